@@ -1,0 +1,25 @@
+"""``convs2s convert-fconv``: a checkpoint of fairseq's fconv becomes one of convs2s."""
+
+import argparse
+
+import torch
+
+from ..interop.fconv import convert_checkpoint, read_checkpoint
+
+NAME = "convert-fconv"
+HELP = "turn a checkpoint of fairseq's fconv (any version) into one of convs2s"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """OLD and NEW."""
+    parser.add_argument("old", metavar="OLD.pt", help="checkpoint of fairseq's fconv")
+    parser.add_argument("new", metavar="NEW.pt", help="where to write the checkpoint of convs2s")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Convert and say what was made."""
+    converted = convert_checkpoint(read_checkpoint(args.old), args.old)
+    torch.save(converted, args.new)
+    parameters = sum(tensor.numel() for tensor in converted["model"].values())
+    print(f"{args.new}: {len(converted['model'])} tensors, {parameters:,} numbers")
+    return 0

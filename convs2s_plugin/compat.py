@@ -1,0 +1,51 @@
+"""Every difference between fairseq and torch versions, in one place."""
+
+import argparse
+import functools
+import os
+import pickle
+
+import torch
+from fairseq import checkpoint_utils
+
+from .errors import UserError
+
+
+def prepare() -> None:
+    """Make this fairseq and this torch work together; called once, at import."""
+    _allow_namespaces()
+    _explain_unreadable_checkpoints()
+
+
+def _allow_namespaces() -> None:
+    """Let torch load what fairseq-train saves with ``weights_only=True``.
+
+    ``argparse.Namespace`` is the only class in such a checkpoint that is not plain data; loading
+    one sets attributes and runs nothing.
+    """
+    if hasattr(torch.serialization, "add_safe_globals"):
+        torch.serialization.add_safe_globals([argparse.Namespace])
+
+
+def _explain_unreadable_checkpoints() -> None:
+    """Turn torch's errors about a damaged file into a sentence that names the file."""
+    load = checkpoint_utils.load_checkpoint_to_cpu
+
+    @functools.wraps(load)
+    def load_checkpoint_to_cpu(path, *args, **kwargs):
+        try:
+            return load(path, *args, **kwargs)
+        except (RuntimeError, EOFError, pickle.UnpicklingError) as error:
+            raise UserError(unreadable_checkpoint(path, error)) from error
+
+    checkpoint_utils.load_checkpoint_to_cpu = load_checkpoint_to_cpu
+
+
+def unreadable_checkpoint(path: str, error: Exception) -> str:
+    """The sentence for a checkpoint file that torch could not read."""
+    reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+    size = os.path.getsize(path) if os.path.exists(path) else 0
+    return (
+        f"{path} ({size:,} bytes) is not a complete checkpoint: {reason} "
+        "Was its writing or its download cut short? Use another checkpoint, or fetch it again."
+    )

@@ -1,0 +1,86 @@
+"""Errors that a user can act on: one sentence, no traceback.
+
+Knows neither torch nor fairseq.
+"""
+
+import os
+import re
+import sys
+
+TRACEBACK_VARIABLE = "CONVS2S_TRACEBACK"
+
+
+class UserError(ValueError):
+    """Something that was given cannot work; the message is a sentence that says what to do."""
+
+
+class TextError(UserError):
+    """A refusal of a piece of text, with the place that it is about.
+
+    Args:
+        message: what was found and what is allowed, without the closing full stop.
+        text: the whole text that was being read.
+        position: index into ``text`` of the offending character, from 0.
+        source: what the text is, e.g. the option that it was given to.
+
+    Attributes:
+        line, column: the place, both counted from 1.
+    """
+
+    def __init__(self, message: str, text: str, position: int, source: str = "text"):
+        before = text[:position]
+        self.line = before.count("\n") + 1
+        self.column = position - (before.rfind("\n") + 1) + 1
+        shown = text.split("\n")[self.line - 1]
+        start = max(0, self.column - 61)
+        excerpt = shown[start : start + 100]
+        caret = " " * (self.column - 1 - start) + "^"
+        super().__init__(
+            f"{source}, line {self.line}, column {self.column}: {message}.\n  {excerpt}\n  {caret}"
+        )
+
+
+def sentence_for(error: BaseException):
+    """The sentence for an error that a user can act on, or None for any other error.
+
+    fairseq wraps errors in others of its own, so that the whole chain is searched.
+    """
+    seen = set()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        if isinstance(error, UserError):
+            return str(error)
+        if isinstance(error, UnicodeDecodeError):
+            return (
+                f"The input is not valid UTF-8: byte 0x{error.object[error.start]:02x} at offset "
+                f"{error.start} of the block being read ({error.reason}). Convert it "
+                "(`iconv -f latin1 -t utf-8`) or drop what is broken (`iconv -c -t utf-8`)."
+            )
+        too_long = re.search(
+            r"Size of sample #(\d+) is invalid \(=\(?(\d+)[^)]*\)+ since max_positions=(.*?), skip",
+            str(error),
+        )
+        if too_long:
+            number, size, limit = too_long.groups()
+            return (
+                f"Sentence {number} (counted from 0) has {size} tokens with its end of sentence; "
+                f"the limit on (source, target) is {limit}. Shorten it, leave such sentences out "
+                "with --skip-invalid-size-inputs-valid-test, or train with larger "
+                "--max-source-positions and --max-target-positions."
+            )
+        error = error.__cause__ or error.__context__
+    return None
+
+
+def install_excepthook() -> None:
+    """Print user errors as their sentence; set CONVS2S_TRACEBACK=1 to see the traceback too."""
+    previous = sys.excepthook
+
+    def hook(kind, error, traceback):
+        sentence = sentence_for(error)
+        if sentence is None or os.environ.get(TRACEBACK_VARIABLE):
+            previous(kind, error, traceback)
+        if sentence is not None:
+            print(f"error: {sentence}", file=sys.stderr)
+
+    sys.excepthook = hook

@@ -1,0 +1,130 @@
+"""What the fairseq adapters of all families share: state, folding, embeddings, refusals."""
+
+from typing import Any, Dict, Optional
+
+from fairseq import utils
+from fairseq.models import FairseqEncoder, FairseqEncoderDecoderModel, FairseqIncrementalDecoder
+from torch import Tensor, nn
+
+from ..errors import UserError
+from ..modules.embedding import word_embedding
+from ..modules.state import State, reorder_source
+from ..modules.weight_norm import fold_weight_norm_
+
+STATE_KEY = "convs2s_plugin"
+DEFAULT_MAX_POSITIONS = 1024
+
+
+class PluginEncoder(FairseqEncoder):
+    """An encoder whose output is shared by the hypotheses of a beam (see modules/state.py)."""
+
+    def reorder_encoder_out(self, encoder_out: Dict[str, Any], new_order: Tensor) -> Dict[str, Any]:
+        """A new dictionary whose row i is hypothesis ``new_order[i]``; the argument stays."""
+        return reorder_source(encoder_out, new_order)
+
+
+class PluginDecoder(FairseqIncrementalDecoder):
+    """A decoder that keeps all that it remembers in one State."""
+
+    def forward(self, prev_output_tokens, encoder_out=None, incremental_state=None, **kwargs):
+        """Scores of the next words, B x T x V, and ``{"attn": [B x T x S or None]}``.
+
+        With an incremental state, ``prev_output_tokens`` still holds the whole prefix, and only
+        the positions that have not been seen are computed.
+        """
+        state = self.state(incremental_state)
+        features, extra = self.extract_features(
+            prev_output_tokens, encoder_out=encoder_out, state=state
+        )
+        return self.output_layer(features, state=state), extra
+
+    @staticmethod
+    def state(incremental_state: Optional[Dict[str, Any]]) -> Optional[State]:
+        """The State inside fairseq's incremental state, or None outside of generation."""
+        if incremental_state is None:
+            return None
+        return incremental_state.setdefault(STATE_KEY, State())
+
+    def reorder_incremental_state(self, incremental_state: Dict[str, Any], new_order: Tensor):
+        """Let row i of everything remembered be what row ``new_order[i]`` was."""
+        if STATE_KEY in incremental_state:
+            incremental_state[STATE_KEY].reorder_(new_order)
+
+    def reorder_incremental_state_scripting(self, incremental_state, new_order):
+        """As above; no part of a decoder keeps state elsewhere."""
+        self.reorder_incremental_state(incremental_state, new_order)
+
+
+class PluginModel(FairseqEncoderDecoderModel):
+    """An encoder and a decoder of this plugin."""
+
+    def make_generation_fast_(self, **kwargs):
+        """Fold what training kept apart; fairseq calls this once, before generation."""
+        fold_weight_norm_(self)
+        super().make_generation_fast_(**kwargs)
+
+    def load_state_dict(self, state_dict, strict=True, **kwargs):
+        """Load weights; those that do not belong here are refused with a sentence.
+
+        Raises:
+            UserError: where the dictionaries or the architecture differ from those of training.
+        """
+        if strict:
+            self.check_state_dict(state_dict)
+        return super().load_state_dict(state_dict, strict, **kwargs)
+
+    def check_state_dict(self, state_dict: Dict[str, Tensor]) -> None:
+        """Refuse weights that do not belong to these dictionaries or to this architecture."""
+        for side, words in (("encoder", "source"), ("decoder", "target")):
+            key, part = f"{side}.embed.words.weight", getattr(self, side)
+            if key in state_dict and len(state_dict[key]) != len(part.dictionary):
+                raise UserError(
+                    f"The checkpoint was trained with {len(state_dict[key]):,} {words} words, but "
+                    f"the {words} dictionary of this data has {len(part.dictionary):,}: use the "
+                    "dict.*.txt of its training (fairseq-preprocess --srcdict and --tgtdict)."
+                )
+        own = self.state_dict()
+        missing = sorted(own.keys() - state_dict.keys())
+        unknown = sorted(state_dict.keys() - own.keys())
+        both = own.keys() & state_dict.keys()
+        reshaped = sorted(key for key in both if own[key].shape != state_dict[key].shape)
+        if missing or unknown or reshaped:
+            raise UserError(
+                "The checkpoint's weights are those of another architecture: "
+                f"{_some(missing)} missing, {_some(unknown)} unknown, {_some(reshaped)} of "
+                "another shape. Use the --arch and options that it was trained with."
+            )
+
+
+def _some(names) -> str:
+    return f"{len(names)} ({names[0]}, ...)" if names else "none"
+
+
+def build_word_embedding(dictionary, embed_dim: int, path: Optional[str]) -> nn.Embedding:
+    """The table of word vectors of a dictionary, with vectors from a file where one is given.
+
+    Args:
+        dictionary: fairseq's, with V words.
+        embed_dim: E.
+        path: a text file of pre-trained vectors (fairseq's format: a header, then a word and its
+            numbers a line), or None.
+    Raises:
+        UserError: where the file cannot be read or its vectors are not E wide.
+    """
+    table = word_embedding(len(dictionary), embed_dim, dictionary.pad())
+    if not path:
+        return table
+    try:
+        vectors = utils.parse_embedding(path)
+    except (OSError, ValueError) as error:
+        raise UserError(f"The word vectors in {path} cannot be read: {error}.") from error
+    width = len(next(iter(vectors.values()), ()))
+    if width != embed_dim:
+        raise UserError(f"The word vectors in {path} have {width} numbers, not {embed_dim}.")
+    utils.print_embed_overlap(vectors, dictionary)
+    return utils.load_embedding(vectors, dictionary, table)
+
+
+def max_positions(value: Any) -> int:
+    """A limit on positions from a configuration, where it may still be an interpolation."""
+    return value if isinstance(value, int) else DEFAULT_MAX_POSITIONS

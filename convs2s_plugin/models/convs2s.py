@@ -1,0 +1,379 @@
+"""ConvS2S (Gehring et al. 2017): convolutions on both sides, attention in every decoder layer."""
+
+import math
+from dataclasses import dataclass, field
+from typing import Any, Dict, List, Optional, Tuple
+
+import torch
+from fairseq.dataclass import FairseqDataclass
+from fairseq.models import register_model
+from omegaconf import II
+from torch import Tensor, nn
+
+from ..errors import UserError
+from ..layer_spec import ConvSpec, parse_attention, parse_layers
+from ..modules.attention import MultiStepAttention
+from ..modules.conv1d import GatedConv1d
+from ..modules.embedding import Embedding, LearnedPositions
+from ..modules.gradient import scale_gradient
+from ..modules.output import output_projection
+from ..modules.state import State, child
+from ..modules.weight_norm import WeightNormLinear
+from .base import PluginDecoder, PluginEncoder, PluginModel, build_word_embedding, max_positions
+from .convs2s_architectures import register_architectures
+
+
+@dataclass
+class ConvS2SConfig(FairseqDataclass):
+    """The options of ConvS2S, named as fconv's where fconv has them."""
+
+    dropout: float = field(
+        default=0.1,
+        metadata={
+            "help": "dropout on embeddings, on the input of every convolution and on the "
+            "decoder's output"
+        },
+    )
+    encoder_embed_dim: int = field(
+        default=512, metadata={"help": "width of source embeddings and of the encoder's output"}
+    )
+    encoder_embed_path: Optional[str] = field(
+        default=None, metadata={"help": "file of pre-trained source word vectors"}
+    )
+    encoder_layers: str = field(
+        default="[(512, 3)] * 20",
+        metadata={"help": "encoder layers, e.g. '[(512, 3)] * 9 + [(1024, 1)]': (width, kernel)"},
+    )
+    decoder_embed_dim: int = field(
+        default=512, metadata={"help": "width of target embeddings, equal to the encoder's"}
+    )
+    decoder_embed_path: Optional[str] = field(
+        default=None, metadata={"help": "file of pre-trained target word vectors"}
+    )
+    decoder_layers: str = field(
+        default="[(512, 3)] * 20", metadata={"help": "decoder layers, as the encoder's"}
+    )
+    decoder_out_embed_dim: int = field(
+        default=512, metadata={"help": "width of the decoder's output before the words' scores"}
+    )
+    decoder_attention: str = field(
+        default="True",
+        metadata={"help": "which decoder layers attend: True or e.g. '[True] * 3 + [False] * 2'"},
+    )
+    share_input_output_embed: bool = field(
+        default=False, metadata={"help": "score words with the target embeddings"}
+    )
+    share_all_embeddings: bool = field(
+        default=False,
+        metadata={
+            "help": "one table for source, target and scores (needs --joined-dictionary data)"
+        },
+    )
+    no_source_positions: bool = field(
+        default=False, metadata={"help": "leave out the source's position embeddings"}
+    )
+    no_target_positions: bool = field(
+        default=False, metadata={"help": "leave out the target's position embeddings"}
+    )
+    encoder_gradient_uses: int = field(
+        default=1,
+        metadata={
+            "help": "the encoder's gradient is divided by this times the number of attention "
+            "layers: 1 as in the paper, 2 as in fconv, which counts keys and values"
+        },
+    )
+    max_source_positions: Optional[int] = II("task.max_source_positions")
+    max_target_positions: Optional[int] = II("task.max_target_positions")
+
+
+class ConvBlocks(nn.Module):
+    """The layers of one side: convolutions with residuals, and attention where there is any.
+
+    Args:
+        layers: channels, kernel width and residual of each layer; the input has the channels of
+            the first.
+        causal: whether a position may see later ones (False: encoder).
+        dropout: probability of dropping a convolution's input.
+        attention: which layers attend to the source (none by default).
+        embed_dim: E of keys, values and target embeddings, for attention.
+    """
+
+    def __init__(
+        self,
+        layers: List[ConvSpec],
+        causal: bool,
+        dropout: float,
+        attention: Optional[List[bool]] = None,
+        embed_dim: int = 0,
+    ):
+        super().__init__()
+        self.layers = layers
+        self.convolutions = nn.ModuleList()
+        self.residuals = nn.ModuleDict()
+        self.attention = nn.ModuleDict()
+        widths = [layers[0].channels]
+        for i, layer in enumerate(layers):
+            self.convolutions.append(
+                GatedConv1d(widths[-1], layer.channels, layer.kernel_size, causal, dropout)
+            )
+            if layer.residual and widths[-layer.residual] != layer.channels:
+                self.residuals[str(i)] = WeightNormLinear(widths[-layer.residual], layer.channels)
+            if attention and attention[i]:
+                self.attention[str(i)] = MultiStepAttention(layer.channels, embed_dim)
+            widths.append(layer.channels)
+
+    def forward(
+        self,
+        x: Tensor,
+        padding_mask: Optional[Tensor] = None,
+        source: Optional[Dict[str, Any]] = None,
+        target_embedding: Optional[Tensor] = None,
+        state: Optional[State] = None,
+    ) -> Tuple[Tensor, List[Tensor]]:
+        """Run all layers.
+
+        Args:
+            x: B x T x C.
+            padding_mask: B x T, True at padding, or None.
+            source: the encoder's output, where layers attend.
+            target_embedding: B x T x E, where layers attend.
+            state: what the layers remember in generation.
+        Returns:
+            B x T x C' and the attention's weights B x T x S of each layer that attends.
+        """
+        outputs, weights = [x], []
+        for i, convolution in enumerate(self.convolutions):
+            name = str(i)
+            x = convolution(x, padding_mask, child(state, f"convolution{i}"))
+            if name in self.attention:
+                x, attended = self.attention[name](
+                    x,
+                    target_embedding,
+                    source["encoder_out"],
+                    source["encoder_values"],
+                    source["encoder_padding_mask"],
+                    source["encoder_lengths"],
+                    child(state, f"attention{i}"),
+                )
+                weights.append(attended)
+            if self.layers[i].residual:
+                residual = outputs[-self.layers[i].residual]
+                if name in self.residuals:
+                    residual = self.residuals[name](residual, child(state, f"residual{i}"))
+                x = (x + residual) * math.sqrt(0.5)
+            outputs.append(x)
+        return x, weights
+
+
+class ConvS2SEncoder(PluginEncoder):
+    """Embeddings, convolutions centred on each word, a map back to the embeddings' width."""
+
+    def __init__(
+        self,
+        dictionary,
+        embed: Embedding,
+        blocks: ConvBlocks,
+        gradient_scale: float,
+        longest: int,
+    ):
+        super().__init__(dictionary)
+        self.embed = embed
+        self.longest = longest
+        embed_dim = embed.words.embedding_dim
+        layers = blocks.layers
+        self.input = WeightNormLinear(embed_dim, layers[0].channels, dropout=embed.dropout.p)
+        self.blocks = blocks
+        self.output = WeightNormLinear(layers[-1].channels, embed_dim)
+        self.gradient_scale = gradient_scale
+
+    def forward(self, src_tokens: Tensor, src_lengths: Optional[Tensor] = None, **unused):
+        """Encode B x S words.
+
+        Args:
+            src_tokens: B x S word indices, padded on any side.
+            src_lengths: not needed; the padding says it.
+        Returns:
+            A dictionary: ``encoder_out`` (keys) and ``encoder_values``, B x S x E;
+            ``encoder_padding_mask``, B x S or None; ``encoder_lengths``, B;
+            ``rows_per_sentence``, 1 (see modules/state.py).
+        """
+        padding = src_tokens.eq(self.dictionary.pad())
+        mask = padding if bool(padding.any()) else None
+        embedded = self.embed(src_tokens, padding)
+        x, _ = self.blocks(self.input(embedded), mask)
+        x = self.output(x)
+        if mask is not None:
+            x = x.masked_fill(mask.unsqueeze(-1), 0.0)
+        x = scale_gradient(x, self.gradient_scale)
+        return {
+            "encoder_out": x,
+            "encoder_values": (x + embedded) * math.sqrt(0.5),
+            "encoder_padding_mask": mask,
+            "encoder_lengths": (~padding).sum(dim=1),
+            "rows_per_sentence": 1,
+        }
+
+    def max_positions(self) -> int:
+        """Words in the longest source, end of sentence included."""
+        return self.longest
+
+
+class ConvS2SDecoder(PluginDecoder):
+    """Embeddings, causal convolutions with attention, a projection to words."""
+
+    def __init__(
+        self,
+        dictionary,
+        embed: Embedding,
+        blocks: ConvBlocks,
+        out_embed_dim: int,
+        tied: bool,
+        longest: int,
+    ):
+        super().__init__(dictionary)
+        self.embed = embed
+        self.longest = longest
+        dropout = embed.dropout.p
+        layers = blocks.layers
+        self.input = WeightNormLinear(
+            embed.words.embedding_dim, layers[0].channels, dropout=dropout
+        )
+        self.blocks = blocks
+        self.features = WeightNormLinear(layers[-1].channels, out_embed_dim)
+        self.dropout = nn.Dropout(dropout)
+        self.output = output_projection(out_embed_dim, embed.words, tied, dropout)
+
+    def extract_features(
+        self,
+        prev_output_tokens: Tensor,
+        encoder_out: Optional[Dict[str, Any]] = None,
+        state: Optional[State] = None,
+        **unused,
+    ) -> Tuple[Tensor, Dict[str, List[Optional[Tensor]]]]:
+        """The decoder's output before the words' scores.
+
+        Args:
+            prev_output_tokens: B x T, the whole prefix.
+            encoder_out: the encoder's dictionary.
+            state: what earlier steps left; only the positions after them are computed.
+        Returns:
+            B x T x E' and ``{"attn": [weights B x T x S, averaged over the layers that attend]}``
+            (None instead of weights in training).
+        """
+        start = 0 if state is None else state.length
+        padding = prev_output_tokens.eq(self.dictionary.pad())
+        embedded = self.embed(prev_output_tokens, padding, start)
+        # Padding to the right cannot reach a word through a causal convolution.
+        left_padded = bool(padding[:, start : start + 1].any())
+        x, weights = self.blocks(
+            self.input(embedded, child(state, "input")),
+            padding[:, start:] if left_padded else None,
+            encoder_out,
+            embedded,
+            child(state, "blocks"),
+        )
+        if state is not None:
+            state.length = prev_output_tokens.size(1)
+        features = self.dropout(self.features(x, child(state, "features")))
+        attention = None if self.training else torch.stack(weights).mean(dim=0)
+        return features, {"attn": [attention]}
+
+    def output_layer(self, features: Tensor, state: Optional[State] = None, **unused) -> Tensor:
+        """Scores B x T x V of features B x T x E'."""
+        return self.output(features, child(state, "output"))
+
+    def max_positions(self) -> int:
+        """Words in the longest target, end of sentence included."""
+        return self.longest
+
+
+@register_model("convs2s", dataclass=ConvS2SConfig)
+class ConvS2SModel(PluginModel):
+    """Convolutional sequence to sequence learning (Gehring et al. 2017)."""
+
+    @classmethod
+    def build_model(cls, cfg: ConvS2SConfig, task) -> "ConvS2SModel":
+        """Build the model that a configuration describes.
+
+        Args:
+            cfg: the options above.
+            task: a translation task, with a source and a target dictionary.
+        Raises:
+            UserError: where options cannot be read or do not fit together.
+        """
+        encoder_layers = parse_layers(cfg.encoder_layers, "--encoder-layers")
+        decoder_layers = parse_layers(cfg.decoder_layers, "--decoder-layers")
+        attention = parse_attention(
+            cfg.decoder_attention, len(decoder_layers), "--decoder-attention"
+        )
+        check_options(cfg, task)
+        source_words = build_word_embedding(
+            task.source_dictionary, cfg.encoder_embed_dim, cfg.encoder_embed_path
+        )
+        target_words = source_words
+        if not cfg.share_all_embeddings:
+            target_words = build_word_embedding(
+                task.target_dictionary, cfg.decoder_embed_dim, cfg.decoder_embed_path
+            )
+
+        def embedding(words, side, longest, without_positions):
+            positions = LearnedPositions(longest, words.embedding_dim, side)
+            return Embedding(words, None if without_positions else positions, cfg.dropout)
+
+        longest_source = max_positions(cfg.max_source_positions)
+        longest_target = max_positions(cfg.max_target_positions)
+        encoder = ConvS2SEncoder(
+            task.source_dictionary,
+            embedding(source_words, "source", longest_source, cfg.no_source_positions),
+            ConvBlocks(encoder_layers, causal=False, dropout=cfg.dropout),
+            gradient_scale=1.0 / (cfg.encoder_gradient_uses * sum(attention)),
+            longest=longest_source,
+        )
+        decoder = ConvS2SDecoder(
+            task.target_dictionary,
+            embedding(target_words, "target", longest_target, cfg.no_target_positions),
+            ConvBlocks(decoder_layers, True, cfg.dropout, attention, cfg.decoder_embed_dim),
+            out_embed_dim=cfg.decoder_out_embed_dim,
+            tied=cfg.share_input_output_embed or cfg.share_all_embeddings,
+            longest=longest_target,
+        )
+        return cls(encoder, decoder)
+
+
+def check_options(cfg: ConvS2SConfig, task) -> None:
+    """Refuse, with a sentence, options that do not fit together."""
+    for name in ("encoder_embed_dim", "decoder_embed_dim", "decoder_out_embed_dim"):
+        if getattr(cfg, name) < 1:
+            option = name.replace("_", "-")
+            raise UserError(f"--{option} is {getattr(cfg, name)}, but must be at least 1.")
+    if not 0.0 <= cfg.dropout < 1.0:
+        raise UserError(f"--dropout is {cfg.dropout}, but must be at least 0 and below 1.")
+    if cfg.encoder_gradient_uses not in (1, 2):
+        raise UserError(
+            f"--encoder-gradient-uses is {cfg.encoder_gradient_uses}, but must be 1 or 2."
+        )
+    if cfg.encoder_embed_dim != cfg.decoder_embed_dim:
+        raise UserError(
+            f"--encoder-embed-dim is {cfg.encoder_embed_dim} and --decoder-embed-dim "
+            f"{cfg.decoder_embed_dim}, but attention compares the two: give both the same value."
+        )
+    tied = cfg.share_input_output_embed or cfg.share_all_embeddings
+    if tied and cfg.decoder_out_embed_dim != cfg.decoder_embed_dim:
+        raise UserError(
+            f"--decoder-out-embed-dim is {cfg.decoder_out_embed_dim} and --decoder-embed-dim "
+            f"{cfg.decoder_embed_dim}, but words can be scored with the target embeddings only "
+            "where both are the same."
+        )
+    if cfg.share_all_embeddings and task.source_dictionary != task.target_dictionary:
+        raise UserError(
+            "--share-all-embeddings needs one dictionary for both languages: "
+            "preprocess the data with fairseq-preprocess --joined-dictionary."
+        )
+    if cfg.share_all_embeddings and cfg.decoder_embed_path not in (None, cfg.encoder_embed_path):
+        raise UserError(
+            "--share-all-embeddings has one table for both languages, but --encoder-embed-path "
+            "and --decoder-embed-path differ: leave out --decoder-embed-path."
+        )
+
+
+register_architectures(ConvS2SConfig)

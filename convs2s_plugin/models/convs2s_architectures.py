@@ -1,0 +1,88 @@
+"""The named architectures of ConvS2S: one table of options, and where each comes from."""
+
+from dataclasses import fields
+from typing import Any, Dict, NamedTuple
+
+from fairseq.models import register_model_architecture
+
+MODEL = "convs2s"
+
+WMT_EN_DE = "[(512, 3)] * 10 + [(768, 3)] * 3 + [(2048, 1)] * 2"
+WMT_EN_FR = "[(512, 3)] * 5 + [(768, 3)] * 4 + [(1024, 3)] * 3 + [(2048, 1)] + [(4096, 1)]"
+FCONV_EN_DE = "[(512, 3)] * 9 + [(1024, 3)] * 4 + [(2048, 1)] * 2"
+FCONV_EN_FR = (
+    "[(512, 3)] * 6 + [(768, 3)] * 4 + [(1024, 3)] * 3 + [(2048, 1)] * 1 + [(4096, 1)] * 1"
+)
+
+
+class Architecture(NamedTuple):
+    """Options that differ from the model's defaults, and their source."""
+
+    options: Dict[str, Any]
+    source: str
+
+
+def _layers(encoder: str, decoder: str, embed_dim: int = 512, out_embed_dim: int = 512, **others):
+    return {
+        "encoder_layers": encoder,
+        "decoder_layers": decoder,
+        "encoder_embed_dim": embed_dim,
+        "decoder_embed_dim": embed_dim,
+        "decoder_out_embed_dim": out_embed_dim,
+        **others,
+    }
+
+
+ARCHITECTURES = {
+    "convs2s": Architecture({}, "Gehring et al. 2017, section 4.2 (base)"),
+    "convs2s_wmt_en_ro": Architecture({}, "Gehring et al. 2017, section 5.1"),
+    "convs2s_wmt_en_de": Architecture(
+        _layers(WMT_EN_DE, WMT_EN_DE), "Gehring et al. 2017, section 5.1"
+    ),
+    "convs2s_wmt_en_fr": Architecture(
+        _layers(WMT_EN_FR, WMT_EN_FR),
+        "Gehring et al. 2017, section 5.1 (14 layers are listed; the text counts 15)",
+    ),
+    "convs2s_gigaword": Architecture(
+        _layers("[(256, 3)] * 6", "[(256, 3)] * 6", 256, 256),
+        "Gehring et al. 2017, section 5.7 (kernel and embedding widths are not given there)",
+    ),
+    "convs2s_iwslt_de_en": Architecture(
+        _layers("[(256, 3)] * 4", "[(256, 3)] * 3", 256, 256), "fairseq's fconv_iwslt_de_en"
+    ),
+    "convs2s_iwslt_de_en_deep": Architecture(
+        _layers("[(256, 3)] * 16", "[(256, 3)] * 12", 256, 256, dropout=0.2),
+        "Elbayad et al. 2018, section 4.1 (baseline)",
+    ),
+    "convs2s_ablation": Architecture(
+        _layers("[(512, 3)] * 13", "[(512, 5)] * 5"), "Gehring et al. 2017, section 5.4 on"
+    ),
+    "convs2s_fconv_wmt_en_de": Architecture(
+        _layers(FCONV_EN_DE, FCONV_EN_DE, 768, 512, encoder_gradient_uses=2),
+        "fairseq's fconv_wmt_en_de (the released checkpoints)",
+    ),
+    "convs2s_fconv_wmt_en_fr": Architecture(
+        _layers(FCONV_EN_FR, FCONV_EN_FR, 768, 512, encoder_gradient_uses=2),
+        "fairseq's fconv_wmt_en_fr (the released checkpoints)",
+    ),
+}
+
+
+def register_architectures(config_class) -> None:
+    """Give every row of the table to fairseq's ``--arch`` and to YAML's ``_name``."""
+    for name, architecture in ARCHITECTURES.items():
+        if name != MODEL:
+            register_model_architecture(MODEL, name)(_applier(config_class, architecture))
+
+
+def _applier(config_class, architecture: Architecture):
+    def apply(args) -> None:
+        # From YAML the model's defaults have not been merged, and with older omegaconf a missing
+        # option reads as None, so that every option is set here.
+        for option in fields(config_class):
+            if option.name.startswith("_") or str(option.default).startswith("${"):
+                continue
+            if getattr(args, option.name, None) is None:
+                setattr(args, option.name, architecture.options.get(option.name, option.default))
+
+    return apply

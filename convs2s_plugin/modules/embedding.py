@@ -1,0 +1,88 @@
+"""Embeddings of words and of their absolute positions (ConvS2S, section 3.1)."""
+
+from typing import Optional
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from ..errors import UserError
+
+
+def word_embedding(num_embeddings: int, embed_dim: int, padding_idx: int) -> nn.Embedding:
+    """A table of word vectors, normal with standard deviation 0.1, zero for padding."""
+    table = nn.Embedding(num_embeddings, embed_dim, padding_idx)
+    nn.init.normal_(table.weight, std=0.1)
+    nn.init.zeros_(table.weight[padding_idx])
+    return table
+
+
+class LearnedPositions(nn.Module):
+    """A learned vector for each absolute position; positions count real words only.
+
+    Row 0 stands for padding and stays zero; word 1 to word ``max_positions`` have rows of their
+    own, so that ``max_positions`` is the longest sentence there can be.
+
+    Args:
+        max_positions: words in the longest sentence, end of sentence included.
+        embed_dim: E.
+        what: whose positions these are, for messages.
+    """
+
+    def __init__(self, max_positions: int, embed_dim: int, what: str):
+        super().__init__()
+        self.max_positions, self.what = max_positions, what
+        self.weight = nn.Parameter(torch.empty(max_positions + 1, embed_dim))
+        nn.init.normal_(self.weight, std=0.1)
+        nn.init.zeros_(self.weight[0])
+
+    def forward(self, padding_mask: Tensor) -> Tensor:
+        """Vectors B x T x E for a mask B x T that is True at padding, on whichever side.
+
+        Raises:
+            UserError: where a sentence has more than ``max_positions`` words.
+        """
+        real = ~padding_mask
+        positions = real.cumsum(dim=1) * real
+        if padding_mask.size(1) > self.max_positions:
+            longest = int(positions.max())
+            if longest > self.max_positions:
+                raise UserError(
+                    f"A {self.what} sentence has {longest} tokens, more than the "
+                    f"{self.max_positions} that --max-{self.what}-positions allowed in training: "
+                    "shorten it or train with a larger value."
+                )
+        return F.embedding(positions, self.weight, padding_idx=0)
+
+
+class Embedding(nn.Module):
+    """Word vectors plus position vectors, then dropout.
+
+    Args:
+        words: the table of word vectors, V x E.
+        positions: the table of positions, or None to leave positions out (Table 4).
+        dropout: probability of dropping a channel (0).
+    """
+
+    def __init__(
+        self, words: nn.Embedding, positions: Optional[LearnedPositions], dropout: float = 0.0
+    ):
+        super().__init__()
+        self.words = words
+        self.positions = positions
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, tokens: Tensor, padding_mask: Tensor, start: int = 0) -> Tensor:
+        """Embed ``tokens[:, start:]``.
+
+        Args:
+            tokens: B x T word indices.
+            padding_mask: B x T, True at padding.
+            start: the first position that is wanted; those before it only count for positions.
+        Returns:
+            B x (T - start) x E.
+        """
+        x = self.words(tokens[:, start:])
+        if self.positions is not None:
+            x = x + self.positions(padding_mask)[:, start:]
+        return self.dropout(x)

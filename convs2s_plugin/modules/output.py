@@ -1,0 +1,45 @@
+"""From features to words: the vocabulary's projection."""
+
+from typing import Optional
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from .state import State
+from .weight_norm import WeightNormLinear
+
+
+class TiedOutput(nn.Module):
+    """A projection whose weight is the table of the target's word vectors.
+
+    As a look-up table, it is not weight-normalised (ConvS2S, section 4.2).
+
+    Args:
+        words: the table, V x E.
+    """
+
+    def __init__(self, words: nn.Embedding):
+        super().__init__()
+        self.words = words
+        self.bias = nn.Parameter(torch.zeros(words.num_embeddings))
+
+    def forward(self, features: Tensor, state: Optional[State] = None) -> Tensor:
+        """Scores B x T x V of features B x T x E."""
+        return F.linear(features, self.words.weight, self.bias)
+
+
+def output_projection(
+    features: int, words: nn.Embedding, tied: bool, dropout: float = 0.0
+) -> nn.Module:
+    """The map from decoder features to scores of words.
+
+    Args:
+        features: channels of the decoder's output.
+        words: the target's table of word vectors.
+        tied: use that table as weight.
+        dropout: probability with which the features are dropped, for the initialisation (0).
+    """
+    if tied:
+        return TiedOutput(words)
+    return WeightNormLinear(features, words.num_embeddings, dropout=dropout)

@@ -1,0 +1,83 @@
+"""What many tests need: a dictionary, a task, a model, batches padded as wanted."""
+
+from argparse import Namespace
+
+import torch
+from fairseq.data import Dictionary
+from fairseq.data.language_pair_dataset import collate
+from fairseq.models import ARCH_CONFIG_REGISTRY
+
+from convs2s_plugin.models.convs2s import ConvS2SConfig, ConvS2SModel
+
+WORDS = 31
+
+
+def dictionary(words=WORDS):
+    """A dictionary of ``w0`` ... and fairseq's special symbols."""
+    symbols = Dictionary()
+    for i in range(words):
+        symbols.add_symbol(f"w{i}")
+    return symbols
+
+
+def translation_task(source=None, target=None):
+    """The part of a translation task that a model's construction reads."""
+    return Namespace(
+        source_dictionary=source or dictionary(), target_dictionary=target or dictionary()
+    )
+
+
+def build(args):
+    """A configuration from a namespace."""
+    return ConvS2SConfig.from_namespace(args)
+
+
+def tiny_model(task=None, **options):
+    """A small ConvS2S with random weights in evaluation mode."""
+    torch.manual_seed(options.pop("seed", 1))
+    given = dict(
+        encoder_embed_dim=16,
+        decoder_embed_dim=16,
+        decoder_out_embed_dim=16,
+        encoder_layers="[(16, 3)] * 2 + [(24, 3)]",
+        decoder_layers="[(16, 3)] * 2 + [(24, 3)]",
+        dropout=0.0,
+        max_source_positions=64,
+        max_target_positions=64,
+    )
+    given.update(options)
+    args = Namespace(**given)
+    ARCH_CONFIG_REGISTRY["convs2s_iwslt_de_en"](args)
+    model = ConvS2SModel.build_model(build(args), task or translation_task()).eval()
+    for name, parameter in model.named_parameters():
+        if name.endswith("bias"):
+            torch.nn.init.normal_(parameter, std=0.1)
+    return model
+
+
+def random_batch(lengths, left_pad_source=True, left_pad_target=False, seed=1, words=WORDS):
+    """A batch of random sentences as fairseq makes it.
+
+    Args:
+        lengths: words of source and target of each sentence, end of sentence included.
+    """
+    symbols = dictionary(words)
+    generator = torch.Generator().manual_seed(seed)
+
+    def sentence(length):
+        real = torch.randint(symbols.nspecial, len(symbols), (length - 1,), generator=generator)
+        return torch.cat([real, torch.tensor([symbols.eos()])])
+
+    samples = [
+        {"id": i, "source": sentence(s), "target": sentence(t)} for i, (s, t) in enumerate(lengths)
+    ]
+    batch = collate(
+        samples, symbols.pad(), symbols.eos(), left_pad_source, left_pad_target
+    )
+    # fairseq sorts by length; tests want the given order back.
+    order = batch["id"].argsort()
+    for key in ("src_tokens", "src_lengths", "prev_output_tokens"):
+        batch["net_input"][key] = batch["net_input"][key][order]
+    batch["target"] = batch["target"][order]
+    batch["id"] = batch["id"][order]
+    return batch
