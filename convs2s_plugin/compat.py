@@ -2,11 +2,14 @@
 
 import argparse
 import functools
+import inspect
 import os
 import pickle
 
 import torch
 from fairseq import checkpoint_utils
+from fairseq.data.iterators import EpochBatchIterator
+from fairseq.tasks import FairseqTask
 
 from .errors import UserError
 
@@ -15,6 +18,7 @@ def prepare() -> None:
     """Make this fairseq and this torch work together; called once, at import."""
     _allow_namespaces()
     _explain_unreadable_checkpoints()
+    _resume_with_the_same_batches()
 
 
 def _allow_namespaces() -> None:
@@ -49,3 +53,27 @@ def unreadable_checkpoint(path: str, error: Exception) -> str:
         f"{path} ({size:,} bytes) is not a complete checkpoint: {reason} "
         "Was its writing or its download cut short? Use another checkpoint, or fetch it again."
     )
+
+
+def _resume_with_the_same_batches() -> None:
+    """Let a resumed training see the batches that an uninterrupted one sees.
+
+    fairseq after 0.12.2 makes its batches once, with the epoch at which the process starts as part
+    of the seed, so that sentences of one length fall into other batches after a restart.
+    """
+    if "reuse_dataloader" not in inspect.signature(EpochBatchIterator).parameters:
+        return
+    make = FairseqTask.get_batch_iterator
+
+    @functools.wraps(make)
+    def get_batch_iterator(self, dataset, *args, **kwargs):
+        cached = dataset in self.dataset_to_epoch_iter
+        if cached or "epoch" not in kwargs or getattr(self.cfg, "rebuild_batches", False):
+            return make(self, dataset, *args, **kwargs)
+        epoch = max(kwargs["epoch"], 1)
+        iterator = make(self, dataset, *args, **{**kwargs, "epoch": 1})
+        dataset.set_epoch(epoch)
+        iterator.epoch = epoch
+        return iterator
+
+    FairseqTask.get_batch_iterator = get_batch_iterator

@@ -71,9 +71,7 @@ def random_batch(lengths, left_pad_source=True, left_pad_target=False, seed=1, w
     samples = [
         {"id": i, "source": sentence(s), "target": sentence(t)} for i, (s, t) in enumerate(lengths)
     ]
-    batch = collate(
-        samples, symbols.pad(), symbols.eos(), left_pad_source, left_pad_target
-    )
+    batch = collate(samples, symbols.pad(), symbols.eos(), left_pad_source, left_pad_target)
     # fairseq sorts by length; tests want the given order back.
     order = batch["id"].argsort()
     for key in ("src_tokens", "src_lengths", "prev_output_tokens"):
@@ -81,3 +79,13 @@ def random_batch(lengths, left_pad_source=True, left_pad_target=False, seed=1, w
     batch["target"] = batch["target"][order]
     batch["id"] = batch["id"][order]
     return batch
+
+
+def loss_of_logits(logits, batch):
+    """Cross-entropy summed over the real words of a batch."""
+    return torch.nn.functional.cross_entropy(
+        logits.flatten(0, 1),
+        batch["target"].flatten(),
+        ignore_index=dictionary().pad(),
+        reduction="sum",
+    )

@@ -7,6 +7,7 @@ from fairseq.models import FairseqEncoder, FairseqEncoderDecoderModel, FairseqIn
 from torch import Tensor, nn
 
 from ..errors import UserError
+from ..modules.dropout import Dropout
 from ..modules.embedding import word_embedding
 from ..modules.state import State, reorder_source
 from ..modules.weight_norm import fold_weight_norm_
@@ -58,9 +59,21 @@ class PluginDecoder(FairseqIncrementalDecoder):
 class PluginModel(FairseqEncoderDecoderModel):
     """An encoder and a decoder of this plugin."""
 
-    def make_generation_fast_(self, **kwargs):
-        """Fold what training kept apart; fairseq calls this once, before generation."""
+    def make_generation_fast_(
+        self, retain_dropout: bool = False, retain_dropout_modules=None, **kwargs
+    ):
+        """Fold what training kept apart; fairseq calls this once, before generation.
+
+        Args:
+            retain_dropout: keep dropout (fairseq's ``--retain-dropout``).
+            retain_dropout_modules: in these only, e.g. ``["ConvS2SDecoder"]`` (all).
+        """
         fold_weight_norm_(self)
+        for side in (self.encoder, self.decoder):
+            kept = retain_dropout_modules is None or type(side).__name__ in retain_dropout_modules
+            for module in side.modules():
+                if isinstance(module, Dropout):
+                    module.always = retain_dropout and kept
         super().make_generation_fast_(**kwargs)
 
     def load_state_dict(self, state_dict, strict=True, **kwargs):

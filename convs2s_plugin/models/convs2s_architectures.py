@@ -4,6 +4,7 @@ from dataclasses import fields
 from typing import Any, Dict, NamedTuple
 
 from fairseq.models import register_model_architecture
+from omegaconf import OmegaConf
 
 MODEL = "convs2s"
 
@@ -80,7 +81,8 @@ def _applier(config_class, architecture: Architecture):
         # From YAML the model's defaults have not been merged, and with older omegaconf a missing
         # option reads as None, so that every option is set here.
         for option in fields(config_class):
-            if option.name.startswith("_") or str(option.default).startswith("${"):
+            belongs_to_task = str(option.default).startswith("${")
+            if option.name.startswith("_") or belongs_to_task and not OmegaConf.is_config(args):
                 continue
             if getattr(args, option.name, None) is None:
                 setattr(args, option.name, architecture.options.get(option.name, option.default))

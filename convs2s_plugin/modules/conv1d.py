@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from .dropout import Dropout
 from .state import State, child
 from .weight_norm import WeightNormLinear
 
@@ -36,7 +37,7 @@ class GatedConv1d(nn.Module):
         super().__init__()
         self.kernel_size = kernel_size
         self.causal = causal
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
         self.linear = WeightNormLinear(
             kernel_size * in_channels, 2 * out_channels, dropout=dropout, gain=4.0
         )

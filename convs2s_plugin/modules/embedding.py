@@ -7,6 +7,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from ..errors import UserError
+from .dropout import Dropout
 
 
 def word_embedding(num_embeddings: int, embed_dim: int, padding_idx: int) -> nn.Embedding:
@@ -70,7 +71,7 @@ class Embedding(nn.Module):
         super().__init__()
         self.words = words
         self.positions = positions
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
 
     def forward(self, tokens: Tensor, padding_mask: Tensor, start: int = 0) -> Tensor:
         """Embed ``tokens[:, start:]``.

@@ -21,7 +21,7 @@ class State:
     def __init__(self) -> None:
         self.rows: Dict[str, Tensor] = {}
         self.constants: Dict[str, Any] = {}
-        self.children: Dict[str, "State"] = {}
+        self.children: Dict[str, State] = {}
         self.length = 0
 
     def child(self, name: str) -> "State":

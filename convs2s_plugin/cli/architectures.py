@@ -1,0 +1,77 @@
+"""``convs2s architectures``: the table of named architectures, with their parameter counts."""
+
+import argparse
+from itertools import groupby
+
+import torch
+from fairseq.data import Dictionary
+from fairseq.models import ARCH_CONFIG_REGISTRY
+
+from ..layer_spec import parse_layers
+from ..models.convs2s import ConvS2SConfig, ConvS2SModel
+from ..models.convs2s_architectures import ARCHITECTURES
+
+NAME = "architectures"
+HELP = "print the table of named architectures in Markdown"
+
+HEAD = (
+    "| `--arch` | encoder | decoder | embeddings | parameters | with words | from |\n"
+    "|---|---|---|---|---|---|---|"
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The vocabulary that the last column of numbers counts with."""
+    parser.add_argument(
+        "--words", type=int, default=40000, help="types on each side (default: %(default)s)"
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the table."""
+    print(table(args.words))
+    return 0
+
+
+def table(words: int = 40000) -> str:
+    """The named architectures, one a line.
+
+    Args:
+        words: types of the source and of the target (40,000) for the column "with words".
+    Returns:
+        A Markdown table: layers as "count x width (kernel)", widths, parameters without and with
+        the tables of words.
+    """
+    return "\n".join([HEAD] + [_row(name, words) for name in ARCHITECTURES])
+
+
+def _row(name: str, words: int) -> str:
+    options = argparse.Namespace()
+    ARCH_CONFIG_REGISTRY[name](options)
+    cfg = ConvS2SConfig.from_namespace(options)
+    total = _parameters(cfg, words)
+    per_word = total - _parameters(cfg, words - 1)
+    cells = (
+        f"`{name}`",
+        _layers(cfg.encoder_layers),
+        _layers(cfg.decoder_layers),
+        str(cfg.encoder_embed_dim),
+        f"{(total - per_word * words) / 1e6:.1f}M",
+        f"{total / 1e6:.1f}M",
+        ARCHITECTURES[name].source,
+    )
+    return f"| {' | '.join(cells)} |"
+
+
+def _layers(text: str) -> str:
+    runs = groupby(parse_layers(text), key=lambda layer: (layer.channels, layer.kernel_size))
+    return ", ".join(f"{len(list(run))} x {width} ({kernel})" for (width, kernel), run in runs)
+
+
+def _parameters(cfg: ConvS2SConfig, words: int) -> int:
+    symbols = Dictionary()
+    symbols.symbols = [str(i) for i in range(words)]
+    task = argparse.Namespace(source_dictionary=symbols, target_dictionary=symbols)
+    with torch.device("meta"):
+        model = ConvS2SModel.build_model(cfg, task)
+    return sum(parameter.numel() for parameter in model.parameters())

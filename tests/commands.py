@@ -1,0 +1,77 @@
+"""Run fairseq's own commands, each in a process of its own, as a user does."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+PLUGIN = Path(__file__).resolve().parent.parent / "convs2s_plugin"
+
+TINY = (
+    *("--arch", "convs2s_iwslt_de_en", "--dropout", "0.1"),
+    *("--encoder-embed-dim", "32", "--decoder-embed-dim", "32", "--decoder-out-embed-dim", "32"),
+    *("--encoder-layers", "[(32, 3)] * 2", "--decoder-layers", "[(32, 3)] * 2"),
+    *("--optimizer", "adam", "--lr", "0.01", "--clip-norm", "1.0", "--max-tokens", "400"),
+)
+
+
+def command(name, *arguments):
+    """The command line of ``fairseq-NAME``."""
+    code = f"import sys; from fairseq_cli.{name} import cli_main; sys.exit(cli_main())"
+    return [sys.executable, "-c", code, *map(str, arguments)]
+
+
+def run(name, *arguments, text=None, **options):
+    """Run ``fairseq-NAME`` to its end, whichever it is.
+
+    Args:
+        text: standard input, str or bytes.
+    """
+    if isinstance(text, str):
+        text = text.encode()
+    done = subprocess.run(
+        command(name, *arguments), input=text or b"", capture_output=True, **options
+    )
+    done.stdout, done.stderr = (
+        out.decode("utf-8", "replace") for out in (done.stdout, done.stderr)
+    )
+    return done
+
+
+def fairseq(name, *arguments, text=None, **options):
+    """Run ``fairseq-NAME``, which must succeed, and return all that it printed."""
+    done = run(name, *arguments, text=text, **options)
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    return done.stdout + done.stderr
+
+
+def train(corpus, folder, *arguments, options=TINY):
+    """fairseq-train on the tiny corpus, into ``folder``; returns the log."""
+    return fairseq("train", *train_arguments(corpus, folder, *arguments, options=options))
+
+
+def train_arguments(corpus, folder, *arguments, options=TINY):
+    """The arguments of such a training."""
+    return (
+        *(corpus / "bin", "--user-dir", PLUGIN, "--save-dir", folder, "--cpu"),
+        *("--no-progress-bar", "--log-format", "simple", "--num-workers", "0"),
+        *options,
+        *arguments,
+    )
+
+
+def refused(done):
+    """The one sentence that a command ended with, instead of a traceback."""
+    everything = done.stdout + done.stderr
+    assert done.returncode != 0, everything[-2000:]
+    assert "Traceback" not in everything, everything[-3000:]
+    (sentence,) = re.findall(r"^error: (.*)", done.stderr, flags=re.MULTILINE | re.DOTALL)
+    return sentence.strip()
+
+
+def hypotheses(text, mark="H"):
+    """The lines ``H-number<tab>score<tab>words``: number -> list of (score, words)."""
+    found = {}
+    for number, score, words in re.findall(rf"^{mark}-(\d+)\t(\S+)\t?(.*)$", text, re.MULTILINE):
+        found.setdefault(int(number), []).append((float(score), words))
+    return found
