@@ -8,6 +8,7 @@ import pickle
 
 import torch
 from fairseq import checkpoint_utils
+from fairseq.data import data_utils
 from fairseq.data.iterators import EpochBatchIterator
 from fairseq.tasks import FairseqTask
 
@@ -19,6 +20,7 @@ def prepare() -> None:
     _allow_namespaces()
     _explain_unreadable_checkpoints()
     _resume_with_the_same_batches()
+    _keep_the_last_batch()
 
 
 def _allow_namespaces() -> None:
@@ -77,3 +79,20 @@ def _resume_with_the_same_batches() -> None:
         return iterator
 
     FairseqTask.get_batch_iterator = get_batch_iterator
+
+
+def _keep_the_last_batch() -> None:
+    """Let no sentence fall out of a data set.
+
+    fairseq after 0.12.2 drops the last batch where its size is not a multiple of
+    ``--required-batch-size-multiple`` (8 by default), in validation and generation too.
+    """
+    make = data_utils.batch_by_size
+
+    @functools.wraps(make)
+    def batch_by_size(indices, *args, **kwargs):
+        batches = make(indices, *args, **kwargs)
+        kept = sum(map(len, batches))
+        return [*batches, indices[kept:]] if kept < len(indices) else batches
+
+    data_utils.batch_by_size = batch_by_size

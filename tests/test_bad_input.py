@@ -75,9 +75,15 @@ def test_resuming_from_a_truncated_checkpoint(corpus, trained, tmp_path):
     assert "checkpoint_last.pt" in sentence and "not a complete checkpoint" in sentence
 
 
-def test_invalid_utf8(corpus, trained):
-    sentence = refused(ask(corpus, trained / "checkpoint_last.pt", b"eins\nzw\xf6lf\n"))
+def test_invalid_utf8(corpus, trained, monkeypatch):
+    """Refused where Python reads strictly; an unknown word where the locale lets it through."""
+    text = b"eins\nzw\xf6lf\nneun\n"
+    monkeypatch.setenv("PYTHONIOENCODING", "utf-8:strict")
+    sentence = refused(ask(corpus, trained / "checkpoint_last.pt", text))
     assert "not valid UTF-8: byte 0xf6" in sentence and "iconv" in sentence
+    monkeypatch.setenv("PYTHONIOENCODING", "utf-8:surrogateescape")
+    done = ask(corpus, trained / "checkpoint_last.pt", text)
+    assert done.returncode == 0 and sorted(hypotheses(done.stdout)) == [0, 1, 2]
 
 
 def test_a_line_of_5000_words(corpus, trained):

@@ -238,14 +238,17 @@ def test_unknown_words_are_replaced_by_the_source_words_they_attend_to(corpus, t
         *("--dataset-impl", "raw", "--testpref", folder / "test"),
         *("--srcdict", corpus / "bin" / "dict.de.txt", "--tgtdict", corpus / "bin" / "dict.en.txt"),
     )
+    table = tmp_path / "table"
+    table.write_text("eins one\n", encoding="utf-8")
     trained_folder = tmp_path / "trained"
     train(corpus, trained_folder, "--max-epoch", "1")
     printed = generate(
         folder,
         trained_folder / "checkpoint_last.pt",
-        *("--dataset-impl", "raw", "--replace-unk", "--unkpen", "-100", "--min-len", "2"),
+        *("--dataset-impl", "raw", "--replace-unk", table, "--unkpen", "-100", "--min-len", "2"),
     )
     for i, best in hypotheses(printed).items():
         source = (folder / "test.de").read_text(encoding="utf-8").splitlines()[i].split()
+        source = ["one" if word == "eins" else word for word in source]
         copied = [word for word in best[0][1].split() if not word.endswith("-th")]
         assert copied and all(word in source for word in copied)

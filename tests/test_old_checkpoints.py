@@ -1,6 +1,5 @@
 """``convs2s convert-fconv``: old checkpoints translate as they did, and run nothing."""
 
-import argparse
 import os
 import pickle
 from collections import OrderedDict
@@ -32,8 +31,7 @@ def fconv(corpus, tmp_path_factory):
 
 
 def load(path):
-    with torch.serialization.safe_globals([argparse.Namespace]):
-        return torch.load(path, weights_only=True)
+    return torch.load(path, weights_only=True)
 
 
 def assert_translates_alike(corpus, old, new, *arguments):

@@ -1,0 +1,266 @@
+"""Write a German-English corpus made from number words (num2words) and CLDR data (Babel).
+
+Every pair is drawn once as plain data (a number, a date, an amount, a country) and then worded in
+each language on its own, so that neither side is a translation of the other's words.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import random
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+from babel import Locale, dates, lists, numbers, units
+from num2words import num2words
+
+LANGUAGES = ("de", "en")
+SIZES = {"train": 32_000, "valid": 1_000, "test": 1_000}
+
+Pair = tuple[str, str]
+
+UNITS = """
+    area-hectare area-square-kilometer area-square-meter digital-byte digital-gigabyte
+    digital-megabyte duration-century duration-day duration-hour duration-minute duration-month
+    duration-second duration-week duration-year electric-ampere electric-volt energy-calorie
+    energy-joule energy-kilowatt-hour frequency-hertz length-centimeter length-foot length-inch
+    length-kilometer length-light-year length-meter length-mile length-millimeter
+    length-nautical-mile mass-carat mass-gram mass-kilogram mass-ounce mass-pound mass-tonne
+    power-horsepower power-kilowatt power-watt pressure-bar speed-kilometer-per-hour
+    speed-meter-per-second speed-mile-per-hour temperature-celsius temperature-fahrenheit
+    volume-barrel volume-cubic-kilometer volume-cubic-meter volume-cup volume-gallon volume-liter
+    volume-milliliter volume-tablespoon volume-teaspoon
+""".split()
+SOLD_BY = """
+    area-square-meter duration-day duration-hour duration-month duration-week duration-year
+    length-kilometer length-meter mass-gram mass-kilogram mass-pound mass-tonne volume-barrel
+    volume-cubic-meter volume-gallon volume-liter
+""".split()
+SECONDS = {
+    "minute": 60, "hour": 3_600, "day": 86_400, "week": 604_800, "month": 2_592_000,
+    "year": 31_536_000,
+}  # fmt: skip
+COINS = ("EUR", "GBP", "USD")
+# The currencies of the past come with years in brackets; these are in use.
+CURRENCIES = """
+    AUD BRL CAD CHF CNY CZK DKK EGP EUR GBP HUF IDR ILS INR JPY KRW MAD MXN NOK NZD PHP PLN RON
+    RUB SEK THB TND TRY UAH USD VND ZAR
+""".split()
+
+COUNTRIES = """
+    AL AM AR AT AU BE BG BO BR CA CH CL CN CO CU CZ DE DK EE EG ES FI FR GB GE GR HR HU ID IE IL IN
+    IQ IR IS IT JP KE KR LB LT LU LV MA MD MK MX MY NG NL NO NZ PE PH PK PL PT RO RS RU SA SE SI SK
+    SN TH TN TR UA US UY VN ZA
+""".split()
+
+
+def _worded(text: str, lang: str) -> str:
+    """Replace the digits of a formatted number by words, where the plural form is already right."""
+    digits = re.search(r"\d+(?:[.,]\d+)*", text)
+    value = int(re.sub(r"\D", "", digits.group()))
+    return text[: digits.start()] + num2words(value, lang=lang) + text[digits.end() :]
+
+
+def _both(wording: Callable[[str], str]) -> Pair:
+    return wording("de"), wording("en")
+
+
+def _size(rng: random.Random, digits: int) -> int:
+    """A number of up to `digits` digits; short ones are as likely as long ones."""
+    return rng.randrange(2, 10 ** rng.randint(1, digits))
+
+
+def _count(rng: random.Random, digits: int = 3) -> int:
+    """A number that counts things: 1, 101, ... would need the article's gender in German."""
+    while True:
+        count = _size(rng, digits)
+        if count % 100 != 1:
+            return count
+
+
+def _day(rng: random.Random) -> datetime.datetime:
+    start = datetime.datetime(1900, 1, 1)
+    return start + datetime.timedelta(minutes=rng.randrange(60 * 24 * 365 * 150))
+
+
+def cardinal(rng: random.Random) -> Pair:
+    value = _size(rng, 7)
+    return _both(lambda lang: num2words(value, lang=lang))
+
+
+def ordinal(rng: random.Random) -> Pair:
+    value = _size(rng, 5)
+    return _both(lambda lang: num2words(value, lang=lang, to="ordinal"))
+
+
+def decimal(rng: random.Random) -> Pair:
+    digits = rng.randint(1, 3)
+    value = f"{_size(rng, 4)}.{rng.randrange(1, 10**digits):0{digits}}".rstrip("0")
+    return _both(lambda lang: num2words(value, lang=lang))
+
+
+def written_date(rng: random.Random) -> Pair:
+    day, style = _day(rng), rng.choice(("full", "long", "medium", "short"))
+    return _both(lambda lang: dates.format_date(day, style, locale=lang))
+
+
+def spoken_date(rng: random.Random) -> Pair:
+    day, style = _day(rng), rng.choice(("full", "long"))
+
+    def wording(lang: str) -> str:
+        text = dates.format_date(day, style, locale=lang)
+        year = num2words(day.year, lang=lang, to="year")
+        nth = num2words(day.day, lang=lang, to="ordinal")
+        text = text.replace(str(day.year), year)
+        return re.sub(r"\d+\.?", f"der {nth}" if lang == "de" else nth, text)
+
+    return _both(wording)
+
+
+def clock_time(rng: random.Random) -> Pair:
+    moment, style = _day(rng), rng.choice(("full", "long", "medium", "short"))
+
+    def wording(lang: str) -> str:
+        day = dates.format_date(moment, style, locale=lang)
+        time = dates.format_time(moment, "short", locale=lang)
+        return dates.get_datetime_format(style, locale=lang).format(time, day)
+
+    return _both(wording)
+
+
+def date_range(rng: random.Random) -> Pair:
+    start = _day(rng).date()
+    end = start + datetime.timedelta(days=rng.randint(1, 400))
+    skeleton = rng.choice(("yMMMEd", "yMMMd", "yMMMM"))
+    return _both(lambda lang: dates.format_interval(start, end, skeleton, locale=lang))
+
+
+def relative_time(rng: random.Random) -> Pair:
+    unit, sign = rng.choice(sorted(SECONDS)), rng.choice((-1, 1))
+    span = datetime.timedelta(seconds=sign * SECONDS[unit] * _count(rng))
+
+    def wording(lang: str) -> str:
+        text = dates.format_timedelta(
+            span, granularity=unit, threshold=1e9, add_direction=True, locale=lang
+        )
+        return _worded(text, lang)
+
+    return _both(wording)
+
+
+def quantity(rng: random.Random) -> Pair:
+    value, unit = _count(rng, 5), rng.choice(UNITS)
+    return _both(lambda lang: _worded(units.format_unit(value, unit, locale=lang), lang))
+
+
+def coins(rng: random.Random) -> Pair:
+    value, currency = f"{_count(rng, 4)}.{rng.randint(2, 99):02}", rng.choice(COINS)
+    return _both(lambda lang: num2words(value, lang=lang, to="currency", currency=currency))
+
+
+def price(rng: random.Random) -> Pair:
+    value, currency = _count(rng, 6), rng.choice(CURRENCIES)
+
+    def wording(lang: str) -> str:
+        text = numbers.format_currency(
+            value, currency, locale=lang, format_type="name", currency_digits=False, format="#,##0"
+        )
+        return _worded(text, lang)
+
+    return _both(wording)
+
+
+def rate(rng: random.Random) -> Pair:
+    amount, unit = rng.choice((price, coins))(rng), rng.choice(SOLD_BY)
+    worded = dict(zip(LANGUAGES, amount))
+    return _both(
+        lambda lang: units.format_compound_unit(worded[lang], denominator_unit=unit, locale=lang)
+    )
+
+
+def country(rng: random.Random) -> Pair:
+    code = rng.choice(COUNTRIES)
+    return _both(lambda lang: Locale(lang).territories[code])
+
+
+def enumeration(rng: random.Random) -> Pair:
+    kind = rng.choice((country, country, ordinal, quantity, price, relative_time))
+    style, length = rng.choice(("standard", "or")), rng.choice((2, 2, 3))
+    items = dict(zip(LANGUAGES, zip(*(kind(rng) for _ in range(length)))))
+    return _both(lambda lang: lists.format_list(items[lang], style=style, locale=lang))
+
+
+KINDS = {
+    cardinal: 10, ordinal: 5, decimal: 5, written_date: 10, spoken_date: 14, clock_time: 8,
+    date_range: 6, relative_time: 5, quantity: 10, coins: 6, price: 7, rate: 8, enumeration: 16,
+}  # fmt: skip
+
+
+def tokenise(text: str) -> str:
+    """Lower-case a text and set its punctuation off with spaces.
+
+    The parts of 28.3.1984 and 15:07 become tokens that keep the mark before them ("28 .3 .1984"),
+    so that what is a number is one token wherever it stands.
+    """
+    tokens = re.findall(r"[.:/]\d+|\d+\.?(?!\d)|\d+|\w+(?:[-'’]\w+)*|[^\w\s]", text.lower())
+    return " ".join(tokens)
+
+
+def detokenise(text: str) -> str:
+    """Undo `tokenise`, but for upper case and dashes without spaces."""
+    return re.sub(r" (?=[.,](?: |$)|[.:/]\d)", "", text)
+
+
+def make_corpus(seed: int, sizes: dict[str, int]) -> dict[str, list[Pair]]:
+    """Draw pairs of which no two share a side, and split them.
+
+    Arguments:
+        seed: the same seed gives the same corpus.
+        sizes: split name -> number of pairs.
+    """
+    rng = random.Random(seed)
+    kinds, weights = list(KINDS), list(KINDS.values())
+    seen: dict[str, set[str]] = {lang: set() for lang in LANGUAGES}
+    pairs: list[Pair] = []
+    while len(pairs) < sum(sizes.values()):
+        kind = rng.choices(kinds, weights)[0]
+        de, en = (tokenise(text) for text in kind(rng))
+        # What is the same in both languages teaches copying only.
+        if de == en or de in seen["de"] or en in seen["en"]:
+            continue
+        seen["de"].add(de)
+        seen["en"].add(en)
+        pairs.append((de, en))
+    rows = iter(pairs)
+    return {split: [next(rows) for _ in range(size)] for split, size in sizes.items()}
+
+
+def write_corpus(folder: Path, corpus: dict[str, list[Pair]]) -> None:
+    """Write `SPLIT.de` and `SPLIT.en`, one sentence a line.
+
+    Arguments:
+        folder: created if it is missing.
+        corpus: what `make_corpus` returned.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    for split, pairs in corpus.items():
+        for lang, sentences in zip(LANGUAGES, zip(*pairs)):
+            text = "".join(f"{sentence}\n" for sentence in sentences)
+            (folder / f"{split}.{lang}").write_text(text, encoding="utf-8")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("folder", type=Path, help="where to write {train,valid,test}.{de,en}")
+    parser.add_argument("--seed", type=int, default=1)
+    for split, size in SIZES.items():
+        parser.add_argument(f"--{split}", type=int, default=size, metavar="PAIRS")
+    args = parser.parse_args()
+    sizes = {split: getattr(args, split) for split in SIZES}
+    write_corpus(args.folder, make_corpus(args.seed, sizes))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,128 @@
+"""Multi30k, German to English: from the raw captions to a BLEU on the test set of 2016.
+
+Each step is a command that is printed before it runs; its whole output is in OUT/logs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import re
+import sys
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from recipe import Recipe, short  # noqa: E402
+
+SPLITS = {"train": "train", "valid": "val", "test": "test"}
+LANGUAGES = ("de", "en")
+PUBLISHED = "https://raw.githubusercontent.com/multi30k/dataset/master/data/task1/tok/"
+PUBLISHED_NAMES = {"train": "train", "val": "val", "test": "test_2016_flickr"}
+MERGES = 6_000
+UPDATES = 4_800
+# The last of the 40 checkpoints that a training writes are averaged.
+SAVE_EVERY = UPDATES // 40
+AVERAGED = 5
+
+
+def read_raw(folder: Path, split: str, language: str) -> str:
+    """One side of one split, from a folder of ``train|val|test.{de,en}.gz``."""
+    path = folder / f"{split}.{language}.gz"
+    try:
+        return gzip.decompress(path.read_bytes()).decode("utf-8")
+    except FileNotFoundError:
+        sys.exit(f"There is no {path}: --raw-dir needs train, val and test.{{de,en}}.gz.")
+    except (OSError, EOFError, UnicodeDecodeError) as error:
+        sys.exit(f"{path} is not gzipped UTF-8 text: {error}.")
+
+
+def fetch(split: str, language: str) -> str:
+    """One side of one split, from the repository of the data set."""
+    address = f"{PUBLISHED}{PUBLISHED_NAMES[split]}.lc.norm.tok.{language}"
+    try:
+        with urllib.request.urlopen(address, timeout=60) as answer:
+            return answer.read().decode("utf-8")
+    except (urllib.error.URLError, OSError) as error:
+        sys.exit(
+            f"{address} cannot be fetched ({error}): give --raw-dir a folder with train, val and "
+            "test.{de,en}.gz."
+        )
+
+
+def get_text(recipe: Recipe, raw_dir: Path | None) -> None:
+    """Write the sentences of all splits to OUT/text."""
+    recipe.step(f"The captions, from {raw_dir}" if raw_dir else f"Fetching the captions: {PUBLISHED}")
+    (recipe.out / "text").mkdir()
+    for split, name in SPLITS.items():
+        sides = [
+            read_raw(raw_dir, name, language) if raw_dir else fetch(name, language)
+            for language in LANGUAGES
+        ]
+        counts = [text.count("\n") for text in sides]
+        if counts[0] != counts[1]:
+            sys.exit(f"{name}.de has {counts[0]} lines, but {name}.en has {counts[1]}.")
+        for language, text in zip(LANGUAGES, sides):
+            (recipe.out / "text" / f"{split}.{language}").write_text(text, encoding="utf-8")
+        recipe.say(f"  {split}: {counts[0]:,} pairs")
+
+
+def train(recipe: Recipe, seed: int) -> Path:
+    """Train, average the last checkpoints, and return the average."""
+    recipe.step("Training ConvS2S")
+    folder = recipe.out / "checkpoints"
+    recipe.train(
+        UPDATES,
+        [recipe.out / "data-bin", "--user-dir", recipe.user_dir, "--cpu"]
+        + ["--arch", "convs2s_iwslt_de_en", "--share-all-embeddings", "--dropout", 0.3]
+        + ["--criterion", "label_smoothed_cross_entropy", "--label-smoothing", 0.1]
+        + ["--optimizer", "adam", "--adam-betas", "(0.9, 0.98)", "--weight-decay", 1e-4]
+        + ["--lr", 1e-3, "--lr-scheduler", "polynomial_decay", "--warmup-updates", 400]
+        + ["--total-num-update", UPDATES, "--max-update", UPDATES, "--clip-norm", 1.0]
+        + ["--max-tokens", 2000, "--seed", seed, "--save-dir", folder]
+        + ["--save-interval-updates", SAVE_EVERY, "--keep-interval-updates", AVERAGED]
+        + ["--no-epoch-checkpoints", "--no-save-optimizer-state"],
+    )
+    newest = sorted(folder.glob("checkpoint_*_*.pt"), key=lambda path: int(path.stem.split("_")[2]))
+    average = folder / "average.pt"
+    recipe.run("average", ["convs2s", "average", average, *newest[-AVERAGED:]])
+    return average
+
+
+def score(recipe: Recipe, checkpoint: Path, subset: str) -> str:
+    """Translate a split and return its tokenised lower-case BLEU, as fairseq prints it."""
+    output = recipe.out / f"generate.{subset}.out"
+    recipe.run(
+        f"generate.{subset}",
+        ["fairseq-generate", recipe.out / "data-bin", "--user-dir", recipe.user_dir, "--cpu"]
+        + ["--path", checkpoint, "--gen-subset", subset, "--beam", 5, "--remove-bpe"]
+        + ["--max-tokens", 8000],
+        stdout=output,
+    )
+    return re.findall(r"BLEU4 = ([\d.]+)", output.read_text(encoding="utf-8"))[-1]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument(
+        "--raw-dir", type=Path, help="folder with train|val|test.{de,en}.gz (default: fetch them)"
+    )
+    parser.add_argument("--out", type=Path, default=Path("multi30k_out"), help="is emptied first")
+    parser.add_argument("--seed", type=int, default=1)
+    args = parser.parse_args()
+    recipe = Recipe(args.out)
+    get_text(recipe, args.raw_dir)
+    recipe.binarise(recipe.out / "text", SPLITS, LANGUAGES, MERGES)
+    checkpoint = train(recipe, args.seed)
+    recipe.step("Translating")
+    scores = {subset: score(recipe, checkpoint, subset) for subset in ("valid", "test")}
+    recipe.step("Done")
+    for subset, bleu in scores.items():
+        recipe.say(f"BLEU on {subset} = {bleu}")
+    recipe.say(f"model {short(checkpoint)}")
+
+
+if __name__ == "__main__":
+    main()
