@@ -57,7 +57,8 @@ def sentence_for(error: BaseException):
                 "(`iconv -f latin1 -t utf-8`) or drop what is broken (`iconv -c -t utf-8`)."
             )
         too_long = re.search(
-            r"Size of sample #(\d+) is invalid \(=\(?(?:np\.int64\()?(\d+).*\) since max_positions=(.*?), skip",
+            r"Size of sample #(\d+) is invalid \(=\(?(?:np\.int64\()?(\d+).*\) "
+            r"since max_positions=(.*?), skip",
             str(error),
         )
         if too_long:

@@ -225,7 +225,6 @@ def test_from_pretrained(corpus, trained):
 
 
 def test_unknown_words_are_replaced_by_the_source_words_they_attend_to(corpus, tmp_path):
-    """Without --print-alignment nobody asks fairseq for attention, but replacement needs it."""
     folder = tmp_path / "unknown"
     folder.mkdir()
     for split in ("train", "valid", "test"):
@@ -245,7 +244,8 @@ def test_unknown_words_are_replaced_by_the_source_words_they_attend_to(corpus, t
     printed = generate(
         folder,
         trained_folder / "checkpoint_last.pt",
-        *("--dataset-impl", "raw", "--replace-unk", table, "--unkpen", "-100", "--min-len", "2"),
+        *("--dataset-impl", "raw", "--replace-unk", table, "--print-alignment", "hard"),
+        *("--unkpen", "-100", "--min-len", "2"),
     )
     for i, best in hypotheses(printed).items():
         source = (folder / "test.de").read_text(encoding="utf-8").splitlines()[i].split()

@@ -22,9 +22,8 @@ LANGUAGES = ("de", "en")
 PUBLISHED = "https://raw.githubusercontent.com/multi30k/dataset/master/data/task1/tok/"
 PUBLISHED_NAMES = {"train": "train", "val": "val", "test": "test_2016_flickr"}
 MERGES = 6_000
-UPDATES = 4_800
-# The last of the 40 checkpoints that a training writes are averaged.
-SAVE_EVERY = UPDATES // 40
+UPDATES = 5_000
+# The checkpoints of this many last epochs are averaged.
 AVERAGED = 5
 
 
@@ -54,7 +53,7 @@ def fetch(split: str, language: str) -> str:
 
 def get_text(recipe: Recipe, raw_dir: Path | None) -> None:
     """Write the sentences of all splits to OUT/text."""
-    recipe.step(f"The captions, from {raw_dir}" if raw_dir else f"Fetching the captions: {PUBLISHED}")
+    recipe.step(f"The captions, from {raw_dir or PUBLISHED}")
     (recipe.out / "text").mkdir()
     for split, name in SPLITS.items():
         sides = [
@@ -71,21 +70,17 @@ def get_text(recipe: Recipe, raw_dir: Path | None) -> None:
 
 def train(recipe: Recipe, seed: int) -> Path:
     """Train, average the last checkpoints, and return the average."""
-    recipe.step("Training ConvS2S")
-    folder = recipe.out / "checkpoints"
     recipe.train(
         UPDATES,
-        [recipe.out / "data-bin", "--user-dir", recipe.user_dir, "--cpu"]
-        + ["--arch", "convs2s_iwslt_de_en", "--share-all-embeddings", "--dropout", 0.3]
+        ["--arch", "convs2s_iwslt_de_en", "--share-all-embeddings", "--dropout", 0.2]
         + ["--criterion", "label_smoothed_cross_entropy", "--label-smoothing", 0.1]
         + ["--optimizer", "adam", "--adam-betas", "(0.9, 0.98)", "--weight-decay", 1e-4]
-        + ["--lr", 1e-3, "--lr-scheduler", "polynomial_decay", "--warmup-updates", 400]
-        + ["--total-num-update", UPDATES, "--max-update", UPDATES, "--clip-norm", 1.0]
-        + ["--max-tokens", 2000, "--seed", seed, "--save-dir", folder]
-        + ["--save-interval-updates", SAVE_EVERY, "--keep-interval-updates", AVERAGED]
-        + ["--no-epoch-checkpoints", "--no-save-optimizer-state"],
+        + ["--lr", 2e-3, "--lr-scheduler", "polynomial_decay", "--warmup-updates", 400]
+        + ["--total-num-update", UPDATES, "--clip-norm", 1.0, "--max-tokens", 2000]
+        + ["--seed", seed, "--keep-last-epochs", AVERAGED, "--no-save-optimizer-state"],
     )
-    newest = sorted(folder.glob("checkpoint_*_*.pt"), key=lambda path: int(path.stem.split("_")[2]))
+    folder = recipe.out / "checkpoints"
+    newest = sorted(folder.glob("checkpoint[0-9]*.pt"), key=lambda path: path.stat().st_mtime)
     average = folder / "average.pt"
     recipe.run("average", ["convs2s", "average", average, *newest[-AVERAGED:]])
     return average
@@ -94,13 +89,7 @@ def train(recipe: Recipe, seed: int) -> Path:
 def score(recipe: Recipe, checkpoint: Path, subset: str) -> str:
     """Translate a split and return its tokenised lower-case BLEU, as fairseq prints it."""
     output = recipe.out / f"generate.{subset}.out"
-    recipe.run(
-        f"generate.{subset}",
-        ["fairseq-generate", recipe.out / "data-bin", "--user-dir", recipe.user_dir, "--cpu"]
-        + ["--path", checkpoint, "--gen-subset", subset, "--beam", 5, "--remove-bpe"]
-        + ["--max-tokens", 8000],
-        stdout=output,
-    )
+    recipe.generate(checkpoint, subset, output)
     return re.findall(r"BLEU4 = ([\d.]+)", output.read_text(encoding="utf-8"))[-1]
 
 

@@ -1,0 +1,204 @@
+"""What the recipes share: print a command, run it, log it, stop where it fails."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+USER_DIR = Path(__file__).resolve().parent.parent / "convs2s_plugin"
+
+# The last lines of a log that a failing command leaves on the screen.
+TAIL = 15
+# The file that shows that a folder was made by a recipe.
+MARK = ".recipe"
+
+
+class Recipe:
+    """Runs commands, logs them, and keeps the one line of progress.
+
+    Args:
+        out: the folder for everything that is made; what an earlier recipe left there is removed.
+    """
+
+    def __init__(self, out: Path):
+        self.out = out.resolve()
+        self.logs = self.out / "logs"
+        empty(self.out)
+        self.start = time.monotonic()
+        self.fresh_line = True
+
+    def say(self, text: str = "") -> None:
+        """Print a line that stays."""
+        print(("" if self.fresh_line else "\n") + text, flush=True)
+        self.fresh_line = True
+
+    def progress(self, text: str) -> None:
+        """Show a line that the next one replaces, where the output is a screen."""
+        if sys.stdout.isatty():
+            print(f"\r\033[K{text}", end="", flush=True)
+            self.fresh_line = False
+        else:
+            self.say(text)
+
+    def step(self, title: str) -> None:
+        """Announce a step with the time that has passed."""
+        seconds = int(time.monotonic() - self.start)
+        self.say(f"\n[{seconds // 60}:{seconds % 60:02}] {title}")
+
+    def run(
+        self,
+        name: str,
+        command: list[object],
+        stdin: Path | None = None,
+        stdout: Path | None = None,
+        watch: Callable[[str], None] | None = None,
+    ) -> None:
+        """Run a command; when it fails, show the end of its log and end the recipe.
+
+        Args:
+            name: of the log file.
+            command: the program, which is looked up beside this interpreter, and its arguments.
+            stdin, stdout: files to redirect to.
+            watch: is called with every line that goes to the log.
+        """
+        words = [self.program(str(command[0])), *map(str, command[1:])]
+        shown = shlex.join([short(word) for word in words])
+        for sign, path in (("<", stdin), (">", stdout)):
+            shown += f" {sign} {shlex.quote(short(path))}" if path else ""
+        self.say(f"$ {shown}")
+        log = self.logs / f"{name}.log"
+        with contextlib.ExitStack() as files:
+            source = files.enter_context(open(stdin, "rb")) if stdin else subprocess.DEVNULL
+            sink = files.enter_context(open(stdout, "wb")) if stdout else subprocess.PIPE
+            lines = files.enter_context(open(log, "w", encoding="utf-8"))
+            # What goes to a file is a result; the log then takes what the program says beside it.
+            beside = subprocess.PIPE if stdout else subprocess.STDOUT
+            process = subprocess.Popen(words, stdin=source, stdout=sink, stderr=beside)
+            for raw in process.stderr if stdout else process.stdout:
+                line = raw.decode("utf-8", errors="replace")
+                lines.write(line)
+                if watch:
+                    watch(line)
+        if process.wait() != 0:
+            tail = log.read_text(encoding="utf-8").splitlines()[-TAIL:]
+            self.say("\n".join(tail))
+            sys.exit(f"{command[0]} failed with exit code {process.returncode}; its log is {log}.")
+
+    def binarise(
+        self, text: Path, splits: Iterable[str], languages: tuple[str, str], merges: int
+    ) -> None:
+        """Learn BPE on both languages, apply it, and write fairseq's format to OUT/data-bin.
+
+        Args:
+            text: folder of SPLIT.LANGUAGE.
+            splits: train, valid and test.
+            languages: source and target.
+            merges: of the BPE codes, OUT/codes.bpe.
+        """
+        self.step(f"Sub-words ({merges:,} merges, learnt on both languages)")
+        both, codes = self.out / "train.both", self.out / "codes.bpe"
+        both.write_bytes(b"".join((text / f"train.{lang}").read_bytes() for lang in languages))
+        self.run("learn-bpe", ["subword-nmt", "learn-bpe", "-s", merges], both, codes)
+        (self.out / "bpe").mkdir()
+        for file in [f"{split}.{lang}" for split in splits for lang in languages]:
+            self.run(
+                f"apply-bpe.{file}",
+                ["subword-nmt", "apply-bpe", "-c", codes],
+                stdin=text / file,
+                stdout=self.out / "bpe" / file,
+            )
+        self.step("fairseq's binary format")
+        prefixes = [
+            word for split in splits for word in (f"--{split}pref", self.out / "bpe" / split)
+        ]
+        self.run(
+            "preprocess",
+            ["fairseq-preprocess", "-s", languages[0], "-t", languages[1], "--joined-dictionary"]
+            + [*prefixes, "--destdir", self.out / "data-bin", "--workers", 1],
+        )
+
+    def train(self, updates: int, options: list[object]) -> None:
+        """Run fairseq-train on OUT/data-bin for some updates, with a line of progress."""
+        self.step("Training ConvS2S")
+        self.run(
+            "train",
+            ["fairseq-train", self.out / "data-bin", "--user-dir", USER_DIR, "--cpu", *options]
+            + ["--max-update", updates, "--save-dir", self.out / "checkpoints"]
+            + ["--log-format", "json", "--log-interval", 20],
+            watch=TrainingProgress(self, updates),
+        )
+
+    def generate(self, checkpoint: Path, subset: str, output: Path) -> None:
+        """Translate a split with fairseq-generate, beam 5."""
+        self.run(
+            f"generate.{subset}",
+            ["fairseq-generate", self.out / "data-bin", "--user-dir", USER_DIR, "--cpu"]
+            + ["--path", checkpoint, "--gen-subset", subset]
+            + ["--beam", 5, "--max-tokens", 4000, "--remove-bpe"],
+            stdout=output,
+        )
+
+    def program(self, name: str) -> str:
+        """The path of a console script, first of all the one beside this interpreter."""
+        beside = str(Path(sys.executable).parent)
+        found = shutil.which(name, path=beside) or shutil.which(name)
+        if found is None:
+            sys.exit(f'There is no {name} here: run `pip install -e ".[fairseq,demo]"` first.')
+        return found
+
+
+class TrainingProgress:
+    """Turns fairseq-train's JSON log into one line of progress."""
+
+    def __init__(self, recipe: Recipe, updates: int):
+        self.recipe = recipe
+        self.updates = updates
+        self.start = time.monotonic()
+
+    def __call__(self, line: str) -> None:
+        found = re.search(r"\| (train_inner|valid) \| (\{.*\})", line)
+        if found is None:
+            return
+        kind, stats = found[1], json.loads(found[2])
+        if kind == "train_inner":
+            seconds = int(time.monotonic() - self.start)
+            self.recipe.progress(
+                f"  epoch {stats['epoch']}  update {stats['num_updates']}/{self.updates}"
+                f"  loss {stats['loss']}  ppl {stats['ppl']}"
+                f"  {float(stats['wps']):,.0f} words/s  {seconds // 60}:{seconds % 60:02}"
+            )
+        else:
+            self.recipe.progress(
+                f"  epoch {stats['epoch']} done: held-out loss {stats['valid_loss']}"
+                f"  ppl {stats['valid_ppl']}"
+            )
+            if not self.recipe.fresh_line:
+                self.recipe.say()
+
+
+def empty(out: Path) -> None:
+    """Remove what an earlier recipe left, but nothing that is not a recipe's."""
+    if out.exists():
+        if any(out.iterdir()) and not (out / "logs" / MARK).exists():
+            sys.exit(
+                f"{out} holds other files: give --out a new folder, or one that a recipe made."
+            )
+        shutil.rmtree(out)
+    (out / "logs").mkdir(parents=True)
+    (out / "logs" / MARK).touch()
+
+
+def short(path: object) -> str:
+    """A path as it can be typed in the current folder."""
+    try:
+        return str(Path(path).relative_to(Path.cwd()))
+    except ValueError:
+        return str(path)
