@@ -2,6 +2,7 @@
 
 import os
 import pickle
+from argparse import Namespace
 from collections import OrderedDict
 
 import pytest
@@ -53,6 +54,14 @@ def test_the_same_translations_and_scores(corpus, fconv, tmp_path, capsys):
     assert load(new)["args"].max_source_positions == 1022
 
 
+# What fairseq of 2017 saved of its options, of those that matter here.
+OPTIONS_OF_2017 = """
+    arch clip_norm data decoder_attention decoder_embed_dim decoder_layers decoder_out_embed_dim
+    dropout encoder_embed_dim encoder_layers lr max_source_positions max_target_positions
+    max_tokens momentum seed source_lang target_lang weight_decay
+""".split()
+
+
 def make_old(path, target, version=2, stray=False, legacy=False, meters=False):
     """Rewrite a checkpoint as fairseq of long ago would have written it."""
     checkpoint = load(path)
@@ -67,8 +76,9 @@ def make_old(path, target, version=2, stray=False, legacy=False, meters=False):
             weights[key] = weight.norm(dim=(1, 2), keepdim=True)
     if stray:
         weights["decoder.convolutions.0._linearized_weight"] = torch.zeros(64, 96)
+    options = vars(checkpoint["cfg"]["model"])
     old = {
-        "args": checkpoint["cfg"]["model"],
+        "args": Namespace(**{name: options[name] for name in OPTIONS_OF_2017 if name in options}),
         "model": weights,
         "optimizer_history": checkpoint["optimizer_history"],
         "extra_state": {"train_iterator": {"epoch": 1}},

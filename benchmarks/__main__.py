@@ -1,0 +1,98 @@
+"""``python -m benchmarks train|generate --arch A --peer B``: how many times as fast A is."""
+
+import argparse
+import json
+import platform
+import sys
+from importlib import metadata
+from pathlib import Path
+from typing import Dict
+
+import torch
+
+from convs2s_plugin.errors import UserError
+
+from .measure import alternate
+from .work import generation, random_batch, random_dictionary, training
+
+
+def parse_arguments() -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("what", choices=("train", "generate"))
+    parser.add_argument("--arch", default="convs2s_iwslt_de_en", help="default: %(default)s")
+    parser.add_argument("--peer", default="fconv_iwslt_de_en", help="default: %(default)s")
+    parser.add_argument("--words", type=int, default=8000, help="types (default: %(default)s)")
+    parser.add_argument("--sentences", type=int, default=64, help="a batch (default: %(default)s)")
+    parser.add_argument("--length", type=int, default=25, help="words (default: %(default)s)")
+    parser.add_argument("--beam", type=int, default=5, help="for generate (default: %(default)s)")
+    parser.add_argument("--rounds", type=int, default=10, help="default: %(default)s")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the result there too")
+    return parser.parse_args()
+
+
+def run(args: argparse.Namespace) -> Dict:
+    """Time both architectures in turn and return everything that describes the result."""
+    symbols = random_dictionary(args.words)
+    batch = random_batch(symbols, args.sentences, args.length)
+
+    def work(arch):
+        if args.what == "train":
+            return training(arch, symbols, batch)
+        return generation(arch, symbols, batch, args.beam)
+
+    times = alternate(work(args.arch), work(args.peer), args.rounds)
+    settings = {name: value for name, value in vars(args).items() if name != "json"}
+    return {**settings, "machine": machine(), "seconds": times.summary()}
+
+
+def machine() -> Dict[str, object]:
+    """What the figures were measured on."""
+    fairseq = [d for d in ("fairseq", "ve-fairseq") if _version(d)]
+    return {
+        "processor": platform.processor() or platform.machine(),
+        "threads": torch.get_num_threads(),
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "fairseq": ", ".join(f"{name} {_version(name)}" for name in fairseq),
+        "dtype": str(torch.get_default_dtype()).replace("torch.", ""),
+    }
+
+
+def _version(distribution: str) -> str:
+    try:
+        return metadata.version(distribution)
+    except metadata.PackageNotFoundError:
+        return ""
+
+
+def table(result: Dict) -> str:
+    """The result as Markdown, in milliseconds."""
+    lines = ["| | median | minimum | maximum |", "|---|---|---|---|"]
+    seconds = result["seconds"]
+    for label, name, scale, unit in (
+        (f"`{result['arch']}`", "ours", 1000, " ms"),
+        (f"`{result['peer']}`", "peer", 1000, " ms"),
+        ("ratio (peer's time / ours)", "ratio", 1, ""),
+    ):
+        cells = [f"{seconds[name][key] * scale:.2f}{unit}" for key in seconds[name]]
+        lines.append(f"| {label} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def main() -> int:
+    """Measure, print, and write JSON where wanted."""
+    args = parse_arguments()
+    try:
+        result = run(args)
+    except UserError as error:
+        print(f"benchmarks: error: {error}", file=sys.stderr)
+        return 2
+    print(table(result))
+    if args.json:
+        args.json.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

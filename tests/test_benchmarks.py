@@ -1,0 +1,49 @@
+"""The benchmarks measure what they say, on fairseq's models as on ours."""
+
+import json
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+from benchmarks.__main__ import main  # noqa: E402
+from benchmarks.measure import alternate  # noqa: E402
+
+
+def test_rounds_alternate_and_the_ratio_is_the_peers_time_over_ours():
+    order = []
+
+    def work(name, seconds):
+        def run():
+            order.append(name)
+            time.sleep(seconds)
+
+        return run
+
+    times = alternate(work("ours", 0.01), work("peer", 0.03), rounds=3, warmup=1)
+    assert order == ["ours", "peer"] * 4
+    assert len(times.ours) == len(times.peer) == 3
+    ratio = times.summary()["ratio"]
+    assert 1.5 < ratio["minimum"] <= ratio["median"] <= ratio["maximum"]
+
+
+@pytest.mark.parametrize("what", ["train", "generate"])
+def test_a_run(what, tmp_path, monkeypatch, capsys):
+    target = tmp_path / "result.json"
+    arguments = ["--words", 60, "--sentences", 2, "--length", 4, "--rounds", 2, "--json", target]
+    monkeypatch.setattr(sys, "argv", ["benchmarks", what, *map(str, arguments)])
+    assert main() == 0
+    assert "ratio (peer's time / ours)" in capsys.readouterr().out
+    result = json.loads(target.read_text(encoding="utf-8"))
+    assert result["peer"] == "fconv_iwslt_de_en" and result["machine"]["torch"]
+    assert all(value > 0 for value in result["seconds"]["ratio"].values())
+
+
+def test_an_unknown_architecture_is_a_sentence(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["benchmarks", "train", "--arch", "convs3s"])
+    assert main() == 2
+    assert "There is no architecture convs3s" in capsys.readouterr().err
