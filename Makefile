@@ -51,5 +51,5 @@ format: $(STAMP)
 	$(BIN)/ruff format .
 
 clean:
-	rm -rf .venv .venv-* demo_out build dist *.egg-info .pytest_cache .ruff_cache
+	rm -rf .venv .venv-* demo_out multi30k_out build dist *.egg-info .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

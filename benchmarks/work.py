@@ -83,7 +83,7 @@ def training(arch: str, symbols: Dictionary, batch: Dict) -> Callable[[], None]:
 def generation(arch: str, symbols: Dictionary, batch: Dict, beam: int) -> Callable[[], List]:
     """Beam search of exactly as many words as the sources have."""
     model = build(arch, symbols).eval()
-    model.make_generation_fast_()
+    model.make_generation_fast_(beamable_mm_beam_size=beam, need_attn=False)
     steps = batch["target"].size(1)
     generator = SequenceGenerator(
         [model], symbols, beam_size=beam, min_len=steps - 1, max_len_b=steps - 1

@@ -3,7 +3,6 @@
 import argparse
 import functools
 import inspect
-import os
 import pickle
 
 import torch
@@ -12,7 +11,7 @@ from fairseq.data import data_utils
 from fairseq.data.iterators import EpochBatchIterator
 from fairseq.tasks import FairseqTask
 
-from .errors import UserError
+from .checkpoints import unreadable
 
 
 def prepare() -> None:
@@ -42,19 +41,9 @@ def _explain_unreadable_checkpoints() -> None:
         try:
             return load(path, *args, **kwargs)
         except (RuntimeError, EOFError, pickle.UnpicklingError) as error:
-            raise UserError(unreadable_checkpoint(path, error)) from error
+            raise unreadable(path, error) from error
 
     checkpoint_utils.load_checkpoint_to_cpu = load_checkpoint_to_cpu
-
-
-def unreadable_checkpoint(path: str, error: Exception) -> str:
-    """The sentence for a checkpoint file that torch could not read."""
-    reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-    size = os.path.getsize(path) if os.path.exists(path) else 0
-    return (
-        f"{path} ({size:,} bytes) is not a complete checkpoint: {reason} "
-        "Was its writing or its download cut short? Use another checkpoint, or fetch it again."
-    )
 
 
 def _resume_with_the_same_batches() -> None:
@@ -69,8 +58,15 @@ def _resume_with_the_same_batches() -> None:
 
     @functools.wraps(make)
     def get_batch_iterator(self, dataset, *args, **kwargs):
-        cached = dataset in self.dataset_to_epoch_iter
-        if cached or "epoch" not in kwargs or getattr(self.cfg, "rebuild_batches", False):
+        made_once = (
+            "epoch" in kwargs
+            and dataset not in self.dataset_to_epoch_iter
+            and self.can_reuse_epoch_itr(dataset)
+            and not kwargs.get("disable_iterator_cache")
+            and not kwargs.get("update_epoch_batch_itr")
+            and not getattr(self.cfg, "rebuild_batches", False)
+        )
+        if not made_once:
             return make(self, dataset, *args, **kwargs)
         epoch = max(kwargs["epoch"], 1)
         iterator = make(self, dataset, *args, **{**kwargs, "epoch": 1})
@@ -93,6 +89,8 @@ def _keep_the_last_batch() -> None:
     def batch_by_size(indices, *args, **kwargs):
         batches = make(indices, *args, **kwargs)
         kept = sum(map(len, batches))
-        return [*batches, indices[kept:]] if kept < len(indices) else batches
+        if kept == len(indices) or kwargs.get("fixed_shapes") is not None:
+            return batches
+        return [*batches, indices[kept:]]
 
     data_utils.batch_by_size = batch_by_size

@@ -6,6 +6,7 @@ Knows neither torch nor fairseq.
 import os
 import re
 import sys
+from typing import Optional
 
 TRACEBACK_VARIABLE = "CONVS2S_TRACEBACK"
 
@@ -40,36 +41,36 @@ class TextError(UserError):
         )
 
 
-def sentence_for(error: BaseException):
+def sentence_for(error: BaseException) -> Optional[str]:
     """The sentence for an error that a user can act on, or None for any other error.
 
-    fairseq wraps errors in others of its own, so that the whole chain is searched.
+    fairseq wraps errors in others of its own, so that a UserError is sought in the whole chain.
     """
     seen = set()
-    while error is not None and id(error) not in seen:
-        seen.add(id(error))
-        if isinstance(error, UserError):
-            return str(error)
-        if isinstance(error, UnicodeDecodeError):
-            return (
-                f"The input is not valid UTF-8: byte 0x{error.object[error.start]:02x} at offset "
-                f"{error.start} of the block being read ({error.reason}). Convert it "
-                "(`iconv -f latin1 -t utf-8`) or drop what is broken (`iconv -c -t utf-8`)."
-            )
-        too_long = re.search(
-            r"Size of sample #(\d+) is invalid \(=\(?(?:np\.int64\()?(\d+).*\) "
-            r"since max_positions=(.*?), skip",
-            str(error),
+    cause: Optional[BaseException] = error
+    while cause is not None and id(cause) not in seen:
+        if isinstance(cause, UserError):
+            return str(cause)
+        seen.add(id(cause))
+        cause = cause.__cause__ or (None if cause.__suppress_context__ else cause.__context__)
+    if isinstance(error, UnicodeDecodeError) and error.encoding.replace("-", "") == "utf8":
+        return (
+            f"The input is not valid UTF-8: byte 0x{error.object[error.start]:02x} at offset "
+            f"{error.start} of the block being read ({error.reason}). Convert it "
+            "(`iconv -f latin1 -t utf-8`) or drop what is broken (`iconv -c -t utf-8`)."
         )
-        if too_long:
-            number, size, limit = too_long.groups()
-            return (
-                f"Sentence {number} (counted from 0) has {size} tokens with its end of sentence; "
-                f"the limit on (source, target) is {limit}. Shorten it, leave such sentences out "
-                "with --skip-invalid-size-inputs-valid-test, or train with larger "
-                "--max-source-positions and --max-target-positions."
-            )
-        error = error.__cause__ or error.__context__
+    text = re.sub(r"np\.\w+\((\d+)\)", r"\1", str(error))
+    too_long = re.search(
+        r"Size of sample #(\d+) is invalid \(=(.*)\) since max_positions=(.*?), skip", text
+    )
+    if too_long:
+        number, size, limit = too_long.groups()
+        return (
+            f"Sentence {number} (counted from 0) has {size} tokens (source, target), ends of "
+            f"sentence included; the limit is {limit}. Shorten it, leave such sentences out "
+            "with --skip-invalid-size-inputs-valid-test, or train with larger "
+            "--max-source-positions and --max-target-positions."
+        )
     return None
 
 

@@ -10,6 +10,8 @@ MODELS = {
     ),
     "convs2s-some-attention": dict(decoder_attention="[True, False, True]"),
     "convs2s-no-positions": dict(no_source_positions=True, no_target_positions=True),
+    "convs2s-no-source-positions": dict(no_source_positions=True),
+    "convs2s-no-target-positions": dict(no_target_positions=True),
     "convs2s-shared": dict(share_all_embeddings=True),
 }
 

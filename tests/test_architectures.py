@@ -35,7 +35,7 @@ EXPECTED = {
     "convs2s_wmt_en_ro": ([(512, 3)] * 20, [(512, 3)] * 20, 512),
     "convs2s_wmt_en_de": (EN_DE, EN_DE, 512),
     "convs2s_wmt_en_fr": (EN_FR, EN_FR, 512),
-    "convs2s_gigaword": ([(256, 3)] * 6, [(256, 3)] * 6, 256),
+    "convs2s_gigaword": ([(256, 3)] * 6, [(256, 3)] * 6, 512),
     "convs2s_iwslt_de_en": ([(256, 3)] * 4, [(256, 3)] * 3, 256),
     "convs2s_iwslt_de_en_deep": ([(256, 3)] * 16, [(256, 3)] * 12, 256),
     "convs2s_ablation": ([(512, 3)] * 13, [(512, 5)] * 5, 512),

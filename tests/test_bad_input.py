@@ -18,7 +18,8 @@ BAD_OPTIONS = {
     ),
     "two dictionaries": (("--share-all-embeddings",), "--joined-dictionary"),
     "dropout": (("--dropout", "1.5"), "--dropout is 1.5"),
-    "vectors": (("--encoder-embed-path", "no/such/file"), "no/such/file cannot be read"),
+    "vectors": (("--encoder-embed-path", "/dev/null"), "/dev/null cannot be read: it is empty"),
+    "no vectors": (("--encoder-embed-path", "no/such/file"), "no/such/file cannot be read"),
 }
 
 
@@ -89,12 +90,46 @@ def test_invalid_utf8(corpus, trained, monkeypatch):
 def test_a_line_of_5000_words(corpus, trained):
     text = "zehn\n" + "eins " * 5000 + "\nneun\n"
     sentence = refused(ask(corpus, trained / "checkpoint_last.pt", text))
-    assert "Sentence 1 (counted from 0) has 5001 tokens" in sentence and "1024" in sentence
+    assert "Sentence 1 (counted from 0) has (5001, 0) tokens" in sentence and "1024" in sentence
     skipped = ask(
         *(corpus, trained / "checkpoint_last.pt", text),
         "--skip-invalid-size-inputs-valid-test",
     )
     assert skipped.returncode == 0 and sorted(hypotheses(skipped.stdout)) == [0, 2]
+
+
+def binarised(corpus, folder, sources, targets):
+    """A test set of these lines, binarised with the dictionaries of the training."""
+    folder.mkdir()
+    for language, lines in (("de", sources), ("en", targets)):
+        (folder / f"text.{language}").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    fairseq(
+        "preprocess",
+        *("--source-lang", "de", "--target-lang", "en", "--destdir", folder / "bin"),
+        *("--testpref", folder / "text"),
+        *("--srcdict", corpus / "bin" / "dict.de.txt", "--tgtdict", corpus / "bin" / "dict.en.txt"),
+    )
+    return folder / "bin"
+
+
+def translate(data, trained):
+    return run(
+        "generate",
+        *(data, "--user-dir", PLUGIN, "--path", trained / "checkpoint_last.pt", "--cpu"),
+    )
+
+
+def test_a_long_line_of_binarised_data(corpus, trained, tmp_path):
+    data = binarised(corpus, tmp_path / "long", ["eins"] * 2, ["eins-th", "eins-th " * 5000])
+    sentence = refused(translate(data, trained))
+    assert "Sentence 1 (counted from 0) has (2, 5001) tokens" in sentence
+
+
+def test_empty_and_unknown_lines_of_binarised_data(corpus, trained, tmp_path):
+    lines = ["zehn", "", "nie gesehen", ""]
+    done = translate(binarised(corpus, tmp_path / "empty", lines, ["zehn-th", "", "", ""]), trained)
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert sorted(hypotheses(done.stdout)) == [0, 1, 2, 3]
 
 
 def test_unknown_words_and_empty_lines_keep_their_place(corpus, trained):
@@ -112,4 +147,4 @@ def test_1024_positions_are_1024_words(corpus, trained):
     )
     assert done.returncode == 0 and sorted(hypotheses(done.stdout)) == [0]
     sentence = refused(ask(corpus, trained / "checkpoint_last.pt", "eins " * 1024 + "\n"))
-    assert "has 1025 tokens" in sentence
+    assert "has (1025, 0) tokens" in sentence

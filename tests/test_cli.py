@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from fractions import Fraction
 from pathlib import Path
 
 import pytest
@@ -53,7 +54,7 @@ def test_without_fairseq_one_sentence_says_what_to_install():
     assert 'pip install "convs2s-plugin[fairseq]"' in last
 
 
-@pytest.mark.parametrize("kind", ["missing", "cut", "other", "plain"])
+@pytest.mark.parametrize("kind", ["missing", "cut", "other", "plain", "foreign"])
 def test_average_refuses_what_it_cannot_average(kind, tmp_path, capsys):
     good, bad = tmp_path / "good.pt", tmp_path / "bad.pt"
     torch.save({"model": {"w": torch.ones(2, 3)}}, good)
@@ -62,6 +63,7 @@ def test_average_refuses_what_it_cannot_average(kind, tmp_path, capsys):
         "cut": "is not a complete checkpoint",
         "other": "holds another network",
         "plain": "is not a checkpoint",
+        "foreign": "holds an object of fractions.Fraction, which is not plain data",
     }
     if kind == "cut":
         bad.write_bytes(good.read_bytes()[:100])
@@ -69,6 +71,11 @@ def test_average_refuses_what_it_cannot_average(kind, tmp_path, capsys):
         torch.save({"model": {"w": torch.ones(3, 3)}}, bad)
     elif kind == "plain":
         torch.save([1, 2], bad)
-    assert main(["average", str(tmp_path / "out.pt"), str(good), str(bad)]) == 2
+    elif kind == "foreign":
+        torch.save({"model": {"w": torch.ones(2, 3)}, "best": Fraction(1, 3)}, bad)
+    assert (
+        main(["average", "--inputs", str(good), str(bad), "--output", str(tmp_path / "out.pt")])
+        == 2
+    )
     assert messages[kind] in capsys.readouterr().err
     assert not (tmp_path / "out.pt").exists()

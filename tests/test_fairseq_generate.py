@@ -181,7 +181,7 @@ def test_an_ensemble_averages_probabilities(corpus, trained):
     alone = [hypotheses(generate(corpus, path, *arguments)) for path in (first, second)]
     for i in both:
         scores = [found[i][0][0] for found in alone]
-        # A mean of probabilities lies between them, and not below the mean of logarithms.
+        # The logarithm of a mean of probabilities is not below the mean of logarithms.
         assert sum(scores) / 2 - 1e-4 <= both[i][0][0]
     searched = hypotheses(generate(corpus, f"{first}:{second}", "--beam", 3))
     assert sorted(searched) == list(range(SENTENCES))
@@ -191,7 +191,7 @@ def test_averaged_checkpoints(corpus, trained, tmp_path):
     paths = [str(path) for path in sorted(trained.glob("checkpoint?*[0-9].pt"))]
     assert len(paths) == 3
     target = str(tmp_path / "average.pt")
-    assert convs2s(["average", target, *paths]) == 0
+    assert convs2s(["average", "--inputs", *paths, "--output", target]) == 0
     averaged = checkpoint_utils.load_checkpoint_to_cpu(target)["model"]
     singles = [checkpoint_utils.load_checkpoint_to_cpu(path)["model"] for path in paths]
     for name, tensor in averaged.items():
@@ -222,6 +222,19 @@ def test_from_pretrained(corpus, trained):
     lines = (corpus / "test.de").read_text(encoding="utf-8").splitlines()[:3]
     expected = hypotheses(generate(corpus, trained / "checkpoint_last.pt", "--beam", 5))
     assert hub.translate(lines, beam=5) == [expected[i][0][1] for i in range(3)]
+
+
+def test_from_pretrained_with_sub_words(corpus, trained, tmp_path):
+    """Words that the codes cut are put together again; here every word is cut into letters."""
+    codes = tmp_path / "codes"
+    codes.write_text("#version: 0.2\n", encoding="utf-8")
+    hub = ConvS2SModel.from_pretrained(
+        *(str(trained), "checkpoint_last.pt", str(corpus / "bin")),
+        bpe="subword_nmt",
+        bpe_codes=str(codes),
+    )
+    assert hub.apply_bpe("zehn").split() == ["z@@", "e@@", "h@@", "n"]
+    assert "@@" not in hub.translate("zehn", beam=2)
 
 
 def test_unknown_words_are_replaced_by_the_source_words_they_attend_to(corpus, tmp_path):

@@ -7,8 +7,7 @@ import time
 
 import pytest
 import torch
-
-from convs2s_plugin import __file__ as package_file
+import yaml
 
 from .commands import PLUGIN, TINY, command, fairseq, train, train_arguments
 
@@ -105,7 +104,9 @@ def test_a_killed_run_resumes_to_the_same_end(corpus, tmp_path):
         command("train", *arguments), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
     deadline = time.monotonic() + 120
-    while not (killed / "checkpoint_last.pt").exists() and time.monotonic() < deadline:
+    # fairseq copies a numbered checkpoint to this name: once there are two of those, the first
+    # copy is whole.
+    while len(list(killed.glob("checkpoint_*_*.pt"))) < 2 and time.monotonic() < deadline:
         time.sleep(0.02)
     process.send_signal(signal.SIGKILL)
     process.wait()
@@ -162,21 +163,34 @@ def test_tensorboard(corpus, tmp_path):
     assert list((tmp_path / "board").rglob("events.out.tfevents.*"))
 
 
-def test_hydra_with_the_shipped_yaml(corpus, tmp_path):
-    folder = PLUGIN.parent / "examples" / "hydra"
+HYDRA_FOLDER = PLUGIN.parent / "examples" / "hydra"
+
+
+def hydra(corpus, folder, config_folder, *overrides):
+    """fairseq-hydra-train for one epoch; returns the trained weights."""
     log = fairseq(
         "hydra_train",
-        *("--config-dir", folder, "--config-name", "convs2s_de_en"),
+        *("--config-dir", config_folder, "--config-name", "convs2s_de_en"),
         *(f"task.data={corpus / 'bin'}", f"common.user_dir={PLUGIN}", "common.cpu=true"),
-        *("task.source_lang=de", "task.target_lang=en", "optimization.max_epoch=1"),
-        *('model.encoder_layers="[(16, 3)] * 2"', 'model.decoder_layers="[(16, 3)]"'),
-        *(f"checkpoint.save_dir={tmp_path / 'checkpoints'}", "dataset.num_workers=0"),
-        cwd=tmp_path,
+        *("optimization.max_epoch=1", "dataset.num_workers=0", *overrides),
+        f"checkpoint.save_dir={folder / 'checkpoints'}",
+        cwd=folder,
     )
     assert "valid" in log
-    model = weights(tmp_path / "checkpoints" / "checkpoint_last.pt")
+    return weights(folder / "checkpoints" / "checkpoint_last.pt")
+
+
+def test_hydra_with_the_shipped_yaml(corpus, tmp_path):
+    layers = ('model.encoder_layers="[(16, 3)] * 2"', 'model.decoder_layers="[(16, 3)]"')
+    model = hydra(corpus, tmp_path, HYDRA_FOLDER, *layers)
     assert model["encoder.blocks.convolutions.1.linear.weight_v"].shape == (32, 48)
 
 
-def test_installed_and_from_a_folder_are_the_same_package():
-    assert str(PLUGIN) in package_file
+def test_hydra_with_the_name_of_an_architecture(corpus, tmp_path):
+    text = (HYDRA_FOLDER / "convs2s_de_en.yaml").read_text(encoding="utf-8")
+    config = yaml.safe_load(text)
+    config["model"] = {"_name": "convs2s_iwslt_de_en", "decoder_attention": True}
+    (tmp_path / "convs2s_de_en.yaml").write_text(yaml.safe_dump(config), encoding="utf-8")
+    model = hydra(corpus, tmp_path, tmp_path)
+    assert model["encoder.blocks.convolutions.3.linear.weight_v"].shape == (512, 768)
+    assert len(model["decoder.embed.positions.weight"]) == 1025

@@ -61,7 +61,7 @@ def both_models(dropout=0.0, **options):
     weights = convert_weights(theirs.state_dict())
     ours = ConvS2SModel.build_model(build(convert_options(args, weights)), task)
     ours.load_state_dict(weights)
-    return theirs, ours
+    return theirs.double(), ours.double()
 
 
 def loss_of(model, batch, smoothing=0.1):
@@ -97,7 +97,7 @@ def test_outputs_loss_and_gradients(name, left_pad_source):
     assert expected.keys() == ours_by_name.keys()
     for key, gradient in expected.items():
         torch.testing.assert_close(
-            ours_by_name[key].grad, gradient, atol=1e-5, rtol=1e-4, msg=lambda m, k=key: f"{k}: {m}"
+            ours_by_name[key].grad, gradient, atol=1e-5, rtol=1e-5, msg=lambda m, k=key: f"{k}: {m}"
         )
 
 

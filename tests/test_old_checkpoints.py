@@ -7,12 +7,11 @@ from collections import OrderedDict
 
 import pytest
 import torch
-from fairseq import checkpoint_utils
 
 from convs2s_plugin.cli import main as convs2s
 from convs2s_plugin.interop.fconv import convert_weights
 
-from .commands import command, hypotheses, train
+from .commands import hypotheses, train
 from .test_fairseq_generate import generate
 
 FCONV = (
@@ -134,11 +133,16 @@ def test_classes_that_are_gone_do_no_harm(corpus, fconv, tmp_path):
 
 def test_what_is_no_fconv_checkpoint_is_refused(trained, tmp_path, capsys):
     cut = tmp_path / "cut.pt"
+    tensor, language_model = tmp_path / "tensor.pt", tmp_path / "lm.pt"
+    torch.save(torch.zeros(2), tensor)
+    torch.save({"args": Namespace(arch="fconv_lm"), "model": {}}, language_model)
     cut.write_bytes((trained / "checkpoint_last.pt").read_bytes()[:2000])
     for old, message in (
-        (trained / "checkpoint_last.pt", "only fairseq's fconv models are converted"),
+        (trained / "checkpoint_last.pt", "only fairseq's fconv translation models are"),
         (tmp_path / "missing.pt", "There is no file"),
         (cut, "is not a complete checkpoint"),
+        (tensor, "--arch unknown"),
+        (language_model, "--arch fconv_lm"),
     ):
         assert convs2s(["convert-fconv", str(old), str(tmp_path / "new.pt")]) == 2
         captured = capsys.readouterr()
@@ -159,5 +163,12 @@ def test_training_goes_on_from_a_converted_checkpoint(corpus, fconv, tmp_path):
         options=options,
     )
     assert "Loaded checkpoint" in log
-    assert checkpoint_utils.load_checkpoint_to_cpu(str(tmp_path / "more" / "checkpoint_last.pt"))
-    assert command("train")
+    assert "loss" in log and (tmp_path / "more" / "checkpoint_last.pt").exists()
+
+
+def test_nothing_is_left_where_the_result_cannot_be_written(fconv, tmp_path, capsys):
+    (tmp_path / "folder").mkdir()
+    assert convs2s(["convert-fconv", str(fconv), str(tmp_path / "folder")]) == 2
+    assert convs2s(["convert-fconv", str(fconv), str(tmp_path / "no" / "new.pt")]) == 2
+    assert capsys.readouterr().err.count("cannot be written") == 2
+    assert [path.name for path in tmp_path.iterdir()] == ["folder"]

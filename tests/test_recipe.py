@@ -9,6 +9,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "examples"))
 
 from recipe import Recipe, short  # noqa: E402
 
+from .commands import TINY, hypotheses  # noqa: E402
+
 
 @pytest.fixture
 def recipe(tmp_path):
@@ -51,6 +53,17 @@ def test_paths_are_short_below_the_current_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert short(tmp_path / "a" / "b") == "a/b"
     assert short("--option") == "--option"
+
+
+def test_binarise_train_and_generate(corpus, recipe, capsys):
+    """The three steps that all recipes share, on the tiny corpus, with fairseq's commands."""
+    recipe.binarise(corpus, ("train", "valid", "test"), ("de", "en"), merges=20)
+    recipe.train(12, list(TINY))
+    output = recipe.out / "out"
+    recipe.generate(recipe.out / "checkpoints" / "checkpoint_last.pt", "test", output)
+    assert sorted(hypotheses(output.read_text(encoding="utf-8"))) == list(range(24))
+    printed = capsys.readouterr().out
+    assert "epoch 1 done: held-out loss" in printed and "$ " in printed
 
 
 def test_only_a_folder_that_a_recipe_made_is_emptied(tmp_path):

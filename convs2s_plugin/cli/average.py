@@ -5,7 +5,7 @@ from typing import Any, Dict, List
 
 import torch
 
-from ..compat import unreadable_checkpoint
+from ..checkpoints import save, unreadable
 from ..errors import UserError
 
 NAME = "average"
@@ -13,14 +13,14 @@ HELP = "average the weights of several checkpoints of one training"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """OUTPUT and the checkpoints to average."""
-    parser.add_argument("output", metavar="OUTPUT.pt", help="where to write the average")
-    parser.add_argument("inputs", metavar="INPUT.pt", nargs="+", help="checkpoints to average")
+    """The names of fairseq's script for the same purpose, which its packages leave out."""
+    parser.add_argument("--inputs", metavar="FILE", nargs="+", required=True, help="checkpoints")
+    parser.add_argument("--output", metavar="FILE", required=True, help="where the average goes")
 
 
 def run(args: argparse.Namespace) -> int:
     """Average and say what was made."""
-    torch.save(average(args.inputs), args.output)
+    save(average(args.inputs), args.output)
     print(f"{args.output}: the average of {len(args.inputs)} checkpoints")
     return 0
 
@@ -60,7 +60,7 @@ def _load(path: str) -> Dict[str, Any]:
     except FileNotFoundError as error:
         raise UserError(f"There is no file {path}.") from error
     except Exception as error:
-        raise UserError(unreadable_checkpoint(path, error)) from error
+        raise unreadable(path, error) from error
     if not isinstance(checkpoint, dict) or "model" not in checkpoint:
         raise UserError(f"{path} is not a checkpoint of fairseq-train.")
     return checkpoint

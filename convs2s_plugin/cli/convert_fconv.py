@@ -2,8 +2,7 @@
 
 import argparse
 
-import torch
-
+from ..checkpoints import save
 from ..interop.fconv import convert_checkpoint, read_checkpoint
 
 NAME = "convert-fconv"
@@ -19,7 +18,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Convert and say what was made."""
     converted = convert_checkpoint(read_checkpoint(args.old), args.old)
-    torch.save(converted, args.new)
+    save(converted, args.new)
     parameters = sum(tensor.numel() for tensor in converted["model"].values())
     print(f"{args.new}: {len(converted['model'])} tensors, {parameters:,} numbers")
     return 0

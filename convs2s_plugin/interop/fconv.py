@@ -8,7 +8,7 @@ from typing import Any, Dict
 import torch
 from torch import Tensor
 
-from ..compat import unreadable_checkpoint
+from ..checkpoints import unreadable
 from ..errors import UserError
 from . import inert_pickle
 
@@ -87,7 +87,10 @@ def convert_options(args: argparse.Namespace, weights: Dict[str, Tensor]) -> arg
         args: the options of an fconv training.
         weights: the converted weights, which know how long sentences may be.
     """
-    options = argparse.Namespace(**vars(args))
+    plain = {k: v for k, v in vars(args).items() if not isinstance(v, inert_pickle.Inert)}
+    options = argparse.Namespace(**plain)
+    # The vectors are in the weights; the files that they once came from are not needed.
+    options.encoder_embed_path = options.decoder_embed_path = None
     options.arch = options._name = "convs2s"
     options.encoder_gradient_uses = 2
     options.share_all_embeddings = False
@@ -113,7 +116,7 @@ def read_checkpoint(path: str) -> Dict[str, Any]:
     try:
         return torch.load(path, map_location="cpu", pickle_module=inert_pickle, weights_only=False)
     except Exception as error:
-        raise UserError(unreadable_checkpoint(path, error)) from error
+        raise unreadable(path, error) from error
 
 
 def convert_checkpoint(checkpoint: Dict[str, Any], path: str) -> Dict[str, Any]:
@@ -128,12 +131,14 @@ def convert_checkpoint(checkpoint: Dict[str, Any], path: str) -> Dict[str, Any]:
         UserError: where it is not a checkpoint of fconv.
     """
     args = _options_of(checkpoint)
-    arch = str(getattr(args, "arch", "unknown"))
-    if "model" not in checkpoint or not arch.startswith("fconv"):
+    arch = str(getattr(args, "arch", None) or getattr(args, "_name", "unknown"))
+    weights = checkpoint.get("model") if isinstance(checkpoint, dict) else None
+    if not isinstance(weights, dict) or not arch.startswith("fconv") or "lm" in arch:
         raise UserError(
-            f"{path} holds a model of --arch {arch}; only fairseq's fconv models are converted."
+            f"{path} holds a model of --arch {arch}; only fairseq's fconv translation models are "
+            "converted."
         )
-    weights = convert_weights(checkpoint["model"])
+    weights = convert_weights(weights)
     history = {"criterion_name": "", "optimizer_name": "", "lr_scheduler_state": {}}
     return {
         "args": convert_options(args, weights),

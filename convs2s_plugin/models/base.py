@@ -27,17 +27,29 @@ class PluginEncoder(FairseqEncoder):
 class PluginDecoder(FairseqIncrementalDecoder):
     """A decoder that keeps all that it remembers in one State."""
 
-    def forward(self, prev_output_tokens, encoder_out=None, incremental_state=None, **kwargs):
+    def forward(
+        self,
+        prev_output_tokens,
+        encoder_out=None,
+        incremental_state=None,
+        features_only=False,
+        **kwargs,
+    ):
         """Scores of the next words, B x T x V, and ``{"attn": [B x T x S or None]}``.
 
         With an incremental state, ``prev_output_tokens`` still holds the whole prefix, and only
-        the positions that have not been seen are computed.
+        the positions that have not been seen are computed. With ``features_only``, features
+        B x T x E' come instead of scores.
         """
-        state = self.state(incremental_state)
         features, extra = self.extract_features(
-            prev_output_tokens, encoder_out=encoder_out, state=state
+            prev_output_tokens,
+            encoder_out=encoder_out,
+            incremental_state=incremental_state,
+            **kwargs,
         )
-        return self.output_layer(features, state=state), extra
+        if features_only:
+            return features, extra
+        return self.output_layer(features, state=self.state(incremental_state)), extra
 
     @staticmethod
     def state(incremental_state: Optional[Dict[str, Any]]) -> Optional[State]:
@@ -129,11 +141,14 @@ def build_word_embedding(dictionary, embed_dim: int, path: Optional[str]) -> nn.
         return table
     try:
         vectors = utils.parse_embedding(path)
-    except (OSError, ValueError) as error:
-        raise UserError(f"The word vectors in {path} cannot be read: {error}.") from error
-    width = len(next(iter(vectors.values()), ()))
-    if width != embed_dim:
-        raise UserError(f"The word vectors in {path} have {width} numbers, not {embed_dim}.")
+    except (OSError, ValueError, StopIteration) as error:
+        reason = str(error) or "it is empty"
+        raise UserError(f"The word vectors in {path} cannot be read: {reason}.") from error
+    for word, vector in vectors.items():
+        if len(vector) != embed_dim:
+            raise UserError(
+                f"The vector of '{word}' in {path} has {len(vector)} numbers, not {embed_dim}."
+            )
     utils.print_embed_overlap(vectors, dictionary)
     return utils.load_embedding(vectors, dictionary, table)
 

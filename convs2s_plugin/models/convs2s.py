@@ -4,7 +4,6 @@ import math
 from dataclasses import dataclass, field
 from typing import Any, Dict, List, Optional, Tuple
 
-import torch
 from fairseq.dataclass import FairseqDataclass
 from fairseq.models import register_model
 from omegaconf import II
@@ -168,7 +167,7 @@ class ConvS2SDecoder(PluginDecoder):
         self,
         prev_output_tokens: Tensor,
         encoder_out: Optional[Dict[str, Any]] = None,
-        state: Optional[State] = None,
+        incremental_state: Optional[Dict[str, Any]] = None,
         **unused,
     ) -> Tuple[Tensor, Dict[str, List[Optional[Tensor]]]]:
         """The decoder's output before the words' scores.
@@ -176,17 +175,19 @@ class ConvS2SDecoder(PluginDecoder):
         Args:
             prev_output_tokens: B x T, the whole prefix.
             encoder_out: the encoder's dictionary.
-            state: what earlier steps left; only the positions after them are computed.
+            incremental_state: holds what earlier steps left; only the positions after them are
+                computed then.
         Returns:
             B x T x E' and ``{"attn": [weights B x T x S, averaged over the layers that attend]}``
             (None instead of weights in training).
         """
+        state = self.state(incremental_state)
         start = 0 if state is None else state.length
         padding = prev_output_tokens.eq(self.dictionary.pad())
         embedded = self.embed(prev_output_tokens, padding, start)
         # Padding to the right cannot reach a word through a causal convolution.
         left_padded = bool(padding[:, start : start + 1].any())
-        x, weights = self.blocks(
+        x, attention = self.blocks(
             self.input(embedded, child(state, "input")),
             padding[:, start:] if left_padded else None,
             encoder_out,
@@ -196,7 +197,6 @@ class ConvS2SDecoder(PluginDecoder):
         if state is not None:
             state.length = prev_output_tokens.size(1)
         features = self.dropout(self.features(x, child(state, "features")))
-        attention = None if self.training else torch.stack(weights).mean(dim=0)
         return features, {"attn": [attention]}
 
     def output_layer(self, features: Tensor, state: Optional[State] = None, **unused) -> Tensor:
@@ -222,10 +222,10 @@ class ConvS2SModel(PluginModel):
         Raises:
             UserError: where options cannot be read or do not fit together.
         """
-        encoder_layers = parse_layers(cfg.encoder_layers, "--encoder-layers")
-        decoder_layers = parse_layers(cfg.decoder_layers, "--decoder-layers")
+        encoder_layers = parse_layers(str(cfg.encoder_layers), "--encoder-layers")
+        decoder_layers = parse_layers(str(cfg.decoder_layers), "--decoder-layers")
         attention = parse_attention(
-            cfg.decoder_attention, len(decoder_layers), "--decoder-attention"
+            str(cfg.decoder_attention), len(decoder_layers), "--decoder-attention"
         )
         check_options(cfg, task)
         source_words = build_word_embedding(
@@ -238,8 +238,10 @@ class ConvS2SModel(PluginModel):
             )
 
         def embedding(words, side, longest, without_positions):
-            positions = LearnedPositions(longest, words.embedding_dim, side)
-            return Embedding(words, None if without_positions else positions, cfg.dropout)
+            positions = None
+            if not without_positions:
+                positions = LearnedPositions(longest, words.embedding_dim, side)
+            return Embedding(words, positions, cfg.dropout)
 
         longest_source = max_positions(cfg.max_source_positions)
         longest_target = max_positions(cfg.max_target_positions)

@@ -45,8 +45,8 @@ ARCHITECTURES = {
         "Gehring et al. 2017, section 5.1 (14 layers are listed; the text counts 15)",
     ),
     "convs2s_gigaword": Architecture(
-        _layers("[(256, 3)] * 6", "[(256, 3)] * 6", 256, 256),
-        "Gehring et al. 2017, section 5.7 (kernel and embedding widths are not given there)",
+        _layers("[(256, 3)] * 6", "[(256, 3)] * 6"),
+        "Gehring et al. 2017, section 5.7 (the kernel's width is not given there)",
     ),
     "convs2s_iwslt_de_en": Architecture(
         _layers("[(256, 3)] * 4", "[(256, 3)] * 3", 256, 256), "fairseq's fconv_iwslt_de_en"

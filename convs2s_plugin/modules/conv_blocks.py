@@ -55,7 +55,7 @@ class ConvBlocks(nn.Module):
         source: Optional[Dict[str, Any]] = None,
         target_embedding: Optional[Tensor] = None,
         state: Optional[State] = None,
-    ) -> Tuple[Tensor, List[Tensor]]:
+    ) -> Tuple[Tensor, Optional[Tensor]]:
         """Run all layers.
 
         Args:
@@ -65,9 +65,10 @@ class ConvBlocks(nn.Module):
             target_embedding: B x T x E, where layers attend.
             state: what the layers remember in generation.
         Returns:
-            B x T x C' and the attention's weights B x T x S of each layer that attends.
+            B x T x C' and the attention's weights B x T x S, averaged over the layers that attend
+            (None in training, where nobody asks for them, and where no layer attends).
         """
-        outputs, weights = [x], []
+        outputs, attention = [x], None
         for i, convolution in enumerate(self.convolutions):
             name = str(i)
             x = convolution(x, padding_mask, child(state, f"convolution{i}"))
@@ -81,11 +82,13 @@ class ConvBlocks(nn.Module):
                     source["encoder_lengths"],
                     child(state, f"attention{i}"),
                 )
-                weights.append(attended)
+                if not self.training:
+                    share = attended / len(self.attention)
+                    attention = share if attention is None else attention + share
             if self.layers[i].residual:
                 residual = outputs[-self.layers[i].residual]
                 if name in self.residuals:
                     residual = self.residuals[name](residual, child(state, f"residual{i}"))
                 x = (x + residual) * math.sqrt(0.5)
             outputs.append(x)
-        return x, weights
+        return x, attention

@@ -37,9 +37,14 @@ class LearnedPositions(nn.Module):
         nn.init.normal_(self.weight, std=0.1)
         nn.init.zeros_(self.weight[0])
 
-    def forward(self, padding_mask: Tensor) -> Tensor:
-        """Vectors B x T x E for a mask B x T that is True at padding, on whichever side.
+    def forward(self, padding_mask: Tensor, start: int = 0) -> Tensor:
+        """Vectors of the positions from ``start`` on.
 
+        Args:
+            padding_mask: B x T, True at padding, on whichever side.
+            start: the first position that is wanted (0).
+        Returns:
+            B x (T - start) x E.
         Raises:
             UserError: where a sentence has more than ``max_positions`` words.
         """
@@ -53,7 +58,7 @@ class LearnedPositions(nn.Module):
                     f"{self.max_positions} that --max-{self.what}-positions allowed in training: "
                     "shorten it or train with a larger value."
                 )
-        return F.embedding(positions, self.weight, padding_idx=0)
+        return F.embedding(positions[:, start:], self.weight, padding_idx=0)
 
 
 class Embedding(nn.Module):
@@ -85,5 +90,5 @@ class Embedding(nn.Module):
         """
         x = self.words(tokens[:, start:])
         if self.positions is not None:
-            x = x + self.positions(padding_mask)[:, start:]
+            x = x + self.positions(padding_mask, start)
         return self.dropout(x)

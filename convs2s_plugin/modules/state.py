@@ -65,13 +65,10 @@ def reorder_source(source: Dict[str, Any], new_order: Tensor) -> Dict[str, Any]:
     if counts.numel() and bool((counts == counts[0]).all()):
         sentences, rows_per_sentence = unique, int(counts[0])
 
-    def select(tensor: Tensor) -> Tensor:
-        unmoved = torch.arange(len(tensor), device=sentences.device)
-        return tensor if torch.equal(unmoved, sentences) else tensor.index_select(0, sentences)
-
-    reordered = {
-        name: select(value) if isinstance(value, Tensor) else value
-        for name, value in source.items()
-    }
-    reordered["rows_per_sentence"] = rows_per_sentence
+    reordered = {**source, "rows_per_sentence": rows_per_sentence}
+    tensors = {name: value for name, value in source.items() if isinstance(value, Tensor)}
+    size = len(next(iter(tensors.values())))
+    if not torch.equal(sentences, torch.arange(size, device=sentences.device)):
+        for name, tensor in tensors.items():
+            reordered[name] = tensor.index_select(0, sentences)
     return reordered

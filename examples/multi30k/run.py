@@ -23,7 +23,7 @@ PUBLISHED = "https://raw.githubusercontent.com/multi30k/dataset/master/data/task
 PUBLISHED_NAMES = {"train": "train", "val": "val", "test": "test_2016_flickr"}
 MERGES = 6_000
 UPDATES = 5_000
-# The checkpoints of this many last epochs are averaged.
+# So many of the last checkpoints are averaged, one an epoch and the very last.
 AVERAGED = 5
 
 
@@ -60,6 +60,7 @@ def get_text(recipe: Recipe, raw_dir: Path | None) -> None:
             read_raw(raw_dir, name, language) if raw_dir else fetch(name, language)
             for language in LANGUAGES
         ]
+        sides = [text if text.endswith("\n") else f"{text}\n" for text in sides]
         counts = [text.count("\n") for text in sides]
         if counts[0] != counts[1]:
             sys.exit(f"{name}.de has {counts[0]} lines, but {name}.en has {counts[1]}.")
@@ -80,9 +81,11 @@ def train(recipe: Recipe, seed: int) -> Path:
         + ["--seed", seed, "--keep-last-epochs", AVERAGED, "--no-save-optimizer-state"],
     )
     folder = recipe.out / "checkpoints"
-    newest = sorted(folder.glob("checkpoint[0-9]*.pt"), key=lambda path: path.stat().st_mtime)
+    epochs = sorted(folder.glob("checkpoint[0-9]*.pt"), key=lambda path: path.stat().st_mtime)
     average = folder / "average.pt"
-    recipe.run("average", ["convs2s", "average", average, *newest[-AVERAGED:]])
+    # The last epoch is cut short by the number of updates: its end is checkpoint_last.pt.
+    inputs = [*epochs[1 - AVERAGED :], folder / "checkpoint_last.pt"]
+    recipe.run("average", ["convs2s", "average", "--inputs", *inputs, "--output", average])
     return average
 
 
