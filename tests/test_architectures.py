@@ -11,7 +11,7 @@ from omegaconf import OmegaConf
 from convs2s_plugin.cli.architectures import table
 from convs2s_plugin.layer_spec import parse_layers
 from convs2s_plugin.models.convs2s import ConvS2SConfig, ConvS2SModel
-from convs2s_plugin.models.convs2s_architectures import ARCHITECTURES
+from convs2s_plugin.models.convs2s_architectures import ARCHITECTURES, complete
 
 from .helpers import translation_task
 
@@ -21,7 +21,9 @@ README = Path(__file__).resolve().parent.parent / "README.md"
 def options_of(name):
     args = Namespace()
     ARCH_CONFIG_REGISTRY[name](args)
-    return ConvS2SConfig.from_namespace(args)
+    cfg = ConvS2SConfig.from_namespace(args)
+    complete(cfg)
+    return cfg
 
 
 def widths(text):

@@ -19,41 +19,44 @@ from ..modules.output import output_projection
 from ..modules.state import State, child
 from ..modules.weight_norm import WeightNormLinear
 from .base import PluginDecoder, PluginEncoder, PluginModel, build_word_embedding, max_positions
-from .convs2s_architectures import register_architectures
+from .convs2s_architectures import complete, register_architectures
 
 
 @dataclass
 class ConvS2SConfig(FairseqDataclass):
-    """The options of ConvS2S, named as fconv's where fconv has them."""
+    """The options of ConvS2S, named as fconv's where fconv has them.
 
-    dropout: float = field(
-        default=0.1,
+    None means what the architecture says (models/convs2s_architectures.py).
+    """
+
+    dropout: Optional[float] = field(
+        default=None,
         metadata={
             "help": "dropout on embeddings, on the input of every convolution and on the "
             "decoder's output"
         },
     )
-    encoder_embed_dim: int = field(
-        default=512, metadata={"help": "width of source embeddings and of the encoder's output"}
+    encoder_embed_dim: Optional[int] = field(
+        default=None, metadata={"help": "width of source embeddings and of the encoder's output"}
     )
     encoder_embed_path: Optional[str] = field(
         default=None, metadata={"help": "file of pre-trained source word vectors"}
     )
-    encoder_layers: str = field(
-        default="[(512, 3)] * 20",
+    encoder_layers: Optional[str] = field(
+        default=None,
         metadata={"help": "encoder layers, e.g. '[(512, 3)] * 9 + [(1024, 1)]': (width, kernel)"},
     )
-    decoder_embed_dim: int = field(
-        default=512, metadata={"help": "width of target embeddings, equal to the encoder's"}
+    decoder_embed_dim: Optional[int] = field(
+        default=None, metadata={"help": "width of target embeddings, equal to the encoder's"}
     )
     decoder_embed_path: Optional[str] = field(
         default=None, metadata={"help": "file of pre-trained target word vectors"}
     )
-    decoder_layers: str = field(
-        default="[(512, 3)] * 20", metadata={"help": "decoder layers, as the encoder's"}
+    decoder_layers: Optional[str] = field(
+        default=None, metadata={"help": "decoder layers, as the encoder's"}
     )
-    decoder_out_embed_dim: int = field(
-        default=512, metadata={"help": "width of the decoder's output before the words' scores"}
+    decoder_out_embed_dim: Optional[int] = field(
+        default=None, metadata={"help": "width of the decoder's output before the words' scores"}
     )
     decoder_attention: str = field(
         default="True",
@@ -74,8 +77,8 @@ class ConvS2SConfig(FairseqDataclass):
     no_target_positions: bool = field(
         default=False, metadata={"help": "leave out the target's position embeddings"}
     )
-    encoder_gradient_uses: int = field(
-        default=1,
+    encoder_gradient_uses: Optional[int] = field(
+        default=None,
         metadata={
             "help": "the encoder's gradient is divided by this times the number of attention "
             "layers: 1 as in the paper, 2 as in fconv, which counts keys and values"
@@ -222,6 +225,7 @@ class ConvS2SModel(PluginModel):
         Raises:
             UserError: where options cannot be read or do not fit together.
         """
+        complete(cfg)
         encoder_layers = parse_layers(str(cfg.encoder_layers), "--encoder-layers")
         decoder_layers = parse_layers(str(cfg.decoder_layers), "--decoder-layers")
         attention = parse_attention(

@@ -16,8 +16,19 @@ FCONV_EN_FR = (
 )
 
 
+BASE = {
+    "encoder_layers": "[(512, 3)] * 20",
+    "decoder_layers": "[(512, 3)] * 20",
+    "encoder_embed_dim": 512,
+    "decoder_embed_dim": 512,
+    "decoder_out_embed_dim": 512,
+    "dropout": 0.1,
+    "encoder_gradient_uses": 1,
+}
+
+
 class Architecture(NamedTuple):
-    """Options that differ from the model's defaults, and their source."""
+    """Options that differ from BASE, and their source."""
 
     options: Dict[str, Any]
     source: str
@@ -85,6 +96,14 @@ def _applier(config_class, architecture: Architecture):
             if option.name.startswith("_") or belongs_to_task and not OmegaConf.is_config(args):
                 continue
             if getattr(args, option.name, None) is None:
-                setattr(args, option.name, architecture.options.get(option.name, option.default))
+                base = BASE.get(option.name, option.default)
+                setattr(args, option.name, architecture.options.get(option.name, base))
 
     return apply
+
+
+def complete(cfg) -> None:
+    """Fill what neither the user nor an architecture has said with BASE."""
+    for name, value in BASE.items():
+        if getattr(cfg, name, None) is None:
+            setattr(cfg, name, value)
