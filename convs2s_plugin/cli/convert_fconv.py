@@ -6,7 +6,7 @@ from ..checkpoints import save
 from ..interop.fconv import convert_checkpoint, read_checkpoint
 
 NAME = "convert-fconv"
-HELP = "turn a checkpoint of fairseq's fconv (any version) into one of convs2s"
+HELP = "turn a checkpoint of fairseq's fconv (version 1 or 2) into one of convs2s"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
