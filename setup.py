@@ -40,6 +40,7 @@ setup(
             'fairseq==0.12.2; python_version < "3.11"',
             've-fairseq==0.12.3; python_version >= "3.11"',
         ],
+        "lexicon": ["eflomal"],
         "demo": ["num2words", "Babel", "matplotlib"],
         "dev": ["pytest", "pytest-xdist", "ruff", "tensorboardX"],
     },
