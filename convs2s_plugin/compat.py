@@ -5,8 +5,9 @@ import functools
 import inspect
 import pickle
 
+import numpy as np
 import torch
-from fairseq import checkpoint_utils
+from fairseq import checkpoint_utils, utils
 from fairseq.data import data_utils
 from fairseq.data.iterators import EpochBatchIterator
 from fairseq.tasks import FairseqTask
@@ -16,20 +17,36 @@ from .checkpoints import unreadable
 
 def prepare() -> None:
     """Make this fairseq and this torch work together; called once, at import."""
-    _allow_namespaces()
+    _allow_plain_data()
     _explain_unreadable_checkpoints()
     _resume_with_the_same_batches()
     _keep_the_last_batch()
 
 
-def _allow_namespaces() -> None:
+# What fairseq's parser makes of --replace-unk without a file, and what its Python interface says.
+REPLACE_UNK_WITHOUT_FILE = ("@@ ", "", True)
+
+
+def leave_unknown_words_to_the_task() -> None:
+    """Keep fairseq's commands from replacing unknown words, which the task does in the search.
+
+    They would do it from alignments that they have not got, or cannot read, and from raw text
+    that binarised data does not have.
+    """
+    utils.load_align_dict = lambda replace_unk: None
+
+
+def _allow_plain_data() -> None:
     """Let torch load what fairseq-train saves with ``weights_only=True``.
 
-    ``argparse.Namespace`` is the only class in such a checkpoint that is not plain data; loading
-    one sets attributes and runs nothing.
+    Two kinds of objects in such a checkpoint are not torch's own: ``argparse.Namespace``, and
+    with ``--eval-bleu`` arrays of numbers. Loading them sets attributes and runs nothing.
     """
-    if hasattr(torch.serialization, "add_safe_globals"):
-        torch.serialization.add_safe_globals([argparse.Namespace])
+    array = np.zeros(0)
+    numbers = [type(np.dtype(kind)) for kind in (np.int64, np.float64)]
+    torch.serialization.add_safe_globals(
+        [argparse.Namespace, array.__reduce__()[0], np.ndarray, np.dtype, *numbers]
+    )
 
 
 def _explain_unreadable_checkpoints() -> None:

@@ -10,7 +10,7 @@ two columns and lets a later line win over an earlier one, takes the best transl
 Knows neither torch nor fairseq.
 """
 
-from typing import Iterable, Iterator, NamedTuple
+from typing import Dict, Iterable, Iterator, NamedTuple
 
 from .text_files import excerpt, line_error, read_lines, write_whole
 
@@ -50,6 +50,23 @@ def read_lexicon(path: str) -> Iterator[Entry]:
                 f"the probability is {excerpt(text)}, but must be a number above 0 and at most 1",
             )
         yield Entry(source, target, probability)
+
+
+def read_translations(path: str) -> Dict[str, str]:
+    """The translation of each source word: the last that a file gives, as fairseq reads it.
+
+    Args:
+        path: a lexicon, or a dictionary of fairseq's with lines ``source target``.
+    Raises:
+        UserError: where the file cannot be read, is not UTF-8, or has a line of fewer words.
+    """
+    translations = {}
+    for number, line in enumerate(read_lines(path), start=1):
+        fields = line.split()
+        if len(fields) < 2:
+            raise line_error(*(path, number), f"expected 'source target', found {excerpt(line)}")
+        translations[fields[0]] = fields[1]
+    return translations
 
 
 def write_lexicon(path: str, entries: Iterable[Entry]) -> int:
