@@ -5,7 +5,6 @@ import subprocess
 import sys
 import tempfile
 import tracemalloc
-from io import StringIO
 
 import pytest
 from fairseq.utils import load_align_dict
@@ -13,8 +12,6 @@ from fairseq.utils import load_align_dict
 from convs2s_plugin.alignment import aligner, counts
 from convs2s_plugin.alignment.links import read_aligned
 from convs2s_plugin.cli import main
-from convs2s_plugin.cli import progress as progress_module
-from convs2s_plugin.cli.progress import Progress
 from convs2s_plugin.lexicon import read_lexicon
 
 SOURCE = (
@@ -287,22 +284,3 @@ def test_blocks_bound_what_eflomal_is_given(monkeypatch):
     next(found)
     assert len(taken) == 10
     assert len(list(found)) == 24 and sizes == [10, 10, 5]
-
-
-def test_progress(monkeypatch):
-    """Often on a screen, where a line replaces the one before; seldom in a log."""
-    now = [0.0]
-    monkeypatch.setattr(progress_module.time, "monotonic", lambda: now[0])
-    log, screen = StringIO(), StringIO()
-    screen.isatty = lambda: True
-    for stream in (log, screen):
-        now[0] = 100.0
-        with Progress("lines", stream) as progress:
-            for number in range(1, 100_001):
-                now[0] += 0.001
-                progress.reached(number)
-    assert log.getvalue().splitlines() == [
-        *("[0:30] 30,000 lines", "[1:00] 60,000 lines", "[1:30] 90,000 lines")
-    ]
-    shown = screen.getvalue()
-    assert shown.count("\r") == 100 and shown.endswith("\r\033[K[1:40] 100,000 lines\n")
