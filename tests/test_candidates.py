@@ -215,3 +215,10 @@ def test_a_lexicon_of_other_languages_is_refused(corpus, trained, tmp_path):
     path.write_text("one eins 0.5\ntwo zwei 0.5\n", encoding="utf-8")
     message = generation_is_refused(corpus, trained, "--lexicon", path)
     assert "None of the 2 entries" in message and "'one'" in message
+
+
+def test_a_line_that_is_no_entry_is_named(corpus, trained, tmp_path):
+    path = tmp_path / "lexicon"
+    path.write_text("eins eins-th 0.5\nzwei zwei-th\n", encoding="utf-8")
+    message = generation_is_refused(corpus, trained, "--lexicon", path)
+    assert f"{path}, line 2" in message and "source target probability" in message

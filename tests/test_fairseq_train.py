@@ -83,10 +83,15 @@ WHOLE_CORPUS = TINY[:-2] + ("--batch-size", "240", "--optimizer", "sgd", "--drop
 HALF_CORPUS = TINY[:-2] + ("--batch-size", "120", "--optimizer", "sgd", "--dropout", "0.0")
 
 
-def test_update_freq_gives_the_update_of_the_larger_batch(corpus, tmp_path):
+OURS = ("--task", "convs2s_translation", "--criterion", "convs2s_cross_entropy")
+CRITERIA = pytest.mark.parametrize("ours", [(), OURS], ids=["fairseq's", "ours"])
+
+
+@CRITERIA
+def test_update_freq_gives_the_update_of_the_larger_batch(ours, corpus, tmp_path):
     common = ("--max-update", "2", "--disable-validation")
     train(corpus, tmp_path / "one", *common, options=WHOLE_CORPUS)
-    train(corpus, tmp_path / "two", *common, "--update-freq", "2", options=HALF_CORPUS)
+    train(corpus, tmp_path / "two", *common, *ours, "--update-freq", "2", options=HALF_CORPUS)
     assert_same(
         weights(tmp_path / "one" / "checkpoint_last.pt"),
         weights(tmp_path / "two" / "checkpoint_last.pt"),
@@ -128,14 +133,15 @@ def free_port():
         return server.getsockname()[1]
 
 
-def test_two_workers_train_as_one_with_twice_the_batch(corpus, tmp_path):
+@CRITERIA
+def test_two_workers_train_as_one_with_twice_the_batch(ours, corpus, tmp_path):
     common = ("--max-update", "2", "--disable-validation")
     port = free_port()
     workers = [
         subprocess.Popen(
             command(
                 "train",
-                *train_arguments(corpus, tmp_path / "two", *common, options=HALF_CORPUS),
+                *train_arguments(corpus, tmp_path / "two", *common, *ours, options=HALF_CORPUS),
                 *("--distributed-init-method", f"tcp://127.0.0.1:{port}"),
                 *("--distributed-rank", rank, "--distributed-world-size", "2"),
                 *("--distributed-no-spawn", "--distributed-backend", "gloo"),

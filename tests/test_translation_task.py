@@ -15,6 +15,7 @@ from convs2s_plugin.tasks.precision import Precision
 from .commands import (
     PLUGIN,
     TINY,
+    alignments,
     fairseq,
     generate,
     hypotheses,
@@ -224,3 +225,16 @@ def test_the_options_are_kept_in_the_checkpoint(corpus, tmp_path):
     )
     saved = torch.load(tmp_path / "checkpoint_last.pt", weights_only=True)
     assert saved["cfg"]["task"]["max_train_words"] == 5
+
+
+def test_alignments_in_interactive(corpus, trained):
+    arguments = (
+        *(corpus / "bin", "--user-dir", PLUGIN, "--path", trained / "checkpoint_last.pt"),
+        *("--cpu", *OURS, "--print-alignment"),
+    )
+    printed = fairseq("interactive", *arguments, "hard", text="eins zwei drei\n")
+    pairs = [tuple(map(int, pair.split("-"))) for pair in alignments(printed)[0].split()]
+    assert [target for _, target in pairs] == list(range(len(pairs))) and pairs
+    assert all(0 <= source < 3 for source, _ in pairs)
+    done = run("interactive", *arguments, "soft", text="eins zwei drei\n")
+    assert "fairseq-interactive prints hard alignments only" in refused(done)

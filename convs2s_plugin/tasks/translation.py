@@ -77,6 +77,7 @@ class ConvS2STranslationTask(TranslationTask):
         # Words that only one text has are added to the dictionaries after those of the models.
         self.source_types, self.target_types = len(src_dict), len(tgt_dict)
         self.keep_unknown_words = False
+        self.alignment: Optional[str] = None
 
     @classmethod
     def setup_task(cls, cfg: ConvS2STranslationConfig, **options):
@@ -181,13 +182,14 @@ class ConvS2STranslationTask(TranslationTask):
                     )
             if any(getattr(model, "_is_generation_fast", False) for model in models):
                 atexit.register(lambda: logger.info(self.candidates.report()))
+        self.alignment = getattr(args, "print_alignment", None) or None
         if seq_gen_cls is None and not scores and not full_context:
             seq_gen_cls = TranslationGenerator
             extra_gen_cls_kwargs = {
                 **(extra_gen_cls_kwargs or {}),
                 "types": self.target_types,
                 "candidates": self.candidates,
-                "alignment": getattr(args, "print_alignment", None) or None,
+                "alignment": self.alignment,
                 "unknown_words": self._unknown_words(getattr(args, "replace_unk", None)),
             }
         return super().build_generator(
@@ -212,7 +214,16 @@ class ConvS2STranslationTask(TranslationTask):
         )
 
     def get_interactive_tokens_and_lengths(self, lines, encode_fn):
-        """Indices of the words of each line; unknown words are kept where they may be copied."""
+        """Indices of the words of each line; unknown words are kept where they may be copied.
+
+        Raises:
+            UserError: where soft alignments are wanted, which fairseq-interactive cannot print.
+        """
+        if self.alignment == "soft":
+            raise UserError(
+                "fairseq-interactive prints hard alignments only: use --print-alignment hard, or "
+                "fairseq-generate for soft ones."
+            )
         if not self.keep_unknown_words:
             return super().get_interactive_tokens_and_lengths(lines, encode_fn)
         tokens = [
