@@ -56,9 +56,7 @@ class Candidates:
         return words
 
     def report(self) -> str:
-        """One line on all batches so far."""
-        if not self.sets:
-            return "no batch has used the candidate vocabularies"
+        """One line on all batches so far, of which there must be some."""
         mean = self.words / self.sets
         return (
             f"candidate vocabularies: {mean:,.0f} of {self.vocabulary:,} words on average "

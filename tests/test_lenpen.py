@@ -13,7 +13,7 @@ def test_it_finds_the_best_value(corpus, trained):
     checkpoint = trained / "checkpoint_last.pt"
     done = subprocess.run(
         [
-            *(sys.executable, TUNE, "--values", "0.0", "1.0", "--gen-subset", "test"),
+            *(sys.executable, TUNE, "--values", "0,1", "--gen-subset", "test"),
             *(corpus / "bin", "--path", checkpoint, "--cpu", "--max-tokens", "200"),
         ],
         capture_output=True,
@@ -31,7 +31,7 @@ def test_it_finds_the_best_value(corpus, trained):
 
 def test_what_fairseq_refuses_is_shown(corpus, tmp_path):
     done = subprocess.run(
-        [sys.executable, TUNE, "--values", "1.0", corpus / "bin", "--path", tmp_path / "missing"],
+        [sys.executable, TUNE, "--values", "1", corpus / "bin", "--path", tmp_path / "missing"],
         capture_output=True,
         text=True,
     )

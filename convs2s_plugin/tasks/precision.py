@@ -1,5 +1,6 @@
 """``--autocast-dtype``: half precision under torch.autocast, on any device."""
 
+from contextlib import nullcontext
 from typing import ContextManager
 
 import torch
@@ -26,10 +27,9 @@ class Precision:
 
     def autocast(self, model: nn.Module) -> ContextManager:
         """The context in which a model computes."""
-        kind = next(model.parameters()).device.type
         if self.dtype is None:
-            return torch.autocast(kind, enabled=torch.is_autocast_enabled(kind))
-        return torch.autocast(kind, self.dtype)
+            return nullcontext()
+        return torch.autocast(next(model.parameters()).device.type, self.dtype)
 
     def cast_(self, model: nn.Module) -> None:
         """Cast the weights of a model that will only generate, once for all steps."""

@@ -88,7 +88,7 @@ class ConvS2STranslationTask(TranslationTask):
     def _load_candidates(self) -> Optional[Candidates]:
         if self.cfg.lexicon is None:
             return None
-        return build_candidates(
+        candidates = build_candidates(
             read_lexicon(self.cfg.lexicon),
             self.cfg.lexicon,
             self.src_dict,
@@ -96,6 +96,9 @@ class ConvS2STranslationTask(TranslationTask):
             self.cfg.candidates_per_word,
             self.cfg.frequent_candidates,
         )
+        # fairseq's commands end without a word to the task.
+        atexit.register(lambda: candidates.sets and logger.info(candidates.report()))
+        return candidates
 
     def load_dataset(self, split, *arguments, **options):
         """Load a split; all but the training set in equal lengths where that is wanted."""
@@ -180,8 +183,6 @@ class ConvS2STranslationTask(TranslationTask):
                         f"{option} all words, --lexicon leaves a batch's candidates: leave one of "
                         "them out."
                     )
-            if any(getattr(model, "_is_generation_fast", False) for model in models):
-                atexit.register(lambda: logger.info(self.candidates.report()))
         self.alignment = getattr(args, "print_alignment", None) or None
         if seq_gen_cls is None and not scores and not full_context:
             seq_gen_cls = TranslationGenerator

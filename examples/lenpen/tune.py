@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 USER_DIR = Path(__file__).resolve().parents[2] / "convs2s_plugin"
-VALUES = (0.2, 0.4, 0.6, 0.8, 1.0, 1.2, 1.4)
+VALUES = "0.4,0.6,0.8,1,1.2,1.4,1.6"
 
 
 def bleu(arguments: list[str], alpha: float) -> float:
@@ -32,11 +32,18 @@ def bleu(arguments: list[str], alpha: float) -> float:
     return float(found[-1])
 
 
+def numbers(text: str) -> list[float]:
+    """'0.5,1' as [0.5, 1.0]."""
+    return [float(number) for number in text.split(",")]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__.splitlines()[0], usage="%(prog)s [options] DATA --path CHECKPOINT ..."
     )
-    parser.add_argument("--values", type=float, nargs="+", default=VALUES, metavar="ALPHA")
+    parser.add_argument(
+        "--values", type=numbers, default=VALUES, metavar="ALPHA,...", help="default: %(default)s"
+    )
     parser.add_argument("--gen-subset", default="valid", help="default: %(default)s")
     parser.add_argument("--jobs", type=int, default=1, help="so many at a time (1)")
     args, rest = parser.parse_known_args()
