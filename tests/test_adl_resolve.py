@@ -1,9 +1,12 @@
 """What definitions mean, and what is refused before anything is built."""
 
+import time
+
 import pytest
 
 from convs2s_plugin.adl import Settings, resolve
 from convs2s_plugin.adl.registry import layer_type
+from convs2s_plugin.adl.syntax import MAX_DEPTH
 from convs2s_plugin.adl.text import definition, layer_text
 from convs2s_plugin.errors import TextError, UserError
 
@@ -256,3 +259,14 @@ def test_text_leaves_out_what_the_options_say():
     assert [layer_text(layer) for layer in side.layers] == ["linear(d=32)", "rnn(d=24)"]
     other = encoder(definition(side), Settings(model_dim=24))
     assert definition(other) == "linear(d=32) -> rnn"
+
+
+def test_the_largest_and_the_deepest_definitions():
+    start = time.process_time()
+    side = encoder("repeat(1000, res_nd(rnn))")
+    assert side.blocks == 1000 and sum(1 for _ in side.walk()) == 4000
+    assert definition(side) == "repeat(1000, res(norm -> rnn -> dropout))"
+    side = encoder("res_nd(" * MAX_DEPTH + "rnn" + ")" * MAX_DEPTH)
+    assert sum(1 for _ in side.walk()) == 3 * MAX_DEPTH + 1
+    assert encoder(definition(side)) == side
+    assert time.process_time() - start < 3

@@ -11,7 +11,7 @@ Knows neither torch nor fairseq.
 from dataclasses import replace
 from typing import Dict, List, NamedTuple, Tuple, Union
 
-from .arguments import Argument, Flag, SubChain, bind, make_item
+from .arguments import Argument, Flag, Refusal, SubChain, bind, make_item
 from .nodes import Call, Chain, Item, Number, Repeat, unknown_layer, write
 from .recipe import Settings
 from .registry import why_refused
@@ -129,7 +129,7 @@ def _translate(call: Call, settings: Settings) -> Chain:
             translated = translate(inner, settings) if isinstance(inner, tuple) else inner
             items.append(Item(None, translated, item.place))
         elif meaning == NEGATED:
-            items.append(make_item("bias", not Flag().read(item.value), item.place))
+            items.append(make_item("bias", not _flag(item, call, name), item.place))
         elif meaning == WIDTH:
             _check(item, call, name, settings.model_dim, "positions are as wide as --model-dim")
         elif meaning in _ONLY:
@@ -153,6 +153,13 @@ def _translate(call: Call, settings: Settings) -> Chain:
     ]
     layer = Call(rule.name, tuple(items), call.place)
     return (layer, Call("dropout", after, call.place)) if rule.drops else (layer,)
+
+
+def _flag(item: Item, call: Call, name: str) -> bool:
+    try:
+        return Flag().read(item.value)
+    except Refusal as refusal:
+        raise item.place.refuse(f"'{call.name}': '{name}' {refusal.message}") from None
 
 
 def _check(item: Item, call: Call, name: str, only: Union[int, None], why: str) -> None:
