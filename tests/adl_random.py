@@ -60,7 +60,7 @@ class _Writer:
     def chain(self, width: int, depth: int, top: bool = False) -> Tuple[str, int]:
         texts = []
         for _ in range(self.rng.randint(1, 4 if top else 3)):
-            if self.rng.random() < (0.3 if top else 0.1):
+            if depth < 2 and self.rng.random() < (0.3 if top else 0.1):
                 text, width = self.repetition(width, depth)
             else:
                 text, width = self.layer(width, depth)
@@ -72,7 +72,7 @@ class _Writer:
         if out != width:
             text, out = f"{text} -> linear({width})", width
         blocks = len(self.widths) - 1
-        count = self.rng.randint(1, 3)
+        count = self.rng.randint(1, 2 if depth else 3)
         if 1 < blocks and len(set(self.widths)) == 1:
             count = min(count, blocks)
             sign = self.rng.choice(("", "-"))

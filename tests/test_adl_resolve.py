@@ -179,6 +179,8 @@ REFUSED_ENCODERS = [
     ("res", 1, "'res' needs its argument 'chain', a chain of layers"),
     ("concat()", 1, "'concat' needs its argument 'chains'"),
     ("res(3)", 5, "'chain' must be a chain of layers, found '3'"),
+    ("res_d(3)", 7, "'res_d': 'chain' must be a chain of layers, found '3'"),
+    ("res_nd(i)", 8, "'i' is the number of a repetition"),
     ("res(rnn, rnn)", 10, "'res' takes only the argument chain"),
     ("concat" + "(linear(65536), linear(65536))", 1, "gives 131072 channels, more than 65536"),
     ("cnn(k=i)", 5, "'i' is the number of a repetition, but no repeat is around it"),
@@ -263,9 +265,12 @@ def test_text_leaves_out_what_the_options_say():
 
 def test_the_largest_and_the_deepest_definitions():
     start = time.process_time()
-    side = encoder("repeat(1000, res_nd(rnn))")
-    assert side.blocks == 1000 and sum(1 for _ in side.walk()) == 4000
-    assert definition(side) == "repeat(1000, res(norm -> rnn -> dropout))"
+    side = encoder("repeat(500, res_nd(rnn))")
+    assert side.blocks == 500 and sum(1 for _ in side.walk()) == 2000
+    assert encoder(definition(side)) == side
+    for text in ("repeat(501, res_nd(rnn))", "repeat(1001, res(rnn))", "repeat(1500, ffl)"):
+        with pytest.raises(TextError, match="more than 2000 layers"):
+            encoder(text)
     side = encoder("res_nd(" * MAX_DEPTH + "rnn" + ")" * MAX_DEPTH)
     assert sum(1 for _ in side.walk()) == 3 * MAX_DEPTH + 1
     assert encoder(definition(side)) == side

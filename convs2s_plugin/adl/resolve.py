@@ -12,7 +12,7 @@ from .nodes import Call, Chain, Index, Item, Number, Repeat, nearest, unknown_la
 from .recipe import DECODER, ENCODER, MAX_WIDTH, Layer, Recipe, Settings, Side
 from .registry import UNBOUNDED, LayerType, Macro, entries, layer_type, why_refused
 from .sockeye import translate
-from .syntax import parse
+from .syntax import MAX_LAYERS, parse
 
 DIALECTS: Dict[str, Callable[[Chain, Settings], Chain]] = {
     "paper": lambda chain, settings: chain,
@@ -121,6 +121,7 @@ class _Reader:
     ):
         self.name, self.settings, self.source = side, settings, source
         self.checks, self.note = checks, note
+        self.count = 0
 
     def side(self, chain: Chain, width: int) -> Side:
         layers: List[Layer] = []
@@ -166,22 +167,29 @@ class _Reader:
         )
         arguments.layer = layer
         scalars = [a for a in entry.arguments if not isinstance(a.kind, SubChain)]
-        for argument in scalars:
-            if argument.name in items:
-                arguments[argument.name] = _read(call, argument, items[argument.name][0])
+        given: List[Chain] = []
+        for argument in entry.arguments:
+            values = [_read(call, argument, item) for item in items.get(argument.name, ())]
+            if argument not in scalars:
+                given += values
+            elif values:
+                arguments[argument.name] = values[0]
         if isinstance(entry, Macro):
             return self.chain(entry.expand(layer, items), width, index)
         if entry.attends:
             layer = self.attend(layer)
-        chains = [
-            tuple(self.chain(_read(call, argument, item), width, index))
-            for argument in entry.arguments
-            if isinstance(argument.kind, SubChain)
-            for item in items[argument.name]
-        ]
-        values = {argument.name: layer[argument.name] for argument in scalars}
-        layer = replace(layer, arguments=values, chains=tuple(chains))
+        layer = replace(
+            layer,
+            arguments={argument.name: layer[argument.name] for argument in scalars},
+            chains=tuple(tuple(self.chain(chain, width, index)) for chain in given),
+        )
         layer = replace(layer, width=entry.width(layer) if entry.width else width)
+        self.count += 1
+        if self.count > MAX_LAYERS:
+            raise call.place.refuse(
+                f"with repetitions and abbreviations written out, the {self.name} has more than "
+                f"{MAX_LAYERS} layers"
+            )
         if self.checks:
             self.check(entry, layer)
         return [layer]
@@ -214,6 +222,7 @@ class _Reader:
         right = entry.reach_of(layer).right
         if layer.in_decoder and right > 0:
             far = "all positions" if right == UNBOUNDED else f"{right} position(s)"
+            # Of a convolution, the padding decides; other layers have no such argument.
             raise layer.place_of("padding").refuse(
                 f"'{layer.name}' sees {far} to its right, but a decoder must not see words that it "
                 "has still to predict"

@@ -177,7 +177,9 @@ class _Reader:
             name = self.take().text
             self.take()
         value, size = self.value()
-        return Item(name, value, place), size
+        # A bare word may be a layer or a word such as 'glu', which only the resolver knows.
+        bare = size == 1 and isinstance(value, tuple) and not getattr(value[0], "items", True)
+        return Item(name, value, place), 0 if bare else size
 
     def value(self) -> Tuple[Value, int]:
         place, token = self.here, self.token

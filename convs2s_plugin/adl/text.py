@@ -21,8 +21,8 @@ class Run(NamedTuple):
 def definition(side: Side) -> str:
     """The text of an encoder or decoder, abbreviations and defaults left out.
 
-    Read again with the same settings (and the same encoder), it gives the same side. Since
-    abbreviations are written out, it may be longer than what may be read.
+    Read again with the same settings (and the same encoder), it gives the same side, unless it
+    has become longer than what may be read.
     """
     texts = [layer_text(layer) for layer in side.layers]
     found = runs(side)
