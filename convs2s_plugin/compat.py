@@ -10,6 +10,7 @@ import torch
 from fairseq import checkpoint_utils, utils
 from fairseq.data import data_utils
 from fairseq.data.iterators import EpochBatchIterator
+from fairseq.file_io import PathManager
 from fairseq.tasks import FairseqTask
 
 from .checkpoints import unreadable
@@ -19,6 +20,7 @@ def prepare() -> None:
     """Make this fairseq and this torch work together; called once, at import."""
     _allow_plain_data()
     _explain_unreadable_checkpoints()
+    _copy_checkpoints_whole()
     _resume_with_the_same_batches()
     _keep_the_last_batch()
 
@@ -61,6 +63,25 @@ def _explain_unreadable_checkpoints() -> None:
             raise unreadable(path, error) from error
 
     checkpoint_utils.load_checkpoint_to_cpu = load_checkpoint_to_cpu
+
+
+def _copy_checkpoints_whole() -> None:
+    """Let a run that is killed at any moment leave a checkpoint_last.pt to go on from.
+
+    fairseq writes a checkpoint whole or not at all, but then copies it over the last one.
+    """
+    copy = PathManager.copy
+
+    @functools.wraps(copy)
+    def copy_whole(src_path, dst_path, overwrite=False):
+        if not PathManager.supports_rename(dst_path):
+            return copy(src_path, dst_path, overwrite=overwrite)
+        part = f"{dst_path}.tmp"
+        done = copy(src_path, part, overwrite=True)
+        PathManager.rename(part, dst_path)
+        return done
+
+    PathManager.copy = staticmethod(copy_whole)
 
 
 def _resume_with_the_same_batches() -> None:

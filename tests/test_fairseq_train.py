@@ -1,5 +1,6 @@
 """fairseq-train and its relatives, as processes of their own."""
 
+import os
 import signal
 import socket
 import subprocess
@@ -8,6 +9,7 @@ import time
 import pytest
 import torch
 import yaml
+from fairseq.file_io import PathManager
 
 from .commands import PLUGIN, TINY, command, fairseq, train, train_arguments
 
@@ -109,9 +111,7 @@ def test_a_killed_run_resumes_to_the_same_end(corpus, tmp_path):
         command("train", *arguments), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
     deadline = time.monotonic() + 120
-    # fairseq copies a numbered checkpoint to this name: once there are two of those, the first
-    # copy is whole.
-    while len(list(killed.glob("checkpoint_*_*.pt"))) < 2 and time.monotonic() < deadline:
+    while not (killed / "checkpoint_last.pt").exists() and time.monotonic() < deadline:
         time.sleep(0.02)
     process.send_signal(signal.SIGKILL)
     process.wait()
@@ -125,6 +125,20 @@ def test_a_killed_run_resumes_to_the_same_end(corpus, tmp_path):
         atol=0,
         rtol=0,
     )
+
+
+def test_a_checkpoint_is_copied_whole_or_not_at_all(tmp_path, monkeypatch):
+    source, target = tmp_path / "checkpoint_1_5.pt", tmp_path / "checkpoint_last.pt"
+    source.write_bytes(b"new")
+    target.write_bytes(b"old")
+    monkeypatch.setattr(os, "rename", lambda *paths: pytest.fail("stopped before it was whole"))
+    with pytest.raises(pytest.fail.Exception):
+        PathManager.copy(str(source), str(target), overwrite=True)
+    assert target.read_bytes() == b"old"
+    monkeypatch.undo()
+    assert PathManager.copy(str(source), str(target), overwrite=True)
+    assert target.read_bytes() == b"new"
+    assert not list(tmp_path.glob("*.tmp"))
 
 
 def free_port():
