@@ -11,6 +11,8 @@ import torch
 import yaml
 from fairseq.file_io import PathManager
 
+import convs2s_plugin  # noqa: F401 (mends fairseq)
+
 from .commands import PLUGIN, TINY, command, fairseq, train, train_arguments
 
 
