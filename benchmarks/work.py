@@ -34,7 +34,12 @@ def build(arch: str, symbols: Dictionary) -> torch.nn.Module:
         raise UserError(f"There is no architecture {arch}; `fairseq-train --help` lists all.")
     torch.manual_seed(1)
     args = Namespace(
-        arch=arch, _name=arch, dropout=DROPOUT, max_source_positions=1024, max_target_positions=1024
+        arch=arch,
+        _name=arch,
+        dropout=DROPOUT,
+        attention_dropout=0.0,
+        max_source_positions=1024,
+        max_target_positions=1024,
     )
     ARCH_CONFIG_REGISTRY[arch](args)
     task = Namespace(source_dictionary=symbols, target_dictionary=symbols)
