@@ -69,21 +69,22 @@ def run(recipe: Recipe, args: argparse.Namespace, model: Model, seed: int) -> No
     recipe.train(name, args.updates, train_options(args, model, seed), f"runs/{name}")
     output = recipe.out / "runs" / f"test.{name}.out"
     recipe.generate(folder / "checkpoint_last.pt", "test", output, TASK)
-    log = (recipe.logs / f"train.{name}.log").read_text(encoding="utf-8")
-    result = {"model": model.name, "seed": seed, **figures(log, output.read_text(encoding="utf-8"))}
+    logs = [recipe.logs / f"train.{name}.log", output, recipe.logs / f"{output.stem}.log"]
+    found = figures(*(path.read_text(encoding="utf-8") for path in logs))
+    result = {"model": model.name, "seed": seed, **found}
     (folder / "result.json").write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
     recipe.say(f"  BLEU {result['bleu']:.2f}")
 
 
-def figures(training: str, translation: str) -> dict[str, float]:
-    """What the logs of fairseq-train and fairseq-generate say."""
+def figures(training: str, translations: str, generation: str) -> dict[str, float]:
+    """What fairseq-train logged, what fairseq-generate printed, and what it logged."""
     parameters = re.search(r"num\. shared model params: ([\d,]+)", training)[1]
     speeds = [float(wps) for wps in re.findall(r'"wps": "([\d.]+)"', training)]
     return {
         "parameters": int(parameters.replace(",", "")),
-        "bleu": float(re.findall(r"BLEU4 = ([\d.]+)", translation)[-1]),
+        "bleu": float(re.findall(r"BLEU4 = ([\d.]+)", translations)[-1]),
         "words_per_second": statistics.median(speeds),
-        "sentences_per_second": float(re.findall(r"([\d.]+) sentences/s", translation)[-1]),
+        "sentences_per_second": float(re.findall(r"([\d.]+) sentences/s", generation)[-1]),
     }
 
 
