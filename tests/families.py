@@ -1,5 +1,7 @@
 """Small models of every family and option, for the tests that all of them must pass."""
 
+from convs2s_plugin.adl.architectures import ARCHITECTURES
+
 from .helpers import tiny_adl, tiny_convs2s
 
 SELF = "mh_dot_self_att"
@@ -44,7 +46,16 @@ MODELS = {
 }
 
 
+# Every architecture of the papers' tables in ADL; the sizes differ in widths alone.
+NAMED = {
+    name: dict(arch=name, ff_dim=24)
+    for name in ARCHITECTURES
+    if not name.endswith(("_iwslt", "_wmt"))
+}
+
+
 def make(name, **options):
     """The model called ``name``, in evaluation mode."""
     tiny = tiny_adl if name.startswith("adl") else tiny_convs2s
-    return tiny(**{**MODELS[name], **options})
+    given = MODELS[name] if name in MODELS else NAMED[name]
+    return tiny(**{**given, **options})
