@@ -55,5 +55,5 @@ def test_the_table_has_means_and_the_best_first(recipe):
     text = recipe.table([result("a", 2, 11.0), result("b", 1, 12.5), result("a", 1, 10.0)])
     assert text.splitlines()[2:] == [
         "| `b` | 1,234,567 | 12.50 | 12.50 | 100 | 2.0 |",
-        "| `a` | 1,234,567 | 10.50 | 10.00, 11.00 | 150 | 2.0 |",
+        "| `a` | 1,234,567 | 10.50 | 10.00, 11.00 | 200 | 2.0 |",
     ]
