@@ -1,0 +1,125 @@
+"""Pervasive attention between embeddings and output layer (Elbayad et al. 2018, section 3)."""
+
+from typing import NamedTuple, Optional, Tuple
+
+from torch import Tensor, nn
+
+from .aggregation import aggregator, attention_weights
+from .dense2d import DenseNet2d
+from .dropout import Dropout
+from .grid import Grid
+from .grid_input import GridInput
+from .state import State, child
+
+
+class GridFeatures(NamedTuple):
+    """The last features of the grid, which alignments are made of.
+
+    Attributes:
+        cells: N x C, of the real cells.
+        grid: where they are in R x T x S.
+    """
+
+    cells: Tensor
+    grid: Grid
+
+
+class PervasiveAttention(nn.Module):
+    """Grid, DenseNet, aggregation over the source and a linear map.
+
+    Args:
+        source_dim, target_dim: channels d_s and d_t of the embeddings.
+        num_layers: L (24).
+        growth_rate: g (32).
+        kernel_size: k, odd (5).
+        bottleneck: channels after a layer's 1x1 convolution, in multiples of g (4).
+        aggregator_name: ``max``, ``avg``, ``attn`` or ``max+attn`` (``max``).
+        gated: gate the masked convolutions (False).
+        conv_dropout: probability of dropping a layer's new features (0).
+        output_dropout: probability of dropping an output (0).
+        halve_input: a 1x1 convolution halves the 2d channels of the grid (True).
+        transition: another one halves the DenseNet's features (True).
+        share_statistics: batch statistics are those of all workers (False).
+    Raises:
+        UserError: where a size or the aggregator's name cannot be.
+    """
+
+    def __init__(
+        self,
+        source_dim: int,
+        target_dim: int,
+        num_layers: int = 24,
+        growth_rate: int = 32,
+        kernel_size: int = 5,
+        bottleneck: int = 4,
+        aggregator_name: str = "max",
+        gated: bool = False,
+        conv_dropout: float = 0.0,
+        output_dropout: float = 0.0,
+        halve_input: bool = True,
+        transition: bool = True,
+        share_statistics: bool = False,
+    ):
+        super().__init__()
+        self.input = GridInput(source_dim, target_dim, halve_input)
+        self.dense = DenseNet2d(
+            self.input.channels,
+            num_layers,
+            growth_rate,
+            kernel_size,
+            bottleneck,
+            gated,
+            conv_dropout,
+            transition,
+            share_statistics,
+        )
+        self.aggregator = aggregator(aggregator_name, self.dense.out_channels)
+        self.output = nn.Linear(self.aggregator.out_channels, target_dim)
+        self.dropout = Dropout(output_dropout)
+        nn.init.xavier_normal_(self.output.weight)
+        nn.init.zeros_(self.output.bias)
+
+    def source_half(self, source: Tensor) -> Tensor:
+        """What the grid needs of the source, B x S x C of B x S x d_s; once a sentence."""
+        return self.input.source_half(source)
+
+    def forward(
+        self,
+        source_half: Tensor,
+        target: Tensor,
+        source_padding: Optional[Tensor] = None,
+        target_padding: Optional[Tensor] = None,
+        state: Optional[State] = None,
+    ) -> Tuple[Tensor, GridFeatures]:
+        """Features of each target position, from the source and this and earlier words.
+
+        Args:
+            source_half: B x S x C, of ``source_half``.
+            target: R x T x d_t, where R is a multiple of B: the rows of a beam follow each other
+                and share their sentence; with a state, the T words that follow those already seen.
+            source_padding: B x S, True at padding, or None.
+            target_padding: R x T, True at padding, or None.
+            state: what generation remembers; None in a full pass.
+        Returns:
+            R x T x d_t, and the grid's last features.
+        """
+        rows, steps, _ = target.shape
+        grid = Grid(rows, steps, source_half.size(1), source_padding, target_padding)
+        cells = self.dense(self.input(source_half, target, grid), grid, child(state, "dense"))
+        return self.dropout(self.output(self.aggregator(cells, grid))), GridFeatures(cells, grid)
+
+    def contributions(self, features: GridFeatures, words: Tensor) -> Tensor:
+        """What each source position adds to the scores of words (alpha of equation 7).
+
+        Args:
+            features: as ``forward`` gave them.
+            words: R x T x d_t, the output layer's vector of a word at each target position.
+        Returns:
+            R x T x S; the sum over S is the word's score without biases and dropout.
+        """
+        directions = words @ self.output.weight.to(words.dtype)
+        return self.aggregator.contributions(features.cells, features.grid, directions)
+
+    def attention(self, features: GridFeatures) -> Optional[Tensor]:
+        """rho of equation 8, R x T x S, where the aggregator attends; None where it does not."""
+        return attention_weights(self.aggregator, features.cells, features.grid)
