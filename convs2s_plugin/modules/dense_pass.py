@@ -92,7 +92,7 @@ class DensePass(NamedTuple):
         Args:
             x: N x C', the first features.
             layers: their weights; a transition comes last.
-            pending: for each layer R x (ceil(k/2) - 1) x S x O, what earlier positions contribute to
+            pending: for each layer R x (ceil(k/2) - 1) x S x O, what earlier positions add to
                 these and the next; replaced by what is pending then. None for nothing.
             records: where to leave what the way back needs; None where nobody goes back.
         Returns:
@@ -168,9 +168,10 @@ class DensePass(NamedTuple):
                 grad = self.grid.pack(grad)
                 end = start
             grad = torch.ops.aten.threshold_backward(grad, rectified, 0)
-            grad, of_weight, of_bias = self._through_norm2(grad, layer, record)
+            full, of_weight, of_bias = self._through_norm2(grad, layer, record)
+            back = full.__getitem__
             read = gradients.read(
-                grad, layer.norm1_weight, layer.norm1_bias, layer.conv1.to(grad.dtype)
+                back, layer.norm1_weight, layer.norm1_bias, layer.conv1.to(grad.dtype)
             )
             weights.append(LayerWeights(*read, of_weight, of_bias, of_conv2))
         grad = gradients.write(0, end)
@@ -214,21 +215,23 @@ def convolve_backward(grad: Tensor, x: Tensor, weight: Tensor) -> Tuple[Tensor, 
         grad: R x T x S x O.
         x, weight: as in ``convolve``.
     """
-    later = weight.size(2) - 1
+    # Zeros before the first position, because kernels for weights are slow where a margin
+    # follows the last one.
+    past, side = _margin(weight)
     of_x, of_weight, _ = torch.ops.aten.convolution_backward(
-        _channels_second(F.pad(grad, (0, 0, 0, 0, 0, later))),
-        _channels_second(x),
+        _channels_second(grad),
+        _channels_second(F.pad(x, (0, 0, 0, 0, past, 0))),
         _kernel(weight, x),
         None,
         [1, 1],
-        list(_margin(weight)),
+        [0, side],
         [1, 1],
         False,
         [0, 0],
         1,
         [True, True, False],
     )
-    return of_x.permute(0, 2, 3, 1), of_weight
+    return of_x[:, :, past:].permute(0, 2, 3, 1), of_weight
 
 
 def _channels_second(x: Tensor) -> Tensor:

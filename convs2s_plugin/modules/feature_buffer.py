@@ -1,6 +1,6 @@
 """The features of a DenseNet: written once, read by every later layer."""
 
-from typing import List, Tuple
+from typing import Callable, List, Tuple
 
 import torch
 from torch import Tensor
@@ -8,7 +8,7 @@ from torch import Tensor
 from .batch_norm import Moments, moment_gradient, normalise, scale_gradients
 
 # What a row of a block takes, so that the channels that a layer reads stay in a CPU's cache.
-ROW_BYTES = 2560
+ROW_BYTES = 5120
 
 
 class FeatureBuffer:
@@ -59,10 +59,11 @@ class FeatureBuffer:
         """
         out = matrix.new_empty(self.spans[-1].stop, len(matrix))
         for block, span in zip(self.blocks, self.spans):
-            torch.mm(self._rectified(block, weight, bias).t(), matrix.t(), out=out[span])
+            torch.mm(self.rectified(block, weight, bias).t(), matrix.t(), out=out[span])
         return out
 
-    def _rectified(self, block: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    def rectified(self, block: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+        """BN and ReLU of the first C' channels of a block: C' x n."""
         channels = len(weight)
         moments = self.moments.slice(0, channels)
         return normalise(block[None, :channels], moments, weight, bias)[0].relu_()
@@ -91,26 +92,27 @@ class FeatureGradients:
         self.products = torch.zeros_like(buffer.moments.mean)
 
     def read(
-        self, grad: Tensor, weight: Tensor, bias: Tensor, matrix: Tensor
+        self, grad: Callable[[slice], Tensor], weight: Tensor, bias: Tensor, matrix: Tensor
     ) -> Tuple[Tensor, Tensor, Tensor]:
         """Go back through ``FeatureBuffer.read``.
 
         Args:
-            grad: N x O, of what was returned.
+            grad: gives n x O for n cells, the gradient of what was returned for them.
             weight, bias, matrix: as they were given.
         Returns:
             The gradients of weight, bias and matrix.
         """
         buffer, channels = self.buffer, len(weight)
         moments = buffer.moments.slice(0, channels)
-        grad_matrix = torch.zeros_like(matrix, dtype=moments.mean.dtype)
+        transposed = matrix.t().contiguous()
+        grad_matrix = torch.zeros_like(transposed, dtype=moments.mean.dtype)
         grad_weight, grad_bias = torch.zeros(2, channels).to(moments.mean)
         scale = weight.to(moments.mean.dtype).unsqueeze(1)
         for block, total, span in zip(buffer.blocks, self.blocks, buffer.spans):
-            rectified = buffer._rectified(block, weight, bias)
-            own = grad[span].t()
-            grad_matrix += torch.mm(own, rectified.t())
-            back = torch.mm(matrix.t(), own)
+            rectified = buffer.rectified(block, weight, bias)
+            own = grad(span)
+            grad_matrix += torch.mm(rectified, own)
+            back = torch.mm(transposed, own.t())
             back = torch.ops.aten.threshold_backward(back, rectified, 0)
             _, of_weight, of_bias = scale_gradients(
                 back[None], block[None, :channels], moments, weight, (False, True, True)
@@ -120,7 +122,7 @@ class FeatureGradients:
             total[:channels].addcmul_(back, scale)
         self.sums[:channels] += grad_bias * scale[:, 0]
         self.products[:channels] += grad_weight * scale[:, 0]
-        return grad_weight, grad_bias, grad_matrix
+        return grad_weight, grad_bias, grad_matrix.t()
 
     def write(self, start: int, end: int) -> Tensor:
         """The gradient, N x C', of what was written as channels ``start`` to ``end``."""
@@ -144,4 +146,6 @@ def block_sizes(cells: int, like: Tensor) -> List[int]:
     """How many cells each block holds: all on a GPU, equal parts that fit the cache on a CPU."""
     limit = cells if like.is_cuda else ROW_BYTES // like.element_size()
     blocks = max(1, -(-cells // limit))
-    return [cells // blocks + (i < cells % blocks) for i in range(blocks)]
+    # A multiple of what a vector register holds, but for the last.
+    size = -(-cells // (16 * blocks)) * 16
+    return [min(size, cells - start) for start in range(0, cells, size)]

@@ -1,6 +1,5 @@
 """The first features of the grid: source and target embeddings side by side (equation 1)."""
 
-
 from torch import Tensor, nn
 from torch.nn import functional as F
 
