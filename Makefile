@@ -31,6 +31,7 @@ $(STAMP): setup.py pyproject.toml $(CONSTRAINTS)
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet pip
 	$(BIN)/python -m pip install --quiet $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX) )torch==2.13.0 -e '.[fairseq,demo,dev]'
+	$(BIN)/python -m pip install --quiet -e '.[lexicon]' || echo "make: eflomal could not be built, which 'convs2s lexicon' needs to align words (docs/install.md)" >&2
 	touch $@
 
 demo: $(STAMP)

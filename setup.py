@@ -32,7 +32,7 @@ setup(
     license="MIT",
     python_requires=">=3.9",
     packages=find_packages(include=["convs2s_plugin", "convs2s_plugin.*"]),
-    install_requires=["torch>=2.0", "numpy", "sacrebleu", "subword-nmt"],
+    install_requires=["torch>=2.4", "numpy", "sacrebleu", "subword-nmt"],
     extras_require={
         # fairseq stays out of install_requires because it has several distributions that
         # overwrite one another: whichever is installed already has to be left alone.
@@ -40,6 +40,7 @@ setup(
             'fairseq==0.12.2; python_version < "3.11"',
             've-fairseq==0.12.3; python_version >= "3.11"',
         ],
+        "lexicon": ["eflomal"],
         "demo": ["num2words", "Babel", "matplotlib"],
         "dev": ["pytest", "pytest-xdist", "ruff", "tensorboardX"],
     },

@@ -1,4 +1,4 @@
-"""``python -m benchmarks train|generate --arch A --peer B``: how many times as fast A is."""
+"""``python -m benchmarks train|generate|loss``: how many times as fast as a peer we are."""
 
 import argparse
 import json
@@ -12,6 +12,7 @@ import torch
 
 from convs2s_plugin.errors import UserError
 
+from . import loss
 from .measure import alternate
 from .work import generation, random_batch, random_dictionary, training
 
@@ -19,12 +20,15 @@ from .work import generation, random_batch, random_dictionary, training
 def parse_arguments() -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("what", choices=("train", "generate"))
+    parser.add_argument("what", choices=("train", "generate", "loss"))
     parser.add_argument("--arch", default="convs2s_iwslt_de_en", help="default: %(default)s")
     parser.add_argument("--peer", default="fconv_iwslt_de_en", help="default: %(default)s")
     parser.add_argument("--words", type=int, default=8000, help="types (default: %(default)s)")
     parser.add_argument("--sentences", type=int, default=64, help="a batch (default: %(default)s)")
     parser.add_argument("--length", type=int, default=25, help="words (default: %(default)s)")
+    parser.add_argument(
+        "--channels", type=int, default=256, help="for loss: of features (default: %(default)s)"
+    )
     parser.add_argument("--beam", type=int, default=5, help="for generate (default: %(default)s)")
     parser.add_argument("--rounds", type=int, default=10, help="default: %(default)s")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the result there too")
@@ -32,7 +36,12 @@ def parse_arguments() -> argparse.Namespace:
 
 
 def run(args: argparse.Namespace) -> Dict:
-    """Time both architectures in turn and return everything that describes the result."""
+    """Time both in turn and return everything that describes the result."""
+    settings = {name: value for name, value in vars(args).items() if name != "json"}
+    settings["machine"] = machine()
+    if args.what == "loss":
+        names = {"arch": "convs2s_cross_entropy", "peer": "label_smoothed_cross_entropy"}
+        return {**settings, **names, **loss.run(args)}
     symbols = random_dictionary(args.words)
     batch = random_batch(symbols, args.sentences, args.length)
 
@@ -42,8 +51,7 @@ def run(args: argparse.Namespace) -> Dict:
         return generation(arch, symbols, batch, args.beam)
 
     times = alternate(work(args.arch), work(args.peer), args.rounds)
-    settings = {name: value for name, value in vars(args).items() if name != "json"}
-    return {**settings, "machine": machine(), "seconds": times.summary()}
+    return {**settings, "seconds": times.summary()}
 
 
 def machine() -> Dict[str, object]:
@@ -77,6 +85,10 @@ def table(result: Dict) -> str:
     ):
         cells = [f"{seconds[name][key] * scale:.2f}{unit}" for key in seconds[name]]
         lines.append(f"| {label} | {' | '.join(cells)} |")
+    if "bytes" in result:
+        ours, peer = (result["bytes"][name] for name in ("ours", "peer"))
+        lines += ["", f"Peak memory: {ours / 2**20:.0f} MiB, peer {peer / 2**20:.0f} MiB "]
+        lines[-1] += f"({ours / peer:.2f} of it)."
     return "\n".join(lines)
 
 

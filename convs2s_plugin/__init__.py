@@ -19,6 +19,6 @@ from . import compat, errors
 errors.install_excepthook()
 compat.prepare()
 
-from . import models  # noqa: E402  (registers; needs the preparations above)
+from . import criterions, models, tasks  # noqa: E402  (register; need the preparations above)
 
-__all__ = ["__version__", "models"]
+__all__ = ["__version__", "criterions", "models", "tasks"]

@@ -5,10 +5,12 @@ import functools
 import inspect
 import pickle
 
+import numpy as np
 import torch
-from fairseq import checkpoint_utils
+from fairseq import checkpoint_utils, utils
 from fairseq.data import data_utils
 from fairseq.data.iterators import EpochBatchIterator
+from fairseq.file_io import PathManager
 from fairseq.tasks import FairseqTask
 
 from .checkpoints import unreadable
@@ -16,20 +18,37 @@ from .checkpoints import unreadable
 
 def prepare() -> None:
     """Make this fairseq and this torch work together; called once, at import."""
-    _allow_namespaces()
+    _allow_plain_data()
     _explain_unreadable_checkpoints()
+    _copy_checkpoints_whole()
     _resume_with_the_same_batches()
     _keep_the_last_batch()
 
 
-def _allow_namespaces() -> None:
+# What fairseq's parser makes of --replace-unk without a file, and what its Python interface says.
+REPLACE_UNK_WITHOUT_FILE = ("@@ ", "", True)
+
+
+def leave_unknown_words_to_the_task() -> None:
+    """Keep fairseq's commands from replacing unknown words, which the task does in the search.
+
+    They would do it from alignments that they have not got, or cannot read, and from raw text
+    that binarised data does not have.
+    """
+    utils.load_align_dict = lambda replace_unk: None
+
+
+def _allow_plain_data() -> None:
     """Let torch load what fairseq-train saves with ``weights_only=True``.
 
-    ``argparse.Namespace`` is the only class in such a checkpoint that is not plain data; loading
-    one sets attributes and runs nothing.
+    Two kinds of objects in such a checkpoint are not torch's own: ``argparse.Namespace``, and
+    with ``--eval-bleu`` arrays of numbers. Loading them sets attributes and runs nothing.
     """
-    if hasattr(torch.serialization, "add_safe_globals"):
-        torch.serialization.add_safe_globals([argparse.Namespace])
+    array = np.zeros(0)
+    numbers = [type(np.dtype(kind)) for kind in (np.int64, np.float64)]
+    torch.serialization.add_safe_globals(
+        [argparse.Namespace, array.__reduce__()[0], np.ndarray, np.dtype, *numbers]
+    )
 
 
 def _explain_unreadable_checkpoints() -> None:
@@ -44,6 +63,25 @@ def _explain_unreadable_checkpoints() -> None:
             raise unreadable(path, error) from error
 
     checkpoint_utils.load_checkpoint_to_cpu = load_checkpoint_to_cpu
+
+
+def _copy_checkpoints_whole() -> None:
+    """Let a run that is killed at any moment leave a checkpoint_last.pt to go on from.
+
+    fairseq writes a checkpoint whole or not at all, but then copies it over the last one.
+    """
+    copy = PathManager.copy
+
+    @functools.wraps(copy)
+    def copy_whole(src_path, dst_path, overwrite=False):
+        if not PathManager.supports_rename(dst_path):
+            return copy(src_path, dst_path, overwrite=overwrite)
+        part = f"{dst_path}.tmp"
+        done = copy(src_path, part, overwrite=True)
+        PathManager.rename(part, dst_path)
+        return done
+
+    PathManager.copy = staticmethod(copy_whole)
 
 
 def _resume_with_the_same_batches() -> None:

@@ -1,9 +1,15 @@
 """Run fairseq's own commands, each in a process of its own, as a user does."""
 
+import io
 import re
 import subprocess
 import sys
+from contextlib import redirect_stdout
 from pathlib import Path
+
+from fairseq import options
+from fairseq.dataclass.utils import convert_namespace_to_omegaconf
+from fairseq_cli import generate as generate_command
 
 PLUGIN = Path(__file__).resolve().parent.parent / "convs2s_plugin"
 
@@ -75,3 +81,32 @@ def hypotheses(text, mark="H"):
     for number, score, words in re.findall(rf"^{mark}-(\d+)\t(\S+)\t?(.*)$", text, re.MULTILINE):
         found.setdefault(int(number), []).append((float(score), words))
     return found
+
+
+def generate(corpus, path, *arguments, subset="test", data="bin"):
+    """The output of fairseq-generate, run in this process.
+
+    Args:
+        data: the folder of the data in that of the corpus.
+    """
+    parser = options.get_generation_parser()
+    args = options.parse_args_and_arch(
+        parser,
+        input_args=[
+            *(str(corpus / data), "--user-dir", str(PLUGIN), "--path", str(path), "--cpu"),
+            *("--gen-subset", subset, "--max-tokens", "200", *map(str, arguments)),
+        ],
+    )
+    printed = io.StringIO()
+    with redirect_stdout(printed):
+        generate_command._main(convert_namespace_to_omegaconf(args), printed)
+    return printed.getvalue()
+
+
+def alignments(printed):
+    """The lines ``A-number<tab>pairs``: number -> text."""
+    return {
+        int(line.split("\t")[0][2:]): line.split("\t")[1]
+        for line in printed.splitlines()
+        if line.startswith("A-")
+    }

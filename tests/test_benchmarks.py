@@ -43,6 +43,18 @@ def test_a_run(what, tmp_path, monkeypatch, capsys):
     assert all(value > 0 for value in result["seconds"]["ratio"].values())
 
 
+def test_the_loss_in_time_and_memory(tmp_path, monkeypatch, capsys):
+    target = tmp_path / "result.json"
+    arguments = ["--words", 20000, "--sentences", 40, "--length", 50, "--channels", 16]
+    arguments += ["--rounds", 1, "--json", target]
+    monkeypatch.setattr(sys, "argv", ["benchmarks", "loss", *map(str, arguments)])
+    assert main() == 0
+    assert "Peak memory: " in capsys.readouterr().out
+    held = json.loads(target.read_text(encoding="utf-8"))["bytes"]
+    scores = 20000 * 40 * 50 * 4
+    assert 0 < held["ours"] < 1.5 * scores and held["peer"] > 1.5 * scores
+
+
 def test_an_unknown_architecture_is_a_sentence(monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", ["benchmarks", "train", "--arch", "convs3s"])
     assert main() == 2

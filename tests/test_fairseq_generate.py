@@ -1,39 +1,19 @@
 """fairseq-generate, fairseq-interactive, from_pretrained: translations in every way there is."""
 
-import io
 import math
 from argparse import Namespace
-from contextlib import redirect_stdout
 
 import pytest
 import torch
-from fairseq import checkpoint_utils, options
-from fairseq.dataclass.utils import convert_namespace_to_omegaconf
+from fairseq import checkpoint_utils
 from fairseq.tasks.translation import TranslationConfig, TranslationTask
-from fairseq_cli import generate as fairseq_generate
 
 from convs2s_plugin.cli import main as convs2s
 from convs2s_plugin.models.convs2s import ConvS2SModel
 
-from .commands import PLUGIN, fairseq, hypotheses
+from .commands import PLUGIN, alignments, fairseq, generate, hypotheses
 
 SENTENCES = 24
-
-
-def generate(corpus, path, *arguments, subset="test"):
-    """The output of fairseq-generate, run in this process."""
-    parser = options.get_generation_parser()
-    args = options.parse_args_and_arch(
-        parser,
-        input_args=[
-            *(str(corpus / "bin"), "--user-dir", str(PLUGIN), "--path", str(path), "--cpu"),
-            *("--gen-subset", subset, "--max-tokens", "200", *map(str, arguments)),
-        ],
-    )
-    printed = io.StringIO()
-    with redirect_stdout(printed):
-        fairseq_generate._main(convert_namespace_to_omegaconf(args), printed)
-    return printed.getvalue()
 
 
 @pytest.fixture(scope="module")
@@ -143,14 +123,6 @@ def test_score_reference_is_the_loss(corpus, checkpoint, model, task):
             scores = logits[0].log_softmax(-1).gather(1, target.unsqueeze(1))
             assert found[i][0][0] == pytest.approx(float(scores.mean() / math.log(2)), abs=1e-3)
             assert found[i][0][1] == reference
-
-
-def alignments(printed):
-    return {
-        int(line.split("\t")[0][2:]): line.split("\t")[1]
-        for line in printed.splitlines()
-        if line.startswith("A-")
-    }
 
 
 def test_hard_alignments_point_at_real_words(corpus, checkpoint):

@@ -1,5 +1,6 @@
 """fairseq-train and its relatives, as processes of their own."""
 
+import os
 import signal
 import socket
 import subprocess
@@ -8,6 +9,9 @@ import time
 import pytest
 import torch
 import yaml
+from fairseq.file_io import PathManager
+
+import convs2s_plugin  # noqa: F401 (mends fairseq)
 
 from .commands import PLUGIN, TINY, command, fairseq, train, train_arguments
 
@@ -83,10 +87,15 @@ WHOLE_CORPUS = TINY[:-2] + ("--batch-size", "240", "--optimizer", "sgd", "--drop
 HALF_CORPUS = TINY[:-2] + ("--batch-size", "120", "--optimizer", "sgd", "--dropout", "0.0")
 
 
-def test_update_freq_gives_the_update_of_the_larger_batch(corpus, tmp_path):
+OURS = ("--task", "convs2s_translation", "--criterion", "convs2s_cross_entropy")
+CRITERIA = pytest.mark.parametrize("ours", [(), OURS], ids=["fairseq's", "ours"])
+
+
+@CRITERIA
+def test_update_freq_gives_the_update_of_the_larger_batch(ours, corpus, tmp_path):
     common = ("--max-update", "2", "--disable-validation")
     train(corpus, tmp_path / "one", *common, options=WHOLE_CORPUS)
-    train(corpus, tmp_path / "two", *common, "--update-freq", "2", options=HALF_CORPUS)
+    train(corpus, tmp_path / "two", *common, *ours, "--update-freq", "2", options=HALF_CORPUS)
     assert_same(
         weights(tmp_path / "one" / "checkpoint_last.pt"),
         weights(tmp_path / "two" / "checkpoint_last.pt"),
@@ -104,9 +113,7 @@ def test_a_killed_run_resumes_to_the_same_end(corpus, tmp_path):
         command("train", *arguments), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
     deadline = time.monotonic() + 120
-    # fairseq copies a numbered checkpoint to this name: once there are two of those, the first
-    # copy is whole.
-    while len(list(killed.glob("checkpoint_*_*.pt"))) < 2 and time.monotonic() < deadline:
+    while not (killed / "checkpoint_last.pt").exists() and time.monotonic() < deadline:
         time.sleep(0.02)
     process.send_signal(signal.SIGKILL)
     process.wait()
@@ -122,20 +129,35 @@ def test_a_killed_run_resumes_to_the_same_end(corpus, tmp_path):
     )
 
 
+def test_a_checkpoint_is_copied_whole_or_not_at_all(tmp_path, monkeypatch):
+    source, target = tmp_path / "checkpoint_1_5.pt", tmp_path / "checkpoint_last.pt"
+    source.write_bytes(b"new")
+    target.write_bytes(b"old")
+    monkeypatch.setattr(os, "rename", lambda *paths: pytest.fail("stopped before it was whole"))
+    with pytest.raises(pytest.fail.Exception):
+        PathManager.copy(str(source), str(target), overwrite=True)
+    assert target.read_bytes() == b"old"
+    monkeypatch.undo()
+    assert PathManager.copy(str(source), str(target), overwrite=True)
+    assert target.read_bytes() == b"new"
+    assert not list(tmp_path.glob("*.tmp"))
+
+
 def free_port():
     with socket.socket() as server:
         server.bind(("127.0.0.1", 0))
         return server.getsockname()[1]
 
 
-def test_two_workers_train_as_one_with_twice_the_batch(corpus, tmp_path):
+@CRITERIA
+def test_two_workers_train_as_one_with_twice_the_batch(ours, corpus, tmp_path):
     common = ("--max-update", "2", "--disable-validation")
     port = free_port()
     workers = [
         subprocess.Popen(
             command(
                 "train",
-                *train_arguments(corpus, tmp_path / "two", *common, options=HALF_CORPUS),
+                *train_arguments(corpus, tmp_path / "two", *common, *ours, options=HALF_CORPUS),
                 *("--distributed-init-method", f"tcp://127.0.0.1:{port}"),
                 *("--distributed-rank", rank, "--distributed-world-size", "2"),
                 *("--distributed-no-spawn", "--distributed-backend", "gloo"),

@@ -9,9 +9,9 @@ from typing import List, Optional
 
 from ..errors import UserError
 from ..version import __version__
-from . import architectures, average, convert_fconv, path, plot_attention
+from . import adl, architectures, average, convert_fconv, lexicon, path, plot_attention
 
-COMMANDS = (path, architectures, average, convert_fconv, plot_attention)
+COMMANDS = (path, adl, architectures, average, convert_fconv, lexicon, plot_attention)
 
 
 def main(argv: Optional[List[str]] = None) -> int:

@@ -16,6 +16,7 @@ from ..modules.dropout import Dropout
 from ..modules.embedding import Embedding, LearnedPositions
 from ..modules.gradient import scale_gradient
 from ..modules.output import output_projection
+from ..modules.precision import autocast_to
 from ..modules.state import State, child
 from ..modules.weight_norm import WeightNormLinear
 from .base import PluginDecoder, PluginEncoder, PluginModel, build_word_embedding, max_positions
@@ -123,14 +124,14 @@ class ConvS2SEncoder(PluginEncoder):
         padding = src_tokens.eq(self.dictionary.pad())
         mask = padding if bool(padding.any()) else None
         embedded = self.embed(src_tokens, padding)
-        x, _ = self.blocks(self.input(embedded), mask)
+        x, _ = self.blocks(self.input(embedded).to(embedded.dtype), mask)
         x = self.output(x)
         if mask is not None:
             x = x.masked_fill(mask.unsqueeze(-1), 0.0)
         x = scale_gradient(x, self.gradient_scale)
         return {
             "encoder_out": x,
-            "encoder_values": (x + embedded) * math.sqrt(0.5),
+            "encoder_values": autocast_to((x + embedded) * math.sqrt(0.5)),
             "encoder_padding_mask": mask,
             "encoder_lengths": (~padding).sum(dim=1),
             "rows_per_sentence": 1,
@@ -191,7 +192,7 @@ class ConvS2SDecoder(PluginDecoder):
         # Padding to the right cannot reach a word through a causal convolution.
         left_padded = bool(padding[:, start : start + 1].any())
         x, attention = self.blocks(
-            self.input(embedded, child(state, "input")),
+            self.input(embedded, child(state, "input")).to(embedded.dtype),
             padding[:, start:] if left_padded else None,
             encoder_out,
             embedded,

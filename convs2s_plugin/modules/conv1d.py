@@ -7,6 +7,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from .dropout import Dropout
+from .precision import autocast_to
 from .state import State, child
 from .weight_norm import WeightNormLinear
 
@@ -55,7 +56,8 @@ class GatedConv1d(nn.Module):
         x = self.dropout(x)
         if padding_mask is not None:
             x = x.masked_fill(padding_mask.unsqueeze(-1), 0.0)
-        return F.glu(self.linear(self._windows(x, state), child(state, "linear")), dim=-1)
+        windows = self._windows(autocast_to(x), state)
+        return F.glu(self.linear(windows, child(state, "linear")), dim=-1)
 
     def _windows(self, x: Tensor, state: Optional[State]) -> Tensor:
         """The k inputs of each position side by side: B x T x kC."""

@@ -59,7 +59,7 @@ class ConvBlocks(nn.Module):
         """Run all layers.
 
         Args:
-            x: B x T x C.
+            x: B x T x C; sums of layers are made in its precision.
             padding_mask: B x T, True at padding, or None.
             source: the encoder's output, where layers attend.
             target_embedding: B x T x E, where layers attend.
@@ -71,7 +71,8 @@ class ConvBlocks(nn.Module):
         outputs, attention = [x], None
         for i, convolution in enumerate(self.convolutions):
             name = str(i)
-            x = convolution(x, padding_mask, child(state, f"convolution{i}"))
+            # Under autocast a product's output is of low precision; the sums below are not.
+            x = convolution(x, padding_mask, child(state, f"convolution{i}")).to(outputs[0].dtype)
             if name in self.attention:
                 x, attended = self.attention[name](
                     x,

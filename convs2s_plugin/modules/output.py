@@ -1,6 +1,6 @@
 """From features to words: the vocabulary's projection."""
 
-from typing import Optional
+from typing import Optional, Tuple
 
 import torch
 from torch import Tensor, nn
@@ -27,6 +27,12 @@ class TiedOutput(nn.Module):
     def forward(self, features: Tensor, state: Optional[State] = None) -> Tensor:
         """Scores B x T x V of features B x T x E."""
         return F.linear(features, self.words.weight, self.bias)
+
+    def weight_and_bias(self, rows: Optional[Tensor] = None) -> Tuple[Tensor, Tensor]:
+        """The table V x E and the bias V, or only the words ``rows`` of them."""
+        if rows is None:
+            return self.words.weight, self.bias
+        return self.words.weight.index_select(0, rows), self.bias.index_select(0, rows)
 
 
 def output_projection(

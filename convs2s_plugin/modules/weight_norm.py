@@ -1,7 +1,7 @@
 """Linear maps with weight normalisation (Salimans & Kingma 2016), and their folding."""
 
 import math
-from typing import Optional
+from typing import Optional, Tuple
 
 import torch
 from torch import Tensor, nn
@@ -40,6 +40,16 @@ class WeightNormLinear(nn.Module):
         if self.weight is not None:
             return self.weight
         return torch._weight_norm(self.weight_v, self.weight_g, 0)
+
+    def weight_and_bias(self, rows: Optional[Tensor] = None) -> Tuple[Tensor, Tensor]:
+        """W and b, or only the output channels ``rows`` of them."""
+        if rows is None:
+            return self.effective_weight(), self.bias
+        bias = self.bias.index_select(0, rows)
+        if self.weight is not None:
+            return self.weight.index_select(0, rows), bias
+        v, g = self.weight_v.index_select(0, rows), self.weight_g.index_select(0, rows)
+        return torch._weight_norm(v, g, 0), bias
 
     def forward(self, x: Tensor, state: Optional[State] = None) -> Tensor:
         """Map ... x in_features to ... x out_features; with a state, W is computed only once."""

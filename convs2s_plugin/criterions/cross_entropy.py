@@ -1,0 +1,91 @@
+"""``--criterion convs2s_cross_entropy``: token-level likelihood without a batch's scores."""
+
+from dataclasses import dataclass
+from typing import Any, Dict, List
+
+import torch
+from fairseq.criterions import register_criterion
+from fairseq.criterions.label_smoothed_cross_entropy import (
+    LabelSmoothedCrossEntropyCriterion,
+    LabelSmoothedCrossEntropyCriterionConfig,
+)
+from fairseq.logging import metrics
+
+from ..errors import UserError
+from ..modules.cross_entropy import linear_cross_entropy
+from ..output_layer import output_layer
+
+
+@dataclass
+class ConvS2SCrossEntropyConfig(LabelSmoothedCrossEntropyCriterionConfig):
+    """The options of fairseq's label_smoothed_cross_entropy."""
+
+
+@register_criterion("convs2s_cross_entropy", dataclass=ConvS2SCrossEntropyConfig)
+class ConvS2SCrossEntropy(LabelSmoothedCrossEntropyCriterion):
+    """fairseq's label_smoothed_cross_entropy, with projection and loss in chunks.
+
+    Works with this package's models and with fairseq's transformers. Where the task says which
+    words a batch may need (``sample["candidates"]``, K sorted indices that include those of the
+    target), the softmax runs over these.
+    """
+
+    def __init__(
+        self, task, sentence_avg, label_smoothing, ignore_prefix_size=0, report_accuracy=False
+    ):
+        if not 0.0 <= label_smoothing < 1.0:
+            raise UserError(
+                f"--label-smoothing is {label_smoothing}, but must be at least 0 and below 1."
+            )
+        super().__init__(task, sentence_avg, label_smoothing, ignore_prefix_size, report_accuracy)
+
+    def forward(self, model, sample: Dict[str, Any], reduce: bool = True):
+        """Loss, sample size and logging output of a batch.
+
+        Args:
+            model: a translation model.
+            sample: a batch of fairseq's LanguagePairDataset.
+            reduce: must be True; the loss of single words is not kept.
+        """
+        if not reduce:
+            raise UserError(
+                "convs2s_cross_entropy gives the sum over a batch only: for the loss of each word "
+                "use fairseq's label_smoothed_cross_entropy."
+            )
+        words = sample.get("candidates")
+        layer = output_layer(model.decoder, words)
+        features, _ = model(**sample["net_input"], features_only=True)
+        target = sample["target"]
+        if self.ignore_prefix_size > 0:
+            features = features[:, self.ignore_prefix_size :]
+            target = target[:, self.ignore_prefix_size :]
+        real = target.ne(self.padding_idx)
+        features, target = features[real], target[real]
+
+        if words is not None:
+            target = torch.searchsorted(words, target)
+        sums = linear_cross_entropy(
+            features, layer.weight, layer.bias, target, self.eps, self.report_accuracy
+        )
+        sample_size = sample["target"].size(0) if self.sentence_avg else sample["ntokens"]
+        log = {
+            "loss": sums.loss.data,
+            "nll_loss": sums.nll,
+            "ntokens": sample["ntokens"],
+            "nsentences": sample["target"].size(0),
+            "sample_size": sample_size,
+        }
+        if self.report_accuracy:
+            log.update(n_correct=sums.correct, total=len(target))
+        if words is not None:
+            log.update(candidates=len(words), candidate_sets=1)
+        return sums.loss, sample_size, log
+
+    @classmethod
+    def reduce_metrics(cls, logging_outputs: List[Dict[str, Any]]) -> None:
+        """Log what fairseq logs, and the mean size of the candidate sets."""
+        super().reduce_metrics(logging_outputs)
+        sets = sum(log.get("candidate_sets", 0) for log in logging_outputs)
+        if sets > 0:
+            candidates = sum(log["candidates"] for log in logging_outputs)
+            metrics.log_scalar("candidates", candidates / sets, sets, round=0)

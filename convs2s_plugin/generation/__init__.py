@@ -1,0 +1,1 @@
+"""What the sequence generator needs beyond fairseq's own."""

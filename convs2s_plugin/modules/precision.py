@@ -1,0 +1,35 @@
+"""Half precision under ``torch.autocast``: what is cast, and what stays in single precision."""
+
+from typing import Iterable
+
+import torch
+from torch import Tensor, nn
+
+from .weight_norm import WeightNormLinear
+
+MATRIX_PRODUCTS = (nn.Linear, nn.modules.conv._ConvNd, WeightNormLinear)
+
+
+def autocast_to(x: Tensor) -> Tensor:
+    """x in the type that a matrix product under the current autocast reads; x itself outside.
+
+    Before x is copied side by side, or read by several products, it is cast here and only once.
+    """
+    kind = x.device.type
+    return x.to(torch.get_autocast_dtype(kind)) if torch.is_autocast_enabled(kind) else x
+
+
+@torch.no_grad()
+def cast_matrices_(model: nn.Module, dtype: torch.dtype, also: Iterable[Tensor] = ()) -> None:
+    """Cast the weights of all matrix products in place, so that autocast need not do it each time.
+
+    Biases, norms, embeddings and positions keep their precision.
+
+    Args:
+        model: a model in inference; training needs its weights in single precision.
+        dtype: the type of autocast.
+        also: further weights that products read, e.g. the table of a tied output layer.
+    """
+    weights = [part.weight for part in model.modules() if isinstance(part, MATRIX_PRODUCTS)]
+    for weight in [*weights, *also]:
+        weight.data = weight.data.to(dtype)

@@ -1,0 +1,249 @@
+"""``--task convs2s_translation``: fairseq's translation with what the model families share."""
+
+import atexit
+import logging
+from dataclasses import dataclass, field
+from typing import Optional
+
+from fairseq.data.indexed_dataset import IndexedRawTextDataset
+from fairseq.dataclass import ChoiceEnum
+from fairseq.tasks import register_task
+from fairseq.tasks.translation import TranslationConfig, TranslationTask
+
+from .. import compat
+from ..candidates import Candidates, build_candidates
+from ..criterions import ConvS2SCrossEntropy
+from ..errors import UserError
+from ..generation.generator import TranslationGenerator
+from ..generation.unknown_words import UnknownWords
+from ..lexicon import read_lexicon, read_translations
+from .batches import EqualLengths, filter_pairs
+from .precision import CHOICES, Precision
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass
+class ConvS2STranslationConfig(TranslationConfig):
+    """The options of fairseq's translation, and these."""
+
+    autocast_dtype: ChoiceEnum(CHOICES) = field(
+        default="none",
+        metadata={
+            "help": "train, validate and generate under torch.autocast with this type; weights and "
+            "optimiser stay in single precision"
+        },
+    )
+    max_train_words: Optional[int] = field(
+        default=None,
+        metadata={"help": "leave out training pairs with more words on a side (paper: 175)"},
+    )
+    max_length_ratio: Optional[float] = field(
+        default=None,
+        metadata={
+            "help": "leave out training pairs with one side more times as long as the other "
+            "(paper: 1.5)"
+        },
+    )
+    equal_length_batches: bool = field(
+        default=False,
+        metadata={"help": "validate and generate in batches whose sources have one length"},
+    )
+    lexicon: Optional[str] = field(
+        default=None,
+        metadata={
+            "help": "file with lines 'source target probability' (`convs2s lexicon` makes one): "
+            "score only the words that a batch may need"
+        },
+    )
+    candidates_per_word: int = field(
+        default=20,
+        metadata={"help": "with --lexicon: so many translations of each source word"},
+    )
+    frequent_candidates: int = field(
+        default=500,
+        metadata={"help": "with --lexicon: so many of the most frequent target words as well"},
+    )
+
+
+@register_task("convs2s_translation", dataclass=ConvS2STranslationConfig)
+class ConvS2STranslationTask(TranslationTask):
+    """Translate from one language to another."""
+
+    def __init__(self, cfg: ConvS2STranslationConfig, src_dict, tgt_dict):
+        super().__init__(cfg, src_dict, tgt_dict)
+        self.precision = Precision(str(cfg.autocast_dtype))
+        self.candidates = self._load_candidates()
+        # Words that only one text has are added to the dictionaries after those of the models.
+        self.source_types, self.target_types = len(src_dict), len(tgt_dict)
+        self.keep_unknown_words = False
+        self.alignment: Optional[str] = None
+
+    @classmethod
+    def setup_task(cls, cfg: ConvS2STranslationConfig, **options):
+        """Load the dictionaries."""
+        compat.leave_unknown_words_to_the_task()
+        return super().setup_task(cfg, **options)
+
+    def _load_candidates(self) -> Optional[Candidates]:
+        if self.cfg.lexicon is None:
+            return None
+        candidates = build_candidates(
+            read_lexicon(self.cfg.lexicon),
+            self.cfg.lexicon,
+            self.src_dict,
+            self.tgt_dict,
+            self.cfg.candidates_per_word,
+            self.cfg.frequent_candidates,
+        )
+        # fairseq's commands end without a word to the task.
+        atexit.register(lambda: candidates.sets and logger.info(candidates.report()))
+        return candidates
+
+    def load_dataset(self, split, *arguments, **options):
+        """Load a split; all but the training set in equal lengths where that is wanted."""
+        super().load_dataset(split, *arguments, **options)
+        if self.cfg.equal_length_batches and split != self.cfg.train_subset:
+            self.datasets[split] = EqualLengths.of(self.datasets[split])
+
+    def build_dataset_for_inference(self, *arguments, **options):
+        """A data set of sentences that come without translations."""
+        dataset = super().build_dataset_for_inference(*arguments, **options)
+        return EqualLengths.of(dataset) if self.cfg.equal_length_batches else dataset
+
+    def filter_indices_by_size(self, indices, dataset, *arguments, **options):
+        """Leave out what is too long; of the training set, what the papers leave out as well."""
+        if dataset is self.datasets.get(self.cfg.train_subset):
+            limits = self.cfg.max_train_words, self.cfg.max_length_ratio
+            indices = filter_pairs(dataset, indices, *limits)
+        return super().filter_indices_by_size(indices, dataset, *arguments, **options)
+
+    def build_criterion(self, cfg, *more, **options):
+        """fairseq's criterion; with candidates, it must be one that knows them."""
+        criterion = super().build_criterion(cfg, *more, **options)
+        if self.candidates is not None and not isinstance(criterion, ConvS2SCrossEntropy):
+            raise UserError(
+                "With --lexicon, only --criterion convs2s_cross_entropy trains on candidates: use "
+                "it, or leave out --lexicon for training."
+            )
+        return criterion
+
+    def _with_candidates(self, sample):
+        if self.candidates is None:
+            return sample
+        words = self.candidates(sample["net_input"]["src_tokens"], sample["target"])
+        return {**sample, "candidates": words}
+
+    def train_step(self, sample, model, criterion, optimizer, update_num, ignore_grad=False):
+        """Forward in the precision asked for, and backward."""
+        self.precision.check(optimizer)
+
+        def loss_of(model, sample):
+            with self.precision.autocast(model):
+                return criterion(model, self._with_candidates(sample))
+
+        return super().train_step(sample, model, loss_of, optimizer, update_num, ignore_grad)
+
+    def valid_step(self, sample, model, criterion):
+        """Loss, and translations where BLEU is wanted, in the precision asked for."""
+        with self.precision.autocast(model):
+            return super().valid_step(self._with_candidates(sample), model, criterion)
+
+    def inference_step(self, generator, models, sample, *arguments, **options):
+        """Translate a batch in the precision asked for."""
+        with self.precision.autocast(models[0]):
+            return super().inference_step(generator, models, sample, *arguments, **options)
+
+    def build_generator(
+        self,
+        models,
+        args,
+        seq_gen_cls=None,
+        extra_gen_cls_kwargs=None,
+        prefix_allowed_tokens_fn=None,
+    ):
+        """The generator that the options ask for; models prepared for inference are cast.
+
+        Raises:
+            UserError: where options do not fit together.
+        """
+        for model in models:
+            if getattr(model, "_is_generation_fast", False):
+                self.precision.cast_(model)
+        scores = getattr(args, "score_reference", False)
+        full_context = any(getattr(model, "full_context_alignment", False) for model in models)
+        if self.candidates is not None:
+            for given, option in (
+                (scores, "--score-reference scores"),
+                (full_context, "--full-context-alignment aligns with"),
+                (prefix_allowed_tokens_fn, "prefix_allowed_tokens_fn chooses from"),
+            ):
+                if given:
+                    raise UserError(
+                        f"{option} all words, --lexicon leaves a batch's candidates: leave one of "
+                        "them out."
+                    )
+        self.alignment = getattr(args, "print_alignment", None) or None
+        if seq_gen_cls is None and not scores and not full_context:
+            seq_gen_cls = TranslationGenerator
+            extra_gen_cls_kwargs = {
+                **(extra_gen_cls_kwargs or {}),
+                "types": self.target_types,
+                "candidates": self.candidates,
+                "alignment": self.alignment,
+                "unknown_words": self._unknown_words(getattr(args, "replace_unk", None)),
+            }
+        return super().build_generator(
+            models, args, seq_gen_cls, extra_gen_cls_kwargs, prefix_allowed_tokens_fn
+        )
+
+    def _unknown_words(self, replace_unk) -> Optional[UnknownWords]:
+        """What ``--replace-unk [FILE]`` asks for."""
+        if replace_unk is None or replace_unk is False:
+            return None
+        path = replace_unk if replace_unk not in compat.REPLACE_UNK_WITHOUT_FILE else None
+        path = path or self.cfg.lexicon
+        self.keep_unknown_words = True
+        for dataset in self.datasets.values():
+            _keep_unknown_words(dataset.src, self.src_dict)
+            _keep_unknown_words(dataset.tgt, self.tgt_dict)
+        return UnknownWords(
+            self.src_dict,
+            self.tgt_dict,
+            (self.source_types, self.target_types),
+            read_translations(path) if path else {},
+        )
+
+    def get_interactive_tokens_and_lengths(self, lines, encode_fn):
+        """Indices of the words of each line; unknown words are kept where they may be copied.
+
+        Raises:
+            UserError: where soft alignments are wanted, which fairseq-interactive cannot print.
+        """
+        if self.alignment == "soft":
+            raise UserError(
+                "fairseq-interactive prints hard alignments only: use --print-alignment hard, or "
+                "fairseq-generate for soft ones."
+            )
+        if not self.keep_unknown_words:
+            return super().get_interactive_tokens_and_lengths(lines, encode_fn)
+        tokens = [
+            self.src_dict.encode_line(encode_fn(line), add_if_not_exist=True).long()
+            for line in lines
+        ]
+        return tokens, [len(sentence) for sentence in tokens]
+
+
+def _keep_unknown_words(text, dictionary) -> None:
+    """Encode raw text once more, with its unknown words added to the dictionary."""
+    if isinstance(text, IndexedRawTextDataset):
+        text.tokens_list = [
+            dictionary.encode_line(
+                line,
+                add_if_not_exist=True,
+                append_eos=text.append_eos,
+                reverse_order=text.reverse_order,
+            ).long()
+            for line in text.lines
+        ]
+        type(text).__getitem__.cache_clear()

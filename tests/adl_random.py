@@ -1,0 +1,161 @@
+"""Random valid definitions, drawn from the grammar and from every layer that is registered.
+
+The rules of widths are written here a second time, so that a definition that is refused shows a
+disagreement between the two.
+"""
+
+import random
+from typing import Any, Dict, List, NamedTuple, Optional, Tuple
+
+from convs2s_plugin.adl import Settings, resolve
+from convs2s_plugin.adl.arguments import Choice, Flag
+from convs2s_plugin.adl.registry import entries
+
+WIDTHS = (4, 8, 12, 16)
+HEADS = (1, 2, 4)
+WRAPPERS = ("res", "res_d", "res_nd", "highway")
+TO_SOURCE = tuple(
+    name for name in entries() if name.endswith("_att") and not name.endswith("_self_att")
+)
+
+
+class Definition(NamedTuple):
+    """What ``resolve`` takes."""
+
+    encoder: str
+    decoder: str
+    settings: Settings
+    input_feeding: bool
+
+
+def random_definition(seed: int) -> Definition:
+    """A definition that must be accepted; the same for the same seed."""
+    rng = random.Random(seed)
+    settings = Settings(
+        model_dim=rng.choice(WIDTHS),
+        ff_dim=rng.choice((None, *WIDTHS)),
+        attention_heads=rng.choice(HEADS),
+    )
+    dim = settings.model_dim
+    encoder, _ = _Writer(rng, settings, []).chain(dim, 0, True)
+    side = resolve(encoder, "id", settings).encoder
+    widths = [side.block_width(block) for block in range(side.blocks + 1)]
+    input_feeding = rng.random() < 0.15
+    decoder, _ = _Writer(rng, settings, widths).chain(dim, 0, True)
+    # What is fed back must not decide about the width of the output.
+    return Definition(encoder, f"linear -> {decoder}", settings, input_feeding)
+
+
+class _Writer:
+    """Writes chains of one side; ``widths`` are those of the encoder's blocks, for a decoder."""
+
+    def __init__(self, rng: random.Random, settings: Settings, widths: List[int]):
+        self.rng, self.settings, self.widths = rng, settings, widths
+        self.names = [
+            name
+            for name in entries()
+            if (name != "birnn" if widths else name not in TO_SOURCE) and name in KNOWN
+        ]
+
+    def chain(self, width: int, depth: int, top: bool = False) -> Tuple[str, int]:
+        texts = []
+        for _ in range(self.rng.randint(1, 4 if top else 3)):
+            if depth < 2 and self.rng.random() < (0.3 if top else 0.1):
+                text, width = self.repetition(width, depth)
+            else:
+                text, width = self.layer(width, depth)
+            texts.append(text)
+        return self.rng.choice((" -> ", "->", " ->\n ")).join(texts), width
+
+    def repetition(self, width: int, depth: int) -> Tuple[str, int]:
+        text, out = self.chain(width, depth + 1)
+        if out != width:
+            text, out = f"{text} -> linear({width})", width
+        blocks = len(self.widths) - 1
+        count = self.rng.randint(1, 2 if depth else 3)
+        if 1 < blocks and len(set(self.widths)) == 1:
+            count = min(count, blocks)
+            sign = self.rng.choice(("", "-"))
+            text += f" -> mh_dot_src_att(d={width}, block={sign}i)"
+        return f"repeat({count}, {text})", width
+
+    def layer(self, width: int, depth: int) -> Tuple[str, int]:
+        name = self.rng.choice(self.names)
+        if name in (*WRAPPERS, "concat") and depth > 2:
+            name = "id"
+        if name in WRAPPERS:
+            text, out = self.chain(width, depth + 1)
+            if out != width:
+                text = f"{text} -> linear({width})"
+            return f"{name}({text})", width
+        if name == "concat":
+            chains = [self.chain(width, depth + 1) for _ in range(self.rng.randint(1, 3))]
+            total = sum(out for _, out in chains)
+            text = f"concat({', '.join(text for text, _ in chains)})"
+            # Widths must not grow without end.
+            return f"{text} -> linear(8)" if total > 24 else text, 8 if total > 24 else total
+        given = self.arguments(name)
+        before = ""
+        if name == "dot_att" and self.source_width(given) != width:
+            before = f"linear({self.source_width(given)}) -> "
+        items = [f"{key}={self.shown(value)}" for key, value in given.items()]
+        text = f"{name}({', '.join(items)})" if items or self.rng.random() < 0.2 else name
+        return before + text, self.width_of(name, given, width)
+
+    def arguments(self, name: str) -> Dict[str, Any]:
+        given: Dict[str, Any] = {}
+        for argument in entries()[name].arguments:
+            if self.rng.random() < 0.5:
+                value = self.value(name, argument, given)
+                if value is not None:
+                    given[argument.name] = value
+        return given
+
+    def value(self, name: str, argument: Any, given: Dict[str, Any]) -> Optional[Any]:
+        rng, key = self.rng, argument.name
+        if key in ("d", "d_p"):
+            return rng.choice(WIDTHS)
+        if key == "h":
+            return rng.choice(HEADS)
+        if key == "s":
+            return rng.choice((0.25, 1, 1.5, 64))
+        if key == "k":
+            return rng.randint(1, 4)
+        if key == "dilation":
+            return rng.randint(1, 3)
+        if key in ("dropout", "p"):
+            return rng.choice((0, 0.1, 0.5))
+        if key == "forget_bias":
+            return rng.choice((0, 1)) if given.get("cell", "lstm").endswith("lstm") else None
+        if key == "block":
+            top = len(self.widths) - 1
+            return rng.choice([block for block in range(-top, top + 1)])
+        if key == "padding":
+            return "causal" if self.widths else rng.choice(argument.kind.words)
+        if isinstance(argument.kind, Choice):
+            return rng.choice(argument.kind.words)
+        assert isinstance(argument.kind, Flag), f"{name}: {key}"
+        return rng.random() < 0.5
+
+    @staticmethod
+    def shown(value: Any) -> str:
+        return str(value).lower() if isinstance(value, bool) else str(value)
+
+    def source_width(self, given: Dict[str, Any]) -> int:
+        block = given.get("block", len(self.widths) - 1)
+        return self.widths[block if block >= 0 else len(self.widths) + block]
+
+    def width_of(self, name: str, given: Dict[str, Any], width: int) -> int:
+        if name in ("mlp_att", "mlp_src_att", "dot_att"):
+            return self.source_width(given)
+        if name.startswith("proj_dot"):
+            return given.get("d_p", self.settings.model_dim)
+        if name in ("linear", "ff", "cnn", "qrnn", "rnn", "birnn") or name.endswith(
+            ("dot_att", "dot_src_att", "dot_self_att")
+        ):
+            return given.get("d", self.settings.model_dim)
+        return width
+
+
+# Layers that a test registers are not drawn.
+KNOWN = frozenset(entries())
