@@ -1,11 +1,11 @@
 """From the grid to the target: aggregation of the features over the source (section 3).
 
-Each aggregator also says what each source position contributes to a word's score: the score of
-word w is the sum over j of these contributions, in the case of the maximum those of equation 7.
+Each aggregator also says which source positions a word's score comes from: the shares of the
+score (equation 7 in the case of the maximum), or the attention's weights (equation 8).
 """
 
 import math
-from typing import List, Optional
+from typing import List
 
 import torch
 from torch import Tensor, nn
@@ -30,14 +30,20 @@ class MaxAggregator(nn.Module):
         return self._maximum(cells, grid).values
 
     def contributions(self, cells: Tensor, grid: Grid, directions: Tensor) -> Tensor:
-        """alpha of equation 7, R x T x S.
+        """alpha of equation 7, R x T x S, in single precision or better.
 
         Args:
-            directions: R x T x C, the row of E of the word in question at each target position.
+            cells: N x C, of ``grid``.
+            directions: R x T x C, the row of E of a word at each target position.
         """
         values, indices = self._maximum(cells, grid)
-        alpha = values.new_zeros(grid.rows, grid.steps, grid.positions)
-        return alpha.scatter_add(2, indices, values * directions.to(values.dtype))
+        shares = precise(values) * directions
+        alpha = shares.new_zeros(grid.rows, grid.steps, grid.positions)
+        return alpha.scatter_add_(2, indices, shares)
+
+    def alignment(self, cells: Tensor, grid: Grid, directions: Tensor) -> Tensor:
+        """The softmax of the contributions over the source, R x T x S."""
+        return _softmax(self.contributions(cells, grid, directions), grid)
 
     @staticmethod
     def _maximum(cells: Tensor, grid: Grid):
@@ -64,8 +70,13 @@ class AverageAggregator(nn.Module):
         return total / grid.source_lengths(total).sqrt()
 
     def contributions(self, cells: Tensor, grid: Grid, directions: Tensor) -> Tensor:
-        """What each source position adds to the scores of words, R x T x S."""
-        return _products(grid.unpack(cells), directions) / grid.source_lengths(cells).sqrt()
+        """What each source position adds to a score, as ``MaxAggregator.contributions``."""
+        products = precise(grid.unpack(cells)) @ directions.unsqueeze(-1)
+        return products.squeeze(-1) / grid.source_lengths(products).sqrt()
+
+    def alignment(self, cells: Tensor, grid: Grid, directions: Tensor) -> Tensor:
+        """The softmax of the contributions over the source, R x T x S."""
+        return _softmax(self.contributions(cells, grid, directions), grid)
 
 
 class AttentionAggregator(nn.Module):
@@ -90,18 +101,11 @@ class AttentionAggregator(nn.Module):
 
     def weights(self, cells: Tensor, grid: Grid) -> Tensor:
         """rho of equation 8, R x T x S, in single precision or better."""
-        scores = grid.unpack(self.scores(cells)).squeeze(-1)
-        if scores.dtype in (torch.float16, torch.bfloat16):
-            scores = scores.float()
-        if grid.source_padding is not None:
-            scores = scores.masked_fill(grid.source_padding.unsqueeze(1), -math.inf)
-        return scores.softmax(dim=-1)
+        return _softmax(grid.unpack(self.scores(cells)).squeeze(-1), grid)
 
-    def contributions(self, cells: Tensor, grid: Grid, directions: Tensor) -> Tensor:
-        """What each source position adds to the scores of words, R x T x S."""
-        rho = self.weights(cells, grid)
-        products = _products(grid.unpack(cells), directions)
-        return rho * products * grid.source_lengths(rho).sqrt()
+    def alignment(self, cells: Tensor, grid: Grid, directions: Tensor) -> Tensor:
+        """rho, whatever the word is."""
+        return self.weights(cells, grid)
 
 
 class JointAggregator(nn.Module):
@@ -120,12 +124,11 @@ class JointAggregator(nn.Module):
         """R x T x (sum of C) of N x C."""
         return torch.cat([part(cells, grid) for part in self.parts], dim=-1)
 
-    def contributions(self, cells: Tensor, grid: Grid, directions: Tensor) -> Tensor:
-        """What each source position adds to the scores of words in all parts, R x T x S."""
+    def alignment(self, cells: Tensor, grid: Grid, directions: Tensor) -> Tensor:
+        """The mean of the parts' alignments, R x T x S."""
         shares = directions.split([part.out_channels for part in self.parts], dim=-1)
-        return sum(
-            part.contributions(cells, grid, share) for part, share in zip(self.parts, shares)
-        )
+        alignments = [part.alignment(cells, grid, share) for part, share in zip(self.parts, shares)]
+        return sum(alignments) / len(alignments)
 
 
 AGGREGATORS = {
@@ -151,13 +154,14 @@ def aggregator(name: str, channels: int) -> nn.Module:
     return parts[0] if len(parts) == 1 else JointAggregator(parts)
 
 
-def attention_weights(module: nn.Module, cells: Tensor, grid: Grid) -> Optional[Tensor]:
-    """rho of equation 8 where an aggregator attends, R x T x S; None where it does not."""
-    for part in module.modules():
-        if isinstance(part, AttentionAggregator):
-            return part.weights(cells, grid)
-    return None
+def precise(x: Tensor) -> Tensor:
+    """x in single precision or better."""
+    return x.to(torch.promote_types(x.dtype, torch.float32))
 
 
-def _products(x: Tensor, directions: Tensor) -> Tensor:
-    return (x @ directions.to(x.dtype).unsqueeze(-1)).squeeze(-1)
+def _softmax(scores: Tensor, grid: Grid) -> Tensor:
+    """Over the source, never over padding: R x T x S, in single precision or better."""
+    scores = precise(scores)
+    if grid.source_padding is not None:
+        scores = scores.masked_fill(grid.source_padding.unsqueeze(1), -math.inf)
+    return scores.softmax(dim=-1)

@@ -38,13 +38,9 @@ class DenseLayer(nn.Module):
 
     def weights(self) -> LayerWeights:
         """The parameters as a pass wants them."""
+        norm1, norm2 = self.norm1, self.norm2
         return LayerWeights(
-            self.norm1.weight,
-            self.norm1.bias,
-            self.conv1,
-            self.norm2.weight,
-            self.norm2.bias,
-            self.conv2,
+            norm1.weight, norm1.bias, self.conv1, norm2.weight, norm2.bias, self.conv2
         )
 
 
@@ -119,16 +115,17 @@ class DenseNet2d(nn.Module):
             shared=self.share_statistics and several_workers(),
         )
         weights = [layer.weights() for layer in self.layers]
-        if state is not None or not torch.is_grad_enabled():
-            with torch.no_grad(), torch.autocast(device, enabled=False):
-                return plan.forward(x, weights, self._pending(x, grid, state))[0]
-        flat = [weight for layer in weights for weight in layer if weight is not None]
-        return DenseFunction.apply(plan, x, *flat)
+        if state is None and torch.is_grad_enabled():
+            flat = [weight for layer in weights for weight in layer if weight is not None]
+            return DenseFunction.apply(plan, x, *flat)
+        with torch.no_grad(), torch.autocast(device, enabled=False):
+            if state is None:
+                return plan.forward(x, weights)[0]
+            cast = state.fixed("weights", lambda: [layer.cast(x.dtype) for layer in weights])
+            return plan.forward(x, cast, self._pending(x, grid, state))[0]
 
-    def _pending(self, x: Tensor, grid: Grid, state: Optional[State]) -> Optional[List[Tensor]]:
+    def _pending(self, x: Tensor, grid: Grid, state: State) -> List[Tensor]:
         """What is pending of each layer, L views of one tensor R x L x P - 1 x S x O."""
-        if state is None:
-            return None
         if "pending" not in state.rows:
             later = (self.kernel_size + 1) // 2 - 1
             shape = (grid.rows, self.num_layers, later, grid.positions, self.contributions)

@@ -18,6 +18,7 @@ from .batch_norm import (
     normalise,
     scale_gradients,
 )
+from .causal_conv2d import convolve, convolve_backward, kernel
 from .feature_buffer import FeatureBuffer, FeatureGradients
 from .grid import Grid
 
@@ -41,6 +42,11 @@ class LayerWeights(NamedTuple):
     norm2_weight: Tensor
     norm2_bias: Tensor
     conv2: Optional[Tensor] = None
+
+    def cast(self, dtype: torch.dtype) -> "LayerWeights":
+        """These weights with the convolutions as they are computed in ``dtype``."""
+        conv2 = self.conv2 if self.conv2 is None else kernel(self.conv2, dtype)
+        return self._replace(conv1=self.conv1.to(dtype), conv2=conv2)
 
 
 class LayerRecord(NamedTuple):
@@ -194,56 +200,6 @@ class DensePass(NamedTuple):
 def growth(layer: LayerWeights, gated: bool) -> int:
     """How many features a layer adds."""
     return len(layer.conv2) // 2 if gated else len(layer.conv2)
-
-
-def convolve(x: Tensor, weight: Tensor) -> Tensor:
-    """What R x T x S x H contributes to its T and the following target positions.
-
-    Args:
-        weight: O x H x P x k, the last row for the position itself, the others for earlier ones.
-    Returns:
-        R x (T + P - 1) x S x O.
-    """
-    out = F.conv2d(_channels_second(x), _kernel(weight, x), padding=_margin(weight))
-    return out.permute(0, 2, 3, 1)
-
-
-def convolve_backward(grad: Tensor, x: Tensor, weight: Tensor) -> Tuple[Tensor, Tensor]:
-    """The gradients of x and weight, when the first T positions are used.
-
-    Args:
-        grad: R x T x S x O.
-        x, weight: as in ``convolve``.
-    """
-    # Zeros before the first position, because kernels for weights are slow where a margin
-    # follows the last one.
-    past, side = _margin(weight)
-    of_x, of_weight, _ = torch.ops.aten.convolution_backward(
-        _channels_second(grad),
-        _channels_second(F.pad(x, (0, 0, 0, 0, past, 0))),
-        _kernel(weight, x),
-        None,
-        [1, 1],
-        [0, side],
-        [1, 1],
-        False,
-        [0, 0],
-        1,
-        [True, True, False],
-    )
-    return of_x[:, :, past:].permute(0, 2, 3, 1), of_weight
-
-
-def _channels_second(x: Tensor) -> Tensor:
-    return x.permute(0, 3, 1, 2)
-
-
-def _kernel(weight: Tensor, x: Tensor) -> Tensor:
-    return weight.to(x.dtype, memory_format=torch.channels_last)
-
-
-def _margin(weight: Tensor) -> Tuple[int, int]:
-    return weight.size(2) - 1, weight.size(3) // 2
 
 
 def draw_kept(x: Tensor, p: float) -> Tensor:

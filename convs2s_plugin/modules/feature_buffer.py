@@ -147,5 +147,5 @@ def block_sizes(cells: int, like: Tensor) -> List[int]:
     limit = cells if like.is_cuda else ROW_BYTES // like.element_size()
     blocks = max(1, -(-cells // limit))
     # A multiple of what a vector register holds, but for the last.
-    size = -(-cells // (16 * blocks)) * 16
-    return [min(size, cells - start) for start in range(0, cells, size)]
+    size = max(16, -(-cells // (16 * blocks)) * 16)
+    return [min(size, cells - start) for start in range(0, max(cells, 1), size)]

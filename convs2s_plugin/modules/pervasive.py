@@ -4,7 +4,7 @@ from typing import NamedTuple, Optional, Tuple
 
 from torch import Tensor, nn
 
-from .aggregation import aggregator, attention_weights
+from .aggregation import aggregator, precise
 from .dense2d import DenseNet2d
 from .dropout import Dropout
 from .grid import Grid
@@ -108,18 +108,16 @@ class PervasiveAttention(nn.Module):
         cells = self.dense(self.input(source_half, target, grid), grid, child(state, "dense"))
         return self.dropout(self.output(self.aggregator(cells, grid))), GridFeatures(cells, grid)
 
-    def contributions(self, features: GridFeatures, words: Tensor) -> Tensor:
-        """What each source position adds to the scores of words (alpha of equation 7).
+    def alignment(self, features: GridFeatures, words: Tensor) -> Tensor:
+        """Which source positions words come from (equations 7 and 8).
 
         Args:
             features: as ``forward`` gave them.
             words: R x T x d_t, the output layer's vector of a word at each target position.
         Returns:
-            R x T x S; the sum over S is the word's score without biases and dropout.
+            R x T x S, in single precision or better; rows sum to one, and padding has nothing. For
+            the maximum, the softmax over the source of alpha of equation 7; for attention, rho of
+            equation 8; for both, their mean.
         """
-        directions = words @ self.output.weight.to(words.dtype)
-        return self.aggregator.contributions(features.cells, features.grid, directions)
-
-    def attention(self, features: GridFeatures) -> Optional[Tensor]:
-        """rho of equation 8, R x T x S, where the aggregator attends; None where it does not."""
-        return attention_weights(self.aggregator, features.cells, features.grid)
+        directions = precise(words) @ precise(self.output.weight)
+        return self.aggregator.alignment(features.cells, features.grid, directions)
