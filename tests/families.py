@@ -1,6 +1,9 @@
 """Small models of every family and option, for the tests that all of them must pass."""
 
-from .helpers import tiny_model
+from .helpers import tiny_adl, tiny_convs2s
+
+SELF = "mh_dot_self_att"
+TRANSFORMER = f"pos -> repeat(2, res_nd({SELF}) -> res_nd(ffl)) -> norm"
 
 MODELS = {
     "convs2s": {},
@@ -13,9 +16,35 @@ MODELS = {
     "convs2s-no-source-positions": dict(no_source_positions=True),
     "convs2s-no-target-positions": dict(no_target_positions=True),
     "convs2s-shared": dict(share_all_embeddings=True),
+    "adl-transformer": dict(
+        encoder_adl=TRANSFORMER,
+        decoder_adl=f"pos -> repeat(2, res_nd({SELF}) -> res_nd(mh_dot_src_att) -> res_nd(ffl)) "
+        "-> norm",
+        share_all_embeddings=True,
+    ),
+    "adl-rnmt": dict(
+        encoder_adl="dropout -> birnn -> repeat(2, res_d(rnn))",
+        decoder_adl="dropout -> rnn -> repeat(2, res_d(rnn)) -> concat(id, mlp_att) -> ff",
+        input_feeding=True,
+    ),
+    "adl-cnn": dict(
+        encoder_adl="learn_pos -> repeat(2, res(cnn(glu) -> dropout)) -> cnn(k=4, dilation=2)",
+        decoder_adl="learn_pos -> repeat(2, res_d(cnn(glu, k=4, dilation=2)) -> res(dot_att(s=1)))",
+    ),
+    "adl-blocks": dict(
+        encoder_adl=f"repeat(2, res_nd({SELF})) -> linear(24) -> birnn(gru, d=16)",
+        decoder_adl="repeat(2, res_nd(cnn(relu)) -> proj_dot_att(block=-i)) -> "
+        "mh_dot_src_att(block=0, h=1) -> mlp_self_att",
+    ),
+    "adl-beyond": dict(
+        encoder_adl="highway(qrnn -> act(gelu)) -> rnn(lngru, d=24) -> birnn(lnlstm)",
+        decoder_adl="highway(rnn(lnlstm) -> rnn(gru)) -> qrnn(k=2) -> proj_dot_self_att -> "
+        "rnn(lngru) -> concat(id, mh_dot_src_att) -> linear(12)",
+    ),
 }
 
 
 def make(name, **options):
     """The model called ``name``, in evaluation mode."""
-    return tiny_model(**{**MODELS[name], **options})
+    tiny = tiny_adl if name.startswith("adl") else tiny_convs2s
+    return tiny(**{**MODELS[name], **options})

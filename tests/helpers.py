@@ -7,6 +7,7 @@ from fairseq.data import Dictionary
 from fairseq.data.language_pair_dataset import collate
 from fairseq.models import ARCH_CONFIG_REGISTRY
 
+from convs2s_plugin.models.adl import AdlConfig, AdlModel
 from convs2s_plugin.models.convs2s import ConvS2SConfig, ConvS2SModel
 
 WORDS = 31
@@ -27,28 +28,32 @@ def translation_task(source=None, target=None):
     )
 
 
-def build(args):
-    """A configuration from a namespace."""
-    return ConvS2SConfig.from_namespace(args)
-
-
-def tiny_model(task=None, **options):
+def tiny_convs2s(task=None, **options):
     """A small ConvS2S with random weights in evaluation mode."""
-    torch.manual_seed(options.pop("seed", 1))
     given = dict(
         encoder_embed_dim=16,
         decoder_embed_dim=16,
         decoder_out_embed_dim=16,
         encoder_layers="[(16, 3)] * 2 + [(24, 3)]",
         decoder_layers="[(16, 3)] * 2 + [(24, 3)]",
-        dropout=0.0,
-        max_source_positions=64,
-        max_target_positions=64,
     )
-    given.update(options)
-    args = Namespace(**given)
-    ARCH_CONFIG_REGISTRY["convs2s_iwslt_de_en"](args)
-    model = ConvS2SModel.build_model(build(args), task or translation_task()).eval()
+    return _tiny("convs2s_iwslt_de_en", ConvS2SConfig, ConvS2SModel, task, {**given, **options})
+
+
+def tiny_adl(task=None, arch="adl_transformer", **options):
+    """A small model in ADL with random weights in evaluation mode."""
+    given = dict(model_dim=16, attention_heads=4)
+    return _tiny(arch, AdlConfig, AdlModel, task, {**given, **options})
+
+
+def _tiny(arch, config_class, model_class, task, options):
+    torch.manual_seed(options.pop("seed", 1))
+    args = Namespace(
+        **{"dropout": 0.0, "max_source_positions": 64, "max_target_positions": 64, **options}
+    )
+    ARCH_CONFIG_REGISTRY[arch](args)
+    cfg = config_class.from_namespace(args)
+    model = model_class.build_model(cfg, task or translation_task()).eval()
     for name, parameter in model.named_parameters():
         if name.endswith("bias"):
             torch.nn.init.normal_(parameter, std=0.1)

@@ -65,7 +65,7 @@ def size(*modules):
         ("proj_dot_self_att(8)", [nn.Linear(16, 24, bias=False)]),
         ("mlp_self_att(8)", [nn.Linear(16, 16, bias=False), nn.Linear(8, 1, bias=False)]),
         ("highway(id)", [nn.Linear(16, 16)]),
-        ("learn_pos", [nn.Embedding(51, 16)]),
+        ("learn_pos", [nn.Embedding(50, 16)]),
         ("id -> dropout -> pos -> act(tanh)", []),
         ("concat(id, res(linear(16)))", [nn.Linear(16, 16)]),
     ],

@@ -11,7 +11,8 @@ from omegaconf import OmegaConf
 from convs2s_plugin.cli.architectures import table
 from convs2s_plugin.layer_spec import parse_layers
 from convs2s_plugin.models.convs2s import ConvS2SConfig, ConvS2SModel
-from convs2s_plugin.models.convs2s_architectures import ARCHITECTURES, complete
+from convs2s_plugin.models.convs2s_architectures import ARCHITECTURES, BASE
+from convs2s_plugin.models.named import complete
 
 from .helpers import translation_task
 
@@ -22,7 +23,7 @@ def options_of(name):
     args = Namespace()
     ARCH_CONFIG_REGISTRY[name](args)
     cfg = ConvS2SConfig.from_namespace(args)
-    complete(cfg)
+    complete(cfg, BASE)
     return cfg
 
 

@@ -8,9 +8,9 @@ from fairseq.criterions.label_smoothed_cross_entropy import label_smoothed_nll_l
 from fairseq.models.fconv import FConvModel
 
 from convs2s_plugin.interop.fconv import convert_options, convert_weights
-from convs2s_plugin.models.convs2s import ConvS2SModel
+from convs2s_plugin.models.convs2s import ConvS2SConfig, ConvS2SModel
 
-from .helpers import build, dictionary, random_batch, translation_task
+from .helpers import dictionary, random_batch, translation_task
 
 NETWORKS = {
     "plain": dict(encoder_layers="[(24, 3)] * 2", decoder_layers="[(24, 3)] * 2"),
@@ -59,7 +59,9 @@ def both_models(dropout=0.0, **options):
         if name.endswith("bias"):
             torch.nn.init.normal_(parameter, std=0.1)
     weights = convert_weights(theirs.state_dict())
-    ours = ConvS2SModel.build_model(build(convert_options(args, weights)), task)
+    ours = ConvS2SModel.build_model(
+        ConvS2SConfig.from_namespace(convert_options(args, weights)), task
+    )
     ours.load_state_dict(weights)
     return theirs.double(), ours.double()
 

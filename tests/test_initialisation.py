@@ -13,7 +13,7 @@ from convs2s_plugin.modules.gradient import scale_gradient
 from convs2s_plugin.modules.output import TiedOutput
 from convs2s_plugin.modules.weight_norm import WeightNormLinear
 
-from .helpers import loss_of_logits, random_batch, tiny_model
+from .helpers import loss_of_logits, random_batch, tiny_convs2s
 
 
 @pytest.mark.parametrize("dropout", [0.0, 0.2])
@@ -82,7 +82,7 @@ def test_the_encoder_gradient_is_divided_by_the_attention_layers(attention, laye
     """By N, the embeddings that the values contain excepted."""
     gradients = {}
     for scale in (None, 1.0):
-        model = tiny_model(decoder_attention=attention).train()
+        model = tiny_convs2s(decoder_attention=attention).train()
         if scale:
             model.encoder.gradient_scale = scale
         batch = random_batch([(7, 5), (3, 9)])
@@ -98,7 +98,7 @@ def test_the_encoder_gradient_is_divided_by_the_attention_layers(attention, laye
 
 def test_dropout_is_where_the_paper_has_it():
     """On both embeddings, on the input of every convolution and on the decoder's output."""
-    model = tiny_model(dropout=0.3)
+    model = tiny_convs2s(dropout=0.3)
     sides = ("encoder", "decoder")
     named = {n for n, m in model.named_modules() if isinstance(m, Dropout) and m.p == 0.3}
     convolutions = {f"{side}.blocks.convolutions.{i}.dropout" for side in sides for i in range(3)}

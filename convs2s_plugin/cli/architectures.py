@@ -9,7 +9,8 @@ from fairseq.models import ARCH_CONFIG_REGISTRY
 
 from ..layer_spec import parse_layers
 from ..models.convs2s import ConvS2SConfig, ConvS2SModel
-from ..models.convs2s_architectures import ARCHITECTURES, complete
+from ..models.convs2s_architectures import ARCHITECTURES, BASE
+from ..models.named import complete
 
 NAME = "architectures"
 HELP = "print the table of named architectures in Markdown"
@@ -49,7 +50,7 @@ def _row(name: str, words: int) -> str:
     options = argparse.Namespace()
     ARCH_CONFIG_REGISTRY[name](options)
     cfg = ConvS2SConfig.from_namespace(options)
-    complete(cfg)
+    complete(cfg, BASE)
     total = _parameters(cfg, words)
     per_word = total - _parameters(cfg, words - 1)
     cells = (

@@ -125,7 +125,30 @@ def _some(names) -> str:
     return f"{len(names)} ({names[0]}, ...)" if names else "none"
 
 
-def build_word_embedding(dictionary, embed_dim: int, path: Optional[str]) -> nn.Embedding:
+def check_sharing(cfg, task) -> None:
+    """Refuse one table of words for both languages where it cannot be.
+
+    Args:
+        cfg: a model's options.
+        task: has the dictionaries.
+    Raises:
+        UserError: where dictionaries or files of vectors differ.
+    """
+    if cfg.share_all_embeddings and task.source_dictionary != task.target_dictionary:
+        raise UserError(
+            "--share-all-embeddings needs one dictionary for both languages: "
+            "preprocess the data with fairseq-preprocess --joined-dictionary."
+        )
+    if cfg.share_all_embeddings and cfg.decoder_embed_path not in (None, cfg.encoder_embed_path):
+        raise UserError(
+            "--share-all-embeddings has one table for both languages, but --encoder-embed-path "
+            "and --decoder-embed-path differ: leave out --decoder-embed-path."
+        )
+
+
+def build_word_embedding(
+    dictionary, embed_dim: int, path: Optional[str], std: float = 0.1
+) -> nn.Embedding:
     """The table of word vectors of a dictionary, with vectors from a file where one is given.
 
     Args:
@@ -133,10 +156,11 @@ def build_word_embedding(dictionary, embed_dim: int, path: Optional[str]) -> nn.
         embed_dim: E.
         path: a text file of pre-trained vectors (fairseq's format: a header, then a word and its
             numbers a line), or None.
+        std: standard deviation of the random values (0.1).
     Raises:
         UserError: where the file cannot be read or its vectors are not E wide.
     """
-    table = word_embedding(len(dictionary), embed_dim, dictionary.pad())
+    table = word_embedding(len(dictionary), embed_dim, dictionary.pad(), std)
     if not path:
         return table
     try:

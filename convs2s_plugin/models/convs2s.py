@@ -19,8 +19,16 @@ from ..modules.output import output_projection
 from ..modules.precision import autocast_to
 from ..modules.state import State, child
 from ..modules.weight_norm import WeightNormLinear
-from .base import PluginDecoder, PluginEncoder, PluginModel, build_word_embedding, max_positions
-from .convs2s_architectures import complete, register_architectures
+from .base import (
+    PluginDecoder,
+    PluginEncoder,
+    PluginModel,
+    build_word_embedding,
+    check_sharing,
+    max_positions,
+)
+from .convs2s_architectures import ARCHITECTURES, BASE, MODEL
+from .named import complete, register_architectures
 
 
 @dataclass
@@ -212,7 +220,7 @@ class ConvS2SDecoder(PluginDecoder):
         return self.longest
 
 
-@register_model("convs2s", dataclass=ConvS2SConfig)
+@register_model(MODEL, dataclass=ConvS2SConfig)
 class ConvS2SModel(PluginModel):
     """Convolutional sequence to sequence learning (Gehring et al. 2017)."""
 
@@ -226,7 +234,7 @@ class ConvS2SModel(PluginModel):
         Raises:
             UserError: where options cannot be read or do not fit together.
         """
-        complete(cfg)
+        complete(cfg, BASE)
         encoder_layers = parse_layers(str(cfg.encoder_layers), "--encoder-layers")
         decoder_layers = parse_layers(str(cfg.decoder_layers), "--decoder-layers")
         attention = parse_attention(
@@ -292,16 +300,9 @@ def check_options(cfg: ConvS2SConfig, task) -> None:
             f"{cfg.decoder_embed_dim}, but words can be scored with the target embeddings only "
             "where both are the same."
         )
-    if cfg.share_all_embeddings and task.source_dictionary != task.target_dictionary:
-        raise UserError(
-            "--share-all-embeddings needs one dictionary for both languages: "
-            "preprocess the data with fairseq-preprocess --joined-dictionary."
-        )
-    if cfg.share_all_embeddings and cfg.decoder_embed_path not in (None, cfg.encoder_embed_path):
-        raise UserError(
-            "--share-all-embeddings has one table for both languages, but --encoder-embed-path "
-            "and --decoder-embed-path differ: leave out --decoder-embed-path."
-        )
+    check_sharing(cfg, task)
 
 
-register_architectures(ConvS2SConfig)
+register_architectures(
+    MODEL, ConvS2SConfig, BASE, {name: row.options for name, row in ARCHITECTURES.items()}
+)

@@ -1,10 +1,6 @@
 """The named architectures of ConvS2S: one table of options, and where each comes from."""
 
-from dataclasses import fields
 from typing import Any, Dict, NamedTuple
-
-from fairseq.models import register_model_architecture
-from omegaconf import OmegaConf
 
 MODEL = "convs2s"
 
@@ -78,32 +74,3 @@ ARCHITECTURES = {
         "fairseq's fconv_wmt_en_fr (the released checkpoints)",
     ),
 }
-
-
-def register_architectures(config_class) -> None:
-    """Give every row of the table to fairseq's ``--arch`` and to YAML's ``_name``."""
-    for name, architecture in ARCHITECTURES.items():
-        if name != MODEL:
-            register_model_architecture(MODEL, name)(_applier(config_class, architecture))
-
-
-def _applier(config_class, architecture: Architecture):
-    def apply(args) -> None:
-        # From YAML the model's defaults have not been merged, and with older omegaconf a missing
-        # option reads as None, so that every option is set here.
-        for option in fields(config_class):
-            belongs_to_task = str(option.default).startswith("${")
-            if option.name.startswith("_") or belongs_to_task and not OmegaConf.is_config(args):
-                continue
-            if getattr(args, option.name, None) is None:
-                base = BASE.get(option.name, option.default)
-                setattr(args, option.name, architecture.options.get(option.name, base))
-
-    return apply
-
-
-def complete(cfg) -> None:
-    """Fill what neither the user nor an architecture has said with BASE."""
-    for name, value in BASE.items():
-        if getattr(cfg, name, None) is None:
-            setattr(cfg, name, value)

@@ -5,15 +5,75 @@ from typing import Optional, Tuple
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from .state import State, child
 from .weight_norm import WeightNormLinear
 
 
-def dot_attention(
+def attend(
+    query: Tensor,
+    keys: Tensor,
+    values: Tensor,
+    mask: Optional[Tensor] = None,
+    scale: float = 1.0,
+    causal: bool = False,
+    dropout: float = 0.0,
+    need_weights: bool = True,
+) -> Tuple[Tensor, Optional[Tensor]]:
+    """Softmax of scaled dot products, in single precision or better, never over padding.
+
+    Args:
+        query: B x h x T x E, for h heads.
+        keys: B x h x S x E.
+        values: B x h x S x E'.
+        mask: what broadcasts to B x h x T x S, True where a position may be seen; None for all.
+        scale: what dot products are multiplied by (1).
+        causal: position t sees 1 to t only; T and S must be the same, and mask None (False).
+        dropout: probability of dropping a weight (0).
+        need_weights: whether weights are wanted; without them torch's fused kernels do the work.
+    Returns:
+        The context B x h x T x E' and the weights B x h x T x S, or None.
+    """
+    if not need_weights:
+        context = F.scaled_dot_product_attention(
+            query, keys, values, mask, dropout, is_causal=causal, scale=scale
+        )
+        return context, None
+    scores = query @ keys.transpose(-1, -2)
+    if causal:
+        mask = causal_mask(scores)
+    weights = softmax(scores, mask, scale)
+    dropped = F.dropout(weights, dropout) if dropout else weights
+    return dropped.to(values.dtype) @ values, weights
+
+
+def softmax(scores: Tensor, mask: Optional[Tensor] = None, scale: float = 1.0) -> Tensor:
+    """Weights ... x S of scores ... x S, in single precision or better.
+
+    Args:
+        scores: in any precision.
+        mask: what broadcasts to ``scores``, True where a position may be seen; None for all.
+        scale: what scores are multiplied by (1).
+    """
+    if scores.dtype in (torch.float16, torch.bfloat16):
+        scores = scores.float()
+    if scale != 1.0:
+        scores = scores * scale
+    if mask is not None:
+        scores = scores.masked_fill(~mask, float("-inf"))
+    return scores.softmax(dim=-1)
+
+
+def causal_mask(scores: Tensor) -> Tensor:
+    """T x T, True where the column is not to the right of the row, for scores ... x T x T."""
+    return torch.ones(scores.shape[-2:], dtype=torch.bool, device=scores.device).tril()
+
+
+def source_attention(
     query: Tensor, keys: Tensor, values: Tensor, padding_mask: Optional[Tensor]
 ) -> Tuple[Tensor, Tensor]:
-    """Softmax of dot products, in single precision or better, never over padding.
+    """One head's attention of hypotheses to the sentences that they share.
 
     Args:
         query: R x T x E, where R is a multiple of B: the rows of a beam follow each other and
@@ -25,14 +85,8 @@ def dot_attention(
         The context R x T x E and the weights R x T x S.
     """
     rows, steps, _ = query.shape
-    sentences = len(keys)
-    scores = query.reshape(sentences, -1, query.size(-1)) @ keys.transpose(1, 2)
-    if scores.dtype in (torch.float16, torch.bfloat16):
-        scores = scores.float()
-    if padding_mask is not None:
-        scores = scores.masked_fill(padding_mask.unsqueeze(1), float("-inf"))
-    weights = scores.softmax(dim=-1)
-    context = weights.to(values.dtype) @ values
+    mask = None if padding_mask is None else ~padding_mask[:, None]
+    context, weights = attend(query.reshape(len(keys), -1, query.size(-1)), keys, values, mask)
     return context.reshape(rows, steps, -1), weights.reshape(rows, steps, -1)
 
 
@@ -79,7 +133,7 @@ class MultiStepAttention(nn.Module):
         """
         half = math.sqrt(0.5)
         query = (self.query(x, child(state, "query")) + target_embedding) * half
-        context, weights = dot_attention(query, keys, values, padding_mask)
+        context, weights = source_attention(query, keys, values, padding_mask)
         scale = lengths.to(context.dtype).sqrt().view(-1, 1, 1)
         context = (context.view(len(keys), -1, context.size(-1)) * scale).view_as(context)
         return (self.output(context, child(state, "output")) + x) * half, weights

@@ -2,7 +2,6 @@
 
 from typing import Optional
 
-import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -10,13 +9,11 @@ from .dropout import Dropout
 from .precision import autocast_to
 from .state import State, child
 from .weight_norm import WeightNormLinear
+from .windows import windows
 
 
 class GatedConv1d(nn.Module):
     """Dropout, convolution to twice the channels, GLU (ConvS2S, section 3.2).
-
-    The k inputs of a position are laid side by side, so that the convolution is one matrix
-    product with one weight layout, in training and in generation alike.
 
     Args:
         in_channels: C of the input.
@@ -56,22 +53,5 @@ class GatedConv1d(nn.Module):
         x = self.dropout(x)
         if padding_mask is not None:
             x = x.masked_fill(padding_mask.unsqueeze(-1), 0.0)
-        windows = self._windows(autocast_to(x), state)
-        return F.glu(self.linear(windows, child(state, "linear")), dim=-1)
-
-    def _windows(self, x: Tensor, state: Optional[State]) -> Tensor:
-        """The k inputs of each position side by side: B x T x kC."""
-        k, length = self.kernel_size, x.size(1)
-        if k == 1:
-            return x
-        if state is not None and "inputs" in state.rows:
-            x = torch.cat([state.rows["inputs"], x], dim=1)
-        elif self.causal:
-            x = F.pad(x, (0, 0, k - 1, 0))
-        else:
-            x = F.pad(x, (0, 0, (k - 1) // 2, k // 2))
-        if state is not None:
-            state.rows["inputs"] = x[:, 1 - k :]
-        if length == 1:
-            return x.reshape(len(x), 1, -1)
-        return torch.cat([x[:, i : i + length] for i in range(k)], dim=-1)
+        seen = windows(autocast_to(x), self.kernel_size, causal=self.causal, state=state)
+        return F.glu(self.linear(seen, child(state, "linear")), dim=-1)

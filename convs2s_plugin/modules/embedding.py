@@ -10,12 +10,31 @@ from ..errors import UserError
 from .dropout import Dropout
 
 
-def word_embedding(num_embeddings: int, embed_dim: int, padding_idx: int) -> nn.Embedding:
-    """A table of word vectors, normal with standard deviation 0.1, zero for padding."""
+def word_embedding(
+    num_embeddings: int, embed_dim: int, padding_idx: int, std: float = 0.1
+) -> nn.Embedding:
+    """A table of word vectors, normal with the given standard deviation, zero for padding."""
     table = nn.Embedding(num_embeddings, embed_dim, padding_idx)
-    nn.init.normal_(table.weight, std=0.1)
+    nn.init.normal_(table.weight, std=std)
     nn.init.zeros_(table.weight[padding_idx])
     return table
+
+
+def check_length(longest: int, max_positions: int, what: str) -> None:
+    """Refuse a sentence for which there are not enough positions.
+
+    Args:
+        longest: words in the longest sentence of a batch.
+        max_positions: words that there are positions for.
+        what: whose sentence it is, "source" or "target".
+    Raises:
+        UserError: where it is too long.
+    """
+    if longest > max_positions:
+        raise UserError(
+            f"A {what} sentence has {longest} tokens, more than the {max_positions} that "
+            f"--max-{what}-positions allowed in training: shorten it or train with a larger value."
+        )
 
 
 class LearnedPositions(nn.Module):
@@ -51,13 +70,7 @@ class LearnedPositions(nn.Module):
         real = ~padding_mask
         positions = real.cumsum(dim=1) * real
         if padding_mask.size(1) > self.max_positions:
-            longest = int(positions.max())
-            if longest > self.max_positions:
-                raise UserError(
-                    f"A {self.what} sentence has {longest} tokens, more than the "
-                    f"{self.max_positions} that --max-{self.what}-positions allowed in training: "
-                    "shorten it or train with a larger value."
-                )
+            check_length(int(positions.max()), self.max_positions, self.what)
         return F.embedding(positions[:, start:], self.weight, padding_idx=0)
 
 

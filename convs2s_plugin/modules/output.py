@@ -35,6 +35,20 @@ class TiedOutput(nn.Module):
         return self.words.weight.index_select(0, rows), self.bias.index_select(0, rows)
 
 
+class Output(nn.Linear):
+    """A projection with weights of its own, not normalised."""
+
+    def forward(self, features: Tensor, state: Optional[State] = None) -> Tensor:
+        """Scores B x T x V of features B x T x C."""
+        return F.linear(features, self.weight, self.bias)
+
+    def weight_and_bias(self, rows: Optional[Tensor] = None) -> Tuple[Tensor, Tensor]:
+        """The weight V x C and the bias V, or only the words ``rows`` of them."""
+        if rows is None:
+            return self.weight, self.bias
+        return self.weight.index_select(0, rows), self.bias.index_select(0, rows)
+
+
 def output_projection(
     features: int, words: nn.Embedding, tied: bool, dropout: float = 0.0
 ) -> nn.Module:

@@ -23,7 +23,7 @@ def autocast_to(x: Tensor) -> Tensor:
 def cast_matrices_(model: nn.Module, dtype: torch.dtype, also: Iterable[Tensor] = ()) -> None:
     """Cast the weights of all matrix products in place, so that autocast need not do it each time.
 
-    Biases, norms, embeddings and positions keep their precision.
+    Norms, embeddings and positions keep their precision, and biases outside of recurrent networks.
 
     Args:
         model: a model in inference; training needs its weights in single precision.
@@ -31,5 +31,9 @@ def cast_matrices_(model: nn.Module, dtype: torch.dtype, also: Iterable[Tensor] 
         also: further weights that products read, e.g. the table of a tied output layer.
     """
     weights = [part.weight for part in model.modules() if isinstance(part, MATRIX_PRODUCTS)]
+    # A recurrent network wants all its parameters in one type.
+    for part in model.modules():
+        if isinstance(part, nn.RNNBase):
+            weights += part.parameters()
     for weight in [*weights, *also]:
         weight.data = weight.data.to(dtype)

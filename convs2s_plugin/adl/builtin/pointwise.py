@@ -67,8 +67,7 @@ def check_pairs(layer: Layer) -> None:
 def learned_positions(layer: Layer) -> int:
     settings = layer.settings
     longest = settings.max_target_positions if layer.in_decoder else settings.max_source_positions
-    # Padding has a row of its own.
-    return (longest + 1) * layer.input_width
+    return longest * layer.input_width
 
 
 register(

@@ -1,0 +1,30 @@
+"""The convolution of the language (Domhan 2018, section 2.3)."""
+
+from torch import Tensor, nn
+
+from ...modules.precision import autocast_to
+from ...modules.windows import windows
+from ..recipe import Layer
+from .context import Context
+from .pointwise import ACTIVATIONS, linear
+
+
+class Convolution(nn.Module):
+    """``cnn``: v(W [h_(t-k+1); ...; h_t] + b), or centred on t; zeros beyond the ends."""
+
+    def __init__(self, layer: Layer):
+        super().__init__()
+        self.kernel_size, self.dilation = layer["k"], layer["dilation"]
+        self.causal = layer["padding"] == "causal"
+        parts = 2 if layer["v"] == "glu" else 1
+        inputs = self.kernel_size * layer.input_width
+        self.linear = linear(inputs, parts * layer.width, parts=parts)
+        self.activation = ACTIVATIONS[layer["v"]]
+
+    def forward(self, x: Tensor, context: Context) -> Tensor:
+        """B x T x C to B x T x C'."""
+        if context.padding_mask is not None:
+            x = x.masked_fill(context.padding_mask.unsqueeze(-1), 0.0)
+        memory = context.memory(self)
+        seen = windows(autocast_to(x), self.kernel_size, self.dilation, self.causal, memory)
+        return self.activation(self.linear(seen))

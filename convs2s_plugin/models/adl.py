@@ -1,0 +1,218 @@
+"""Models written in the Architecture Definition Language (Domhan 2018)."""
+
+import logging
+from dataclasses import dataclass, field
+from typing import Optional
+
+import torch
+from fairseq.dataclass import FairseqDataclass
+from fairseq.models import register_model
+from omegaconf import II, OmegaConf
+from torch import nn
+
+from ..adl.architectures import ARCHITECTURES
+from ..adl.nodes import write
+from ..adl.recipe import Recipe, Settings
+from ..adl.registry import layer_type
+from ..adl.resolve import DIALECTS, resolve
+from ..adl.syntax import parse
+from ..errors import UserError
+from ..modules.embedding import Embedding
+from ..modules.output import Output, TiedOutput
+from .adl_sides import AdlDecoder, AdlEncoder
+from .base import PluginModel, build_word_embedding, check_sharing, max_positions
+from .named import complete, register_architectures
+
+logger = logging.getLogger(__name__)
+
+MODEL = "adl"
+DEFINITIONS = {"encoder_adl": "--encoder-adl", "decoder_adl": "--decoder-adl"}
+BASE = {"adl_dialect": "paper", "model_dim": 512, "attention_heads": 8, "dropout": 0.1}
+
+
+@dataclass
+class AdlConfig(FairseqDataclass):
+    """The options of models in ADL; None means what the architecture says."""
+
+    encoder_adl: Optional[str] = field(
+        default=None,
+        metadata={
+            "help": "the encoder, e.g. 'pos -> repeat(6, res_nd(rnn) -> res_nd(ffl)) -> norm'"
+        },
+    )
+    decoder_adl: Optional[str] = field(
+        default=None, metadata={"help": "the decoder; @FILE reads a definition from a file"}
+    )
+    adl_dialect: Optional[str] = field(
+        default=None, metadata={"help": f"of both definitions: {' or '.join(DIALECTS)}"}
+    )
+    model_dim: Optional[int] = field(
+        default=None, metadata={"help": "width of embeddings and of layers that do not say theirs"}
+    )
+    ff_dim: Optional[int] = field(
+        default=None, metadata={"help": "inner width of ffl (default: 4 times its input's)"}
+    )
+    attention_heads: Optional[int] = field(
+        default=None, metadata={"help": "heads of attention layers that do not say theirs"}
+    )
+    dropout: Optional[float] = field(
+        default=None, metadata={"help": "dropout of layers that do not say theirs"}
+    )
+    attention_dropout: Optional[float] = field(
+        default=None, metadata={"help": "dropout of attention weights (default: --dropout)"}
+    )
+    input_feeding: Optional[bool] = field(
+        default=None,
+        metadata={"help": "the decoder reads its last output beside the word (Luong et al. 2015)"},
+    )
+    init_gain: float = field(
+        default=1.0,
+        metadata={"help": "factor of initial weights, which follow Glorot and Bengio (xavier)"},
+    )
+    encoder_embed_path: Optional[str] = field(
+        default=None, metadata={"help": "file of pre-trained source word vectors"}
+    )
+    decoder_embed_path: Optional[str] = field(
+        default=None, metadata={"help": "file of pre-trained target word vectors"}
+    )
+    share_input_output_embed: bool = field(
+        default=False, metadata={"help": "score words with the target embeddings"}
+    )
+    share_all_embeddings: bool = field(
+        default=False,
+        metadata={
+            "help": "one table for source, target and scores (needs --joined-dictionary data)"
+        },
+    )
+    max_source_positions: Optional[int] = II("task.max_source_positions")
+    max_target_positions: Optional[int] = II("task.max_target_positions")
+
+
+@register_model(MODEL, dataclass=AdlConfig)
+class AdlModel(PluginModel):
+    """An encoder and a decoder written in ADL (Domhan 2018)."""
+
+    @classmethod
+    def build_model(cls, cfg: AdlConfig, task) -> "AdlModel":
+        """Build the model that two definitions describe.
+
+        Args:
+            cfg: the options above.
+            task: a translation task, with a source and a target dictionary.
+        Raises:
+            TextError: at the place in a definition that is wrong.
+            UserError: where options do not fit together.
+        """
+        complete(cfg, BASE)
+        recipe = read_recipe(cfg)
+        for warning in recipe.warnings:
+            logger.warning(warning)
+        keep_definitions(cfg)
+        check_sharing(cfg, task)
+        tied = cfg.share_input_output_embed or cfg.share_all_embeddings
+        if tied and recipe.decoder.width != cfg.model_dim:
+            raise UserError(
+                f"The decoder gives {recipe.decoder.width} channels and --model-dim is "
+                f"{cfg.model_dim}, but words can be scored with the target embeddings only where "
+                f"both are the same: end the decoder with 'linear({cfg.model_dim})', for example."
+            )
+        std = cfg.model_dim**-0.5
+        source_words = build_word_embedding(
+            task.source_dictionary, cfg.model_dim, cfg.encoder_embed_path, std
+        )
+        target_words = source_words
+        if not cfg.share_all_embeddings:
+            target_words = build_word_embedding(
+                task.target_dictionary, cfg.model_dim, cfg.decoder_embed_path, std
+            )
+        output = TiedOutput(target_words) if tied else separate_output(recipe, target_words)
+        attending = [layer for layer in recipe.decoder.walk() if layer_type(layer).attends]
+        blocks = sorted({layer["block"] for layer in attending})
+        settings = recipe.settings
+        model = cls(
+            AdlEncoder(
+                task.source_dictionary,
+                Embedding(source_words, None),
+                recipe.encoder,
+                blocks,
+                settings.max_source_positions,
+            ),
+            AdlDecoder(
+                task.target_dictionary,
+                Embedding(target_words, None),
+                recipe.decoder,
+                blocks,
+                output,
+                recipe.input_feeding,
+                settings.max_target_positions,
+            ),
+        )
+        scale_weights_(model, cfg.init_gain)
+        return model
+
+
+def read_recipe(cfg: AdlConfig) -> Recipe:
+    """The recipe that the options describe.
+
+    Raises:
+        UserError: where a definition is missing or wrong.
+    """
+    missing = [option for name, option in DEFINITIONS.items() if not getattr(cfg, name)]
+    if missing:
+        raise UserError(
+            f"--arch adl needs {' and '.join(missing)}: a chain of layers, which `convs2s adl "
+            "layers` lists. Named architectures have both: `convs2s adl list` prints them."
+        )
+    settings = Settings(
+        cfg.model_dim,
+        cfg.ff_dim,
+        cfg.attention_heads,
+        cfg.dropout,
+        cfg.attention_dropout,
+        max_positions(cfg.max_source_positions),
+        max_positions(cfg.max_target_positions),
+    )
+    return resolve(
+        cfg.encoder_adl, cfg.decoder_adl, settings, cfg.adl_dialect, bool(cfg.input_feeding)
+    )
+
+
+def keep_definitions(cfg: AdlConfig) -> None:
+    """Let checkpoints hold what ``@file`` stood for, so that they can be loaded anywhere.
+
+    fairseq saves the configuration that this one is a copy of.
+    """
+    saved = cfg._get_parent() if OmegaConf.is_config(cfg) else None
+    for name, option in DEFINITIONS.items():
+        text = getattr(cfg, name)
+        if "@" in text and saved is not None and "model" in saved:
+            saved.model[name] = write(parse(text, option))
+
+
+def separate_output(recipe: Recipe, words: nn.Embedding) -> Output:
+    """A projection to words with weights of its own, as small as those of embeddings."""
+    output = Output(recipe.decoder.width, words.num_embeddings)
+    nn.init.normal_(output.weight, std=recipe.decoder.width**-0.5)
+    nn.init.zeros_(output.bias)
+    return output
+
+
+@torch.no_grad()
+def scale_weights_(model: AdlModel, gain: float) -> None:
+    """Multiply the initial weights of all layers by a factor; embeddings and output stay."""
+    if gain != 1.0:
+        for side in (model.encoder, model.decoder):
+            for parameter in side.layers.parameters():
+                if parameter.dim() > 1:
+                    parameter.mul_(gain)
+
+
+register_architectures(
+    MODEL,
+    AdlConfig,
+    BASE,
+    {
+        name: {"encoder_adl": row.encoder, "decoder_adl": row.decoder, **row.options}
+        for name, row in ARCHITECTURES.items()
+    },
+)
