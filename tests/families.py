@@ -1,6 +1,6 @@
 """Small models of every family and option, for the tests that all of them must pass."""
 
-from .helpers import tiny_adl, tiny_convs2s
+from .helpers import tiny_adl, tiny_convs2s, tiny_pervasive
 
 SELF = "mh_dot_self_att"
 TRANSFORMER = f"pos -> repeat(2, res_nd({SELF}) -> res_nd(ffl)) -> norm"
@@ -41,10 +41,15 @@ MODELS = {
         decoder_adl="highway(rnn(lnlstm) -> rnn(gru)) -> qrnn(k=2) -> proj_dot_self_att -> "
         "rnn(lngru) -> concat(id, mh_dot_src_att) -> linear(12)",
     ),
+    "pervasive": {},
+    "pervasive-max-attn-gated": dict(aggregator="max+attn", gated=True, kernel_size=5),
+    "pervasive-attn": dict(aggregator="attn", no_transition=True, kernel_size=7),
+    "pervasive-avg": dict(aggregator="avg", no_halving=True, separate_output=True, kernel_size=1),
+    "pervasive-shared": dict(share_all_embeddings=True, encoder_embed_dim=16),
 }
+TINY = {"convs2s": tiny_convs2s, "adl": tiny_adl, "pervasive": tiny_pervasive}
 
 
 def make(name, **options):
     """The model called ``name``, in evaluation mode."""
-    tiny = tiny_adl if name.startswith("adl") else tiny_convs2s
-    return tiny(**{**MODELS[name], **options})
+    return TINY[name.split("-")[0]](**{**MODELS[name], **options})

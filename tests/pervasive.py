@@ -3,6 +3,7 @@
 import torch
 
 from benchmarks.plain_pervasive import PlainPervasive
+from convs2s_plugin.modules.grid_input import source_share
 from convs2s_plugin.modules.pervasive import PervasiveAttention
 
 SIZES = dict(source_dim=6, target_dim=8, num_layers=3, growth_rate=4, kernel_size=3)
@@ -11,9 +12,14 @@ LENGTHS = [(13, 12), (9, 16), (16, 5)]
 
 
 def network(dtype=torch.float64, seed=1, **options):
-    """A small network with no weight at its initial value, in training mode."""
+    """A small network and the source's share, no weight at its initial value, in training mode."""
     torch.manual_seed(seed)
-    model = PervasiveAttention(**{**SIZES, **options}).to(dtype)
+    options = {**SIZES, **options}
+    model = PervasiveAttention(**options)
+    model.source = source_share(
+        options["source_dim"], options["target_dim"], options.get("halve_input", True)
+    )
+    model.to(dtype)
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.add_(torch.randn_like(parameter), alpha=0.2)
@@ -63,10 +69,10 @@ def pairs(ours, plain):
         yield (
             "input.weight",
             lambda tensors: torch.cat(
-                [tensors["input.target.weight"], tensors["input.source.weight"]], dim=1
+                [tensors[f"{side}.projection.weight"] for side in ("target", "source")], dim=1
             )[:, :, None, None],
         )
-        yield "input.bias", same("input.target.bias")
+        yield "input.bias", same("target.projection.bias")
     for i, layer in enumerate(ours.dense.layers):
         name, theirs = f"dense.layers.{i}", f"layers.{i}."
         if i == len(plain.layers):
@@ -123,5 +129,4 @@ def sentences(lengths=None, left_source=False, left_target=False, dtype=torch.fl
 
 def run(model, source, target, source_padding=None, target_padding=None, state=None):
     """Features B x T x d_t of our network."""
-    half = model.source_half(source)
-    return model(half, target, source_padding, target_padding, state)[0]
+    return model(model.source(source), target, source_padding, target_padding, state)[0]

@@ -7,7 +7,6 @@ import pytest
 import torch
 from torch import distributed
 
-from benchmarks.plain_pervasive import PlainPervasive
 from convs2s_plugin.errors import UserError
 from convs2s_plugin.modules.batch_norm import batch_moments
 from convs2s_plugin.modules.dense2d import DenseNet2d
@@ -146,7 +145,7 @@ def test_two_workers_share_the_statistics_of_their_cells():
 def test_contributions_of_source_positions_add_up_to_the_score(name):
     model = network(aggregator_name=name).eval()
     batch = sentences(left_source=True)
-    features, last = model(model.source_half(batch[0]), *batch[1:])
+    features, last = model(model.source(batch[0]), *batch[1:])
     word = torch.randn(features.size(-1), dtype=features.dtype)
     directions = (word @ model.output.weight).expand(*features.shape[:2], -1)
     alpha = model.aggregator.contributions(last.cells, last.grid, directions)
@@ -164,7 +163,7 @@ def test_the_contribution_of_a_position_is_what_its_channels_put_into_the_maximu
     """Equation 7 word for word, in loops."""
     model = network(aggregator_name="max").eval()
     batch = sentences([(3, 4)])[:2]
-    _, last = model(model.source_half(batch[0]), batch[1])
+    _, last = model(model.source(batch[0]), batch[1])
     grid = last.grid.unpack(last.cells)[0]
     directions = torch.randn(1, 3, grid.size(-1), dtype=grid.dtype)
     expected = torch.zeros(3, 4, dtype=grid.dtype)
@@ -179,7 +178,7 @@ def test_the_contribution_of_a_position_is_what_its_channels_put_into_the_maximu
 def test_weights_of_attention_are_the_alignment_and_half_of_the_joint_one():
     model = network(aggregator_name="max+attn").eval()
     batch = sentences()
-    features, last = model(model.source_half(batch[0]), *batch[1:])
+    features, last = model(model.source(batch[0]), *batch[1:])
     maximum, attention = model.aggregator.parts
     words = torch.randn_like(features)
     rho = attention.alignment(last.cells, last.grid, None)
@@ -201,24 +200,6 @@ def test_weights_of_attention_are_the_alignment_and_half_of_the_joint_one():
 def test_sizes_that_cannot_be_are_refused(options, message):
     with pytest.raises(UserError, match=message):
         PervasiveAttention(4, 4, **options)
-
-
-def full_count(model):
-    """Parameters with the masked half of each kernel, as the paper counts."""
-    masked = 0
-    for layer in model.dense.layers:
-        if layer.conv2 is not None:
-            out, hidden, _, size = layer.conv2.shape
-            masked += out * hidden * size * (size // 2)
-    return masked + sum(parameter.numel() for parameter in model.parameters())
-
-
-@pytest.mark.parametrize("options", [{}, dict(gated=True), dict(kernel_size=7), dict(num_layers=1)])
-def test_parameters_are_those_of_the_plain_network(options):
-    ours = PervasiveAttention(8, 8, **{**dict(num_layers=3, growth_rate=4), **options})
-    theirs = {"layers" if name == "num_layers" else name: v for name, v in options.items()}
-    plain = PlainPervasive(8, 8, **{**dict(layers=3, growth_rate=4), **theirs})
-    assert full_count(ours) == sum(parameter.numel() for parameter in plain.parameters())
 
 
 def test_a_grid_without_cells():

@@ -16,13 +16,13 @@ OPTIONS = {
 }
 
 
-def stepwise(model, half, target, source_padding, target_padding, chunks):
+def stepwise(model, share, target, source_padding, target_padding, chunks):
     """Features of the target, so many positions at a time, and the state that is left."""
     state, seen, outputs = State(), 0, []
     for chunk in chunks:
         now = slice(seen, seen + chunk)
         padding = None if target_padding is None else target_padding[:, now]
-        outputs.append(model(half, target[:, now], source_padding, padding, state)[0])
+        outputs.append(model(share, target[:, now], source_padding, padding, state)[0])
         seen += chunk
     assert seen == target.size(1)
     return torch.cat(outputs, dim=1), state
@@ -38,8 +38,8 @@ def test_step_by_step_is_the_full_pass_and_the_plain_network(options, left, chun
     real = ~batch[3]
     expected = run(model, *batch)[real]
     torch.testing.assert_close(plain(*batch)[real], expected)
-    half = model.source_half(batch[0])
-    actual, _ = stepwise(model, half, *batch[1:], chunks)
+    share = model.source(batch[0])
+    actual, _ = stepwise(model, share, *batch[1:], chunks)
     torch.testing.assert_close(actual[real], expected)
 
 
@@ -49,17 +49,17 @@ def test_hypotheses_of_a_beam_share_their_source_and_change_places():
     source, _, padding, _ = sentences([(1, 8), (1, 5)])
     beam, steps = 3, 7
     target = torch.randn(2 * beam, steps, SIZES["target_dim"], dtype=source.dtype)
-    half = model.source_half(source)
+    share = model.source(source)
     state = State()
     for t in range(4):
-        model(half, target[:, t : t + 1], padding, None, state)
+        model(share, target[:, t : t + 1], padding, None, state)
     order = torch.tensor([2, 0, 0, 5, 4, 4])
     state.reorder_(order)
     target = target[order]
     spread = torch.arange(2).repeat_interleave(beam)
     expected = run(model, source[spread], target, padding[spread])
     for t in range(4, steps):
-        actual, _ = model(half, target[:, t : t + 1], padding, None, state)
+        actual, _ = model(share, target[:, t : t + 1], padding, None, state)
         torch.testing.assert_close(actual[:, 0], expected[:, t])
 
 
@@ -67,7 +67,7 @@ def test_hypotheses_of_a_beam_share_their_source_and_change_places():
 def test_a_step_costs_the_same_after_any_prefix(monkeypatch):
     model = network(kernel_size=5).eval()
     source, target, *_ = sentences([(40, 6)])
-    half, state, cells = model.source_half(source), State(), []
+    share, state, cells = model.source(source), State(), []
     read = FeatureBuffer.read
 
     def counted(self, *arguments):
@@ -77,7 +77,7 @@ def test_a_step_costs_the_same_after_any_prefix(monkeypatch):
     monkeypatch.setattr(FeatureBuffer, "read", counted)
     sizes = []
     for t in range(40):
-        model(half, target[:, t : t + 1], state=state)
+        model(share, target[:, t : t + 1], state=state)
         kept = [tensor for part in state.walk() for tensor in part.rows.values()]
         sizes.append(sum(tensor.numel() for tensor in kept))
     assert set(cells) == {6}
@@ -91,9 +91,9 @@ def test_a_step_in_which_all_hypotheses_have_padding():
     model = network().eval()
     source, target, *_ = sentences([(4, 6)])
     padding = torch.tensor([[True, False, False, False]])
-    half = model.source_half(source)
+    share = model.source(source)
     expected = run(model, source, target[:, 1:])
-    actual, _ = stepwise(model, half, target, None, padding, (1, 1, 1, 1))
+    actual, _ = stepwise(model, share, target, None, padding, (1, 1, 1, 1))
     torch.testing.assert_close(actual[:, 1:], expected)
 
 
@@ -101,12 +101,12 @@ def test_a_step_in_which_all_hypotheses_have_padding():
 def test_weights_are_cast_once_a_search(monkeypatch):
     model = network(torch.float32).eval()
     source, target, *_ = sentences([(3, 6)], dtype=torch.float32)
-    half, state = model.source_half(source), State()
+    share, state = model.source(source), State()
     expected = run(model, source, target)
     outputs, kept = [], []
     with torch.autocast("cpu", torch.bfloat16):
         for t in range(3):
-            outputs.append(model(half, target[:, t : t + 1], state=state)[0])
+            outputs.append(model(share, target[:, t : t + 1], state=state)[0])
             (weights,) = (part.constants["weights"] for part in state.walk() if part.constants)
             kept.append(weights)
     assert kept[0] is kept[1] is kept[2] and kept[0][0].conv2.dtype == torch.bfloat16

@@ -8,7 +8,7 @@ from .aggregation import aggregator, precise
 from .dense2d import DenseNet2d
 from .dropout import Dropout
 from .grid import Grid
-from .grid_input import GridInput
+from .grid_input import first_features, target_share
 from .state import State, child
 
 
@@ -27,6 +27,8 @@ class GridFeatures(NamedTuple):
 class PervasiveAttention(nn.Module):
     """Grid, DenseNet, aggregation over the source and a linear map.
 
+    The source's share of the grid comes from outside: it is computed once a sentence.
+
     Args:
         source_dim, target_dim: channels d_s and d_t of the embeddings.
         num_layers: L (24).
@@ -39,6 +41,7 @@ class PervasiveAttention(nn.Module):
         output_dropout: probability of dropping an output (0).
         halve_input: a 1x1 convolution halves the 2d channels of the grid (True).
         transition: another one halves the DenseNet's features (True).
+        project: map aggregated features to d_t channels, those of the target embedding (True).
         share_statistics: batch statistics are those of all workers (False).
     Raises:
         UserError: where a size or the aggregator's name cannot be.
@@ -58,12 +61,13 @@ class PervasiveAttention(nn.Module):
         output_dropout: float = 0.0,
         halve_input: bool = True,
         transition: bool = True,
+        project: bool = True,
         share_statistics: bool = False,
     ):
         super().__init__()
-        self.input = GridInput(source_dim, target_dim, halve_input)
+        self.target = target_share(source_dim, target_dim, halve_input)
         self.dense = DenseNet2d(
-            self.input.channels,
+            self.target.channels,
             num_layers,
             growth_rate,
             kernel_size,
@@ -74,18 +78,17 @@ class PervasiveAttention(nn.Module):
             share_statistics,
         )
         self.aggregator = aggregator(aggregator_name, self.dense.out_channels)
-        self.output = nn.Linear(self.aggregator.out_channels, target_dim)
+        self.out_channels = target_dim if project else self.aggregator.out_channels
+        self.output = None
+        if project:
+            self.output = nn.Linear(self.aggregator.out_channels, target_dim)
+            nn.init.xavier_normal_(self.output.weight)
+            nn.init.zeros_(self.output.bias)
         self.dropout = Dropout(output_dropout)
-        nn.init.xavier_normal_(self.output.weight)
-        nn.init.zeros_(self.output.bias)
-
-    def source_half(self, source: Tensor) -> Tensor:
-        """What the grid needs of the source, B x S x C of B x S x d_s; once a sentence."""
-        return self.input.source_half(source)
 
     def forward(
         self,
-        source_half: Tensor,
+        source: Tensor,
         target: Tensor,
         source_padding: Optional[Tensor] = None,
         target_padding: Optional[Tensor] = None,
@@ -94,30 +97,37 @@ class PervasiveAttention(nn.Module):
         """Features of each target position, from the source and this and earlier words.
 
         Args:
-            source_half: B x S x C, of ``source_half``.
+            source: B x S x C, the source's share of the grid (``grid_input.source_share``).
             target: R x T x d_t, where R is a multiple of B: the rows of a beam follow each other
                 and share their sentence; with a state, the T words that follow those already seen.
             source_padding: B x S, True at padding, or None.
             target_padding: R x T, True at padding, or None.
             state: what generation remembers; None in a full pass.
         Returns:
-            R x T x d_t, and the grid's last features.
+            R x T x ``out_channels``, and the grid's last features.
         """
         rows, steps, _ = target.shape
-        grid = Grid(rows, steps, source_half.size(1), source_padding, target_padding)
-        cells = self.dense(self.input(source_half, target, grid), grid, child(state, "dense"))
-        return self.dropout(self.output(self.aggregator(cells, grid))), GridFeatures(cells, grid)
+        grid = Grid(rows, steps, source.size(1), source_padding, target_padding)
+        cells = first_features(source, self.target(target), grid)
+        cells = self.dense(cells, grid, child(state, "dense"))
+        features = self.aggregator(cells, grid)
+        if self.output is not None:
+            features = self.output(features)
+        return self.dropout(features), GridFeatures(cells, grid)
 
     def alignment(self, features: GridFeatures, words: Tensor) -> Tensor:
         """Which source positions words come from (equations 7 and 8).
 
         Args:
             features: as ``forward`` gave them.
-            words: R x T x d_t, the output layer's vector of a word at each target position.
+            words: R x T x ``out_channels``, the output layer's vector of a word at each target
+                position.
         Returns:
             R x T x S, in single precision or better; rows sum to one, and padding has nothing. For
             the maximum, the softmax over the source of alpha of equation 7; for attention, rho of
             equation 8; for both, their mean.
         """
-        directions = precise(words) @ precise(self.output.weight)
+        directions = precise(words)
+        if self.output is not None:
+            directions = directions @ precise(self.output.weight)
         return self.aggregator.alignment(features.cells, features.grid, directions)
