@@ -65,6 +65,8 @@ class PervasiveDecoder(PluginDecoder):
         longest: words in the longest target, end of sentence included.
     """
 
+    aligns_words = True
+
     def __init__(
         self,
         dictionary,
