@@ -62,7 +62,12 @@ def build(setting: Setting, symbols: Dictionary) -> torch.nn.Module:
         raise UserError(f"There is no architecture {arch}; `fairseq-train --help` lists all.")
     torch.manual_seed(1)
     args = Namespace(
-        arch=arch, _name=arch, dropout=DROPOUT, max_source_positions=1024, max_target_positions=1024
+        arch=arch,
+        _name=arch,
+        dropout=DROPOUT,
+        attention_dropout=0.0,
+        max_source_positions=1024,
+        max_target_positions=1024,
     )
     if setting.layers is not None:
         args.num_layers = setting.layers

@@ -25,13 +25,15 @@ class Recipe:
     """Runs commands, logs them, and keeps the one line of progress.
 
     Args:
-        out: the folder for everything that is made; what an earlier recipe left there is removed.
+        out: the folder for everything that is made.
+        go_on: keep what an earlier run of the recipe left there, which is removed otherwise.
     """
 
-    def __init__(self, out: Path):
+    def __init__(self, out: Path, go_on: bool = False):
         self.out = out.resolve()
         self.logs = self.out / "logs"
-        empty(self.out)
+        if not (go_on and (self.logs / MARK).exists()):
+            empty(self.out)
         self.start = time.monotonic()
         self.fresh_line = True
 
@@ -125,23 +127,34 @@ class Recipe:
             + [*prefixes, "--destdir", self.out / "data-bin", "--workers", 1],
         )
 
-    def train(self, updates: int, options: list[object]) -> None:
-        """Run fairseq-train on OUT/data-bin for some updates, with a line of progress."""
-        self.step("Training ConvS2S")
+    def train(
+        self, title: str, updates: int, options: list[object], name: str = "checkpoints"
+    ) -> None:
+        """Run fairseq-train on OUT/data-bin for some updates, with a line of progress.
+
+        Args:
+            title: what is trained.
+            updates: how many.
+            options: of fairseq-train.
+            name: folder of the checkpoints in OUT; the log is named after it.
+        """
+        self.step(f"Training {title}")
         self.run(
-            "train",
+            "train" if name == "checkpoints" else f"train.{Path(name).name}",
             ["fairseq-train", self.out / "data-bin", "--user-dir", USER_DIR, "--cpu", *options]
-            + ["--max-update", updates, "--save-dir", self.out / "checkpoints"]
+            + ["--max-update", updates, "--save-dir", self.out / name]
             + ["--log-format", "json", "--log-interval", 20],
             watch=TrainingProgress(self, updates),
         )
 
-    def generate(self, checkpoint: Path, subset: str, output: Path) -> None:
+    def generate(
+        self, checkpoint: Path, subset: str, output: Path, options: list[object] = ()
+    ) -> None:
         """Translate a split with fairseq-generate, beam 5."""
         self.run(
-            f"generate.{subset}",
+            output.stem,
             ["fairseq-generate", self.out / "data-bin", "--user-dir", USER_DIR, "--cpu"]
-            + ["--path", checkpoint, "--gen-subset", subset]
+            + ["--path", checkpoint, "--gen-subset", subset, *options]
             + ["--beam", 5, "--max-tokens", 4000, "--remove-bpe"],
             stdout=output,
         )

@@ -58,17 +58,19 @@ def test_paths_are_short_below_the_current_folder(tmp_path, monkeypatch):
 def test_binarise_train_and_generate(corpus, recipe, capsys):
     """The three steps that all recipes share, on the tiny corpus, with fairseq's commands."""
     recipe.binarise(corpus, ("train", "valid", "test"), ("de", "en"), merges=20)
-    recipe.train(12, list(TINY))
+    recipe.train("a model", 12, list(TINY))
     output = recipe.out / "out"
     recipe.generate(recipe.out / "checkpoints" / "checkpoint_last.pt", "test", output)
     assert sorted(hypotheses(output.read_text(encoding="utf-8"))) == list(range(24))
     printed = capsys.readouterr().out
+    assert "Training a model" in printed
     assert "epoch 1 done: held-out loss" in printed and "$ " in printed
 
 
 def test_only_a_folder_that_a_recipe_made_is_emptied(tmp_path):
     out = tmp_path / "out"
     (Recipe(out).out / "old").touch()
+    assert (Recipe(out, go_on=True).out / "old").exists()
     assert not (Recipe(out).out / "old").exists()
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.tex").touch()

@@ -33,6 +33,7 @@ def make_data(recipe: Recipe, seed: int) -> None:
 def train(recipe: Recipe, seed: int) -> Path:
     """Train with a short recipe and return the checkpoint."""
     recipe.train(
+        "ConvS2S",
         UPDATES,
         ["--arch", "convs2s_iwslt_de_en", "--dropout", 0.1]
         + ["--criterion", "label_smoothed_cross_entropy", "--label-smoothing", 0.1]

@@ -6,72 +6,24 @@ Each step is a command that is printed before it runs; its whole output is in OU
 from __future__ import annotations
 
 import argparse
-import gzip
 import re
 import sys
-import urllib.error
-import urllib.request
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from captions import LANGUAGES, MERGES, SPLITS, get_text  # noqa: E402
 from recipe import Recipe, short  # noqa: E402
 
-SPLITS = {"train": "train", "valid": "val", "test": "test"}
-LANGUAGES = ("de", "en")
-PUBLISHED = "https://raw.githubusercontent.com/multi30k/dataset/master/data/task1/tok/"
-PUBLISHED_NAMES = {"train": "train", "val": "val", "test": "test_2016_flickr"}
-MERGES = 6_000
 UPDATES = 5_000
 # So many of the last checkpoints are averaged, one an epoch and the very last.
 AVERAGED = 5
 
 
-def read_raw(folder: Path, split: str, language: str) -> str:
-    """One side of one split, from a folder of ``train|val|test.{de,en}.gz``."""
-    path = folder / f"{split}.{language}.gz"
-    try:
-        return gzip.decompress(path.read_bytes()).decode("utf-8")
-    except FileNotFoundError:
-        sys.exit(f"There is no {path}: --raw-dir needs train, val and test.{{de,en}}.gz.")
-    except (OSError, EOFError, UnicodeDecodeError) as error:
-        sys.exit(f"{path} is not gzipped UTF-8 text: {error}.")
-
-
-def fetch(split: str, language: str) -> str:
-    """One side of one split, from the repository of the data set."""
-    address = f"{PUBLISHED}{PUBLISHED_NAMES[split]}.lc.norm.tok.{language}"
-    try:
-        with urllib.request.urlopen(address, timeout=60) as answer:
-            return answer.read().decode("utf-8")
-    except (urllib.error.URLError, OSError) as error:
-        sys.exit(
-            f"{address} cannot be fetched ({error}): give --raw-dir a folder with train, val and "
-            "test.{de,en}.gz."
-        )
-
-
-def get_text(recipe: Recipe, raw_dir: Path | None) -> None:
-    """Write the sentences of all splits to OUT/text."""
-    recipe.step(f"The captions, from {raw_dir or PUBLISHED}")
-    (recipe.out / "text").mkdir()
-    for split, name in SPLITS.items():
-        sides = [
-            read_raw(raw_dir, name, language) if raw_dir else fetch(name, language)
-            for language in LANGUAGES
-        ]
-        sides = [text if text.endswith("\n") else f"{text}\n" for text in sides]
-        counts = [text.count("\n") for text in sides]
-        if counts[0] != counts[1]:
-            sys.exit(f"{name}.de has {counts[0]} lines, but {name}.en has {counts[1]}.")
-        for language, text in zip(LANGUAGES, sides):
-            (recipe.out / "text" / f"{split}.{language}").write_text(text, encoding="utf-8")
-        recipe.say(f"  {split}: {counts[0]:,} pairs")
-
-
 def train(recipe: Recipe, seed: int) -> Path:
     """Train, average the last checkpoints, and return the average."""
     recipe.train(
+        "ConvS2S",
         UPDATES,
         ["--arch", "convs2s_iwslt_de_en", "--share-all-embeddings", "--dropout", 0.2]
         + ["--criterion", "label_smoothed_cross_entropy", "--label-smoothing", 0.1]

@@ -113,17 +113,8 @@ class _Attention(nn.Module):
 
     def attend(self, query, keys, values, mask=None, causal=False, need_weights=False):
         """Context and weights of dot attention (see modules/attention.py)."""
-        active = self.dropout.training or self.dropout.always
-        return attend(
-            query,
-            keys,
-            values,
-            mask,
-            self.scale,
-            causal,
-            self.dropout.p if active else 0.0,
-            need_weights,
-        )
+        p = self.dropout.p if self.dropout.active else 0.0
+        return attend(query, keys, values, mask, self.scale, causal, p, need_weights)
 
     def split(self, x: Tensor) -> Tensor:
         """B x T x hE to B x h x T x E."""

@@ -1,0 +1,165 @@
+"""Architectures in ADL, each trained in the same way on Multi30k, German to English: one table.
+
+Each step is a command that is printed before it runs; its whole output is in OUT/logs. A run that
+has ended is not repeated: the recipe can be stopped and started again with further architectures.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import statistics
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from captions import LANGUAGES, MERGES, SPLITS, get_text  # noqa: E402
+from recipe import Recipe  # noqa: E402
+
+ARCHITECTURES = (
+    "adl_transformer",
+    "adl_self_att_rnn",
+    "adl_cnn_self_att",
+    "adl_rnn_rnn",
+    "adl_cnn_cnn",
+    "adl_self_att_none",
+)
+TASK = ["--task", "convs2s_translation"]
+
+
+class Model(NamedTuple):
+    """What is trained: a named architecture, or two definitions under a name of one's own."""
+
+    name: str
+    options: list[object]
+
+    @classmethod
+    def named(cls, arch: str) -> Model:
+        return cls(arch, ["--arch", arch])
+
+    @classmethod
+    def defined(cls, name: str, encoder: str, decoder: str) -> Model:
+        return cls(name, ["--arch", "adl", "--encoder-adl", encoder, "--decoder-adl", decoder])
+
+
+def train_options(args: argparse.Namespace, model: Model, seed: int) -> list[object]:
+    """The options of fairseq-train, the same for all models."""
+    return [
+        *(*model.options, "--model-dim", args.model_dim),
+        *("--share-all-embeddings", "--dropout", 0.1, "--attention-dropout", 0),
+        *("--criterion", "convs2s_cross_entropy", "--label-smoothing", 0.1),
+        *("--optimizer", "adam", "--adam-betas", "(0.9, 0.98)", "--clip-norm", 1.0),
+        *("--lr", 1e-3, "--lr-scheduler", "polynomial_decay", "--warmup-updates", 200),
+        *("--total-num-update", args.updates, "--max-tokens", 1000, "--seed", seed),
+        *("--disable-validation", "--no-epoch-checkpoints", "--no-save-optimizer-state"),
+        *("--save-interval", 1000, *TASK),
+    ]
+
+
+def run(recipe: Recipe, args: argparse.Namespace, model: Model, seed: int) -> None:
+    """Train and translate, and write what came of it to OUT/runs/NAME.SEED/result.json."""
+    name = f"{model.name}.{seed}"
+    folder = recipe.out / "runs" / name
+    if (folder / "result.json").exists():
+        recipe.say(f"\n{name} has been trained already.")
+        return
+    recipe.train(name, args.updates, train_options(args, model, seed), f"runs/{name}")
+    output = recipe.out / "runs" / f"test.{name}.out"
+    recipe.generate(folder / "checkpoint_last.pt", "test", output, TASK)
+    logs = [recipe.logs / f"train.{name}.log", output, recipe.logs / f"{output.stem}.log"]
+    found = figures(*(path.read_text(encoding="utf-8") for path in logs))
+    result = {"model": model.name, "seed": seed, **found}
+    (folder / "result.json").write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
+    recipe.say(f"  BLEU {result['bleu']:.2f}")
+
+
+def figures(training: str, translations: str, generation: str) -> dict[str, float]:
+    """What fairseq-train logged, what fairseq-generate printed, and what it logged."""
+    parameters = re.search(r"num\. shared model params: ([\d,]+)", training)[1]
+    speeds = [float(wps) for wps in re.findall(r'"wps": "([\d.]+)"', training)]
+    return {
+        "parameters": int(parameters.replace(",", "")),
+        "bleu": float(re.findall(r"BLEU4 = ([\d.]+)", translations)[-1]),
+        "words_per_second": statistics.median(speeds),
+        "sentences_per_second": float(re.findall(r"([\d.]+) sentences/s", generation)[-1]),
+    }
+
+
+def table(results: list[dict]) -> str:
+    """Markdown: a line for each architecture, the best BLEU first."""
+    lines = [
+        "| model | parameters | BLEU, mean of seeds | each seed | words/s in training "
+        "| sentences/s, beam 5 |",
+        "|---|---|---|---|---|---|",
+    ]
+    runs: dict[str, list[dict]] = {}
+    for result in sorted(results, key=lambda result: result["seed"]):
+        runs.setdefault(result["model"], []).append(result)
+
+    def mean(name: str, what: str) -> float:
+        return statistics.mean(result[what] for result in runs[name])
+
+    for name in sorted(runs, key=lambda name: -mean(name, "bleu")):
+        each = ", ".join(f"{result['bleu']:.2f}" for result in runs[name])
+        lines.append(
+            f"| `{name}` | {runs[name][0]['parameters']:,} | {mean(name, 'bleu'):.2f} | {each} "
+            f"| {mean(name, 'words_per_second'):,.0f} | {mean(name, 'sentences_per_second'):.1f} |"
+        )
+    return "\n".join(lines)
+
+
+def parse_arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument(
+        "--arch",
+        nargs="+",
+        default=list(ARCHITECTURES),
+        help="names that `convs2s adl list` prints",
+    )
+    parser.add_argument(
+        "--hybrid",
+        nargs=3,
+        action="append",
+        default=[],
+        metavar=("NAME", "ENCODER", "DECODER"),
+        help="a model of your own, under a name of your own; can be given several times",
+    )
+    parser.add_argument("--seeds", nargs="+", type=int, default=[1, 2])
+    parser.add_argument("--updates", type=int, default=1500, help="default: %(default)s")
+    parser.add_argument("--model-dim", type=int, default=128, help="default: %(default)s")
+    parser.add_argument(
+        "--raw-dir", type=Path, help="folder with train|val|test.{de,en}.gz (default: fetch them)"
+    )
+    parser.add_argument("--out", type=Path, default=Path("adl_out"))
+    return parser.parse_args()
+
+
+def main() -> None:
+    args = parse_arguments()
+    models = [*map(Model.named, args.arch), *(Model.defined(*texts) for texts in args.hybrid)]
+    # The folder of runs is made when the data is ready.
+    runs = args.out.resolve() / "runs"
+    recipe = Recipe(args.out, go_on=runs.exists())
+    settings = json.dumps({"updates": args.updates, "model_dim": args.model_dim})
+    if not runs.exists():
+        get_text(recipe, args.raw_dir)
+        recipe.binarise(recipe.out / "text", SPLITS, LANGUAGES, MERGES)
+        runs.mkdir()
+        (runs / "settings.json").write_text(settings, encoding="utf-8")
+    if (runs / "settings.json").read_text(encoding="utf-8") != settings:
+        sys.exit(f"The runs in {runs} have another --updates or --model-dim: give another --out.")
+    for seed in args.seeds:
+        for model in models:
+            run(recipe, args, model, seed)
+    recipe.step("Done")
+    found = sorted(runs.glob("*/result.json"))
+    text = table([json.loads(path.read_text(encoding="utf-8")) for path in found])
+    (recipe.out / "table.md").write_text(text + "\n", encoding="utf-8")
+    recipe.say(text)
+
+
+if __name__ == "__main__":
+    main()
