@@ -104,14 +104,13 @@ class DenseNet2d(nn.Module):
         device = x.device.type
         if torch.is_autocast_enabled(device) and x.dtype != torch.float64:
             x = x.to(torch.get_autocast_dtype(device))
-        active = self.training or self.dropout.always
         plan = DensePass(
             grid=grid,
             channels=self.channels,
             features=self.features,
             norms=[layer.norm2 for layer in self.layers],
             gated=self.gated,
-            dropout=self.dropout.p if active else 0.0,
+            dropout=self.dropout.p if self.dropout.active else 0.0,
             shared=self.share_statistics and several_workers(),
         )
         weights = [layer.weights() for layer in self.layers]

@@ -19,11 +19,9 @@ from .batch_norm import (
     scale_gradients,
 )
 from .causal_conv2d import convolve, convolve_backward, kernel
+from .dropout import draw_kept, drop
 from .feature_buffer import FeatureBuffer, FeatureGradients
 from .grid import Grid
-
-# Dropout draws numbers of 16 bits.
-DRAWS = 2**16
 
 
 class LayerWeights(NamedTuple):
@@ -200,18 +198,6 @@ class DensePass(NamedTuple):
 def growth(layer: LayerWeights, gated: bool) -> int:
     """How many features a layer adds."""
     return len(layer.conv2) // 2 if gated else len(layer.conv2)
-
-
-def draw_kept(x: Tensor, p: float) -> Tensor:
-    """Which numbers dropout keeps: each with probability 1 - p, to the next 1/65536."""
-    quads = torch.empty(-(-x.numel() // 4), dtype=torch.int64, device=x.device)
-    draws = quads.random_(-(2**63), None).view(torch.int16)[: x.numel()]
-    return (draws >= round(p * DRAWS) - DRAWS // 2).view(x.shape)
-
-
-def drop(x: Tensor, kept: Tensor, p: float) -> Tensor:
-    """x where it was kept, scaled so that its mean stays; zero elsewhere."""
-    return x * kept * (DRAWS / (DRAWS - round(p * DRAWS)))
 
 
 class DenseFunction(torch.autograd.Function):
