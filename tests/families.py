@@ -1,5 +1,9 @@
 """Small models of every family and option, for the tests that all of them must pass."""
 
+import re
+
+from convs2s_plugin.adl.architectures import ARCHITECTURES
+
 from .helpers import tiny_adl, tiny_convs2s, tiny_pervasive
 
 SELF = "mh_dot_self_att"
@@ -49,7 +53,16 @@ MODELS = {
 }
 TINY = {"convs2s": tiny_convs2s, "adl": tiny_adl, "pervasive": tiny_pervasive}
 
+# Every architecture of the papers' tables in ADL; the sizes differ in widths alone.
+NAMED = {
+    name: dict(arch=name, ff_dim=24)
+    for name in ARCHITECTURES
+    if not name.endswith(("_iwslt", "_wmt"))
+}
+
 
 def make(name, **options):
     """The model called ``name``, in evaluation mode."""
-    return TINY[name.split("-")[0]](**{**MODELS[name], **options})
+    tiny = TINY[re.split("[-_]", name)[0]]
+    given = MODELS[name] if name in MODELS else NAMED[name]
+    return tiny(**{**given, **options})

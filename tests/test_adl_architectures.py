@@ -1,5 +1,7 @@
 """The named architectures: all are there, all can be read, and they are what the paper says."""
 
+from pathlib import Path
+
 import pytest
 
 from convs2s_plugin.adl.architectures import ARCHITECTURES, SIZES, table
@@ -129,3 +131,8 @@ def test_the_table_lists_every_definition_once():
     for name, line in zip(listed, lines):
         assert f"`{ARCHITECTURES[name].encoder}` | `{ARCHITECTURES[name].decoder}`" in line
         assert line.count("|") == 6
+
+
+def test_the_table_of_the_readme_is_the_real_one():
+    readme = Path(__file__).resolve().parent.parent / "README.md"
+    assert table() in readme.read_text(encoding="utf-8")
