@@ -1,6 +1,6 @@
 """Pervasive attention as a fairseq model: the paper's sizes, its options, alignments of words."""
 
-from argparse import Namespace
+from pathlib import Path
 
 import pytest
 import torch
@@ -8,30 +8,16 @@ from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_REGISTRY
 from fairseq.sequence_generator import SequenceGenerator
 from omegaconf import OmegaConf
 
+from convs2s_plugin.cli.pervasive_sizes import parameters, table
 from convs2s_plugin.errors import UserError
 from convs2s_plugin.models.pervasive import PervasiveModel
 from convs2s_plugin.models.pervasive_architectures import ARCHITECTURES, BASE
 
-from .helpers import dictionary, random_batch, tiny_convs2s, tiny_pervasive, translation_task
+from .helpers import dictionary, random_batch, tiny_convs2s, tiny_pervasive
 
 PAD = dictionary().pad()
 # 20,830 words together, as in the paper's German and English.
 WORDS = 12000, 8830
-
-
-def count(arch="pervasive_iwslt_de_en", **options):
-    """Parameters as the paper counts them: with the half of each kernel that is masked."""
-    args = Namespace(max_source_positions=64, max_target_positions=64, **options)
-    ARCH_CONFIG_REGISTRY[arch](args)
-    task = translation_task(*(dictionary(words - 4) for words in WORDS))
-    with torch.device("meta"):
-        model = ARCH_MODEL_REGISTRY[arch].build_model(args, task)
-    masked = 0
-    for layer in model.decoder.network.dense.layers:
-        if layer.conv2 is not None:
-            out, hidden, rows, size = layer.conv2.shape
-            masked += out * hidden * size * (size - rows)
-    return masked + sum(parameter.numel() for parameter in model.parameters())
 
 
 @pytest.mark.parametrize(
@@ -49,8 +35,8 @@ def count(arch="pervasive_iwslt_de_en", **options):
     ],
 )
 def test_parameters_of_table_2(kernel_size, num_layers, millions):
-    parameters = count(kernel_size=kernel_size, num_layers=num_layers)
-    assert parameters / 1e6 == pytest.approx(millions, rel=0.005)
+    counted = parameters(dict(kernel_size=kernel_size, num_layers=num_layers), WORDS)
+    assert counted / 1e6 == pytest.approx(millions, rel=0.005)
 
 
 @pytest.mark.parametrize(
@@ -65,7 +51,13 @@ def test_parameters_of_table_2(kernel_size, num_layers, millions):
     ],
 )
 def test_parameters_of_table_1(arch, millions, tolerance):
-    assert count(arch) / 1e6 == pytest.approx(millions, rel=tolerance)
+    counted = parameters(ARCHITECTURES[arch].options, WORDS)
+    assert counted / 1e6 == pytest.approx(millions, rel=tolerance)
+
+
+def test_the_table_of_the_readme_is_the_real_one():
+    readme = Path(__file__).resolve().parent.parent / "README.md"
+    assert table(40000) in readme.read_text(encoding="utf-8")
 
 
 def test_every_architecture_is_registered():
