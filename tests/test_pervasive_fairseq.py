@@ -1,10 +1,13 @@
 """Pervasive attention through fairseq's commands: training, translation, alignments, averaging."""
 
 import pytest
+import torch
+import yaml
 
 from convs2s_plugin.cli import main as convs2s
+from convs2s_plugin.models.pervasive import PervasiveModel
 
-from .commands import alignments, generate, hypotheses, train
+from .commands import PLUGIN, alignments, fairseq, generate, hypotheses, train
 
 OURS = ("--task", "convs2s_translation")
 TINY = (
@@ -50,3 +53,29 @@ def test_averaged_checkpoints_have_averaged_statistics(corpus, learnt, tmp_path)
     assert convs2s(["average", "--inputs", *paths, "--output", target]) == 0
     found, truth = hypotheses(generate(corpus, target, *OURS)), expected(corpus)
     assert sum(found[i][0][1].split() == truth[i] for i in truth) > 0.9 * len(truth)
+
+
+def test_from_pretrained(corpus, learnt):
+    hub = PervasiveModel.from_pretrained(str(learnt), "checkpoint_best.pt", str(corpus / "bin"))
+    assert hub.translate(["zwei drei vier", "acht"], beam=3) == [
+        "vier-th drei-th zwei-th",
+        "acht-th",
+    ]
+
+
+def test_hydra(corpus, tmp_path):
+    shipped = PLUGIN.parent / "examples" / "hydra" / "pervasive_de_en.yaml"
+    config = yaml.safe_load(shipped.read_text(encoding="utf-8"))
+    config["model"].update(num_layers=2, growth_rate=4)
+    config["optimization"]["max_epoch"] = 1
+    (tmp_path / "small.yaml").write_text(yaml.safe_dump(config), encoding="utf-8")
+    fairseq(
+        "hydra_train",
+        *("--config-dir", tmp_path, "--config-name", "small"),
+        *(f"task.data={corpus / 'bin'}", f"common.user_dir={PLUGIN}", "common.cpu=true"),
+        *("dataset.num_workers=0", f"checkpoint.save_dir={tmp_path}"),
+        cwd=tmp_path,
+    )
+    model = torch.load(tmp_path / "checkpoint_last.pt", weights_only=True)["model"]
+    assert "decoder.network.dense.layers.2.conv1" in model
+    assert "decoder.network.aggregator.parts.1.scores.weight" in model
