@@ -27,7 +27,13 @@ logger = logging.getLogger(__name__)
 
 MODEL = "adl"
 DEFINITIONS = {"encoder_adl": "--encoder-adl", "decoder_adl": "--decoder-adl"}
-BASE = {"adl_dialect": "paper", "model_dim": 512, "attention_heads": 8, "dropout": 0.1}
+BASE = {
+    "adl_dialect": "paper",
+    "model_dim": 512,
+    "attention_heads": 8,
+    "dropout": 0.1,
+    "init_gain": 1.0,
+}
 
 
 @dataclass
@@ -65,8 +71,8 @@ class AdlConfig(FairseqDataclass):
         default=None,
         metadata={"help": "the decoder reads its last output beside the word (Luong et al. 2015)"},
     )
-    init_gain: float = field(
-        default=1.0,
+    init_gain: Optional[float] = field(
+        default=None,
         metadata={"help": "factor of initial weights, which follow Glorot and Bengio (xavier)"},
     )
     encoder_embed_path: Optional[str] = field(

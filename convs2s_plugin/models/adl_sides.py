@@ -9,6 +9,7 @@ from ..adl.modules.chains import Chain
 from ..adl.modules.context import Context, Source
 from ..adl.recipe import Side
 from ..modules.embedding import Embedding
+from ..modules.history import Ancestry
 from ..modules.padding import compact
 from ..modules.state import State
 from .base import PluginDecoder, PluginEncoder
@@ -155,7 +156,9 @@ class AdlDecoder(PluginDecoder):
         context = self.context(positions, longest, source)
         x = self.embed(words.apply(tokens), padding)
         if self.input_feeding:
-            found = self.column_by_column(x, context, None, State())
+            state = State()
+            state.ancestry = Ancestry(1)
+            found = self.column_by_column(x, context, None, state)
         else:
             found = self.run(x, context)
         if words.places is None:
@@ -171,6 +174,7 @@ class AdlDecoder(PluginDecoder):
         """Features and attention of the positions that follow those already seen."""
         if state.length == 0:
             state.rows_per_sentence = source.rows_per_sentence
+            state.ancestry = Ancestry(source.rows_per_sentence)
         start, length = state.length, tokens.size(1)
         state.length = length
         x = self.embed(tokens, padding, start)
@@ -182,6 +186,7 @@ class AdlDecoder(PluginDecoder):
         if self.input_feeding:
             return self.column_by_column(x, context, None, state)
         context.state = state
+        context.visible = state.ancestry.extend(tokens[:, start:])
         return self.run(x, context)
 
     def context(self, positions: Tensor, longest: int, source: Source) -> Context:
@@ -207,6 +212,7 @@ class AdlDecoder(PluginDecoder):
                 context.longest,
                 mask,
                 state,
+                state.ancestry.extend(x[:, t : t + 1, 0], mask),
                 context.source,
                 context.need_weights,
             )

@@ -8,8 +8,10 @@ row.
 
 from typing import Any, Callable, Dict, Hashable, Iterator, Optional
 
-import torch
 from torch import Tensor
+
+from .history import Ancestry, History
+from .sentence_order import SentenceOrder
 
 
 class State:
@@ -18,7 +20,9 @@ class State:
     Attributes:
         rows: tensors with one row a hypothesis in their first dimension.
         sentences: tensors with one row a sentence, shared by its hypotheses.
+        histories: what all hypotheses of a sentence have written (see history.py).
         constants: what is the same for all hypotheses and all steps of one search.
+        ancestry: of the root: which of the histories is each hypothesis' own past.
         rows_per_sentence: of the root: how many successive hypotheses share a sentence.
         length: how many positions have been seen.
     """
@@ -26,8 +30,10 @@ class State:
     def __init__(self) -> None:
         self.rows: Dict[str, Tensor] = {}
         self.sentences: Dict[str, Tensor] = {}
+        self.histories: Dict[str, History] = {}
         self.constants: Dict[str, Any] = {}
         self.children: Dict[Hashable, State] = {}
+        self.ancestry: Optional[Ancestry] = None
         self.rows_per_sentence = 1
         self.length = 0
 
@@ -36,6 +42,12 @@ class State:
         if name not in self.children:
             self.children[name] = State()
         return self.children[name]
+
+    def history(self, name: str) -> History:
+        """The history called ``name``, empty at first."""
+        if name not in self.histories:
+            self.histories[name] = History()
+        return self.histories[name]
 
     def fixed(self, name: str, make: Callable[[], Any]) -> Any:
         """The value that ``make`` gave when this name was first asked for."""
@@ -56,36 +68,15 @@ class State:
             for name, tensor in state.rows.items():
                 state.rows[name] = tensor.index_select(0, new_order)
         shared = [(state, name) for state in states for name in state.sentences]
-        if not shared:
+        histories = [history for state in states for history in state.histories.values()]
+        if not shared and self.ancestry is None:
             return
         order = SentenceOrder(new_order, self.rows_per_sentence)
-        self.rows_per_sentence = order.rows_per_sentence
         for state, name in shared:
             state.sentences[name] = order.select(state.sentences[name])
-
-
-class SentenceOrder:
-    """How rows of sentences follow when their hypotheses are reordered.
-
-    Args:
-        new_order: R' indices of hypotheses; repetitions are allowed.
-        rows_per_sentence: how many successive hypotheses share a sentence now.
-    """
-
-    def __init__(self, new_order: Tensor, rows_per_sentence: int):
-        sentences = torch.div(new_order, rows_per_sentence, rounding_mode="floor")
-        unique, counts = torch.unique_consecutive(sentences, return_counts=True)
-        self.sentences, self.rows_per_sentence = sentences, 1
-        if counts.numel() and bool((counts == counts[0]).all()):
-            self.sentences, self.rows_per_sentence = unique, int(counts[0])
-        in_place = torch.arange(len(self.sentences), device=new_order.device)
-        self.first = len(in_place) if torch.equal(self.sentences, in_place) else None
-
-    def select(self, tensor: Tensor) -> Tensor:
-        """The tensor in the new order, copied only where sentences leave or change places."""
-        if self.first == len(tensor):
-            return tensor
-        return tensor.index_select(0, self.sentences)
+        if self.ancestry is not None:
+            self.ancestry.reorder_(new_order, order, histories)
+        self.rows_per_sentence = order.rows_per_sentence
 
 
 def child(state: Optional[State], name: str) -> Optional[State]:

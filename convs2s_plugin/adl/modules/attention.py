@@ -6,7 +6,7 @@ sentence itself are kept for later steps.
 """
 
 import math
-from typing import Optional, Tuple
+from typing import Tuple
 
 import torch
 from torch import Tensor, nn
@@ -76,36 +76,32 @@ class _Attention(nn.Module):
 
     def from_itself(self, x: Tensor, context: Context) -> Tensor:
         """Attend to the sentence; in a decoder, to what is not to the right."""
-        query, keys, values = map(self.split, self.projected(x))
-        memory, padding = context.memory(self), context.padding_mask
-        causal, steps = self.causal and memory is None, x.size(1)
-        mask = None if padding is None or memory is not None else ~padding[:, None, None]
+        query, keys, values = self.projected(x)
+        memory = context.memory(self)
         if memory is not None:
-            keys, values = appended(memory, keys=keys, values=values)
-            mask = self.visible(memory, padding, steps, keys.size(2), x.device)
-        attended, _ = self.attend(query, keys, values, mask=mask, causal=causal)
+            return self.from_history(query, keys, values, context, memory)
+        padding = context.padding_mask
+        mask = None if padding is None else ~padding[:, None, None]
+        query, keys, values = map(self.split, (query, keys, values))
+        attended, _ = self.attend(query, keys, values, mask=mask, causal=self.causal)
         return self.join(attended)
 
-    @staticmethod
-    def visible(
-        memory: State, padding: Optional[Tensor], steps: int, seen: int, device: torch.device
-    ) -> Optional[Tensor]:
-        """What the last positions of a prefix may see, or None for everything.
-
-        Args:
-            memory: of the layer, which also remembers where padding was.
-            padding: R x T, True at padding before the words; None where there is none.
-            steps: T positions that look.
-            seen: T' positions that there are, those included.
-        """
-        if padding is not None:
-            # A position always sees itself, so that no softmax runs over nothing.
-            shown = torch.zeros_like(padding)
-            (hidden,) = appended(memory, dim=1, padding=padding)
-            return ~torch.cat([hidden[:, :-steps], shown], dim=1)[:, None, None]
-        if steps == 1:
-            return None
-        return torch.ones(steps, seen, dtype=torch.bool, device=device).tril(seen - steps)
+    def from_history(
+        self, query: Tensor, keys: Tensor, values: Tensor, context: Context, memory: State
+    ) -> Tensor:
+        """Attend to what has been written, after adding to it; R x T x hE each."""
+        rows, steps, _ = query.shape
+        beam = context.state.ancestry.beam
+        # Hypotheses of a sentence stand in one row: queries one after the other, what they write
+        # position by position.
+        query = self.split(query.reshape(rows // beam, beam * steps, -1))
+        written = []
+        for name, new in (("keys", keys), ("values", values)):
+            new = new.unflatten(0, (-1, beam)).transpose(1, 2).flatten(1, 2)
+            written.append(memory.history(name).append(self.split(new)))
+        # So few queries are too little work for fused kernels: plain products take half the time.
+        attended, _ = self.attend(query, *written, mask=context.visible, need_weights=True)
+        return self.join(attended).view(rows, steps, -1)
 
     def projected(self, x: Tensor) -> Tuple[Tensor, Tensor, Tensor]:
         """Queries, keys and values of the sentence itself."""
@@ -123,15 +119,6 @@ class _Attention(nn.Module):
     def join(self, x: Tensor) -> Tensor:
         """B x h x T x E to B x T x hE."""
         return x.transpose(1, 2).flatten(2)
-
-
-def appended(memory: State, dim: int = 2, **new: Tensor) -> Tuple[Tensor, ...]:
-    """What is remembered under each name, with what is new behind it, remembered in its place."""
-    for name, tensor in new.items():
-        if name in memory.rows:
-            tensor = torch.cat([memory.rows[name], tensor], dim=dim)
-        memory.rows[name] = tensor
-    return tuple(memory.rows[name] for name in new)
 
 
 class DotAttention(_Attention):

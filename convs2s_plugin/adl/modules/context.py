@@ -33,6 +33,8 @@ class Context:
         padding_mask: B x T, True at padding; None where there is none, or where padding follows
             the words of a causal pass, which cannot see it.
         state: what layers remember in generation; None in a full pass.
+        visible: in generation, what self-attention may see of what has been written (see
+            modules/history.py); None for everything.
         source: what a decoder attends to.
         need_weights: whether layers that attend to the source leave their weights.
         attention: those weights, B x T x S each.
@@ -42,6 +44,7 @@ class Context:
     longest: int
     padding_mask: Optional[Tensor] = None
     state: Optional[State] = None
+    visible: Optional[Tensor] = None
     source: Optional[Source] = None
     need_weights: bool = False
     attention: List[Tensor] = field(default_factory=list)
@@ -50,6 +53,7 @@ class Context:
         """What a layer remembers between two steps; None in a full pass.
 
         A layer keeps tensors with one row a hypothesis in ``.rows`` and tensors with one row a
-        sentence in ``.sentences``; both are reordered for it.
+        sentence in ``.sentences``; both are reordered for it. What it writes for each position,
+        and never changes, it appends to ``.histories``.
         """
         return None if self.state is None else self.state.child(layer)

@@ -17,8 +17,12 @@ class Convolution(nn.Module):
         self.kernel_size, self.dilation = layer["k"], layer["dilation"]
         self.causal = layer["padding"] == "causal"
         parts = 2 if layer["v"] == "glu" else 1
-        inputs = self.kernel_size * layer.input_width
-        self.linear = linear(inputs, parts * layer.width, parts=parts)
+        self.linear = linear(
+            self.kernel_size * layer.input_width,
+            parts * layer.width,
+            parts=parts,
+            kernel_size=self.kernel_size,
+        )
         self.activation = ACTIVATIONS[layer["v"]]
 
     def forward(self, x: Tensor, context: Context) -> Tensor:

@@ -1,5 +1,6 @@
 """Layers that treat every position by itself (Domhan 2018, section 2.3)."""
 
+import math
 from typing import Callable, Dict
 
 import torch
@@ -25,7 +26,9 @@ ACTIVATIONS: Dict[str, Callable[[Tensor], Tensor]] = {
 }
 
 
-def linear(inputs: int, outputs: int, bias: bool = True, parts: int = 1) -> nn.Linear:
+def linear(
+    inputs: int, outputs: int, bias: bool = True, parts: int = 1, kernel_size: int = 1
+) -> nn.Linear:
     """A linear map with weights of Glorot and Bengio (2010, "xavier") and biases of zero.
 
     Args:
@@ -33,10 +36,12 @@ def linear(inputs: int, outputs: int, bias: bool = True, parts: int = 1) -> nn.L
         outputs: channels C' of its output.
         bias: whether there are biases.
         parts: how many maps lie on top of each other, each initialised as one (1).
+        kernel_size: how many positions lie side by side in the input of a convolution, each of
+            which is also read for so many outputs (1).
     """
     module = nn.Linear(inputs, outputs, bias)
-    for part in module.weight.detach().chunk(parts):
-        nn.init.xavier_uniform_(part)
+    bound = math.sqrt(6.0 / (inputs + kernel_size * outputs // parts))
+    nn.init.uniform_(module.weight, -bound, bound)
     if bias:
         nn.init.zeros_(module.bias)
     return module

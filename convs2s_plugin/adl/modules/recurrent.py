@@ -129,7 +129,12 @@ class QuasiRecurrent(nn.Module):
     def __init__(self, layer: Layer):
         super().__init__()
         self.kernel_size = layer["k"]
-        self.linear = linear(self.kernel_size * layer.input_width, 2 * layer.width, parts=2)
+        self.linear = linear(
+            self.kernel_size * layer.input_width,
+            2 * layer.width,
+            parts=2,
+            kernel_size=self.kernel_size,
+        )
         self.activation = ACTIVATIONS[layer["v"]]
 
     def forward(self, x: Tensor, context: Context) -> Tensor:
