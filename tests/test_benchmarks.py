@@ -46,8 +46,7 @@ def test_a_run(what, tmp_path, monkeypatch, capsys):
 
 def test_pervasive_attention_and_its_plain_twin(monkeypatch, capsys):
     arguments = ["--arch", "pervasive", "--peer", "plain_pervasive", "--layers", 6, "--rounds", 1]
-    arguments += ["--words", 60, "--sentences", 2, "--length", 12, "--memory"]
-    arguments += ["--autocast-dtype", "bfloat16"]
+    arguments += ["--words", 60, "--sentences", 8, "--length", 20, "--memory"]
     monkeypatch.setattr(sys, "argv", ["benchmarks", "train", *map(str, arguments)])
     assert main() == 0
     (share,) = re.findall(r"Peak memory: .* \((.*) of it\)", capsys.readouterr().out)
