@@ -11,10 +11,11 @@ from typing import Dict
 import torch
 
 from convs2s_plugin.errors import UserError
+from convs2s_plugin.tasks.precision import CHOICES
 
 from . import loss
-from .measure import alternate
-from .work import generation, random_batch, random_dictionary, training
+from .measure import alternate, peak_memory
+from .work import Setting, generation, training
 
 
 def parse_arguments() -> argparse.Namespace:
@@ -29,7 +30,19 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument(
         "--channels", type=int, default=256, help="for loss: of features (default: %(default)s)"
     )
+    parser.add_argument("--layers", type=int, help="of a DenseNet (default: its architecture's)")
+    parser.add_argument(
+        "--autocast-dtype",
+        choices=CHOICES,
+        default="none",
+        help="of ours; the peer computes in single precision (default: %(default)s)",
+    )
     parser.add_argument("--beam", type=int, default=5, help="for generate (default: %(default)s)")
+    parser.add_argument(
+        "--memory",
+        action="store_true",
+        help="for train and generate: the peak memory of both too (loss always measures it)",
+    )
     parser.add_argument("--rounds", type=int, default=10, help="default: %(default)s")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the result there too")
     return parser.parse_args()
@@ -42,16 +55,16 @@ def run(args: argparse.Namespace) -> Dict:
     if args.what == "loss":
         names = {"arch": "convs2s_cross_entropy", "peer": "label_smoothed_cross_entropy"}
         return {**settings, **names, **loss.run(args)}
-    symbols = random_dictionary(args.words)
-    batch = random_batch(symbols, args.sentences, args.length)
-
-    def work(arch):
-        if args.what == "train":
-            return training(arch, symbols, batch)
-        return generation(arch, symbols, batch, args.beam)
-
-    times = alternate(work(args.arch), work(args.peer), args.rounds)
-    return {**settings, "seconds": times.summary()}
+    prepare = {"train": training, "generate": generation}[args.what]
+    sizes = args.words, args.sentences, args.length, args.layers
+    ours = Setting(args.arch, *sizes, args.autocast_dtype, args.beam)
+    peer = Setting(args.peer, *sizes, beam=args.beam)
+    times = alternate(prepare(ours)[1], prepare(peer)[1], args.rounds)
+    result = {**settings, "seconds": times.summary()}
+    if args.memory:
+        sides = {"ours": ours, "peer": peer}
+        result["bytes"] = {name: peak_memory(prepare, side) for name, side in sides.items()}
+    return result
 
 
 def machine() -> Dict[str, object]:

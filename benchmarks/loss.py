@@ -1,9 +1,6 @@
 """The loss of a batch, from features to gradients: time, and memory beyond what it is given."""
 
-import multiprocessing
-import re
 from argparse import Namespace
-from pathlib import Path
 from typing import Callable, Dict
 
 import torch
@@ -12,7 +9,7 @@ from torch.nn import functional as F
 
 from convs2s_plugin.modules.cross_entropy import linear_cross_entropy
 
-from .measure import alternate
+from .measure import alternate, peak_memory
 
 LABEL_SMOOTHING = 0.1
 
@@ -38,35 +35,12 @@ def fairseqs(features, weight, bias, target) -> None:
     label_smoothed_nll_loss(log_probabilities, target, LABEL_SMOOTHING)[0].backward()
 
 
-def _peak(work: Callable, sizes, threads: int, answer) -> None:
-    """Send how much resident memory a first step takes beyond its inputs and their gradients."""
-    torch.set_num_threads(threads)
+def prepare(work: Callable, sizes):
+    """A small step, and one on inputs of these sizes that have gradients already."""
     given = inputs(*sizes)
     for tensor in given[:3]:
         tensor.grad = torch.zeros_like(tensor)
-    # A small step first, so that what libraries load once does not count.
-    work(*inputs(64, 64, sizes[2]))
-    before = _most_resident()
-    work(*given)
-    answer.send(_most_resident() - before)
-
-
-def _most_resident() -> int:
-    """The most bytes this process has had resident (Linux)."""
-    # getrusage would count what the parent had before this process was started.
-    status = Path("/proc/self/status").read_text(encoding="ascii")
-    return int(re.search(r"VmHWM:\s+(\d+) kB", status).group(1)) * 1024
-
-
-def memory(work: Callable, sizes) -> int:
-    """Peak memory in bytes of one step, in a process of its own."""
-    context = multiprocessing.get_context("spawn")
-    receive, send = context.Pipe(duplex=False)
-    process = context.Process(target=_peak, args=(work, sizes, torch.get_num_threads(), send))
-    process.start()
-    peak = receive.recv()
-    process.join()
-    return peak
+    return lambda: work(*inputs(64, 64, sizes[2])), lambda: work(*given)
 
 
 def run(args: Namespace) -> Dict:
@@ -85,5 +59,8 @@ def run(args: Namespace) -> Dict:
     times = alternate(step(ours), step(fairseqs), args.rounds)
     return {
         "seconds": times.summary(),
-        "bytes": {"ours": memory(ours, sizes), "peer": memory(fairseqs, sizes)},
+        "bytes": {
+            "ours": peak_memory(prepare, ours, sizes),
+            "peer": peak_memory(prepare, fairseqs, sizes),
+        },
     }

@@ -1,8 +1,13 @@
-"""Two pieces of work in turn (A B A B ...), and the ratio of their times pair by pair."""
+"""Two pieces of work: their times in turn (A B A B ...), and what memory each takes."""
 
+import multiprocessing
+import re
 import statistics
 import time
+from pathlib import Path
 from typing import Callable, Dict, List, NamedTuple
+
+import torch
 
 
 class Times(NamedTuple):
@@ -47,3 +52,40 @@ def alternate(
             if number >= warmup:
                 seconds.append(time.perf_counter() - start)
     return times
+
+
+def peak_memory(prepare: Callable, *arguments) -> int:
+    """How much resident memory work takes at its peak, in bytes, in a process of its own (Linux).
+
+    Args:
+        prepare: a function of a module, which returns two pieces of work: one so small that what
+            is loaded or made once does not count, and the one that counts.
+        arguments: of ``prepare``.
+    """
+    context = multiprocessing.get_context("spawn")
+    receive, send = context.Pipe(duplex=False)
+    process = context.Process(
+        target=_peak, args=(prepare, arguments, torch.get_num_threads(), send)
+    )
+    process.start()
+    # Else a process that fails would be waited for without end.
+    send.close()
+    peak = receive.recv()
+    process.join()
+    return peak
+
+
+def _peak(prepare: Callable, arguments, threads: int, answer) -> None:
+    torch.set_num_threads(threads)
+    small, work = prepare(*arguments)
+    small()
+    before = _most_resident()
+    work()
+    answer.send(_most_resident() - before)
+
+
+def _most_resident() -> int:
+    """The most bytes this process has had resident."""
+    # getrusage would count what the parent had before this process was started.
+    status = Path("/proc/self/status").read_text(encoding="ascii")
+    return int(re.search(r"VmHWM:\s+(\d+) kB", status).group(1)) * 1024

@@ -1,7 +1,7 @@
 """The work that is timed: fairseq's own criterion and generator on random sentences."""
 
 from argparse import Namespace
-from typing import Callable, Dict, List
+from typing import Callable, Dict, List, NamedTuple, Optional, Tuple
 
 import torch
 from fairseq.criterions.label_smoothed_cross_entropy import LabelSmoothedCrossEntropyCriterion
@@ -11,9 +11,14 @@ from fairseq.sequence_generator import SequenceGenerator
 
 import convs2s_plugin  # noqa: F401  (registers the architectures)
 from convs2s_plugin.errors import UserError
+from convs2s_plugin.tasks.precision import Precision
+
+from . import plain_model  # noqa: F401  (registers a peer)
 
 LABEL_SMOOTHING = 0.1
 DROPOUT = 0.1
+# Sentences and words of a batch that only warms up.
+TINY = 2, 3
 
 
 def random_dictionary(words: int) -> Dictionary:
@@ -24,12 +29,35 @@ def random_dictionary(words: int) -> Dictionary:
     return symbols
 
 
-def build(arch: str, symbols: Dictionary) -> torch.nn.Module:
-    """A model of any registered architecture with its defaults and random weights.
+class Setting(NamedTuple):
+    """What is worked on.
+
+    Attributes:
+        arch: any registered architecture.
+        words: types of both dictionaries.
+        sentences: of a batch.
+        length: words of each sentence, on both sides.
+        layers: of the DenseNet, where the architecture has one; None for its own number.
+        autocast_dtype: as the task's option.
+        beam: hypotheses of a sentence, in generation.
+    """
+
+    arch: str
+    words: int
+    sentences: int
+    length: int
+    layers: Optional[int] = None
+    autocast_dtype: str = "none"
+    beam: int = 5
+
+
+def build(setting: Setting, symbols: Dictionary) -> torch.nn.Module:
+    """A model with its architecture's defaults and random weights.
 
     Raises:
         UserError: where no such architecture is registered.
     """
+    arch = setting.arch
     if arch not in ARCH_MODEL_REGISTRY:
         raise UserError(f"There is no architecture {arch}; `fairseq-train --help` lists all.")
     torch.manual_seed(1)
@@ -41,6 +69,8 @@ def build(arch: str, symbols: Dictionary) -> torch.nn.Module:
         max_source_positions=1024,
         max_target_positions=1024,
     )
+    if setting.layers is not None:
+        args.num_layers = setting.layers
     ARCH_CONFIG_REGISTRY[arch](args)
     task = Namespace(source_dictionary=symbols, target_dictionary=symbols)
     return build_model(args, task)
@@ -70,27 +100,47 @@ def random_batch(symbols: Dictionary, sentences: int, length: int) -> Dict:
     }
 
 
-def training(arch: str, symbols: Dictionary, batch: Dict) -> Callable[[], None]:
-    """Forward, loss and backward of one batch."""
-    model = build(arch, symbols).train()
+def training(setting: Setting) -> Tuple[Callable[[], None], Callable[[], None]]:
+    """Forward, loss and backward: of a tiny batch, and of a whole one."""
+    symbols = random_dictionary(setting.words)
+    model = build(setting, symbols).train()
+    precision = Precision(setting.autocast_dtype)
     criterion = LabelSmoothedCrossEntropyCriterion(
         Namespace(target_dictionary=symbols), sentence_avg=False, label_smoothing=LABEL_SMOOTHING
     )
 
-    def step() -> None:
-        model.zero_grad()
-        loss, _, _ = criterion(model, batch)
-        loss.backward()
+    def step(sentences: int, length: int) -> Callable[[], None]:
+        batch = random_batch(symbols, sentences, length)
 
-    return step
+        def one() -> None:
+            model.zero_grad()
+            with precision.autocast(model):
+                loss, _, _ = criterion(model, batch)
+            loss.backward()
+
+        return one
+
+    return step(*TINY), step(setting.sentences, setting.length)
 
 
-def generation(arch: str, symbols: Dictionary, batch: Dict, beam: int) -> Callable[[], List]:
-    """Beam search of exactly as many words as the sources have."""
-    model = build(arch, symbols).eval()
-    model.make_generation_fast_(beamable_mm_beam_size=beam, need_attn=False)
-    steps = batch["target"].size(1)
-    generator = SequenceGenerator(
-        [model], symbols, beam_size=beam, min_len=steps - 1, max_len_b=steps - 1
-    )
-    return lambda: generator.generate([model], batch)
+def generation(setting: Setting) -> Tuple[Callable[[], List], Callable[[], List]]:
+    """Beam search of exactly as many words as the sources have: tiny sentences, and whole ones."""
+    symbols = random_dictionary(setting.words)
+    model = build(setting, symbols).eval()
+    model.make_generation_fast_(beamable_mm_beam_size=setting.beam, need_attn=False)
+    precision = Precision(setting.autocast_dtype)
+    precision.cast_(model)
+
+    def search(sentences: int, length: int) -> Callable[[], List]:
+        batch = random_batch(symbols, sentences, length)
+        generator = SequenceGenerator(
+            [model], symbols, beam_size=setting.beam, min_len=length - 1, max_len_b=length - 1
+        )
+
+        def one() -> List:
+            with precision.autocast(model):
+                return generator.generate([model], batch)
+
+        return one
+
+    return search(*TINY), search(setting.sentences, setting.length)

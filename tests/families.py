@@ -1,8 +1,10 @@
 """Small models of every family and option, for the tests that all of them must pass."""
 
+import re
+
 from convs2s_plugin.adl.architectures import ARCHITECTURES
 
-from .helpers import tiny_adl, tiny_convs2s
+from .helpers import tiny_adl, tiny_convs2s, tiny_pervasive
 
 SELF = "mh_dot_self_att"
 TRANSFORMER = f"pos -> repeat(2, res_nd({SELF}) -> res_nd(ffl)) -> norm"
@@ -43,8 +45,13 @@ MODELS = {
         decoder_adl="highway(rnn(lnlstm) -> rnn(gru)) -> qrnn(k=2) -> proj_dot_self_att -> "
         "rnn(lngru) -> concat(id, mh_dot_src_att) -> linear(12)",
     ),
+    "pervasive": {},
+    "pervasive-max-attn-gated": dict(aggregator="max+attn", gated=True, kernel_size=5),
+    "pervasive-attn": dict(aggregator="attn", no_transition=True, kernel_size=7),
+    "pervasive-avg": dict(aggregator="avg", no_halving=True, separate_output=True, kernel_size=1),
+    "pervasive-shared": dict(share_all_embeddings=True, encoder_embed_dim=16),
 }
-
+TINY = {"convs2s": tiny_convs2s, "adl": tiny_adl, "pervasive": tiny_pervasive}
 
 # Every architecture of the papers' tables in ADL; the sizes differ in widths alone.
 NAMED = {
@@ -56,6 +63,6 @@ NAMED = {
 
 def make(name, **options):
     """The model called ``name``, in evaluation mode."""
-    tiny = tiny_adl if name.startswith("adl") else tiny_convs2s
+    tiny = TINY[re.split("[-_]", name)[0]]
     given = MODELS[name] if name in MODELS else NAMED[name]
     return tiny(**{**given, **options})

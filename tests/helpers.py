@@ -9,6 +9,7 @@ from fairseq.models import ARCH_CONFIG_REGISTRY
 
 from convs2s_plugin.models.adl import AdlConfig, AdlModel
 from convs2s_plugin.models.convs2s import ConvS2SConfig, ConvS2SModel
+from convs2s_plugin.models.pervasive import PervasiveConfig, PervasiveModel
 
 WORDS = 31
 
@@ -44,6 +45,16 @@ def tiny_adl(task=None, arch="adl_transformer", **options):
     """A small model in ADL with random weights in evaluation mode."""
     given = dict(model_dim=16, attention_heads=4)
     return _tiny(arch, AdlConfig, AdlModel, task, {**given, **options})
+
+
+def tiny_pervasive(task=None, **options):
+    """A small pervasive attention with random weights in evaluation mode."""
+    given = dict(
+        encoder_embed_dim=12, decoder_embed_dim=16, num_layers=3, growth_rate=4, kernel_size=3
+    )
+    return _tiny(
+        "pervasive_iwslt_de_en", PervasiveConfig, PervasiveModel, task, {**given, **options}
+    )
 
 
 def _tiny(arch, config_class, model_class, task, options):

@@ -1,6 +1,7 @@
 """The benchmarks measure what they say, on fairseq's models as on ours."""
 
 import json
+import re
 import sys
 import time
 from pathlib import Path
@@ -41,6 +42,15 @@ def test_a_run(what, tmp_path, monkeypatch, capsys):
     result = json.loads(target.read_text(encoding="utf-8"))
     assert result["peer"] == "fconv_iwslt_de_en" and result["machine"]["torch"]
     assert all(value > 0 for value in result["seconds"]["ratio"].values())
+
+
+def test_pervasive_attention_and_its_plain_twin(monkeypatch, capsys):
+    arguments = ["--arch", "pervasive", "--peer", "plain_pervasive", "--layers", 6, "--rounds", 1]
+    arguments += ["--words", 60, "--sentences", 8, "--length", 20, "--memory"]
+    monkeypatch.setattr(sys, "argv", ["benchmarks", "train", *map(str, arguments)])
+    assert main() == 0
+    (share,) = re.findall(r"Peak memory: .* \((.*) of it\)", capsys.readouterr().out)
+    assert 0 < float(share) < 0.9
 
 
 def test_the_loss_in_time_and_memory(tmp_path, monkeypatch, capsys):

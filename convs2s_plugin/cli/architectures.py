@@ -1,4 +1,4 @@
-"""``convs2s architectures``: the table of named architectures, with their parameter counts."""
+"""``convs2s architectures``: the tables of named architectures, with their parameter counts."""
 
 import argparse
 from itertools import groupby
@@ -11,9 +11,10 @@ from ..layer_spec import parse_layers
 from ..models.convs2s import ConvS2SConfig, ConvS2SModel
 from ..models.convs2s_architectures import ARCHITECTURES, BASE
 from ..models.named import complete
+from . import pervasive_sizes
 
 NAME = "architectures"
-HELP = "print the table of named architectures in Markdown"
+HELP = "print the tables of named architectures in Markdown"
 
 HEAD = (
     "| `--arch` | encoder | decoder | embeddings | parameters | with words | from |\n"
@@ -29,8 +30,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the table."""
+    """Print the tables of both families; ``convs2s adl list`` has that of models in ADL."""
     print(table(args.words))
+    print()
+    print(pervasive_sizes.table(args.words))
     return 0
 
 

@@ -10,6 +10,7 @@ from torch import Tensor
 from ..candidates import Candidates
 from ..errors import UserError
 from .candidate_model import CandidateModel
+from .chosen_words import align_words, attend_to_chosen_words
 from .unknown_words import UnknownWords
 
 ALIGNMENTS = {"hard": utils.extract_hard_alignment, "soft": utils.extract_soft_alignment}
@@ -38,6 +39,7 @@ class TranslationGenerator(SequenceGenerator):
         unknown_words: Optional[UnknownWords] = None,
         **options,
     ):
+        whole_models = list(models)
         if candidates is not None:
             if options.get("lm_model") is not None:
                 raise UserError(
@@ -46,6 +48,7 @@ class TranslationGenerator(SequenceGenerator):
                 )
             models = EnsembleModel([CandidateModel(model) for model in models])
         super().__init__(models, tgt_dict, **options)
+        self.whole_models = whole_models
         self.vocab_size = types
         self.candidates = candidates
         self.extract_alignment = ALIGNMENTS[alignment] if alignment else None
@@ -68,6 +71,13 @@ class TranslationGenerator(SequenceGenerator):
         else:
             finalized = self._generate_among_candidates(
                 sample, prefix_tokens, constraints, bos_token
+            )
+        if self.extract_alignment is None and self.unknown_words is None:
+            return finalized
+        if align_words(self.whole_models):
+            start = self.eos if bos_token is None else bos_token
+            attend_to_chosen_words(
+                self.whole_models, sample["net_input"], finalized, start, self.pad
             )
         for source, hypotheses in zip(words.cpu(), finalized):
             for hypothesis in hypotheses:
@@ -106,9 +116,6 @@ class TranslationGenerator(SequenceGenerator):
             source: S indices, padding included.
             hypothesis: fairseq's, with ``attention`` S x T.
         """
-        wanted = self.extract_alignment is not None or self.unknown_words is not None
-        if not wanted:
-            return
         attention = hypothesis["attention"].cpu()
         if not attention.numel():
             raise UserError(

@@ -25,7 +25,14 @@ class PluginEncoder(FairseqEncoder):
 
 
 class PluginDecoder(FairseqIncrementalDecoder):
-    """A decoder that keeps all that it remembers in one State."""
+    """A decoder that keeps all that it remembers in one State.
+
+    Attributes:
+        aligns_words: whether attention is that of a word, which ``words`` can choose, and not of
+            a position whatever its word is (False).
+    """
+
+    aligns_words = False
 
     def forward(
         self,

@@ -46,20 +46,32 @@ def dropout(x: Tensor, p: float) -> Tensor:
     return _CheapDropout.apply(x, p)
 
 
+def draw_kept(x: Tensor, p: float) -> Tensor:
+    """Which numbers of x dropout keeps: integers of 16 bits, 1 for those and 0 for the others."""
+    draws = torch.empty(-(-x.numel() // AT_A_TIME), dtype=torch.int64, device=x.device)
+    bits = draws.random_(-(2**63), None).view(torch.int16)[: x.numel()].view(x.shape)
+    return bits.ge_(_dropped(p) - 2 ** (BITS - 1))
+
+
+def drop(x: Tensor, kept: Tensor, p: float) -> Tensor:
+    """x where it was kept, scaled so that its mean stays, and zero elsewhere."""
+    return (x * kept).mul_(2**BITS / (2**BITS - _dropped(p)))
+
+
+def _dropped(p: float) -> int:
+    """How many of the 2^BITS draws drop a number."""
+    return min(round(p * 2**BITS), 2**BITS - 1)
+
+
 class _CheapDropout(torch.autograd.Function):
     """torch draws one random number for each number of x; a quarter of that is enough."""
 
     @staticmethod
     def forward(ctx, x: Tensor, p: float) -> Tensor:
-        draws = torch.empty(-(-x.numel() // AT_A_TIME), dtype=torch.int64)
-        bits = draws.random_(-(2**63), None).view(torch.int16)[: x.numel()].view(x.shape)
-        dropped = min(round(p * 2**BITS), 2**BITS - 1)
-        kept = bits.ge_(dropped - 2 ** (BITS - 1))
-        ctx.scale = 2**BITS / (2**BITS - dropped)
+        kept, ctx.p = draw_kept(x, p), p
         ctx.save_for_backward(kept)
-        return (x * kept).mul_(ctx.scale)
+        return drop(x, kept, p)
 
     @staticmethod
     def backward(ctx, gradient: Tensor):
-        (kept,) = ctx.saved_tensors
-        return (gradient * kept).mul_(ctx.scale), None
+        return drop(gradient, *ctx.saved_tensors, ctx.p), None

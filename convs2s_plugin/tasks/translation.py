@@ -14,6 +14,7 @@ from .. import compat
 from ..candidates import Candidates, build_candidates
 from ..criterions import ConvS2SCrossEntropy
 from ..errors import UserError
+from ..generation.chosen_words import ReferenceScorer
 from ..generation.generator import TranslationGenerator
 from ..generation.unknown_words import UnknownWords
 from ..lexicon import read_lexicon, read_translations
@@ -184,7 +185,9 @@ class ConvS2STranslationTask(TranslationTask):
                         "them out."
                     )
         self.alignment = getattr(args, "print_alignment", None) or None
-        if seq_gen_cls is None and not scores and not full_context:
+        if scores:
+            return ReferenceScorer(self.tgt_dict, compute_alignment=bool(self.alignment))
+        if seq_gen_cls is None and not full_context:
             seq_gen_cls = TranslationGenerator
             extra_gen_cls_kwargs = {
                 **(extra_gen_cls_kwargs or {}),

@@ -1,0 +1,84 @@
+"""The plain network of plain_pervasive.py as a fairseq model, which remembers nothing."""
+
+from fairseq.models import (
+    FairseqDecoder,
+    FairseqEncoder,
+    FairseqEncoderDecoderModel,
+    register_model,
+)
+from torch.nn import functional as F
+
+from convs2s_plugin.models.named import complete
+from convs2s_plugin.models.pervasive import PervasiveConfig
+from convs2s_plugin.models.pervasive_architectures import BASE
+from convs2s_plugin.modules.embedding import word_embedding
+from convs2s_plugin.modules.output import TiedOutput
+
+from .plain_pervasive import PlainPervasive
+
+
+class PlainEncoder(FairseqEncoder):
+    """Source embeddings, copied for every hypothesis."""
+
+    def __init__(self, dictionary, words, dropout):
+        super().__init__(dictionary)
+        self.words = words
+        self.dropout = dropout
+
+    def forward(self, src_tokens, src_lengths=None):
+        padding = src_tokens.eq(self.dictionary.pad())
+        embedded = F.dropout(self.words(src_tokens), self.dropout, self.training)
+        return {"embedded": embedded, "padding": padding}
+
+    def reorder_encoder_out(self, encoder_out, new_order):
+        return {name: tensor.index_select(0, new_order) for name, tensor in encoder_out.items()}
+
+
+class PlainDecoder(FairseqDecoder):
+    """Target embeddings, the network, scores of words; each step computes the whole prefix."""
+
+    def __init__(self, dictionary, words, network, dropout):
+        super().__init__(dictionary)
+        self.words = words
+        self.network = network
+        self.output = TiedOutput(words)
+        self.dropout = dropout
+
+    def forward(self, prev_output_tokens, encoder_out):
+        padding = prev_output_tokens.eq(self.dictionary.pad())
+        embedded = F.dropout(self.words(prev_output_tokens), self.dropout, self.training)
+        masks = [mask if bool(mask.any()) else None for mask in (encoder_out["padding"], padding)]
+        features = self.network(encoder_out["embedded"], embedded, *masks)
+        return self.output(features), {"attn": [None]}
+
+    def max_positions(self):
+        return 1024
+
+
+@register_model("plain_pervasive", dataclass=PervasiveConfig)
+class PlainPervasiveModel(FairseqEncoderDecoderModel):
+    """Pervasive attention as its paper draws it."""
+
+    @classmethod
+    def build_model(cls, cfg, task):
+        complete(cfg, BASE)
+        dims = cfg.encoder_embed_dim, cfg.decoder_embed_dim
+        network = PlainPervasive(
+            *dims,
+            layers=cfg.num_layers,
+            growth_rate=cfg.growth_rate,
+            kernel_size=cfg.kernel_size,
+            bottleneck=cfg.bottleneck,
+            aggregator=cfg.aggregator,
+            gated=cfg.gated,
+            dropout=cfg.dropout,
+            fused=True,
+        )
+        source, target = (
+            word_embedding(len(dictionary), dim, dictionary.pad())
+            for dictionary, dim in zip((task.source_dictionary, task.target_dictionary), dims)
+        )
+        return cls(
+            PlainEncoder(task.source_dictionary, source, cfg.dropout),
+            PlainDecoder(task.target_dictionary, target, network, cfg.dropout),
+        )

@@ -1,0 +1,194 @@
+"""Pervasive attention as its paper draws it: what the plugin's modules are compared with.
+
+Every concatenation is kept, every layer has its own batch normalisation, the masked half of a
+kernel is stored and multiplied by zero, and generation computes the whole prefix at every step.
+Shapes: B sentences, R hypotheses, T target and S source positions; grids are B x C x T x S.
+"""
+
+import math
+from typing import Optional
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+EPS = 1e-5
+MOMENTUM = 0.1
+
+
+class MaskedBatchNorm(nn.Module):
+    """Batch normalisation whose statistics are those of the real cells.
+
+    Args:
+        channels: C.
+        fused: use torch's own kernel, which knows no mask, where no cell is padding (False).
+    """
+
+    def __init__(self, channels: int, fused: bool = False):
+        super().__init__()
+        self.fused = fused
+        self.weight = nn.Parameter(torch.ones(channels))
+        self.bias = nn.Parameter(torch.zeros(channels))
+        self.register_buffer("running_mean", torch.zeros(channels))
+        self.register_buffer("running_var", torch.ones(channels))
+
+    def forward(self, x: Tensor, real: Optional[Tensor]) -> Tensor:
+        """Normalise B x C x T x S; ``real`` is B x 1 x T x S, or None where no cell is padding."""
+        if self.fused and real is None:
+            return F.batch_norm(
+                x,
+                self.running_mean,
+                self.running_var,
+                self.weight,
+                self.bias,
+                self.training,
+                MOMENTUM,
+                EPS,
+            )
+        mean, var = self.running_mean, self.running_var
+        if self.training:
+            mask = torch.ones_like(x[:, :1]) if real is None else real.to(x.dtype)
+            cells = mask.sum()
+            mean = (x * mask).sum(dim=(0, 2, 3)) / cells
+            var = ((x - _spread(mean)).square() * mask).sum(dim=(0, 2, 3)) / cells
+            with torch.no_grad():
+                self.running_mean.lerp_(mean, MOMENTUM)
+                self.running_var.lerp_(var * cells / (cells - 1), MOMENTUM)
+        normal = (x - _spread(mean)) / (_spread(var) + EPS).sqrt()
+        return normal * _spread(self.weight) + _spread(self.bias)
+
+
+def _spread(channels: Tensor) -> Tensor:
+    return channels.view(1, -1, 1, 1)
+
+
+def _zero_padding(x: Tensor, real: Optional[Tensor]) -> Tensor:
+    return x if real is None else x * real.to(x.dtype)
+
+
+class PlainLayer(nn.Module):
+    """BN, ReLU, 1x1, BN, ReLU, masked k x k, (GLU,) dropout, concatenation."""
+
+    def __init__(self, channels, growth_rate, kernel_size, bottleneck, gated, dropout, fused):
+        super().__init__()
+        self.gated = gated
+        self.dropout = nn.Dropout(dropout)
+        hidden, out = bottleneck * growth_rate, (1 + gated) * growth_rate
+        self.norm1 = MaskedBatchNorm(channels, fused)
+        self.conv1 = nn.Conv2d(channels, hidden, 1, bias=False)
+        self.norm2 = MaskedBatchNorm(hidden, fused)
+        self.conv2 = nn.Conv2d(hidden, out, kernel_size, padding=kernel_size // 2, bias=False)
+        mask = torch.ones(kernel_size, 1)
+        mask[kernel_size // 2 + 1 :] = 0
+        self.register_buffer("mask", mask, persistent=False)
+
+    def forward(self, x, real):
+        hidden = self.conv1(_zero_padding(self.norm1(x, real).relu(), real))
+        hidden = _zero_padding(self.norm2(hidden, real).relu(), real)
+        weight = self.conv2.weight * self.mask
+        new = F.conv2d(hidden, weight, padding=self.conv2.padding)
+        if self.gated:
+            new = F.glu(new, dim=1)
+        return torch.cat([x, self.dropout(new)], dim=1)
+
+
+class PlainPervasive(nn.Module):
+    """The network between embeddings and output layer.
+
+    Args:
+        source_dim, target_dim: d_s and d_t.
+        layers, growth_rate, kernel_size, bottleneck: L, g, k and the width of a 1x1 over g.
+        aggregator: ``max``, ``avg``, ``attn`` or ``max+attn``.
+        gated: gate the masked convolutions.
+        dropout: of the new channels of a layer, and of the output.
+        halve: a 1x1 halves the channels of the grid first.
+        transition: BN, ReLU, 1x1 that halves, BN, ReLU before the aggregation.
+        fused: normalise with torch's own kernel where no cell is padding.
+    """
+
+    def __init__(
+        self,
+        source_dim=128,
+        target_dim=128,
+        layers=24,
+        growth_rate=32,
+        kernel_size=5,
+        bottleneck=4,
+        aggregator="max",
+        gated=False,
+        dropout=0.0,
+        halve=True,
+        transition=True,
+        fused=False,
+    ):
+        super().__init__()
+        self.dropout = nn.Dropout(dropout)
+        channels = source_dim + target_dim
+        self.input = nn.Conv2d(channels, channels // 2, 1) if halve else None
+        channels = channels // 2 if halve else channels
+        self.layers = nn.ModuleList()
+        for _ in range(layers):
+            self.layers.append(
+                PlainLayer(channels, growth_rate, kernel_size, bottleneck, gated, dropout, fused)
+            )
+            channels += growth_rate
+        self.transition = None
+        if transition:
+            self.norm1 = MaskedBatchNorm(channels, fused)
+            self.transition = nn.Conv2d(channels, channels // 2, 1, bias=False)
+            channels = channels // 2
+            self.norm2 = MaskedBatchNorm(channels, fused)
+        self.parts = aggregator.split("+")
+        self.scores = nn.Linear(channels, 1) if "attn" in self.parts else None
+        self.output = nn.Linear(len(self.parts) * channels, target_dim)
+
+    def forward(
+        self,
+        source: Tensor,
+        target: Tensor,
+        source_padding: Optional[Tensor] = None,
+        target_padding: Optional[Tensor] = None,
+    ) -> Tensor:
+        """Features B x T x d_t of B x S x d_s and B x T x d_t; masks are True at padding."""
+        sentences, steps, positions = len(target), target.size(1), source.size(1)
+        real = None
+        if source_padding is not None or target_padding is not None:
+            if source_padding is None:
+                source_padding = target_padding.new_zeros(sentences, positions)
+            if target_padding is None:
+                target_padding = source_padding.new_zeros(sentences, steps)
+            real = ~(target_padding.unsqueeze(2) | source_padding.unsqueeze(1)).unsqueeze(1)
+        x = torch.cat(
+            [
+                target.transpose(1, 2).unsqueeze(3).expand(-1, -1, -1, positions),
+                source.transpose(1, 2).unsqueeze(2).expand(-1, -1, steps, -1),
+            ],
+            dim=1,
+        )
+        if self.input is not None:
+            x = self.input(x)
+        for layer in self.layers:
+            x = layer(x, real)
+        if self.transition is not None:
+            x = self.norm2(self.transition(self.norm1(x, real).relu()), real).relu()
+        return self.dropout(self.output(torch.cat(self.aggregate(x, source_padding), dim=-1)))
+
+    def aggregate(self, x, source_padding):
+        """Each part of the aggregation of B x C x T x S over the source, B x T x C."""
+        sentences, _, _, positions = x.shape
+        if source_padding is None:
+            source_padding = x.new_zeros(sentences, positions, dtype=torch.bool)
+        absent = source_padding.view(sentences, 1, 1, positions)
+        length = (~source_padding).sum(dim=1).to(x.dtype).view(sentences, 1, 1)
+        parts = []
+        for part in self.parts:
+            if part == "max":
+                pooled = x.masked_fill(absent, -math.inf).max(dim=3).values.transpose(1, 2)
+            elif part == "avg":
+                pooled = x.masked_fill(absent, 0.0).sum(dim=3).transpose(1, 2) / length.sqrt()
+            else:
+                scores = self.scores(x.permute(0, 2, 3, 1)).squeeze(-1)
+                rho = scores.masked_fill(absent.squeeze(1), -math.inf).softmax(dim=-1)
+                pooled = torch.einsum("bts,bcts->btc", rho, x) * length.sqrt()
+            parts.append(pooled)
+        return parts

@@ -1,0 +1,37 @@
+"""The named architectures of pervasive attention: one table of options, with their sources."""
+
+from typing import Any, Dict, NamedTuple
+
+MODEL = "pervasive"
+
+BASE = {
+    "encoder_embed_dim": 128,
+    "decoder_embed_dim": 128,
+    "num_layers": 24,
+    "growth_rate": 32,
+    "kernel_size": 5,
+    "bottleneck": 4,
+    "aggregator": "max",
+    "gated": False,
+    "dropout": 0.2,
+}
+
+
+class Architecture(NamedTuple):
+    """Options that differ from BASE, and their source."""
+
+    options: Dict[str, Any]
+    source: str
+
+
+ARCHITECTURES = {
+    "pervasive": Architecture({}, "Elbayad et al. 2018, section 4 (Max)"),
+    "pervasive_iwslt_de_en": Architecture({}, "table 1, Max"),
+    "pervasive_iwslt_de_en_max_attn": Architecture(
+        {"aggregator": "max+attn"}, "table 1, [Max, Attn]"
+    ),
+    "pervasive_iwslt_de_en_avg": Architecture({"aggregator": "avg"}, "table 1, Average"),
+    "pervasive_iwslt_de_en_attn": Architecture({"aggregator": "attn"}, "table 1, Attn"),
+    "pervasive_iwslt_de_en_gated": Architecture({"gated": True}, "table 1, Max, gated"),
+    "pervasive_iwslt_en_de": Architecture({}, "table 3, English to German"),
+}

@@ -1,0 +1,132 @@
+"""Pervasive attention and its plain twin, with the same weights, on the same random sentences."""
+
+import torch
+
+from benchmarks.plain_pervasive import PlainPervasive
+from convs2s_plugin.modules.grid_input import source_share
+from convs2s_plugin.modules.pervasive import PervasiveAttention
+
+SIZES = dict(source_dim=6, target_dim=8, num_layers=3, growth_rate=4, kernel_size=3)
+# Two sentences of other lengths, and many cells: more than one block of the feature buffer.
+LENGTHS = [(13, 12), (9, 16), (16, 5)]
+
+
+def network(dtype=torch.float64, seed=1, **options):
+    """A small network and the source's share, no weight at its initial value, in training mode."""
+    torch.manual_seed(seed)
+    options = {**SIZES, **options}
+    model = PervasiveAttention(**options)
+    model.source = source_share(
+        options["source_dim"], options["target_dim"], options.get("halve_input", True)
+    )
+    model.to(dtype)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(torch.randn_like(parameter), alpha=0.2)
+        for name, buffer in model.named_buffers():
+            buffer.copy_(torch.rand_like(buffer) + 0.5 if "var" in name else buffer.normal_())
+    return model
+
+
+def plain_network(**options):
+    """The plain network for the same options."""
+    options = {**SIZES, **options}
+    options["layers"] = options.pop("num_layers")
+    options.pop("conv_dropout", None)
+    for ours, plain in (("aggregator_name", "aggregator"), ("halve_input", "halve")):
+        if ours in options:
+            options[plain] = options.pop(ours)
+    return PlainPervasive(**options)
+
+
+def pairs(ours, plain):
+    """Each parameter and buffer of the plain network, and a function that makes it of ours."""
+    size = plain.layers[0].conv2.kernel_size[0]
+
+    def conv1(layer):
+        return lambda tensors: tensors[f"{layer}.conv1"][:, :, None, None]
+
+    def conv2(layer):
+        def full(tensors):
+            half = tensors[f"{layer}.conv2"]
+            return torch.cat([half, half.new_zeros(*half.shape[:2], size // 2, size)], dim=2)
+
+        return full
+
+    def same(name, kept=slice(None)):
+        return lambda tensors: tensors[name][kept]
+
+    def norms(theirs, layer, channels):
+        yield from ((f"{theirs}norm1.{n}", same(f"{layer}.norm1.{n}")) for n in ("weight", "bias"))
+        yield from (
+            (f"{theirs}norm1.{n}", same(f"dense.features.{n}", slice(channels)))
+            for n in ("running_mean", "running_var")
+        )
+        for n in ("weight", "bias", "running_mean", "running_var"):
+            yield f"{theirs}norm2.{n}", same(f"{layer}.norm2.{n}")
+
+    if plain.input is not None:
+        yield (
+            "input.weight",
+            lambda tensors: torch.cat(
+                [tensors[f"{side}.projection.weight"] for side in ("target", "source")], dim=1
+            )[:, :, None, None],
+        )
+        yield "input.bias", same("target.projection.bias")
+    for i, layer in enumerate(ours.dense.layers):
+        name, theirs = f"dense.layers.{i}", f"layers.{i}."
+        if i == len(plain.layers):
+            theirs = ""
+            yield "transition.weight", conv1(name)
+        else:
+            yield f"{theirs}conv1.weight", conv1(name)
+            yield f"{theirs}conv2.weight", conv2(name)
+        yield from norms(theirs, name, layer.conv1.size(1))
+    if plain.scores is not None:
+        joint = len(plain.parts) > 1
+        prefix = f"aggregator.parts.{plain.parts.index('attn')}." if joint else "aggregator."
+        for n in ("weight", "bias"):
+            yield f"scores.{n}", same(f"{prefix}scores.{n}")
+    for n in ("weight", "bias"):
+        yield f"output.{n}", same(f"output.{n}")
+
+
+def twins(dtype=torch.float64, **options):
+    """Our network and the plain one with the same weights."""
+    ours, plain = network(dtype, **options), plain_network(**options).to(dtype)
+    tensors = ours.state_dict()
+    plain.load_state_dict({name: make(tensors) for name, make in pairs(ours, plain)})
+    return ours, plain
+
+
+def sentences(lengths=None, left_source=False, left_target=False, dtype=torch.float64, seed=2):
+    """Random embeddings of source and target, and their padding, on either side.
+
+    Args:
+        lengths: target and source positions of each sentence (those of LENGTHS).
+    Returns:
+        source B x S x d_s, target B x T x d_t, their masks (True at padding). Padding holds
+        numbers that would show.
+    """
+    lengths = lengths or LENGTHS
+    generator = torch.Generator().manual_seed(seed)
+    sides = []
+    for side, channels, left in (
+        (1, SIZES["source_dim"], left_source),
+        (0, SIZES["target_dim"], left_target),
+    ):
+        longest = max(pair[side] for pair in lengths)
+        x = torch.full((len(lengths), longest, channels), 7.0, dtype=dtype)
+        mask = torch.ones(len(lengths), longest, dtype=torch.bool)
+        for i, pair in enumerate(lengths):
+            real = slice(longest - pair[side], None) if left else slice(pair[side])
+            x[i, real] = torch.randn(pair[side], channels, dtype=dtype, generator=generator)
+            mask[i, real] = False
+        sides.append((x.requires_grad_(), mask))
+    (source, source_padding), (target, target_padding) = sides
+    return source, target, source_padding, target_padding
+
+
+def run(model, source, target, source_padding=None, target_padding=None, state=None):
+    """Features B x T x d_t of our network."""
+    return model(model.source(source), target, source_padding, target_padding, state)[0]
