@@ -50,6 +50,19 @@ MODELS = {
     "pervasive-attn": dict(aggregator="attn", no_transition=True, kernel_size=7),
     "pervasive-avg": dict(aggregator="avg", no_halving=True, separate_output=True, kernel_size=1),
     "pervasive-shared": dict(share_all_embeddings=True, encoder_embed_dim=16),
+    "pervasive-birnn-self-attention": dict(
+        encoder_adl="birnn -> linear(10)",
+        decoder_adl=f"pos -> cnn(glu, k=3) -> res_nd({SELF}) -> linear(20)",
+        attention_heads=4,
+    ),
+    "pervasive-learnt-positions-rnn": dict(
+        encoder_adl=f"learn_pos -> res(cnn(glu, k=4)) -> res_nd({SELF}(h=2))",
+        decoder_adl="learn_pos -> res_d(rnn(gru)) -> qrnn",
+        no_halving=True,
+        share_all_embeddings=True,
+        encoder_embed_dim=16,
+        aggregator="max+attn",
+    ),
 }
 TINY = {"convs2s": tiny_convs2s, "adl": tiny_adl, "pervasive": tiny_pervasive}
 

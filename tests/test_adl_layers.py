@@ -313,7 +313,7 @@ def test_input_feeding_is_feeding_the_last_output():
     encoder_out = model.encoder(batch["src_tokens"], batch["src_lengths"])
     decoder, tokens = model.decoder, batch["prev_output_tokens"]
     embedded = decoder.embed.words(tokens)
-    inputs, last = [], embedded.new_zeros(2, model.decoder.width)
+    inputs, last = [], embedded.new_zeros(2, model.decoder.layers.width)
     source = decoder.source(encoder_out)
     for t in range(tokens.size(1)):
         inputs.append(torch.cat([embedded[:, t], last], dim=-1))

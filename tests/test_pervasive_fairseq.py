@@ -55,6 +55,18 @@ def test_averaged_checkpoints_have_averaged_statistics(corpus, learnt, tmp_path)
     assert sum(found[i][0][1].split() == truth[i] for i in truth) > 0.9 * len(truth)
 
 
+def test_layers_in_adl_from_a_file_that_is_gone(corpus, tmp_path):
+    (tmp_path / "source.adl").write_text("# of the source\nres_nd(birnn) -> linear(24)\n")
+    layers = ("--encoder-adl", f"@{tmp_path / 'source.adl'}", "--decoder-adl", "res_nd(cnn(glu))")
+    train(corpus, tmp_path, "--max-epoch", "24", "--num-layers", "3", *layers, options=TINY)
+    (tmp_path / "source.adl").unlink()
+    path, truth = tmp_path / "checkpoint_best.pt", expected(corpus)
+    model = torch.load(path, weights_only=True)["cfg"]["model"]
+    assert model["encoder_adl"] == "res_nd(birnn) -> linear(24)"
+    found = hypotheses(generate(corpus, path, *OURS, "--beam", "3"))
+    assert sum(found[i][0][1].split() == truth[i] for i in truth) > 0.4 * len(truth)
+
+
 def test_from_pretrained(corpus, learnt):
     hub = PervasiveModel.from_pretrained(str(learnt), "checkpoint_best.pt", str(corpus / "bin"))
     assert hub.translate(["zwei drei vier", "acht"], beam=3) == [

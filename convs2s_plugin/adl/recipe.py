@@ -72,7 +72,8 @@ class Layer:
         arguments: every argument by name, defaults filled in; chains are not among them.
         chains: the chains given as arguments, in order.
         source_width: channels of the encoder block that it attends to, or None.
-        source_blocks: the number of the encoder's topmost block; None in an encoder.
+        source_blocks: the number of the encoder's topmost block; None where there is nothing to
+            attend to.
         settings: the model's options.
         place: where it stands in the text.
         items: the arguments as written, by name.

@@ -44,14 +44,9 @@ def resolve(
         TextError: at the place that is wrong.
         UserError: where the dialect is unknown.
     """
-    if dialect not in DIALECTS:
-        raise UserError(
-            f"There is no ADL dialect '{dialect}'{nearest(dialect, DIALECTS)}: take one of "
-            f"{', '.join(DIALECTS)}."
-        )
     settings = settings or Settings()
     chains = [
-        DIALECTS[dialect](parse(text, source), settings)
+        _written(text, settings, dialect, source)
         for text, source in zip((encoder, decoder), sources)
     ]
     source = _Reader(ENCODER, settings).side(chains[0], settings.model_dim)
@@ -63,6 +58,33 @@ def resolve(
         )
         warnings.append(str(error))
     return Recipe(source, target, settings, input_feeding, tuple(warnings))
+
+
+def resolve_side(text: str, side: str, settings: Settings, dialect: str, source: str) -> Side:
+    """Read one side's network for a model whose other parts are not in ADL, and check all of it.
+
+    Args:
+        text: a chain of layers.
+        side: ENCODER, or DECODER for one that must not see words to the right.
+        settings: what the model's options say.
+        dialect: "paper" or "sockeye".
+        source: what the text is, for messages.
+    Raises:
+        TextError: at the place that is wrong; where a layer attends to the source, too.
+        UserError: where the dialect is unknown.
+    """
+    return _Reader(side, settings).side(
+        _written(text, settings, dialect, source), settings.model_dim
+    )
+
+
+def _written(text: str, settings: Settings, dialect: str, source: str) -> Chain:
+    if dialect not in DIALECTS:
+        raise UserError(
+            f"There is no ADL dialect '{dialect}'{nearest(dialect, DIALECTS)}: take one of "
+            f"{', '.join(DIALECTS)}."
+        )
+    return DIALECTS[dialect](parse(text, source), settings)
 
 
 def _decoder(chain: Chain, settings: Settings, source: Side, input_feeding: bool) -> Side:
@@ -204,9 +226,12 @@ class _Reader:
     def attend(self, layer: Layer) -> Layer:
         """The layer with its block counted from below, and with that block's width."""
         if self.source is None:
+            here = "this is the encoder itself"
+            if layer.in_decoder:
+                here = "here the grid does that, and the layers before it see the target alone"
             raise layer.place.refuse(
-                f"'{layer.name}' attends to the source, but this is the encoder itself: attention "
-                "within a sentence is 'mh_dot_self_att'"
+                f"'{layer.name}' attends to the source, but {here}: attention within a sentence "
+                "is 'mh_dot_self_att'"
             )
         top, block = self.source.blocks, layer["block"]
         number = block if block >= 0 else top + 1 + block

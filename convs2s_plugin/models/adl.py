@@ -7,18 +7,17 @@ from typing import Optional
 import torch
 from fairseq.dataclass import FairseqDataclass
 from fairseq.models import register_model
-from omegaconf import II, OmegaConf
+from omegaconf import II
 from torch import nn
 
 from ..adl.architectures import ARCHITECTURES
-from ..adl.nodes import write
 from ..adl.recipe import Recipe, Settings
 from ..adl.registry import layer_type
 from ..adl.resolve import DIALECTS, resolve
-from ..adl.syntax import parse
 from ..errors import UserError
 from ..modules.embedding import Embedding
 from ..modules.output import Output, TiedOutput
+from .adl_definitions import DEFINITIONS, keep_definitions
 from .adl_sides import AdlDecoder, AdlEncoder
 from .base import PluginModel, build_word_embedding, check_sharing, max_positions
 from .named import complete, register_architectures
@@ -26,7 +25,6 @@ from .named import complete, register_architectures
 logger = logging.getLogger(__name__)
 
 MODEL = "adl"
-DEFINITIONS = {"encoder_adl": "--encoder-adl", "decoder_adl": "--decoder-adl"}
 BASE = {
     "adl_dialect": "paper",
     "model_dim": 512,
@@ -181,18 +179,6 @@ def read_recipe(cfg: AdlConfig) -> Recipe:
     return resolve(
         cfg.encoder_adl, cfg.decoder_adl, settings, cfg.adl_dialect, bool(cfg.input_feeding)
     )
-
-
-def keep_definitions(cfg: AdlConfig) -> None:
-    """Let checkpoints hold what ``@file`` stood for, so that they can be loaded anywhere.
-
-    fairseq saves the configuration that this one is a copy of.
-    """
-    saved = cfg._get_parent() if OmegaConf.is_config(cfg) else None
-    for name, option in DEFINITIONS.items():
-        text = getattr(cfg, name)
-        if "@" in text and saved is not None and "model" in saved:
-            saved.model[name] = write(parse(text, option))
 
 
 def separate_output(recipe: Recipe, words: nn.Embedding) -> Output:

@@ -2,16 +2,13 @@
 
 from typing import Any, Dict, List, Optional, Tuple
 
-import torch
 from torch import Tensor, nn
 
-from ..adl.modules.chains import Chain
-from ..adl.modules.context import Context, Source
+from ..adl.modules.context import Source
 from ..adl.recipe import Side
 from ..modules.embedding import Embedding
-from ..modules.history import Ancestry
-from ..modules.padding import compact
 from ..modules.state import State
+from .adl_chains import SourceChain, TargetChain
 from .base import PluginDecoder, PluginEncoder
 
 
@@ -29,9 +26,7 @@ class AdlEncoder(PluginEncoder):
     def __init__(self, dictionary, embed: Embedding, side: Side, blocks: List[int], longest: int):
         super().__init__(dictionary)
         self.embed = embed
-        self.layers = Chain(side.layers)
-        # How many layers lead to a block, and its number; the topmost is the output.
-        self.ends = {side.block_end(block): block for block in blocks if block < side.blocks}
+        self.layers = SourceChain(side, blocks)
         self.longest = longest
 
     def forward(self, src_tokens: Tensor, src_lengths: Optional[Tensor] = None, **unused):
@@ -48,19 +43,10 @@ class AdlEncoder(PluginEncoder):
             nowhere); and ``rows_per_sentence``, 1 (see modules/state.py).
         """
         padding = src_tokens.eq(self.dictionary.pad())
-        words = compact(padding)
-        x = self.embed(words.apply(src_tokens), padding)
-        longest = int(words.lengths.max())
-        positions = torch.arange(x.size(1), device=x.device).clamp(max=longest - 1)
-        context = Context(positions, longest, words.mask)
-        found = {}
-        for number, layer in enumerate(self.layers):
-            if number in self.ends:
-                found[f"block{self.ends[number]}"] = x
-            x = layer(x, context)
+        x, blocks, words = self.layers.encode(self.embed, src_tokens, padding)
         return {
             "encoder_out": x,
-            **found,
+            **{f"block{number}": block for number, block in blocks.items()},
             "encoder_padding_mask": words.mask,
             "encoder_lengths": words.lengths,
             "encoder_places": words.places,
@@ -97,11 +83,9 @@ class AdlDecoder(PluginDecoder):
     ):
         super().__init__(dictionary)
         self.embed = embed
-        self.layers = Chain(side.layers)
-        self.width = side.width
+        self.layers = TargetChain(side, input_feeding)
         self.blocks = blocks
         self.output = output
-        self.input_feeding = input_feeding
         self.longest = longest
 
     def extract_features(
@@ -122,13 +106,13 @@ class AdlDecoder(PluginDecoder):
             B x T x C and ``{"attn": [weights B x T x S, averaged over all that attends]}`` (None
             instead of weights in training, and where nothing attends).
         """
-        state = self.state(incremental_state)
-        padding = prev_output_tokens.eq(self.dictionary.pad())
-        source = self.source(encoder_out)
-        if state is None:
-            features, attention = self.whole(prev_output_tokens, padding, source)
-        else:
-            features, attention = self.further(prev_output_tokens, padding, source, state)
+        features, attention = self.layers.decode(
+            self.embed,
+            prev_output_tokens,
+            prev_output_tokens.eq(self.dictionary.pad()),
+            self.source(encoder_out),
+            self.state(incremental_state),
+        )
         places = encoder_out["encoder_places"]
         if attention is not None and places is not None:
             by_sentence = attention.view(len(places), -1, places.size(1))
@@ -145,97 +129,6 @@ class AdlDecoder(PluginDecoder):
             encoder_out["rows_per_sentence"],
         )
 
-    def whole(
-        self, tokens: Tensor, padding: Tensor, source: Source
-    ) -> Tuple[Tensor, Optional[Tensor]]:
-        """Features and attention of all positions, where nothing is to be remembered."""
-        words = compact(padding)
-        longest = int(words.lengths.max())
-        positions = torch.arange(tokens.size(1), device=tokens.device).clamp(max=longest - 1)
-        # Padding stands behind the words, where no word sees it.
-        context = self.context(positions, longest, source)
-        x = self.embed(words.apply(tokens), padding)
-        if self.input_feeding:
-            state = State()
-            state.ancestry = Ancestry(1)
-            found = self.column_by_column(x, context, None, state)
-        else:
-            found = self.run(x, context)
-        if words.places is None:
-            return found
-        return tuple(
-            tensor if tensor is None else tensor.gather(1, _spread(words.places, tensor))
-            for tensor in found
-        )
-
-    def further(
-        self, tokens: Tensor, padding: Tensor, source: Source, state: State
-    ) -> Tuple[Tensor, Optional[Tensor]]:
-        """Features and attention of the positions that follow those already seen."""
-        if state.length == 0:
-            state.rows_per_sentence = source.rows_per_sentence
-            state.ancestry = Ancestry(source.rows_per_sentence)
-        start, length = state.length, tokens.size(1)
-        state.length = length
-        x = self.embed(tokens, padding, start)
-        if bool(padding[:, 0].any()):
-            positions = ((~padding).cumsum(dim=1) - 1).clamp(min=0)
-            context = self.context(positions[:, start:], length, source)
-            return self.column_by_column(x, context, padding[:, start:], state)
-        context = self.context(torch.arange(start, length, device=x.device), length, source)
-        if self.input_feeding:
-            return self.column_by_column(x, context, None, state)
-        context.state = state
-        context.visible = state.ancestry.extend(tokens[:, start:])
-        return self.run(x, context)
-
-    def context(self, positions: Tensor, longest: int, source: Source) -> Context:
-        """The context of a pass that remembers nothing."""
-        return Context(positions, longest, source=source, need_weights=not self.training)
-
-    def column_by_column(
-        self, x: Tensor, context: Context, padding: Optional[Tensor], state: State
-    ) -> Tuple[Tensor, Optional[Tensor]]:
-        """As ``run``, one position after the other.
-
-        Args:
-            x: R x T x E.
-            context: of the pass.
-            padding: R x T, True at padding before the words; None where there is none.
-            state: what is remembered from one position to the next.
-        """
-        features, attention = [], []
-        for t in range(x.size(1)):
-            mask = None if padding is None else padding[:, t : t + 1]
-            column = Context(
-                context.positions[..., t : t + 1],
-                context.longest,
-                mask,
-                state,
-                state.ancestry.extend(x[:, t : t + 1, 0], mask),
-                context.source,
-                context.need_weights,
-            )
-            inputs = x[:, t : t + 1]
-            if self.input_feeding:
-                last = state.rows.get("output", x.new_zeros(len(x), self.width))
-                inputs = torch.cat([inputs, last.unsqueeze(1)], dim=-1)
-            output, weights = self.run(inputs, column)
-            if self.input_feeding:
-                new = output.squeeze(1).to(x.dtype)
-                state.rows["output"] = new if mask is None else torch.where(mask, last, new)
-            features.append(output)
-            attention.append(weights)
-        weights = None if attention[0] is None else torch.cat(attention, dim=1)
-        return torch.cat(features, dim=1), weights
-
-    def run(self, x: Tensor, context: Context) -> Tuple[Tensor, Optional[Tensor]]:
-        """All layers: R x T x C' and the attention R x T x S, averaged over layers, or None."""
-        x = self.layers(x, context)
-        if not context.attention:
-            return x, None
-        return x, torch.stack(context.attention).mean(dim=0)
-
     def output_layer(self, features: Tensor, state: Optional[State] = None, **unused) -> Tensor:
         """Scores B x T x V of features B x T x C."""
         return self.output(features, state)
@@ -243,8 +136,3 @@ class AdlDecoder(PluginDecoder):
     def max_positions(self) -> int:
         """Words in the longest target, end of sentence included."""
         return self.longest
-
-
-def _spread(places: Tensor, tensor: Tensor) -> Tensor:
-    """B x T indices as many times as B x T x C has channels."""
-    return places.unsqueeze(-1).expand(-1, -1, tensor.size(-1))

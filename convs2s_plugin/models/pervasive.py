@@ -8,12 +8,16 @@ from fairseq.models import register_model
 from omegaconf import II
 from torch import nn
 
+from ..adl.recipe import DECODER, ENCODER, Settings, Side
+from ..adl.resolve import DIALECTS, resolve_side
 from ..errors import UserError
 from ..modules.aggregation import AGGREGATORS
 from ..modules.embedding import Embedding
 from ..modules.grid_input import source_share
 from ..modules.output import Output, TiedOutput
 from ..modules.pervasive import PervasiveAttention
+from .adl_chains import SourceChain, TargetChain
+from .adl_definitions import DEFINITIONS, keep_definitions
 from .base import PluginModel, build_word_embedding, check_sharing, max_positions
 from .named import complete, register_architectures
 from .pervasive_architectures import ARCHITECTURES, BASE, MODEL
@@ -61,7 +65,8 @@ class PervasiveConfig(FairseqDataclass):
         default=None, metadata={"help": "gate the masked convolutions (GLU)"}
     )
     dropout: Optional[float] = field(
-        default=None, metadata={"help": "of the three below, where they do not say theirs"}
+        default=None,
+        metadata={"help": "of the three below, and of layers in ADL that do not say theirs"},
     )
     embedding_dropout: Optional[float] = field(
         default=None, metadata={"help": "dropout on embeddings"}
@@ -90,6 +95,30 @@ class PervasiveConfig(FairseqDataclass):
     share_all_embeddings: bool = field(
         default=False,
         metadata={"help": "one table for source and target (needs --joined-dictionary data)"},
+    )
+    encoder_adl: Optional[str] = field(
+        default=None,
+        metadata={
+            "help": "layers in ADL between source embeddings and grid, e.g. 'birnn'; @FILE reads a "
+            "definition from a file"
+        },
+    )
+    decoder_adl: Optional[str] = field(
+        default=None,
+        metadata={"help": "layers in ADL between target embeddings and grid, e.g. 'rnn'"},
+    )
+    adl_dialect: Optional[str] = field(
+        default=None, metadata={"help": f"of both definitions: {' or '.join(DIALECTS)}"}
+    )
+    ff_dim: Optional[int] = field(
+        default=None, metadata={"help": "inner width of ffl (default: 4 times its input's)"}
+    )
+    attention_heads: Optional[int] = field(
+        default=None, metadata={"help": "heads of self-attention layers that do not say theirs"}
+    )
+    attention_dropout: Optional[float] = field(
+        default=None,
+        metadata={"help": "dropout of the weights of self-attention (default: --dropout)"},
     )
     local_statistics: bool = field(
         default=False,
@@ -126,7 +155,12 @@ class PervasiveModel(PluginModel):
             target_words = build_word_embedding(
                 task.target_dictionary, cfg.decoder_embed_dim, cfg.decoder_embed_path
             )
-        dims = cfg.encoder_embed_dim, cfg.decoder_embed_dim
+        keep_definitions(cfg)
+        source, target = read_sides(cfg)
+        dims = (
+            source.width if source else cfg.encoder_embed_dim,
+            target.width if target else cfg.decoder_embed_dim,
+        )
         network = PervasiveAttention(
             *dims,
             num_layers=cfg.num_layers,
@@ -140,22 +174,51 @@ class PervasiveModel(PluginModel):
             halve_input=not cfg.no_halving,
             transition=not cfg.no_transition,
             project=not cfg.separate_output,
+            output_dim=cfg.decoder_embed_dim,
             share_statistics=not cfg.local_statistics,
         )
         encoder = PervasiveEncoder(
             task.source_dictionary,
             Embedding(source_words, None, embedding),
+            SourceChain(source) if source else None,
             source_share(*dims, halve=not cfg.no_halving),
             max_positions(cfg.max_source_positions),
         )
         decoder = PervasiveDecoder(
             task.target_dictionary,
             Embedding(target_words, None, embedding),
+            TargetChain(target) if target else None,
             network,
             output_layer(cfg, network.out_channels, target_words),
             max_positions(cfg.max_target_positions),
         )
         return cls(encoder, decoder)
+
+
+def read_sides(cfg: PervasiveConfig) -> Tuple[Optional[Side], Optional[Side]]:
+    """The layers between embeddings and grid, of the source and of the target.
+
+    Raises:
+        UserError: where a definition is wrong.
+    """
+    sides = []
+    for side, width in ((ENCODER, cfg.encoder_embed_dim), (DECODER, cfg.decoder_embed_dim)):
+        name = f"{side}_adl"
+        if getattr(cfg, name) is None:
+            sides.append(None)
+            continue
+        settings = Settings(
+            width,
+            cfg.ff_dim,
+            cfg.attention_heads,
+            cfg.dropout,
+            cfg.attention_dropout,
+            max_positions(cfg.max_source_positions),
+            max_positions(cfg.max_target_positions),
+        )
+        text = getattr(cfg, name)
+        sides.append(resolve_side(text, side, settings, cfg.adl_dialect, DEFINITIONS[name]))
+    return tuple(sides)
 
 
 def output_layer(cfg: PervasiveConfig, channels: int, words: nn.Embedding) -> nn.Module:

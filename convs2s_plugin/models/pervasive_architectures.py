@@ -14,6 +14,8 @@ BASE = {
     "aggregator": "max",
     "gated": False,
     "dropout": 0.2,
+    "adl_dialect": "paper",
+    "attention_heads": 8,
 }
 
 

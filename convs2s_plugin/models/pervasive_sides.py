@@ -1,14 +1,16 @@
-"""The encoder and the decoder of pervasive attention: embeddings, and the network over the grid."""
+"""The encoder and the decoder of pervasive attention: embeddings, layers in ADL, the network."""
 
 from typing import Any, Dict, List, Optional, Tuple
 
 import torch
 from torch import Tensor, nn
 
+from ..adl.modules.context import Source
 from ..modules.embedding import Embedding
 from ..modules.grid_input import GridShare
 from ..modules.pervasive import GridFeatures, PervasiveAttention
 from ..modules.state import State, child
+from .adl_chains import SourceChain, TargetChain
 from .base import PluginDecoder, PluginEncoder
 
 # Features for which all words are scored at a time, where only the best word is wanted.
@@ -21,13 +23,22 @@ class PervasiveEncoder(PluginEncoder):
     Args:
         dictionary: of the source.
         embed: its word vectors.
-        share: from embeddings to the grid's first features.
+        layers: between embeddings and grid, or None.
+        share: from there to the grid's first features.
         longest: words in the longest source, end of sentence included.
     """
 
-    def __init__(self, dictionary, embed: Embedding, share: GridShare, longest: int):
+    def __init__(
+        self,
+        dictionary,
+        embed: Embedding,
+        layers: Optional[SourceChain],
+        share: GridShare,
+        longest: int,
+    ):
         super().__init__(dictionary)
         self.embed = embed
+        self.layers = layers
         self.share = share
         self.longest = longest
 
@@ -43,8 +54,13 @@ class PervasiveEncoder(PluginEncoder):
             modules/state.py).
         """
         padding = src_tokens.eq(self.dictionary.pad())
+        if self.layers is None:
+            x = self.embed(src_tokens, padding)
+        else:
+            x, _, words = self.layers.encode(self.embed, src_tokens, padding)
+            x = words.restore(x)
         return {
-            "encoder_out": self.share(self.embed(src_tokens, padding)),
+            "encoder_out": self.share(x),
             "encoder_padding_mask": padding if bool(padding.any()) else None,
             "rows_per_sentence": 1,
         }
@@ -60,7 +76,8 @@ class PervasiveDecoder(PluginDecoder):
     Args:
         dictionary: of the target.
         embed: its word vectors.
-        network: from both sides' embeddings to features.
+        layers: between embeddings and grid, or None.
+        network: over the grid, from both sides to features.
         output: from features to scores of words.
         longest: words in the longest target, end of sentence included.
     """
@@ -71,12 +88,14 @@ class PervasiveDecoder(PluginDecoder):
         self,
         dictionary,
         embed: Embedding,
+        layers: Optional[TargetChain],
         network: PervasiveAttention,
         output: nn.Module,
         longest: int,
     ):
         super().__init__(dictionary)
         self.embed = embed
+        self.layers = layers
         self.network = network
         self.output = output
         self.longest = longest
@@ -105,9 +124,14 @@ class PervasiveDecoder(PluginDecoder):
         state = self.state(incremental_state)
         start = 0 if state is None else state.length
         padding = prev_output_tokens.eq(self.dictionary.pad())
+        if self.layers is None:
+            x = self.embed(prev_output_tokens, padding, start)
+        else:
+            source = Source({}, rows_per_sentence=encoder_out["rows_per_sentence"])
+            x, _ = self.layers.decode(self.embed, prev_output_tokens, padding, source, state)
         features, last = self.network(
             encoder_out["encoder_out"],
-            self.embed(prev_output_tokens, padding, start),
+            x,
             encoder_out["encoder_padding_mask"],
             padding[:, start:],
             child(state, "network"),

@@ -30,7 +30,7 @@ class PervasiveAttention(nn.Module):
     The source's share of the grid comes from outside: it is computed once a sentence.
 
     Args:
-        source_dim, target_dim: channels d_s and d_t of the embeddings.
+        source_dim, target_dim: channels d_s and d_t of what the grid is made of.
         num_layers: L (24).
         growth_rate: g (32).
         kernel_size: k, odd (5).
@@ -41,7 +41,8 @@ class PervasiveAttention(nn.Module):
         output_dropout: probability of dropping an output (0).
         halve_input: a 1x1 convolution halves the 2d channels of the grid (True).
         transition: another one halves the DenseNet's features (True).
-        project: map aggregated features to d_t channels, those of the target embedding (True).
+        project: map aggregated features to other channels (True).
+        output_dim: how many, those of the target embedding; None for d_t.
         share_statistics: batch statistics are those of all workers (False).
     Raises:
         UserError: where a size or the aggregator's name cannot be.
@@ -62,6 +63,7 @@ class PervasiveAttention(nn.Module):
         halve_input: bool = True,
         transition: bool = True,
         project: bool = True,
+        output_dim: Optional[int] = None,
         share_statistics: bool = False,
     ):
         super().__init__()
@@ -78,10 +80,11 @@ class PervasiveAttention(nn.Module):
             share_statistics,
         )
         self.aggregator = aggregator(aggregator_name, self.dense.out_channels)
-        self.out_channels = target_dim if project else self.aggregator.out_channels
+        self.out_channels = self.aggregator.out_channels
         self.output = None
         if project:
-            self.output = nn.Linear(self.aggregator.out_channels, target_dim)
+            self.out_channels = target_dim if output_dim is None else output_dim
+            self.output = nn.Linear(self.aggregator.out_channels, self.out_channels)
             nn.init.xavier_normal_(self.output.weight)
             nn.init.zeros_(self.output.bias)
         self.dropout = Dropout(output_dropout)
