@@ -122,7 +122,8 @@ class TargetChain(Chain):
         x = embed(tokens, padding, start)
         if bool(padding[:, 0].any()):
             positions = ((~padding).cumsum(dim=1) - 1).clamp(min=0)
-            context = self.context(positions[:, start:], length, source)
+            longest = int(positions.max()) + 1
+            context = self.context(positions[:, start:], longest, source)
             return self.column_by_column(x, context, padding[:, start:], state)
         context = self.context(torch.arange(start, length, device=x.device), length, source)
         if self.input_feeding:
