@@ -21,7 +21,7 @@ from .pointwise import linear
 
 
 class _Attention(nn.Module):
-    """What all kinds have; ``queries``, ``attended`` and ``scores`` are for each to say.
+    """What all kinds have; ``queries`` and ``attended`` are for each to say.
 
     Args:
         layer: the resolved layer.
@@ -35,11 +35,6 @@ class _Attention(nn.Module):
         self.block = layer.arguments.get("block")
         self.causal = layer.in_decoder
         self.dropout = Dropout(layer["dropout"])
-
-    @property
-    def to_source(self) -> bool:
-        """Whether it attends to the source."""
-        return self.block is not None
 
     def forward(self, x: Tensor, context: Context) -> Tensor:
         """R x T x C to R x T x C'."""
