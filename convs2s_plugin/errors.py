@@ -63,6 +63,17 @@ def sentence_for(error: BaseException) -> Optional[str]:
     too_long = re.search(
         r"Size of sample #(\d+) is invalid \(=(.*)\) since max_positions=(.*?), skip", text
     )
+    no_memory = re.search(
+        r"can't allocate memory: you tried to allocate (\d+ bytes)"
+        r"|out of memory\. Tried to allocate ([\d.]+ \w+)",
+        text,
+    )
+    if no_memory:
+        return (
+            f"There is not enough memory: {no_memory.group(1) or no_memory.group(2)} more were "
+            "needed. Smaller batches take less: --batch-size, --max-tokens, and for pervasive "
+            "attention --max-cells of --task convs2s_translation."
+        )
     if too_long:
         number, size, limit = too_long.groups()
         return (

@@ -1,7 +1,7 @@
-"""Which sentence pairs are trained on, and batches whose sources have one length."""
+"""Which sentence pairs are trained on, and batches by source length and by cells."""
 
 import logging
-from typing import List, Optional
+from typing import List, Optional, Tuple
 
 import numpy as np
 from fairseq.data import LanguagePairDataset
@@ -50,20 +50,93 @@ def filter_pairs(
     return indices[kept]
 
 
-class EqualLengths(LanguagePairDataset):
-    """A data set in batches whose sources have one length (ConvS2S, section 5.3)."""
+class Batches(LanguagePairDataset):
+    """A data set that makes other batches than fairseq does.
+
+    Attributes:
+        equal_lengths: whether the sources of a batch have one length (ConvS2S, section 5.3).
+        max_cells: cells of a batch at most, or None: its sentences times its longest source times
+            its longest target, ends of sentence included. Where there are no targets, they count
+            as long as the sources.
+    """
+
+    equal_lengths = False
+    max_cells: Optional[int] = None
 
     @classmethod
-    def of(cls, dataset: LanguagePairDataset) -> "EqualLengths":
+    def of(
+        cls, dataset: LanguagePairDataset, equal_lengths: bool, max_cells: Optional[int]
+    ) -> "Batches":
         """The same sentences; what fairseq has loaded is shared."""
-        grouped = cls.__new__(cls)
-        grouped.__dict__.update(dataset.__dict__)
-        return grouped
+        batches = cls.__new__(cls)
+        batches.__dict__.update(dataset.__dict__)
+        batches.equal_lengths, batches.max_cells = equal_lengths, max_cells
+        return batches
+
+    def lengths(self, indices: np.ndarray) -> Tuple[np.ndarray, np.ndarray]:
+        """N lengths of sources and N of targets, in words with their ends of sentence."""
+        target = self.src_sizes if self.tgt_sizes is None else self.tgt_sizes
+        return self.src_sizes[indices].astype(np.int64), target[indices].astype(np.int64)
+
+    def without_large_pairs(self, indices: np.ndarray) -> np.ndarray:
+        """Leave out the pairs that have too many cells by themselves, and log how many."""
+        source, target = self.lengths(indices)
+        fits = source * target <= self.max_cells
+        if not fits.all():
+            logger.warning(
+                f"--max-cells {self.max_cells} leaves out {int((~fits).sum()):,} of "
+                f"{len(indices):,} pairs"
+            )
+        return indices[fits]
 
     def batch_by_size(self, indices: np.ndarray, *limits, **more) -> List[np.ndarray]:
-        """fairseq's batches, made of the sentences of each source length by themselves."""
-        lengths = self.src_sizes[indices]
+        """fairseq's batches, within the lengths and the cells that are wanted.
+
+        Raises:
+            UserError: where one pair by itself has too many cells.
+        """
+        if self.max_cells is not None and self.tgt_sizes is not None:
+            self.check_pairs(indices)
+        groups = [indices]
+        if self.equal_lengths:
+            lengths = self.src_sizes[indices]
+            groups = [indices[lengths == length] for length in np.unique(lengths)]
         batches: List[np.ndarray] = []
-        for length in np.unique(lengths):
-            batches.extend(super().batch_by_size(indices[lengths == length], *limits, **more))
-        return batches
+        for group in groups:
+            batches.extend(super().batch_by_size(group, *limits, **more))
+        if self.max_cells is None:
+            return batches
+        return [part for batch in batches for part in self.cut(np.asarray(batch))]
+
+    def check_pairs(self, indices: np.ndarray) -> None:
+        """Refuse a pair that has too many cells by itself.
+
+        Raises:
+            UserError: with its number and its size.
+        """
+        source, target = self.lengths(indices)
+        cells = source * target
+        if not len(indices) or cells.max() <= self.max_cells:
+            return
+        largest = int(cells.argmax())
+        raise UserError(
+            f"Pair {indices[largest]} (counted from 0) has {source[largest]} x {target[largest]} = "
+            f"{cells[largest]:,} cells, source times target with their ends of sentence, and "
+            f"--max-cells {self.max_cells} is less than {(cells > self.max_cells).sum():,} pair(s) "
+            "have: give a larger value, or leave such pairs out, of training with "
+            "--max-train-words, of other sets with --skip-invalid-size-inputs-valid-test."
+        )
+
+    def cut(self, batch: np.ndarray) -> List[np.ndarray]:
+        """A batch in parts that have few enough cells, each as large as it can be."""
+        parts: List[np.ndarray] = []
+        start = longest_source = longest_target = 0
+        source, target = (lengths.tolist() for lengths in self.lengths(batch))
+        for end in range(len(batch)):
+            longest_source = max(longest_source, source[end])
+            longest_target = max(longest_target, target[end])
+            cells = (end - start + 1) * longest_source * longest_target
+            if cells > self.max_cells and end > start:
+                parts.append(batch[start:end])
+                start, longest_source, longest_target = end, source[end], target[end]
+        return [*parts, batch[start:]]

@@ -18,7 +18,7 @@ from ..generation.chosen_words import ReferenceScorer
 from ..generation.generator import TranslationGenerator
 from ..generation.unknown_words import UnknownWords
 from ..lexicon import read_lexicon, read_translations
-from .batches import EqualLengths, filter_pairs
+from .batches import Batches, filter_pairs
 from .precision import CHOICES, Precision
 
 logger = logging.getLogger(__name__)
@@ -50,6 +50,13 @@ class ConvS2STranslationConfig(TranslationConfig):
         default=False,
         metadata={"help": "validate and generate in batches whose sources have one length"},
     )
+    max_cells: Optional[int] = field(
+        default=None,
+        metadata={
+            "help": "cells in a batch at most, sentences x longest source x longest target: what "
+            "the memory of pervasive attention grows with (--max-tokens counts one side)"
+        },
+    )
     lexicon: Optional[str] = field(
         default=None,
         metadata={
@@ -73,6 +80,8 @@ class ConvS2STranslationTask(TranslationTask):
 
     def __init__(self, cfg: ConvS2STranslationConfig, src_dict, tgt_dict):
         super().__init__(cfg, src_dict, tgt_dict)
+        if cfg.max_cells is not None and cfg.max_cells < 1:
+            raise UserError(f"--max-cells is {cfg.max_cells}, but must be at least 1.")
         self.precision = Precision(str(cfg.autocast_dtype))
         self.candidates = self._load_candidates()
         # Words that only one text has are added to the dictionaries after those of the models.
@@ -104,20 +113,32 @@ class ConvS2STranslationTask(TranslationTask):
     def load_dataset(self, split, *arguments, **options):
         """Load a split; all but the training set in equal lengths where that is wanted."""
         super().load_dataset(split, *arguments, **options)
-        if self.cfg.equal_length_batches and split != self.cfg.train_subset:
-            self.datasets[split] = EqualLengths.of(self.datasets[split])
+        equal = self.cfg.equal_length_batches and split != self.cfg.train_subset
+        self.datasets[split] = self._in_batches(self.datasets[split], equal)
+
+    def _in_batches(self, dataset, equal_lengths: bool):
+        """The data set with the batches that the options ask for."""
+        if not equal_lengths and self.cfg.max_cells is None:
+            return dataset
+        return Batches.of(dataset, equal_lengths, self.cfg.max_cells)
 
     def build_dataset_for_inference(self, *arguments, **options):
         """A data set of sentences that come without translations."""
         dataset = super().build_dataset_for_inference(*arguments, **options)
-        return EqualLengths.of(dataset) if self.cfg.equal_length_batches else dataset
+        return self._in_batches(dataset, self.cfg.equal_length_batches)
 
-    def filter_indices_by_size(self, indices, dataset, *arguments, **options):
+    def filter_indices_by_size(
+        self, indices, dataset, max_positions=None, ignore_invalid_inputs=False
+    ):
         """Leave out what is too long; of the training set, what the papers leave out as well."""
         if dataset is self.datasets.get(self.cfg.train_subset):
             limits = self.cfg.max_train_words, self.cfg.max_length_ratio
             indices = filter_pairs(dataset, indices, *limits)
-        return super().filter_indices_by_size(indices, dataset, *arguments, **options)
+        elif ignore_invalid_inputs and self.cfg.max_cells and dataset.tgt_sizes is not None:
+            indices = dataset.without_large_pairs(indices)
+        return super().filter_indices_by_size(
+            indices, dataset, max_positions, ignore_invalid_inputs
+        )
 
     def build_criterion(self, cfg, *more, **options):
         """fairseq's criterion; with candidates, it must be one that knows them."""
