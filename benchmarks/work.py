@@ -1,4 +1,4 @@
-"""The work that is timed: fairseq's own criterion and generator on random sentences."""
+"""The work that is timed: training steps and beam search on random sentences."""
 
 from argparse import Namespace
 from typing import Callable, Dict, List, NamedTuple, Optional, Tuple
@@ -10,7 +10,9 @@ from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_REGISTRY, build_mode
 from fairseq.sequence_generator import SequenceGenerator
 
 import convs2s_plugin  # noqa: F401  (registers the architectures)
+from convs2s_plugin.criterions import ConvS2SCrossEntropy
 from convs2s_plugin.errors import UserError
+from convs2s_plugin.models.base import PluginModel
 from convs2s_plugin.tasks.precision import Precision
 
 from . import plain_model  # noqa: F401  (registers a peer)
@@ -101,11 +103,15 @@ def random_batch(symbols: Dictionary, sentences: int, length: int) -> Dict:
 
 
 def training(setting: Setting) -> Tuple[Callable[[], None], Callable[[], None]]:
-    """Forward, loss and backward: of a tiny batch, and of a whole one."""
+    """Forward, loss and backward: of a tiny batch, and of a whole one.
+
+    This package's models have its criterion, others fairseq's; both give the same loss.
+    """
     symbols = random_dictionary(setting.words)
     model = build(setting, symbols).train()
     precision = Precision(setting.autocast_dtype)
-    criterion = LabelSmoothedCrossEntropyCriterion(
+    ours = isinstance(model, PluginModel)
+    criterion = (ConvS2SCrossEntropy if ours else LabelSmoothedCrossEntropyCriterion)(
         Namespace(target_dictionary=symbols), sentence_avg=False, label_smoothing=LABEL_SMOOTHING
     )
 
