@@ -1,6 +1,8 @@
 """What many tests need: a dictionary, a task, a model, batches padded as wanted."""
 
+import re
 from argparse import Namespace
+from pathlib import Path
 
 import torch
 from fairseq.data import Dictionary
@@ -105,3 +107,11 @@ def loss_of_logits(logits, batch):
         ignore_index=dictionary().pad(),
         reduction="sum",
     )
+
+
+def readme_example(word):
+    """The Python of the README's block that has this word in it."""
+    readme = Path(__file__).resolve().parent.parent / "README.md"
+    blocks = re.findall(r"```python\n(.*?)```", readme.read_text(encoding="utf-8"), re.DOTALL)
+    (block,) = [block for block in blocks if word in block]
+    return block

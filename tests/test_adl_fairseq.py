@@ -8,6 +8,7 @@ from convs2s_plugin.models.adl import AdlModel
 
 from .commands import PLUGIN, alignments, fairseq, generate, hypotheses, refused, run, train
 from .conftest import WORDS
+from .helpers import readme_example
 
 SENTENCES = 24
 OURS = ("--task", "convs2s_translation")
@@ -79,33 +80,10 @@ def test_an_ensemble_with_convs2s(hybrid, trained, corpus):
     assert sorted(hypotheses(generate(corpus, both, *OURS))) == list(range(SENTENCES))
 
 
-LAYERS = """
-import torch
-from torch import nn
-
-from convs2s_plugin.adl import POSITION, Argument, Real, register_layer
-
-
-@register_layer(
-    "gain",
-    "multiplies every channel by a learned number",
-    Argument("start", Real(0, 10), 1.0, "its first value"),
-    reach=POSITION,
-)
-class Gain(nn.Module):
-    def __init__(self, layer):
-        super().__init__()
-        self.weight = nn.Parameter(torch.full((layer.input_width,), layer["start"]))
-
-    def forward(self, x, context):
-        return x * self.weight
-"""
-
-
 def test_a_layer_of_ones_own(corpus, tmp_path):
     package = tmp_path / "my_layers"
     package.mkdir()
-    (package / "__init__.py").write_text(LAYERS, encoding="utf-8")
+    (package / "__init__.py").write_text(readme_example("register_layer"), encoding="utf-8")
     definitions = ("--encoder-adl", "gain(2) -> birnn", "--decoder-adl", "rnn -> res(mlp_att)")
     own = ("--user-dir", package)
     train(corpus, tmp_path, "--max-epoch", "1", *definitions, *own, options=TRAINING)

@@ -1,9 +1,12 @@
 """The registry: a layer of one's own is a decorator away, and cannot be declared wrongly."""
 
+import textwrap
+
 import pytest
 import torch
 from torch import nn
 
+from convs2s_plugin import adl
 from convs2s_plugin.adl import (
     BLOCK,
     PAST,
@@ -15,7 +18,6 @@ from convs2s_plugin.adl import (
     Default,
     Integer,
     Reach,
-    Real,
     Refusal,
     Settings,
     SubChain,
@@ -38,21 +40,11 @@ def forget(monkeypatch):
 
 
 def declare_gain():
-    @register_layer(
-        "gain",
-        "multiplies every channel by a learned number",
-        Argument("start", Real(0, 10), 1.0, "its first value"),
-        reach=POSITION,
-    )
-    class Gain(nn.Module):
-        def __init__(self, layer):
-            super().__init__()
-            self.weight = nn.Parameter(torch.full((layer.input_width,), layer["start"]))
-
-        def forward(self, x, context):
-            return x * self.weight
-
-    return Gain
+    """Run the declaration that the registry's documentation shows."""
+    _, example = registry.__doc__.split("complete at once:\n\n")
+    names = {**vars(adl), "torch": torch, "nn": nn}
+    exec(textwrap.dedent(example.split("\n\nThe module")[0]), names)
+    return names["Gain"]
 
 
 def test_a_layer_of_ones_own():

@@ -10,16 +10,6 @@ from .families import MODELS, NAMED, make
 from .helpers import dictionary, random_batch
 
 EVERY_MODEL = pytest.mark.parametrize("name", [*MODELS, *NAMED])
-# Without normalization and with unscaled attention, these turn the rounding of single precision
-# into large differences.
-STEADY_MODELS = pytest.mark.parametrize(
-    "name",
-    [
-        name
-        for name in (*MODELS, *NAMED)
-        if name not in ("adl_convs2s", "adl_cnn_glu", "adl_cnn_relu")
-    ],
-)
 PAD = dictionary().pad()
 LENGTHS = [(7, 5), (3, 9), (11, 2), (1, 1)]
 
@@ -192,7 +182,7 @@ def test_folded_for_generation_is_the_same_and_cannot_train(name):
         model.train()
 
 
-@STEADY_MODELS
+@EVERY_MODEL
 def test_float64_agrees_with_float32(name):
     model = make(name)
     batch = random_batch(LENGTHS)["net_input"]
@@ -202,7 +192,7 @@ def test_float64_agrees_with_float32(name):
     torch.testing.assert_close(single.double(), double, atol=1e-5, rtol=1e-5)
 
 
-@STEADY_MODELS
+@EVERY_MODEL
 @torch.no_grad()
 def test_half_precision_keeps_softmax_in_single(name):
     model = make(name)

@@ -122,24 +122,30 @@ def test_candidates_are_a_softmax_over_them(name):
     assert ours[2]["candidates"] == len(words)
 
 
+def under_autocast(kind):
+    """A criterion in a pass under autocast."""
+
+    def loss(model, batch):
+        with torch.autocast("cpu", torch.bfloat16):
+            return criterion(kind)(model, batch)
+
+    return loss
+
+
 @pytest.mark.parametrize("name", MAKERS)
 def test_autocast_gives_the_gradients_of_single_precision_nearly(name):
     model, batch = MAKERS[name](), random_batch(BATCH)
     exact = step(model, criterion(ConvS2SCrossEntropy), batch)
-
-    def loss(model, batch):
-        with torch.autocast("cpu", torch.bfloat16):
-            return criterion(ConvS2SCrossEntropy)(model, batch)
-
-    rough = step(model, loss, batch)
+    rough = step(model, under_autocast(ConvS2SCrossEntropy), batch)
     torch.testing.assert_close(rough[0], exact[0], rtol=1e-2, atol=0)
-    # Batch normalisation and a maximum at the end pass rounding on, in torch's own too; and what
-    # a recurrent layer gives varies little around its bias, so that normalisation enlarges it.
-    limit = 0.15 if name.startswith("pervasive") else 0.05
-    limit = 0.4 if "rnn" in name and name.startswith("pervasive") else limit
-    assert all(rough[3][key].dtype == torch.float32 for key in exact[3])
-    error = sum((rough[3][key] - gradient).square().sum() for key, gradient in exact[3].items())
-    assert error < limit**2 * sum(gradient.square().sum() for gradient in exact[3].values())
+    if name.startswith("pervasive"):
+        # The gradient of a maximum over the source jumps where rounding changes which is largest,
+        # so that the same pass is compared, with the criterion of fairseq.
+        exact = step(model, under_autocast(LabelSmoothedCrossEntropyCriterion), batch)
+    largest = max(float(gradient.abs().max()) for gradient in exact[3].values())
+    for key, gradient in exact[3].items():
+        assert rough[3][key].dtype == torch.float32
+        assert (rough[3][key] - gradient).abs().max() < 0.05 * largest, key
 
 
 def test_a_model_that_scores_words_otherwise_is_refused():

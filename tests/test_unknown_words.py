@@ -70,7 +70,7 @@ def names(tmp_path_factory):
     fairseq(
         "train",
         *(folder / "bin", "--user-dir", PLUGIN, "--save-dir", folder, "--cpu", *TINY),
-        *("--max-epoch", "12", "--no-epoch-checkpoints", "--num-workers", "0"),
+        *("--max-epoch", "16", "--no-epoch-checkpoints", "--num-workers", "0"),
     )
     return folder
 
@@ -100,9 +100,7 @@ def test_raw_data_in_generate(names):
     # Replacing changes words, not the search.
     for i, best in hypotheses(plain).items():
         assert best[0][0] == found[i][0][0]
-        pairs = list(zip(best[0][1].split(), found[i][0][1].split()))
-        assert len(pairs) == len(best[0][1].split()) == len(found[i][0][1].split())
-        assert all(before in (after, "<unk>") for before, after in pairs)
+        assert best[0][1] == found[i][0][1].replace(name_of(sources(names)[i]), "<unk>")
 
 
 def test_the_replaced_word_is_that_of_the_most_attention(names):

@@ -5,22 +5,20 @@ from dataclasses import dataclass, field
 from typing import Optional
 
 import torch
-from fairseq.dataclass import FairseqDataclass
 from fairseq.models import register_model
-from omegaconf import II
-from torch import nn
 
 from ..adl.architectures import ARCHITECTURES
-from ..adl.recipe import Recipe, Settings
+from ..adl.recipe import Recipe
 from ..adl.registry import layer_type
-from ..adl.resolve import DIALECTS, resolve
+from ..adl.resolve import resolve
 from ..errors import UserError
 from ..modules.embedding import Embedding
 from ..modules.output import Output, TiedOutput
-from .adl_definitions import DEFINITIONS, keep_definitions
+from .adl_definitions import DEFINITIONS, keep_definitions, layer_settings
 from .adl_sides import AdlDecoder, AdlEncoder
-from .base import PluginModel, build_word_embedding, check_sharing, max_positions
+from .base import PluginModel, check_sharing, word_tables
 from .named import complete, register_architectures
+from .options import LayersConfig, WordsConfig
 
 logger = logging.getLogger(__name__)
 
@@ -35,35 +33,14 @@ BASE = {
 
 
 @dataclass
-class AdlConfig(FairseqDataclass):
+class AdlConfig(LayersConfig, WordsConfig):
     """The options of models in ADL; None means what the architecture says."""
 
-    encoder_adl: Optional[str] = field(
-        default=None,
-        metadata={
-            "help": "the encoder, e.g. 'pos -> repeat(6, res_nd(rnn) -> res_nd(ffl)) -> norm'"
-        },
-    )
-    decoder_adl: Optional[str] = field(
-        default=None, metadata={"help": "the decoder; @FILE reads a definition from a file"}
-    )
-    adl_dialect: Optional[str] = field(
-        default=None, metadata={"help": f"of both definitions: {' or '.join(DIALECTS)}"}
-    )
     model_dim: Optional[int] = field(
         default=None, metadata={"help": "width of embeddings and of layers that do not say theirs"}
     )
-    ff_dim: Optional[int] = field(
-        default=None, metadata={"help": "inner width of ffl (default: 4 times its input's)"}
-    )
-    attention_heads: Optional[int] = field(
-        default=None, metadata={"help": "heads of attention layers that do not say theirs"}
-    )
     dropout: Optional[float] = field(
         default=None, metadata={"help": "dropout of layers that do not say theirs"}
-    )
-    attention_dropout: Optional[float] = field(
-        default=None, metadata={"help": "dropout of attention weights (default: --dropout)"}
     )
     input_feeding: Optional[bool] = field(
         default=None,
@@ -73,23 +50,9 @@ class AdlConfig(FairseqDataclass):
         default=None,
         metadata={"help": "factor of initial weights, which follow Glorot and Bengio (xavier)"},
     )
-    encoder_embed_path: Optional[str] = field(
-        default=None, metadata={"help": "file of pre-trained source word vectors"}
-    )
-    decoder_embed_path: Optional[str] = field(
-        default=None, metadata={"help": "file of pre-trained target word vectors"}
-    )
     share_input_output_embed: bool = field(
         default=False, metadata={"help": "score words with the target embeddings"}
     )
-    share_all_embeddings: bool = field(
-        default=False,
-        metadata={
-            "help": "one table for source, target and scores (needs --joined-dictionary data)"
-        },
-    )
-    max_source_positions: Optional[int] = II("task.max_source_positions")
-    max_target_positions: Optional[int] = II("task.max_target_positions")
 
 
 @register_model(MODEL, dataclass=AdlConfig)
@@ -120,16 +83,11 @@ class AdlModel(PluginModel):
                 f"{cfg.model_dim}, but words can be scored with the target embeddings only where "
                 f"both are the same: end the decoder with 'linear({cfg.model_dim})', for example."
             )
-        std = cfg.model_dim**-0.5
-        source_words = build_word_embedding(
-            task.source_dictionary, cfg.model_dim, cfg.encoder_embed_path, std
-        )
-        target_words = source_words
-        if not cfg.share_all_embeddings:
-            target_words = build_word_embedding(
-                task.target_dictionary, cfg.model_dim, cfg.decoder_embed_path, std
-            )
-        output = TiedOutput(target_words) if tied else separate_output(recipe, target_words)
+        dim = cfg.model_dim
+        source_words, target_words = word_tables(cfg, task, dim, dim, std=dim**-0.5)
+        output = TiedOutput(target_words)
+        if not tied:
+            output = Output(recipe.decoder.width, len(task.target_dictionary))
         attending = [layer for layer in recipe.decoder.walk() if layer_type(layer).attends]
         blocks = sorted({layer["block"] for layer in attending})
         settings = recipe.settings
@@ -167,26 +125,13 @@ def read_recipe(cfg: AdlConfig) -> Recipe:
             f"--arch adl needs {' and '.join(missing)}: a chain of layers, which `convs2s adl "
             "layers` lists. Named architectures have both: `convs2s adl list` prints them."
         )
-    settings = Settings(
-        cfg.model_dim,
-        cfg.ff_dim,
-        cfg.attention_heads,
-        cfg.dropout,
-        cfg.attention_dropout,
-        max_positions(cfg.max_source_positions),
-        max_positions(cfg.max_target_positions),
-    )
     return resolve(
-        cfg.encoder_adl, cfg.decoder_adl, settings, cfg.adl_dialect, bool(cfg.input_feeding)
+        cfg.encoder_adl,
+        cfg.decoder_adl,
+        layer_settings(cfg, cfg.model_dim),
+        cfg.adl_dialect,
+        bool(cfg.input_feeding),
     )
-
-
-def separate_output(recipe: Recipe, words: nn.Embedding) -> Output:
-    """A projection to words with weights of its own, as small as those of embeddings."""
-    output = Output(recipe.decoder.width, words.num_embeddings)
-    nn.init.normal_(output.weight, std=recipe.decoder.width**-0.5)
-    nn.init.zeros_(output.bias)
-    return output
 
 
 @torch.no_grad()

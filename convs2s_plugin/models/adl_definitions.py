@@ -3,9 +3,29 @@
 from omegaconf import OmegaConf
 
 from ..adl.nodes import write
+from ..adl.recipe import Settings
 from ..adl.syntax import parse
+from .base import max_positions
 
 DEFINITIONS = {"encoder_adl": "--encoder-adl", "decoder_adl": "--decoder-adl"}
+
+
+def layer_settings(cfg, width: int) -> Settings:
+    """What a model's options say about every layer that says nothing else.
+
+    Args:
+        cfg: options of ``options.LayersConfig`` and ``options.WordsConfig``, and ``dropout``.
+        width: channels of what goes into the first layer.
+    """
+    return Settings(
+        width,
+        cfg.ff_dim,
+        cfg.attention_heads,
+        cfg.dropout,
+        cfg.attention_dropout,
+        max_positions(cfg.max_source_positions),
+        max_positions(cfg.max_target_positions),
+    )
 
 
 def keep_definitions(cfg) -> None:

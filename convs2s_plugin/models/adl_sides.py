@@ -7,7 +7,6 @@ from torch import Tensor, nn
 from ..adl.modules.context import Source
 from ..adl.recipe import Side
 from ..modules.embedding import Embedding
-from ..modules.state import State
 from .adl_chains import SourceChain, TargetChain
 from .base import PluginDecoder, PluginEncoder
 
@@ -24,10 +23,8 @@ class AdlEncoder(PluginEncoder):
     """
 
     def __init__(self, dictionary, embed: Embedding, side: Side, blocks: List[int], longest: int):
-        super().__init__(dictionary)
-        self.embed = embed
+        super().__init__(dictionary, embed, longest)
         self.layers = SourceChain(side, blocks)
-        self.longest = longest
 
     def forward(self, src_tokens: Tensor, src_lengths: Optional[Tensor] = None, **unused):
         """Encode B x S words.
@@ -38,9 +35,9 @@ class AdlEncoder(PluginEncoder):
         Returns:
             A dictionary of tensors whose rows are sentences with their padding behind them:
             ``encoder_out``, B x S x C; ``block0``, ``block1``, ... where the decoder attends to
-            others than the topmost; ``encoder_padding_mask``, B x S or None; ``encoder_lengths``,
-            B; ``encoder_places``, B x S, where the columns of ``src_tokens`` have gone (None:
-            nowhere); and ``rows_per_sentence``, 1 (see modules/state.py).
+            others than the topmost; ``encoder_padding_mask``, B x S or None; ``encoder_places``,
+            B x S, where the columns of ``src_tokens`` have gone (None: nowhere); and
+            ``rows_per_sentence``, 1 (see modules/state.py).
         """
         padding = src_tokens.eq(self.dictionary.pad())
         x, blocks, words = self.layers.encode(self.embed, src_tokens, padding)
@@ -48,14 +45,9 @@ class AdlEncoder(PluginEncoder):
             "encoder_out": x,
             **{f"block{number}": block for number, block in blocks.items()},
             "encoder_padding_mask": words.mask,
-            "encoder_lengths": words.lengths,
             "encoder_places": words.places,
             "rows_per_sentence": 1,
         }
-
-    def max_positions(self) -> int:
-        """Words in the longest source, end of sentence included."""
-        return self.longest
 
 
 class AdlDecoder(PluginDecoder):
@@ -81,12 +73,10 @@ class AdlDecoder(PluginDecoder):
         input_feeding: bool,
         longest: int,
     ):
-        super().__init__(dictionary)
-        self.embed = embed
+        super().__init__(dictionary, embed, longest)
         self.layers = TargetChain(side, input_feeding)
         self.blocks = blocks
         self.output = output
-        self.longest = longest
 
     def extract_features(
         self,
@@ -128,11 +118,3 @@ class AdlDecoder(PluginDecoder):
             encoder_out["encoder_padding_mask"],
             encoder_out["rows_per_sentence"],
         )
-
-    def output_layer(self, features: Tensor, state: Optional[State] = None, **unused) -> Tensor:
-        """Scores B x T x V of features B x T x C."""
-        return self.output(features, state)
-
-    def max_positions(self) -> int:
-        """Words in the longest target, end of sentence included."""
-        return self.longest

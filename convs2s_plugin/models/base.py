@@ -1,6 +1,6 @@
 """What the fairseq adapters of all families share: state, folding, embeddings, refusals."""
 
-from typing import Any, Dict, Optional
+from typing import Any, Dict, Optional, Tuple
 
 from fairseq import utils
 from fairseq.models import FairseqEncoder, FairseqEncoderDecoderModel, FairseqIncrementalDecoder
@@ -8,8 +8,8 @@ from torch import Tensor, nn
 
 from ..errors import UserError
 from ..modules.dropout import Dropout
-from ..modules.embedding import word_embedding
-from ..modules.state import State, reorder_source
+from ..modules.embedding import Embedding, word_embedding
+from ..modules.state import State, child, reorder_source
 from ..modules.weight_norm import fold_weight_norm_
 
 STATE_KEY = "convs2s_plugin"
@@ -17,7 +17,22 @@ DEFAULT_MAX_POSITIONS = 1024
 
 
 class PluginEncoder(FairseqEncoder):
-    """An encoder whose output is shared by the hypotheses of a beam (see modules/state.py)."""
+    """An encoder whose output is shared by the hypotheses of a beam (see modules/state.py).
+
+    Args:
+        dictionary: of the source.
+        embed: its word vectors.
+        longest: words in the longest source, end of sentence included.
+    """
+
+    def __init__(self, dictionary, embed: Embedding, longest: int):
+        super().__init__(dictionary)
+        self.embed = embed
+        self.longest = longest
+
+    def max_positions(self) -> int:
+        """Words in the longest source, end of sentence included."""
+        return self.longest
 
     def reorder_encoder_out(self, encoder_out: Dict[str, Any], new_order: Tensor) -> Dict[str, Any]:
         """A new dictionary whose row i is hypothesis ``new_order[i]``; the argument stays."""
@@ -27,12 +42,28 @@ class PluginEncoder(FairseqEncoder):
 class PluginDecoder(FairseqIncrementalDecoder):
     """A decoder that keeps all that it remembers in one State.
 
+    Its ``output`` makes scores of features, and tells ``weight_and_bias`` (modules/output.py).
+
+    Args:
+        dictionary: of the target.
+        embed: its word vectors.
+        longest: words in the longest target, end of sentence included.
+
     Attributes:
         aligns_words: whether attention is that of a word, which ``words`` can choose, and not of
             a position whatever its word is (False).
     """
 
     aligns_words = False
+
+    def __init__(self, dictionary, embed: Embedding, longest: int):
+        super().__init__(dictionary)
+        self.embed = embed
+        self.longest = longest
+
+    def max_positions(self) -> int:
+        """Words in the longest target, end of sentence included."""
+        return self.longest
 
     def forward(
         self,
@@ -57,6 +88,10 @@ class PluginDecoder(FairseqIncrementalDecoder):
         if features_only:
             return features, extra
         return self.output_layer(features, state=self.state(incremental_state)), extra
+
+    def output_layer(self, features: Tensor, state: Optional[State] = None, **unused) -> Tensor:
+        """Scores B x T x V of features B x T x C."""
+        return self.output(features, child(state, "output"))
 
     @staticmethod
     def state(incremental_state: Optional[Dict[str, Any]]) -> Optional[State]:
@@ -182,6 +217,25 @@ def build_word_embedding(
             )
     utils.print_embed_overlap(vectors, dictionary)
     return utils.load_embedding(vectors, dictionary, table)
+
+
+def word_tables(
+    cfg, task, source_dim: int, target_dim: int, std: float = 0.1
+) -> Tuple[nn.Embedding, nn.Embedding]:
+    """The tables of source and of target, which are one where ``share_all_embeddings`` says so.
+
+    Args:
+        cfg: options of ``options.WordsConfig``.
+        task: has the dictionaries.
+        source_dim, target_dim: channels of the vectors.
+        std: standard deviation of the random values (0.1).
+    """
+    source = build_word_embedding(task.source_dictionary, source_dim, cfg.encoder_embed_path, std)
+    if cfg.share_all_embeddings:
+        return source, source
+    return source, build_word_embedding(
+        task.target_dictionary, target_dim, cfg.decoder_embed_path, std
+    )
 
 
 def max_positions(value: Any) -> int:

@@ -4,9 +4,7 @@ import math
 from dataclasses import dataclass, field
 from typing import Any, Dict, List, Optional, Tuple
 
-from fairseq.dataclass import FairseqDataclass
 from fairseq.models import register_model
-from omegaconf import II
 from torch import Tensor
 
 from ..errors import UserError
@@ -17,22 +15,23 @@ from ..modules.embedding import Embedding, LearnedPositions
 from ..modules.gradient import scale_gradient
 from ..modules.output import output_projection
 from ..modules.precision import autocast_to
-from ..modules.state import State, child
+from ..modules.state import child
 from ..modules.weight_norm import WeightNormLinear
 from .base import (
     PluginDecoder,
     PluginEncoder,
     PluginModel,
-    build_word_embedding,
     check_sharing,
     max_positions,
+    word_tables,
 )
 from .convs2s_architectures import ARCHITECTURES, BASE, MODEL
 from .named import complete, register_architectures
+from .options import WordsConfig
 
 
 @dataclass
-class ConvS2SConfig(FairseqDataclass):
+class ConvS2SConfig(WordsConfig):
     """The options of ConvS2S, named as fconv's where fconv has them.
 
     None means what the architecture says (models/convs2s_architectures.py).
@@ -48,18 +47,12 @@ class ConvS2SConfig(FairseqDataclass):
     encoder_embed_dim: Optional[int] = field(
         default=None, metadata={"help": "width of source embeddings and of the encoder's output"}
     )
-    encoder_embed_path: Optional[str] = field(
-        default=None, metadata={"help": "file of pre-trained source word vectors"}
-    )
     encoder_layers: Optional[str] = field(
         default=None,
         metadata={"help": "encoder layers, e.g. '[(512, 3)] * 9 + [(1024, 1)]': (width, kernel)"},
     )
     decoder_embed_dim: Optional[int] = field(
         default=None, metadata={"help": "width of target embeddings, equal to the encoder's"}
-    )
-    decoder_embed_path: Optional[str] = field(
-        default=None, metadata={"help": "file of pre-trained target word vectors"}
     )
     decoder_layers: Optional[str] = field(
         default=None, metadata={"help": "decoder layers, as the encoder's"}
@@ -74,12 +67,6 @@ class ConvS2SConfig(FairseqDataclass):
     share_input_output_embed: bool = field(
         default=False, metadata={"help": "score words with the target embeddings"}
     )
-    share_all_embeddings: bool = field(
-        default=False,
-        metadata={
-            "help": "one table for source, target and scores (needs --joined-dictionary data)"
-        },
-    )
     no_source_positions: bool = field(
         default=False, metadata={"help": "leave out the source's position embeddings"}
     )
@@ -93,8 +80,6 @@ class ConvS2SConfig(FairseqDataclass):
             "layers: 1 as in the paper, 2 as in fconv, which counts keys and values"
         },
     )
-    max_source_positions: Optional[int] = II("task.max_source_positions")
-    max_target_positions: Optional[int] = II("task.max_target_positions")
 
 
 class ConvS2SEncoder(PluginEncoder):
@@ -108,9 +93,7 @@ class ConvS2SEncoder(PluginEncoder):
         gradient_scale: float,
         longest: int,
     ):
-        super().__init__(dictionary)
-        self.embed = embed
-        self.longest = longest
+        super().__init__(dictionary, embed, longest)
         embed_dim = embed.words.embedding_dim
         layers = blocks.layers
         self.input = WeightNormLinear(embed_dim, layers[0].channels, dropout=embed.dropout.p)
@@ -145,10 +128,6 @@ class ConvS2SEncoder(PluginEncoder):
             "rows_per_sentence": 1,
         }
 
-    def max_positions(self) -> int:
-        """Words in the longest source, end of sentence included."""
-        return self.longest
-
 
 class ConvS2SDecoder(PluginDecoder):
     """Embeddings, causal convolutions with attention, a projection to words."""
@@ -162,9 +141,7 @@ class ConvS2SDecoder(PluginDecoder):
         tied: bool,
         longest: int,
     ):
-        super().__init__(dictionary)
-        self.embed = embed
-        self.longest = longest
+        super().__init__(dictionary, embed, longest)
         dropout = embed.dropout.p
         layers = blocks.layers
         self.input = WeightNormLinear(
@@ -211,14 +188,6 @@ class ConvS2SDecoder(PluginDecoder):
         features = self.dropout(self.features(x, child(state, "features")))
         return features, {"attn": [attention]}
 
-    def output_layer(self, features: Tensor, state: Optional[State] = None, **unused) -> Tensor:
-        """Scores B x T x V of features B x T x E'."""
-        return self.output(features, child(state, "output"))
-
-    def max_positions(self) -> int:
-        """Words in the longest target, end of sentence included."""
-        return self.longest
-
 
 @register_model(MODEL, dataclass=ConvS2SConfig)
 class ConvS2SModel(PluginModel):
@@ -241,14 +210,9 @@ class ConvS2SModel(PluginModel):
             str(cfg.decoder_attention), len(decoder_layers), "--decoder-attention"
         )
         check_options(cfg, task)
-        source_words = build_word_embedding(
-            task.source_dictionary, cfg.encoder_embed_dim, cfg.encoder_embed_path
+        source_words, target_words = word_tables(
+            cfg, task, cfg.encoder_embed_dim, cfg.decoder_embed_dim
         )
-        target_words = source_words
-        if not cfg.share_all_embeddings:
-            target_words = build_word_embedding(
-                task.target_dictionary, cfg.decoder_embed_dim, cfg.decoder_embed_path
-            )
 
         def embedding(words, side, longest, without_positions):
             positions = None

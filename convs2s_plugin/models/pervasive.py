@@ -3,13 +3,10 @@
 from dataclasses import dataclass, field
 from typing import Optional, Tuple
 
-from fairseq.dataclass import FairseqDataclass
 from fairseq.models import register_model
-from omegaconf import II
-from torch import nn
 
-from ..adl.recipe import DECODER, ENCODER, Settings, Side
-from ..adl.resolve import DIALECTS, resolve_side
+from ..adl.recipe import DECODER, ENCODER, Side
+from ..adl.resolve import resolve_side
 from ..errors import UserError
 from ..modules.aggregation import AGGREGATORS
 from ..modules.embedding import Embedding
@@ -17,15 +14,16 @@ from ..modules.grid_input import source_share
 from ..modules.output import Output, TiedOutput
 from ..modules.pervasive import PervasiveAttention
 from .adl_chains import SourceChain, TargetChain
-from .adl_definitions import DEFINITIONS, keep_definitions
-from .base import PluginModel, build_word_embedding, check_sharing, max_positions
+from .adl_definitions import DEFINITIONS, keep_definitions, layer_settings
+from .base import PluginModel, check_sharing, max_positions, word_tables
 from .named import complete, register_architectures
+from .options import LayersConfig, WordsConfig
 from .pervasive_architectures import ARCHITECTURES, BASE, MODEL
 from .pervasive_sides import PervasiveDecoder, PervasiveEncoder
 
 
 @dataclass
-class PervasiveConfig(FairseqDataclass):
+class PervasiveConfig(LayersConfig, WordsConfig):
     """The options of pervasive attention.
 
     None means what the architecture says (models/pervasive_architectures.py).
@@ -34,14 +32,8 @@ class PervasiveConfig(FairseqDataclass):
     encoder_embed_dim: Optional[int] = field(
         default=None, metadata={"help": "width of source embeddings"}
     )
-    encoder_embed_path: Optional[str] = field(
-        default=None, metadata={"help": "file of pre-trained source word vectors"}
-    )
     decoder_embed_dim: Optional[int] = field(
         default=None, metadata={"help": "width of target embeddings"}
-    )
-    decoder_embed_path: Optional[str] = field(
-        default=None, metadata={"help": "file of pre-trained target word vectors"}
     )
     num_layers: Optional[int] = field(default=None, metadata={"help": "layers of the DenseNet"})
     growth_rate: Optional[int] = field(
@@ -92,34 +84,6 @@ class PervasiveConfig(FairseqDataclass):
             "with the target embeddings"
         },
     )
-    share_all_embeddings: bool = field(
-        default=False,
-        metadata={"help": "one table for source and target (needs --joined-dictionary data)"},
-    )
-    encoder_adl: Optional[str] = field(
-        default=None,
-        metadata={
-            "help": "layers in ADL between source embeddings and grid, e.g. 'birnn'; @FILE reads a "
-            "definition from a file"
-        },
-    )
-    decoder_adl: Optional[str] = field(
-        default=None,
-        metadata={"help": "layers in ADL between target embeddings and grid, e.g. 'rnn'"},
-    )
-    adl_dialect: Optional[str] = field(
-        default=None, metadata={"help": f"of both definitions: {' or '.join(DIALECTS)}"}
-    )
-    ff_dim: Optional[int] = field(
-        default=None, metadata={"help": "inner width of ffl (default: 4 times its input's)"}
-    )
-    attention_heads: Optional[int] = field(
-        default=None, metadata={"help": "heads of self-attention layers that do not say theirs"}
-    )
-    attention_dropout: Optional[float] = field(
-        default=None,
-        metadata={"help": "dropout of the weights of self-attention (default: --dropout)"},
-    )
     local_statistics: bool = field(
         default=False,
         metadata={
@@ -127,8 +91,6 @@ class PervasiveConfig(FairseqDataclass):
             "batch, and not with those of all"
         },
     )
-    max_source_positions: Optional[int] = II("task.max_source_positions")
-    max_target_positions: Optional[int] = II("task.max_target_positions")
 
 
 @register_model(MODEL, dataclass=PervasiveConfig)
@@ -147,14 +109,9 @@ class PervasiveModel(PluginModel):
         """
         complete(cfg, BASE)
         embedding, convolution, prediction = check_options(cfg, task)
-        source_words = build_word_embedding(
-            task.source_dictionary, cfg.encoder_embed_dim, cfg.encoder_embed_path
+        source_words, target_words = word_tables(
+            cfg, task, cfg.encoder_embed_dim, cfg.decoder_embed_dim
         )
-        target_words = source_words
-        if not cfg.share_all_embeddings:
-            target_words = build_word_embedding(
-                task.target_dictionary, cfg.decoder_embed_dim, cfg.decoder_embed_path
-            )
         keep_definitions(cfg)
         source, target = read_sides(cfg)
         dims = (
@@ -177,6 +134,10 @@ class PervasiveModel(PluginModel):
             output_dim=cfg.decoder_embed_dim,
             share_statistics=not cfg.local_statistics,
         )
+        # The matrix E of equation 4: the target's table of words, or one of its own.
+        output = TiedOutput(target_words)
+        if cfg.separate_output:
+            output = Output(network.out_channels, len(task.target_dictionary))
         encoder = PervasiveEncoder(
             task.source_dictionary,
             Embedding(source_words, None, embedding),
@@ -189,7 +150,7 @@ class PervasiveModel(PluginModel):
             Embedding(target_words, None, embedding),
             TargetChain(target) if target else None,
             network,
-            output_layer(cfg, network.out_channels, target_words),
+            output,
             max_positions(cfg.max_target_positions),
         )
         return cls(encoder, decoder)
@@ -207,28 +168,10 @@ def read_sides(cfg: PervasiveConfig) -> Tuple[Optional[Side], Optional[Side]]:
         if getattr(cfg, name) is None:
             sides.append(None)
             continue
-        settings = Settings(
-            width,
-            cfg.ff_dim,
-            cfg.attention_heads,
-            cfg.dropout,
-            cfg.attention_dropout,
-            max_positions(cfg.max_source_positions),
-            max_positions(cfg.max_target_positions),
-        )
+        settings = layer_settings(cfg, width)
         text = getattr(cfg, name)
         sides.append(resolve_side(text, side, settings, cfg.adl_dialect, DEFINITIONS[name]))
     return tuple(sides)
-
-
-def output_layer(cfg: PervasiveConfig, channels: int, words: nn.Embedding) -> nn.Module:
-    """The projection to words: their embeddings, or a matrix of its own (equation 4)."""
-    if not cfg.separate_output:
-        return TiedOutput(words)
-    output = Output(channels, words.num_embeddings)
-    nn.init.normal_(output.weight, std=channels**-0.5)
-    nn.init.zeros_(output.bias)
-    return output
 
 
 def check_options(cfg: PervasiveConfig, task) -> Tuple[float, float, float]:

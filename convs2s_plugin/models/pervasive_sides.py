@@ -9,7 +9,7 @@ from ..adl.modules.context import Source
 from ..modules.embedding import Embedding
 from ..modules.grid_input import GridShare
 from ..modules.pervasive import GridFeatures, PervasiveAttention
-from ..modules.state import State, child
+from ..modules.state import child
 from .adl_chains import SourceChain, TargetChain
 from .base import PluginDecoder, PluginEncoder
 
@@ -36,11 +36,9 @@ class PervasiveEncoder(PluginEncoder):
         share: GridShare,
         longest: int,
     ):
-        super().__init__(dictionary)
-        self.embed = embed
+        super().__init__(dictionary, embed, longest)
         self.layers = layers
         self.share = share
-        self.longest = longest
 
     def forward(self, src_tokens: Tensor, src_lengths: Optional[Tensor] = None, **unused):
         """Prepare B x S words.
@@ -64,10 +62,6 @@ class PervasiveEncoder(PluginEncoder):
             "encoder_padding_mask": padding if bool(padding.any()) else None,
             "rows_per_sentence": 1,
         }
-
-    def max_positions(self) -> int:
-        """Words in the longest source, end of sentence included."""
-        return self.longest
 
 
 class PervasiveDecoder(PluginDecoder):
@@ -93,12 +87,10 @@ class PervasiveDecoder(PluginDecoder):
         output: nn.Module,
         longest: int,
     ):
-        super().__init__(dictionary)
-        self.embed = embed
+        super().__init__(dictionary, embed, longest)
         self.layers = layers
         self.network = network
         self.output = output
-        self.longest = longest
 
     def extract_features(
         self,
@@ -161,11 +153,3 @@ class PervasiveDecoder(PluginDecoder):
         """
         vectors, _ = self.output.weight_and_bias(words.flatten())
         return self.network.alignment(features, vectors.view(*words.shape, -1))
-
-    def output_layer(self, features: Tensor, state: Optional[State] = None, **unused) -> Tensor:
-        """Scores B x T x V of features B x T x E'."""
-        return self.output(features, state)
-
-    def max_positions(self) -> int:
-        """Words in the longest target, end of sentence included."""
-        return self.longest

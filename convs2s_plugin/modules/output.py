@@ -36,7 +36,19 @@ class TiedOutput(nn.Module):
 
 
 class Output(nn.Linear):
-    """A projection with weights of its own, not normalised."""
+    """A projection with weights of its own, not normalised.
+
+    Weights are normal with variance 1 / C, as those of tables of words are; biases are zero.
+
+    Args:
+        channels: C of the features.
+        words: V.
+    """
+
+    def __init__(self, channels: int, words: int):
+        super().__init__(channels, words)
+        nn.init.normal_(self.weight, std=channels**-0.5)
+        nn.init.zeros_(self.bias)
 
     def forward(self, features: Tensor, state: Optional[State] = None) -> Tensor:
         """Scores B x T x V of features B x T x C."""
