@@ -6,8 +6,6 @@ import re
 import statistics
 from collections.abc import Callable
 
-import torch
-
 
 def figures(training: str, generation: str) -> dict[str, float]:
     """What fairseq-train and fairseq-generate logged: parameters, and both speeds."""
@@ -18,26 +16,6 @@ def figures(training: str, generation: str) -> dict[str, float]:
         "words_per_second": statistics.median(speeds),
         "sentences_per_second": float(re.findall(r"([\d.]+) sentences/s", generation)[-1]),
     }
-
-
-def word_tables(weights: dict[str, torch.Tensor], training: str) -> int:
-    """How many of a model's parameters are for single words: embeddings, and the scores' weights.
-
-    Args:
-        weights: of a checkpoint.
-        training: what fairseq-train logged.
-    """
-    words = set(map(int, re.findall(r"\] dictionary: (\d+) types", training)))
-    found: list[torch.Tensor] = []
-    for table in weights.values():
-        # A table that is shared is there under each of its names.
-        if (
-            table.dim()
-            and len(table) in words
-            and not any(torch.equal(table, other) for other in found)
-        ):
-            found.append(table)
-    return sum(table.numel() for table in found)
 
 
 def bleu(translations: str) -> float:

@@ -54,7 +54,7 @@ def test_from_text_to_a_table_and_on_from_there(start, compare, raw_dir, monkeyp
     ]
     (result,) = json.loads((out / "results.json").read_text())
     types = len((out / "data-bin" / "dict.en.txt").read_text().splitlines()) + 4
-    # One table of 128 numbers a word, for source, target and scores, and a bias.
+    # 128 numbers a word, for source, target and scores, and a bias.
     assert result["parameters"] - result["parameters_without_words"] == types * 129
     assert 0 < result["training_minutes"] < 5 and result["words_per_second"] > 0
     assert result["bleu_valid"] >= 0 and result["sentences_per_second"] > 0

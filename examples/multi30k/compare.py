@@ -21,7 +21,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from captions import LANGUAGES, MERGES, SPLITS, get_text  # noqa: E402
 from recipe import LOG_INTERVAL, Recipe  # noqa: E402
-from results import bleu, each, fastest, figures, mean, table, word_tables  # noqa: E402
+from results import bleu, each, fastest, figures, mean, table  # noqa: E402
 from training import average, optimisation  # noqa: E402
 
 
@@ -89,7 +89,9 @@ class Comparison:
         )
         found = figures(training, generation)
         last = torch.load(folder / "checkpoint_last.pt", map_location="cpu", weights_only=False)
-        words = word_tables(last["model"], training)
+        # One table of words and a bias for each: all embeddings are shared.
+        tables = ("decoder.output.words.weight", "decoder.output.bias")
+        words = sum(last["model"][name].numel() for name in tables)
         self.keep(
             {
                 "model": model,
