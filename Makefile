@@ -52,5 +52,5 @@ format: $(STAMP)
 	$(BIN)/ruff format .
 
 clean:
-	rm -rf .venv .venv-* demo_out multi30k_out build dist *.egg-info .pytest_cache .ruff_cache
+	rm -rf .venv .venv-* demo_out multi30k_out multi30k_compare_out build dist *.egg-info .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

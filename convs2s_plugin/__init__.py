@@ -1,7 +1,7 @@
 """Convolutional and hybrid sequence-to-sequence models as a fairseq plugin.
 
 Point fairseq's ``--user-dir`` at this folder (``convs2s path`` prints it): importing the
-package registers every model, task and criterion.
+package registers every model, task, criterion and learning-rate scheduler.
 """
 
 from importlib.util import find_spec
@@ -19,6 +19,6 @@ from . import compat, errors
 errors.install_excepthook()
 compat.prepare()
 
-from . import criterions, models, tasks  # noqa: E402  (register; need the preparations above)
+from . import criterions, models, optim, tasks  # noqa: E402  (register; need the preparations above)
 
-__all__ = ["__version__", "criterions", "models", "tasks"]
+__all__ = ["__version__", "criterions", "models", "optim", "tasks"]

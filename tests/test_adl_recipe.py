@@ -52,7 +52,8 @@ def test_the_table_has_means_and_the_best_first(recipe):
         speeds = {"words_per_second": 100.0 * seed, "sentences_per_second": 2.0}
         return {"model": model, "seed": seed, "parameters": 1234567, "bleu": bleu, **speeds}
 
-    text = recipe.table([result("a", 2, 11.0), result("b", 1, 12.5), result("a", 1, 10.0)])
+    results = [result("a", 2, 11.0), result("b", 1, 12.5), result("a", 1, 10.0)]
+    text = recipe.table(results, "bleu", recipe.COLUMNS)
     assert text.splitlines()[2:] == [
         "| `b` | 1,234,567 | 12.50 | 12.50 | 100 | 2.0 |",
         "| `a` | 1,234,567 | 10.50 | 10.00, 11.00 | 200 | 2.0 |",

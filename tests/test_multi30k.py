@@ -7,16 +7,22 @@ from pathlib import Path
 
 import pytest
 
-RUN = Path(__file__).resolve().parent.parent / "examples" / "multi30k" / "run.py"
+FOLDER = Path(__file__).resolve().parent.parent / "examples" / "multi30k"
 
 
-@pytest.fixture
-def recipe():
-    """The recipe's module."""
-    spec = importlib.util.spec_from_file_location("multi30k_run", RUN)
+def load(monkeypatch, name):
+    """A module of the recipe."""
+    monkeypatch.syspath_prepend(FOLDER)
+    spec = importlib.util.spec_from_file_location(f"multi30k_{name}", FOLDER / f"{name}.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+@pytest.fixture
+def recipe(monkeypatch):
+    """The recipe's module."""
+    return load(monkeypatch, "run")
 
 
 @pytest.fixture

@@ -18,6 +18,7 @@ from ..generation.chosen_words import ReferenceScorer
 from ..generation.generator import TranslationGenerator
 from ..generation.unknown_words import UnknownWords
 from ..lexicon import read_lexicon, read_translations
+from ..validations import ReportsValidations
 from .batches import Batches, filter_pairs
 from .precision import CHOICES, Precision
 
@@ -75,7 +76,7 @@ class ConvS2STranslationConfig(TranslationConfig):
 
 
 @register_task("convs2s_translation", dataclass=ConvS2STranslationConfig)
-class ConvS2STranslationTask(TranslationTask):
+class ConvS2STranslationTask(ReportsValidations, TranslationTask):
     """Translate from one language to another."""
 
     def __init__(self, cfg: ConvS2STranslationConfig, src_dict, tgt_dict):

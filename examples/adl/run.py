@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import re
-import statistics
 import sys
 from pathlib import Path
 from typing import NamedTuple
@@ -18,6 +16,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from captions import LANGUAGES, MERGES, SPLITS, get_text  # noqa: E402
 from recipe import Recipe  # noqa: E402
+from results import bleu, each, fastest, figures, mean, table  # noqa: E402
 
 ARCHITECTURES = (
     "adl_transformer",
@@ -69,49 +68,29 @@ def run(recipe: Recipe, args: argparse.Namespace, model: Model, seed: int) -> No
     recipe.train(name, args.updates, train_options(args, model, seed), f"runs/{name}")
     output = recipe.out / "runs" / f"test.{name}.out"
     recipe.generate(folder / "checkpoint_last.pt", "test", output, TASK)
-    logs = [recipe.logs / f"train.{name}.log", output, recipe.logs / f"{output.stem}.log"]
-    found = figures(*(path.read_text(encoding="utf-8") for path in logs))
-    result = {"model": model.name, "seed": seed, **found}
+    training, generation = (
+        (recipe.logs / f"{log}.log").read_text(encoding="utf-8")
+        for log in (f"train.{name}", output.stem)
+    )
+    result = {
+        "model": model.name,
+        "seed": seed,
+        "bleu": bleu(output.read_text(encoding="utf-8")),
+        **figures(training, generation),
+    }
     (folder / "result.json").write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
     recipe.say(f"  BLEU {result['bleu']:.2f}")
 
 
-def figures(training: str, translations: str, generation: str) -> dict[str, float]:
-    """What fairseq-train logged, what fairseq-generate printed, and what it logged."""
-    parameters = re.search(r"num\. shared model params: ([\d,]+)", training)[1]
-    speeds = [float(wps) for wps in re.findall(r'"wps": "([\d.]+)"', training)]
-    return {
-        "parameters": int(parameters.replace(",", "")),
-        "bleu": float(re.findall(r"BLEU4 = ([\d.]+)", translations)[-1]),
-        "words_per_second": statistics.median(speeds),
-        "sentences_per_second": float(re.findall(r"([\d.]+) sentences/s", generation)[-1]),
-    }
-
-
-def table(results: list[dict]) -> str:
-    """Markdown: a line for each architecture, the best BLEU first."""
-    lines = [
-        "| model | parameters | BLEU, mean of seeds | each seed | words/s in training, fastest run "
-        "| sentences/s with beam 5, fastest run |",
-        "|---|---|---|---|---|---|",
-    ]
-    runs: dict[str, list[dict]] = {}
-    for result in sorted(results, key=lambda result: result["seed"]):
-        runs.setdefault(result["model"], []).append(result)
-
-    def all_of(name: str, what: str) -> list[float]:
-        return [result[what] for result in runs[name]]
-
-    means = {name: statistics.mean(all_of(name, "bleu")) for name in runs}
-    for name in sorted(runs, key=lambda name: -means[name]):
-        each = ", ".join(f"{bleu:.2f}" for bleu in all_of(name, "bleu"))
-        # What else runs on the machine makes a run slower, never faster.
-        lines.append(
-            f"| `{name}` | {runs[name][0]['parameters']:,} | {means[name]:.2f} | {each} "
-            f"| {max(all_of(name, 'words_per_second')):,.0f} "
-            f"| {max(all_of(name, 'sentences_per_second')):.1f} |"
-        )
-    return "\n".join(lines)
+COLUMNS = {
+    "parameters": lambda runs: f"{runs[0]['parameters']:,}",
+    "BLEU, mean of seeds": lambda runs: f"{mean(runs, 'bleu'):.2f}",
+    "each seed": lambda runs: each(runs, "bleu"),
+    "words/s in training, fastest run": lambda runs: f"{fastest(runs, 'words_per_second'):,.0f}",
+    "sentences/s with beam 5, fastest run": lambda runs: (
+        f"{fastest(runs, 'sentences_per_second'):.1f}"
+    ),
+}
 
 
 def parse_arguments() -> argparse.Namespace:
@@ -159,7 +138,8 @@ def main() -> None:
             run(recipe, args, model, seed)
     recipe.step("Done")
     found = sorted(runs.glob("*/result.json"))
-    text = table([json.loads(path.read_text(encoding="utf-8")) for path in found])
+    results = [json.loads(path.read_text(encoding="utf-8")) for path in found]
+    text = table(results, "bleu", COLUMNS)
     (recipe.out / "table.md").write_text(text + "\n", encoding="utf-8")
     recipe.say(text)
 

@@ -6,7 +6,6 @@ Each step is a command that is printed before it runs; its whole output is in OU
 from __future__ import annotations
 
 import argparse
-import re
 import sys
 from pathlib import Path
 
@@ -14,10 +13,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from captions import LANGUAGES, MERGES, SPLITS, get_text  # noqa: E402
 from recipe import Recipe, short  # noqa: E402
+from results import bleu  # noqa: E402
+from training import average, optimisation  # noqa: E402
 
 UPDATES = 5_000
-# So many of the last checkpoints are averaged, one an epoch and the very last.
-AVERAGED = 5
 
 
 def train(recipe: Recipe, seed: int) -> Path:
@@ -25,27 +24,18 @@ def train(recipe: Recipe, seed: int) -> Path:
     recipe.train(
         "ConvS2S",
         UPDATES,
-        ["--arch", "convs2s_iwslt_de_en", "--share-all-embeddings", "--dropout", 0.2]
-        + ["--criterion", "label_smoothed_cross_entropy", "--label-smoothing", 0.1]
-        + ["--optimizer", "adam", "--adam-betas", "(0.9, 0.98)", "--weight-decay", 1e-4]
-        + ["--lr", 2e-3, "--lr-scheduler", "polynomial_decay", "--warmup-updates", 400]
-        + ["--total-num-update", UPDATES, "--clip-norm", 1.0, "--max-tokens", 2000]
-        + ["--seed", seed, "--keep-last-epochs", AVERAGED, "--no-save-optimizer-state"],
+        ["--arch", "convs2s_iwslt_de_en", "--criterion", "label_smoothed_cross_entropy"]
+        + optimisation(lr=2e-3, dropout=0.2, updates=UPDATES, max_tokens=2000)
+        + ["--seed", seed, "--no-save-optimizer-state"],
     )
-    folder = recipe.out / "checkpoints"
-    epochs = sorted(folder.glob("checkpoint[0-9]*.pt"), key=lambda path: path.stat().st_mtime)
-    average = folder / "average.pt"
-    # The last epoch is cut short by the number of updates: its end is checkpoint_last.pt.
-    inputs = [*epochs[1 - AVERAGED :], folder / "checkpoint_last.pt"]
-    recipe.run("average", ["convs2s", "average", "--inputs", *inputs, "--output", average])
-    return average
+    return average(recipe, recipe.out / "checkpoints")
 
 
-def score(recipe: Recipe, checkpoint: Path, subset: str) -> str:
+def score(recipe: Recipe, checkpoint: Path, subset: str) -> float:
     """Translate a split and return its tokenised lower-case BLEU, as fairseq prints it."""
     output = recipe.out / f"generate.{subset}.out"
     recipe.generate(checkpoint, subset, output)
-    return re.findall(r"BLEU4 = ([\d.]+)", output.read_text(encoding="utf-8"))[-1]
+    return bleu(output.read_text(encoding="utf-8"))
 
 
 def main() -> None:
@@ -63,8 +53,8 @@ def main() -> None:
     recipe.step("Translating")
     scores = {subset: score(recipe, checkpoint, subset) for subset in ("valid", "test")}
     recipe.step("Done")
-    for subset, bleu in scores.items():
-        recipe.say(f"BLEU on {subset} = {bleu}")
+    for subset, found in scores.items():
+        recipe.say(f"BLEU on {subset} = {found:.2f}")
     recipe.say(f"model {short(checkpoint)}")
 
 
