@@ -6,7 +6,7 @@ from typing import Dict, Optional
 from .machine import machine
 from .measure import alternate, peak_memory, peak_on_gpu, ratios, summary
 from .roofline import count_products, large_product
-from .setting import DEVICES, DTYPES, Setting, check_device
+from .setting import DEVICES, DTYPES, Setting, use_device
 from .work import CRITERIA, WORK
 
 SIDES = ("ours", "peer")
@@ -64,7 +64,7 @@ def run(args: argparse.Namespace) -> Dict:
     Raises:
         UserError: where something that was asked for is not there.
     """
-    check_device(args.device)
+    use_device(args.device)
     given = vars(args)
     shared = {
         name: given[name]
@@ -100,17 +100,19 @@ def compare(
     device = ours.device
     settings = dict(zip(SIDES, (ours, peer)))
     prepared = {side: WORK[what](setting) for side, setting in settings.items()}
-    # Counting is slow and warms up at the same time.
+    # Counting warms up at the same time.
     for work in prepared.values():
         work.tiny()
     counted = {side: count_products(work.whole) for side, work in prepared.items()}
     products = {
         setting.dtype: large_product(setting.dtype, device) for setting in settings.values()
     }
+    for product in products.values():
+        product.work()
     pieces = {side: work.whole for side, work in prepared.items()}
     # Between the two, so that what slows the machine for a while slows all of them.
     pieces.update({dtype: product.work for dtype, product in products.items()})
-    times = alternate(pieces, rounds, 1, seconds, device)
+    times = alternate(pieces, rounds, 0, seconds, device)
     result = {
         **_description(what, ours, peer),
         "rounds": len(times["ours"]),
@@ -138,8 +140,7 @@ def compare_memory(what: str, ours: Setting, peer: Setting) -> Dict:
     """The most memory that either takes beyond its weights and gradients."""
     settings = dict(zip(SIDES, (ours, peer)))
     held = {
-        side: peak_memory(setting.device, WORK[what], setting)
-        for side, setting in settings.items()
+        side: peak_memory(setting.device, WORK[what], setting) for side, setting in settings.items()
     }
     return {**_description(what, ours, peer), "bytes": held}
 

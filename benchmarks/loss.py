@@ -11,7 +11,7 @@ from convs2s_plugin.modules.cross_entropy import linear_cross_entropy
 
 from .machine import machine
 from .measure import alternate, peak_memory, ratios, summary
-from .setting import DEVICES, check_device
+from .setting import DEVICES, use_device
 from .work import LABEL_SMOOTHING
 
 
@@ -60,7 +60,7 @@ def run(args: argparse.Namespace) -> Dict:
     Raises:
         UserError: where there is no such device.
     """
-    check_device(args.device)
+    use_device(args.device)
     sizes = args.tokens, args.words, args.channels
     given = inputs(*sizes, args.device)
 

@@ -1,6 +1,7 @@
 """The sentences that are worked on: random ones, or batches of binarised data."""
 
-from typing import Dict, List, NamedTuple
+from itertools import islice
+from typing import Dict, List, NamedTuple, Optional
 
 import torch
 from fairseq import utils
@@ -97,14 +98,16 @@ def read_task(folder: str) -> TranslationTask:
         ) from error
 
 
-def real_batches(task: TranslationTask, split: str, size: int, number: int) -> List[Dict]:
-    """The first batches of a split in fairseq's random order, sentences of similar length in each.
+def real_batches(
+    task: TranslationTask, split: str, size: int, number: Optional[int] = None
+) -> List[Dict]:
+    """Batches of a split in fairseq's random order, sentences of similar length in each.
 
     Args:
         task: has the data.
         split: e.g. ``train``.
         size: sentences of a batch.
-        number: of batches.
+        number: of batches, the first ones (all).
     Raises:
         UserError: where the split is not there or has fewer batches.
     """
@@ -119,13 +122,12 @@ def real_batches(task: TranslationTask, split: str, size: int, number: int) -> L
         ignore_invalid_inputs=True,
         required_batch_size_multiple=1,
     )
-    if len(iterator) < number:
+    if number is not None and not 0 < number <= len(iterator):
         raise UserError(
-            f"The {split} set of {task.cfg.data} has {len(iterator)} batches of {size} sentences, "
-            f"fewer than {number}: ask for fewer or smaller ones."
+            f"--batches is {number}, but the {split} set of {task.cfg.data} has {len(iterator)} "
+            f"batches of {size} sentences: ask for 1 to {len(iterator)}."
         )
-    batches = iterator.next_epoch_itr(shuffle=True)
-    return [next(batches) for _ in range(number)]
+    return list(islice(iterator.next_epoch_itr(shuffle=True), number))
 
 
 def to_device(batch: Dict, device: str) -> Dict:

@@ -11,6 +11,8 @@ from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_REGISTRY, build_mode
 import convs2s_plugin  # noqa: F401  (registers the architectures)
 from convs2s_plugin.errors import UserError
 from convs2s_plugin.layer_spec import parse_layers
+from convs2s_plugin.models import convs2s_architectures, pervasive_architectures
+from convs2s_plugin.models.named import complete
 from convs2s_plugin.tasks.precision import Precision
 
 from . import plain_model  # noqa: F401  (registers a peer)
@@ -20,6 +22,12 @@ DROPOUT = 0.1
 # precision, as fairseq's --fp16 does it.
 DTYPES = ("float32", "bfloat16", "float16", "half")
 DEVICES = ("cpu", "cuda")
+# What architectures are that bear their model's name, which fairseq completes later.
+BASES = {
+    convs2s_architectures.MODEL: convs2s_architectures.BASE,
+    pervasive_architectures.MODEL: pervasive_architectures.BASE,
+    "plain_pervasive": pervasive_architectures.BASE,
+}
 # Layers of each side in all definitions of the ADL paper.
 ADL_LAYERS = 6
 
@@ -63,8 +71,8 @@ class Setting(NamedTuple):
         return Precision(self.dtype if self.dtype in ("bfloat16", "float16") else "none")
 
 
-def check_device(device: str) -> None:
-    """Refuse a device that is not there.
+def use_device(device: str) -> None:
+    """Refuse a device that is not there; on a GPU, let single precision be that.
 
     Raises:
         UserError: where torch has no GPU.
@@ -74,6 +82,8 @@ def check_device(device: str) -> None:
             f"--device cuda needs a GPU, and this torch ({torch.__version__}) finds none here: "
             "leave the option out to measure on the processor."
         )
+    # Else convolutions would be of less precision than the matrix products of a peer.
+    torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = False
 
 
 def build(setting: Setting, source: Dictionary, target: Dictionary) -> torch.nn.Module:
@@ -99,6 +109,7 @@ def build(setting: Setting, source: Dictionary, target: Dictionary) -> torch.nn.
     for name, value in setting.options:
         setattr(args, name, value)
     ARCH_CONFIG_REGISTRY[arch](args)
+    complete(args, BASES.get(arch, {}))
     if setting.layers is not None:
         _set_depth(args, setting.layers)
     model = build_model(args, Namespace(source_dictionary=source, target_dictionary=target))
@@ -123,12 +134,12 @@ def _deep(given: object, layers: int, arch: str) -> object:
     """A number of layers, a list of them or a definition in ADL, made so deep."""
     if isinstance(given, int):
         return layers
-    if "repeat(" not in given:
+    if given.startswith("["):
         first = parse_layers(given)[0]
         return f"[({first.channels}, {first.kernel_size})] * {layers}"
     # What is not repeated six times has one layer of another kind before five that are.
-    repeats = re.findall(r"repeat\((\d+),", given)
-    others = ADL_LAYERS - int(repeats[0])
-    if len(repeats) > 1 or others not in (0, 1) or layers <= others:
+    repeats = [int(number) for number in re.findall(r"repeat\((\d+),", given)]
+    others = ADL_LAYERS - sum(repeats)
+    if len(repeats) != 1 or others not in (0, 1) or layers <= others:
         raise UserError(f"{arch} cannot have --layers {layers}: leave it out.")
     return re.sub(r"repeat\(\d+,", f"repeat({layers - others},", given)

@@ -92,9 +92,7 @@ def generation(setting: Setting) -> Work:
         for batch in batches:
             longest = batch["net_input"]["src_tokens"].size(1) - 1
             lengths = {"min_len": longest, "max_len_b": longest}
-            generator = search(
-                [model], data.target, beam_size=setting.beam, **lengths, **options
-            )
+            generator = search([model], data.target, beam_size=setting.beam, **lengths, **options)
             prepared.append((generator, batch))
 
         def one() -> List:
