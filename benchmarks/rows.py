@@ -78,7 +78,10 @@ def on_gpu() -> List[Row]:
     transformer = {"words": 8000, "sentences": 256}
     grid = {"words": 8000, "sentences": 16}
     pairs = {
-        "wmt": (Setting("convs2s_wmt_en_de", **convs2s), Setting("fconv_wmt_en_de", **convs2s)),
+        "wmt": (
+            Setting("convs2s_fconv_wmt_en_de", **convs2s),
+            Setting("fconv_wmt_en_de", **convs2s),
+        ),
         "pervasive": (
             Setting("pervasive_iwslt_de_en", **grid),
             Setting("plain_pervasive", **grid),

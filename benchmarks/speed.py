@@ -88,7 +88,8 @@ def load(path: str, data: str, device: str):
     models, _ = checkpoint_utils.load_model_ensemble([path], {"data": data})
     (model,) = models
     model.make_generation_fast_(beamable_mm_beam_size=None, need_attn=False)
-    return model.to(device).eval()
+    model.to(device).eval()
+    return model
 
 
 def translate(

@@ -128,10 +128,13 @@ def test_generation_with_candidates_scores_only_these():
     assert [len(beam[0]["tokens"]) for beam in some[0]] == [6, 6]
 
 
-def test_fairseqs_half_precision_is_the_weights():
-    setting = Setting("fconv_iwslt_de_en", words=60, sentences=2, length=4, dtype="half")
-    (found,) = generation(setting).whole()
-    assert found[0][0]["positional_scores"].dtype == torch.float16
+def test_fairseqs_half_precision_is_near_single_and_not_the_same():
+    setting = Setting("fconv_iwslt_de_en", words=60, sentences=2, length=4)
+    (single,), (half,) = (
+        generation(setting._replace(dtype=dtype)).whole() for dtype in ("float32", "half")
+    )
+    first, second = (float(found[0][0]["score"]) for found in (single, half))
+    assert first != second and first == pytest.approx(second, rel=0.01)
 
 
 def test_real_sentences(corpus, monkeypatch, tmp_path):
