@@ -6,7 +6,7 @@ from typing import Dict, Optional
 from .machine import machine
 from .measure import alternate, peak_memory, peak_on_gpu, ratios, summary
 from .roofline import count_products, large_product
-from .setting import DEVICES, DTYPES, Setting, use_device
+from .setting import DEVICES, DTYPES, Setting, at_least, use_device
 from .work import CRITERIA, WORK
 
 SIDES = ("ours", "peer")
@@ -23,15 +23,15 @@ def add_options(parser: argparse.ArgumentParser, what: str) -> None:
     if what == "memory":
         add("--work", choices=tuple(WORK), default="train", help="default: %(default)s")
     else:
-        add("--rounds", type=int, default=10, help="default: %(default)s")
+        add("--rounds", type=at_least(1), default=10, help="default: %(default)s")
     add("--arch", default="convs2s_iwslt_de_en", help="default: %(default)s")
     add("--peer", default="fconv_iwslt_de_en", help="default: %(default)s")
-    add("--words", type=int, default=8000, help="types (default: %(default)s)")
-    add("--sentences", type=int, default=64, help="of a batch (default: %(default)s)")
-    add("--length", type=int, default=25, help="words (default: %(default)s)")
+    add("--words", type=at_least(10), default=8000, help="types (default: %(default)s)")
+    add("--sentences", type=at_least(1), default=64, help="of a batch (default: %(default)s)")
+    add("--length", type=at_least(2), default=25, help="words (default: %(default)s)")
     add("--data", metavar="DIR", help="binarised by fairseq-preprocess; else random sentences")
-    add("--batches", type=int, default=1, help="of --data (default: %(default)s)")
-    add("--layers", type=int, help="of both models (default: their architectures')")
+    add("--batches", type=at_least(1), default=1, help="of --data (default: %(default)s)")
+    add("--layers", type=at_least(1), help="of both models (default: their architectures')")
     for side, default in (("", "float32"), ("peer-", "float32")):
         add(
             f"--{side}dtype",
@@ -49,10 +49,10 @@ def add_options(parser: argparse.ArgumentParser, what: str) -> None:
                 help="for training (default: ours for our models, fairseq's for others)",
             )
     if what != "train":
-        add("--beam", type=int, default=5, help="for generation (default: %(default)s)")
+        add("--beam", type=at_least(1), default=5, help="for generation (default: %(default)s)")
         add(
             "--candidates",
-            type=int,
+            type=at_least(6),
             metavar="N",
             help="in generation, our model scores so many words, as with --lexicon",
         )

@@ -2,7 +2,7 @@
 
 import logging
 from pathlib import Path
-from typing import Dict, List
+from typing import Dict, Set
 
 from convs2s_plugin.text_files import write_whole
 
@@ -35,8 +35,8 @@ def text(result: Dict) -> str:
         "# How time grows",
         "",
         "Written by `python -m benchmarks growth`. Time is about size to the power of the",
-        "exponent, fitted over the upper half of the sizes; seconds are medians, of the smallest",
-        "and of the largest size.",
+        "exponent, fitted over the upper half of the sizes; seconds are the shortest of some",
+        "rounds, of the smallest and of the largest size.",
         "",
         f"Measured on {machine['device']}, {machine['threads']} threads, torch {machine['torch']}.",
         "",
@@ -54,7 +54,7 @@ def text(result: Dict) -> str:
                     WORK_TITLES[what],
                     TITLES[axis],
                     f"{first['size']:,} to {last['size']:,}",
-                    " to ".join(f"{point['seconds']['median']:.3g}" for point in (first, last)),
+                    " to ".join(f"{point['seconds']['minimum']:.3g}" for point in (first, last)),
                     fitted(result, family, what, axis),
                 )
                 lines.append(f"| {' | '.join(cells)} |")
@@ -83,26 +83,34 @@ def plot(result: Dict, path: Path) -> None:
     import matplotlib
 
     matplotlib.use("Agg")
-    from matplotlib import pyplot
+    from matplotlib import pyplot, ticker
 
-    axes: List[str] = []
+    values: Dict[str, Set[int]] = {}
     for by_work in result["curves"].values():
         for by_axis in by_work.values():
-            axes += [axis for axis in by_axis if axis not in axes]
+            for axis, points in by_axis.items():
+                values.setdefault(axis, set()).update(point["size"] for point in points)
     figure, grid = pyplot.subplots(
-        len(WORK_TITLES), len(axes), figsize=(3.4 * len(axes), 6.4), squeeze=False
+        len(WORK_TITLES), len(values), figsize=(3.4 * len(values), 6.4), squeeze=False, sharey="row"
     )
     for row, (what, title) in zip(grid, WORK_TITLES.items()):
-        for place, axis in zip(row, axes):
+        for place, axis in zip(row, values):
             for number, (family, by_work) in enumerate(result["curves"].items()):
                 points = by_work[what].get(axis)
                 if not points:
                     continue
                 label = f"{family}: {fitted(result, family, what, axis)}"
                 sizes = [point["size"] for point in points]
-                times = [point["seconds"]["median"] for point in points]
+                times = [point["seconds"]["minimum"] for point in points]
                 place.plot(sizes, times, "o-", color=f"C{number}", markersize=3, label=label)
             place.set(xscale="log", yscale="log", xlabel=TITLES[axis])
+            place.yaxis.set_minor_formatter(ticker.NullFormatter())
+            if axis != "cells":
+                place.set_xticks(
+                    sorted(values[axis]), [f"{size:,}" for size in sorted(values[axis])]
+                )
+                place.tick_params(axis="x", labelsize="small")
+                place.xaxis.set_minor_locator(ticker.NullLocator())
             place.legend(fontsize="x-small", title="exponents", title_fontsize="x-small")
             place.grid(alpha=0.3)
         row[0].set_ylabel(f"{title}, seconds")

@@ -11,18 +11,18 @@ from convs2s_plugin.modules.cross_entropy import linear_cross_entropy
 
 from .machine import machine
 from .measure import alternate, peak_memory, ratios, summary
-from .setting import DEVICES, use_device
+from .setting import DEVICES, at_least, use_device
 from .work import LABEL_SMOOTHING
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """The options of ``loss``."""
     add = parser.add_argument
-    add("--words", type=int, default=8000, help="types (default: %(default)s)")
-    add("--tokens", type=int, default=1600, help="words of a batch (default: %(default)s)")
-    add("--channels", type=int, default=256, help="of features (default: %(default)s)")
+    add("--words", type=at_least(10), default=8000, help="types (default: %(default)s)")
+    add("--tokens", type=at_least(1), default=1600, help="words of a batch (default: %(default)s)")
+    add("--channels", type=at_least(1), default=256, help="of features (default: %(default)s)")
     add("--device", choices=DEVICES, default="cpu", help="default: %(default)s")
-    add("--rounds", type=int, default=10, help="default: %(default)s")
+    add("--rounds", type=at_least(1), default=10, help="default: %(default)s")
 
 
 def inputs(tokens: int, words: int, channels: int, device: str):

@@ -9,6 +9,8 @@ from typing import Callable, Dict, List, Optional
 
 import torch
 
+from convs2s_plugin.errors import UserError
+
 AT_LEAST = 3
 
 
@@ -69,6 +71,8 @@ def peak_memory(device: str, prepare: Callable, *arguments) -> int:
         prepare: a function of a module, which returns at least two pieces of work: one so small
             that what is loaded or made once does not count, and the one that counts.
         arguments: of ``prepare``.
+    Raises:
+        UserError: where the work cannot be done.
     """
     if device == "cuda":
         return peak_on_gpu(*prepare(*arguments)[:2])
@@ -80,8 +84,16 @@ def peak_memory(device: str, prepare: Callable, *arguments) -> int:
     process.start()
     # Else a process that fails would be waited for without end.
     send.close()
-    peak = receive.recv()
+    try:
+        peak = receive.recv()
+    except EOFError as error:
+        raise UserError(
+            "The process that measures memory ended before its work, perhaps because there was not "
+            "enough of it: take fewer or shorter sentences."
+        ) from error
     process.join()
+    if isinstance(peak, str):
+        raise UserError(peak)
     return peak
 
 
@@ -98,7 +110,11 @@ def peak_on_gpu(tiny: Callable[[], object], work: Callable[[], object]) -> int:
 
 def _peak(prepare: Callable, arguments, threads: int, answer) -> None:
     torch.set_num_threads(threads)
-    tiny, work = prepare(*arguments)[:2]
+    try:
+        tiny, work = prepare(*arguments)[:2]
+    except UserError as error:
+        answer.send(str(error))
+        return
     tiny()
     before = _most_resident()
     work()

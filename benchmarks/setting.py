@@ -1,8 +1,8 @@
 """What is worked on, and the model of it."""
 
 import re
-from argparse import Namespace
-from typing import NamedTuple, Optional, Tuple
+from argparse import ArgumentTypeError, Namespace
+from typing import Callable, NamedTuple, Optional, Tuple
 
 import torch
 from fairseq.data import Dictionary
@@ -71,6 +71,17 @@ class Setting(NamedTuple):
         return Precision(self.dtype if self.dtype in ("bfloat16", "float16") else "none")
 
 
+def at_least(least: int) -> Callable[[str], int]:
+    """What reads a number of the command line that makes no sense below ``least``."""
+
+    def read(text: str) -> int:
+        if not text.isdecimal() or int(text) < least:
+            raise ArgumentTypeError(f"{text} is not a whole number, at least {least}")
+        return int(text)
+
+    return read
+
+
 def use_device(device: str) -> None:
     """Refuse a device that is not there; on a GPU, let single precision be that.
 
@@ -118,8 +129,6 @@ def build(setting: Setting, source: Dictionary, target: Dictionary) -> torch.nn.
 
 def _set_depth(args: Namespace, layers: int) -> None:
     """Let a model have so many layers, all as its architecture's first one."""
-    if layers < 1:
-        raise UserError(f"--layers is {layers}, but must be at least 1.")
     if hasattr(args, "num_layers"):
         args.num_layers = layers
         return

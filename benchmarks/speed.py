@@ -18,7 +18,7 @@ from convs2s_plugin.text_files import write_whole
 from .machine import machine
 from .measure import alternate, summary
 from .sentences import read_task, real_batches, to_device
-from .setting import DEVICES, use_device
+from .setting import DEVICES, at_least, use_device
 
 BEAMS = 1, 5
 
@@ -29,10 +29,10 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add("data", metavar="DATA_BIN", help="a folder that fairseq-preprocess wrote")
     add("checkpoints", metavar="CHECKPOINT", nargs="+", help="models, of any kind")
     add("--subset", default="test", help="default: %(default)s")
-    add("--sentences", type=int, default=128, help="of a batch (default: %(default)s)")
+    add("--sentences", type=at_least(1), default=128, help="of a batch (default: %(default)s)")
     add("--autocast-dtype", choices=CHOICES, default="none", help="default: %(default)s")
     add("--device", choices=DEVICES, default="cpu", help="default: %(default)s")
-    add("--rounds", type=int, default=3, help="default: %(default)s")
+    add("--rounds", type=at_least(1), default=3, help="default: %(default)s")
     add("--json", type=Path, metavar="FILE", help="write the result there too")
     parser.set_defaults(run=run)
 

@@ -116,8 +116,8 @@ def frequent_candidates(source: int, target: int, number: int) -> Candidates:
     Raises:
         UserError: where there are not so many words.
     """
-    if not 5 < number <= target:
-        raise UserError(f"--candidates is {number}, but must be from 6 to {target:,}.")
+    if number > target:
+        raise UserError(f"--candidates is {number}, but there are only {target:,} words.")
     # Every source word has one candidate, which is among the most frequent words.
     return Candidates(torch.zeros(source, 1, dtype=torch.long), torch.arange(target), number)
 

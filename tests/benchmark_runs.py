@@ -1,12 +1,8 @@
 """Run ``python -m benchmarks`` in this process."""
 
 import sys
-from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))
-
-from benchmarks.__main__ import main  # noqa: E402
+from benchmarks.__main__ import main
 
 TINY = ("--words", 60, "--sentences", 2, "--length", 4)
 

@@ -7,14 +7,13 @@ import time
 import pytest
 import torch
 
-from .benchmark_runs import TINY, benchmark
-
-# isort: split
 from benchmarks.measure import alternate, ratios, summary
 from benchmarks.sentences import sentences
 from benchmarks.setting import Setting, build
 from benchmarks.work import generation, training
 from convs2s_plugin.errors import UserError
+
+from .benchmark_runs import TINY, benchmark
 
 
 def test_rounds_alternate():
@@ -144,9 +143,19 @@ def test_real_sentences(corpus, monkeypatch, tmp_path):
     assert json.loads(target.read_text(encoding="utf-8"))["ours"]["batches"] == 2
     setting = Setting("fconv_iwslt_de_en", sentences=4, data=str(corpus / "bin"), batches=2)
     data = sentences(setting, "train")
-    assert len(data.source) == 12 + data.source.nspecial or len(data.source) % 8 == 0
+    assert len(data.source) == 12 + data.source.nspecial
     assert [batch["nsentences"] for batch in data.batches] == [4, 4]
     training(setting).whole()
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.parametrize("what", ["train", "generate", "memory"])
+def test_on_a_gpu(what, tmp_path, monkeypatch):
+    target = tmp_path / "result.json"
+    dtypes = ("--dtype", "float16", "--peer-dtype", "half", "--device", "cuda")
+    assert benchmark(monkeypatch, what, *TINY, *dtypes, "--json", target) == 0
+    result = json.loads(target.read_text(encoding="utf-8"))
+    assert result["bytes"]["ours"] > 0 and result["bytes"]["peer"] > 0
 
 
 @pytest.mark.parametrize(
@@ -155,8 +164,9 @@ def test_real_sentences(corpus, monkeypatch, tmp_path):
         (["train", "--arch", "convs3s"], "There is no architecture convs3s"),
         (["train", "--device", "cuda"], "--device cuda needs a GPU"),
         (["train", "--data", "nowhere"], "nowhere cannot be read as a folder that"),
-        (["generate", "--candidates", 9000], "--candidates is 9000, but must be from 6 to 8,000"),
-        (["train", "--layers", 0], "--layers is 0, but must be at least 1"),
+        (["generate", "--candidates", 9000], "--candidates is 9000, but there are only 8,000"),
+        (["train", "--arch", "adl_rnnsearch", "--layers", 3], "cannot have --layers 3"),
+        (["memory", "--arch", "convs3s"], "There is no architecture convs3s"),
     ],
 )
 def test_what_cannot_be_done_is_a_sentence(arguments, sentence, monkeypatch, capsys):
@@ -164,6 +174,14 @@ def test_what_cannot_be_done_is_a_sentence(arguments, sentence, monkeypatch, cap
         pytest.skip("there is a GPU")
     assert benchmark(monkeypatch, *arguments) == 2
     assert sentence in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("option", ["--rounds", "--words", "--length", "--layers", "--beam"])
+@pytest.mark.parametrize("value", ["0", "-1", "two"])
+def test_a_number_that_makes_no_sense(option, value, monkeypatch, capsys):
+    with pytest.raises(SystemExit):
+        benchmark(monkeypatch, "generate", f"{option}={value}")
+    assert f"argument {option}: {value} is not a whole number, at least" in capsys.readouterr().err
 
 
 def test_too_many_batches_are_refused(corpus, monkeypatch, capsys):

@@ -4,11 +4,10 @@ import json
 
 import pytest
 
-from .benchmark_runs import benchmark
-
-# isort: split
 from benchmarks import readme, rows, table
 from benchmarks.setting import Setting
+
+from .benchmark_runs import benchmark
 
 SIZES = {"words": 60, "sentences": 2, "length": 4, "layers": 1}
 
@@ -23,7 +22,7 @@ def tiny_rows(monkeypatch):
     ours, peer = tiny("convs2s_iwslt_de_en"), tiny("fconv_iwslt_de_en")
     made = [
         rows.Row("train one", "train", ours, peer, 0.001),
-        rows.Row("train two", "train", tiny("convs2s_iwslt_de_en", layers=0), peer),
+        rows.Row("train two", "train", tiny("convs3s"), peer),
         rows.Row("generate three", "generate", ours, peer, 1e6),
     ]
     monkeypatch.setitem(rows.ROWS, "cpu", lambda: made)
@@ -42,7 +41,7 @@ def test_rows_are_kept_and_a_failure_is_one_line(tiny_rows, tmp_path, monkeypatc
     assert list(first) == ["train one"] and first["train one"]["seconds"]["ratio"]["median"] > 0
     assert benchmark(monkeypatch, "table", "--out", tmp_path, "--rows", "*t*[wr][oe]*") == 1
     printed = capsys.readouterr()
-    assert "train two ... failed: UserError: --layers is 0" in printed.out
+    assert "train two ... failed: UserError: There is no architecture convs3s" in printed.out
     assert "slower than wanted: train two, generate three" in printed.err
     later = results(tmp_path)
     assert list(later) == [row.name for row in tiny_rows]
@@ -52,6 +51,10 @@ def test_rows_are_kept_and_a_failure_is_one_line(tiny_rows, tmp_path, monkeypatc
     assert "failed: UserError" in lines[3] and lines[4].split(" | ")[3] == "1e+06"
     assert len({line.count(" | ") for line in lines[2:5]}) == 1
     assert lines[-1].startswith("Measured on ")
+    later["train one"]["bytes"] = {"ours": 2**20, "peer": 3 * 2**20}
+    lines = readme.table(later).splitlines()
+    assert "peak memory" in lines[0] and lines[2].endswith("| 1 MiB, 3 MiB |")
+    assert len({line.count("|") for line in lines[:5]}) == 1
 
 
 def test_no_row_begins_when_the_time_is_up(tiny_rows, tmp_path, monkeypatch, capsys):
