@@ -10,11 +10,12 @@ STAMP := $(VENV)/.installed
 CONSTRAINTS := $(if $(filter 3.10,$(VERSION)),constraints-py310.txt,constraints.txt)
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test lint format clean
+.PHONY: help venv demo test bench lint format clean
 
 help:
 	@echo "make demo    train and translate a small German-English corpus"
 	@echo "make test    run the tests"
+	@echo "make bench   measure the table of README.md again (half an hour on two cores that do nothing else)"
 	@echo "make lint    check the code with ruff; 'make format' formats it"
 	@echo "make venv    build $(VENV), which the targets above do when it is missing"
 	@echo "make clean   remove the environments, caches and what the demo made"
@@ -42,6 +43,9 @@ demo: $(STAMP)
 test: export OMP_NUM_THREADS := 1
 test: $(STAMP)
 	$(BIN)/python -m pytest -n 2 --dist loadfile --durations 10 tests
+
+bench: $(STAMP)
+	$(BIN)/python -m benchmarks table
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

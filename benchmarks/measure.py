@@ -1,67 +1,81 @@
-"""Two pieces of work: their times in turn (A B A B ...), and what memory each takes."""
+"""Pieces of work: their times in turn (A B A B ...), and what memory each takes."""
 
 import multiprocessing
 import re
 import statistics
 import time
 from pathlib import Path
-from typing import Callable, Dict, List, NamedTuple
+from typing import Callable, Dict, List, Optional
 
 import torch
 
+from convs2s_plugin.errors import UserError
 
-class Times(NamedTuple):
-    """Seconds of each round of both, in order."""
-
-    ours: List[float]
-    peer: List[float]
-
-    @property
-    def ratios(self) -> List[float]:
-        """How many times as long the peer took, round by round."""
-        return [theirs / mine for mine, theirs in zip(self.ours, self.peer)]
-
-    def summary(self) -> Dict[str, Dict[str, float]]:
-        """Median, minimum and maximum of both and of their ratio."""
-        columns = {"ours": self.ours, "peer": self.peer, "ratio": self.ratios}
-        return {
-            name: {
-                "median": statistics.median(values),
-                "minimum": min(values),
-                "maximum": max(values),
-            }
-            for name, values in columns.items()
-        }
+AT_LEAST = 3
 
 
 def alternate(
-    ours: Callable[[], object], peer: Callable[[], object], rounds: int, warmup: int = 2
-) -> Times:
-    """Run both in turn.
+    pieces: Dict[str, Callable[[], object]],
+    rounds: int,
+    warmup: int = 2,
+    seconds: Optional[float] = None,
+    device: str = "cpu",
+) -> Dict[str, List[float]]:
+    """Run all in turn; the seconds of each round of each.
 
     Args:
-        ours, peer: the work; what it returns is ignored.
+        pieces: name -> the work; what it returns is ignored.
         rounds: how many rounds count.
         warmup: how many rounds come before and do not count (2).
+        seconds: once these are over, AT_LEAST rounds are enough (no limit).
+        device: is waited for after each piece ("cpu").
     """
-    times = Times([], [])
-    for number in range(warmup + rounds):
-        for work, seconds in ((ours, times.ours), (peer, times.peer)):
+    times: Dict[str, List[float]] = {name: [] for name in pieces}
+    first = time.perf_counter()
+    for number in range(-warmup, rounds):
+        over = seconds is not None and time.perf_counter() - first > seconds
+        if over and number >= AT_LEAST:
+            break
+        for name, work in pieces.items():
             start = time.perf_counter()
             work()
-            if number >= warmup:
-                seconds.append(time.perf_counter() - start)
+            wait(device)
+            if number >= 0:
+                times[name].append(time.perf_counter() - start)
     return times
 
 
-def peak_memory(prepare: Callable, *arguments) -> int:
-    """How much resident memory work takes at its peak, in bytes, in a process of its own (Linux).
+def wait(device: str) -> None:
+    """Until a device has done all that it was given."""
+    if device == "cuda":
+        torch.cuda.synchronize()
+
+
+def ratios(over: List[float], under: List[float]) -> List[float]:
+    """Round by round, one time over another."""
+    return [above / below for above, below in zip(over, under)]
+
+
+def summary(values: List[float]) -> Dict[str, float]:
+    """Median, minimum and maximum."""
+    return {"median": statistics.median(values), "minimum": min(values), "maximum": max(values)}
+
+
+def peak_memory(device: str, prepare: Callable, *arguments) -> int:
+    """How much memory work takes at its peak, in bytes, beyond what is there before it.
+
+    On a processor it is resident memory, in a process of its own (Linux); on a GPU, torch's.
 
     Args:
-        prepare: a function of a module, which returns two pieces of work: one so small that what
-            is loaded or made once does not count, and the one that counts.
+        device: that it works on.
+        prepare: a function of a module, which returns at least two pieces of work: one so small
+            that what is loaded or made once does not count, and the one that counts.
         arguments: of ``prepare``.
+    Raises:
+        UserError: where the work cannot be done.
     """
+    if device == "cuda":
+        return peak_on_gpu(*prepare(*arguments)[:2])
     context = multiprocessing.get_context("spawn")
     receive, send = context.Pipe(duplex=False)
     process = context.Process(
@@ -70,15 +84,38 @@ def peak_memory(prepare: Callable, *arguments) -> int:
     process.start()
     # Else a process that fails would be waited for without end.
     send.close()
-    peak = receive.recv()
+    try:
+        peak = receive.recv()
+    except EOFError as error:
+        raise UserError(
+            "The process that measures memory ended before its work, perhaps because there was not "
+            "enough of it: take fewer or shorter sentences."
+        ) from error
     process.join()
+    if isinstance(peak, str):
+        raise UserError(peak)
     return peak
+
+
+def peak_on_gpu(tiny: Callable[[], object], work: Callable[[], object]) -> int:
+    """The same for work that is prepared already, on a GPU."""
+    tiny()
+    wait("cuda")
+    torch.cuda.reset_peak_memory_stats()
+    before = torch.cuda.memory_allocated()
+    work()
+    wait("cuda")
+    return torch.cuda.max_memory_allocated() - before
 
 
 def _peak(prepare: Callable, arguments, threads: int, answer) -> None:
     torch.set_num_threads(threads)
-    small, work = prepare(*arguments)
-    small()
+    try:
+        tiny, work = prepare(*arguments)[:2]
+    except UserError as error:
+        answer.send(str(error))
+        return
+    tiny()
     before = _most_resident()
     work()
     answer.send(_most_resident() - before)

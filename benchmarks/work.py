@@ -1,152 +1,126 @@
-"""The work that is timed: training steps and beam search on random sentences."""
+"""The work that is timed: training steps and beam search."""
 
 from argparse import Namespace
-from typing import Callable, Dict, List, NamedTuple, Optional, Tuple
+from typing import Callable, Dict, List, NamedTuple
 
 import torch
 from fairseq.criterions.label_smoothed_cross_entropy import LabelSmoothedCrossEntropyCriterion
-from fairseq.data import Dictionary
-from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_REGISTRY, build_model
 from fairseq.sequence_generator import SequenceGenerator
 
-import convs2s_plugin  # noqa: F401  (registers the architectures)
+from convs2s_plugin.candidates import Candidates
 from convs2s_plugin.criterions import ConvS2SCrossEntropy
 from convs2s_plugin.errors import UserError
+from convs2s_plugin.generation.generator import TranslationGenerator
 from convs2s_plugin.models.base import PluginModel
-from convs2s_plugin.tasks.precision import Precision
 
-from . import plain_model  # noqa: F401  (registers a peer)
+from .sentences import sentences
+from .setting import Setting, build
 
 LABEL_SMOOTHING = 0.1
-DROPOUT = 0.1
-# Sentences and words of a batch that only warms up.
-TINY = 2, 3
+# Both give the same loss.
+CRITERIA = {
+    "convs2s_cross_entropy": ConvS2SCrossEntropy,
+    "label_smoothed_cross_entropy": LabelSmoothedCrossEntropyCriterion,
+}
 
 
-def random_dictionary(words: int) -> Dictionary:
-    """A dictionary with so many types, fairseq's special symbols included."""
-    symbols = Dictionary()
-    for number in range(words - len(symbols)):
-        symbols.add_symbol(f"w{number}")
-    return symbols
-
-
-class Setting(NamedTuple):
-    """What is worked on.
+class Work(NamedTuple):
+    """Work on a tiny batch, after which all that is made once is there; work on whole batches.
 
     Attributes:
-        arch: any registered architecture.
-        words: types of both dictionaries.
-        sentences: of a batch.
-        length: words of each sentence, on both sides.
-        layers: of the DenseNet, where the architecture has one; None for its own number.
-        autocast_dtype: as the task's option.
-        beam: hypotheses of a sentence, in generation.
+        parameters: of the model.
     """
 
-    arch: str
-    words: int
-    sentences: int
-    length: int
-    layers: Optional[int] = None
-    autocast_dtype: str = "none"
-    beam: int = 5
+    tiny: Callable[[], object]
+    whole: Callable[[], object]
+    parameters: int
 
 
-def build(setting: Setting, symbols: Dictionary) -> torch.nn.Module:
-    """A model with its architecture's defaults and random weights.
+def training(setting: Setting) -> Work:
+    """Forward, loss and backward.
 
-    Raises:
-        UserError: where no such architecture is registered.
+    This package's models have its criterion and others fairseq's, where the setting does not say.
     """
-    arch = setting.arch
-    if arch not in ARCH_MODEL_REGISTRY:
-        raise UserError(f"There is no architecture {arch}; `fairseq-train --help` lists all.")
-    torch.manual_seed(1)
-    args = Namespace(
-        arch=arch,
-        _name=arch,
-        dropout=DROPOUT,
-        attention_dropout=0.0,
-        max_source_positions=1024,
-        max_target_positions=1024,
-    )
-    if setting.layers is not None:
-        args.num_layers = setting.layers
-    ARCH_CONFIG_REGISTRY[arch](args)
-    task = Namespace(source_dictionary=symbols, target_dictionary=symbols)
-    return build_model(args, task)
-
-
-def random_batch(symbols: Dictionary, sentences: int, length: int) -> Dict:
-    """A batch of sentences of one length on both sides, as fairseq's data sets make it."""
-    generator = torch.Generator().manual_seed(1)
-    size = (sentences, length - 1)
-    end = torch.full((sentences, 1), symbols.eos())
-    source, target = (
-        torch.cat(
-            [torch.randint(symbols.nspecial, len(symbols), size, generator=generator), end], dim=1
-        )
-        for _ in range(2)
-    )
-    return {
-        "id": torch.arange(sentences),
-        "nsentences": sentences,
-        "ntokens": sentences * length,
-        "net_input": {
-            "src_tokens": source,
-            "src_lengths": torch.full((sentences,), length),
-            "prev_output_tokens": target.roll(1, dims=1),
-        },
-        "target": target,
-    }
-
-
-def training(setting: Setting) -> Tuple[Callable[[], None], Callable[[], None]]:
-    """Forward, loss and backward: of a tiny batch, and of a whole one.
-
-    This package's models have its criterion, others fairseq's; both give the same loss.
-    """
-    symbols = random_dictionary(setting.words)
-    model = build(setting, symbols).train()
-    precision = Precision(setting.autocast_dtype)
-    ours = isinstance(model, PluginModel)
-    criterion = (ConvS2SCrossEntropy if ours else LabelSmoothedCrossEntropyCriterion)(
-        Namespace(target_dictionary=symbols), sentence_avg=False, label_smoothing=LABEL_SMOOTHING
+    data = sentences(setting, "train")
+    model = build(setting, data.source, data.target).train()
+    if setting.dtype == "half":
+        model.half()
+    precision = setting.precision
+    ours = "convs2s_cross_entropy", "label_smoothed_cross_entropy"
+    name = setting.criterion or ours[not isinstance(model, PluginModel)]
+    criterion = CRITERIA[name](
+        Namespace(target_dictionary=data.target),
+        sentence_avg=False,
+        label_smoothing=LABEL_SMOOTHING,
     )
 
-    def step(sentences: int, length: int) -> Callable[[], None]:
-        batch = random_batch(symbols, sentences, length)
-
+    def steps(batches: List[Dict]) -> Callable[[], None]:
         def one() -> None:
-            model.zero_grad()
-            with precision.autocast(model):
-                loss, _, _ = criterion(model, batch)
-            loss.backward()
+            for batch in batches:
+                model.zero_grad()
+                with precision.autocast(model):
+                    loss, _, _ = criterion(model, batch)
+                loss.backward()
 
         return one
 
-    return step(*TINY), step(setting.sentences, setting.length)
+    return Work(steps(data.tiny), steps(data.batches), _parameters(model))
 
 
-def generation(setting: Setting) -> Tuple[Callable[[], List], Callable[[], List]]:
-    """Beam search of exactly as many words as the sources have: tiny sentences, and whole ones."""
-    symbols = random_dictionary(setting.words)
-    model = build(setting, symbols).eval()
+def generation(setting: Setting) -> Work:
+    """Beam search of exactly as many words as the longest source of a batch has.
+
+    Raises:
+        UserError: where there are more candidates than words.
+    """
+    data = sentences(setting, "test")
+    model = build(setting, data.source, data.target).eval()
     model.make_generation_fast_(beamable_mm_beam_size=setting.beam, need_attn=False)
-    precision = Precision(setting.autocast_dtype)
+    if setting.dtype == "half":
+        model.half()
+    precision = setting.precision
     precision.cast_(model)
+    search = SequenceGenerator
+    options = {}
+    if setting.candidates is not None:
+        search = TranslationGenerator
+        candidates = frequent_candidates(len(data.source), len(data.target), setting.candidates)
+        options = {"types": len(data.target), "candidates": candidates}
 
-    def search(sentences: int, length: int) -> Callable[[], List]:
-        batch = random_batch(symbols, sentences, length)
-        generator = SequenceGenerator(
-            [model], symbols, beam_size=setting.beam, min_len=length - 1, max_len_b=length - 1
-        )
+    def searches(batches: List[Dict]) -> Callable[[], List]:
+        prepared = []
+        for batch in batches:
+            longest = batch["net_input"]["src_tokens"].size(1) - 1
+            lengths = {"min_len": longest, "max_len_b": longest}
+            generator = search([model], data.target, beam_size=setting.beam, **lengths, **options)
+            prepared.append((generator, batch))
 
         def one() -> List:
             with precision.autocast(model):
-                return generator.generate([model], batch)
+                return [generator.generate([model], batch) for generator, batch in prepared]
 
         return one
 
-    return search(*TINY), search(setting.sentences, setting.length)
+    return Work(searches(data.tiny), searches(data.batches), _parameters(model))
+
+
+WORK = {"train": training, "generate": generation}
+
+
+def frequent_candidates(source: int, target: int, number: int) -> Candidates:
+    """As candidates from a lexicon, but for every batch the same words.
+
+    Args:
+        source, target: types of both dictionaries.
+        number: of candidates.
+    Raises:
+        UserError: where there are not so many words.
+    """
+    if number > target:
+        raise UserError(f"--candidates is {number}, but there are only {target:,} words.")
+    # Every source word has one candidate, which is among the most frequent words.
+    return Candidates(torch.zeros(source, 1, dtype=torch.long), torch.arange(target), number)
+
+
+def _parameters(model: torch.nn.Module) -> int:
+    return sum(parameter.numel() for parameter in model.parameters())

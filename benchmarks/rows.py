@@ -1,0 +1,118 @@
+"""The rows of the table: what is compared with what, and how many times as fast it should be."""
+
+from typing import Dict, List, NamedTuple, Optional
+
+from .setting import Setting
+
+
+class Row(NamedTuple):
+    """One comparison.
+
+    Attributes:
+        name: what ``--rows`` picks it by.
+        what: ``train`` or ``generate``.
+        ours, peer: both sides.
+        wanted: ratio that is reached at least, or None where it is only reported.
+    """
+
+    name: str
+    what: str
+    ours: Setting
+    peer: Setting
+    wanted: Optional[float] = None
+
+
+# fairseq's lstm with about the parameters of adl_rnn_mh_pos_norm_multi_att_ff_iwslt.
+LSTM_SIZES = (
+    *(("encoder_hidden_size", 1024), ("decoder_hidden_size", 1024)),
+    *(("encoder_layers", 3), ("decoder_layers", 3)),
+)
+ADL_RNN = "adl_rnn_mh_pos_norm_multi_att_ff_iwslt"
+
+
+def on_processor() -> List[Row]:
+    """The rows of a machine without a GPU."""
+    small = {"words": 8000, "sentences": 64}
+    iwslt = Setting("convs2s_iwslt_de_en", **small), Setting("fconv_iwslt_de_en", **small)
+    large = {"words": 40000, "sentences": 32}
+    wmt = Setting("convs2s_fconv_wmt_en_de", **large), Setting("fconv_wmt_en_de", **large)
+    adl = Setting("adl_transformer_iwslt", **small), Setting("transformer", **small)
+    rnn = Setting(ADL_RNN, **small), Setting("lstm", options=LSTM_SIZES, **small)
+
+    def grid(sentences: int, length: int):
+        sizes = {"words": 8000, "sentences": sentences, "length": length}
+        return Setting("pervasive", **sizes), Setting("plain_pervasive", **sizes)
+
+    def row(name, what, sides, wanted=None, dtype="float32", **changed) -> Row:
+        ours, peer = sides
+        candidates = changed.pop("candidates", None)
+        ours = ours._replace(dtype=dtype, candidates=candidates, **changed)
+        return Row(f"{what} {name}", what, ours, peer._replace(**changed), wanted)
+
+    bfloat16 = {"dtype": "bfloat16"}
+    return [
+        row("iwslt", "train", iwslt, 1.4),
+        row("iwslt bf16", "train", iwslt, 3.5, **bfloat16),
+        row("wmt", "train", wmt, 1.15),
+        row("wmt bf16", "train", wmt, 3.5, **bfloat16),
+        row("wmt", "generate", wmt, 3),
+        row("wmt bf16", "generate", wmt, 7, **bfloat16),
+        row("wmt bf16 candidates", "generate", wmt, 10, candidates=2000, **bfloat16),
+        row("wmt beam 1", "generate", wmt, 3, beam=1),
+        row("iwslt", "generate", iwslt, 2),
+        row("wmt one sentence", "generate", wmt, 3, sentences=1),
+        row("adl transformer", "train", adl, 1.1),
+        row("adl transformer", "generate", adl, 1.3),
+        row("adl rnn", "train", rnn),
+        row("adl rnn", "generate", rnn),
+        row("pervasive", "train", grid(16, 25), 2),
+        row("pervasive bf16", "train", grid(16, 25), 4, **bfloat16),
+        row("pervasive 25 words", "generate", grid(2, 25), 10),
+        row("pervasive 50 words", "generate", grid(2, 50), 20),
+    ]
+
+
+def on_gpu() -> List[Row]:
+    """The rows of a machine with a GPU: three families, three precisions, nothing promised."""
+    convs2s = {"words": 40000, "sentences": 128}
+    transformer = {"words": 8000, "sentences": 256}
+    grid = {"words": 8000, "sentences": 16}
+    pairs = {
+        "wmt": (
+            Setting("convs2s_fconv_wmt_en_de", **convs2s),
+            Setting("fconv_wmt_en_de", **convs2s),
+        ),
+        "pervasive": (
+            Setting("pervasive_iwslt_de_en", **grid),
+            Setting("plain_pervasive", **grid),
+        ),
+        "adl transformer": (
+            Setting("adl_transformer_iwslt", **transformer),
+            Setting("transformer", **transformer),
+        ),
+    }
+    # The peer computes in float16 as fairseq's --fp16 does it.
+    precisions = (
+        ("", "float32", "float32"),
+        (" bf16", "bfloat16", "bfloat16"),
+        (" fp16", "float16", "half"),
+    )
+    return [
+        Row(
+            f"{what} {name}{suffix}",
+            what,
+            ours._replace(dtype=dtype, device="cuda", **smaller(what, name)),
+            peer._replace(dtype=peer_dtype, device="cuda", **smaller(what, name)),
+        )
+        for name, (ours, peer) in pairs.items()
+        for what in ("train", "generate")
+        for suffix, dtype, peer_dtype in precisions
+    ]
+
+
+def smaller(what: str, name: str) -> Dict[str, int]:
+    """What generation takes fewer of: the peer computes the whole grid at every step."""
+    return {"sentences": 4} if (what, name) == ("generate", "pervasive") else {}
+
+
+ROWS = {"cpu": on_processor, "cuda": on_gpu}

@@ -1,0 +1,13 @@
+"""Run ``python -m benchmarks`` in this process."""
+
+import sys
+
+from benchmarks.__main__ import main
+
+TINY = ("--words", 60, "--sentences", 2, "--length", 4)
+
+
+def benchmark(monkeypatch, *arguments) -> int:
+    """The exit status of the command with these arguments."""
+    monkeypatch.setattr(sys, "argv", ["benchmarks", *map(str, arguments)])
+    return main()
