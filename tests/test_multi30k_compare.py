@@ -16,7 +16,7 @@ def compare(monkeypatch):
     """The comparison's module, with models that train quickly."""
     module = load(monkeypatch, "compare")
     monkeypatch.setattr(module, "MERGES", 20)
-    monkeypatch.setattr(module, "MODELS", {name: module.Regime(1e-3, 0.1) for name in SMALL})
+    monkeypatch.setattr(module, "MODELS", {name: module.Regime(1e-3, 0.1, name) for name in SMALL})
     monkeypatch.setattr(module, "DEFAULT", SMALL[:1])
     return module
 

@@ -26,7 +26,7 @@ def train(recipe: Recipe, seed: int) -> Path:
         UPDATES,
         ["--arch", "convs2s_iwslt_de_en", "--criterion", "label_smoothed_cross_entropy"]
         + optimisation(lr=2e-3, dropout=0.2, updates=UPDATES, max_tokens=2000)
-        + ["--seed", seed, "--no-save-optimizer-state"],
+        + ["--weight-decay", 1e-4, "--seed", seed, "--no-save-optimizer-state"],
     )
     return average(recipe, recipe.out / "checkpoints")
 

@@ -21,7 +21,7 @@ def optimisation(lr: float, dropout: float, updates: int, max_tokens: int) -> li
     """
     return [
         *("--share-all-embeddings", "--dropout", dropout, "--label-smoothing", 0.1),
-        *("--optimizer", "adam", "--adam-betas", "(0.9, 0.98)", "--weight-decay", 1e-4),
+        *("--optimizer", "adam", "--adam-betas", "(0.9, 0.98)"),
         *("--lr", lr, "--lr-scheduler", "polynomial_decay", "--warmup-updates", 400),
         *("--total-num-update", updates, "--clip-norm", 1.0, "--max-tokens", max_tokens),
         *("--keep-last-epochs", AVERAGED),
