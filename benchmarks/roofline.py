@@ -1,5 +1,6 @@
 """How far work is from the time that its matrix products alone would take on this machine."""
 
+import math
 from typing import Callable, List, NamedTuple
 
 import torch
@@ -9,6 +10,8 @@ from torch.utils.flop_counter import (
     sdpa_backward_flop_count,
     sdpa_flop_count,
 )
+
+from convs2s_plugin.modules.products import product
 
 aten = torch.ops.aten
 
@@ -43,6 +46,10 @@ def _conv_tbc_flops(inputs, weight, *args, out_shape=None, **kwargs) -> int:
     return 2 * out_shape[0] * out_shape[1] * width * channels * outputs
 
 
+def _linear_flops(inputs, weight, *args, **kwargs) -> int:
+    return 2 * math.prod(inputs) * weight[0]
+
+
 # Products that torch's counter has no formula for.
 MORE = {
     aten.addmm_: _addmm_flops,
@@ -50,6 +57,8 @@ MORE = {
     aten._scaled_dot_product_flash_attention_for_cpu: _attention_flops,
     aten._scaled_dot_product_flash_attention_for_cpu_backward: _attention_backward_flops,
 }
+if hasattr(torch.ops.mkldnn, "_linear_pointwise"):
+    MORE[torch.ops.mkldnn._linear_pointwise] = _linear_flops
 
 
 class Products(NamedTuple):
@@ -98,4 +107,4 @@ def large_product(dtype: str, device: str) -> Product:
     if kind == torch.float16 and device == "cpu":
         size = SIZE_OF_HALF_ON_CPU
     left, right = (torch.randn(size, size, device=device).to(kind) for _ in range(2))
-    return Product(lambda: torch.mm(left, right), 2 * size**3)
+    return Product(lambda: product(left, right), 2 * size**3)

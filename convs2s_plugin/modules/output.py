@@ -4,8 +4,8 @@ from typing import Optional, Tuple
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
+from .products import linear
 from .state import State
 from .weight_norm import WeightNormLinear
 
@@ -26,7 +26,7 @@ class TiedOutput(nn.Module):
 
     def forward(self, features: Tensor, state: Optional[State] = None) -> Tensor:
         """Scores B x T x V of features B x T x E."""
-        return F.linear(features, self.words.weight, self.bias)
+        return linear(features, self.words.weight, self.bias)
 
     def weight_and_bias(self, rows: Optional[Tensor] = None) -> Tuple[Tensor, Tensor]:
         """The table V x E and the bias V, or only the words ``rows`` of them."""
@@ -52,7 +52,7 @@ class Output(nn.Linear):
 
     def forward(self, features: Tensor, state: Optional[State] = None) -> Tensor:
         """Scores B x T x V of features B x T x C."""
-        return F.linear(features, self.weight, self.bias)
+        return linear(features, self.weight, self.bias)
 
     def weight_and_bias(self, rows: Optional[Tensor] = None) -> Tuple[Tensor, Tensor]:
         """The weight V x C and the bias V, or only the words ``rows`` of them."""

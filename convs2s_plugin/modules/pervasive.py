@@ -9,6 +9,7 @@ from .dense2d import DenseNet2d
 from .dropout import Dropout
 from .grid import Grid
 from .grid_input import first_features, target_share
+from .products import Linear
 from .state import State, child
 
 
@@ -84,7 +85,7 @@ class PervasiveAttention(nn.Module):
         self.output = None
         if project:
             self.out_channels = target_dim if output_dim is None else output_dim
-            self.output = nn.Linear(self.aggregator.out_channels, self.out_channels)
+            self.output = Linear(self.aggregator.out_channels, self.out_channels)
             nn.init.xavier_normal_(self.output.weight)
             nn.init.zeros_(self.output.bias)
         self.dropout = Dropout(output_dropout)

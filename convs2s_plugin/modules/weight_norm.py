@@ -5,8 +5,8 @@ from typing import Optional, Tuple
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
+from .products import linear
 from .state import State
 
 
@@ -57,7 +57,7 @@ class WeightNormLinear(nn.Module):
             weight = self.effective_weight()
         else:
             weight = state.fixed("weight", self.effective_weight)
-        return F.linear(x, weight, self.bias)
+        return linear(x, weight, self.bias)
 
     @torch.no_grad()
     def fold_(self) -> None:

@@ -5,6 +5,7 @@ from typing import Optional, Tuple
 import torch
 from torch import Tensor, nn
 
+from ...modules.products import Linear
 from .pointwise import layer_norm, linear
 
 
@@ -14,7 +15,7 @@ class _Normalized(nn.Module):
     def __init__(self, inputs: int, outputs: int, gates: int):
         super().__init__()
         self.input = linear(inputs, gates * outputs, bias=False, parts=gates)
-        self.recurrent = nn.Linear(outputs, gates * outputs, bias=False)
+        self.recurrent = Linear(outputs, gates * outputs, bias=False)
         for part in self.recurrent.weight.detach().chunk(gates):
             nn.init.orthogonal_(part)
         self.input_norm = layer_norm(gates * outputs)

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from ...modules import dropout
+from ...modules import dropout, products
 from ..recipe import Layer
 from .context import Context
 
@@ -39,7 +39,7 @@ def linear(
         kernel_size: how many positions lie side by side in the input of a convolution, each of
             which is also read for so many outputs (1).
     """
-    module = nn.Linear(inputs, outputs, bias)
+    module = products.Linear(inputs, outputs, bias)
     bound = math.sqrt(6.0 / (inputs + kernel_size * outputs // parts))
     nn.init.uniform_(module.weight, -bound, bound)
     if bias:
