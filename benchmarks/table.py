@@ -21,7 +21,7 @@ from .rows import ROWS, Row
 from .setting import DEVICES, use_device
 
 # After so many seconds a row has rounds enough.
-SECONDS = {"cpu": 40.0, "cuda": 3.0}
+SECONDS = {"cpu": 20.0, "cuda": 3.0}
 ROUNDS = {"cpu": 11, "cuda": 30}
 
 
