@@ -67,7 +67,7 @@ def on_processor() -> List[Row]:
         row("adl rnn", "generate", rnn),
         row("pervasive", "train", grid(16, 25), 2),
         row("pervasive bf16", "train", grid(16, 25), 4, **bfloat16),
-        row("pervasive 25 words", "generate", grid(2, 25), 10),
+        row("pervasive 25 words", "generate", grid(4, 25), 10),
         row("pervasive 50 words", "generate", grid(2, 50), 20),
     ]
 

@@ -2,11 +2,12 @@
 
 import argparse
 import fnmatch
-import gc
 import json
 import math
+import multiprocessing
 import sys
 import time
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Dict, List
 
@@ -100,17 +101,23 @@ def measure(
 
 def measure_row(row: Row) -> Dict:
     """The comparison of a row, or why there is none."""
-    device = row.ours.device
+    # In a process of its own, because what rows before it left of memory changes the times.
+    context = multiprocessing.get_context("spawn")
     try:
-        result = compare(row.what, row.ours, row.peer, ROUNDS[device], SECONDS[device])
+        with ProcessPoolExecutor(1, mp_context=context) as process:
+            result = process.submit(_compare, row, torch.get_num_threads()).result()
     # Whatever it is, the other rows can still be measured.
     except Exception as error:
         message = str(error).strip() or "no message"
         result = {"error": f"{type(error).__name__}: {message.splitlines()[0]}"}
-    gc.collect()
-    if device == "cuda":
-        torch.cuda.empty_cache()
     return {**result, "wanted": row.wanted}
+
+
+def _compare(row: Row, threads: int) -> Dict:
+    torch.set_num_threads(threads)
+    device = row.ours.device
+    use_device(device)
+    return compare(row.what, row.ours, row.peer, ROUNDS[device], SECONDS[device])
 
 
 def outcome(result: Dict) -> str:
