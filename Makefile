@@ -15,7 +15,7 @@ CONSTRAINTS := $(if $(filter 3.10,$(VERSION)),constraints-py310.txt,constraints.
 help:
 	@echo "make demo    train and translate a small German-English corpus"
 	@echo "make test    run the tests"
-	@echo "make bench   measure the table of README.md again (half an hour on two cores that do nothing else)"
+	@echo "make bench   measure the table of README.md again (a quarter of an hour on two cores that do nothing else)"
 	@echo "make lint    check the code with ruff; 'make format' formats it"
 	@echo "make venv    build $(VENV), which the targets above do when it is missing"
 	@echo "make clean   remove the environments, caches and what the demo made"

@@ -1,11 +1,13 @@
-"""Matrix products and rectifiers by other means, against torch's own."""
+"""Matrix products and the gradient of ReLU by other means, against torch's own."""
 
 import pytest
 import torch
 from torch.nn import functional as F
 
 from convs2s_plugin.modules import products
-from convs2s_plugin.modules.products import Linear, linear, mask_, product, rectify_
+from convs2s_plugin.modules.batch_norm import Moments
+from convs2s_plugin.modules.feature_buffer import FeatureBuffer
+from convs2s_plugin.modules.products import Linear, linear, mask_, product
 
 DTYPES = [torch.float32, torch.float64, torch.bfloat16]
 
@@ -61,12 +63,22 @@ def test_product(library, dtype):
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_relu_and_its_gradient(dtype):
+def test_the_gradient_of_relu(dtype):
     x = torch.tensor([-1.5, -0.0, 0.0, 1e-30, 2.0, -float("inf"), float("inf")]).to(dtype)
-    expected = x.relu()
-    rectified = rectify_(x.clone())
-    assert torch.equal(rectified, expected)
+    rectified = x.relu()
     grad = torch.tensor([1.0, 2.0, -3.0, -4.0, 5.0, 6.0, -7.0]).to(dtype)
-    wanted = torch.where(expected > 0, grad, torch.zeros_like(grad))
+    wanted = torch.where(rectified > 0, grad, torch.zeros_like(grad))
     given = grad.clone()
     assert mask_(given, rectified) is given and torch.equal(given, wanted)
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_a_dense_layer_does_not_hide_what_is_not_a_number(dtype, sign):
+    """Processors make negative ones, which are less than zero as integers of the same bits."""
+    block = torch.tensor([[1.0, float("nan")], [2.0, 3.0]]).to(dtype)
+    block = block.copysign(torch.tensor(float(sign), dtype=dtype))
+    exact = torch.promote_types(dtype, torch.float32)
+    moments = Moments(torch.zeros(2, dtype=exact), torch.ones(2, dtype=exact))
+    read = FeatureBuffer([block], moments).read(*torch.ones(2, 2), torch.ones(1, 2).to(dtype))
+    assert read[:, 0].isnan().tolist() == [False, True]

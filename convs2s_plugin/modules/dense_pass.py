@@ -22,7 +22,7 @@ from .causal_conv2d import convolve, convolve_backward, kernel
 from .dropout import draw_kept, drop
 from .feature_buffer import FeatureBuffer, FeatureGradients
 from .grid import Grid
-from .products import mask_, rectify_
+from .products import mask_
 
 
 class LayerWeights(NamedTuple):
@@ -111,7 +111,7 @@ class DensePass(NamedTuple):
             hidden = buffer.read(layer.norm1_weight, layer.norm1_bias, layer.conv1.to(x.dtype))
             moments = norm(hidden, 0, self.shared)
             record = LayerRecord(hidden, moments)
-            rectified = rectify_(normalise(hidden, moments, layer.norm2_weight, layer.norm2_bias))
+            rectified = normalise(hidden, moments, layer.norm2_weight, layer.norm2_bias).relu_()
             if layer.conv2 is None:
                 out = rectified
             else:
@@ -155,9 +155,9 @@ class DensePass(NamedTuple):
         end = self.channels
         for layer, record in zip(reversed(layers), reversed(records)):
             of_conv2 = None
-            rectified = rectify_(
-                normalise(record.hidden, record.moments, layer.norm2_weight, layer.norm2_bias)
-            )
+            rectified = normalise(
+                record.hidden, record.moments, layer.norm2_weight, layer.norm2_bias
+            ).relu_()
             if layer.conv2 is not None:
                 start = end - growth(layer, self.gated)
                 grad = gradients.write(start, end)

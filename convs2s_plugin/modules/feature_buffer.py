@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from .batch_norm import Moments, moment_gradient, normalise, scale_gradients
-from .products import mask_, product, rectify_
+from .products import mask_, product
 
 # What a row of a block takes, so that the channels that a layer reads stay in a CPU's cache.
 ROW_BYTES = 5120
@@ -67,7 +67,7 @@ class FeatureBuffer:
         """BN and ReLU of the first C' channels of a block: C' x n."""
         channels = len(weight)
         moments = self.moments.slice(0, channels)
-        return rectify_(normalise(block[None, :channels], moments, weight, bias)[0])
+        return normalise(block[None, :channels], moments, weight, bias)[0].relu_()
 
     def cells(self) -> Tensor:
         """All features, N x C."""
