@@ -202,6 +202,19 @@ def test_sizes_that_cannot_be_are_refused(options, message):
         PervasiveAttention(4, 4, **options)
 
 
+@torch.no_grad()
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_features_under_autocast_are_nearly_those_of_single_precision(dtype):
+    model = network(torch.float32, kernel_size=5, num_layers=6).eval()
+    batch = sentences(left_source=True, dtype=torch.float32)
+    single = run(model, *batch)[~batch[3]]
+    with torch.autocast("cpu", dtype):
+        half = run(model, *batch)[~batch[3]]
+    assert half.dtype == dtype
+    allowed = {torch.bfloat16: 0.03, torch.float16: 0.003}[dtype]
+    assert (single - half.float()).norm() < allowed * single.norm()
+
+
 def test_a_grid_without_cells():
     model = DenseNet2d(4, num_layers=2, growth_rate=2).eval()
     grid = Grid(1, 1, 3, target_padding=torch.ones(1, 1, dtype=torch.bool))

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from convs2s_plugin.modules import dense_pass, feature_buffer
+from convs2s_plugin.modules import dense_inference, dense_pass, feature_buffer
 
 from .pervasive import pairs, run, sentences, twins
 
@@ -23,8 +23,9 @@ VARIANTS = {
 
 @pytest.fixture(autouse=True)
 def several_blocks(monkeypatch):
-    """Blocks of 32 cells in double precision, so that the smallest batch has several."""
+    """Blocks of 32 cells (in double precision), so that the smallest batch has several."""
     monkeypatch.setattr(feature_buffer, "ROW_BYTES", 256)
+    monkeypatch.setattr(dense_inference, "CELLS", 32)
 
 
 def compare(ours, plain, batch):
@@ -54,6 +55,27 @@ def test_equals_the_plain_network(variant, training):
     ours, plain = (model.train(training) for model in twins(**VARIANTS[variant]))
     compare(ours, plain, sentences([(7, 8), (7, 8)])[:2])
     compare(ours, plain, sentences(left_source=True))
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+@torch.no_grad()
+def test_equals_the_plain_network_with_normalisation_in_the_weights(variant):
+    ours, plain = (model.eval() for model in twins(**VARIANTS[variant]))
+    batch = sentences(left_source=True)
+    for scale in (ours.dense.layers[1].norm1, plain.layers[1].norm1):
+        # Neither sign is special, and a channel that is shut stays so.
+        scale.weight[:3] = torch.tensor([0.0, -2.0, 1e-3])
+    real = ~batch[3]
+    torch.testing.assert_close(run(ours, *batch)[real], plain(*batch)[real], rtol=1e-9, atol=1e-11)
+
+
+@torch.no_grad()
+def test_what_is_not_a_number_is_not_hidden():
+    model = twins(torch.float32)[0].eval()
+    source, target, *_ = sentences([(3, 6)], dtype=torch.float32)
+    target[:, 1] = torch.nan
+    rows = run(model, source, target)[0].isnan().any(dim=1)
+    assert rows.tolist() == [False, True, True]
 
 
 @pytest.mark.parametrize("left_source", [True, False])

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from convs2s_plugin.modules.feature_buffer import FeatureBuffer
+from convs2s_plugin.modules import dense_inference
 from convs2s_plugin.modules.state import State
 
 from .pervasive import SIZES, network, run, sentences, twins
@@ -68,13 +68,13 @@ def test_a_step_costs_the_same_after_any_prefix(monkeypatch):
     model = network(kernel_size=5).eval()
     source, target, *_ = sentences([(40, 6)])
     share, state, cells = model.source(source), State(), []
-    read = FeatureBuffer.read
+    linear = dense_inference.linear
 
-    def counted(self, *arguments):
-        cells.append(self.spans[-1].stop)
-        return read(self, *arguments)
+    def counted(x, *arguments):
+        cells.append(len(x))
+        return linear(x, *arguments)
 
-    monkeypatch.setattr(FeatureBuffer, "read", counted)
+    monkeypatch.setattr(dense_inference, "linear", counted)
     sizes = []
     for t in range(40):
         model(share, target[:, t : t + 1], state=state)
@@ -98,7 +98,7 @@ def test_a_step_in_which_all_hypotheses_have_padding():
 
 
 @torch.no_grad()
-def test_weights_are_cast_once_a_search(monkeypatch):
+def test_weights_are_folded_once_a_search():
     model = network(torch.float32).eval()
     source, target, *_ = sentences([(3, 6)], dtype=torch.float32)
     share, state = model.source(source), State()
@@ -107,7 +107,7 @@ def test_weights_are_cast_once_a_search(monkeypatch):
     with torch.autocast("cpu", torch.bfloat16):
         for t in range(3):
             outputs.append(model(share, target[:, t : t + 1], state=state)[0])
-            (weights,) = (part.constants["weights"] for part in state.walk() if part.constants)
+            (weights,) = (part.constants["folded"] for part in state.walk() if part.constants)
             kept.append(weights)
     assert kept[0] is kept[1] is kept[2] and kept[0][0].conv2.dtype == torch.bfloat16
     assert (torch.cat(outputs, dim=1) - expected).abs().max() < 0.05 * expected.abs().max()

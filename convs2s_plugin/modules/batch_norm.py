@@ -71,15 +71,18 @@ class RunningMoments(nn.Module):
             start: the first of these channels (0).
             shared: take the moments of the cells of all workers (False).
         """
-        channels = slice(start, start + cells.size(-1))
-        mean, var = self.running_mean[channels], self.running_var[channels]
+        mean, var, _ = running = self.running().slice(start, start + cells.size(-1))
         if not self.training:
-            return Moments(mean, var)
+            return running
         moments = batch_moments(cells, mean.dtype, shared)
         bessel = moments.cells / (moments.cells - 1).clamp(min=1)
         mean.lerp_(moments.mean, MOMENTUM)
         var.lerp_(moments.var * bessel.to(var.dtype), MOMENTUM)
         return moments
+
+    def running(self) -> Moments:
+        """The running averages of all channels."""
+        return Moments(self.running_mean, self.running_var)
 
     def _apply(self, fn, *args, **kwargs):
         """Follow the module to another device, but never to half precision."""

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from ..errors import UserError
 from .batch_norm import BatchNorm, RunningMoments, Scale, several_workers
+from .dense_inference import FoldedLayer, fold, infer
 from .dense_pass import DenseFunction, DensePass, LayerWeights
 from .dropout import Dropout
 from .grid import Grid
@@ -104,6 +105,9 @@ class DenseNet2d(nn.Module):
         device = x.device.type
         if torch.is_autocast_enabled(device) and x.dtype != torch.float64:
             x = x.to(torch.get_autocast_dtype(device))
+        if state is not None or not (self.training or torch.is_grad_enabled()):
+            with torch.no_grad(), torch.autocast(device, enabled=False):
+                return self._infer(x, grid, state)
         plan = DensePass(
             grid=grid,
             channels=self.channels,
@@ -114,14 +118,30 @@ class DenseNet2d(nn.Module):
             shared=self.share_statistics and several_workers(),
         )
         weights = [layer.weights() for layer in self.layers]
-        if state is None and torch.is_grad_enabled():
+        if torch.is_grad_enabled():
             flat = [weight for layer in weights for weight in layer if weight is not None]
             return DenseFunction.apply(plan, x, *flat)
-        with torch.no_grad(), torch.autocast(device, enabled=False):
-            if state is None:
-                return plan.forward(x, weights)[0]
-            cast = state.fixed("weights", lambda: [layer.cast(x.dtype) for layer in weights])
-            return plan.forward(x, cast, self._pending(x, grid, state))[0]
+        with torch.autocast(device, enabled=False):
+            return plan.forward(x, weights)[0]
+
+    def _infer(self, x: Tensor, grid: Grid, state: Optional[State]) -> Tensor:
+        """As ``forward`` with the running averages, and without a gradient."""
+        if state is None:
+            return infer(x, self._folded(x.dtype), grid, self.gated, self.dropout)
+        folded = state.fixed("folded", lambda: self._folded(x.dtype))
+        pending = self._pending(x, grid, state)
+        return infer(x, folded, grid, self.gated, self.dropout, pending)
+
+    def _folded(self, dtype: torch.dtype) -> List[FoldedLayer]:
+        return [
+            fold(
+                layer.weights(),
+                self.features.running().slice(0, layer.conv1.size(1)),
+                layer.norm2.running(),
+                dtype,
+            )
+            for layer in self.layers
+        ]
 
     def _pending(self, x: Tensor, grid: Grid, state: State) -> List[Tensor]:
         """What is pending of each layer, L views of one tensor R x L x P - 1 x S x O."""

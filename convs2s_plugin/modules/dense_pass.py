@@ -18,7 +18,7 @@ from .batch_norm import (
     normalise,
     scale_gradients,
 )
-from .causal_conv2d import convolve, convolve_backward, kernel
+from .causal_conv2d import convolve, convolve_backward
 from .dropout import draw_kept, drop
 from .feature_buffer import FeatureBuffer, FeatureGradients
 from .grid import Grid
@@ -41,11 +41,6 @@ class LayerWeights(NamedTuple):
     norm2_weight: Tensor
     norm2_bias: Tensor
     conv2: Optional[Tensor] = None
-
-    def cast(self, dtype: torch.dtype) -> "LayerWeights":
-        """These weights with the convolutions as they are computed in ``dtype``."""
-        conv2 = self.conv2 if self.conv2 is None else kernel(self.conv2, dtype)
-        return self._replace(conv1=self.conv1.to(dtype), conv2=conv2)
 
 
 class LayerRecord(NamedTuple):
@@ -89,7 +84,6 @@ class DensePass(NamedTuple):
         self,
         x: Tensor,
         layers: List[LayerWeights],
-        pending: Optional[List[Tensor]] = None,
         records: Optional[List[LayerRecord]] = None,
     ) -> Tuple[Tensor, FeatureBuffer]:
         """From the grid's first features to its last.
@@ -97,17 +91,14 @@ class DensePass(NamedTuple):
         Args:
             x: N x C', the first features.
             layers: their weights; a transition comes last.
-            pending: for each layer R x (ceil(k/2) - 1) x S x O, what earlier positions add to
-                these and the next; replaced by what is pending then. None for nothing.
             records: where to leave what the way back needs; None where nobody goes back.
         Returns:
             N x C and the features of all layers.
         """
-        steps = self.grid.steps
         buffer = FeatureBuffer.empty(len(x), self.channels, x)
         buffer.write(0, x, self.features(x, 0, self.shared))
         end = x.size(1)
-        for i, (layer, norm) in enumerate(zip(layers, self.norms)):
+        for layer, norm in zip(layers, self.norms):
             hidden = buffer.read(layer.norm1_weight, layer.norm1_bias, layer.conv1.to(x.dtype))
             moments = norm(hidden, 0, self.shared)
             record = LayerRecord(hidden, moments)
@@ -116,11 +107,7 @@ class DensePass(NamedTuple):
                 out = rectified
             else:
                 new = convolve(self.grid.unpack(rectified), layer.conv2)
-                if pending is not None:
-                    past = pending[i].size(1)
-                    new[:, :past] += pending[i]
-                    pending[i][:] = new[:, steps:]
-                new = self.grid.pack(new[:, :steps])
+                new = self.grid.pack(new[:, : self.grid.steps])
                 if self.gated:
                     record = record._replace(ungated=new)
                     new = F.glu(new, dim=-1)
