@@ -43,8 +43,13 @@ def test_only_the_gradients_that_are_wanted(library):
 
 
 def test_linear_of_inputs_that_are_not_contiguous(library):
-    x, weight = torch.randn(6, 5, 7).transpose(0, 2), torch.randn(6, 4).t()
-    torch.testing.assert_close(linear(x, weight), F.linear(x, weight))
+    x = torch.randn(6, 5, 7).transpose(0, 2)
+    for weight in (
+        torch.randn(6, 4).t(),
+        torch.randn(4, 18)[:, 6:12],
+        torch.randn(18, 4)[6:12].t(),
+    ):
+        torch.testing.assert_close(linear(x, weight), F.linear(x, weight))
 
 
 def test_autocast_and_tracing_have_operators_of_torch(library):

@@ -122,7 +122,7 @@ class ConvS2SEncoder(PluginEncoder):
         x = scale_gradient(x, self.gradient_scale)
         return {
             "encoder_out": x,
-            "encoder_values": autocast_to((x + embedded) * math.sqrt(0.5)),
+            "encoder_values": autocast_to((x + embedded).mul_(math.sqrt(0.5))),
             "encoder_padding_mask": mask,
             "encoder_lengths": (~padding).sum(dim=1),
             "rows_per_sentence": 1,

@@ -132,8 +132,8 @@ class MultiStepAttention(nn.Module):
             R x T x C and the attention's weights R x T x S.
         """
         half = math.sqrt(0.5)
-        query = (self.query(x, child(state, "query")) + target_embedding) * half
+        query = (self.query(x, child(state, "query")) + target_embedding).mul_(half)
         context, weights = source_attention(query, keys, values, padding_mask)
         scale = lengths.to(context.dtype).sqrt().view(-1, 1, 1)
         context = (context.view(len(keys), -1, context.size(-1)) * scale).view_as(context)
-        return (self.output(context, child(state, "output")) + x) * half, weights
+        return (self.output(context, child(state, "output")) + x).mul_(half), weights

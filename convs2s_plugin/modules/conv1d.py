@@ -6,10 +6,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from .dropout import Dropout
-from .precision import autocast_to
 from .state import State, child
 from .weight_norm import WeightNormLinear
-from .windows import windows
+from .windows import convolve
 
 
 class GatedConv1d(nn.Module):
@@ -53,5 +52,8 @@ class GatedConv1d(nn.Module):
         x = self.dropout(x)
         if padding_mask is not None:
             x = x.masked_fill(padding_mask.unsqueeze(-1), 0.0)
-        seen = windows(autocast_to(x), self.kernel_size, causal=self.causal, state=state)
-        return F.glu(self.linear(seen, child(state, "linear")), dim=-1)
+        weight = self.linear.weight_in(child(state, "linear"))
+        out = convolve(
+            x, weight, self.linear.bias, self.kernel_size, causal=self.causal, state=state
+        )
+        return F.glu(out, dim=-1)

@@ -90,6 +90,6 @@ class ConvBlocks(nn.Module):
                 residual = outputs[-self.layers[i].residual]
                 if name in self.residuals:
                     residual = self.residuals[name](residual, child(state, f"residual{i}"))
-                x = (x + residual) * math.sqrt(0.5)
+                x = (x + residual).mul_(math.sqrt(0.5))
             outputs.append(x)
         return x, attention

@@ -5,9 +5,14 @@ from typing import NamedTuple, Optional
 import torch
 from torch import Tensor
 
-# Scores held at a time: 64 MiB in single precision. Fewer make the matrix products slower (with
-# 40,000 words, by a fifth at an eighth of it); more only take memory.
+from .products import linear
+
+# Scores held at a time, 64 MiB in single precision at most, and of how many words. More only take
+# memory, which a CPU's caches do not hold; fewer words make the matrix products slower.
 SCORES_AT_A_TIME = 2**24
+WORDS_AT_A_TIME = 1024
+# The logarithm of a smaller probability is taken from the scores.
+TINY = 1e-30
 
 
 class CrossEntropy(NamedTuple):
@@ -63,7 +68,7 @@ class _LinearCrossEntropy(torch.autograd.Function):
         right = 1.0 - label_smoothing - others
 
         x, w = features.to(dtype), weight.to(dtype)
-        rows = max(1, min(len(x), SCORES_AT_A_TIME // words))
+        rows = max(1, min(len(x), WORDS_AT_A_TIME, SCORES_AT_A_TIME // words))
         buffer = w.new_empty(rows, words, dtype=exact)
         log_normaliser = w.new_empty(len(x), 1, dtype=exact)
         right_score = torch.empty_like(log_normaliser)
@@ -76,19 +81,22 @@ class _LinearCrossEntropy(torch.autograd.Function):
         for start in range(0, len(x), rows):
             part = slice(start, min(start + rows, len(x)))
             labels = target[part].unsqueeze(1)
-            scores = (x[part] @ w.t()).to(exact)
-            if bias is not None:
-                scores += bias
-            score = scores.gather(1, labels)
+            scores = _scores(x[part], w, bias, out=buffer[: len(labels)])
+            score = right_score[part] = scores.gather(1, labels)
             if count_correct:
                 correct += (scores.argmax(dim=1, keepdim=True) == labels).sum()
-            probabilities = torch.softmax(scores, dim=1, out=buffer[: len(scores)])
-            right_score[part] = score
-            log_normaliser[part] = _log_normaliser(scores, score, probabilities, labels)
+            # In place: fresh memory of this size costs a third of a product.
+            probabilities = torch.softmax(scores, dim=1, out=scores)
+            probability = probabilities.gather(1, labels)
+            log_normaliser[part] = score - probability.log()
+            if bool((probability < TINY).any()):
+                tiny = (probability < TINY).squeeze(1)
+                scores = _scores(x[part][tiny], w, bias, out=torch.empty_like(scores[tiny]))
+                log_normaliser[part][tiny] = scores.logsumexp(dim=1, keepdim=True)
             if differentiate:
                 probabilities.scatter_add_(1, labels, torch.full_like(score, -right))
                 gradient = probabilities.to(dtype)
-                x_grad[part] = gradient @ w
+                x_grad[part] = linear(gradient, w.t())
                 if dtype == exact:
                     w_grad.addmm_(gradient.t(), x[part])
                 else:
@@ -131,11 +139,11 @@ def _at_least_single(dtype: torch.dtype) -> torch.dtype:
     return torch.promote_types(dtype, torch.float32)
 
 
-def _log_normaliser(scores, score, probabilities, labels):
-    """log sum exp of each row, from the probability of one word where it is not too small."""
-    probability = probabilities.gather(1, labels)
-    log_normaliser = score - probability.log()
-    tiny = (probability < 1e-30).squeeze(1)
-    if bool(tiny.any()):
-        log_normaliser[tiny] = scores[tiny].logsumexp(dim=1, keepdim=True)
-    return log_normaliser
+def _scores(x: Tensor, weight: Tensor, bias: Optional[Tensor], out: Tensor) -> Tensor:
+    """x @ weight.T + bias in ``out``, whose precision may be higher."""
+    if x.dtype != out.dtype:
+        out.copy_(x @ weight.t())
+        return out if bias is None else out.add_(bias)
+    if bias is None:
+        return torch.mm(x, weight.t(), out=out)
+    return torch.addmm(bias.to(out.dtype), x, weight.t(), out=out)

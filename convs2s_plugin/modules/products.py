@@ -48,19 +48,24 @@ class Linear(nn.Linear):
         return linear(x, self.weight, self.bias)
 
 
-def _onednn_takes(x: Tensor) -> bool:
-    # What is traced or compiled has torch's own operators.
+def plain_cpu(x: Tensor) -> bool:
+    """Whether x is computed with on a CPU as it is; traced or compiled, torch's operators are."""
     return (
-        _ONEDNN
-        and x.dtype == torch.float32
-        and x.device.type == "cpu"
+        x.device.type == "cpu"
         and not torch.is_autocast_enabled("cpu")
         and not torch.jit.is_tracing()
         and not torch.compiler.is_compiling()
     )
 
 
+def _onednn_takes(x: Tensor) -> bool:
+    return _ONEDNN and x.dtype == torch.float32 and plain_cpu(x)
+
+
 def _onednn(x: Tensor, weight: Tensor, bias: Optional[Tensor] = None) -> Tensor:
+    if not (weight.is_contiguous() or weight.t().is_contiguous()):
+        # What lies in memory in no such order is multiplied a thousand times as slowly.
+        weight = weight.contiguous()
     return torch.ops.mkldnn._linear_pointwise(x, weight, bias, "none", [], "")
 
 
@@ -79,7 +84,8 @@ class _Linear(torch.autograd.Function):
         if ctx.needs_input_grad[0]:
             of_x = _onednn(rows, weight.t()).view_as(x)
         if ctx.needs_input_grad[1]:
-            of_weight = _onednn(rows.t(), x.reshape(-1, x.size(-1)).t())
+            # oneDNN would copy what is transposed.
+            of_weight = rows.t() @ x.reshape(-1, x.size(-1))
         if ctx.needs_input_grad[2]:
             of_bias = rows.sum(dim=0)
         return of_x, of_weight, of_bias

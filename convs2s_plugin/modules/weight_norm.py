@@ -53,11 +53,13 @@ class WeightNormLinear(nn.Module):
 
     def forward(self, x: Tensor, state: Optional[State] = None) -> Tensor:
         """Map ... x in_features to ... x out_features; with a state, W is computed only once."""
+        return linear(x, self.weight_in(state), self.bias)
+
+    def weight_in(self, state: Optional[State]) -> Tensor:
+        """W, which a state keeps for the steps to come."""
         if state is None or self.weight is not None:
-            weight = self.effective_weight()
-        else:
-            weight = state.fixed("weight", self.effective_weight)
-        return linear(x, weight, self.bias)
+            return self.effective_weight()
+        return state.fixed("weight", self.effective_weight)
 
     @torch.no_grad()
     def fold_(self) -> None:

@@ -1,4 +1,4 @@
-"""What a 1-D convolution reads: the inputs of each position side by side."""
+"""1-D convolution: the inputs of each position side by side, and their product with a weight."""
 
 from typing import Optional
 
@@ -6,7 +6,33 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from .precision import autocast_to
+from .products import linear
 from .state import State
+from .winograd import convolve3, pays
+
+
+def convolve(
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor,
+    kernel_size: int,
+    dilation: int = 1,
+    causal: bool = False,
+    state: Optional[State] = None,
+) -> Tensor:
+    """The product of what each position sees with a weight, in whichever way is the fastest.
+
+    Args:
+        x: B x T x C; other arguments as those of ``windows``.
+        weight: C' x kC, for the leftmost input first.
+        bias: C'.
+    Returns:
+        B x T x C'.
+    """
+    if state is None and (kernel_size, dilation) == (3, 1) and pays(x, weight):
+        return convolve3(x, weight, bias, left=2 if causal else 1)
+    return linear(windows(autocast_to(x), kernel_size, dilation, causal, state), weight, bias)
 
 
 def windows(

@@ -2,8 +2,7 @@
 
 from torch import Tensor, nn
 
-from ...modules.precision import autocast_to
-from ...modules.windows import windows
+from ...modules.windows import convolve
 from ..recipe import Layer
 from .context import Context
 from .pointwise import ACTIVATIONS, linear
@@ -29,6 +28,13 @@ class Convolution(nn.Module):
         """B x T x C to B x T x C'."""
         if context.padding_mask is not None:
             x = x.masked_fill(context.padding_mask.unsqueeze(-1), 0.0)
-        memory = context.memory(self)
-        seen = windows(autocast_to(x), self.kernel_size, self.dilation, self.causal, memory)
-        return self.activation(self.linear(seen))
+        out = convolve(
+            x,
+            self.linear.weight,
+            self.linear.bias,
+            self.kernel_size,
+            self.dilation,
+            self.causal,
+            context.memory(self),
+        )
+        return self.activation(out)
