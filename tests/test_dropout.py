@@ -3,7 +3,8 @@
 import pytest
 import torch
 
-from convs2s_plugin.modules.dropout import Dropout, dropout
+from convs2s_plugin.modules import dropout as dropout_module
+from convs2s_plugin.modules.dropout import Dropout, draw_kept, drop, dropout
 
 
 @pytest.mark.parametrize("p", [0.001, 0.1, 0.5, 0.9])
@@ -45,6 +46,15 @@ def test_inactive_at_inference_and_without_a_rate():
     layer = Dropout(1.0).eval()
     layer.always = True
     assert not layer(x).any()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_piece_by_piece_is_all_at_once(dtype, monkeypatch):
+    x = torch.randn(37, 7, 11, dtype=dtype).transpose(0, 2)
+    kept = draw_kept(x, 0.3)
+    whole = drop(x, kept, 0.3)
+    monkeypatch.setattr(dropout_module, "PIECE", 1000)
+    assert torch.equal(drop(x, kept, 0.3), whole)
 
 
 def test_of_nothing():

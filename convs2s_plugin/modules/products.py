@@ -24,7 +24,9 @@ def linear(x: Tensor, weight: Tensor, bias: Optional[Tensor] = None) -> Tensor:
     if not _onednn_takes(x) or weight.dtype != x.dtype or x.numel() == 0:
         return F.linear(x, weight, bias)
     if torch.is_grad_enabled():
-        return _Linear.apply(x, weight, bias)
+        # Rows, because what a function of ours returns as a view could not be changed in place.
+        rows = _Linear.apply(x.reshape(-1, x.size(-1)), weight, bias)
+        return rows.view(*x.shape[:-1], len(weight))
     return _onednn(x, weight, bias)
 
 
@@ -79,15 +81,14 @@ class _Linear(torch.autograd.Function):
     @torch.autograd.function.once_differentiable
     def backward(ctx, grad):
         x, weight = ctx.saved_tensors
-        rows = grad.reshape(-1, grad.size(-1))
         of_x = of_weight = of_bias = None
         if ctx.needs_input_grad[0]:
-            of_x = _onednn(rows, weight.t()).view_as(x)
+            of_x = _onednn(grad, weight.t())
         if ctx.needs_input_grad[1]:
             # oneDNN would copy what is transposed.
-            of_weight = rows.t() @ x.reshape(-1, x.size(-1))
+            of_weight = grad.t() @ x
         if ctx.needs_input_grad[2]:
-            of_bias = rows.sum(dim=0)
+            of_bias = grad.sum(dim=0)
         return of_x, of_weight, of_bias
 
 
