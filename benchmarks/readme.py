@@ -7,7 +7,7 @@ from typing import Dict, List
 
 from convs2s_plugin.text_files import write_whole
 
-from .report import mebibytes, side_name
+from .report import mebibytes, rates, side_name
 
 ROOT = Path(__file__).resolve().parent.parent
 README = ROOT / "README.md"
@@ -77,6 +77,12 @@ def _machine(machine: Dict) -> str:
     return f"{machine['device']}, {machine['threads']} threads, {', '.join(versions)}"
 
 
+def _body(result: Dict) -> str:
+    if "sentences_per_second" not in result:
+        return table(result)
+    return f"{rates(result)}\n\nMeasured on {_machine(result['machine'])}."
+
+
 def updated(text: str) -> str:
     """A README whose tables are those of the files; a file that is not there has none."""
 
@@ -84,7 +90,7 @@ def updated(text: str) -> str:
         path = RESULTS / match["name"]
         body = ""
         if path.exists():
-            body = table(json.loads(path.read_text(encoding="utf-8"))) + "\n"
+            body = _body(json.loads(path.read_text(encoding="utf-8"))) + "\n"
         return f"{match[1]}{body}{match[3]}"
 
     return BLOCK.sub(block, text)

@@ -57,3 +57,12 @@ def side_name(side: Dict) -> str:
 def mebibytes(size: int) -> str:
     """A number of bytes for people."""
     return f"{size / 2**20:,.0f} MiB"
+
+
+def rates(result: Dict) -> str:
+    """What ``speed`` measured, in Markdown."""
+    lines = ["| | sentences/s | minimum | maximum |", "|---|---|---|---|"]
+    for name, rate in result["sentences_per_second"].items():
+        cells = [f"{rate[key]:,.1f}" for key in ("median", "minimum", "maximum")]
+        lines.append(f"| {name} | {' | '.join(cells)} |")
+    return "\n".join(lines)

@@ -17,6 +17,7 @@ from convs2s_plugin.text_files import write_whole
 
 from .machine import machine
 from .measure import alternate, summary
+from .report import rates
 from .sentences import read_task, real_batches, to_device
 from .setting import DEVICES, at_least, use_device
 
@@ -57,9 +58,6 @@ def run(args: argparse.Namespace) -> int:
             pieces[f"{path}, beam {beam}"] = translate(model, task, beam, batches, precision)
     times = alternate(pieces, args.rounds, 1, device=args.device)
     number = sum(batch["nsentences"] for batch in batches)
-    rates = {
-        name: summary([number / seconds for seconds in values]) for name, values in times.items()
-    }
     result = {
         "data": args.data,
         "subset": args.subset,
@@ -68,9 +66,12 @@ def run(args: argparse.Namespace) -> int:
         "autocast_dtype": args.autocast_dtype,
         "machine": machine(args.device),
         "rounds": args.rounds,
-        "sentences_per_second": rates,
+        "sentences_per_second": {
+            name: summary([number / seconds for seconds in values])
+            for name, values in times.items()
+        },
     }
-    print(table(result))
+    print(rates(result))
     if args.json:
         with write_whole(str(args.json)) as file:
             file.write(json.dumps(result, indent=2) + "\n")
@@ -104,12 +105,3 @@ def translate(
                 generator.generate([model], batch)
 
     return work
-
-
-def table(result: Dict) -> str:
-    """The rates in Markdown."""
-    lines = ["| | sentences/s | minimum | maximum |", "|---|---|---|---|"]
-    for name, rate in result["sentences_per_second"].items():
-        cells = [f"{rate[key]:,.1f}" for key in ("median", "minimum", "maximum")]
-        lines.append(f"| {name} | {' | '.join(cells)} |")
-    return "\n".join(lines)
