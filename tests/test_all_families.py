@@ -203,27 +203,6 @@ def test_half_precision_keeps_softmax_in_single(name):
     assert (half.float() - single).abs().max() < 0.1 * single.abs().max()
 
 
-@pytest.mark.parametrize("name", MODELS)
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_log_probabilities_take_the_place_of_scores_only_in_a_search(name, dtype):
-    model = make(name).to(dtype)
-    batch = random_batch(LENGTHS)
-    output = model(**batch["net_input"])
-    expected = output[0].float().log_softmax(dim=-1)
-    before = output[0].detach().clone()
-    for sample in (None, batch):
-        found = model.get_normalized_probs(output, log_probs=True, sample=sample)
-        torch.testing.assert_close(found, expected)
-        assert torch.equal(output[0], before)
-    found.sum().backward()
-    with torch.no_grad():
-        scores = before.clone()
-        for log_probs, like in ((False, expected.exp()), (True, expected)):
-            found = model.get_normalized_probs((scores, None), log_probs, sample=None)
-            torch.testing.assert_close(found, like)
-        assert (found is scores) == (dtype == torch.float32)
-
-
 @EVERY_MODEL
 def test_attention_rows_sum_to_one_and_the_key_is_always_there(name):
     model = make(name)

@@ -2,7 +2,6 @@
 
 from typing import Any, Dict, Optional, Tuple
 
-import torch
 from fairseq import utils
 from fairseq.models import FairseqEncoder, FairseqEncoderDecoderModel, FairseqIncrementalDecoder
 from torch import Tensor, nn
@@ -130,17 +129,6 @@ class PluginModel(FairseqEncoderDecoderModel):
                 if isinstance(module, Dropout):
                     module.always = retain_dropout and kept
         super().make_generation_fast_(**kwargs)
-
-    def get_normalized_probs(self, net_output, log_probs: bool, sample=None) -> Tensor:
-        """As in fairseq; but a search's log-probabilities take the place of its scores.
-
-        A search has no ``sample``, and has divided the scores by its temperature in place already.
-        """
-        scores = net_output[0]
-        in_place = sample is None and log_probs and not scores.requires_grad
-        if in_place and scores.dtype in (torch.float32, torch.float64):
-            return torch.log_softmax(scores, dim=-1, out=scores)
-        return super().get_normalized_probs(net_output, log_probs, sample)
 
     def load_state_dict(self, state_dict, strict=True, **kwargs):
         """Load weights; those that do not belong here are refused with a sentence.

@@ -127,10 +127,11 @@ class DenseNet2d(nn.Module):
     def _infer(self, x: Tensor, grid: Grid, state: Optional[State]) -> Tensor:
         """As ``forward`` with the running averages, and without a gradient."""
         if state is None:
-            return infer(x, self._folded(x.dtype), grid, self.gated, self.dropout)
-        folded = state.fixed("folded", lambda: self._folded(x.dtype))
-        pending = self._pending(x, grid, state)
-        return infer(x, folded, grid, self.gated, self.dropout, pending)
+            folded, pending = self._folded(x.dtype), None
+        else:
+            folded = state.fixed("folded", lambda: self._folded(x.dtype))
+            pending = self._pending(x, grid, state)
+        return infer(x, folded, grid, self.channels, self.gated, self.dropout, pending)
 
     def _folded(self, dtype: torch.dtype) -> List[FoldedLayer]:
         return [

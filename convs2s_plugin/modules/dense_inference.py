@@ -60,6 +60,7 @@ def infer(
     x: Tensor,
     layers: List[FoldedLayer],
     grid: Grid,
+    channels: int,
     gated: bool,
     dropout: Dropout,
     pending: Optional[List[Tensor]] = None,
@@ -70,15 +71,16 @@ def infer(
         x: N x C', the first features.
         layers: as they were folded; a transition comes last.
         grid: where the N cells are.
+        channels: C of all layers together, but for the transition.
         gated: halves of the convolutions' outputs gate the other halves.
         dropout: of new features, for those who keep it in generation.
         pending: for each layer R x (ceil(k/2) - 1) x S x O, what earlier positions add to these
             and the next; replaced by what is pending then. None for nothing.
     Returns:
-        N x C.
+        N x C, or what a transition makes of it.
     """
     end = x.size(1)
-    buffer = x.new_empty(len(x), len(layers[-1].scale) + _growth(layers[-1], gated))
+    buffer = x.new_empty(len(x), channels)
     buffer[:, :end] = x
     for i, layer in enumerate(layers):
         hidden = _read(buffer[:, :end], layer)
@@ -91,7 +93,7 @@ def infer(
         new = grid.pack(new[:, : grid.steps])
         if gated:
             new = F.glu(new, dim=-1)
-        start, end = end, end + _growth(layer, gated)
+        start, end = end, end + new.size(1)
         buffer[:, start:end] = dropout(new)
     return buffer
 
@@ -104,10 +106,3 @@ def _read(features: Tensor, layer: FoldedLayer) -> Tensor:
         for cells in features.split(at_a_time)
     ]
     return (hidden[0] if len(hidden) == 1 else torch.cat(hidden)).relu_()
-
-
-def _growth(layer: FoldedLayer, gated: bool) -> int:
-    """How many features a layer adds; a transition adds none."""
-    if layer.conv2 is None:
-        return 0
-    return len(layer.conv2) // 2 if gated else len(layer.conv2)

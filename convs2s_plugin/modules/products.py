@@ -51,7 +51,7 @@ class Linear(nn.Linear):
 
 
 def plain_cpu(x: Tensor) -> bool:
-    """Whether x is computed with on a CPU as it is; traced or compiled, torch's operators are."""
+    """Whether a CPU computes with x in its own type, without tracing or compiling that."""
     return (
         x.device.type == "cpu"
         and not torch.is_autocast_enabled("cpu")
