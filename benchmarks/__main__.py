@@ -5,7 +5,7 @@ import json
 import sys
 from pathlib import Path
 
-from convs2s_plugin.errors import sentence_for
+from convs2s_plugin.fairseq_compat.messages import sentence_for
 from convs2s_plugin.text_files import write_whole
 
 from . import compare, growth, loss, readme, speed, table

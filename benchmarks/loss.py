@@ -7,7 +7,7 @@ import torch
 from fairseq.criterions.label_smoothed_cross_entropy import label_smoothed_nll_loss
 from torch.nn import functional as F
 
-from convs2s_plugin.modules.cross_entropy import linear_cross_entropy
+from convs2s_plugin.nn.cross_entropy import linear_cross_entropy
 
 from .machine import machine
 from .measure import alternate, peak_memory, ratios, summary

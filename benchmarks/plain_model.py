@@ -8,11 +8,11 @@ from fairseq.models import (
 )
 from torch.nn import functional as F
 
-from convs2s_plugin.models.named import complete
-from convs2s_plugin.models.pervasive import PervasiveConfig
-from convs2s_plugin.models.pervasive_architectures import BASE
-from convs2s_plugin.modules.embedding import word_embedding
-from convs2s_plugin.modules.output import TiedOutput
+from convs2s_plugin.base.architectures import fill_defaults
+from convs2s_plugin.nn.embedding import word_embedding
+from convs2s_plugin.nn.output import TiedOutput
+from convs2s_plugin.pervasive.architectures import BASE
+from convs2s_plugin.pervasive.model import PervasiveConfig
 
 from .plain_pervasive import PlainPervasive
 
@@ -61,7 +61,7 @@ class PlainPervasiveModel(FairseqEncoderDecoderModel):
 
     @classmethod
     def build_model(cls, cfg, task):
-        complete(cfg, BASE)
+        fill_defaults(cfg, BASE)
         dims = cfg.encoder_embed_dim, cfg.decoder_embed_dim
         network = PlainPervasive(
             *dims,

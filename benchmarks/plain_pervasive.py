@@ -103,7 +103,7 @@ class PlainPervasive(nn.Module):
         dropout: of the new channels of a layer, and of the output.
         halve: a 1x1 halves the channels of the grid first.
         transition: BN, ReLU, 1x1 that halves, BN, ReLU before the aggregation.
-        fused: normalise with torch's own kernel where no cell is padding.
+        fused: normalize with torch's own kernel where no cell is padding.
     """
 
     def __init__(

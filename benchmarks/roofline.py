@@ -11,7 +11,7 @@ from torch.utils.flop_counter import (
     sdpa_flop_count,
 )
 
-from convs2s_plugin.modules.products import product
+from convs2s_plugin.nn.linear import matmul_transposed
 
 aten = torch.ops.aten
 
@@ -107,4 +107,4 @@ def large_product(dtype: str, device: str) -> Product:
     if kind == torch.float16 and device == "cpu":
         size = SIZE_OF_HALF_ON_CPU
     left, right = (torch.randn(size, size, device=device).to(kind) for _ in range(2))
-    return Product(lambda: product(left, right), 2 * size**3)
+    return Product(lambda: matmul_transposed(left, right), 2 * size**3)

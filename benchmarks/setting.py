@@ -9,11 +9,12 @@ from fairseq.data import Dictionary
 from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_REGISTRY, build_model
 
 import convs2s_plugin  # noqa: F401  (registers the architectures)
+from convs2s_plugin.base.architectures import fill_defaults
+from convs2s_plugin.convs2s import architectures as convs2s_architectures
+from convs2s_plugin.convs2s.layer_lists import parse_layers
 from convs2s_plugin.errors import UserError
-from convs2s_plugin.layer_spec import parse_layers
-from convs2s_plugin.models import convs2s_architectures, pervasive_architectures
-from convs2s_plugin.models.named import complete
-from convs2s_plugin.tasks.precision import Precision
+from convs2s_plugin.pervasive import architectures as pervasive_architectures
+from convs2s_plugin.tasks.autocast import Precision
 
 from . import plain_model  # noqa: F401  (registers a peer)
 
@@ -120,7 +121,7 @@ def build(setting: Setting, source: Dictionary, target: Dictionary) -> torch.nn.
     for name, value in setting.options:
         setattr(args, name, value)
     ARCH_CONFIG_REGISTRY[arch](args)
-    complete(args, BASES.get(arch, {}))
+    fill_defaults(args, BASES.get(arch, {}))
     if setting.layers is not None:
         _set_depth(args, setting.layers)
     model = build_model(args, Namespace(source_dictionary=source, target_dictionary=target))

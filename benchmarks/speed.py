@@ -12,7 +12,7 @@ from fairseq import checkpoint_utils
 from fairseq.sequence_generator import SequenceGenerator
 
 from convs2s_plugin.errors import UserError
-from convs2s_plugin.tasks.precision import CHOICES, Precision
+from convs2s_plugin.tasks.autocast import CHOICES, Precision
 from convs2s_plugin.text_files import write_whole
 
 from .machine import machine

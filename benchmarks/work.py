@@ -7,11 +7,11 @@ import torch
 from fairseq.criterions.label_smoothed_cross_entropy import LabelSmoothedCrossEntropyCriterion
 from fairseq.sequence_generator import SequenceGenerator
 
-from convs2s_plugin.candidates import Candidates
+from convs2s_plugin.base.model import PluginModel
 from convs2s_plugin.criterions import ConvS2SCrossEntropy
+from convs2s_plugin.decoding.candidates import Candidates
+from convs2s_plugin.decoding.generator import TranslationGenerator
 from convs2s_plugin.errors import UserError
-from convs2s_plugin.generation.generator import TranslationGenerator
-from convs2s_plugin.models.base import PluginModel
 
 from .sentences import sentences
 from .setting import Setting, build

@@ -1,9 +1,10 @@
 """Convolutional and hybrid sequence-to-sequence models as a fairseq plugin.
 
-Point fairseq's ``--user-dir`` at this folder (``convs2s path`` prints it): importing the
-package registers every model, task, criterion and learning-rate scheduler.
+Point fairseq's ``--user-dir`` at this folder (``convs2s path`` prints it): importing the package
+registers every model, task, criterion and learning-rate scheduler.
 """
 
+from importlib import import_module
 from importlib.util import find_spec
 
 from .version import __version__
@@ -14,11 +15,15 @@ if find_spec("fairseq") is None:
         'run `pip install "convs2s-plugin[fairseq]"` (or install any fairseq of your own).'
     )
 
-from . import compat, errors
+from . import fairseq_compat
 
-errors.install_excepthook()
-compat.prepare()
+# Each family is a folder; its ``model`` module registers the model and its named architectures.
+FAMILIES = ("convs2s", "pervasive", "adl")
 
-from . import criterions, models, optim, tasks  # noqa: E402  (register; need the preparations above)
+fairseq_compat.prepare()
+for family in FAMILIES:
+    import_module(f".{family}.model", __name__)
 
-__all__ = ["__version__", "criterions", "models", "optim", "tasks"]
+from . import criterions, optim, tasks  # noqa: E402  (they register, which needs the preparations)
+
+__all__ = ["FAMILIES", "__version__", "criterions", "optim", "tasks"]

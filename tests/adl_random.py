@@ -8,8 +8,8 @@ import random
 from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
 from convs2s_plugin.adl import Settings, resolve
-from convs2s_plugin.adl.arguments import Choice, Flag
-from convs2s_plugin.adl.registry import entries
+from convs2s_plugin.adl.language.arguments import Choice, Flag
+from convs2s_plugin.adl.language.registry import entries
 
 WIDTHS = (4, 8, 12, 16)
 HEADS = (1, 2, 4)

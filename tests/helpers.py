@@ -9,9 +9,9 @@ from fairseq.data import Dictionary
 from fairseq.data.language_pair_dataset import collate
 from fairseq.models import ARCH_CONFIG_REGISTRY
 
-from convs2s_plugin.models.adl import AdlConfig, AdlModel
-from convs2s_plugin.models.convs2s import ConvS2SConfig, ConvS2SModel
-from convs2s_plugin.models.pervasive import PervasiveConfig, PervasiveModel
+from convs2s_plugin.adl.model import AdlConfig, AdlModel
+from convs2s_plugin.convs2s.model import ConvS2SConfig, ConvS2SModel
+from convs2s_plugin.pervasive.model import PervasiveConfig, PervasiveModel
 
 WORDS = 31
 

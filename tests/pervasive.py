@@ -3,8 +3,8 @@
 import torch
 
 from benchmarks.plain_pervasive import PlainPervasive
-from convs2s_plugin.modules.grid_input import source_share
-from convs2s_plugin.modules.pervasive import PervasiveAttention
+from convs2s_plugin.pervasive.grid_projection import source_projection
+from convs2s_plugin.pervasive.network import PervasiveAttention
 
 SIZES = dict(source_dim=6, target_dim=8, num_layers=3, growth_rate=4, kernel_size=3)
 # Two sentences of other lengths, and many cells: more than one block of the feature buffer.
@@ -16,7 +16,7 @@ def network(dtype=torch.float64, seed=1, **options):
     torch.manual_seed(seed)
     options = {**SIZES, **options}
     model = PervasiveAttention(**options)
-    model.source = source_share(
+    model.source = source_projection(
         options["source_dim"], options["target_dim"], options.get("halve_input", True)
     )
     model.to(dtype)

@@ -1,17 +1,15 @@
 """The Architecture Definition Language (Domhan 2018): a model as two chains of layers.
 
-The way of a definition: ``syntax.parse`` reads text into a tree; ``sockeye.translate`` turns the
-original implementation's dialect into the paper's; ``resolve.resolve`` looks every name up in
-``registry``, fills in arguments and widths, checks, and gives a ``recipe.Recipe``, from which the
-network is built. ``explain`` and ``text`` read recipes too.
+``language`` turns a definition into a ``ModelSpec``: it parses the text into a tree, translates
+the original implementation's dialect, looks every layer up in the registry, fills in arguments and
+widths, and checks them. ``layers`` holds the layers, each with its declaration.
 
 Knows neither torch nor fairseq.
 """
 
-from . import builtin  # noqa: F401  (declares the layers)
-from .arguments import Argument, Choice, Default, Flag, Integer, Real, Refusal, SubChain
-from .recipe import Layer, Recipe, Settings, Side
-from .registry import (
+from .language import builtin  # noqa: F401  (declares the layers)
+from .language.arguments import Argument, Choice, Default, Flag, Integer, Real, Refusal, SubChain
+from .language.registry import (
     BLOCK,
     PAST,
     POSITION,
@@ -20,7 +18,8 @@ from .registry import (
     Reach,
     register_layer,
 )
-from .resolve import resolve
+from .language.resolve import resolve
+from .language.spec import LayerSpec, ModelSpec, Settings, StackSpec
 
 __all__ = [
     "BLOCK",
@@ -33,13 +32,13 @@ __all__ = [
     "Default",
     "Flag",
     "Integer",
-    "Layer",
+    "LayerSpec",
     "Reach",
     "Real",
-    "Recipe",
+    "ModelSpec",
     "Refusal",
     "Settings",
-    "Side",
+    "StackSpec",
     "SubChain",
     "register_layer",
     "resolve",

@@ -8,8 +8,8 @@ for the IWSLT size of section 4.1; with ``_iwslt`` or ``_wmt`` behind it, for th
 
 from typing import Any, Dict, List, NamedTuple, Tuple
 
-from .recipe import Recipe, Settings
-from .resolve import resolve
+from .language.resolve import resolve
+from .language.spec import ModelSpec, Settings
 
 
 class Architecture(NamedTuple):
@@ -28,7 +28,7 @@ class Architecture(NamedTuple):
     options: Dict[str, Any] = {}
     sizes: bool = True
 
-    def recipe(self, **options: Any) -> Recipe:
+    def recipe(self, **options: Any) -> ModelSpec:
         """The recipe of the architecture; ``options`` are fields of Settings that count more."""
         given = {**self.options, **options}
         feeding = given.pop("input_feeding", False)

@@ -5,9 +5,9 @@ Knows neither torch nor fairseq.
 
 from typing import Any, Dict, Iterable, List, NamedTuple, Tuple
 
-from .recipe import ENCODER, Layer, Recipe, Side
-from .registry import POSITION, UNBOUNDED, Cost, Reach, layer_type
-from .text import definition, label, runs
+from .language.registry import POSITION, UNBOUNDED, Cost, Reach, layer_type
+from .language.spec import ENCODER, LayerSpec, ModelSpec, StackSpec
+from .language.writer import definition, label, runs
 
 
 class Figures(NamedTuple):
@@ -24,7 +24,7 @@ class Figures(NamedTuple):
         )
 
 
-def figures(layers: Iterable[Layer], length: int) -> Figures:
+def figures(layers: Iterable[LayerSpec], length: int) -> Figures:
     """The sums over some layers, those inside them included.
 
     Args:
@@ -38,7 +38,7 @@ def figures(layers: Iterable[Layer], length: int) -> Figures:
     return total
 
 
-def _own(layer: Layer, length: int) -> Figures:
+def _own(layer: LayerSpec, length: int) -> Figures:
     declared = layer_type(layer)
     known = declared.parameters is not None and declared.cost is not None
     parameters = declared.parameters(layer) if declared.parameters else 0
@@ -48,7 +48,7 @@ def _own(layer: Layer, length: int) -> Figures:
     return Figures(parameters, multiply_adds, () if known else (layer.name,))
 
 
-def reach(layers: Iterable[Layer]) -> Reach:
+def reach(layers: Iterable[LayerSpec]) -> Reach:
     """How far the output of a chain sees of its input."""
     left = right = 0.0
     for layer in layers:
@@ -59,14 +59,14 @@ def reach(layers: Iterable[Layer]) -> Reach:
     return Reach(left, right)
 
 
-def sequential(recipe: Recipe) -> List[str]:
+def sequential(recipe: ModelSpec) -> List[str]:
     """What computes one position after the other in training: names of layers, or the feeding."""
     layers = [*recipe.encoder.walk(), *recipe.decoder.walk()]
     names = sorted({layer.name for layer in layers if not layer_type(layer).parallel})
     return [*names, *(["input feeding"] if recipe.input_feeding else [])]
 
 
-def seen(recipe: Recipe, side: Side) -> Reach:
+def seen(recipe: ModelSpec, side: StackSpec) -> Reach:
     """How far an output of a side sees."""
     found = reach(side.layers)
     if recipe.input_feeding and side is recipe.decoder:
@@ -74,7 +74,7 @@ def seen(recipe: Recipe, side: Side) -> Reach:
     return found
 
 
-def as_dict(recipe: Recipe, words: int, length: int) -> Dict[str, Any]:
+def as_dict(recipe: ModelSpec, words: int, length: int) -> Dict[str, Any]:
     """Everything about a recipe as plain data, for JSON.
 
     Args:
@@ -100,7 +100,7 @@ def as_dict(recipe: Recipe, words: int, length: int) -> Dict[str, Any]:
     }
 
 
-def _side_dict(recipe: Recipe, side: Side, length: int) -> Dict[str, Any]:
+def _side_dict(recipe: ModelSpec, side: StackSpec, length: int) -> Dict[str, Any]:
     total = figures(side.layers, length)
     left, right = (None if far == UNBOUNDED else int(far) for far in seen(recipe, side))
     return {
@@ -118,7 +118,7 @@ def _side_dict(recipe: Recipe, side: Side, length: int) -> Dict[str, Any]:
     }
 
 
-def _layer_dict(layer: Layer, length: int) -> Dict[str, Any]:
+def _layer_dict(layer: LayerSpec, length: int) -> Dict[str, Any]:
     total = figures([layer], length)
     where = layer.place.refuse("")
     return {
@@ -141,7 +141,7 @@ class _Row(NamedTuple):
     figures: Figures
 
 
-def as_text(recipe: Recipe, words: int, length: int) -> str:
+def as_text(recipe: ModelSpec, words: int, length: int) -> str:
     """The tree of a recipe as a table, and its totals in sentences; arguments as ``as_dict``."""
     rows: List[_Row] = []
     for side in (recipe.encoder, recipe.decoder):
@@ -168,7 +168,7 @@ def as_text(recipe: Recipe, words: int, length: int) -> str:
     return "\n".join([*lines, *(f"Warning: {warning}" for warning in recipe.warnings)])
 
 
-def _words(recipe: Recipe, words: int) -> str:
+def _words(recipe: ModelSpec, words: int) -> str:
     dim, out = recipe.settings.model_dim, recipe.decoder.width
     text = f"A table of {words:,} words has {words:,} x {dim} = {words * dim:,} parameters"
     if out == dim:
@@ -176,7 +176,7 @@ def _words(recipe: Recipe, words: int) -> str:
     return f"{text}, for source and target; the output's has {words:,} x {out} = {words * out:,}."
 
 
-def _seen(recipe: Recipe, side: Side) -> str:
+def _seen(recipe: ModelSpec, side: StackSpec) -> str:
     left, right = seen(recipe, side)
     if left == UNBOUNDED:
         if side.side == ENCODER and right == UNBOUNDED:
@@ -189,10 +189,10 @@ def _seen(recipe: Recipe, side: Side) -> str:
     return f"{left + right + 1:.0f} positions: its own, {left:.0f} to its left{later}"
 
 
-def _side_rows(side: Side, length: int) -> List[_Row]:
+def _side_rows(side: StackSpec, length: int) -> List[_Row]:
     positions = "S" if side.side == ENCODER else "T"
 
-    def rows_of(layers: Iterable[Layer], depth: int) -> List[_Row]:
+    def rows_of(layers: Iterable[LayerSpec], depth: int) -> List[_Row]:
         rows = []
         for layer in layers:
             shape = f"{positions} x {layer.width}"
@@ -205,7 +205,7 @@ def _side_rows(side: Side, length: int) -> List[_Row]:
                 rows += rows_of(chain, inner)
         return rows
 
-    def at(indices: Iterable[int]) -> List[Layer]:
+    def at(indices: Iterable[int]) -> List[LayerSpec]:
         return [side.layers[index] for index in indices]
 
     rows = [_Row(0, side.side, f"{positions} x {side.width}", figures(side.layers, length))]

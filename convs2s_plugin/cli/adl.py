@@ -8,12 +8,12 @@ from typing import List, Sequence
 from fairseq.utils import import_user_module
 
 from ..adl.architectures import ARCHITECTURES, table
-from ..adl.arguments import REQUIRED, Argument, Default
 from ..adl.explain import as_dict, as_text
-from ..adl.nodes import nearest
-from ..adl.recipe import Recipe, Settings
-from ..adl.registry import LayerType, entries
-from ..adl.resolve import DIALECTS, resolve
+from ..adl.language.arguments import REQUIRED, Argument, Default
+from ..adl.language.registry import LayerType, entries
+from ..adl.language.resolve import DIALECTS, resolve
+from ..adl.language.spec import ModelSpec, Settings
+from ..adl.language.tree import nearest
 from ..errors import UserError
 
 NAME = "adl"
@@ -64,7 +64,7 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _recipe(args: argparse.Namespace) -> Recipe:
+def _recipe(args: argparse.Namespace) -> ModelSpec:
     names = ("model_dim", "ff_dim", "attention_heads")
     given = {name: getattr(args, name) for name in names if getattr(args, name) is not None}
     if args.decoder is not None:

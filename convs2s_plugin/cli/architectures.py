@@ -7,10 +7,10 @@ import torch
 from fairseq.data import Dictionary
 from fairseq.models import ARCH_CONFIG_REGISTRY
 
-from ..layer_spec import parse_layers
-from ..models.convs2s import ConvS2SConfig, ConvS2SModel
-from ..models.convs2s_architectures import ARCHITECTURES, BASE
-from ..models.named import complete
+from ..base.architectures import fill_defaults
+from ..convs2s.architectures import ARCHITECTURES, BASE
+from ..convs2s.layer_lists import parse_layers
+from ..convs2s.model import ConvS2SConfig, ConvS2SModel
 from . import pervasive_sizes
 
 NAME = "architectures"
@@ -53,7 +53,7 @@ def _row(name: str, words: int) -> str:
     options = argparse.Namespace()
     ARCH_CONFIG_REGISTRY[name](options)
     cfg = ConvS2SConfig.from_namespace(options)
-    complete(cfg, BASE)
+    fill_defaults(cfg, BASE)
     total = _parameters(cfg, words)
     per_word = total - _parameters(cfg, words - 1)
     cells = (

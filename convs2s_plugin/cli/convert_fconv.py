@@ -3,7 +3,7 @@
 import argparse
 
 from ..checkpoints import save
-from ..interop.fconv import convert_checkpoint, read_checkpoint
+from ..convs2s.fconv import convert_checkpoint, read_checkpoint
 
 NAME = "convert-fconv"
 HELP = "turn a checkpoint of fairseq's fconv (version 1 or 2) into one of convs2s"

@@ -4,12 +4,12 @@ import argparse
 import os
 from typing import Iterator
 
-from ..alignment.aligner import MAX_WORDS, align
-from ..alignment.counts import LinkCounts
-from ..alignment.links import AlignedPair, read_aligned
-from ..alignment.symmetrise import METHODS
 from ..errors import UserError
-from ..lexicon import write_lexicon
+from ..lexicon.aligner import MAX_WORDS, align
+from ..lexicon.counts import LinkCounts
+from ..lexicon.files import write_lexicon
+from ..lexicon.links import AlignedPair, read_aligned
+from ..lexicon.symmetrize import METHODS
 from ..text_files import read_parallel, refuse_unwritable
 from .progress import Progress
 

@@ -6,9 +6,9 @@ from typing import Any, Dict, Tuple
 import torch
 from fairseq.data import Dictionary
 
-from ..models.named import complete
-from ..models.pervasive import PervasiveConfig, PervasiveModel
-from ..models.pervasive_architectures import ARCHITECTURES, BASE
+from ..base.architectures import fill_defaults
+from ..pervasive.architectures import ARCHITECTURES, BASE
+from ..pervasive.model import PervasiveConfig, PervasiveModel
 
 HEAD = "| `--arch` | options | parameters | with words | from |\n|---|---|---|---|---|"
 
@@ -64,7 +64,7 @@ def parameters(options: Dict[str, Any], words: Tuple[int, int]) -> int:
     cfg = PervasiveConfig()
     for name, value in {**options, "max_source_positions": 1, "max_target_positions": 1}.items():
         setattr(cfg, name, value)
-    complete(cfg, BASE)
+    fill_defaults(cfg, BASE)
     task = argparse.Namespace()
     task.source_dictionary, task.target_dictionary = map(_dictionary, words)
     with torch.device("meta"):

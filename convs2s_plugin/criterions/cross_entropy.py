@@ -11,9 +11,9 @@ from fairseq.criterions.label_smoothed_cross_entropy import (
 )
 from fairseq.logging import metrics
 
+from ..base.output_layer import output_layer
 from ..errors import UserError
-from ..modules.cross_entropy import linear_cross_entropy
-from ..output_layer import output_layer
+from ..nn.cross_entropy import linear_cross_entropy
 
 
 @dataclass

@@ -1,5 +1,5 @@
 """Learning rates; importing this registers ``reduce_lr_on_validation``."""
 
-from .reduce_on_validation import ReduceLROnValidation
+from .reduce_lr_on_validation import ReduceLROnValidation
 
 __all__ = ["ReduceLROnValidation"]

@@ -10,17 +10,20 @@ from fairseq.dataclass import ChoiceEnum
 from fairseq.tasks import register_task
 from fairseq.tasks.translation import TranslationConfig, TranslationTask
 
-from .. import compat
-from ..candidates import Candidates, build_candidates
 from ..criterions import ConvS2SCrossEntropy
+from ..decoding.candidates import Candidates, build_candidates
+from ..decoding.generator import TranslationGenerator
+from ..decoding.unknown_words import UnknownWords
+from ..decoding.word_alignment import ReferenceScorer
 from ..errors import UserError
-from ..generation.chosen_words import ReferenceScorer
-from ..generation.generator import TranslationGenerator
-from ..generation.unknown_words import UnknownWords
-from ..lexicon import read_lexicon, read_translations
-from ..validations import ReportsValidations
+from ..fairseq_compat.unknown_words import (
+    REPLACE_UNK_WITHOUT_FILE,
+    leave_unknown_words_to_the_task,
+)
+from ..fairseq_compat.validations import ReportsValidations
+from ..lexicon.files import read_lexicon, read_translations
+from .autocast import CHOICES, Precision
 from .batches import Batches, filter_pairs
-from .precision import CHOICES, Precision
 
 logger = logging.getLogger(__name__)
 
@@ -93,7 +96,7 @@ class ConvS2STranslationTask(ReportsValidations, TranslationTask):
     @classmethod
     def setup_task(cls, cfg: ConvS2STranslationConfig, **options):
         """Load the dictionaries."""
-        compat.leave_unknown_words_to_the_task()
+        leave_unknown_words_to_the_task()
         return super().setup_task(cfg, **options)
 
     def _load_candidates(self) -> Optional[Candidates]:
@@ -226,7 +229,7 @@ class ConvS2STranslationTask(ReportsValidations, TranslationTask):
         """What ``--replace-unk [FILE]`` asks for."""
         if replace_unk is None or replace_unk is False:
             return None
-        path = replace_unk if replace_unk not in compat.REPLACE_UNK_WITHOUT_FILE else None
+        path = replace_unk if replace_unk not in REPLACE_UNK_WITHOUT_FILE else None
         path = path or self.cfg.lexicon
         self.keep_unknown_words = True
         for dataset in self.datasets.values():

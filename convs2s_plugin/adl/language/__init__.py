@@ -1,0 +1,1 @@
+"""The language: text -> tree -> checked specification. Knows neither torch nor fairseq."""

@@ -1,0 +1,106 @@
+"""The syntax tree of a definition: what ``syntax.parse`` makes and dialects translate.
+
+Every node carries its place in the text, which equality leaves out. Knows neither torch nor
+fairseq.
+"""
+
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from typing import Iterable, NamedTuple, Optional, Tuple, Union
+
+from ...errors import TextError
+
+
+class Place(NamedTuple):
+    """Where something stands: an index into a text, and what that text is."""
+
+    text: str
+    position: int
+    source: str
+
+    def refuse(self, message: str) -> TextError:
+        """The error to raise about what stands here."""
+        return TextError(message, self.text, self.position, self.source)
+
+
+@dataclass(frozen=True)
+class Number:
+    """A number given as an argument."""
+
+    value: Union[int, float]
+    place: Place = field(compare=False, repr=False)
+
+
+@dataclass(frozen=True)
+class Index:
+    """``i`` or ``-i``: the number of the innermost repetition, from 1, or its negative."""
+
+    sign: int
+    place: Place = field(compare=False, repr=False)
+
+
+@dataclass(frozen=True)
+class Item:
+    """One argument as written; ``name`` is None where it is given by position."""
+
+    name: Optional[str]
+    value: "Value"
+    place: Place = field(compare=False, repr=False)
+
+
+@dataclass(frozen=True)
+class Call:
+    """A name with its arguments: a layer, or a bare word such as ``glu``."""
+
+    name: str
+    items: Tuple[Item, ...]
+    place: Place = field(compare=False, repr=False)
+
+
+@dataclass(frozen=True)
+class Repeat:
+    """``repeat(count, chain)``."""
+
+    count: int
+    chain: "Chain"
+    place: Place = field(compare=False, repr=False)
+
+
+Chain = Tuple[Union[Call, Repeat], ...]
+Value = Union[Chain, Number, Index]
+
+
+def shorten(text: str) -> str:
+    """At most 40 characters of what was found, for messages."""
+    return text if len(text) <= 40 else text[:37] + "..."
+
+
+def nearest(name: str, allowed: Iterable[str]) -> str:
+    """``" (nearest: 'cnn')"`` for a name like ``cn``, or nothing where no allowed name is near."""
+    found = get_close_matches(name, list(allowed), n=1)
+    return f" (nearest: '{found[0]}')" if found else ""
+
+
+def unknown_layer(name: str, known: Iterable[str]) -> str:
+    """The sentence about a name that is no layer."""
+    known = sorted(known)
+    return (
+        f"there is no layer '{shorten(name)}'{nearest(name, known)}; layers are "
+        f"{', '.join(known)}, and repeat"
+    )
+
+
+def write(value: Value) -> str:
+    """The text of a syntax tree, on one line; ``parse`` reads the same tree from it."""
+    if isinstance(value, Number):
+        return repr(value.value)
+    if isinstance(value, Index):
+        return "i" if value.sign > 0 else "-i"
+    return " -> ".join(_write_layer(layer) for layer in value)
+
+
+def _write_layer(layer: Union[Call, Repeat]) -> str:
+    if isinstance(layer, Repeat):
+        return f"repeat({layer.count}, {write(layer.chain)})"
+    items = [(f"{item.name}=" if item.name else "") + write(item.value) for item in layer.items]
+    return f"{layer.name}({', '.join(items)})" if items else layer.name

@@ -1,1 +1,0 @@
-"""Reading what other implementations wrote."""

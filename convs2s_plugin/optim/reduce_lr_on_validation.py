@@ -1,0 +1,144 @@
+"""``--lr-scheduler reduce_lr_on_validation``: plateaus in validations, not in epochs."""
+
+import logging
+from dataclasses import dataclass, field
+from typing import Any, Dict, List, Optional
+
+from fairseq.dataclass import FairseqDataclass
+from fairseq.optim.lr_scheduler import FairseqLRScheduler, register_lr_scheduler
+from omegaconf import II
+
+from ..errors import UserError
+from ..fairseq_compat.validations import listen
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass
+class ReduceLROnValidationConfig(FairseqDataclass):
+    """When the learning rate shrinks, and how much; warm-up as fairseq's schedulers have it."""
+
+    lr_shrink: float = field(
+        default=0.8, metadata={"help": "factor of the learning rate where nothing improves"}
+    )
+    lr_patience: int = field(
+        default=3,
+        metadata={"help": "so many validations in a row without improvement shrink it"},
+    )
+    lr_threshold: float = field(
+        default=0.0,
+        metadata={
+            "help": "only more than this is an improvement on the best value so far, in the unit "
+            "of --best-checkpoint-metric (fairseq's losses are in bits: 0.01 nats are 0.0144)"
+        },
+    )
+    warmup_updates: int = field(
+        default=0, metadata={"help": "increase the learning rate linearly for so many updates"}
+    )
+    warmup_init_lr: float = field(
+        default=-1, metadata={"help": "where the warm-up begins; below 0: at 0"}
+    )
+    lr: List[float] = II("optimization.lr")
+    best_checkpoint_metric: str = II("checkpoint.best_checkpoint_metric")
+    maximize_best_checkpoint_metric: bool = II("checkpoint.maximize_best_checkpoint_metric")
+
+
+@register_lr_scheduler("reduce_lr_on_validation", dataclass=ReduceLROnValidationConfig)
+class ReduceLROnValidation(FairseqLRScheduler):
+    """Multiply the learning rate by a factor after some validations without improvement.
+
+    Every validation counts, those within an epoch too, but for those during the warm-up; where
+    there are several subsets, the first (Elbayad et al. 2018, section 4: 0.8 after three
+    evaluations, one every 8,000 updates, that do not improve the loss by more than 0.01).
+
+    Args:
+        cfg: the options above.
+        optimizer: fairseq's.
+    Raises:
+        UserError: where an option is out of range, or the task does not report validations.
+    """
+
+    def __init__(self, cfg: ReduceLROnValidationConfig, optimizer):
+        super().__init__(cfg, optimizer)
+        check(cfg)
+        listen(self)
+        self.waited = 0
+        self.reductions = 0
+        self.step_update(0)
+
+    def validated(self, stats: Dict[str, Any]) -> None:
+        """Count a validation, and shrink the learning rate where it is time.
+
+        Args:
+            stats: values of the validation by name, and ``num_updates``.
+        """
+        if stats["num_updates"] <= self.cfg.warmup_updates:
+            return
+        value = float(stats[self.cfg.best_checkpoint_metric])
+        if self.improves(value):
+            self.best, self.waited = value, 0
+        else:
+            self.waited += 1
+        if self.waited == self.cfg.lr_patience:
+            self.waited = 0
+            self.reductions += 1
+            lr = self.step_update(stats["num_updates"])
+            logger.info(
+                f"{self.cfg.lr_patience} validation(s) without an improvement of "
+                f"{self.cfg.best_checkpoint_metric} on {self.best}: the learning rate is now {lr:g}"
+            )
+
+    def improves(self, value: float) -> bool:
+        """Whether a value is better than the best so far by more than the threshold."""
+        if self.best is None:
+            return True
+        gain = value - self.best if self.cfg.maximize_best_checkpoint_metric else self.best - value
+        return gain > self.cfg.lr_threshold
+
+    def step(self, epoch: int, val_loss: Optional[float] = None) -> float:
+        """Nothing changes at the end of an epoch: its validation has been counted already."""
+        return self.optimizer.get_lr()
+
+    def step_update(self, num_updates: int) -> float:
+        """Set the learning rate after an update."""
+        lr, warmup = self.cfg.lr[0], self.cfg.warmup_updates
+        if num_updates < warmup:
+            start = max(self.cfg.warmup_init_lr, 0.0)
+            lr = start + (lr - start) * num_updates / warmup
+        self.optimizer.set_lr(lr * self.cfg.lr_shrink**self.reductions)
+        return self.optimizer.get_lr()
+
+    def state_dict(self) -> Dict[str, Any]:
+        """What a checkpoint keeps."""
+        return {"best": self.best, "waited": self.waited, "reductions": self.reductions}
+
+    def load_state_dict(self, state_dict: Dict[str, Any]) -> None:
+        """Go on from a checkpoint.
+
+        Raises:
+            UserError: where another scheduler wrote it.
+        """
+        if set(state_dict) != set(self.state_dict()):
+            raise UserError(
+                "The checkpoint was written with another --lr-scheduler than "
+                "reduce_lr_on_validation: add --reset-lr-scheduler to go on with this one."
+            )
+        self.best = state_dict["best"]
+        self.waited, self.reductions = state_dict["waited"], state_dict["reductions"]
+
+
+def check(cfg: ReduceLROnValidationConfig) -> None:
+    """Refuse options that are out of range.
+
+    Raises:
+        UserError: with the option and what it may be.
+    """
+    for option, value, allowed, fits in (
+        ("--lr", cfg.lr, "one value", len(cfg.lr) == 1),
+        ("--lr-shrink", cfg.lr_shrink, "more than 0 and less than 1", 0 < cfg.lr_shrink < 1),
+        ("--lr-patience", cfg.lr_patience, "at least 1", cfg.lr_patience >= 1),
+        ("--lr-threshold", cfg.lr_threshold, "at least 0", cfg.lr_threshold >= 0),
+        ("--warmup-updates", cfg.warmup_updates, "at least 0", cfg.warmup_updates >= 0),
+    ):
+        if not fits:
+            raise UserError(f"{option} is {value}, but must be {allowed}.")

@@ -1,0 +1,1 @@
+"""Pervasive attention, 2-D convolutional networks over source and target (Elbayad et al. 2018)."""

@@ -1,0 +1,52 @@
+"""``--autocast-dtype``: half precision under torch.autocast, on any device."""
+
+from contextlib import nullcontext
+from typing import ContextManager
+
+import torch
+from fairseq.optim.amp_optimizer import AMPOptimizer
+from fairseq.optim.fp16_optimizer import FP16Optimizer, MemoryEfficientFP16Optimizer
+from torch import nn
+
+from ..base.output_layer import has_output_layer, output_layer
+from ..errors import UserError
+from ..nn.autocast import cast_weights_
+
+CHOICES = ("none", "bfloat16", "float16")
+
+
+class Precision:
+    """What ``--autocast-dtype`` asks for.
+
+    Args:
+        name: one of CHOICES.
+    """
+
+    def __init__(self, name: str):
+        self.dtype = None if name == "none" else getattr(torch, name)
+
+    def autocast(self, model: nn.Module) -> ContextManager:
+        """The context in which a model computes."""
+        if self.dtype is None:
+            return nullcontext()
+        return torch.autocast(next(model.parameters()).device.type, self.dtype)
+
+    def cast_(self, model: nn.Module) -> None:
+        """Cast the weights of a model that will only generate, once for all steps."""
+        if self.dtype is None:
+            return
+        also = [output_layer(model.decoder).weight] if has_output_layer(model.decoder) else []
+        cast_weights_(model, self.dtype, also)
+
+    def check(self, optimizer) -> None:
+        """Refuse fairseq's own half precision on top of this one.
+
+        Raises:
+            UserError: where both are asked for.
+        """
+        fairseqs = (AMPOptimizer, FP16Optimizer, MemoryEfficientFP16Optimizer)
+        if self.dtype is not None and isinstance(optimizer, fairseqs):
+            raise UserError(
+                "--autocast-dtype cannot be combined with --fp16, --memory-efficient-fp16 or --amp:"
+                " leave one of them out."
+            )

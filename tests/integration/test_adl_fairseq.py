@@ -1,0 +1,128 @@
+"""Models in ADL under fairseq's own commands, with layers and definitions of a user's own."""
+
+import pytest
+import torch
+import yaml
+
+from convs2s_plugin.adl.model import AdlModel
+
+from ..commands import PLUGIN, alignments, fairseq, generate, hypotheses, refused, run, train
+from ..conftest import WORDS
+from ..helpers import readme_example
+
+SENTENCES = 24
+OURS = ("--task", "convs2s_translation")
+LOSS = ("--criterion", "convs2s_cross_entropy")
+TRAINING = (
+    *("--arch", "adl", "--model-dim", "32", "--attention-heads", "2", "--dropout", "0.1"),
+    *("--optimizer", "adam", "--lr", "0.01", "--clip-norm", "1.0", "--max-tokens", "400"),
+    *("--share-input-output-embed", *OURS, *LOSS),
+)
+ENCODER = "pos -> res_nd(birnn) -> res_nd(cnn(glu)) -> norm"
+DECODER = "pos -> repeat(2, res_nd(rnn) -> res_nd(mh_dot_src_att) -> res_nd(ffl)) -> norm"
+
+
+@pytest.fixture(scope="module")
+def hybrid(corpus, tmp_path_factory):
+    """A hybrid that nobody has named, trained from a definition in a file that is gone since."""
+    folder = tmp_path_factory.mktemp("hybrid")
+    (folder / "encoder.adl").write_text(f"# a hybrid\n{ENCODER}\n", encoding="utf-8")
+    arguments = ("--encoder-adl", f"@{folder / 'encoder.adl'}", "--decoder-adl", DECODER)
+    log = train(corpus, folder, "--max-epoch", "16", *arguments, options=TRAINING)
+    (folder / "encoder.adl").unlink()
+    losses = [float(line.split(" | loss ")[1].split()[0]) for line in log.splitlines()
+              if "valid on" in line]  # fmt: skip
+    assert losses[-1] < 0.6 * losses[0]
+    return folder / "checkpoint_last.pt"
+
+
+def test_the_checkpoint_holds_the_definition_itself(hybrid):
+    model = torch.load(hybrid, weights_only=True)["cfg"]["model"]
+    assert model["encoder_adl"] == ENCODER
+    assert model["decoder_adl"] == DECODER
+
+
+def test_translating_with_alignments_and_candidates(hybrid, corpus, tmp_path):
+    found = hypotheses(generate(corpus, hybrid, *OURS, "--beam", 3))
+    assert sorted(found) == list(range(SENTENCES))
+    aligned = alignments(generate(corpus, hybrid, *OURS, "--print-alignment", "hard"))
+    assert sorted(aligned) == list(range(SENTENCES))
+    lexicon = tmp_path / "lexicon"
+    lexicon.write_text("".join(f"{word} {word}-th 1.0\n" for word in WORDS), encoding="utf-8")
+    reduced = generate(corpus, hybrid, *OURS, "--beam", 3, "--lexicon", lexicon)
+    assert hypotheses(reduced) == found
+    half = hypotheses(generate(corpus, hybrid, *OURS, "--autocast-dtype", "bfloat16"))
+    full = hypotheses(generate(corpus, hybrid, *OURS))
+    same = sum(half[i][0][1] == full[i][0][1] for i in full)
+    assert same >= SENTENCES - 4
+
+
+def test_scores_of_the_search_are_those_of_a_full_pass(hybrid, corpus):
+    searched = hypotheses(generate(corpus, hybrid, *OURS, "--beam", 4, "--lenpen", 0))
+    model = AdlModel.from_pretrained(
+        str(hybrid.parent), hybrid.name, str(corpus / "bin"), task="convs2s_translation"
+    )
+    lines = (corpus / "test.de").read_text(encoding="utf-8").splitlines()
+    for i in (0, 5, 11):
+        score, text = searched[i][0]
+        source = model.encode(lines[i]).unsqueeze(0)
+        target = model.tgt_dict.encode_line(text, add_if_not_exist=False).long()
+        prefix = target.roll(1).unsqueeze(0)
+        with torch.no_grad():
+            logits, _ = model.models[0](source, None, prefix)
+        full = logits[0].log_softmax(-1).gather(1, target.unsqueeze(1)).sum().item()
+        # fairseq prints scores to the base of 2.
+        assert score * 0.6931472 == pytest.approx(full, abs=2e-3)
+
+
+def test_an_ensemble_with_convs2s(hybrid, trained, corpus):
+    both = f"{hybrid}:{trained / 'checkpoint_last.pt'}"
+    assert sorted(hypotheses(generate(corpus, both, *OURS))) == list(range(SENTENCES))
+
+
+def test_a_layer_of_ones_own(corpus, tmp_path):
+    package = tmp_path / "my_layers"
+    package.mkdir()
+    (package / "__init__.py").write_text(readme_example("register_layer"), encoding="utf-8")
+    definitions = ("--encoder-adl", "gain(2) -> birnn", "--decoder-adl", "rnn -> res(mlp_att)")
+    own = ("--user-dir", package)
+    train(corpus, tmp_path, "--max-epoch", "1", *definitions, *own, options=TRAINING)
+    path = tmp_path / "checkpoint_last.pt"
+    weights = torch.load(path, weights_only=True)["model"]
+    assert weights["encoder.layers.0.weight"].shape == (32,)
+    printed = fairseq(
+        "generate",
+        *(corpus / "bin", *own, "--path", path, "--cpu", "--max-tokens", "200"),
+    )
+    assert sorted(hypotheses(printed)) == list(range(SENTENCES))
+
+
+def test_a_wrong_definition_is_refused_at_its_place(corpus, tmp_path):
+    decoder = "pos -> repeat(2, res_nd(cnn(glu)) -> res_nd(mh_dot_src_at)) -> norm"
+    done = run(
+        "train",
+        *(corpus / "bin", "--user-dir", PLUGIN, "--save-dir", tmp_path, "--cpu"),
+        *("--arch", "adl_transformer", "--decoder-adl", decoder, *TRAINING[2:]),
+    )
+    sentence = refused(done)
+    assert "--decoder-adl, line 1, column 45" in sentence and "mh_dot_src_att" in sentence
+    assert decoder in sentence and "\n" + " " * 46 + "^" in sentence
+
+
+def test_hydra(corpus, tmp_path):
+    text = (PLUGIN.parent / "examples" / "hydra" / "adl_de_en.yaml").read_text(encoding="utf-8")
+    config = yaml.safe_load(text)
+    assert config["model"]["_name"] == "adl"
+    config["model"]["model_dim"] = 16
+    config["optimization"]["max_epoch"] = 1
+    (tmp_path / "adl_de_en.yaml").write_text(yaml.safe_dump(config), encoding="utf-8")
+    fairseq(
+        "hydra_train",
+        *("--config-dir", tmp_path, "--config-name", "adl_de_en"),
+        *(f"task.data={corpus / 'bin'}", f"common.user_dir={PLUGIN}", "common.cpu=true"),
+        *("dataset.num_workers=0", f"checkpoint.save_dir={tmp_path}"),
+        cwd=tmp_path,
+    )
+    path = tmp_path / "checkpoint_last.pt"
+    assert "encoder.layers.1.chain.1.forwards.weight_ih_l0" in torch.load(path)["model"]
+    assert sorted(hypotheses(generate(corpus, path, *OURS))) == list(range(SENTENCES))

@@ -1,0 +1,150 @@
+"""What is given wrongly: one sentence and a non-zero exit, never a lost or shifted line."""
+
+import pytest
+
+from ..commands import PLUGIN, TINY, fairseq, hypotheses, refused, run, train_arguments
+
+BAD_OPTIONS = {
+    "syntax": (("--encoder-layers", "[(32, 3)] * 2 +"), "expected '[', found 'the end'"),
+    "not a list": (("--decoder-layers", "import os"), "expected '['"),
+    "width 0": (("--encoder-layers", "[(0, 3)]"), "the width of a layer is 0"),
+    "kernel 0": (("--decoder-layers", "[(32, 0)]"), "the kernel width is 0"),
+    "attention": (("--decoder-attention", "[True]"), "1 flags, but the decoder has 2 layers"),
+    "no attention": (("--decoder-attention", "False"), "no decoder layer attend"),
+    "different widths": (("--encoder-embed-dim", "16"), "attention compares the two"),
+    "tied widths": (
+        ("--share-input-output-embed", "--decoder-out-embed-dim", "16"),
+        "only where both are the same",
+    ),
+    "two dictionaries": (("--share-all-embeddings",), "--joined-dictionary"),
+    "dropout": (("--dropout", "1.5"), "--dropout is 1.5"),
+    "vectors": (("--encoder-embed-path", "/dev/null"), "/dev/null cannot be read: it is empty"),
+    "no vectors": (("--encoder-embed-path", "no/such/file"), "no/such/file cannot be read"),
+}
+
+
+@pytest.mark.parametrize("name", BAD_OPTIONS)
+def test_options(name, corpus, tmp_path):
+    arguments, message = BAD_OPTIONS[name]
+    sentence = refused(run("train", *train_arguments(corpus, tmp_path, *arguments, options=TINY)))
+    assert message in sentence
+
+
+def ask(corpus, checkpoint, text, *arguments, data=None):
+    return run(
+        "interactive",
+        *(data or corpus / "bin", "--user-dir", PLUGIN, "--path", checkpoint, "--cpu"),
+        *("--source-lang", "de", "--target-lang", "en", "--buffer-size", "10", *arguments),
+        text=text,
+    )
+
+
+def test_a_dictionary_that_does_not_fit_the_checkpoint(corpus, trained, tmp_path):
+    other = tmp_path / "bin"
+    fairseq(
+        "preprocess",
+        *("--source-lang", "de", "--target-lang", "en", "--destdir", other),
+        *("--trainpref", corpus / "test", "--nwordssrc", "8"),
+    )
+    sentence = refused(ask(corpus, trained / "checkpoint_last.pt", "eins\n", data=other))
+    assert "trained with 16 source words" in sentence and "has 8" in sentence
+    assert "--srcdict" in sentence
+
+
+def test_a_checkpoint_of_another_architecture(corpus, trained):
+    sentence = refused(
+        ask(
+            *(corpus, trained / "checkpoint_last.pt", "eins\n"),
+            *("--model-overrides", "{'encoder_layers': '[(32, 3)] * 3'}"),
+        )
+    )
+    assert "another architecture" in sentence and "missing" in sentence
+
+
+def test_a_truncated_checkpoint(corpus, trained, tmp_path):
+    cut = tmp_path / "cut.pt"
+    whole = (trained / "checkpoint_last.pt").read_bytes()
+    cut.write_bytes(whole[: len(whole) // 2])
+    sentence = refused(ask(corpus, cut, "eins\n"))
+    assert str(cut) in sentence and "not a complete checkpoint" in sentence
+
+
+def test_resuming_from_a_truncated_checkpoint(corpus, trained, tmp_path):
+    whole = (trained / "checkpoint_last.pt").read_bytes()
+    (tmp_path / "checkpoint_last.pt").write_bytes(whole[: len(whole) // 2])
+    sentence = refused(run("train", *train_arguments(corpus, tmp_path, "--max-epoch", "1")))
+    assert "checkpoint_last.pt" in sentence and "not a complete checkpoint" in sentence
+
+
+def test_invalid_utf8(corpus, trained, monkeypatch):
+    """Refused where Python reads strictly; an unknown word where the locale lets it through."""
+    text = b"eins\nzw\xf6lf\nneun\n"
+    monkeypatch.setenv("PYTHONIOENCODING", "utf-8:strict")
+    sentence = refused(ask(corpus, trained / "checkpoint_last.pt", text))
+    assert "not valid UTF-8: byte 0xf6" in sentence and "iconv" in sentence
+    monkeypatch.setenv("PYTHONIOENCODING", "utf-8:surrogateescape")
+    done = ask(corpus, trained / "checkpoint_last.pt", text)
+    assert done.returncode == 0 and sorted(hypotheses(done.stdout)) == [0, 1, 2]
+
+
+def test_a_line_of_5000_words(corpus, trained):
+    text = "zehn\n" + "eins " * 5000 + "\nneun\n"
+    sentence = refused(ask(corpus, trained / "checkpoint_last.pt", text))
+    assert "Sentence 1 (counted from 0) has (5001, 0) tokens" in sentence and "1024" in sentence
+    skipped = ask(
+        *(corpus, trained / "checkpoint_last.pt", text),
+        "--skip-invalid-size-inputs-valid-test",
+    )
+    assert skipped.returncode == 0 and sorted(hypotheses(skipped.stdout)) == [0, 2]
+
+
+def binarised(corpus, folder, sources, targets):
+    """A test set of these lines, binarised with the dictionaries of the training."""
+    folder.mkdir()
+    for language, lines in (("de", sources), ("en", targets)):
+        (folder / f"text.{language}").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    fairseq(
+        "preprocess",
+        *("--source-lang", "de", "--target-lang", "en", "--destdir", folder / "bin"),
+        *("--testpref", folder / "text"),
+        *("--srcdict", corpus / "bin" / "dict.de.txt", "--tgtdict", corpus / "bin" / "dict.en.txt"),
+    )
+    return folder / "bin"
+
+
+def translate(data, trained):
+    return run(
+        "generate",
+        *(data, "--user-dir", PLUGIN, "--path", trained / "checkpoint_last.pt", "--cpu"),
+    )
+
+
+def test_a_long_line_of_binarised_data(corpus, trained, tmp_path):
+    data = binarised(corpus, tmp_path / "long", ["eins"] * 2, ["eins-th", "eins-th " * 5000])
+    sentence = refused(translate(data, trained))
+    assert "Sentence 1 (counted from 0) has (2, 5001) tokens" in sentence
+
+
+def test_empty_and_unknown_lines_of_binarised_data(corpus, trained, tmp_path):
+    lines = ["zehn", "", "nie gesehen", ""]
+    done = translate(binarised(corpus, tmp_path / "empty", lines, ["zehn-th", "", "", ""]), trained)
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert sorted(hypotheses(done.stdout)) == [0, 1, 2, 3]
+
+
+def test_unknown_words_and_empty_lines_keep_their_place(corpus, trained):
+    done = ask(corpus, trained / "checkpoint_last.pt", "zehn\n\nnie gesehen\n\n")
+    assert done.returncode == 0
+    assert sorted(hypotheses(done.stdout)) == [0, 1, 2, 3]
+    assert "S-2\t<unk> <unk>" in done.stdout
+
+
+def test_1024_positions_are_1024_words(corpus, trained):
+    """The longest sentence that the options promise, end of sentence included, translates."""
+    done = ask(
+        *(corpus, trained / "checkpoint_last.pt", "eins " * 1023 + "\n"),
+        *("--max-len-b", "5", "--max-tokens", "2000"),
+    )
+    assert done.returncode == 0 and sorted(hypotheses(done.stdout)) == [0]
+    sentence = refused(ask(corpus, trained / "checkpoint_last.pt", "eins " * 1024 + "\n"))
+    assert "has (1025, 0) tokens" in sentence

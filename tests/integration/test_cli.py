@@ -1,0 +1,81 @@
+"""The command line, and what an import says where fairseq is missing."""
+
+import subprocess
+import sys
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+import torch
+
+from convs2s_plugin import __version__
+from convs2s_plugin.cli import COMMANDS, main
+
+from ..commands import PLUGIN
+
+
+def test_path_is_a_user_dir(capsys):
+    assert main(["path"]) == 0
+    printed = Path(capsys.readouterr().out.strip())
+    assert printed == PLUGIN and (printed / "models").is_dir()
+
+
+def test_as_a_module():
+    done = subprocess.run(
+        [sys.executable, "-m", "convs2s_plugin", "path"],
+        check=True,
+        capture_output=True,
+        text=True,
+        cwd=PLUGIN.parent,
+    )
+    assert done.stdout.strip() == str(PLUGIN)
+
+
+def test_every_command_has_help(capsys):
+    for command in COMMANDS:
+        with pytest.raises(SystemExit) as stop:
+            main([command.NAME, "--help"])
+        assert stop.value.code == 0 and command.HELP in capsys.readouterr().out.replace("\n", " ")
+    with pytest.raises(SystemExit) as stop:
+        main(["--version"])
+    assert capsys.readouterr().out.strip() == __version__
+
+
+def test_without_fairseq_one_sentence_says_what_to_install():
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", f"import sys; sys.path.append({str(PLUGIN.parent)!r}); "
+         "import convs2s_plugin"],
+        capture_output=True,
+        text=True,
+    )  # fmt: skip
+    assert done.returncode == 1
+    last = done.stderr.strip().splitlines()[-1]
+    assert last.startswith("ImportError: convs2s_plugin needs fairseq, which is not installed")
+    assert 'pip install "convs2s-plugin[fairseq]"' in last
+
+
+@pytest.mark.parametrize("kind", ["missing", "cut", "other", "plain", "foreign"])
+def test_average_refuses_what_it_cannot_average(kind, tmp_path, capsys):
+    good, bad = tmp_path / "good.pt", tmp_path / "bad.pt"
+    torch.save({"model": {"w": torch.ones(2, 3)}}, good)
+    messages = {
+        "missing": "There is no file",
+        "cut": "is not a complete checkpoint",
+        "other": "holds another network",
+        "plain": "is not a checkpoint",
+        "foreign": "holds an object of fractions.Fraction, which is not plain data",
+    }
+    if kind == "cut":
+        bad.write_bytes(good.read_bytes()[:100])
+    elif kind == "other":
+        torch.save({"model": {"w": torch.ones(3, 3)}}, bad)
+    elif kind == "plain":
+        torch.save([1, 2], bad)
+    elif kind == "foreign":
+        torch.save({"model": {"w": torch.ones(2, 3)}, "best": Fraction(1, 3)}, bad)
+    assert (
+        main(["average", "--inputs", str(good), str(bad), "--output", str(tmp_path / "out.pt")])
+        == 2
+    )
+    assert messages[kind] in capsys.readouterr().err
+    assert not (tmp_path / "out.pt").exists()

@@ -1,0 +1,209 @@
+"""fairseq-generate, fairseq-interactive, from_pretrained: translations in every way there is."""
+
+import math
+from argparse import Namespace
+
+import pytest
+import torch
+from fairseq import checkpoint_utils
+from fairseq.tasks.translation import TranslationConfig, TranslationTask
+
+from convs2s_plugin.cli import main as convs2s
+from convs2s_plugin.convs2s.model import ConvS2SModel
+
+from ..commands import PLUGIN, alignments, fairseq, generate, hypotheses
+
+SENTENCES = 24
+
+
+@pytest.fixture(scope="module")
+def checkpoint(trained):
+    return trained / "checkpoint_last.pt"
+
+
+@pytest.fixture(scope="module")
+def model(checkpoint):
+    (loaded,), _ = checkpoint_utils.load_model_ensemble([str(checkpoint)])
+    return loaded.eval()
+
+
+@pytest.fixture(scope="module")
+def task(corpus):
+    cfg = TranslationConfig(data=str(corpus / "bin"), source_lang="de", target_lang="en")
+    return TranslationTask.setup_task(Namespace(**vars(cfg)))
+
+
+def test_the_command_itself(corpus, checkpoint):
+    """The same through a process of its own as through the API that the other tests use."""
+    printed = fairseq(
+        "generate",
+        *(corpus / "bin", "--user-dir", PLUGIN, "--path", checkpoint, "--cpu"),
+        *("--max-tokens", "200"),
+    )
+    found = hypotheses(printed)
+    assert sorted(found) == list(range(SENTENCES))
+    assert "BLEU4 = " in printed
+    assert found == hypotheses(generate(corpus, checkpoint))
+
+
+@torch.no_grad()
+def test_greedy_is_the_argmax_of_the_full_pass(corpus, checkpoint, model, task):
+    found = hypotheses(generate(corpus, checkpoint, "--beam", "1", "--max-len-b", "20"))
+    words = task.target_dictionary
+    sources = (corpus / "test.de").read_text(encoding="utf-8").splitlines()
+    for i, line in enumerate(sources):
+        tokens = task.source_dictionary.encode_line(line, add_if_not_exist=False).long()
+        prefix, total = [words.eos()], 0.0
+        while len(prefix) == 1 or (prefix[-1] != words.eos() and len(prefix) <= 20):
+            logits, _ = model(tokens.unsqueeze(0), None, torch.tensor([prefix]))
+            scores = logits[0, -1].log_softmax(-1)
+            scores[words.pad()] = -math.inf
+            if len(prefix) == 1:
+                scores[words.eos()] = -math.inf
+            best = int(scores.argmax())
+            total += float(scores[best])
+            prefix.append(best)
+        (score, text) = found[i][0]
+        assert text == words.string(torch.tensor(prefix[1:]))
+        assert score == pytest.approx(total / (len(prefix) - 1) / math.log(2), abs=1e-3)
+
+
+WAYS = {
+    "beam": (("--beam", 5), 1),
+    "nbest": (("--beam", 4, "--nbest", 3), 3),
+    "lenpen": (("--beam", 4, "--lenpen", 0.6), 1),
+    "unnormalised": (("--beam", 4, "--unnormalized"), 1),
+    "sampling": (("--sampling", "--sampling-topk", 5, "--beam", 3, "--nbest", 3), 3),
+    "diverse groups": (("--diverse-beam-groups", 2, "--beam", 4, "--nbest", 4), 4),
+    "diverse siblings": (("--diversity-rate", 0.5, "--beam", 4), 1),
+    "one by one": (("--batch-size", 1), 1),
+    "no repeated bigrams": (("--no-repeat-ngram-size", 2), 1),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_ways_to_search(way, corpus, checkpoint):
+    arguments, nbest = WAYS[way]
+    found = hypotheses(generate(corpus, checkpoint, *arguments))
+    assert sorted(found) == list(range(SENTENCES))
+    for best in found.values():
+        assert len(best) == nbest
+        assert all(math.isfinite(score) and words for score, words in best)
+
+
+def test_batches_do_not_change_translations(corpus, checkpoint):
+    together = hypotheses(generate(corpus, checkpoint, "--beam", 5, "--max-len-b", 20))
+    alone = hypotheses(
+        generate(corpus, checkpoint, "--beam", 5, "--max-len-b", 20, "--batch-size", 1)
+    )
+    assert {i: h[0][1] for i, h in together.items()} == {i: h[0][1] for i, h in alone.items()}
+    for i in together:
+        assert together[i][0][0] == pytest.approx(alone[i][0][0], abs=1e-4)
+
+
+def test_prefixes_are_kept(corpus, checkpoint):
+    printed = generate(corpus, checkpoint, "--prefix-size", 2, "--beam", 3)
+    references = (corpus / "test.en").read_text(encoding="utf-8").splitlines()
+    for i, best in hypotheses(printed).items():
+        assert best[0][1].split()[:2] == references[i].split()[:2]
+
+
+def test_score_reference_is_the_loss(corpus, checkpoint, model, task):
+    printed = generate(corpus, checkpoint, "--score-reference")
+    references = (corpus / "test.en").read_text(encoding="utf-8").splitlines()
+    sources = (corpus / "test.de").read_text(encoding="utf-8").splitlines()
+    found = hypotheses(printed)
+    words = task.target_dictionary
+    with torch.no_grad():
+        for i, (source, reference) in enumerate(zip(sources, references)):
+            tokens = task.source_dictionary.encode_line(source, add_if_not_exist=False).long()
+            target = words.encode_line(reference, add_if_not_exist=False).long()
+            prefix = torch.cat([target[-1:], target[:-1]])
+            logits, _ = model(tokens.unsqueeze(0), None, prefix.unsqueeze(0))
+            scores = logits[0].log_softmax(-1).gather(1, target.unsqueeze(1))
+            assert found[i][0][0] == pytest.approx(float(scores.mean() / math.log(2)), abs=1e-3)
+            assert found[i][0][1] == reference
+
+
+def test_hard_alignments_point_at_real_words(corpus, checkpoint):
+    printed = generate(corpus, checkpoint, "--print-alignment", "hard")
+    sources = (corpus / "test.de").read_text(encoding="utf-8").splitlines()
+    found, aligned = hypotheses(printed), alignments(printed)
+    assert sorted(aligned) == list(range(SENTENCES))
+    for i, text in aligned.items():
+        pairs = [tuple(map(int, pair.split("-"))) for pair in text.split()]
+        length = len(found[i][0][1].split())
+        assert [target for _, target in pairs] == list(range(length))
+        assert all(0 <= source < len(sources[i].split()) for source, _ in pairs)
+
+
+def test_soft_alignments_are_distributions(corpus, checkpoint):
+    printed = generate(corpus, checkpoint, "--print-alignment", "soft")
+    aligned = alignments(printed)
+    assert sorted(aligned) == list(range(SENTENCES))
+    for text in aligned.values():
+        for row in text.split():
+            assert sum(map(float, row.split(","))) == pytest.approx(1.0, abs=1e-3)
+
+
+def test_an_ensemble_averages_probabilities(corpus, trained):
+    first, second = sorted(trained.glob("checkpoint?*[0-9].pt"))[-2:]
+    arguments = ("--beam", 2, "--score-reference")
+    both = hypotheses(generate(corpus, f"{first}:{second}", *arguments))
+    alone = [hypotheses(generate(corpus, path, *arguments)) for path in (first, second)]
+    for i in both:
+        scores = [found[i][0][0] for found in alone]
+        # The logarithm of a mean of probabilities is not below the mean of logarithms.
+        assert sum(scores) / 2 - 1e-4 <= both[i][0][0]
+    searched = hypotheses(generate(corpus, f"{first}:{second}", "--beam", 3))
+    assert sorted(searched) == list(range(SENTENCES))
+
+
+def test_averaged_checkpoints(corpus, trained, tmp_path):
+    paths = [str(path) for path in sorted(trained.glob("checkpoint?*[0-9].pt"))]
+    assert len(paths) == 3
+    target = str(tmp_path / "average.pt")
+    assert convs2s(["average", "--inputs", *paths, "--output", target]) == 0
+    averaged = checkpoint_utils.load_checkpoint_to_cpu(target)["model"]
+    singles = [checkpoint_utils.load_checkpoint_to_cpu(path)["model"] for path in paths]
+    for name, tensor in averaged.items():
+        torch.testing.assert_close(tensor, sum(s[name].double() for s in singles).float() / 3)
+    assert sorted(hypotheses(generate(corpus, target))) == list(range(SENTENCES))
+
+
+def test_interactive_keeps_every_line_in_its_place(corpus, checkpoint):
+    lines = ["eins zwei drei", "", "unbekannt vier", "   ", "zehn"]
+    printed = fairseq(
+        "interactive",
+        *(corpus / "bin", "--user-dir", PLUGIN, "--path", checkpoint, "--cpu"),
+        *("--buffer-size", "5", "--max-tokens", "200"),
+        text="\n".join(lines) + "\n",
+    )
+    found = hypotheses(printed)
+    assert sorted(found) == [0, 1, 2, 3, 4]
+    one = fairseq(
+        "interactive",
+        *(corpus / "bin", "--user-dir", PLUGIN, "--path", checkpoint, "--cpu"),
+        text="zehn\n",
+    )
+    assert hypotheses(one)[0][0][1] == found[4][0][1]
+
+
+def test_from_pretrained(corpus, trained):
+    hub = ConvS2SModel.from_pretrained(str(trained), "checkpoint_last.pt", str(corpus / "bin"))
+    lines = (corpus / "test.de").read_text(encoding="utf-8").splitlines()[:3]
+    expected = hypotheses(generate(corpus, trained / "checkpoint_last.pt", "--beam", 5))
+    assert hub.translate(lines, beam=5) == [expected[i][0][1] for i in range(3)]
+
+
+def test_from_pretrained_with_sub_words(corpus, trained, tmp_path):
+    """Words that the codes cut are put together again; here every word is cut into letters."""
+    codes = tmp_path / "codes"
+    codes.write_text("#version: 0.2\na b</w>\n", encoding="utf-8")
+    hub = ConvS2SModel.from_pretrained(
+        *(str(trained), "checkpoint_last.pt", str(corpus / "bin")),
+        bpe="subword_nmt",
+        bpe_codes=str(codes),
+    )
+    assert hub.apply_bpe("zehn").split() == ["z@@", "e@@", "h@@", "n"]
+    assert "@@" not in hub.translate("zehn", beam=2)

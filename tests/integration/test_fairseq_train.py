@@ -1,0 +1,218 @@
+"""fairseq-train and its relatives, as processes of their own."""
+
+import os
+import signal
+import socket
+import subprocess
+import time
+
+import pytest
+import torch
+import yaml
+from fairseq.file_io import PathManager
+
+import convs2s_plugin  # noqa: F401 (mends fairseq)
+
+from ..commands import PLUGIN, TINY, command, fairseq, train, train_arguments
+
+
+def weights(path):
+    return torch.load(path, weights_only=True)["model"]
+
+
+def assert_same(first, second, **tolerance):
+    assert first.keys() == second.keys()
+    for name in first:
+        torch.testing.assert_close(first[name], second[name], msg=name, **tolerance)
+
+
+def perplexities(log):
+    return [
+        float(line.split(" | ppl ")[1].split()[0])
+        for line in log.splitlines()
+        if "valid on" in line
+    ]
+
+
+def test_training_learns_with_default_task_and_criterion(trained):
+    log = (trained / "log").read_text(encoding="utf-8")
+    values = perplexities(log)
+    assert len(values) == 12 and values[-1] < values[0] / 3
+
+
+def test_the_checkpoint_is_plain_data(trained):
+    model = weights(trained / "checkpoint_last.pt")
+    assert model["encoder.embed.words.weight"].shape[1] == 32
+
+
+def test_validate_reports_the_loss_of_the_training(trained, corpus):
+    log = (trained / "log").read_text(encoding="utf-8")
+    output = fairseq(
+        "validate",
+        *(corpus / "bin", "--user-dir", PLUGIN, "--path", trained / "checkpoint_last.pt"),
+        *("--task", "translation", "--max-tokens", "400", "--cpu", "--log-format", "simple"),
+    )
+    reported = float(output.split(" | ppl ")[1].split()[0])
+    assert reported == pytest.approx(perplexities(log)[-1], abs=0.02)
+
+
+def test_label_smoothing_and_accuracy(corpus, tmp_path):
+    log = train(
+        corpus,
+        tmp_path,
+        *("--criterion", "label_smoothed_cross_entropy", "--label-smoothing", "0.1"),
+        *("--report-accuracy", "--max-epoch", "1"),
+    )
+    assert "accuracy" in log and (tmp_path / "checkpoint_best.pt").exists()
+
+
+def test_the_optimisation_of_the_paper(corpus, tmp_path):
+    """Nesterov, lr 0.25 cut by ten when validation stalls, until it is below 1e-4."""
+    log = train(
+        corpus,
+        tmp_path,
+        *("--optimizer", "nag", "--lr", "0.25", "--momentum", "0.99", "--clip-norm", "0.1"),
+        *("--lr-scheduler", "reduce_lr_on_plateau", "--lr-shrink", "0.1", "--stop-min-lr", "1e-4"),
+        # A high bar for an improvement makes the tiny training stall soon.
+        *("--lr-threshold", "0.3", "--max-epoch", "60", "--no-save"),
+    )
+    rates = [
+        float(line.split(" | lr ")[1].split()[0]) for line in log.splitlines() if " | lr " in line
+    ]
+    assert sorted(set(rates), reverse=True) == [0.25, 0.025, 0.0025, 0.00025]
+    assert rates == sorted(rates, reverse=True) and len(rates) < 60
+
+
+WHOLE_CORPUS = TINY[:-2] + ("--batch-size", "240", "--optimizer", "sgd", "--dropout", "0.0")
+HALF_CORPUS = TINY[:-2] + ("--batch-size", "120", "--optimizer", "sgd", "--dropout", "0.0")
+
+
+OURS = ("--task", "convs2s_translation", "--criterion", "convs2s_cross_entropy")
+CRITERIA = pytest.mark.parametrize("ours", [(), OURS], ids=["fairseq's", "ours"])
+
+
+@CRITERIA
+def test_update_freq_gives_the_update_of_the_larger_batch(ours, corpus, tmp_path):
+    common = ("--max-update", "2", "--disable-validation")
+    train(corpus, tmp_path / "one", *common, options=WHOLE_CORPUS)
+    train(corpus, tmp_path / "two", *common, *ours, "--update-freq", "2", options=HALF_CORPUS)
+    assert_same(
+        weights(tmp_path / "one" / "checkpoint_last.pt"),
+        weights(tmp_path / "two" / "checkpoint_last.pt"),
+        atol=1e-6,
+        rtol=1e-4,
+    )
+
+
+def test_a_killed_run_resumes_to_the_same_end(corpus, tmp_path):
+    common = ("--max-update", "40", "--save-interval-updates", "5", "--disable-validation")
+    train(corpus, tmp_path / "whole", *common)
+    killed = tmp_path / "killed"
+    arguments = train_arguments(corpus, killed, *common)
+    process = subprocess.Popen(
+        command("train", *arguments), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    deadline = time.monotonic() + 120
+    while not (killed / "checkpoint_last.pt").exists() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    if not process.returncode == -signal.SIGKILL:
+        pytest.fail("the run ended before it could be killed")
+    log = fairseq("train", *arguments)
+    assert "Loaded checkpoint" in log
+    assert_same(
+        weights(tmp_path / "whole" / "checkpoint_last.pt"),
+        weights(killed / "checkpoint_last.pt"),
+        atol=0,
+        rtol=0,
+    )
+
+
+def test_a_checkpoint_is_copied_whole_or_not_at_all(tmp_path, monkeypatch):
+    source, target = tmp_path / "checkpoint_1_5.pt", tmp_path / "checkpoint_last.pt"
+    source.write_bytes(b"new")
+    target.write_bytes(b"old")
+    monkeypatch.setattr(os, "rename", lambda *paths: pytest.fail("stopped before it was whole"))
+    with pytest.raises(pytest.fail.Exception):
+        PathManager.copy(str(source), str(target), overwrite=True)
+    assert target.read_bytes() == b"old"
+    monkeypatch.undo()
+    assert PathManager.copy(str(source), str(target), overwrite=True)
+    assert target.read_bytes() == b"new"
+    assert not list(tmp_path.glob("*.tmp"))
+
+
+def free_port():
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        return server.getsockname()[1]
+
+
+@CRITERIA
+def test_two_workers_train_as_one_with_twice_the_batch(ours, corpus, tmp_path):
+    common = ("--max-update", "2", "--disable-validation")
+    port = free_port()
+    workers = [
+        subprocess.Popen(
+            command(
+                "train",
+                *train_arguments(corpus, tmp_path / "two", *common, *ours, options=HALF_CORPUS),
+                *("--distributed-init-method", f"tcp://127.0.0.1:{port}"),
+                *("--distributed-rank", rank, "--distributed-world-size", "2"),
+                *("--distributed-no-spawn", "--distributed-backend", "gloo"),
+                *("--ddp-backend", "legacy_ddp"),
+            ),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        for rank in range(2)
+    ]
+    outputs = [worker.communicate(timeout=300)[0] for worker in workers]
+    assert [worker.returncode for worker in workers] == [0, 0], outputs
+    train(corpus, tmp_path / "one", *common, options=WHOLE_CORPUS)
+    assert_same(
+        weights(tmp_path / "two" / "checkpoint_last.pt"),
+        weights(tmp_path / "one" / "checkpoint_last.pt"),
+        atol=1e-6,
+        rtol=1e-4,
+    )
+
+
+def test_tensorboard(corpus, tmp_path):
+    train(corpus, tmp_path, "--max-epoch", "1", "--tensorboard-logdir", tmp_path / "board")
+    assert list((tmp_path / "board").rglob("events.out.tfevents.*"))
+
+
+HYDRA_FOLDER = PLUGIN.parent / "examples" / "hydra"
+
+
+def hydra(corpus, folder, config_folder, *overrides):
+    """fairseq-hydra-train for one epoch; returns the trained weights."""
+    log = fairseq(
+        "hydra_train",
+        *("--config-dir", config_folder, "--config-name", "convs2s_de_en"),
+        *(f"task.data={corpus / 'bin'}", f"common.user_dir={PLUGIN}", "common.cpu=true"),
+        *("optimization.max_epoch=1", "dataset.num_workers=0", *overrides),
+        f"checkpoint.save_dir={folder / 'checkpoints'}",
+        cwd=folder,
+    )
+    assert "valid" in log
+    return weights(folder / "checkpoints" / "checkpoint_last.pt")
+
+
+def test_hydra_with_the_shipped_yaml(corpus, tmp_path):
+    layers = ('model.encoder_layers="[(16, 3)] * 2"', 'model.decoder_layers="[(16, 3)]"')
+    model = hydra(corpus, tmp_path, HYDRA_FOLDER, *layers)
+    assert model["encoder.blocks.convolutions.1.linear.weight_v"].shape == (32, 48)
+
+
+def test_hydra_with_the_name_of_an_architecture(corpus, tmp_path):
+    text = (HYDRA_FOLDER / "convs2s_de_en.yaml").read_text(encoding="utf-8")
+    config = yaml.safe_load(text)
+    config["model"] = {"_name": "convs2s_iwslt_de_en", "decoder_attention": True}
+    (tmp_path / "convs2s_de_en.yaml").write_text(yaml.safe_dump(config), encoding="utf-8")
+    model = hydra(corpus, tmp_path, tmp_path)
+    assert model["encoder.blocks.convolutions.3.linear.weight_v"].shape == (512, 768)
+    assert len(model["decoder.embed.positions.weight"]) == 1025

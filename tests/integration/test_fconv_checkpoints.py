@@ -1,0 +1,174 @@
+"""``convs2s convert-fconv``: old checkpoints translate as they did, and run nothing."""
+
+import os
+import pickle
+from argparse import Namespace
+from collections import OrderedDict
+
+import pytest
+import torch
+
+from convs2s_plugin.cli import main as convs2s
+from convs2s_plugin.convs2s.fconv import convert_weights
+
+from ..commands import hypotheses, train
+from .test_fairseq_generate import generate
+
+FCONV = (
+    *("--arch", "fconv_iwslt_de_en", "--dropout", "0.1", "--decoder-attention", "[True, False]"),
+    *("--encoder-embed-dim", "32", "--decoder-embed-dim", "32", "--decoder-out-embed-dim", "32"),
+    *("--encoder-layers", "[(32, 3), (24, 2)]", "--decoder-layers", "[(32, 3), (24, 2)]"),
+    *("--optimizer", "adam", "--lr", "0.01", "--max-tokens", "400", "--max-epoch", "4"),
+)
+
+
+@pytest.fixture(scope="module")
+def fconv(corpus, tmp_path_factory):
+    """A checkpoint that fairseq trained with its own fconv."""
+    folder = tmp_path_factory.mktemp("fconv")
+    train(corpus, folder, options=FCONV)
+    return folder / "checkpoint_last.pt"
+
+
+def load(path):
+    return torch.load(path, weights_only=True)
+
+
+def assert_translates_alike(corpus, old, new, *arguments):
+    expected = hypotheses(generate(corpus, old, *arguments))
+    actual = hypotheses(generate(corpus, new, *arguments))
+    assert expected.keys() == actual.keys() and expected
+    for number, best in expected.items():
+        assert [words for _, words in best] == [words for _, words in actual[number]]
+        for (their_score, _), (our_score, _) in zip(best, actual[number]):
+            assert our_score == pytest.approx(their_score, abs=2e-4)
+
+
+def test_the_same_translations_and_scores(corpus, fconv, tmp_path, capsys):
+    new = tmp_path / "new.pt"
+    assert convs2s(["convert-fconv", str(fconv), str(new)]) == 0
+    assert "tensors" in capsys.readouterr().out
+    assert_translates_alike(corpus, fconv, new, "--beam", 4, "--nbest", 2)
+    assert_translates_alike(corpus, fconv, new, "--score-reference")
+    assert load(new)["args"].max_source_positions == 1022
+
+
+# What fairseq of 2017 saved of its options, of those that matter here.
+OPTIONS_OF_2017 = """
+    arch clip_norm data decoder_attention decoder_embed_dim decoder_layers decoder_out_embed_dim
+    dropout encoder_embed_dim encoder_layers lr max_source_positions max_target_positions
+    max_tokens momentum seed source_lang target_lang weight_decay
+""".split()
+
+
+def make_old(path, target, version=2, stray=False, legacy=False, meters=False):
+    """Rewrite a checkpoint as fairseq of long ago would have written it."""
+    checkpoint = load(path)
+    weights = OrderedDict(checkpoint["model"])
+    if version == 1:
+        weights["decoder.version"] = torch.Tensor([1])
+        for key in [k for k in weights if k.startswith("decoder.conv") and k.endswith("weight_g")]:
+            direction = weights[key[:-1] + "v"]
+            weight = direction * (weights[key] / direction.norm(dim=(0, 1), keepdim=True))
+            # One norm a kernel position; any direction of that weight will do.
+            weights[key[:-1] + "v"] = weight * 3
+            weights[key] = weight.norm(dim=(1, 2), keepdim=True)
+    if stray:
+        weights["decoder.convolutions.0._linearized_weight"] = torch.zeros(64, 96)
+    options = vars(checkpoint["cfg"]["model"])
+    old = {
+        "args": Namespace(**{name: options[name] for name in OPTIONS_OF_2017 if name in options}),
+        "model": weights,
+        "optimizer_history": checkpoint["optimizer_history"],
+        "extra_state": {"train_iterator": {"epoch": 1}},
+        "last_optimizer_state": None,
+    }
+    if meters:
+        from fairseq.meters import AverageMeter
+
+        old["extra_state"]["train_meters"] = {"loss": AverageMeter()}
+    torch.save(old, target, _use_new_zipfile_serialization=not legacy)
+
+
+@pytest.mark.parametrize("legacy", [False, True])
+def test_version_1_with_stray_keys(corpus, fconv, tmp_path, legacy):
+    old, new = tmp_path / "old.pt", tmp_path / "new.pt"
+    make_old(fconv, old, version=1, stray=True, legacy=legacy)
+    assert convs2s(["convert-fconv", str(old), str(new)]) == 0
+    assert_translates_alike(corpus, fconv, new)
+
+
+class Hostile:
+    """Makes a file when it is unpickled the ordinary way."""
+
+    def __init__(self, target):
+        self.target = target
+
+    def __reduce__(self):
+        return os.system, (f"touch {self.target}",)
+
+
+@pytest.mark.parametrize("legacy", [False, True])
+def test_nothing_in_the_old_file_is_executed(fconv, tmp_path, legacy):
+    old, new, mark = tmp_path / "old.pt", tmp_path / "new.pt", tmp_path / "executed"
+    checkpoint = load(fconv)
+    checkpoint["extra_state"]["meters"] = Hostile(mark)
+    torch.save(checkpoint, old, _use_new_zipfile_serialization=not legacy)
+    assert convs2s(["convert-fconv", str(old), str(new)]) == 0
+    assert not mark.exists()
+    assert load(new)["model"].keys()
+    with open(old, "rb") as file:
+        torch.load(file, weights_only=False)
+    assert mark.exists()
+
+
+def test_classes_that_are_gone_do_no_harm(corpus, fconv, tmp_path):
+    old, new = tmp_path / "old.pt", tmp_path / "new.pt"
+    make_old(fconv, old, meters=True)
+    with pytest.raises(pickle.UnpicklingError):
+        load(old)
+    assert convs2s(["convert-fconv", str(old), str(new)]) == 0
+    assert load(new)["model"].keys()
+
+
+def test_what_is_no_fconv_checkpoint_is_refused(trained, tmp_path, capsys):
+    cut = tmp_path / "cut.pt"
+    tensor, language_model = tmp_path / "tensor.pt", tmp_path / "lm.pt"
+    torch.save(torch.zeros(2), tensor)
+    torch.save({"args": Namespace(arch="fconv_lm"), "model": {}}, language_model)
+    cut.write_bytes((trained / "checkpoint_last.pt").read_bytes()[:2000])
+    for old, message in (
+        (trained / "checkpoint_last.pt", "only fairseq's fconv translation models are"),
+        (tmp_path / "missing.pt", "There is no file"),
+        (cut, "is not a complete checkpoint"),
+        (tensor, "--arch unknown"),
+        (language_model, "--arch fconv_lm"),
+    ):
+        assert convs2s(["convert-fconv", str(old), str(tmp_path / "new.pt")]) == 2
+        captured = capsys.readouterr()
+        assert message in captured.err and "Traceback" not in captured.err
+        assert not (tmp_path / "new.pt").exists()
+    with pytest.raises(ValueError, match="'encoder.layers.0.fc.weight' is not a weight"):
+        convert_weights({"encoder.layers.0.fc.weight": torch.zeros(1)})
+
+
+def test_training_goes_on_from_a_converted_checkpoint(corpus, fconv, tmp_path):
+    new = tmp_path / "new.pt"
+    assert convs2s(["convert-fconv", str(fconv), str(new)]) == 0
+    options = tuple("convs2s" if item == "fconv_iwslt_de_en" else item for item in FCONV)
+    log = train(
+        *(corpus, tmp_path / "more", "--finetune-from-model", new),
+        *("--max-source-positions", "1022", "--max-target-positions", "1022"),
+        *("--encoder-gradient-uses", "2"),
+        options=options,
+    )
+    assert "Loaded checkpoint" in log
+    assert "loss" in log and (tmp_path / "more" / "checkpoint_last.pt").exists()
+
+
+def test_nothing_is_left_where_the_result_cannot_be_written(fconv, tmp_path, capsys):
+    (tmp_path / "folder").mkdir()
+    assert convs2s(["convert-fconv", str(fconv), str(tmp_path / "folder")]) == 2
+    assert convs2s(["convert-fconv", str(fconv), str(tmp_path / "no" / "new.pt")]) == 2
+    assert capsys.readouterr().err.count("cannot be written") == 2
+    assert [path.name for path in tmp_path.iterdir()] == ["folder"]

@@ -1,0 +1,85 @@
+"""The comparison of families on Multi30k, on the tiny corpus: from text to a table."""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from .test_multi30k import load, raw_dir  # noqa: F401  (raw_dir is a fixture)
+
+SMALL = ["adl_rnnsearch", "convs2s_iwslt_de_en"]
+
+
+@pytest.fixture
+def compare(monkeypatch):
+    """The comparison's module, with models that train quickly."""
+    module = load(monkeypatch, "compare")
+    monkeypatch.setattr(module, "MERGES", 20)
+    monkeypatch.setattr(module, "MODELS", {name: module.Regime(1e-3, 0.1, name) for name in SMALL})
+    monkeypatch.setattr(module, "DEFAULT", SMALL[:1])
+    return module
+
+
+@pytest.fixture
+def start(compare, monkeypatch, capsys):
+    """Runs the comparison with options and returns what it printed."""
+
+    def run(out, *options):
+        arguments = ["compare.py", "--out", out, "--updates", 21, "--max-tokens", 400, *options]
+        monkeypatch.setattr(sys, "argv", [*map(str, arguments)])
+        compare.main()
+        return capsys.readouterr().out
+
+    return run
+
+
+def test_from_text_to_a_table_and_on_from_there(start, compare, raw_dir, monkeypatch):  # noqa: F811
+    out = raw_dir / "out"
+    log = out / "logs" / "train.adl_rnnsearch.1.log"
+
+    def stopped(recipe, title, updates, *rest):
+        train(recipe, title, updates - 1, *rest)
+        log.write_text(log.read_text().replace("done training", "stopped"))
+        sys.exit("stopped")
+
+    train = compare.Recipe.train
+    with monkeypatch.context() as patch, pytest.raises(SystemExit, match="stopped"):
+        patch.setattr(compare.Recipe, "train", stopped)
+        start(out, "--raw-dir", raw_dir)
+    printed = start(out, "--raw-dir", raw_dir)
+    assert "Loaded checkpoint" in log.read_text() and "num_updates: 21" in log.read_text()
+    assert [line[:18] for line in printed.splitlines() if line.startswith("| `")] == [
+        "| `adl_rnnsearch` "
+    ]
+    (result,) = json.loads((out / "results.json").read_text())
+    types = len((out / "data-bin" / "dict.en.txt").read_text().splitlines()) + 4
+    # 128 numbers a word, for source, target and scores, and a bias.
+    assert result["parameters"] - result["parameters_without_words"] == types * 129
+    assert 0 < result["training_minutes"] < 5 and result["words_per_second"] > 0
+    assert result["bleu_valid"] >= 0 and result["sentences_per_second"] > 0
+    assert [path.name for path in (out / "runs" / "adl_rnnsearch.1").glob("*.pt")] == ["average.pt"]
+
+    # Neither console scripts nor text are needed where there is binarised data.
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).resolve().parents[2]))
+    monkeypatch.setattr("shutil.which", lambda *_, **__: None)
+    printed = start(out, "--data-bin", out / "data-bin", "--jobs", 2, "--models", *SMALL)
+    assert "adl_rnnsearch.1 has been trained already." in printed
+    assert "-m fairseq_cli.train" in printed and "--lr 0.001" in printed
+    results = json.loads((out / "results.json").read_text())
+    assert [result["model"] for result in results] == SMALL
+    assert (out / "table.md").read_text().count("| `") == 2
+
+    with pytest.raises(SystemExit, match="have another --lr or --dropout: give another --out"):
+        start(out, "--lr", "adl_rnnsearch=0.1")
+
+
+def test_what_cannot_be_is_refused(start, raw_dir, capsys):  # noqa: F811
+    for options, sentence in (
+        (["--lr", "fconv=1"], "fconv is none of adl_rnnsearch, convs2s_iwslt_de_en"),
+        (["--updates", 10], "--updates 20, which is how often"),
+        (["--raw-dir", raw_dir, "--data-bin", raw_dir], "not allowed with"),
+    ):
+        with pytest.raises(SystemExit):
+            start(raw_dir / "out", *options)
+        assert sentence in capsys.readouterr().err

@@ -1,0 +1,93 @@
+"""Pervasive attention through fairseq's commands: training, translation, alignments, averaging."""
+
+import pytest
+import torch
+import yaml
+
+from convs2s_plugin.cli import main as convs2s
+from convs2s_plugin.pervasive.model import PervasiveModel
+
+from ..commands import PLUGIN, alignments, fairseq, generate, hypotheses, train
+
+OURS = ("--task", "convs2s_translation")
+TINY = (
+    *("--arch", "pervasive_iwslt_de_en", "--dropout", "0.0"),
+    *("--encoder-embed-dim", "32", "--decoder-embed-dim", "32"),
+    *("--num-layers", "6", "--growth-rate", "16", "--kernel-size", "3"),
+    *("--optimizer", "adam", "--lr", "0.01", "--clip-norm", "1.0", "--max-tokens", "400"),
+    *(*OURS, "--criterion", "convs2s_cross_entropy"),
+)
+
+
+@pytest.fixture(scope="module")
+def learnt(corpus, tmp_path_factory):
+    """The folder of a training that learns to translate the tiny corpus."""
+    folder = tmp_path_factory.mktemp("pervasive")
+    train(corpus, folder, "--max-epoch", "14", "--keep-last-epochs", "3", options=TINY)
+    return folder
+
+
+def expected(corpus):
+    """The translation of each test sentence: its words backwards, with another ending."""
+    lines = (corpus / "test.de").read_text("utf-8").splitlines()
+    return {i: [f"{word}-th" for word in reversed(line.split())] for i, line in enumerate(lines)}
+
+
+@pytest.mark.parametrize("what", [(), ("--score-reference",), ("--autocast-dtype", "bfloat16")])
+def test_translations_and_their_implicit_alignments(corpus, learnt, what):
+    printed = generate(
+        corpus, learnt / "checkpoint_best.pt", *OURS, *what, "--print-alignment", "hard"
+    )
+    found, pairs, truth = hypotheses(printed), alignments(printed), expected(corpus)
+    right = [i for i in truth if found[i][0][1].split() == truth[i]]
+    assert len(right) > 0.9 * len(truth)
+    backwards = {
+        i: " ".join(f"{len(truth[i]) - 1 - t}-{t}" for t in range(len(truth[i]))) for i in right
+    }
+    assert sum(pairs[i] == backwards[i] for i in right) > 0.7 * len(right)
+
+
+def test_averaged_checkpoints_have_averaged_statistics(corpus, learnt, tmp_path):
+    paths = [str(learnt / f"checkpoint{epoch}.pt") for epoch in (12, 13, 14)]
+    target = str(tmp_path / "average.pt")
+    assert convs2s(["average", "--inputs", *paths, "--output", target]) == 0
+    found, truth = hypotheses(generate(corpus, target, *OURS)), expected(corpus)
+    assert sum(found[i][0][1].split() == truth[i] for i in truth) > 0.9 * len(truth)
+
+
+def test_layers_in_adl_from_a_file_that_is_gone(corpus, tmp_path):
+    (tmp_path / "source.adl").write_text("# of the source\nres_nd(birnn) -> linear(24)\n")
+    layers = ("--encoder-adl", f"@{tmp_path / 'source.adl'}", "--decoder-adl", "res_nd(cnn(glu))")
+    train(corpus, tmp_path, "--max-epoch", "24", "--num-layers", "3", *layers, options=TINY)
+    (tmp_path / "source.adl").unlink()
+    path, truth = tmp_path / "checkpoint_best.pt", expected(corpus)
+    model = torch.load(path, weights_only=True)["cfg"]["model"]
+    assert model["encoder_adl"] == "res_nd(birnn) -> linear(24)"
+    found = hypotheses(generate(corpus, path, *OURS, "--beam", "3"))
+    assert sum(found[i][0][1].split() == truth[i] for i in truth) > 0.4 * len(truth)
+
+
+def test_from_pretrained(corpus, learnt):
+    hub = PervasiveModel.from_pretrained(str(learnt), "checkpoint_best.pt", str(corpus / "bin"))
+    assert hub.translate(["zwei drei vier", "acht"], beam=3) == [
+        "vier-th drei-th zwei-th",
+        "acht-th",
+    ]
+
+
+def test_hydra(corpus, tmp_path):
+    shipped = PLUGIN.parent / "examples" / "hydra" / "pervasive_de_en.yaml"
+    config = yaml.safe_load(shipped.read_text(encoding="utf-8"))
+    config["model"].update(num_layers=2, growth_rate=4)
+    config["optimization"]["max_epoch"] = 1
+    (tmp_path / "small.yaml").write_text(yaml.safe_dump(config), encoding="utf-8")
+    fairseq(
+        "hydra_train",
+        *("--config-dir", tmp_path, "--config-name", "small"),
+        *(f"task.data={corpus / 'bin'}", f"common.user_dir={PLUGIN}", "common.cpu=true"),
+        *("dataset.num_workers=0", f"checkpoint.save_dir={tmp_path}"),
+        cwd=tmp_path,
+    )
+    model = torch.load(tmp_path / "checkpoint_last.pt", weights_only=True)["model"]
+    assert "decoder.network.dense.layers.2.conv1" in model
+    assert "decoder.network.aggregator.parts.1.scores.weight" in model

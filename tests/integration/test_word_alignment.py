@@ -1,0 +1,65 @@
+"""Alignments of the words that were chosen, not of those that scored best."""
+
+import pytest
+import torch
+
+from convs2s_plugin.decoding.generator import TranslationGenerator
+from convs2s_plugin.decoding.word_alignment import ReferenceScorer, align_words
+
+from ..families import make
+from ..helpers import dictionary, random_batch
+
+BATCH = [(7, 5), (3, 4), (11, 2)]
+
+
+def of_words(models, source, words):
+    """The mean attention of the models to one sentence for given words, T x S."""
+    prefix = words.roll(1)
+    prefix[0] = dictionary().eos()
+    found = [
+        model(source.unsqueeze(0), None, prefix.unsqueeze(0), words=words.unsqueeze(0))[1]["attn"]
+        for model in models
+    ]
+    return sum(attention[0][0] for attention in found) / len(models)
+
+
+@pytest.mark.parametrize("names", [["pervasive"], ["pervasive-max-attn-gated", "convs2s"]])
+@torch.no_grad()
+def test_every_hypothesis_has_the_attention_of_its_words(names):
+    models, batch = [make(name) for name in names], random_batch(BATCH)
+    for model in models:
+        model.make_generation_fast_()
+    symbols = dictionary()
+    options = dict(types=len(symbols), beam_size=4, max_len_b=7)
+    plain = TranslationGenerator(models, symbols, **options)
+    aligned = TranslationGenerator(models, symbols, alignment="soft", **options)
+    expected, differ = plain.generate(models, batch), 0
+    for i, hypotheses in enumerate(aligned.generate(models, batch)):
+        source = batch["net_input"]["src_tokens"][i]
+        for hypothesis, same in zip(hypotheses, expected[i]):
+            assert hypothesis["tokens"].tolist() == same["tokens"].tolist()
+            attention = hypothesis["attention"]
+            torch.testing.assert_close(attention.t(), of_words(models, source, same["tokens"]))
+            differ += not torch.allclose(attention, same["attention"], atol=1e-3)
+    # The search knows the words too late.
+    assert differ
+
+
+@torch.no_grad()
+def test_a_reference_is_scored_with_the_attention_of_its_words():
+    models, batch = [make("pervasive")], random_batch(BATCH)
+    scorer = ReferenceScorer(dictionary(), compute_alignment=True)
+    for i, (hypothesis,) in enumerate(scorer.generate(models, batch)):
+        words = batch["target"][i]
+        words = words[words.ne(dictionary().pad())]
+        source = batch["net_input"]["src_tokens"][i]
+        expected = of_words(models, source, words)
+        torch.testing.assert_close(hypothesis["attention"][: len(words)], expected)
+
+
+def test_models_whose_attention_does_not_depend_on_words_are_left_alone():
+    assert align_words([make("pervasive"), make("convs2s")])
+    assert not align_words([make("convs2s"), make("adl-cnn")])
+    other = torch.nn.Module()
+    other.decoder = torch.nn.Module()
+    assert not align_words([make("pervasive"), other])

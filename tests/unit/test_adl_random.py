@@ -1,0 +1,86 @@
+"""Definitions drawn at random: all are accepted, read back, and never crash when damaged."""
+
+import random
+import time
+
+from convs2s_plugin.adl import resolve
+from convs2s_plugin.adl.explain import as_text, reach
+from convs2s_plugin.adl.language.writer import definition
+from convs2s_plugin.errors import UserError
+
+from ..adl_random import KNOWN, random_definition
+
+SEEDS = range(300)
+
+
+def read(drawn):
+    return resolve(drawn.encoder, drawn.decoder, drawn.settings, input_feeding=drawn.input_feeding)
+
+
+def test_all_are_accepted_and_read_back():
+    for seed in SEEDS:
+        drawn = random_definition(seed)
+        recipe = read(drawn)
+        again = resolve(
+            definition(recipe.encoder),
+            definition(recipe.decoder),
+            drawn.settings,
+            input_feeding=drawn.input_feeding,
+        )
+        assert again == recipe, (seed, drawn)
+
+
+def test_no_decoder_sees_what_is_to_its_right():
+    for seed in SEEDS:
+        assert reach(read(random_definition(seed)).decoder.layers).right == 0
+
+
+def test_every_layer_is_drawn():
+    text = " ".join(f"{drawn.encoder} {drawn.decoder}" for drawn in map(random_definition, SEEDS))
+    words = set("".join(c if c.isalnum() or c == "_" else " " for c in text).split())
+    assert words >= KNOWN | {"repeat", "i"}
+
+
+def test_damaged_text_is_refused_with_a_sentence():
+    rng = random.Random(1)
+    alphabet = "abcdilnrst_(),=->@#0123456789.e \n$\0é→"
+    refused = 0
+    for seed in range(400):
+        drawn = random_definition(seed % 50)
+        letters = list(drawn.decoder)
+        for _ in range(rng.randint(1, 4)):
+            place = rng.randrange(len(letters))
+            letters[place] = rng.choice(("", rng.choice(alphabet), letters[place] * 2))
+        try:
+            as_text(read(drawn._replace(decoder="".join(letters))), 1000, 30)
+        except UserError as error:
+            refused += 1
+            assert "--decoder-adl, line " in str(error)
+    assert 100 < refused < 400
+
+
+def test_noise_is_refused_at_once():
+    rng = random.Random(2)
+    pieces = [
+        "repeat(",
+        "res(",
+        "rnn",
+        "->",
+        ",",
+        ")",
+        "9",
+        "1e9",
+        "-i",
+        "concat(",
+        "@x",
+        "d=",
+        "\n",
+    ]
+    start = time.process_time()
+    for _ in range(300):
+        text = "".join(rng.choice(pieces) for _ in range(rng.randint(1, 400)))
+        try:
+            resolve(text, "id")
+        except UserError:
+            pass
+    assert time.process_time() - start < 5

@@ -1,0 +1,157 @@
+"""The registry: a layer of one's own is a decorator away, and cannot be declared wrongly."""
+
+import textwrap
+
+import pytest
+import torch
+from torch import nn
+
+from convs2s_plugin import adl
+from convs2s_plugin.adl import (
+    BLOCK,
+    PAST,
+    POSITION,
+    SENTENCE,
+    Argument,
+    Choice,
+    Cost,
+    Default,
+    Integer,
+    Reach,
+    Refusal,
+    Settings,
+    SubChain,
+    register_layer,
+    resolve,
+)
+from convs2s_plugin.adl.explain import as_dict, as_text
+from convs2s_plugin.adl.language import registry
+from convs2s_plugin.adl.language.registry import entries, layer_type
+from convs2s_plugin.adl.language.writer import definition
+from convs2s_plugin.errors import TextError
+
+SETTINGS = Settings(model_dim=16)
+
+
+@pytest.fixture(autouse=True)
+def forget(monkeypatch):
+    """What a test registers is gone after it."""
+    monkeypatch.setattr(registry, "_ENTRIES", dict(registry._ENTRIES))
+
+
+def declare_gain():
+    """Run the declaration that the registry's documentation shows."""
+    _, example = registry.__doc__.split("complete at once:\n\n")
+    names = {**vars(adl), "torch": torch, "nn": nn}
+    exec(textwrap.dedent(example.split("\n\nThe module")[0]), names)
+    return names["Gain"]
+
+
+def test_a_layer_of_ones_own():
+    gain = declare_gain()
+    recipe = resolve("res_nd(rnn -> gain(start=2))", "mlp_att -> gain -> res(gain(3))", SETTINGS)
+    layer = recipe.encoder.layers[0].chains[0][2]
+    assert (layer.name, layer.width, layer["start"]) == ("gain", 16, 2.0)
+    module = layer_type(layer).module_class()(layer)
+    assert isinstance(module, gain) and module(torch.ones(2, 3, 16), None).eq(2).all()
+    assert definition(recipe.decoder) == "mlp_src_att -> gain -> res(gain(start=3))"
+    with pytest.raises(
+        TextError, match="'gain': 'start' must be a number from 0 to 10, found '11'"
+    ):
+        resolve("gain(11)", "id", SETTINGS)
+    with pytest.raises(TextError, match="no layer 'gian' \\(nearest: 'gain'\\)"):
+        resolve("gian", "id", SETTINGS)
+    assert "Not counted, for their costs are not declared: gain." in as_text(recipe, 100, 10)
+    assert as_dict(recipe, 100, 10)["not_counted"] == ["gain"]
+
+
+def test_a_layer_that_declares_everything():
+    def check(layer):
+        if layer.input_width % layer["groups"]:
+            raise Refusal(f"{layer['groups']} groups do not divide {layer.input_width}", "groups")
+
+    @register_layer(
+        "grouped",
+        "a chain, then a projection in groups",
+        Argument("groups", Integer(1, 64), Default(lambda layer: layer.input_width // 8, "C / 8")),
+        Argument("body", SubChain()),
+        Argument("mode", Choice(("sum", "mean")), "sum"),
+        reach=lambda layer: Reach(layer["groups"], 0),
+        width=lambda layer: layer["groups"],
+        check=check,
+        parameters=lambda layer: layer.input_width,
+        cost=lambda layer: Cost(layer.input_width),
+        parallel=False,
+    )
+    class Grouped(nn.Module):
+        pass
+
+    recipe = resolve("id", "linear(32) -> grouped(body=cnn, mode=mean) -> mlp_att", SETTINGS)
+    layer = recipe.decoder.layers[1]
+    assert (layer["groups"], layer.width, layer.chains[0][0].name) == (4, 4, "cnn")
+    assert definition(recipe.decoder).startswith("linear(d=32) -> grouped(body=cnn, mode=mean) ->")
+    facts = as_dict(recipe, 100, 10)
+    assert facts["sequential"] == ["grouped"] and facts["not_counted"] == []
+    assert facts["decoder"]["receptive_field"] == {"left": 4 + 2, "right": 0}
+    with pytest.raises(TextError, match="5 groups do not divide 16") as refusal:
+        resolve("grouped(groups=5, body=id)", "id", SETTINGS)
+    assert refusal.value.column == 9
+
+
+def test_a_layer_that_looks_ahead_is_kept_out_of_decoders():
+    for name, reach in (("peek", Reach(0, 1)), ("whole", SENTENCE), ("past", PAST)):
+        register_layer(name, "", reach=reach)(type(name, (nn.Module,), {}))
+    resolve("peek -> whole", "past -> mlp_att", SETTINGS)
+    for name in ("peek", "whole"):
+        with pytest.raises(TextError, match=f"'{name}' sees .* to its right, but a decoder"):
+            resolve("id", f"mlp_att -> res({name})", SETTINGS)
+    with pytest.raises(TypeError, match="reach"):
+        register_layer("careless", "")
+
+
+def test_an_attention_of_ones_own():
+    @register_layer(
+        "mean_att", "the mean of the source", BLOCK, reach=POSITION, attends=True,
+        width=lambda layer: layer.source_width,
+    )  # fmt: skip
+    class Mean(nn.Module):
+        pass
+
+    recipe = resolve("linear(8) -> rnn(d=4)", "mean_att(block=1)", SETTINGS)
+    assert recipe.decoder.width == 8 and recipe.warnings == ()
+    with pytest.raises(TextError, match="'mean_att' attends to the source"):
+        resolve("mean_att", "id", SETTINGS)
+
+
+def test_declarations_that_are_refused():
+    def declare(name, *arguments, **more):
+        register_layer(name, "", *arguments, reach=POSITION, **more)(type("C", (), {}))
+
+    k = Argument("k", Integer(1, 3), 1)
+    for name in ("rnn", "res_nd"):
+        with pytest.raises(ValueError, match=f"There is a layer '{name}' already"):
+            declare(name)
+    for name in ("i", "repeat", "true", "a-b", "3d", ""):
+        with pytest.raises(ValueError, match="cannot be the name of a layer"):
+            declare(name)
+    with pytest.raises(ValueError, match="two arguments of one name"):
+        declare("twice", k, k)
+    with pytest.raises(ValueError, match="must be its only argument"):
+        declare("many", k, Argument("chains", SubChain(many=True)))
+    with pytest.raises(ValueError, match="give it BLOCK"):
+        declare("look", attends=True)
+    with pytest.raises(ValueError, match="'a b' cannot be the name of an argument"):
+        Argument("a b", Integer(1, 3))
+
+
+def test_the_same_class_may_be_declared_again():
+    assert declare_gain() is not declare_gain()
+    again = declare_gain()
+    assert entries()["gain"].module is again
+
+
+def test_every_layer_says_what_it_is():
+    for name, entry in entries().items():
+        assert entry.summary, name
+        for argument in entry.arguments:
+            assert argument.help or isinstance(argument.kind, SubChain), (name, argument.name)

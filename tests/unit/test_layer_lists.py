@@ -1,0 +1,98 @@
+"""The notation of layer lists: what it means, what it refuses, and how."""
+
+import subprocess
+import sys
+
+import pytest
+
+from convs2s_plugin.convs2s.layer_lists import ConvSpec, parse_attention, parse_layers
+from convs2s_plugin.errors import TextError, UserError
+
+FCONV_NOTATION = [
+    "[(512, 3)] * 20",
+    "[(256, 3)] * 4",
+    "[(512, 3)] * 9 + [(1024, 3)] * 4 + [(2048, 1)] * 2",
+    "[(512,3,1),(512,3,2), (768, 5, 0)]",
+    "  [ ( 8 , 3 ) , ( 9 , 1 ) , ]\n + [(8, 3)]*2 ",
+]
+
+
+@pytest.mark.parametrize("text", FCONV_NOTATION)
+def test_means_what_python_would_make_of_it(text):
+    expected = [ConvSpec(*layer) for layer in eval(text.strip().replace("\n", ""))]
+    assert parse_layers(text) == expected
+
+
+@pytest.mark.parametrize(
+    "text, column, message",
+    [
+        ("[(512, 3)", 10, "expected ',' or ']', found 'the end'"),
+        ("[(512 3)]", 7, "expected ','"),
+        ("[(0, 3)]", 3, "the width of a layer is 0"),
+        ("[(-4, 3)]", 3, "the width of a layer is -4"),
+        ("[(16, 0)]", 7, "the kernel width is 0"),
+        ("[(16, 3)] * 0", 13, "the number of repetitions is 0"),
+        ("[(16, 3)] * 2000", 13, "the number of repetitions is 2000"),
+        ("[(16, 3)] * 99999999999999999999", 13, "the number of repetitions"),
+        ("[(16, 3)] * 999 + [(16, 3)] * 999", 19, "1998 layers are more than 1000"),
+        ("[(99999999, 3)]", 3, "the width of a layer is 99999999"),
+        ("[(16, x)]", 7, "expected the kernel width, found 'x'"),
+        ("[(16, 3.5)]", 8, "found '.'"),
+        ("__import__('os')", 12, "found '''"),
+        ("[]", 1, "at least one layer"),
+        ("", 1, "expected '['"),
+        ("[(16, 3)] [(16, 3)]", 11, "expected '+' or the end"),
+    ],
+)
+def test_refusals_show_the_place(text, column, message):
+    with pytest.raises(TextError) as refusal:
+        parse_layers(text, "--encoder-layers")
+    assert (refusal.value.line, refusal.value.column) == (1, column)
+    assert message in str(refusal.value) and str(refusal.value).startswith("--encoder-layers, line")
+    caret = str(refusal.value).splitlines()[-1]
+    assert caret == "  " + " " * (column - 1) + "^"
+
+
+def test_refusal_in_a_later_line():
+    with pytest.raises(TextError) as refusal:
+        parse_layers("[(16, 3)] +\n  [(16, no)]")
+    assert (refusal.value.line, refusal.value.column) == (2, 9)
+
+
+def test_long_text_is_refused_before_it_is_read():
+    with pytest.raises(TextError, match="characters are more than"):
+        parse_layers("[(1, 1)," * 10**6)
+
+
+def test_residual_that_reaches_too_far():
+    with pytest.raises(UserError, match="layer 2 reaches 3 layers back, but only 2"):
+        parse_layers("[(16, 3), (16, 3, 3)]")
+
+
+def test_attention():
+    assert parse_attention("True", 3) == [True] * 3
+    assert parse_attention("[True] * 2 + [False]", 3) == [True, True, False]
+    for text, message in [
+        ("[True]", "1 flags, but the decoder has 3 layers"),
+        ("False", "no decoder layer attend"),
+        ("[False] * 3", "no decoder layer attend"),
+        ("Yes", "expected '\\['"),
+        ("True True", "expected the end"),
+        ("[1]", "expected 'True' or 'False'"),
+    ]:
+        with pytest.raises(UserError, match=message):
+            parse_attention(text, 3)
+
+
+def test_knows_neither_torch_nor_fairseq():
+    code = (
+        "import importlib.util, sys, types\n"
+        "package = types.ModuleType('p'); package.__path__ = [sys.argv[1]]\n"
+        "sys.modules['p'] = package\n"
+        "import p.convs2s.layer_lists\n"
+        "assert not {'torch', 'fairseq', 'numpy'} & set(sys.modules), sys.modules.keys()\n"
+    )
+    from convs2s_plugin.convs2s import layer_lists
+
+    folder = layer_lists.__file__.rsplit("convs2s", 1)[0]
+    subprocess.run([sys.executable, "-c", code, folder], check=True)

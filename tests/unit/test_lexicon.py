@@ -1,0 +1,149 @@
+"""The lexicon file: what is read, what is refused and where, and that it is written whole."""
+
+import gzip
+import subprocess
+import sys
+
+import pytest
+from fairseq.utils import load_align_dict
+
+from convs2s_plugin import text_files
+from convs2s_plugin.errors import UserError
+from convs2s_plugin.lexicon.files import Entry, read_lexicon, write_lexicon
+
+ENTRIES = [
+    Entry("2@@", "2@@", 1.0),
+    Entry("schön", "lovely", 0.125),
+    Entry("schön", "beautiful", 0.875),
+    Entry("wiese", "of", 1e-7),
+    Entry("wiese", "草原", 1 / 3),
+]
+
+
+def test_what_is_written_is_read(tmp_path):
+    path = str(tmp_path / "lexicon")
+    assert write_lexicon(path, iter(ENTRIES)) == len(ENTRIES)
+    read = list(read_lexicon(path))
+    assert [entry[:2] for entry in read] == [entry[:2] for entry in ENTRIES]
+    assert [entry.probability for entry in read] == pytest.approx(
+        [entry.probability for entry in ENTRIES], rel=1e-3
+    )
+    assert (tmp_path / "lexicon").read_text(encoding="utf-8").splitlines()[2] == (
+        "schön beautiful 0.875"
+    )
+
+
+def test_fairseq_takes_the_last_entry_of_a_word(tmp_path):
+    write_lexicon(str(tmp_path / "lexicon"), ENTRIES)
+    assert load_align_dict(str(tmp_path / "lexicon")) == {
+        "2@@": "2@@",
+        "schön": "beautiful",
+        "wiese": "草原",
+    }
+
+
+def test_blanks_of_any_kind_separate(tmp_path):
+    (tmp_path / "a").write_bytes("hund\tdog  0.5\r\n katze cat\u00a01".encode())
+    expected = [Entry("hund", "dog", 0.5), Entry("katze", "cat", 1.0)]
+    assert list(read_lexicon(str(tmp_path / "a"))) == expected
+
+
+def test_packed(tmp_path):
+    (tmp_path / "a.gz").write_bytes(gzip.compress(b"hund dog 0.5\n" * 3))
+    assert list(read_lexicon(str(tmp_path / "a.gz"))) == [Entry("hund", "dog", 0.5)] * 3
+
+
+@pytest.mark.parametrize(
+    "line, message",
+    [
+        (b"hund dog", "found 2 fields in 'hund dog'"),
+        (b"", "found 0 fields in ''"),
+        (b"hund big dog 0.5", "found 4 fields"),
+        (b"x " * 9999, "found 9999 fields in 'x x x"),
+        (b"hund dog much", "the probability is 'much', but must be a number above 0"),
+        (b"0.5 hund dog", "the probability is 'dog'"),
+        (b"hund dog 0", "the probability is '0'"),
+        (b"hund dog -0.7", "the probability is '-0.7'"),
+        (b"hund dog 1.01", "the probability is '1.01'"),
+        (b"hund dog nan", "the probability is 'nan'"),
+        (b"hund dog inf", "the probability is 'inf'"),
+        (b"h\xfcnd dog 1", "byte 0xfc at offset 1 is not valid UTF-8"),
+    ],
+)
+def test_a_line_that_is_no_entry(line, message, tmp_path):
+    path = tmp_path / "lexicon"
+    path.write_bytes(b"katze cat 0.5\nkatze kitten 0.5\n" + line + b"\nmaus mouse 1\n")
+    entries = read_lexicon(str(path))
+    assert [next(entries).target, next(entries).target] == ["cat", "kitten"]
+    with pytest.raises(UserError) as refusal:
+        next(entries)
+    assert str(refusal.value).startswith(f"{path}, line 3: ")
+    assert message in str(refusal.value) and len(str(refusal.value)) < 400
+
+
+def test_files_that_cannot_be_read(tmp_path):
+    cut = tmp_path / "cut.gz"
+    cut.write_bytes(gzip.compress(b"hund dog 0.5\n" * 1000)[:-9])
+    plain = tmp_path / "plain.gz"
+    plain.write_bytes(b"hund dog 0.5\n")
+    for path, message in [
+        (tmp_path / "none", "There is no file"),
+        (tmp_path, "Is a directory"),
+        (cut, "Compressed file ended"),
+        (plain, "Not a gzipped file"),
+    ]:
+        with pytest.raises(UserError, match=message) as refusal:
+            list(read_lexicon(str(path)))
+        assert str(path) in str(refusal.value)
+
+
+def failing():
+    yield ENTRIES[0]
+    raise UserError("the source of the entries failed")
+
+
+def test_nothing_half_written(tmp_path):
+    path = tmp_path / "lexicon"
+    with pytest.raises(UserError, match="the source of the entries"):
+        write_lexicon(str(path), failing())
+    assert list(tmp_path.iterdir()) == []
+    write_lexicon(str(path), ENTRIES)
+    before = path.read_bytes()
+    with pytest.raises(UserError, match="the source of the entries"):
+        write_lexicon(str(path), failing())
+    assert list(tmp_path.iterdir()) == [path] and path.read_bytes() == before
+
+
+def test_a_full_disk(tmp_path, monkeypatch):
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(text_files.os, "replace", full)
+    with pytest.raises(UserError, match="cannot be written: No space left on device"):
+        write_lexicon(str(tmp_path / "lexicon"), ENTRIES)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_places_that_cannot_be_written(tmp_path):
+    for path, message in [
+        (tmp_path, "is not a plain file"),
+        ("/dev/null", "is not a plain file"),
+        (tmp_path / "lexicon.gz", "leave out .gz"),
+        (tmp_path / "no" / "lexicon", "there is no folder"),
+    ]:
+        with pytest.raises(UserError, match=message):
+            write_lexicon(str(path), ENTRIES)
+
+
+def test_knows_neither_torch_nor_fairseq():
+    code = (
+        "import importlib.util, sys, types\n"
+        "package = types.ModuleType('p'); package.__path__ = [sys.argv[1]]\n"
+        "sys.modules['p'] = package\n"
+        "import p.lexicon.files\n"
+        "assert 'numpy' not in sys.modules\n"
+        "import p.lexicon.aligner, p.lexicon.counts\n"
+        "assert not {'torch', 'fairseq'} & set(sys.modules), sys.modules.keys()\n"
+    )
+    folder = text_files.__file__.rsplit("text_files", 1)[0]
+    subprocess.run([sys.executable, "-c", code, folder], check=True)

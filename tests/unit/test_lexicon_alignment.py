@@ -1,0 +1,145 @@
+"""Symmetrisation against the textbook's scan of the grid; counts against fractions."""
+
+import random
+from collections import Counter
+from fractions import Fraction
+
+import pytest
+
+from convs2s_plugin.errors import UserError
+from convs2s_plugin.lexicon import counts as counts_module
+from convs2s_plugin.lexicon.counts import LinkCounts
+from convs2s_plugin.lexicon.links import parse_links
+from convs2s_plugin.lexicon.symmetrize import METHODS, symmetrise
+
+
+def scan_the_grid(forward, reverse, method):
+    """The definition, as plainly as it can be written: every cell, until nothing changes."""
+    union, links = forward | reverse, forward & reverse
+    if method in ("union", "intersection"):
+        return union if method == "union" else links
+    rows = range(max([i for i, _ in union], default=-1) + 1)
+    columns = range(max([j for _, j in union], default=-1) + 1)
+
+    def free(i, j):
+        return all(a != i for a, _ in links), all(b != j for _, b in links)
+
+    changed = True
+    while changed:
+        changed = False
+        for i in rows:
+            for j in columns:
+                if (i, j) not in links:
+                    continue
+                for k, m in [(-1, 0), (0, -1), (1, 0), (0, 1), (-1, -1), (-1, 1), (1, -1), (1, 1)]:
+                    cell = (i + k, j + m)
+                    if cell in union and cell not in links and any(free(*cell)):
+                        links = links | {cell}
+                        changed = True
+    if method != "grow-diag":
+        wanted = all if method == "grow-diag-final-and" else any
+        for direction in (forward, reverse):
+            for i in rows:
+                for j in columns:
+                    if (i, j) in direction and wanted(free(i, j)):
+                        links = links | {(i, j)}
+    return links
+
+
+def random_links(numbers, rows, columns, density):
+    """Any links at all: where they are dense, the order of the scan decides."""
+    cells = [(i, j) for i in range(rows) for j in range(columns)]
+    return {cell for cell in cells if numbers.random() < density}
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_is_what_the_scan_of_the_grid_gives(method):
+    numbers = random.Random(1)
+    different = Counter()
+    for _ in range(300):
+        shape = numbers.randint(1, 9), numbers.randint(1, 9), numbers.choice([0.1, 0.2, 0.4])
+        forward, reverse = random_links(numbers, *shape), random_links(numbers, *shape)
+        found = symmetrise(forward, reverse, method)
+        assert found == scan_the_grid(forward, reverse, method), (forward, reverse)
+        assert forward & reverse <= found <= forward | reverse
+        different.update(other for other in METHODS if found != symmetrise(forward, reverse, other))
+    assert set(different) == set(METHODS) - {method}
+    assert symmetrise(set(), set(), method) == set()
+
+
+def test_an_example_by_hand():
+    """Word 2 - word 3 agree in neither direction and touch nothing: only "final" takes them."""
+    forward, reverse = {(0, 0), (1, 1), (2, 3)}, {(0, 0), (0, 1), (2, 4)}
+    assert symmetrise(forward, reverse, "intersection") == {(0, 0)}
+    assert symmetrise(forward, reverse, "grow-diag") == {(0, 0), (0, 1), (1, 1)}
+    assert symmetrise(forward, reverse, "grow-diag-final-and") == {(0, 0), (0, 1), (1, 1), (2, 3)}
+    assert symmetrise(forward, reverse, "grow-diag-final") == forward | reverse
+
+
+def test_links():
+    assert parse_links("", 0, 0, "a", 1) == set()
+    assert parse_links(" 0-0 2-1\t0-0\n", 3, 2, "a", 1) == {(0, 0), (2, 1)}
+
+
+@pytest.mark.parametrize(
+    "line, message",
+    [
+        ("0-0 1", "found '1'"),
+        ("0-0-0", "found '0-0-0'"),
+        ("-1-0", "found '-1-0'"),
+        ("0p1", "found '0p1'"),
+        ("٣-0", "found '٣-0'"),
+        ("9999999999-0", "found '9999999999-0'"),
+        ("3-0", "the link 3-0 points past"),
+        ("0-0 0-2", "the link 0-2 points past"),
+    ],
+)
+def test_links_that_are_refused(line, message):
+    with pytest.raises(UserError) as refusal:
+        parse_links(line, 3, 2, "text.align", 7)
+    assert str(refusal.value).startswith("text.align, line 7: ") and message in str(refusal.value)
+
+
+def random_pairs(sentences, words, seed=1):
+    """Sentence pairs with random links; low numbers are frequent words."""
+    numbers = random.Random(seed)
+
+    def sentence(mark):
+        return [f"{mark}{int(words * numbers.random() ** 2)}" for _ in range(numbers.randint(0, 8))]
+
+    for _ in range(sentences):
+        source, target = sentence("s"), sentence("t")
+        links = {(i, j) for i in range(len(source)) for j in range(len(target))}
+        yield source, target, set(numbers.sample(sorted(links), len(links) // 3))
+
+
+@pytest.mark.parametrize("pending", [1, 50, 1 << 18])
+@pytest.mark.parametrize("reverse", [False, True])
+def test_probabilities_are_the_fractions(pending, reverse, monkeypatch):
+    monkeypatch.setattr(counts_module, "MIN_PENDING", pending)
+    counts, linked = LinkCounts(), Counter()
+    for source, target, links in random_pairs(200, 12):
+        counts.add((source, target, links))
+        linked.update((source[i], target[j])[:: -1 if reverse else 1] for i, j in links)
+    totals, rarity = Counter(), Counter()
+    for (word, other), number in linked.items():
+        totals[word] += number
+        rarity[other] += number
+    expected = sorted(
+        (word, Fraction(number, totals[word]), -rarity[other], other)
+        for (word, other), number in linked.items()
+    )
+    found = list(counts.entries(0.0, 1000, reverse))
+    assert [entry[:2] for entry in found] == [(word, other) for word, _, _, other in expected]
+    for entry, (_, probability, _, _) in zip(found, expected):
+        assert entry.probability == pytest.approx(float(probability), rel=1e-12)
+    few = [entry for entry in found if entry.probability >= 0.08]
+    assert 0 < len(few) < len(found) and list(counts.entries(0.08, 1000, reverse)) == few
+    best = {word: entry for entry in found for word in [entry.source]}
+    assert list(counts.entries(0.0, 1, reverse)) == list(best.values())
+
+
+def test_no_links_are_no_entries():
+    counts = LinkCounts()
+    counts.add((["a"], ["b"], set()))
+    assert list(counts.entries(0.0, 1)) == []

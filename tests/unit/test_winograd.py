@@ -1,0 +1,91 @@
+"""Convolution with half of the products equals the product of all inputs side by side."""
+
+import pytest
+import torch
+
+from convs2s_plugin.convs2s.gated_conv1d import GatedConv1d
+from convs2s_plugin.nn import unfold as unfold_module
+from convs2s_plugin.nn import winograd
+from convs2s_plugin.nn.linear import linear
+from convs2s_plugin.nn.unfold import unfold
+from convs2s_plugin.nn.winograd import should_use_winograd, winograd_conv1d
+
+
+def inputs(length, dtype=torch.float64, batch=3, channels=6, outputs=10):
+    generator = torch.Generator().manual_seed(length)
+    shapes = (batch, length, channels), (outputs, 3 * channels), (outputs,)
+    return [torch.randn(s, generator=generator, dtype=dtype).requires_grad_() for s in shapes]
+
+
+@pytest.mark.parametrize("length", [1, 3, 4, 5, 8, 25])
+@pytest.mark.parametrize("causal", [True, False])
+def test_equals_the_product_side_by_side(length, causal):
+    x, weight, bias = inputs(length)
+    expected = linear(unfold(x, 3, causal=causal), weight, bias)
+    actual = winograd_conv1d(x, weight, bias, left=2 if causal else 1)
+    torch.testing.assert_close(actual, expected, rtol=1e-11, atol=1e-12)
+    grad = torch.randn_like(expected)
+    found = [torch.autograd.grad(y, (x, weight, bias), grad) for y in (actual, expected)]
+    torch.testing.assert_close(*found, rtol=1e-11, atol=1e-12)
+
+
+@pytest.mark.parametrize("wanted", range(3))
+def test_only_the_gradients_that_are_wanted(wanted):
+    tensors = inputs(9)
+    grads = torch.autograd.grad(winograd_conv1d(*tensors, left=2).sum(), tensors)
+    for i, tensor in enumerate(tensors):
+        tensor.grad = None
+        tensor.requires_grad_(i == wanted)
+    winograd_conv1d(*tensors, left=2).sum().backward()
+    assert torch.equal(tensors[wanted].grad, grads[wanted])
+
+
+def test_gradients_of_a_target_that_is_not_contiguous():
+    tensors = inputs(8)
+    grad = torch.randn(3, 10, 8, dtype=torch.float64)
+    found = [
+        torch.autograd.grad(winograd_conv1d(*tensors, left=1), tensors, each)
+        for each in (grad.transpose(1, 2), grad.transpose(1, 2).contiguous())
+    ]
+    torch.testing.assert_close(*found)
+
+
+def test_is_as_exact_in_single_precision():
+    exact = inputs(48, channels=256, outputs=512)
+    single = [tensor.detach().float() for tensor in exact]
+    expected = linear(unfold(exact[0], 3), *exact[1:])
+    direct = linear(unfold(single[0], 3), *single[1:])
+    errors = [(y - expected).norm() for y in (winograd_conv1d(*single, left=1), direct)]
+    assert errors[0] < 5 * errors[1]
+
+
+@pytest.mark.parametrize("causal", [True, False])
+def test_a_layer_has_it_where_it_pays(causal, monkeypatch):
+    layer = GatedConv1d(128, 32, 3, causal=causal).double()
+    x = torch.randn(20, 28, 128, dtype=torch.float64)
+    padding = torch.arange(28) >= torch.randint(1, 28, (20, 1))
+    calls = []
+
+    def counted(*arguments, left):
+        calls.append(left)
+        return winograd_conv1d(*arguments, left=left)
+
+    monkeypatch.setattr(unfold_module, "winograd_conv1d", counted)
+    fast = layer(x, padding)
+    assert calls == [2 if causal else 1]
+    monkeypatch.setattr(unfold_module, "should_use_winograd", lambda x, weight: False)
+    torch.testing.assert_close(fast, layer(x, padding), rtol=1e-11, atol=1e-12)
+    assert len(calls) == 1
+
+
+def test_where_it_pays():
+    x, weight = torch.empty(64, 24, 256), torch.empty(512, 768)
+    assert should_use_winograd(x, weight)
+    assert not should_use_winograd(x[:20], weight)
+    assert not should_use_winograd(x[:, :9], weight)
+    assert not should_use_winograd(x[..., :64], weight)
+    assert not should_use_winograd(x.bfloat16(), weight.bfloat16())
+    assert not should_use_winograd(x.to("meta"), weight.to("meta"))
+    with torch.autocast("cpu", torch.bfloat16):
+        assert not should_use_winograd(x, weight)
+    assert winograd.TILE * 6 == x.size(1)
