@@ -85,7 +85,7 @@ def generation(setting: Setting) -> Work:
     if setting.candidates is not None:
         search = TranslationGenerator
         candidates = frequent_candidates(len(data.source), len(data.target), setting.candidates)
-        options = {"types": len(data.target), "candidates": candidates}
+        options = {"vocab_size": len(data.target), "candidates": candidates}
 
     def searches(batches: List[Dict]) -> Callable[[], List]:
         prepared = []

@@ -61,12 +61,14 @@ def tiny_pervasive(task=None, **options):
 
 def _tiny(arch, config_class, model_class, task, options):
     torch.manual_seed(options.pop("seed", 1))
+    need_attn = options.pop("need_attn", True)
     args = Namespace(
         **{"dropout": 0.0, "max_source_positions": 64, "max_target_positions": 64, **options}
     )
     ARCH_CONFIG_REGISTRY[arch](args)
     cfg = config_class.from_namespace(args)
     model = model_class.build_model(cfg, task or translation_task()).eval()
+    model.decoder.need_attn = need_attn
     for name, parameter in model.named_parameters():
         if name.endswith("bias"):
             torch.nn.init.normal_(parameter, std=0.1)

@@ -104,6 +104,7 @@ class AdlDecoder(PluginDecoder):
         prev_output_tokens: Tensor,
         encoder_out: Optional[Dict[str, Any]] = None,
         incremental_state: Optional[Dict[str, Any]] = None,
+        need_attn: Optional[bool] = None,
         **unused,
     ) -> Tuple[Tensor, Dict[str, List[Optional[Tensor]]]]:
         """The decoder's output before the words' scores.
@@ -113,9 +114,10 @@ class AdlDecoder(PluginDecoder):
             encoder_out: the encoder's dictionary.
             incremental_state: holds what earlier steps left; only the positions after them are
                 computed then.
+            need_attn: whether to return attention weights; None for ``self.need_attn``.
         Returns:
             B x T x C and ``{"attn": [weights B x T x S, averaged over all that attends]}`` (None
-            instead of weights in training, and where nothing attends).
+            instead of weights if they are not needed, and if nothing attends).
         """
         features, attention = self.layers.decode(
             self.embed,
@@ -123,6 +125,7 @@ class AdlDecoder(PluginDecoder):
             prev_output_tokens.eq(self.dictionary.pad()),
             self.source(encoder_out),
             self.state(incremental_state),
+            self.need_attn if need_attn is None else need_attn,
         )
         places = encoder_out["encoder_places"]
         if attention is not None and places is not None:

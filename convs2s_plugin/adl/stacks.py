@@ -76,6 +76,7 @@ class DecoderStack(Chain):
         padding: Tensor,
         source: Source,
         state: Optional[State] = None,
+        need_weights: bool = False,
     ) -> Tuple[Tensor, Optional[Tensor]]:
         """Embed words and run all layers.
 
@@ -86,21 +87,27 @@ class DecoderStack(Chain):
             source: what layers attend to.
             state: the root of what generation remembers, in which ``length`` positions have been
                 seen; None in a full pass.
+            need_weights: whether to return the attention weights (False).
         Returns:
             R x T x C of the positions that had not been seen, and their attention R x T x S,
-            averaged over all that attends (None in training, and where nothing attends).
+            averaged over all that attends (None if it is not needed, and if nothing attends).
         """
         if state is None:
-            return self.whole(embed, tokens, padding, source)
-        return self.further(embed, tokens, padding, source, state)
+            return self.whole(embed, tokens, padding, source, need_weights)
+        return self.further(embed, tokens, padding, source, state, need_weights)
 
     def whole(
-        self, embed: Embedding, tokens: Tensor, padding: Tensor, source: Source
+        self,
+        embed: Embedding,
+        tokens: Tensor,
+        padding: Tensor,
+        source: Source,
+        need_weights: bool,
     ) -> Tuple[Tensor, Optional[Tensor]]:
         """Features and attention of all positions, where nothing is to be remembered."""
         words = compact(padding)
         # Padding stands behind the words, where no word sees it.
-        context = self.context(*words.positions(), source)
+        context = Context(*words.positions(), source=source, need_weights=need_weights)
         x = embed(words.apply(tokens), padding)
         if self.input_feeding:
             state = State()
@@ -111,7 +118,13 @@ class DecoderStack(Chain):
         return words.restore(features), None if attention is None else words.restore(attention)
 
     def further(
-        self, embed: Embedding, tokens: Tensor, padding: Tensor, source: Source, state: State
+        self,
+        embed: Embedding,
+        tokens: Tensor,
+        padding: Tensor,
+        source: Source,
+        state: State,
+        need_weights: bool,
     ) -> Tuple[Tensor, Optional[Tensor]]:
         """Features and attention of the positions that follow those already seen."""
         if state.length == 0:
@@ -123,18 +136,17 @@ class DecoderStack(Chain):
         if bool(padding[:, 0].any()):
             positions = ((~padding).cumsum(dim=1) - 1).clamp(min=0)
             longest = int(positions.max()) + 1
-            context = self.context(positions[:, start:], longest, source)
+            context = Context(
+                positions[:, start:], longest, source=source, need_weights=need_weights
+            )
             return self.column_by_column(x, context, padding[:, start:], state)
-        context = self.context(torch.arange(start, length, device=x.device), length, source)
+        positions = torch.arange(start, length, device=x.device)
+        context = Context(positions, length, source=source, need_weights=need_weights)
         if self.input_feeding:
             return self.column_by_column(x, context, None, state)
         context.state = state
         context.visible = state.backpointers.extend(tokens[:, start:])
         return self.run(x, context)
-
-    def context(self, positions: Tensor, longest: int, source: Source) -> Context:
-        """The context of a pass that remembers nothing."""
-        return Context(positions, longest, source=source, need_weights=not self.training)
 
     def column_by_column(
         self, x: Tensor, context: Context, padding: Optional[Tensor], state: State

@@ -22,10 +22,12 @@ class PluginDecoder(FairseqIncrementalDecoder):
         longest: words in the longest target, end of sentence included.
 
     Attributes:
+        need_attn: whether a pass computes attention if its caller does not say (False).
         aligns_words: whether attention is that of a word, which ``words`` can choose, and not of
             a position whatever its word is (False).
     """
 
+    need_attn = False
     aligns_words = False
 
     def __init__(self, dictionary, embed: Embedding, longest: int):
@@ -45,11 +47,12 @@ class PluginDecoder(FairseqIncrementalDecoder):
         features_only=False,
         **kwargs,
     ):
-        """Scores of the next words, B x T x V, and ``{"attn": [B x T x S or None]}``.
+        """Logits B x T x V of the next tokens, and ``{"attn": [B x T x S or None]}``.
 
-        With an incremental state, ``prev_output_tokens`` still holds the whole prefix, and only
-        the positions that have not been seen are computed. With ``features_only``, features
-        B x T x E' come instead of scores.
+        Attention is computed if ``need_attn=True`` is given, or if it is not given and the
+        attribute ``need_attn`` is set. With an incremental state, ``prev_output_tokens`` still
+        holds the whole prefix, and only new positions are computed. With ``features_only``, the
+        decoder returns features B x T x E' instead of logits.
         """
         features, extra = self.extract_features(
             prev_output_tokens,

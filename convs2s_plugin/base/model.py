@@ -14,14 +14,20 @@ class PluginModel(FairseqEncoderDecoderModel):
     """An encoder and a decoder of this plugin."""
 
     def make_generation_fast_(
-        self, retain_dropout: bool = False, retain_dropout_modules=None, **kwargs
+        self,
+        need_attn: bool = False,
+        retain_dropout: bool = False,
+        retain_dropout_modules=None,
+        **kwargs,
     ):
         """Fold what training kept apart; fairseq calls this once, before generation.
 
         Args:
+            need_attn: compute attention in every pass (fairseq's ``--print-alignment``).
             retain_dropout: keep dropout (fairseq's ``--retain-dropout``).
             retain_dropout_modules: in these only, e.g. ``["ConvS2SDecoder"]`` (all).
         """
+        self.decoder.need_attn = need_attn
         fold_weight_norm_(self)
         for side in (self.encoder, self.decoder):
             kept = retain_dropout_modules is None or type(side).__name__ in retain_dropout_modules

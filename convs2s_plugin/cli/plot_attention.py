@@ -13,6 +13,7 @@ import torch
 from fairseq import checkpoint_utils, utils
 from torch import Tensor
 
+from ..decoding.word_alignment import request_attention
 from ..errors import UserError
 
 NAME = "plot-attention"
@@ -112,6 +113,7 @@ def attend(model, task, source: str, target: Optional[str] = None, beam: int = 5
         target_tokens = [*target.split(), task.target_dictionary.eos_word]
     _refuse_longer("target", target_ids, target_limit)
     previous = torch.cat([target_ids[-1:], target_ids[:-1]]).unsqueeze(0)
+    request_attention([model], True)
     extra = model(prev_output_tokens=previous, **net_input)[1]
     attention = extra if isinstance(extra, Tensor) else (extra or {}).get("attn")
     if isinstance(attention, (list, tuple)):

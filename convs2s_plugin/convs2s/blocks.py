@@ -55,6 +55,7 @@ class ConvBlocks(nn.Module):
         source: Optional[Dict[str, Any]] = None,
         target_embedding: Optional[Tensor] = None,
         state: Optional[State] = None,
+        need_weights: bool = False,
     ) -> Tuple[Tensor, Optional[Tensor]]:
         """Run all layers.
 
@@ -64,9 +65,10 @@ class ConvBlocks(nn.Module):
             source: the encoder's output, where layers attend.
             target_embedding: B x T x E, where layers attend.
             state: what the layers remember in generation.
+            need_weights: whether to return the attention weights (False).
         Returns:
-            B x T x C' and the attention's weights B x T x S, averaged over the layers that attend
-            (None in training, where nobody asks for them, and where no layer attends).
+            B x T x C' and the attention weights B x T x S, averaged over the layers that attend
+            (None if they are not needed, and if no layer attends).
         """
         outputs, attention = [x], None
         for i, convolution in enumerate(self.convolutions):
@@ -82,8 +84,9 @@ class ConvBlocks(nn.Module):
                     source["encoder_padding_mask"],
                     source["encoder_lengths"],
                     child(state, f"attention{i}"),
+                    need_weights,
                 )
-                if not self.training:
+                if attended is not None:
                     share = attended / len(self.attention)
                     attention = share if attention is None else attention + share
             if self.layers[i].residual:

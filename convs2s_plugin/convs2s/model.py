@@ -103,6 +103,7 @@ class ConvS2SDecoder(PluginDecoder):
         prev_output_tokens: Tensor,
         encoder_out: Optional[Dict[str, Any]] = None,
         incremental_state: Optional[Dict[str, Any]] = None,
+        need_attn: Optional[bool] = None,
         **unused,
     ) -> Tuple[Tensor, Dict[str, List[Optional[Tensor]]]]:
         """The decoder's output before the words' scores.
@@ -112,9 +113,10 @@ class ConvS2SDecoder(PluginDecoder):
             encoder_out: the encoder's dictionary.
             incremental_state: holds what earlier steps left; only the positions after them are
                 computed then.
+            need_attn: whether to return attention weights; None for ``self.need_attn``.
         Returns:
             B x T x E' and ``{"attn": [weights B x T x S, averaged over the layers that attend]}``
-            (None instead of weights in training).
+            (None instead of weights if they are not needed).
         """
         state = self.state(incremental_state)
         start = 0 if state is None else state.length
@@ -128,6 +130,7 @@ class ConvS2SDecoder(PluginDecoder):
             encoder_out,
             embedded,
             child(state, "blocks"),
+            self.need_attn if need_attn is None else need_attn,
         )
         if state is not None:
             state.length = prev_output_tokens.size(1)

@@ -11,8 +11,12 @@ from ..nn.weight_norm import WeightNormLinear
 
 
 def source_attention(
-    query: Tensor, keys: Tensor, values: Tensor, padding_mask: Optional[Tensor]
-) -> Tuple[Tensor, Tensor]:
+    query: Tensor,
+    keys: Tensor,
+    values: Tensor,
+    padding_mask: Optional[Tensor],
+    need_weights: bool = False,
+) -> Tuple[Tensor, Optional[Tensor]]:
     """One head's attention of hypotheses to the sentences that they share.
 
     Args:
@@ -21,13 +25,17 @@ def source_attention(
         keys: B x S x E.
         values: B x S x E.
         padding_mask: B x S, True at padding, or None.
+        need_weights: whether to return the weights (False).
     Returns:
-        The context R x T x E and the weights R x T x S.
+        The context R x T x E and the weights R x T x S (None if they are not needed).
     """
     rows, steps, _ = query.shape
     mask = None if padding_mask is None else ~padding_mask[:, None]
-    context, weights = attend(query.reshape(len(keys), -1, query.size(-1)), keys, values, mask)
-    return context.reshape(rows, steps, -1), weights.reshape(rows, steps, -1)
+    query = query.reshape(len(keys), -1, query.size(-1))
+    context, weights = attend(query, keys, values, mask, need_weights=need_weights)
+    if weights is not None:
+        weights = weights.reshape(rows, steps, -1)
+    return context.reshape(rows, steps, -1), weights
 
 
 class MultiStepAttention(nn.Module):
@@ -57,8 +65,9 @@ class MultiStepAttention(nn.Module):
         padding_mask: Optional[Tensor],
         lengths: Tensor,
         state: Optional[State] = None,
-    ) -> Tuple[Tensor, Tensor]:
-        """Add what the source has to say to x.
+        need_weights: bool = False,
+    ) -> Tuple[Tensor, Optional[Tensor]]:
+        """Add the attention context to x.
 
         Args:
             x: R x T x C, the output of the layer's convolution.
@@ -68,12 +77,13 @@ class MultiStepAttention(nn.Module):
             padding_mask: B x S, True at padding, or None.
             lengths: B, the true lengths of the sources in words.
             state: where generation keeps folded weights; None in a full pass.
+            need_weights: whether to return the attention weights (False).
         Returns:
-            R x T x C and the attention's weights R x T x S.
+            R x T x C and the attention weights R x T x S (None if they are not needed).
         """
         half = math.sqrt(0.5)
         query = (self.query(x, child(state, "query")) + target_embedding).mul_(half)
-        context, weights = source_attention(query, keys, values, padding_mask)
+        context, weights = source_attention(query, keys, values, padding_mask, need_weights)
         scale = lengths.to(context.dtype).sqrt().view(-1, 1, 1)
         context = (context.view(len(keys), -1, context.size(-1)) * scale).view_as(context)
         return (self.output(context, child(state, "output")) + x).mul_(half), weights

@@ -11,7 +11,7 @@ from ..errors import UserError
 from .candidate_model import CandidateModel
 from .candidates import Candidates
 from .unknown_words import UnknownWords
-from .word_alignment import align_words, attend_to_chosen_words
+from .word_alignment import align_words, attend_to_chosen_words, request_attention
 
 ALIGNMENTS = {"hard": utils.extract_hard_alignment, "soft": utils.extract_soft_alignment}
 
@@ -21,7 +21,7 @@ class TranslationGenerator(SequenceGenerator):
 
     Args:
         models, tgt_dict: as in fairseq.
-        types: V, the target words that the models know (the dictionary may have grown since).
+        vocab_size: V, the target vocabulary of the models (the dictionary may have grown since).
         candidates: run the search of each batch in a reduced vocabulary; None: in the full one.
         alignment: "hard" or "soft" to give every hypothesis its alignment, or None.
         unknown_words: what replaces them in hypotheses, or None to leave them.
@@ -33,7 +33,7 @@ class TranslationGenerator(SequenceGenerator):
         models,
         tgt_dict,
         *,
-        types: int,
+        vocab_size: int,
         candidates: Optional[Candidates] = None,
         alignment: Optional[str] = None,
         unknown_words: Optional[UnknownWords] = None,
@@ -49,10 +49,13 @@ class TranslationGenerator(SequenceGenerator):
             models = EnsembleModel([CandidateModel(model) for model in models])
         super().__init__(models, tgt_dict, **options)
         self.whole_models = whole_models
-        self.vocab_size = types
+        self.vocab_size = vocab_size
         self.candidates = candidates
         self.extract_alignment = ALIGNMENTS[alignment] if alignment else None
         self.unknown_words = unknown_words
+        # Alignments of single words are computed once, for the words of the final hypotheses.
+        need_attn = alignment is not None or unknown_words is not None
+        request_attention(whole_models, need_attn and not align_words(whole_models))
 
     def _generate(
         self,

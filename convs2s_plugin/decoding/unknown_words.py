@@ -16,13 +16,15 @@ class UnknownWords:
 
     Args:
         source, target: the dictionaries.
-        types: how many words of each the models know.
+        vocab_sizes: sizes of the source and of the target vocabulary of the models.
         translations: source word -> target word.
     """
 
-    def __init__(self, source, target, types: Tuple[int, int], translations: Mapping[str, str]):
+    def __init__(
+        self, source, target, vocab_sizes: Tuple[int, int], translations: Mapping[str, str]
+    ):
         self.source, self.target = source, target
-        self.source_types, self.target_types = types
+        self.source_vocab_size, self.target_vocab_size = vocab_sizes
         self.translations = translations
         self.warned = False
 
@@ -51,13 +53,13 @@ class UnknownWords:
 
     def known_to_models(self, src_tokens: Tensor) -> Tensor:
         """Indices of source words with ``<unk>`` for those that no model knows."""
-        return src_tokens.masked_fill(src_tokens >= self.source_types, self.source.unk())
+        return src_tokens.masked_fill(src_tokens >= self.source_vocab_size, self.source.unk())
 
     def prefix_known_to_models(self, prefix_tokens: Optional[Tensor]) -> Optional[Tensor]:
         """As above for target words."""
         if prefix_tokens is None:
             return None
-        return prefix_tokens.masked_fill(prefix_tokens >= self.target_types, self.target.unk())
+        return prefix_tokens.masked_fill(prefix_tokens >= self.target_vocab_size, self.target.unk())
 
     def index(self, word: str) -> int:
         """The index of a target word, which is added where it is new."""

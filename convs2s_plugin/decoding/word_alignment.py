@@ -19,6 +19,18 @@ def align_words(models: List[nn.Module]) -> bool:
     return any(known) and None not in known
 
 
+def request_attention(models: List[nn.Module], need_attn: bool) -> None:
+    """Let every pass of the models' decoders return attention, or none.
+
+    Args:
+        models: an ensemble; decoders without an attribute ``need_attn`` stay as they are.
+        need_attn: whether attention is needed.
+    """
+    for model in models:
+        if hasattr(model.decoder, "need_attn"):
+            model.decoder.need_attn = need_attn
+
+
 def attend_to_chosen_words(
     models: List[nn.Module],
     net_input: Dict[str, Tensor],
@@ -52,6 +64,7 @@ def attend_to_chosen_words(
                 prefix,
                 encoder_out=model.encoder.reorder_encoder_out(source, rows),
                 features_only=True,
+                need_attn=True,
                 words=words,
             )
             attention.append(extra["attn"][0])

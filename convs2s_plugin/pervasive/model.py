@@ -112,6 +112,7 @@ class PervasiveDecoder(PluginDecoder):
         prev_output_tokens: Tensor,
         encoder_out: Optional[Dict[str, Any]] = None,
         incremental_state: Optional[Dict[str, Any]] = None,
+        need_attn: Optional[bool] = None,
         words: Optional[Tensor] = None,
         **unused,
     ) -> Tuple[Tensor, Dict[str, List[Optional[Tensor]]]]:
@@ -122,11 +123,12 @@ class PervasiveDecoder(PluginDecoder):
             encoder_out: the encoder's dictionary.
             incremental_state: holds what earlier steps left; only the positions after them are
                 computed then.
+            need_attn: whether to return alignments; None for ``self.need_attn``.
             words: B x T, the words whose alignments are wanted, those of a reference for example;
                 None for the word that scores best at each position.
         Returns:
             B x T x E' and ``{"attn": [weights B x T x S]}``, of equations 7 and 8 (None instead of
-            weights in training).
+            weights if they are not needed).
         """
         state = self.state(incremental_state)
         start = 0 if state is None else state.length
@@ -145,7 +147,7 @@ class PervasiveDecoder(PluginDecoder):
         )
         if state is not None:
             state.length = prev_output_tokens.size(1)
-        if self.training:
+        if not (self.need_attn if need_attn is None else need_attn):
             return features, {"attn": [None]}
         words = self.best_words(features) if words is None else words[:, start:]
         return features, {"attn": [self.alignment(last, words)]}

@@ -14,7 +14,7 @@ from ..criterions import ConvS2SCrossEntropy
 from ..decoding.candidates import Candidates, build_candidates
 from ..decoding.generator import TranslationGenerator
 from ..decoding.unknown_words import UnknownWords
-from ..decoding.word_alignment import ReferenceScorer
+from ..decoding.word_alignment import ReferenceScorer, request_attention
 from ..errors import UserError
 from ..fairseq_compat.unknown_words import (
     REPLACE_UNK_WITHOUT_FILE,
@@ -89,7 +89,7 @@ class ConvS2STranslationTask(ReportsValidations, TranslationTask):
         self.precision = Precision(str(cfg.autocast_dtype))
         self.candidates = self._load_candidates()
         # Words that only one text has are added to the dictionaries after those of the models.
-        self.source_types, self.target_types = len(src_dict), len(tgt_dict)
+        self.source_vocab_size, self.target_vocab_size = len(src_dict), len(tgt_dict)
         self.keep_unknown_words = False
         self.alignment: Optional[str] = None
 
@@ -211,12 +211,13 @@ class ConvS2STranslationTask(ReportsValidations, TranslationTask):
                     )
         self.alignment = getattr(args, "print_alignment", None) or None
         if scores:
+            request_attention(models, bool(self.alignment))
             return ReferenceScorer(self.tgt_dict, compute_alignment=bool(self.alignment))
         if seq_gen_cls is None and not full_context:
             seq_gen_cls = TranslationGenerator
             extra_gen_cls_kwargs = {
                 **(extra_gen_cls_kwargs or {}),
-                "types": self.target_types,
+                "vocab_size": self.target_vocab_size,
                 "candidates": self.candidates,
                 "alignment": self.alignment,
                 "unknown_words": self._unknown_words(getattr(args, "replace_unk", None)),
@@ -238,7 +239,7 @@ class ConvS2STranslationTask(ReportsValidations, TranslationTask):
         return UnknownWords(
             self.src_dict,
             self.tgt_dict,
-            (self.source_types, self.target_types),
+            (self.source_vocab_size, self.target_vocab_size),
             read_translations(path) if path else {},
         )
 

@@ -114,7 +114,7 @@ def test_attention_is_the_average_over_the_layers_that_attend(name):
     theirs, ours = both_models(**NETWORKS[name])
     batch = random_batch(lengths=[(7, 5), (3, 9)])
     _, their_attention = theirs.eval()(**batch["net_input"])
-    _, extra = ours.eval()(**batch["net_input"])
+    _, extra = ours.eval()(**batch["net_input"], need_attn=True)
     layers = len(theirs.decoder.attention)
     attending = sum(layer is not None for layer in theirs.decoder.attention)
     expected = their_attention * layers / attending
