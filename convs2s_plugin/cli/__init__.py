@@ -1,31 +1,25 @@
 """The command line: ``convs2s COMMAND`` or ``python -m convs2s_plugin COMMAND``.
 
-A command is a module here with NAME, HELP, ``add_arguments(parser)`` and ``run(args) -> int``.
+`commands.COMMANDS` lists the commands; each is a module here, imported only if it is chosen.
 """
 
-import argparse
 import sys
-from typing import List, Optional
+from importlib import import_module
 
 from ..errors import UserError
 from ..version import __version__
-from . import adl, architectures, average, convert_fconv, lexicon, path, plot_attention
+from . import commands
+from .commands import COMMANDS
 
-COMMANDS = (path, adl, architectures, average, convert_fconv, lexicon, plot_attention)
+__all__ = ["COMMANDS", "main"]
 
 
-def main(argv: Optional[List[str]] = None) -> int:
-    """Run one command and return its exit code (2 for an error that the user can mend)."""
-    parser = argparse.ArgumentParser(prog="convs2s", description="Tools around convs2s_plugin.")
-    parser.add_argument("--version", action="version", version=__version__)
-    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
-    for module in COMMANDS:
-        command = commands.add_parser(module.NAME, help=module.HELP, description=module.HELP)
-        module.add_arguments(command)
-        command.set_defaults(run=module.run)
-    args = parser.parse_args(argv)
+def main(argv: list[str] | None = None) -> int:
+    """Run one command and return its exit code (2 for an error that the user can correct)."""
+    name = commands.chosen(argv, __version__)
+    module = import_module(f".{COMMANDS[name].module}", __name__)
     try:
-        return args.run(args)
+        return commands.run(module, name, argv, __version__)
     except UserError as error:
-        print(f"convs2s {args.command}: error: {error}", file=sys.stderr)
+        print(f"convs2s {name}: error: {error}", file=sys.stderr)
         return 2

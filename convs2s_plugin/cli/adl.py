@@ -16,9 +16,6 @@ from ..adl.language.spec import ModelSpec, Settings
 from ..adl.language.tree import nearest
 from ..errors import UserError
 
-NAME = "adl"
-HELP = "explain a definition in the Architecture Definition Language, or list what it knows"
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The three things to ask for, and the options that a definition depends on."""

@@ -13,9 +13,6 @@ from ..convs2s.layer_lists import parse_layers
 from ..convs2s.model import ConvS2SConfig, ConvS2SModel
 from . import pervasive_sizes
 
-NAME = "architectures"
-HELP = "print the tables of named architectures in Markdown"
-
 HEAD = (
     "| `--arch` | encoder | decoder | embeddings | parameters | with words | from |\n"
     "|---|---|---|---|---|---|---|"

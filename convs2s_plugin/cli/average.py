@@ -8,9 +8,6 @@ import torch
 from ..checkpoints import save, unreadable
 from ..errors import UserError
 
-NAME = "average"
-HELP = "average the weights of several checkpoints of one training"
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The names of fairseq's script for the same purpose, which its packages leave out."""

@@ -5,9 +5,6 @@ import argparse
 from ..checkpoints import save
 from ..convs2s.fconv import convert_checkpoint, read_checkpoint
 
-NAME = "convert-fconv"
-HELP = "turn a checkpoint of fairseq's fconv (version 1 or 2) into one of convs2s"
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """OLD and NEW."""

@@ -13,9 +13,6 @@ from ..lexicon.symmetrize import METHODS
 from ..text_files import read_parallel, refuse_unwritable
 from .progress import Progress
 
-NAME = "lexicon"
-HELP = "make a lexicon with probabilities from parallel text, for candidates and --replace-unk"
-
 DEFAULT_METHOD = "grow-diag-final-and"
 
 

@@ -3,9 +3,6 @@
 import argparse
 from pathlib import Path
 
-NAME = "path"
-HELP = "print the folder to give to fairseq's --user-dir"
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command takes no arguments."""

@@ -16,9 +16,6 @@ from torch import Tensor
 from ..decoding.word_alignment import request_attention
 from ..errors import UserError
 
-NAME = "plot-attention"
-HELP = "draw the attention between source sentences and their translations"
-
 CELL_INCHES = 0.36
 LABEL_INCHES = 1.5
 FORMATS = (".png", ".pdf", ".svg")
@@ -180,7 +177,7 @@ def _pyplot():
         import matplotlib
     except ImportError:
         raise UserError(
-            'Drawing needs matplotlib: run `pip install "convs2s-plugin[demo]"`.'
+            'Drawing needs matplotlib: run `pip install "convs2s-plugin[plot]"`.'
         ) from None
     # A server has no display.
     matplotlib.use("Agg")

@@ -32,10 +32,10 @@ def test_as_a_module():
 
 
 def test_every_command_has_help(capsys):
-    for command in COMMANDS:
+    for name, command in COMMANDS.items():
         with pytest.raises(SystemExit) as stop:
-            main([command.NAME, "--help"])
-        assert stop.value.code == 0 and command.HELP in capsys.readouterr().out.replace("\n", " ")
+            main([name, "--help"])
+        assert stop.value.code == 0 and command.help in capsys.readouterr().out.replace("\n", " ")
     with pytest.raises(SystemExit) as stop:
         main(["--version"])
     assert capsys.readouterr().out.strip() == __version__
