@@ -10,15 +10,18 @@ STAMP := $(VENV)/.installed
 CONSTRAINTS := $(if $(filter 3.10,$(VERSION)),constraints-py310.txt,constraints.txt)
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test bench lint format clean
+.PHONY: help venv demo test test-fast bench lint format docs wheel clean
 
 help:
-	@echo "make demo    train and translate a small German-English corpus"
-	@echo "make test    run the tests"
-	@echo "make bench   measure the table of README.md again (a quarter of an hour on two cores that do nothing else)"
-	@echo "make lint    check the code with ruff; 'make format' formats it"
-	@echo "make venv    build $(VENV), which the targets above do when it is missing"
-	@echo "make clean   remove the environments, caches and what the demo made"
+	@echo "make demo       train and translate a small German-English corpus"
+	@echo "make test       run the tests, but for those that need a GPU (tests/gpu)"
+	@echo "make test-fast  run the unit tests only (about two minutes)"
+	@echo "make lint       check the code with ruff and mypy; 'make format' formats it"
+	@echo "make docs       build the site of docs/ into site/"
+	@echo "make bench      measure the tables of the documentation again (a quarter of an hour on two cores that do nothing else)"
+	@echo "make wheel      build the wheel into dist/"
+	@echo "make venv       build $(VENV), which the targets above do when it is missing"
+	@echo "make clean      remove the environments, caches, and everything that was built or trained"
 	@echo "PYTHON=python3.10 picks an interpreter, TORCH_INDEX=URL an index for torch (docs/install.md)"
 
 venv: $(STAMP)
@@ -31,8 +34,8 @@ $(STAMP): setup.py pyproject.toml $(CONSTRAINTS)
 	@test -n "$(VERSION)" || { echo "make: '$(PYTHON)' does not run here; install Python 3.11 or name an interpreter with PYTHON=/path/to/python" >&2; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet pip
-	$(BIN)/python -m pip install --quiet $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX) )torch==2.13.0 -e '.[fairseq,demo,dev]'
-	$(BIN)/python -m pip install --quiet -e '.[lexicon]' || echo "make: eflomal could not be built, which 'convs2s lexicon' needs to align words (docs/install.md)" >&2
+	$(BIN)/python -m pip install --quiet $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX) )torch==2.13.0 -e '.[fairseq,demo,docs,dev]'
+	$(BIN)/python -m pip install --quiet eflomal || echo "make: eflomal could not be built, which 'convs2s lexicon' needs to align words (docs/install.md)" >&2
 	touch $@
 
 demo: $(STAMP)
@@ -40,9 +43,13 @@ demo: $(STAMP)
 
 # Two single-threaded workers keep two cores busy; --dist loadfile because a file's tests share
 # fixtures that train a model.
-test: export OMP_NUM_THREADS := 1
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile --durations 10
+
 test: $(STAMP)
-	$(BIN)/python -m pytest -n 2 --dist loadfile --durations 10 tests
+	$(PYTEST) --ignore tests/gpu tests
+
+test-fast: $(STAMP)
+	$(PYTEST) tests/unit
 
 bench: $(STAMP)
 	$(BIN)/python -m benchmarks table
@@ -55,6 +62,15 @@ format: $(STAMP)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
+docs: $(STAMP)
+	$(BIN)/python -m mkdocs build --strict
+
+# setuptools would put what an earlier build left in build/ into the wheel, removed files included.
+wheel: $(STAMP)
+	rm -rf build dist
+	$(BIN)/python -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir dist .
+
 clean:
-	rm -rf .venv .venv-* demo_out multi30k_out multi30k_compare_out build dist *.egg-info .pytest_cache .ruff_cache
+	rm -rf .venv .venv-* build dist site *.egg-info demo_out multi30k_out multi30k_compare_out
+	rm -rf .pytest_cache .ruff_cache .mypy_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
