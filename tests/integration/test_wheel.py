@@ -1,0 +1,92 @@
+"""The wheel, installed into an environment of its own, trains and translates from any folder."""
+
+import os
+import shutil
+import site
+import subprocess
+import sys
+import venv
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from ..commands import TINY, hypotheses
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGING = ("setup.py", "pyproject.toml", "README.md", "LICENSE", "convs2s_cli.py")
+
+
+def run(*command, cwd):
+    """Run a command that does not see the checkout, and return its standard output."""
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    environment.pop("PYTHONPATH", None)
+    done = subprocess.run(
+        [*map(str, command)], cwd=cwd, env=environment, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory):
+    """The wheel, built from a copy of the sources, as `make wheel` builds it."""
+    folder = tmp_path_factory.mktemp("wheel")
+    sources = folder / "sources"
+    caches = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(ROOT / "convs2s_plugin", sources / "convs2s_plugin", ignore=caches)
+    for name in PACKAGING:
+        shutil.copy(ROOT / name, sources)
+    run(
+        *(sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation"),
+        *("--wheel-dir", "dist", "./sources"),
+        cwd=folder,
+    )
+    (built,) = (folder / "dist").glob("*.whl")
+    return built
+
+
+@pytest.fixture(scope="module")
+def installed(wheel, tmp_path_factory):
+    """The folder of the programs of an environment with the wheel."""
+    folder = tmp_path_factory.mktemp("environment")
+    venv.create(folder, symlinks=True)
+    programs = folder / "bin"
+    run(
+        *(sys.executable, "-m", "pip", "--python", programs / "python", "install", "--quiet"),
+        *("--no-deps", "--no-index", wheel),
+        cwd=folder,
+    )
+    # The dependencies are those of this environment. Folders that a .pth file names are searched,
+    # but the .pth files in them, such as that of an editable install, are not read.
+    (packages,) = folder.glob("lib/python*/site-packages")
+    (packages / "dependencies.pth").write_text("\n".join(site.getsitepackages()) + "\n")
+    return programs
+
+
+def test_the_wheel_holds_the_package_and_nothing_else(wheel):
+    names = {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
+    package = ROOT / "convs2s_plugin"
+    expected = {path.relative_to(ROOT).as_posix() for path in package.rglob("*.py")}
+    assert names == {*expected, "convs2s_plugin/py.typed", "convs2s_cli.py"}
+
+
+def test_train_and_translate_from_another_folder(installed, corpus, tmp_path):
+    user_dir = run(installed / "convs2s", "path", cwd=tmp_path).strip()
+    assert Path(user_dir).is_relative_to(installed.parent.resolve())
+
+    def fairseq(name, *arguments):
+        code = f"from fairseq_cli.{name} import cli_main; cli_main()"
+        everywhere = (corpus / "bin", "--user-dir", user_dir, "--cpu")
+        return run(installed / "python", "-c", code, *everywhere, *arguments, cwd=tmp_path)
+
+    fairseq("train", *TINY, "--max-update", "2", "--save-dir", "checkpoints", "--num-workers", "0")
+    checkpoint = "checkpoints/checkpoint_last.pt"
+    printed = fairseq("generate", "--path", checkpoint, "--max-len-b", "10", "--beam", "2")
+    assert len(hypotheses(printed)) == 24
+
+
+def test_the_metadata_states_the_version_of_the_package(installed, tmp_path):
+    code = "from importlib.metadata import version; print(version('convs2s-plugin'))"
+    stated = run(installed / "python", "-c", code, cwd=tmp_path)
+    assert stated == run(installed / "convs2s", "--version", cwd=tmp_path)

@@ -1,0 +1,96 @@
+"""pyproject.toml, Makefile, constraints and the other files of the project agree."""
+
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from convs2s_plugin import __version__
+
+try:
+    import tomllib
+except ImportError:  # Python 3.10
+    import tomli as tomllib
+
+ROOT = Path(__file__).resolve().parents[2]
+PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+PROJECT = PYPROJECT["project"]
+EXTRAS = PROJECT["optional-dependencies"]
+MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")
+TARGETS = set(re.findall(r"^([a-z-]+):", MAKEFILE, re.MULTILINE))
+WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
+CONSTRAINTS = {"3.10": "constraints-py310.txt", "3.11": "constraints.txt"}
+OLDEST, *_ = VERSIONS = [
+    classifier.rpartition(" ")[2]
+    for classifier in PROJECT["classifiers"]
+    if re.match(r"Programming Language :: Python :: 3\.\d+", classifier)
+]
+
+
+def pins(name):
+    """A file of constraints: package -> version."""
+    lines = (ROOT / name).read_text(encoding="utf-8").splitlines()
+    pinned = [line.partition("==") for line in lines if not line.startswith("#")]
+    return {canonicalize_name(package): version for package, _, version in pinned}
+
+
+def test_extras_of_the_makefile_exist():
+    named = re.findall(r"'\.\[([a-z,]+)\]'", MAKEFILE)
+    assert named and {extra for extras in named for extra in extras.split(",")} <= set(EXTRAS)
+
+
+def test_extras_of_extras_exist():
+    requirements = [Requirement(text) for texts in EXTRAS.values() for text in texts]
+    own = [one for one in requirements if one.name == PROJECT["name"]]
+    assert {extra for one in own for extra in one.extras} <= set(EXTRAS)
+
+
+@pytest.mark.parametrize("version", CONSTRAINTS)
+def test_every_dependency_is_pinned(version):
+    pinned = pins(CONSTRAINTS[version])
+    texts = [*PROJECT["dependencies"], *(text for extra in EXTRAS.values() for text in extra)]
+    for one in map(Requirement, texts):
+        if one.name == PROJECT["name"]:
+            continue
+        if one.marker is None or one.marker.evaluate({"python_version": version}):
+            assert one.specifier.contains(pinned[canonicalize_name(one.name)]), one
+
+
+@pytest.mark.parametrize("name", CONSTRAINTS.values())
+def test_the_makefile_installs_the_pinned_torch(name):
+    assert re.findall(r"torch==(\S+)", MAKEFILE) == [pins(name)["torch"]]
+
+
+def test_one_minimum_version_of_python():
+    assert PROJECT["requires-python"] == f">={OLDEST}"
+    assert PYPROJECT["tool"]["ruff"]["target-version"] == f"py{OLDEST.replace('.', '')}"
+
+
+def test_every_target_is_phony_and_the_documented_ones_exist():
+    phony = set(re.search(r"^\.PHONY: (.*)$", MAKEFILE, re.MULTILINE).group(1).split())
+    assert phony == TARGETS
+    assert set(re.findall(r"make ([a-z-]+) ", MAKEFILE)) <= TARGETS
+    assert {"demo", "test", "test-fast", "lint", "format", "docs", "bench", "wheel"} <= TARGETS
+
+
+@pytest.mark.parametrize("path", [ROOT / ".ci" / "run", *WORKFLOWS], ids=lambda path: path.name)
+def test_continuous_integration_runs_targets_of_the_makefile(path):
+    called = re.findall(r"^\s*(?:- run: )?make ([a-z-]+)", path.read_text(), re.MULTILINE)
+    assert called and set(called) <= TARGETS
+
+
+def test_workflows_cover_every_version_of_python():
+    (jobs,) = (yaml.safe_load(path.read_text())["jobs"] for path in WORKFLOWS)
+    assert jobs["test"]["strategy"]["matrix"]["python"] == VERSIONS
+
+
+def test_every_published_file_states_the_same_version():
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    assert citation["version"] == __version__
+    assert citation["title"] == PROJECT["name"] and citation["license"] == PROJECT["license"]
+    changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    released = re.findall(r"^## \[?(\d+\.\d+)", changelog, re.MULTILINE)
+    assert __version__.startswith(released[0])
