@@ -1,7 +1,6 @@
 """Two models side by side: times, matrix products, memory."""
 
 import argparse
-from typing import Dict, Optional
 
 from .machine import machine
 from .measure import alternate, peak_memory, peak_on_gpu, ratios, summary
@@ -58,7 +57,7 @@ def add_options(parser: argparse.ArgumentParser, what: str) -> None:
         )
 
 
-def run(args: argparse.Namespace) -> Dict:
+def run(args: argparse.Namespace) -> dict:
     """What ``train``, ``generate`` and ``memory`` measure, with everything that describes it.
 
     Raises:
@@ -87,8 +86,8 @@ def run(args: argparse.Namespace) -> Dict:
 
 
 def compare(
-    what: str, ours: Setting, peer: Setting, rounds: int, seconds: Optional[float] = None
-) -> Dict:
+    what: str, ours: Setting, peer: Setting, rounds: int, seconds: float | None = None
+) -> dict:
     """Times of both in turn, and of their matrix products; on a GPU, their memory too.
 
     Args:
@@ -136,7 +135,7 @@ def compare(
     return result
 
 
-def compare_memory(what: str, ours: Setting, peer: Setting) -> Dict:
+def compare_memory(what: str, ours: Setting, peer: Setting) -> dict:
     """The most memory that either takes beyond its weights and gradients."""
     settings = dict(zip(SIDES, (ours, peer)))
     held = {
@@ -145,7 +144,7 @@ def compare_memory(what: str, ours: Setting, peer: Setting) -> Dict:
     return {**_description(what, ours, peer), "bytes": held}
 
 
-def _description(what: str, ours: Setting, peer: Setting) -> Dict:
+def _description(what: str, ours: Setting, peer: Setting) -> dict:
     return {
         "what": what,
         "ours": ours._asdict(),

@@ -5,7 +5,6 @@ import gc
 import json
 import math
 from pathlib import Path
-from typing import Dict, List, Optional, Tuple
 
 from convs2s_plugin.text_files import write_whole
 
@@ -34,7 +33,7 @@ SECONDS = 2.0
 # A point that takes so long is the last one of its axis.
 LONGEST = 6.0
 
-Curves = Dict[str, Dict[str, Dict[str, List[Dict]]]]
+Curves = dict[str, dict[str, dict[str, list[dict]]]]
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -72,7 +71,7 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def measure(families: Dict[str, Setting], axes: Dict[str, Tuple[int, ...]]) -> Curves:
+def measure(families: dict[str, Setting], axes: dict[str, tuple[int, ...]]) -> Curves:
     """Family -> train or generate -> axis -> points, smallest first.
 
     Args:
@@ -94,8 +93,8 @@ def measure(families: Dict[str, Setting], axes: Dict[str, Tuple[int, ...]]) -> C
     return curves
 
 
-def _curve(what: str, setting: Setting, axis: str, sizes: Tuple[int, ...]) -> List[Dict]:
-    points: List[Dict] = []
+def _curve(what: str, setting: Setting, axis: str, sizes: tuple[int, ...]) -> list[dict]:
+    points: list[dict] = []
     for size in sizes:
         changed = setting._replace(**{axis: size})
         work = WORK[what](changed)
@@ -112,7 +111,7 @@ def _curve(what: str, setting: Setting, axis: str, sizes: Tuple[int, ...]) -> Li
     return points
 
 
-def exponents(curves: Curves) -> Dict[str, Dict[str, Dict[str, Optional[float]]]]:
+def exponents(curves: Curves) -> dict[str, dict[str, dict[str, float | None]]]:
     """The exponent of every curve, of its upper half."""
     return {
         family: {
@@ -123,7 +122,7 @@ def exponents(curves: Curves) -> Dict[str, Dict[str, Dict[str, Optional[float]]]
     }
 
 
-def exponent(points: List[Dict]) -> Optional[float]:
+def exponent(points: list[dict]) -> float | None:
     """p of time = c * size ** p, by least squares of logarithms over the upper half of sizes.
 
     The shortest times count: what else runs on a machine only makes them longer.

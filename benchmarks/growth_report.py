@@ -2,7 +2,6 @@
 
 import logging
 from pathlib import Path
-from typing import Dict, Set
 
 from convs2s_plugin.text_files import write_whole
 
@@ -16,7 +15,7 @@ TITLES = {
 WORK_TITLES = {"train": "training step", "generate": "beam search"}
 
 
-def write(result: Dict, folder: Path) -> None:
+def write(result: dict, folder: Path) -> None:
     """growth.md and growth.png in a folder.
 
     Args:
@@ -28,7 +27,7 @@ def write(result: Dict, folder: Path) -> None:
     plot(result, folder / "growth.png")
 
 
-def text(result: Dict) -> str:
+def text(result: dict) -> str:
     """The exponents in Markdown, with the times of the smallest and the largest size."""
     machine = result["machine"]
     lines = [
@@ -69,13 +68,13 @@ def text(result: Dict) -> str:
     return "\n".join(lines) + "\n"
 
 
-def fitted(result: Dict, family: str, what: str, axis: str) -> str:
+def fitted(result: dict, family: str, what: str, axis: str) -> str:
     """An exponent for people; a curve of one point has none."""
     exponent = result["exponents"][family][what][axis]
     return "none" if exponent is None else f"{exponent:.2f}"
 
 
-def plot(result: Dict, path: Path) -> None:
+def plot(result: dict, path: Path) -> None:
     """One row of curves for training, one for generation."""
     # Here, so that whoever measures other things needs no matplotlib. It logs much where fairseq
     # has set up logging.
@@ -85,7 +84,7 @@ def plot(result: Dict, path: Path) -> None:
     matplotlib.use("Agg")
     from matplotlib import pyplot, ticker
 
-    values: Dict[str, Set[int]] = {}
+    values: dict[str, set[int]] = {}
     for by_work in result["curves"].values():
         for by_axis in by_work.values():
             for axis, points in by_axis.items():

@@ -1,7 +1,7 @@
 """The loss of a batch, from features to gradients: time, and memory beyond what it is given."""
 
 import argparse
-from typing import Callable, Dict, Tuple
+from collections.abc import Callable
 
 import torch
 from fairseq.criterions.label_smoothed_cross_entropy import label_smoothed_nll_loss
@@ -46,7 +46,7 @@ def fairseqs(features, weight, bias, target) -> None:
     label_smoothed_nll_loss(log_probabilities, target, LABEL_SMOOTHING)[0].backward()
 
 
-def prepare(work: Callable, sizes: Tuple[int, int, int], device: str):
+def prepare(work: Callable, sizes: tuple[int, int, int], device: str):
     """A small step, and one on inputs of these sizes that have gradients already."""
     given = inputs(*sizes, device)
     for tensor in given[:3]:
@@ -54,7 +54,7 @@ def prepare(work: Callable, sizes: Tuple[int, int, int], device: str):
     return lambda: work(*inputs(64, 64, sizes[2], device)), lambda: work(*given)
 
 
-def run(args: argparse.Namespace) -> Dict:
+def run(args: argparse.Namespace) -> dict:
     """Times of both in turn, and the memory of each.
 
     Raises:

@@ -4,7 +4,6 @@ import platform
 import re
 from importlib import metadata
 from pathlib import Path
-from typing import Dict
 
 import torch
 
@@ -12,7 +11,7 @@ import torch
 HALF_PRECISION = ("avx512_bf16", "avx512_fp16", "amx_bf16", "amx_fp16", "bf16")
 
 
-def machine(device: str) -> Dict[str, object]:
+def machine(device: str) -> dict[str, object]:
     """Processor or GPU, and versions of all that matters."""
     described = {
         "device": torch.cuda.get_device_name() if device == "cuda" else processor(),

@@ -4,8 +4,8 @@ import multiprocessing
 import re
 import statistics
 import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import Callable, Dict, List, Optional
 
 import torch
 
@@ -15,12 +15,12 @@ AT_LEAST = 3
 
 
 def alternate(
-    pieces: Dict[str, Callable[[], object]],
+    pieces: dict[str, Callable[[], object]],
     rounds: int,
     warmup: int = 2,
-    seconds: Optional[float] = None,
+    seconds: float | None = None,
     device: str = "cpu",
-) -> Dict[str, List[float]]:
+) -> dict[str, list[float]]:
     """Run all in turn; the seconds of each round of each.
 
     Args:
@@ -30,7 +30,7 @@ def alternate(
         seconds: once these are over, AT_LEAST rounds are enough (no limit).
         device: is waited for after each piece ("cpu").
     """
-    times: Dict[str, List[float]] = {name: [] for name in pieces}
+    times: dict[str, list[float]] = {name: [] for name in pieces}
     first = time.perf_counter()
     for number in range(-warmup, rounds):
         over = seconds is not None and time.perf_counter() - first > seconds
@@ -51,12 +51,12 @@ def wait(device: str) -> None:
         torch.cuda.synchronize()
 
 
-def ratios(over: List[float], under: List[float]) -> List[float]:
+def ratios(over: list[float], under: list[float]) -> list[float]:
     """Round by round, one time over another."""
     return [above / below for above, below in zip(over, under)]
 
 
-def summary(values: List[float]) -> Dict[str, float]:
+def summary(values: list[float]) -> dict[str, float]:
     """Median, minimum and maximum."""
     return {"median": statistics.median(values), "minimum": min(values), "maximum": max(values)}
 

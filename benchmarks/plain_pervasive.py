@@ -6,7 +6,6 @@ Shapes: B sentences, R hypotheses, T target and S source positions; grids are B 
 """
 
 import math
-from typing import Optional
 
 import torch
 from torch import Tensor, nn
@@ -32,7 +31,7 @@ class MaskedBatchNorm(nn.Module):
         self.register_buffer("running_mean", torch.zeros(channels))
         self.register_buffer("running_var", torch.ones(channels))
 
-    def forward(self, x: Tensor, real: Optional[Tensor]) -> Tensor:
+    def forward(self, x: Tensor, real: Tensor | None) -> Tensor:
         """Normalise B x C x T x S; ``real`` is B x 1 x T x S, or None where no cell is padding."""
         if self.fused and real is None:
             return F.batch_norm(
@@ -62,7 +61,7 @@ def _spread(channels: Tensor) -> Tensor:
     return channels.view(1, -1, 1, 1)
 
 
-def _zero_padding(x: Tensor, real: Optional[Tensor]) -> Tensor:
+def _zero_padding(x: Tensor, real: Tensor | None) -> Tensor:
     return x if real is None else x * real.to(x.dtype)
 
 
@@ -146,8 +145,8 @@ class PlainPervasive(nn.Module):
         self,
         source: Tensor,
         target: Tensor,
-        source_padding: Optional[Tensor] = None,
-        target_padding: Optional[Tensor] = None,
+        source_padding: Tensor | None = None,
+        target_padding: Tensor | None = None,
     ) -> Tensor:
         """Features B x T x d_t of B x S x d_s and B x T x d_t; masks are True at padding."""
         sentences, steps, positions = len(target), target.size(1), source.size(1)

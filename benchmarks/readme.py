@@ -3,7 +3,6 @@
 import json
 import re
 from pathlib import Path
-from typing import Dict, List
 
 from convs2s_plugin.text_files import write_whole
 
@@ -20,7 +19,7 @@ BLOCK = re.compile(
 )
 
 
-def table(results: Dict[str, Dict]) -> str:
+def table(results: dict[str, dict]) -> str:
     """Results as a table, with the machines that they were measured on.
 
     Args:
@@ -37,11 +36,11 @@ def table(results: Dict[str, Dict]) -> str:
     return "\n".join(lines + [""] + [f"Measured on {machine}." for machine in machines])
 
 
-def _done(result: Dict) -> bool:
+def _done(result: dict) -> bool:
     return "error" not in result
 
 
-def _cells(name: str, result: Dict, memory: bool) -> List[str]:
+def _cells(name: str, result: dict, memory: bool) -> list[str]:
     wanted = "" if result["wanted"] is None else f"{result['wanted']:g}"
     if not _done(result):
         message = result["error"].replace("|", "\\|")
@@ -57,7 +56,7 @@ def _cells(name: str, result: Dict, memory: bool) -> List[str]:
     return cells
 
 
-def size(what: str, side: Dict) -> str:
+def size(what: str, side: dict) -> str:
     """The sizes of the work of one side."""
     words = f"{side['words']:,} words, {side['sentences']} x {side['length']}"
     if what == "generate":
@@ -67,17 +66,17 @@ def size(what: str, side: Dict) -> str:
     return words
 
 
-def _share(products: Dict) -> str:
+def _share(products: dict) -> str:
     # A share of only some products says nothing.
     return "not counted" if products["not_counted"] else f"{products['share']['median']:.0%}"
 
 
-def _machine(machine: Dict) -> str:
+def _machine(machine: dict) -> str:
     versions = [f"Python {machine['python']}", f"torch {machine['torch']}", machine["fairseq"]]
     return f"{machine['device']}, {machine['threads']} threads, {', '.join(versions)}"
 
 
-def _body(result: Dict) -> str:
+def _body(result: dict) -> str:
     if "sentences_per_second" not in result:
         return table(result)
     return f"{rates(result)}\n\nMeasured on {_machine(result['machine'])}."

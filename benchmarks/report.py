@@ -1,11 +1,9 @@
 """A comparison as text."""
 
-from typing import Dict, List
-
 MILLI = 1000
 
 
-def report(result: Dict) -> str:
+def report(result: dict) -> str:
     """What was measured, as Markdown: times in milliseconds, memory, matrix products."""
     parts = []
     if "seconds" in result:
@@ -19,7 +17,7 @@ def report(result: Dict) -> str:
     return "\n\n".join(parts)
 
 
-def _times(result: Dict) -> List[str]:
+def _times(result: dict) -> list[str]:
     lines = ["| | median | minimum | maximum |", "|---|---|---|---|"]
     seconds = result["seconds"]
     for label, name, scale, unit in (
@@ -32,7 +30,7 @@ def _times(result: Dict) -> List[str]:
     return lines
 
 
-def _products(result: Dict) -> List[str]:
+def _products(result: dict) -> list[str]:
     lines = []
     for side in ("ours", "peer"):
         products = result["products"][side]
@@ -48,7 +46,7 @@ def _products(result: Dict) -> List[str]:
     return lines
 
 
-def side_name(side: Dict) -> str:
+def side_name(side: dict) -> str:
     """One side of a comparison: its architecture, and its precision where that is not single."""
     dtype = side["dtype"]
     return f"`{side['arch']}`" + ("" if dtype == "float32" else f" ({dtype})")
@@ -59,7 +57,7 @@ def mebibytes(size: int) -> str:
     return f"{size / 2**20:,.0f} MiB"
 
 
-def rates(result: Dict) -> str:
+def rates(result: dict) -> str:
     """What ``speed`` measured, in Markdown."""
     lines = ["| | sentences/s | minimum | maximum |", "|---|---|---|---|"]
     for name, rate in result["sentences_per_second"].items():

@@ -1,7 +1,8 @@
 """How far work is from the time that its matrix products alone would take on this machine."""
 
 import math
-from typing import Callable, List, NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -65,7 +66,7 @@ class Products(NamedTuple):
     """Floating-point operations of all matrix products, and operations that were not counted."""
 
     flops: int
-    not_counted: List[str]
+    not_counted: list[str]
 
 
 class _Names(TorchDispatchMode):

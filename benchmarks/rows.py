@@ -1,6 +1,6 @@
 """The rows of the table: what is compared with what, and how many times as fast it should be."""
 
-from typing import Dict, List, NamedTuple, Optional
+from typing import NamedTuple
 
 from .setting import Setting
 
@@ -19,7 +19,7 @@ class Row(NamedTuple):
     what: str
     ours: Setting
     peer: Setting
-    wanted: Optional[float] = None
+    wanted: float | None = None
 
 
 # fairseq's lstm with about the parameters of adl_rnn_mh_pos_norm_multi_att_ff_iwslt.
@@ -30,7 +30,7 @@ LSTM_SIZES = (
 ADL_RNN = "adl_rnn_mh_pos_norm_multi_att_ff_iwslt"
 
 
-def on_processor() -> List[Row]:
+def on_processor() -> list[Row]:
     """The rows of a machine without a GPU."""
     small = {"words": 8000, "sentences": 64}
     iwslt = Setting("convs2s_iwslt_de_en", **small), Setting("fconv_iwslt_de_en", **small)
@@ -72,7 +72,7 @@ def on_processor() -> List[Row]:
     ]
 
 
-def on_gpu() -> List[Row]:
+def on_gpu() -> list[Row]:
     """The rows of a machine with a GPU: three families, three precisions, nothing promised."""
     convs2s = {"words": 40000, "sentences": 128}
     transformer = {"words": 8000, "sentences": 256}
@@ -110,7 +110,7 @@ def on_gpu() -> List[Row]:
     ]
 
 
-def smaller(what: str, name: str) -> Dict[str, int]:
+def smaller(what: str, name: str) -> dict[str, int]:
     """What generation takes fewer of: the peer computes the whole grid at every step."""
     return {"sentences": 4} if (what, name) == ("generate", "pervasive") else {}
 

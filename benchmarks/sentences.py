@@ -1,7 +1,7 @@
 """The sentences that are worked on: random ones, or batches of binarised data."""
 
 from itertools import islice
-from typing import Dict, List, NamedTuple, Optional
+from typing import NamedTuple
 
 import torch
 from fairseq import utils
@@ -21,8 +21,8 @@ class Sentences(NamedTuple):
 
     source: Dictionary
     target: Dictionary
-    tiny: List[Dict]
-    batches: List[Dict]
+    tiny: list[dict]
+    batches: list[dict]
 
 
 def sentences(setting: Setting, split: str) -> Sentences:
@@ -57,7 +57,7 @@ def random_dictionary(words: int) -> Dictionary:
     return symbols
 
 
-def random_batch(symbols: Dictionary, sentences: int, length: int) -> Dict:
+def random_batch(symbols: Dictionary, sentences: int, length: int) -> dict:
     """A batch of sentences of one length on both sides, as fairseq's data sets make it."""
     generator = torch.Generator().manual_seed(1)
     size = (sentences, length - 1)
@@ -99,8 +99,8 @@ def read_task(folder: str) -> TranslationTask:
 
 
 def real_batches(
-    task: TranslationTask, split: str, size: int, number: Optional[int] = None
-) -> List[Dict]:
+    task: TranslationTask, split: str, size: int, number: int | None = None
+) -> list[dict]:
     """Batches of a split in fairseq's random order, sentences of similar length in each.
 
     Args:
@@ -130,6 +130,6 @@ def real_batches(
     return list(islice(iterator.next_epoch_itr(shuffle=True), number))
 
 
-def to_device(batch: Dict, device: str) -> Dict:
+def to_device(batch: dict, device: str) -> dict:
     """The same batch on a device."""
     return utils.apply_to_sample(lambda tensor: tensor.to(device), batch)

@@ -2,7 +2,8 @@
 
 import re
 from argparse import ArgumentTypeError, Namespace
-from typing import Callable, NamedTuple, Optional, Tuple
+from collections.abc import Callable
+from typing import NamedTuple
 
 import torch
 from fairseq.data import Dictionary
@@ -56,15 +57,15 @@ class Setting(NamedTuple):
     words: int = 8000
     sentences: int = 64
     length: int = 25
-    layers: Optional[int] = None
+    layers: int | None = None
     dtype: str = "float32"
     beam: int = 5
-    candidates: Optional[int] = None
-    criterion: Optional[str] = None
+    candidates: int | None = None
+    criterion: str | None = None
     device: str = "cpu"
-    data: Optional[str] = None
+    data: str | None = None
     batches: int = 1
-    options: Tuple[Tuple[str, object], ...] = ()
+    options: tuple[tuple[str, object], ...] = ()
 
     @property
     def precision(self) -> Precision:

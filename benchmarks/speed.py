@@ -5,8 +5,8 @@ Table 3 of Gehring et al. (2017) has the same of its models.
 
 import argparse
 import json
+from collections.abc import Callable
 from pathlib import Path
-from typing import Callable, Dict, List
 
 from fairseq import checkpoint_utils
 from fairseq.sequence_generator import SequenceGenerator
@@ -94,7 +94,7 @@ def load(path: str, data: str, device: str):
 
 
 def translate(
-    model, task, beam: int, batches: List[Dict], precision: Precision
+    model, task, beam: int, batches: list[dict], precision: Precision
 ) -> Callable[[], None]:
     """The search of a whole set as work, with fairseq's default lengths."""
     generator = SequenceGenerator([model], task.target_dictionary, beam_size=beam)

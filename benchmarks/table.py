@@ -9,7 +9,6 @@ import sys
 import time
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
-from typing import Dict, List
 
 import torch
 
@@ -73,8 +72,8 @@ def run(args: argparse.Namespace) -> int:
 
 
 def measure(
-    rows: List[Row], every: List[Row], path: Path, minutes: float = math.inf
-) -> Dict[str, Dict]:
+    rows: list[Row], every: list[Row], path: Path, minutes: float = math.inf
+) -> dict[str, dict]:
     """Results by name, in the order of the table, written after each row.
 
     Args:
@@ -99,7 +98,7 @@ def measure(
     return results
 
 
-def measure_row(row: Row) -> Dict:
+def measure_row(row: Row) -> dict:
     """The comparison of a row, or why there is none."""
     # In a process of its own, because what rows before it left of memory changes the times.
     context = multiprocessing.get_context("spawn")
@@ -113,14 +112,14 @@ def measure_row(row: Row) -> Dict:
     return {**result, "wanted": row.wanted}
 
 
-def _compare(row: Row, threads: int) -> Dict:
+def _compare(row: Row, threads: int) -> dict:
     torch.set_num_threads(threads)
     device = row.ours.device
     use_device(device)
     return compare(row.what, row.ours, row.peer, ROUNDS[device], SECONDS[device])
 
 
-def outcome(result: Dict) -> str:
+def outcome(result: dict) -> str:
     """A result in a few words."""
     if "error" in result:
         return f"failed: {result['error']}"
@@ -128,14 +127,14 @@ def outcome(result: Dict) -> str:
     return f"{ratio['median']:.2f} ({ratio['minimum']:.2f} to {ratio['maximum']:.2f})"
 
 
-def good(result: Dict) -> bool:
+def good(result: dict) -> bool:
     """Whether there is a result, and as much as is wanted."""
     if "seconds" not in result:
         return False
     return result["wanted"] is None or result["seconds"]["ratio"]["median"] >= result["wanted"]
 
 
-def read(path: Path) -> Dict[str, Dict]:
+def read(path: Path) -> dict[str, dict]:
     """The results that a file has, or none where there is no file.
 
     Raises:

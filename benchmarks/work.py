@@ -1,7 +1,8 @@
 """The work that is timed: training steps and beam search."""
 
 from argparse import Namespace
-from typing import Callable, Dict, List, NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple
 
 import torch
 from fairseq.criterions.label_smoothed_cross_entropy import LabelSmoothedCrossEntropyCriterion
@@ -54,7 +55,7 @@ def training(setting: Setting) -> Work:
         label_smoothing=LABEL_SMOOTHING,
     )
 
-    def steps(batches: List[Dict]) -> Callable[[], None]:
+    def steps(batches: list[dict]) -> Callable[[], None]:
         def one() -> None:
             for batch in batches:
                 model.zero_grad()
@@ -87,7 +88,7 @@ def generation(setting: Setting) -> Work:
         candidates = frequent_candidates(len(data.source), len(data.target), setting.candidates)
         options = {"vocab_size": len(data.target), "candidates": candidates}
 
-    def searches(batches: List[Dict]) -> Callable[[], List]:
+    def searches(batches: list[dict]) -> Callable[[], list]:
         prepared = []
         for batch in batches:
             longest = batch["net_input"]["src_tokens"].size(1) - 1
@@ -95,7 +96,7 @@ def generation(setting: Setting) -> Work:
             generator = search([model], data.target, beam_size=setting.beam, **lengths, **options)
             prepared.append((generator, batch))
 
-        def one() -> List:
+        def one() -> list:
             with precision.autocast(model):
                 return [generator.generate([model], batch) for generator, batch in prepared]
 

@@ -2,7 +2,7 @@
 
 import os
 import re
-from typing import Any, Dict
+from typing import Any
 
 import torch
 
@@ -30,7 +30,7 @@ def unreadable(path: str, error: Exception) -> UserError:
     )
 
 
-def save(checkpoint: Dict[str, Any], path: str) -> None:
+def save(checkpoint: dict[str, Any], path: str) -> None:
     """Write a checkpoint, or nothing at all.
 
     Raises:

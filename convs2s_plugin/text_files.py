@@ -7,9 +7,10 @@ file against another's. Knows neither torch nor fairseq.
 import gzip
 import os
 import zlib
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import zip_longest
-from typing import Iterator, Sequence, TextIO, Tuple
+from typing import TextIO
 
 from .errors import UserError
 
@@ -61,7 +62,7 @@ def read_lines(path: str) -> Iterator[str]:
         raise UserError(f"{path} cannot be read beyond line {number}: {reason}.") from error
 
 
-def read_parallel(paths: Sequence[str]) -> Iterator[Tuple[int, Tuple[str, ...]]]:
+def read_parallel(paths: Sequence[str]) -> Iterator[tuple[int, tuple[str, ...]]]:
     """The lines of several files side by side.
 
     Args:

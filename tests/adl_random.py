@@ -5,7 +5,7 @@ disagreement between the two.
 """
 
 import random
-from typing import Any, Dict, List, NamedTuple, Optional, Tuple
+from typing import Any, NamedTuple
 
 from convs2s_plugin.adl import Settings, resolve
 from convs2s_plugin.adl.language.arguments import Choice, Flag
@@ -49,7 +49,7 @@ def random_definition(seed: int) -> Definition:
 class _Writer:
     """Writes chains of one side; ``widths`` are those of the encoder's blocks, for a decoder."""
 
-    def __init__(self, rng: random.Random, settings: Settings, widths: List[int]):
+    def __init__(self, rng: random.Random, settings: Settings, widths: list[int]):
         self.rng, self.settings, self.widths = rng, settings, widths
         self.names = [
             name
@@ -57,7 +57,7 @@ class _Writer:
             if (name != "birnn" if widths else name not in TO_SOURCE) and name in KNOWN
         ]
 
-    def chain(self, width: int, depth: int, top: bool = False) -> Tuple[str, int]:
+    def chain(self, width: int, depth: int, top: bool = False) -> tuple[str, int]:
         texts = []
         for _ in range(self.rng.randint(1, 4 if top else 3)):
             if depth < 2 and self.rng.random() < (0.3 if top else 0.1):
@@ -67,7 +67,7 @@ class _Writer:
             texts.append(text)
         return self.rng.choice((" -> ", "->", " ->\n ")).join(texts), width
 
-    def repetition(self, width: int, depth: int) -> Tuple[str, int]:
+    def repetition(self, width: int, depth: int) -> tuple[str, int]:
         text, out = self.chain(width, depth + 1)
         if out != width:
             text, out = f"{text} -> linear({width})", width
@@ -79,7 +79,7 @@ class _Writer:
             text += f" -> mh_dot_src_att(d={width}, block={sign}i)"
         return f"repeat({count}, {text})", width
 
-    def layer(self, width: int, depth: int) -> Tuple[str, int]:
+    def layer(self, width: int, depth: int) -> tuple[str, int]:
         name = self.rng.choice(self.names)
         if name in (*WRAPPERS, "concat") and depth > 2:
             name = "id"
@@ -102,8 +102,8 @@ class _Writer:
         text = f"{name}({', '.join(items)})" if items or self.rng.random() < 0.2 else name
         return before + text, self.width_of(name, given, width)
 
-    def arguments(self, name: str) -> Dict[str, Any]:
-        given: Dict[str, Any] = {}
+    def arguments(self, name: str) -> dict[str, Any]:
+        given: dict[str, Any] = {}
         for argument in entries()[name].arguments:
             if self.rng.random() < 0.5:
                 value = self.value(name, argument, given)
@@ -111,7 +111,7 @@ class _Writer:
                     given[argument.name] = value
         return given
 
-    def value(self, name: str, argument: Any, given: Dict[str, Any]) -> Optional[Any]:
+    def value(self, name: str, argument: Any, given: dict[str, Any]) -> Any | None:
         rng, key = self.rng, argument.name
         if key in ("d", "d_p"):
             return rng.choice(WIDTHS)
@@ -141,11 +141,11 @@ class _Writer:
     def shown(value: Any) -> str:
         return str(value).lower() if isinstance(value, bool) else str(value)
 
-    def source_width(self, given: Dict[str, Any]) -> int:
+    def source_width(self, given: dict[str, Any]) -> int:
         block = given.get("block", len(self.widths) - 1)
         return self.widths[block if block >= 0 else len(self.widths) + block]
 
-    def width_of(self, name: str, given: Dict[str, Any], width: int) -> int:
+    def width_of(self, name: str, given: dict[str, Any], width: int) -> int:
         if name in ("mlp_att", "mlp_src_att", "dot_att"):
             return self.source_width(given)
         if name.startswith("proj_dot"):

@@ -6,7 +6,7 @@ Names follow the rows: ``adl_rnn_mh_pos`` is the row "+ pos" below "RNN" and "+ 
 for the IWSLT size of section 4.1; with ``_iwslt`` or ``_wmt`` behind it, for that size.
 """
 
-from typing import Any, Dict, List, NamedTuple, Tuple
+from typing import Any, NamedTuple
 
 from .language.resolve import resolve
 from .language.spec import ModelSpec, Settings
@@ -25,7 +25,7 @@ class Architecture(NamedTuple):
     encoder: str
     decoder: str
     source: str
-    options: Dict[str, Any] = {}
+    options: dict[str, Any] = {}
     sizes: bool = True
 
     def recipe(self, **options: Any) -> ModelSpec:
@@ -85,12 +85,12 @@ _RNN_ENCODER = "res_d(birnn) -> repeat(5, res_d(rnn))"
 _RNN_NORM_ENCODER = "pos -> res_nd(birnn) -> repeat(5, res_nd(rnn)) -> norm"
 
 
-def _transformer(block: str) -> Tuple[str, str]:
+def _transformer(block: str) -> tuple[str, str]:
     decoder = _repeated(_SELF_ATT, f"res_nd(mh_dot_src_att(block={block}))", _FF)
     return _ENCODERS["self_att"], decoder
 
 
-def _cnn(activation: str) -> Dict[str, Architecture]:
+def _cnn(activation: str) -> dict[str, Architecture]:
     """The four rows of Table 4 with one non-linearity."""
     name, cnn = f"adl_cnn_{activation}", f"cnn({activation})"
     title = "CNN GLU" if activation == "glu" else "CNN ReLU"
@@ -114,7 +114,7 @@ def _cnn(activation: str) -> Dict[str, Architecture]:
     }
 
 
-_BASE: Dict[str, Architecture] = {
+_BASE: dict[str, Architecture] = {
     "adl_transformer": Architecture(
         _ENCODERS["self_att"], _DECODERS["self_att"], "section 2.4; Tables 1 to 5"
     ),
@@ -192,8 +192,8 @@ _BASE: Dict[str, Architecture] = {
 }
 
 
-def _sized() -> Dict[str, Architecture]:
-    found: Dict[str, Architecture] = {}
+def _sized() -> dict[str, Architecture]:
+    found: dict[str, Architecture] = {}
     for name, architecture in _BASE.items():
         found[name] = architecture
         if architecture.sizes:
@@ -208,7 +208,7 @@ ARCHITECTURES = _sized()
 
 def table() -> str:
     """The named architectures in Markdown, one a line, sizes left out."""
-    rows: List[str] = [
+    rows: list[str] = [
         "| `--arch` | encoder | decoder | options | from |",
         "|---|---|---|---|---|",
     ]

@@ -1,7 +1,6 @@
 """What a layer knows of the pass that it takes part in."""
 
 from dataclasses import dataclass, field
-from typing import Dict, List, Optional
 
 from torch import Tensor, nn
 
@@ -18,8 +17,8 @@ class Source:
         beam_size: how many successive hypotheses share a sentence's row.
     """
 
-    blocks: Dict[int, Tensor]
-    padding_mask: Optional[Tensor] = None
+    blocks: dict[int, Tensor]
+    padding_mask: Tensor | None = None
     beam_size: int = 1
 
 
@@ -42,14 +41,14 @@ class Context:
 
     positions: Tensor
     longest: int
-    padding_mask: Optional[Tensor] = None
-    state: Optional[State] = None
-    visible: Optional[Tensor] = None
-    source: Optional[Source] = None
+    padding_mask: Tensor | None = None
+    state: State | None = None
+    visible: Tensor | None = None
+    source: Source | None = None
     need_weights: bool = False
-    attention: List[Tensor] = field(default_factory=list)
+    attention: list[Tensor] = field(default_factory=list)
 
-    def layer_state(self, layer: nn.Module) -> Optional[State]:
+    def layer_state(self, layer: nn.Module) -> State | None:
         """What a layer remembers between two steps; None in a full pass.
 
         A layer keeps tensors with one row a hypothesis in ``.rows`` and tensors with one row a

@@ -3,7 +3,8 @@
 Knows neither torch nor fairseq.
 """
 
-from typing import Any, Dict, Iterable, List, NamedTuple, Tuple
+from collections.abc import Iterable
+from typing import Any, NamedTuple
 
 from .language.registry import POSITION, UNBOUNDED, Cost, Reach, layer_type
 from .language.spec import ENCODER, LayerSpec, ModelSpec, StackSpec
@@ -15,7 +16,7 @@ class Figures(NamedTuple):
 
     parameters: int = 0
     multiply_adds: int = 0
-    unknown: Tuple[str, ...] = ()
+    unknown: tuple[str, ...] = ()
 
     def plus(self, other: "Figures") -> "Figures":
         unknown = tuple(sorted({*self.unknown, *other.unknown}))
@@ -59,7 +60,7 @@ def reach(layers: Iterable[LayerSpec]) -> Reach:
     return Reach(left, right)
 
 
-def sequential(recipe: ModelSpec) -> List[str]:
+def sequential(recipe: ModelSpec) -> list[str]:
     """What computes one position after the other in training: names of layers, or the feeding."""
     layers = [*recipe.encoder.walk(), *recipe.decoder.walk()]
     names = sorted({layer.name for layer in layers if not layer_type(layer).parallel})
@@ -74,7 +75,7 @@ def seen(recipe: ModelSpec, side: StackSpec) -> Reach:
     return found
 
 
-def as_dict(recipe: ModelSpec, words: int, length: int) -> Dict[str, Any]:
+def as_dict(recipe: ModelSpec, words: int, length: int) -> dict[str, Any]:
     """Everything about a recipe as plain data, for JSON.
 
     Args:
@@ -100,7 +101,7 @@ def as_dict(recipe: ModelSpec, words: int, length: int) -> Dict[str, Any]:
     }
 
 
-def _side_dict(recipe: ModelSpec, side: StackSpec, length: int) -> Dict[str, Any]:
+def _side_dict(recipe: ModelSpec, side: StackSpec, length: int) -> dict[str, Any]:
     total = figures(side.layers, length)
     left, right = (None if far == UNBOUNDED else int(far) for far in seen(recipe, side))
     return {
@@ -118,7 +119,7 @@ def _side_dict(recipe: ModelSpec, side: StackSpec, length: int) -> Dict[str, Any
     }
 
 
-def _layer_dict(layer: LayerSpec, length: int) -> Dict[str, Any]:
+def _layer_dict(layer: LayerSpec, length: int) -> dict[str, Any]:
     total = figures([layer], length)
     where = layer.place.refuse("")
     return {
@@ -143,7 +144,7 @@ class _Row(NamedTuple):
 
 def as_text(recipe: ModelSpec, words: int, length: int) -> str:
     """The tree of a recipe as a table, and its totals in sentences; arguments as ``as_dict``."""
-    rows: List[_Row] = []
+    rows: list[_Row] = []
     for side in (recipe.encoder, recipe.decoder):
         rows += _side_rows(side, length)
     total = figures([*recipe.encoder.layers, *recipe.decoder.layers], length)
@@ -189,10 +190,10 @@ def _seen(recipe: ModelSpec, side: StackSpec) -> str:
     return f"{left + right + 1:.0f} positions: its own, {left:.0f} to its left{later}"
 
 
-def _side_rows(side: StackSpec, length: int) -> List[_Row]:
+def _side_rows(side: StackSpec, length: int) -> list[_Row]:
     positions = "S" if side.side == ENCODER else "T"
 
-    def rows_of(layers: Iterable[LayerSpec], depth: int) -> List[_Row]:
+    def rows_of(layers: Iterable[LayerSpec], depth: int) -> list[_Row]:
         rows = []
         for layer in layers:
             shape = f"{positions} x {layer.width}"
@@ -205,7 +206,7 @@ def _side_rows(side: StackSpec, length: int) -> List[_Row]:
                 rows += rows_of(chain, inner)
         return rows
 
-    def at(indices: Iterable[int]) -> List[LayerSpec]:
+    def at(indices: Iterable[int]) -> list[LayerSpec]:
         return [side.layers[index] for index in indices]
 
     rows = [_Row(0, side.side, f"{positions} x {side.width}", figures(side.layers, length))]
@@ -221,7 +222,7 @@ def _side_rows(side: StackSpec, length: int) -> List[_Row]:
     return rows
 
 
-def _table(rows: List[_Row]) -> List[str]:
+def _table(rows: list[_Row]) -> list[str]:
     cells = [("", "output", "parameters", "multiply-adds")]
     for row in rows:
         numbers = row.figures

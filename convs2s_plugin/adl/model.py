@@ -1,7 +1,7 @@
 """Models written in the Architecture Definition Language (Domhan 2018)."""
 
 import logging
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any
 
 import torch
 from fairseq.models import register_model
@@ -42,12 +42,12 @@ class AdlEncoder(PluginEncoder):
     """
 
     def __init__(
-        self, dictionary, embed: Embedding, side: StackSpec, blocks: List[int], longest: int
+        self, dictionary, embed: Embedding, side: StackSpec, blocks: list[int], longest: int
     ):
         super().__init__(dictionary, embed, longest)
         self.layers = EncoderStack(side, blocks)
 
-    def forward(self, src_tokens: Tensor, src_lengths: Optional[Tensor] = None, **unused):
+    def forward(self, src_tokens: Tensor, src_lengths: Tensor | None = None, **unused):
         """Encode B x S words.
 
         Args:
@@ -89,7 +89,7 @@ class AdlDecoder(PluginDecoder):
         dictionary,
         embed: Embedding,
         side: StackSpec,
-        blocks: List[int],
+        blocks: list[int],
         output: nn.Module,
         input_feeding: bool,
         longest: int,
@@ -102,11 +102,11 @@ class AdlDecoder(PluginDecoder):
     def extract_features(
         self,
         prev_output_tokens: Tensor,
-        encoder_out: Optional[Dict[str, Any]] = None,
-        incremental_state: Optional[Dict[str, Any]] = None,
-        need_attn: Optional[bool] = None,
+        encoder_out: dict[str, Any] | None = None,
+        incremental_state: dict[str, Any] | None = None,
+        need_attn: bool | None = None,
         **unused,
-    ) -> Tuple[Tensor, Dict[str, List[Optional[Tensor]]]]:
+    ) -> tuple[Tensor, dict[str, list[Tensor | None]]]:
         """The decoder's output before the words' scores.
 
         Args:
@@ -134,7 +134,7 @@ class AdlDecoder(PluginDecoder):
             attention = by_sentence.gather(2, places).view_as(attention)
         return features, {"attn": [attention]}
 
-    def source(self, encoder_out: Dict[str, Any]) -> Source:
+    def source(self, encoder_out: dict[str, Any]) -> Source:
         """What layers attend to, from the encoder's dictionary."""
         top = encoder_out["encoder_out"]
         return Source(

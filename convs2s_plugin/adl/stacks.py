@@ -4,7 +4,7 @@ Layers want words in front of their padding: words are moved there before the ch
 makes of them is moved back where the caller's columns count.
 """
 
-from typing import Dict, Iterable, Optional, Tuple
+from collections.abc import Iterable
 
 import torch
 from torch import Tensor
@@ -33,7 +33,7 @@ class EncoderStack(Chain):
 
     def encode(
         self, embed: Embedding, tokens: Tensor, padding: Tensor
-    ) -> Tuple[Tensor, Dict[int, Tensor], Compact]:
+    ) -> tuple[Tensor, dict[int, Tensor], Compact]:
         """Embed words and run all layers.
 
         Args:
@@ -75,9 +75,9 @@ class DecoderStack(Chain):
         tokens: Tensor,
         padding: Tensor,
         source: Source,
-        state: Optional[State] = None,
+        state: State | None = None,
         need_weights: bool = False,
-    ) -> Tuple[Tensor, Optional[Tensor]]:
+    ) -> tuple[Tensor, Tensor | None]:
         """Embed words and run all layers.
 
         Args:
@@ -103,7 +103,7 @@ class DecoderStack(Chain):
         padding: Tensor,
         source: Source,
         need_weights: bool,
-    ) -> Tuple[Tensor, Optional[Tensor]]:
+    ) -> tuple[Tensor, Tensor | None]:
         """Features and attention of all positions, where nothing is to be remembered."""
         words = compact(padding)
         # Padding stands behind the words, where no word sees it.
@@ -125,7 +125,7 @@ class DecoderStack(Chain):
         source: Source,
         state: State,
         need_weights: bool,
-    ) -> Tuple[Tensor, Optional[Tensor]]:
+    ) -> tuple[Tensor, Tensor | None]:
         """Features and attention of the positions that follow those already seen."""
         if state.length == 0:
             state.beam_size = source.beam_size
@@ -149,8 +149,8 @@ class DecoderStack(Chain):
         return self.run(x, context)
 
     def column_by_column(
-        self, x: Tensor, context: Context, padding: Optional[Tensor], state: State
-    ) -> Tuple[Tensor, Optional[Tensor]]:
+        self, x: Tensor, context: Context, padding: Tensor | None, state: State
+    ) -> tuple[Tensor, Tensor | None]:
         """As ``run``, one position after the other.
 
         Args:
@@ -184,7 +184,7 @@ class DecoderStack(Chain):
         weights = None if attention[0] is None else torch.cat(attention, dim=1)
         return torch.cat(features, dim=1), weights
 
-    def run(self, x: Tensor, context: Context) -> Tuple[Tensor, Optional[Tensor]]:
+    def run(self, x: Tensor, context: Context) -> tuple[Tensor, Tensor | None]:
         """All layers: R x T x C' and the attention R x T x S, averaged over layers, or None."""
         x = self(x, context)
         if not context.attention:

@@ -1,14 +1,15 @@
 """Named architectures: tables of options that fairseq's ``--arch`` and YAML's ``_name`` know."""
 
+from collections.abc import Mapping
 from dataclasses import fields
-from typing import Any, Dict, Mapping
+from typing import Any
 
 from fairseq.models import register_model_architecture
 from omegaconf import OmegaConf
 
 
 def register_architectures(
-    model: str, config_class: type, base: Dict[str, Any], named: Mapping[str, Dict[str, Any]]
+    model: str, config_class: type, base: dict[str, Any], named: Mapping[str, dict[str, Any]]
 ) -> None:
     """Give every row of a table to fairseq.
 
@@ -23,7 +24,7 @@ def register_architectures(
             register_model_architecture(model, name)(_applier(config_class, {**base, **options}))
 
 
-def _applier(config_class: type, options: Dict[str, Any]):
+def _applier(config_class: type, options: dict[str, Any]):
     def apply(args) -> None:
         # From YAML the model's defaults have not been merged, and with older omegaconf a missing
         # option reads as None, so that every option is set here.
@@ -37,7 +38,7 @@ def _applier(config_class: type, options: Dict[str, Any]):
     return apply
 
 
-def fill_defaults(cfg, base: Dict[str, Any]) -> None:
+def fill_defaults(cfg, base: dict[str, Any]) -> None:
     """Fill what neither the user nor an architecture has said."""
     for name, value in base.items():
         if getattr(cfg, name, None) is None:

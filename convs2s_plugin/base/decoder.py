@@ -1,6 +1,6 @@
 """The decoder of all families."""
 
-from typing import Any, Dict, Optional
+from typing import Any
 
 from fairseq.models import FairseqIncrementalDecoder
 from torch import Tensor
@@ -64,18 +64,18 @@ class PluginDecoder(FairseqIncrementalDecoder):
             return features, extra
         return self.output_layer(features, state=self.state(incremental_state)), extra
 
-    def output_layer(self, features: Tensor, state: Optional[State] = None, **unused) -> Tensor:
+    def output_layer(self, features: Tensor, state: State | None = None, **unused) -> Tensor:
         """Scores B x T x V of features B x T x C."""
         return self.output(features, child(state, "output"))
 
     @staticmethod
-    def state(incremental_state: Optional[Dict[str, Any]]) -> Optional[State]:
+    def state(incremental_state: dict[str, Any] | None) -> State | None:
         """The State inside fairseq's incremental state, or None outside of generation."""
         if incremental_state is None:
             return None
         return incremental_state.setdefault(STATE_KEY, State())
 
-    def reorder_incremental_state(self, incremental_state: Dict[str, Any], new_order: Tensor):
+    def reorder_incremental_state(self, incremental_state: dict[str, Any], new_order: Tensor):
         """Let row i of everything remembered be what row ``new_order[i]`` was."""
         if STATE_KEY in incremental_state:
             incremental_state[STATE_KEY].reorder_(new_order)

@@ -1,7 +1,5 @@
 """Embedding matrices of a model, built from its options."""
 
-from typing import Optional, Tuple
-
 from fairseq import utils
 from torch import nn
 
@@ -30,9 +28,7 @@ def check_sharing(cfg, task) -> None:
         )
 
 
-def build_embedding(
-    dictionary, embed_dim: int, path: Optional[str], std: float = 0.1
-) -> nn.Embedding:
+def build_embedding(dictionary, embed_dim: int, path: str | None, std: float = 0.1) -> nn.Embedding:
     """The table of word vectors of a dictionary, with vectors from a file where one is given.
 
     Args:
@@ -63,7 +59,7 @@ def build_embedding(
 
 def build_embeddings(
     cfg, task, source_dim: int, target_dim: int, std: float = 0.1
-) -> Tuple[nn.Embedding, nn.Embedding]:
+) -> tuple[nn.Embedding, nn.Embedding]:
     """The tables of source and of target, which are one where ``share_all_embeddings`` says so.
 
     Args:

@@ -1,6 +1,6 @@
 """The encoder of all families."""
 
-from typing import Any, Dict
+from typing import Any
 
 from fairseq.models import FairseqEncoder
 from torch import Tensor
@@ -27,6 +27,6 @@ class PluginEncoder(FairseqEncoder):
         """Words in the longest source, end of sentence included."""
         return self.longest
 
-    def reorder_encoder_out(self, encoder_out: Dict[str, Any], new_order: Tensor) -> Dict[str, Any]:
+    def reorder_encoder_out(self, encoder_out: dict[str, Any], new_order: Tensor) -> dict[str, Any]:
         """A new dictionary whose row i is hypothesis ``new_order[i]``; the argument stays."""
         return reorder_source(encoder_out, new_order)

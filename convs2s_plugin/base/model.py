@@ -1,7 +1,5 @@
 """The encoder-decoder model of all families."""
 
-from typing import Dict
-
 from fairseq.models import FairseqEncoderDecoderModel
 from torch import Tensor
 
@@ -46,7 +44,7 @@ class PluginModel(FairseqEncoderDecoderModel):
             self.check_state_dict(state_dict)
         return super().load_state_dict(state_dict, strict, **kwargs)
 
-    def check_state_dict(self, state_dict: Dict[str, Tensor]) -> None:
+    def check_state_dict(self, state_dict: dict[str, Tensor]) -> None:
         """Refuse weights that do not belong to these dictionaries or to this architecture."""
         for side, words in (("encoder", "source"), ("decoder", "target")):
             key, part = f"{side}.embed.words.weight", getattr(self, side)

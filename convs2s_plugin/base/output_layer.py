@@ -1,6 +1,6 @@
 """The one way to a decoder's output layer: weight and bias, of all words or of some."""
 
-from typing import NamedTuple, Optional
+from typing import NamedTuple
 
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -13,7 +13,7 @@ class OutputLayer(NamedTuple):
     """Weight V x C and bias V (or None) that turn features into scores."""
 
     weight: Tensor
-    bias: Optional[Tensor]
+    bias: Tensor | None
 
     def scores(self, features: Tensor) -> Tensor:
         """... x V of features ... x C."""
@@ -31,7 +31,7 @@ def has_output_layer(decoder: nn.Module) -> bool:
     return linear and getattr(decoder, "adaptive_softmax", None) is None
 
 
-def output_layer(decoder: nn.Module, words: Optional[Tensor] = None) -> OutputLayer:
+def output_layer(decoder: nn.Module, words: Tensor | None = None) -> OutputLayer:
     """Weight and bias with which a decoder scores words.
 
     Args:

@@ -2,8 +2,8 @@
 
 import argparse
 import json
+from collections.abc import Sequence
 from pathlib import Path
-from typing import List, Sequence
 
 from fairseq.utils import import_user_module
 
@@ -98,7 +98,7 @@ def layer_list() -> str:
     return "\n".join(lines)
 
 
-def _argument_lines(arguments: Sequence[Argument]) -> List[str]:
+def _argument_lines(arguments: Sequence[Argument]) -> list[str]:
     lines = []
     for argument in arguments:
         default = argument.default

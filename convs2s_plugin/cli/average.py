@@ -1,7 +1,7 @@
 """``convs2s average``: one checkpoint with the mean of the weights of several."""
 
 import argparse
-from typing import Any, Dict, List
+from typing import Any
 
 import torch
 
@@ -22,7 +22,7 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def average(paths: List[str]) -> Dict[str, Any]:
+def average(paths: list[str]) -> dict[str, Any]:
     """The mean of the weights of some checkpoints, summed in double precision.
 
     Args:
@@ -33,8 +33,8 @@ def average(paths: List[str]) -> Dict[str, Any]:
     Raises:
         UserError: where a file cannot be read or holds weights of other names or shapes.
     """
-    sums: Dict[str, torch.Tensor] = {}
-    shapes: Dict[str, torch.Size] = {}
+    sums: dict[str, torch.Tensor] = {}
+    shapes: dict[str, torch.Size] = {}
     for path in paths:
         checkpoint = _load(path)
         weights = checkpoint["model"]
@@ -51,7 +51,7 @@ def average(paths: List[str]) -> Dict[str, Any]:
     return checkpoint
 
 
-def _load(path: str) -> Dict[str, Any]:
+def _load(path: str) -> dict[str, Any]:
     try:
         checkpoint = torch.load(path, map_location="cpu", weights_only=True)
     except FileNotFoundError as error:

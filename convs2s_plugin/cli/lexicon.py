@@ -2,7 +2,7 @@
 
 import argparse
 import os
-from typing import Iterator
+from collections.abc import Iterator
 
 from ..errors import UserError
 from ..lexicon.aligner import MAX_WORDS, align

@@ -1,7 +1,7 @@
 """The table of pervasive attention's architectures and of the sizes that its paper tries."""
 
 import argparse
-from typing import Any, Dict, Tuple
+from typing import Any
 
 import torch
 from fairseq.data import Dictionary
@@ -41,7 +41,7 @@ def table(words: int) -> str:
     return "\n".join([HEAD, *rows])
 
 
-def _row(name: str, text: str, options: Dict[str, Any], source: str, words: int) -> str:
+def _row(name: str, text: str, options: dict[str, Any], source: str, words: int) -> str:
     total = parameters(options, (words, words))
     per_word = total - parameters(options, (words - 1, words - 1))
     cells = (
@@ -54,7 +54,7 @@ def _row(name: str, text: str, options: Dict[str, Any], source: str, words: int)
     return f"| {' | '.join(cells)} |"
 
 
-def parameters(options: Dict[str, Any], words: Tuple[int, int]) -> int:
+def parameters(options: dict[str, Any], words: tuple[int, int]) -> int:
     """Parameters as the paper counts them: with the half of each kernel that is masked.
 
     Args:

@@ -7,7 +7,7 @@ Knows no family of models: it asks for what fairseq's generator asks for, the at
 import argparse
 import logging
 from pathlib import Path
-from typing import List, NamedTuple, Optional
+from typing import NamedTuple
 
 import torch
 from fairseq import checkpoint_utils, utils
@@ -24,8 +24,8 @@ FORMATS = (".png", ".pdf", ".svg")
 class Picture(NamedTuple):
     """One sentence pair: its tokens and the attention, target x source."""
 
-    source: List[str]
-    target: List[str]
+    source: list[str]
+    target: list[str]
     attention: Tensor
 
 
@@ -76,7 +76,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 @torch.no_grad()
-def attend(model, task, source: str, target: Optional[str] = None, beam: int = 5) -> Picture:
+def attend(model, task, source: str, target: str | None = None, beam: int = 5) -> Picture:
     """Translate a sentence and read the attention off a full pass over the result.
 
     Args:
@@ -122,7 +122,7 @@ def attend(model, task, source: str, target: Optional[str] = None, beam: int = 5
     )
 
 
-def draw(pyplot, pictures: List[Picture]):
+def draw(pyplot, pictures: list[Picture]):
     """Draw one panel for each picture, all on one scale, and return the figure."""
     columns = 1 if len(pictures) == 1 else 2
     rows = [pictures[start : start + columns] for start in range(0, len(pictures), columns)]

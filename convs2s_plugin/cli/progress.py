@@ -2,7 +2,7 @@
 
 import sys
 import time
-from typing import Optional, TextIO
+from typing import TextIO
 
 SCREEN_SECONDS, LOG_SECONDS = 0.5, 30.0
 # Units between two looks at the clock.
@@ -17,7 +17,7 @@ class Progress:
         stream: where the line goes (default: standard error).
     """
 
-    def __init__(self, unit: str, stream: Optional[TextIO] = None):
+    def __init__(self, unit: str, stream: TextIO | None = None):
         self.unit, self.stream = unit, stream or sys.stderr
         self.screen = self.stream.isatty()
         self.start = time.monotonic()

@@ -1,6 +1,6 @@
 """The named architectures of ConvS2S: one table of options, and where each comes from."""
 
-from typing import Any, Dict, NamedTuple
+from typing import Any, NamedTuple
 
 MODEL = "convs2s"
 
@@ -26,7 +26,7 @@ BASE = {
 class Architecture(NamedTuple):
     """Options that differ from BASE, and their source."""
 
-    options: Dict[str, Any]
+    options: dict[str, Any]
     source: str
 
 

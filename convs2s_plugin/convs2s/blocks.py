@@ -1,7 +1,7 @@
 """The layers of one side of ConvS2S: convolutions, residuals, attention."""
 
 import math
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any
 
 from torch import Tensor, nn
 
@@ -26,10 +26,10 @@ class ConvBlocks(nn.Module):
 
     def __init__(
         self,
-        layers: List[ConvSpec],
+        layers: list[ConvSpec],
         causal: bool,
         dropout: float,
-        attention: Optional[List[bool]] = None,
+        attention: list[bool] | None = None,
         embed_dim: int = 0,
     ):
         super().__init__()
@@ -51,12 +51,12 @@ class ConvBlocks(nn.Module):
     def forward(
         self,
         x: Tensor,
-        padding_mask: Optional[Tensor] = None,
-        source: Optional[Dict[str, Any]] = None,
-        target_embedding: Optional[Tensor] = None,
-        state: Optional[State] = None,
+        padding_mask: Tensor | None = None,
+        source: dict[str, Any] | None = None,
+        target_embedding: Tensor | None = None,
+        state: State | None = None,
         need_weights: bool = False,
-    ) -> Tuple[Tensor, Optional[Tensor]]:
+    ) -> tuple[Tensor, Tensor | None]:
         """Run all layers.
 
         Args:

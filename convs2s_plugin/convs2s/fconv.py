@@ -3,7 +3,7 @@
 import argparse
 import re
 from pathlib import Path
-from typing import Any, Dict
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -31,7 +31,7 @@ _RENAMED = (
 _DROPPED = re.compile(r"(^decoder\.version|_linearized_weight|\._float_tensor)$")
 
 
-def convert_weights(weights: Dict[str, Tensor]) -> Dict[str, Tensor]:
+def convert_weights(weights: dict[str, Tensor]) -> dict[str, Tensor]:
     """The same network's weights under this package's names and layouts.
 
     Args:
@@ -80,7 +80,7 @@ def _per_output(gain: Tensor, direction: Tensor):
     return gain.reshape(outputs, 1), direction
 
 
-def convert_options(args: argparse.Namespace, weights: Dict[str, Tensor]) -> argparse.Namespace:
+def convert_options(args: argparse.Namespace, weights: dict[str, Tensor]) -> argparse.Namespace:
     """The options of the same network and task for this package.
 
     Args:
@@ -105,7 +105,7 @@ def convert_options(args: argparse.Namespace, weights: Dict[str, Tensor]) -> arg
     return options
 
 
-def read_checkpoint(path: str) -> Dict[str, Any]:
+def read_checkpoint(path: str) -> dict[str, Any]:
     """A checkpoint of any age as plain data; nothing in the file is executed.
 
     Raises:
@@ -119,7 +119,7 @@ def read_checkpoint(path: str) -> Dict[str, Any]:
         raise unreadable(path, error) from error
 
 
-def convert_checkpoint(checkpoint: Dict[str, Any], path: str) -> Dict[str, Any]:
+def convert_checkpoint(checkpoint: dict[str, Any], path: str) -> dict[str, Any]:
     """A checkpoint of this package that translates as the given one of fconv does.
 
     The optimiser's state is left out: its tensors have the old layout.
@@ -148,7 +148,7 @@ def convert_checkpoint(checkpoint: Dict[str, Any], path: str) -> Dict[str, Any]:
     }
 
 
-def _options_of(checkpoint: Dict[str, Any]) -> argparse.Namespace:
+def _options_of(checkpoint: dict[str, Any]) -> argparse.Namespace:
     """The options of the training, from an old or a new checkpoint."""
     if not isinstance(checkpoint, dict):
         return argparse.Namespace()

@@ -1,7 +1,5 @@
 """1-D convolution with a gated linear unit: over a whole sequence, or step by step."""
 
-from typing import Optional
-
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -40,7 +38,7 @@ class GatedConv1d(nn.Module):
         )
 
     def forward(
-        self, x: Tensor, padding_mask: Optional[Tensor] = None, state: Optional[State] = None
+        self, x: Tensor, padding_mask: Tensor | None = None, state: State | None = None
     ) -> Tensor:
         """Convolve B x T x C to B x T x C'.
 

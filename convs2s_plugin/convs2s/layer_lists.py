@@ -9,7 +9,8 @@ Parsed, never evaluated. Knows neither torch nor fairseq.
 """
 
 import re
-from typing import Callable, List, NamedTuple, TypeVar
+from collections.abc import Callable
+from typing import NamedTuple, TypeVar
 
 from ..errors import TextError, UserError
 
@@ -87,8 +88,8 @@ class _Reader:
         return value
 
 
-def _parse_list(reader: _Reader, item: Callable[[_Reader], Item]) -> List[Item]:
-    layers: List[Item] = []
+def _parse_list(reader: _Reader, item: Callable[[_Reader], Item]) -> list[Item]:
+    layers: list[Item] = []
     while True:
         start = reader.position
         reader.expect("[")
@@ -127,7 +128,7 @@ def _parse_flag(reader: _Reader) -> bool:
     return token == "True"
 
 
-def parse_layers(text: str, source: str = "layers") -> List[ConvSpec]:
+def parse_layers(text: str, source: str = "layers") -> list[ConvSpec]:
     """Read a list of convolution blocks.
 
     Args:
@@ -152,7 +153,7 @@ def parse_layers(text: str, source: str = "layers") -> List[ConvSpec]:
     return layers
 
 
-def parse_attention(text: str, layers: int, source: str = "attention") -> List[bool]:
+def parse_attention(text: str, layers: int, source: str = "attention") -> list[bool]:
     """Read which decoder layers attend to the source.
 
     Args:

@@ -1,7 +1,7 @@
 """ConvS2S (Gehring et al. 2017): convolutions on both sides, attention in every decoder layer."""
 
 import math
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any
 
 from fairseq.models import register_model
 from torch import Tensor
@@ -47,7 +47,7 @@ class ConvS2SEncoder(PluginEncoder):
         self.output = WeightNormLinear(layers[-1].channels, embed_dim)
         self.gradient_scale = gradient_scale
 
-    def forward(self, src_tokens: Tensor, src_lengths: Optional[Tensor] = None, **unused):
+    def forward(self, src_tokens: Tensor, src_lengths: Tensor | None = None, **unused):
         """Encode B x S words.
 
         Args:
@@ -101,11 +101,11 @@ class ConvS2SDecoder(PluginDecoder):
     def extract_features(
         self,
         prev_output_tokens: Tensor,
-        encoder_out: Optional[Dict[str, Any]] = None,
-        incremental_state: Optional[Dict[str, Any]] = None,
-        need_attn: Optional[bool] = None,
+        encoder_out: dict[str, Any] | None = None,
+        incremental_state: dict[str, Any] | None = None,
+        need_attn: bool | None = None,
         **unused,
-    ) -> Tuple[Tensor, Dict[str, List[Optional[Tensor]]]]:
+    ) -> tuple[Tensor, dict[str, list[Tensor | None]]]:
         """The decoder's output before the words' scores.
 
         Args:

@@ -1,7 +1,6 @@
 """The attention of a ConvS2S decoder layer (Gehring et al. 2017, section 3.3)."""
 
 import math
-from typing import Optional, Tuple
 
 from torch import Tensor, nn
 
@@ -14,9 +13,9 @@ def source_attention(
     query: Tensor,
     keys: Tensor,
     values: Tensor,
-    padding_mask: Optional[Tensor],
+    padding_mask: Tensor | None,
     need_weights: bool = False,
-) -> Tuple[Tensor, Optional[Tensor]]:
+) -> tuple[Tensor, Tensor | None]:
     """One head's attention of hypotheses to the sentences that they share.
 
     Args:
@@ -62,11 +61,11 @@ class MultiStepAttention(nn.Module):
         target_embedding: Tensor,
         keys: Tensor,
         values: Tensor,
-        padding_mask: Optional[Tensor],
+        padding_mask: Tensor | None,
         lengths: Tensor,
-        state: Optional[State] = None,
+        state: State | None = None,
         need_weights: bool = False,
-    ) -> Tuple[Tensor, Optional[Tensor]]:
+    ) -> tuple[Tensor, Tensor | None]:
         """Add the attention context to x.
 
         Args:

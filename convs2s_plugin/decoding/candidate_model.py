@@ -1,6 +1,6 @@
 """A model that scores only some words, so that a whole search runs in a small vocabulary."""
 
-from typing import Any, Dict, Optional
+from typing import Any
 
 from fairseq.models import FairseqIncrementalDecoder
 from torch import Tensor, nn
@@ -34,7 +34,7 @@ class CandidateDecoder(FairseqIncrementalDecoder):
         return self.output.scores(features[:, -1:]), extra
 
     def reorder_incremental_state_scripting(
-        self, incremental_state: Dict[str, Any], new_order: Tensor
+        self, incremental_state: dict[str, Any], new_order: Tensor
     ) -> None:
         """Follow the beam; only the decoder inside remembers anything."""
         self.decoder.reorder_incremental_state_scripting(incremental_state, new_order)
@@ -65,6 +65,6 @@ class CandidateModel(nn.Module):
         if hasattr(self.model, "set_beam_size"):
             self.model.set_beam_size(beam_size)
 
-    def get_normalized_probs(self, net_output, log_probs: bool, sample: Optional[Dict] = None):
+    def get_normalized_probs(self, net_output, log_probs: bool, sample: dict | None = None):
         """As the model inside: a softmax over the scores that there are."""
         return self.model.get_normalized_probs(net_output, log_probs, sample)

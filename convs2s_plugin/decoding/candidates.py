@@ -5,7 +5,7 @@ ConvS2S, section 5.4, after Mi et al. 2016 and L'Hostis et al. 2016.
 
 import heapq
 import logging
-from typing import Dict, Iterable, List, Tuple
+from collections.abc import Iterable
 
 import torch
 from torch import Tensor
@@ -83,8 +83,8 @@ def build_candidates(
         raise UserError(f"--candidates-per-word is {per_word}, but must be at least 1.")
     if frequent < 0:
         raise UserError(f"--frequent-candidates is {frequent}, but must not be negative.")
-    best: Dict[int, List[Tuple[float, int]]] = {}
-    unknown: Dict[str, None] = {}
+    best: dict[int, list[tuple[float, int]]] = {}
+    unknown: dict[str, None] = {}
     read = left_out = 0
     for entry in entries:
         read += 1

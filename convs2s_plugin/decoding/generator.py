@@ -1,7 +1,5 @@
 """fairseq's SequenceGenerator with candidates, alignments and unknown words."""
 
-from typing import Dict, List, Optional
-
 import torch
 from fairseq import utils
 from fairseq.sequence_generator import EnsembleModel, SequenceGenerator
@@ -34,9 +32,9 @@ class TranslationGenerator(SequenceGenerator):
         tgt_dict,
         *,
         vocab_size: int,
-        candidates: Optional[Candidates] = None,
-        alignment: Optional[str] = None,
-        unknown_words: Optional[UnknownWords] = None,
+        candidates: Candidates | None = None,
+        alignment: str | None = None,
+        unknown_words: UnknownWords | None = None,
         **options,
     ):
         whole_models = list(models)
@@ -59,11 +57,11 @@ class TranslationGenerator(SequenceGenerator):
 
     def _generate(
         self,
-        sample: Dict,
-        prefix_tokens: Optional[Tensor] = None,
-        constraints: Optional[Tensor] = None,
-        bos_token: Optional[int] = None,
-    ) -> List[List[Dict[str, Tensor]]]:
+        sample: dict,
+        prefix_tokens: Tensor | None = None,
+        constraints: Tensor | None = None,
+        bos_token: int | None = None,
+    ) -> list[list[dict[str, Tensor]]]:
         words = sample["net_input"]["src_tokens"]
         if self.unknown_words is not None:
             known = self.unknown_words.known_to_models(words)
@@ -112,7 +110,7 @@ class TranslationGenerator(SequenceGenerator):
                 hypothesis["tokens"] = words[hypothesis["tokens"]]
         return finalized
 
-    def _use_attention(self, source: Tensor, hypothesis: Dict[str, Tensor]) -> None:
+    def _use_attention(self, source: Tensor, hypothesis: dict[str, Tensor]) -> None:
         """Give a hypothesis its alignment and replace its unknown words.
 
         Args:

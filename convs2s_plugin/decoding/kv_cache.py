@@ -6,8 +6,6 @@ lies in one row, position after position, and each hypothesis knows which of it 
 beam is reordered by reordering that knowledge alone.
 """
 
-from typing import List, Optional
-
 import torch
 from torch import Tensor
 
@@ -20,7 +18,7 @@ class KVCache:
     """What all hypotheses of each sentence have written: B x h x (L * beam) x E."""
 
     def __init__(self) -> None:
-        self.buffer: Optional[Tensor] = None
+        self.buffer: Tensor | None = None
         self.length = 0
 
     def append(self, new: Tensor) -> Tensor:
@@ -68,10 +66,10 @@ class Backpointers:
 
     def __init__(self, beam: int):
         self.beam = beam
-        self.writers: Optional[Tensor] = None
-        self.padding: Optional[Tensor] = None
+        self.writers: Tensor | None = None
+        self.padding: Tensor | None = None
 
-    def extend(self, tokens: Tensor, padding: Optional[Tensor] = None) -> Optional[Tensor]:
+    def extend(self, tokens: Tensor, padding: Tensor | None = None) -> Tensor | None:
         """Add positions, which every hypothesis writes for itself.
 
         Args:
@@ -107,7 +105,7 @@ class Backpointers:
         positions = torch.arange(self.writers.size(1), device=self.writers.device)
         return positions * self.beam + self.writers
 
-    def reorder_(self, new_order: Tensor, order: BeamOrder, kv_caches: List[KVCache]) -> None:
+    def reorder_(self, new_order: Tensor, order: BeamOrder, kv_caches: list[KVCache]) -> None:
         """Let hypothesis i be what ``new_order[i]`` was.
 
         Args:

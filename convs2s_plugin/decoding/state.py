@@ -6,7 +6,8 @@ what a decoder layer makes of it) is never copied for the hypotheses of its beam
 row.
 """
 
-from typing import Any, Callable, Dict, Hashable, Iterator, Optional
+from collections.abc import Callable, Hashable, Iterator
+from typing import Any
 
 from torch import Tensor
 
@@ -28,12 +29,12 @@ class State:
     """
 
     def __init__(self) -> None:
-        self.rows: Dict[str, Tensor] = {}
-        self.sentences: Dict[str, Tensor] = {}
-        self.kv_caches: Dict[str, KVCache] = {}
-        self.constants: Dict[str, Any] = {}
-        self.children: Dict[Hashable, State] = {}
-        self.backpointers: Optional[Backpointers] = None
+        self.rows: dict[str, Tensor] = {}
+        self.sentences: dict[str, Tensor] = {}
+        self.kv_caches: dict[str, KVCache] = {}
+        self.constants: dict[str, Any] = {}
+        self.children: dict[Hashable, State] = {}
+        self.backpointers: Backpointers | None = None
         self.beam_size = 1
         self.length = 0
 
@@ -79,12 +80,12 @@ class State:
         self.beam_size = order.beam_size
 
 
-def child(state: Optional[State], name: str) -> Optional[State]:
+def child(state: State | None, name: str) -> State | None:
     """``state.child(name)``, or None outside of generation."""
     return None if state is None else state.child(name)
 
 
-def reorder_source(source: Dict[str, Any], new_order: Tensor) -> Dict[str, Any]:
+def reorder_source(source: dict[str, Any], new_order: Tensor) -> dict[str, Any]:
     """Reorder an encoder's output without a copy for each hypothesis.
 
     Args:

@@ -1,7 +1,7 @@
 """Replacing unknown words by means of attention (ConvS2S, section 4.3)."""
 
 import logging
-from typing import Mapping, Optional, Tuple
+from collections.abc import Mapping
 
 from torch import Tensor
 
@@ -21,7 +21,7 @@ class UnknownWords:
     """
 
     def __init__(
-        self, source, target, vocab_sizes: Tuple[int, int], translations: Mapping[str, str]
+        self, source, target, vocab_sizes: tuple[int, int], translations: Mapping[str, str]
     ):
         self.source, self.target = source, target
         self.source_vocab_size, self.target_vocab_size = vocab_sizes
@@ -55,7 +55,7 @@ class UnknownWords:
         """Indices of source words with ``<unk>`` for those that no model knows."""
         return src_tokens.masked_fill(src_tokens >= self.source_vocab_size, self.source.unk())
 
-    def prefix_known_to_models(self, prefix_tokens: Optional[Tensor]) -> Optional[Tensor]:
+    def prefix_known_to_models(self, prefix_tokens: Tensor | None) -> Tensor | None:
         """As above for target words."""
         if prefix_tokens is None:
             return None

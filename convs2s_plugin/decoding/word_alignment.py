@@ -5,7 +5,7 @@ only that of the word that scores best. When words are known, one more pass has 
 """
 
 from itertools import zip_longest
-from typing import Any, Dict, List
+from typing import Any
 
 import torch
 from fairseq.sequence_scorer import SequenceScorer
@@ -13,13 +13,13 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
 
 
-def align_words(models: List[nn.Module]) -> bool:
+def align_words(models: list[nn.Module]) -> bool:
     """Whether some alignment depends on the word, and all models can be told the words."""
     known = [getattr(model.decoder, "aligns_words", None) for model in models]
     return any(known) and None not in known
 
 
-def request_attention(models: List[nn.Module], need_attn: bool) -> None:
+def request_attention(models: list[nn.Module], need_attn: bool) -> None:
     """Let every pass of the models' decoders return attention, or none.
 
     Args:
@@ -32,9 +32,9 @@ def request_attention(models: List[nn.Module], need_attn: bool) -> None:
 
 
 def attend_to_chosen_words(
-    models: List[nn.Module],
-    net_input: Dict[str, Tensor],
-    finalized: List[List[Dict[str, Any]]],
+    models: list[nn.Module],
+    net_input: dict[str, Tensor],
+    finalized: list[list[dict[str, Any]]],
     start: int,
     pad: int,
 ) -> None:

@@ -3,20 +3,19 @@
 import os
 import re
 import sys
-from typing import Optional
 
 from ..errors import UserError
 
 TRACEBACK_VARIABLE = "CONVS2S_TRACEBACK"
 
 
-def sentence_for(error: BaseException) -> Optional[str]:
+def sentence_for(error: BaseException) -> str | None:
     """The sentence for an error that a user can act on, or None for any other error.
 
     fairseq wraps errors in others of its own, so that a UserError is sought in the whole chain.
     """
     seen = set()
-    cause: Optional[BaseException] = error
+    cause: BaseException | None = error
     while cause is not None and id(cause) not in seen:
         if isinstance(cause, UserError):
             return str(cause)

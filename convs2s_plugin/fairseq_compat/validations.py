@@ -5,7 +5,7 @@ about each of them.
 """
 
 import weakref
-from typing import Any, Dict
+from typing import Any
 
 from ..errors import UserError
 
@@ -26,7 +26,7 @@ class ReportsValidations:
         super().begin_valid_epoch(epoch, model)
         self._first_subset = True
 
-    def post_validate(self, model, stats: Dict[str, Any], meters) -> None:
+    def post_validate(self, model, stats: dict[str, Any], meters) -> None:
         """Called by fairseq after each subset of a validation; the first is the one that counts.
 
         Args:

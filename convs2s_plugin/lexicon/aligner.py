@@ -2,10 +2,10 @@
 
 import logging
 import subprocess
+from collections.abc import Callable, Iterable, Iterator
 from itertools import compress, islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Callable, Iterable, Iterator, List, Tuple
 
 from ..errors import UserError
 from ..text_files import read_lines
@@ -17,7 +17,7 @@ MAX_WORDS = 1023
 
 
 def align(
-    pairs: Iterable[Tuple[str, str]],
+    pairs: Iterable[tuple[str, str]],
     method: str,
     block_pairs: int,
     announce: Callable[[int, int], None],
@@ -61,7 +61,7 @@ def _eflomal():
     return eflomal
 
 
-def _align_block(aligner, block: List[Tuple[str, str]], method: str) -> Iterator[AlignedPair]:
+def _align_block(aligner, block: list[tuple[str, str]], method: str) -> Iterator[AlignedPair]:
     alignable = [all(0 < len(line.split()) <= MAX_WORDS for line in pair) for pair in block]
     with TemporaryDirectory(prefix="convs2s-lexicon-") as folder:
         forward, reverse = (str(Path(folder) / name) for name in ("forward", "reverse"))
@@ -81,7 +81,7 @@ def _align_block(aligner, block: List[Tuple[str, str]], method: str) -> Iterator
             yield words, others, links
 
 
-def _run(aligner, pairs: List[Tuple[str, str]], forward: str, reverse: str) -> None:
+def _run(aligner, pairs: list[tuple[str, str]], forward: str, reverse: str) -> None:
     sources, targets = zip(*pairs)
     try:
         aligner.align(sources, targets, forward, reverse)

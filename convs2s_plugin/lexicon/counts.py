@@ -1,7 +1,7 @@
 """How often two words are linked, and the probabilities that follow."""
 
 from array import array
-from typing import Dict, Iterator, List
+from collections.abc import Iterator
 
 import numpy as np
 
@@ -20,8 +20,8 @@ class LinkCounts:
     """
 
     def __init__(self):
-        self.sources: Dict[str, int] = {}
-        self.targets: Dict[str, int] = {}
+        self.sources: dict[str, int] = {}
+        self.targets: dict[str, int] = {}
         # A pair is one number: source index * 2**32 + target index.
         self._pairs = np.empty(0, dtype=np.int64)
         self._counts = np.empty(0, dtype=np.int64)
@@ -84,7 +84,7 @@ def _totals(words: np.ndarray, counts: np.ndarray) -> np.ndarray:
     return np.bincount(words, weights=counts)
 
 
-def _ranks(names: List[str]) -> np.ndarray:
+def _ranks(names: list[str]) -> np.ndarray:
     ranks = np.empty(len(names), dtype=np.int64)
     ranks[sorted(range(len(names)), key=names.__getitem__)] = np.arange(len(names))
     return ranks

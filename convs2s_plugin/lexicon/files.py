@@ -10,7 +10,8 @@ two columns and lets a later line win over an earlier one, takes the best transl
 Knows neither torch nor fairseq.
 """
 
-from typing import Dict, Iterable, Iterator, NamedTuple
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
 from ..text_files import excerpt, line_error, read_lines, write_whole
 
@@ -52,7 +53,7 @@ def read_lexicon(path: str) -> Iterator[Entry]:
         yield Entry(source, target, probability)
 
 
-def read_translations(path: str) -> Dict[str, str]:
+def read_translations(path: str) -> dict[str, str]:
     """The translation of each source word: the last that a file gives, as fairseq reads it.
 
     Args:

@@ -1,19 +1,19 @@
 """Links between words in Pharaoh format: ``0-0 1-2 2-1``, source-target, counted from 0."""
 
 import re
-from typing import Iterator, List, Sequence, Set, Tuple
+from collections.abc import Iterator, Sequence
 
 from ..text_files import excerpt, line_error, read_parallel
 from .symmetrize import Link, symmetrise
 
-AlignedPair = Tuple[List[str], List[str], Set[Link]]
+AlignedPair = tuple[list[str], list[str], set[Link]]
 
 _LINK = re.compile(r"([0-9]{1,9})-([0-9]{1,9})")
 
 
 def parse_links(
     line: str, source_length: int, target_length: int, path: str, number: int
-) -> Set[Link]:
+) -> set[Link]:
     """Read the links of one sentence pair.
 
     Args:

@@ -1,14 +1,14 @@
 """One alignment out of two directions' alignments (Koehn et al. 2005; Moses's names)."""
 
+from collections.abc import Callable
 from heapq import heapify, heappop, heappush
-from typing import Callable, Dict, Set, Tuple
 
-Link = Tuple[int, int]
+Link = tuple[int, int]
 
 _NEIGHBOURS = ((-1, 0), (0, -1), (1, 0), (0, 1), (-1, -1), (-1, 1), (1, -1), (1, 1))
 
 
-def symmetrise(forward: Set[Link], reverse: Set[Link], method: str) -> Set[Link]:
+def symmetrise(forward: set[Link], reverse: set[Link], method: str) -> set[Link]:
     """Combine the links of one sentence pair.
 
     Args:
@@ -21,7 +21,7 @@ def symmetrise(forward: Set[Link], reverse: Set[Link], method: str) -> Set[Link]
 class _Growing:
     """Links with the words that have one."""
 
-    def __init__(self, links: Set[Link]):
+    def __init__(self, links: set[Link]):
         self.links = set(links)
         self.sources = {source for source, _ in links}
         self.targets = {target for _, target in links}
@@ -31,7 +31,7 @@ class _Growing:
         self.sources.add(link[0])
         self.targets.add(link[1])
 
-    def grow(self, allowed: Set[Link]) -> None:
+    def grow(self, allowed: set[Link]) -> None:
         """Add neighbours, diagonal ones too, that link a word without a link.
 
         The definition goes through the grid, row by row, until a pass adds nothing. A neighbour
@@ -52,7 +52,7 @@ class _Growing:
                 this_pass, next_pass = next_pass, []
                 heapify(this_pass)
 
-    def finish(self, allowed: Set[Link], both: bool) -> None:
+    def finish(self, allowed: set[Link], both: bool) -> None:
         """Add links, adjacent or not, that link a word without a link (or two such words)."""
         for link in sorted(allowed - self.links):
             free = self._has_two_free_words(link) if both else self._has_free_word(link)
@@ -66,20 +66,20 @@ class _Growing:
         return link[0] not in self.sources and link[1] not in self.targets
 
 
-def _grow_diag(forward: Set[Link], reverse: Set[Link]) -> _Growing:
+def _grow_diag(forward: set[Link], reverse: set[Link]) -> _Growing:
     growing = _Growing(forward & reverse)
     growing.grow(forward | reverse)
     return growing
 
 
-def _grow_diag_final(forward: Set[Link], reverse: Set[Link], both: bool) -> Set[Link]:
+def _grow_diag_final(forward: set[Link], reverse: set[Link], both: bool) -> set[Link]:
     growing = _grow_diag(forward, reverse)
     growing.finish(forward, both)
     growing.finish(reverse, both)
     return growing.links
 
 
-METHODS: Dict[str, Callable[[Set[Link], Set[Link]], Set[Link]]] = {
+METHODS: dict[str, Callable[[set[Link], set[Link]], set[Link]]] = {
     "intersection": lambda forward, reverse: forward & reverse,
     "union": lambda forward, reverse: forward | reverse,
     "grow-diag": lambda forward, reverse: _grow_diag(forward, reverse).links,

@@ -1,7 +1,5 @@
 """Attention of target positions to source positions."""
 
-from typing import Optional, Tuple
-
 import torch
 from torch import Tensor
 from torch.nn import functional as F
@@ -14,12 +12,12 @@ def attend(
     query: Tensor,
     keys: Tensor,
     values: Tensor,
-    mask: Optional[Tensor] = None,
+    mask: Tensor | None = None,
     scale: float = 1.0,
     causal: bool = False,
     dropout: float = 0.0,
     need_weights: bool = True,
-) -> Tuple[Tensor, Optional[Tensor]]:
+) -> tuple[Tensor, Tensor | None]:
     """Softmax of scaled dot products, in single precision or better, never over padding.
 
     Args:
@@ -56,7 +54,7 @@ def _short(query: Tensor, keys: Tensor) -> bool:
     )
 
 
-def softmax(scores: Tensor, mask: Optional[Tensor] = None, scale: float = 1.0) -> Tensor:
+def softmax(scores: Tensor, mask: Tensor | None = None, scale: float = 1.0) -> Tensor:
     """Weights ... x S of scores ... x S, in single precision or better.
 
     Args:

@@ -1,6 +1,6 @@
 """Half precision under ``torch.autocast``: what is cast, and what stays in single precision."""
 
-from typing import Iterable
+from collections.abc import Iterable
 
 import torch
 from torch import Tensor, nn

@@ -1,6 +1,6 @@
 """Cross-entropy of a projection to words that never holds the scores of a whole batch."""
 
-from typing import NamedTuple, Optional
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -26,7 +26,7 @@ class CrossEntropy(NamedTuple):
 def linear_cross_entropy(
     features: Tensor,
     weight: Tensor,
-    bias: Optional[Tensor],
+    bias: Tensor | None,
     target: Tensor,
     label_smoothing: float = 0.0,
     count_correct: bool = False,
@@ -139,7 +139,7 @@ def _at_least_single(dtype: torch.dtype) -> torch.dtype:
     return torch.promote_types(dtype, torch.float32)
 
 
-def _scores(x: Tensor, weight: Tensor, bias: Optional[Tensor], out: Tensor) -> Tensor:
+def _scores(x: Tensor, weight: Tensor, bias: Tensor | None, out: Tensor) -> Tensor:
     """x @ weight.T + bias in ``out``, whose precision may be higher."""
     if x.dtype != out.dtype:
         out.copy_(x @ weight.t())

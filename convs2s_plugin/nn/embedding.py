@@ -1,7 +1,5 @@
 """Embeddings of words and of their absolute positions (ConvS2S, section 3.1)."""
 
-from typing import Optional
-
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -84,7 +82,7 @@ class Embedding(nn.Module):
     """
 
     def __init__(
-        self, words: nn.Embedding, positions: Optional[LearnedPositions], dropout: float = 0.0
+        self, words: nn.Embedding, positions: LearnedPositions | None, dropout: float = 0.0
     ):
         super().__init__()
         self.words = words

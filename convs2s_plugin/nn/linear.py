@@ -1,7 +1,5 @@
 """Matrix products, and the gradient of ReLU, as fast as this machine can."""
 
-from typing import Optional
-
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -11,7 +9,7 @@ from torch.nn import functional as F
 _ONEDNN = torch.backends.mkldnn.is_available() and hasattr(torch.ops.mkldnn, "_linear_pointwise")
 
 
-def linear(x: Tensor, weight: Tensor, bias: Optional[Tensor] = None) -> Tensor:
+def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """``F.linear`` by the fastest library for x.
 
     Args:
@@ -64,7 +62,7 @@ def _onednn_takes(x: Tensor) -> bool:
     return _ONEDNN and x.dtype == torch.float32 and is_eager_cpu(x)
 
 
-def _onednn(x: Tensor, weight: Tensor, bias: Optional[Tensor] = None) -> Tensor:
+def _onednn(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     if not (weight.is_contiguous() or weight.t().is_contiguous()):
         # What lies in memory in no such order is multiplied a thousand times as slowly.
         weight = weight.contiguous()

@@ -1,7 +1,5 @@
 """From features to words: the vocabulary's projection."""
 
-from typing import Optional, Tuple
-
 import torch
 from torch import Tensor, nn
 
@@ -24,11 +22,11 @@ class TiedOutput(nn.Module):
         self.words = words
         self.bias = nn.Parameter(torch.zeros(words.num_embeddings))
 
-    def forward(self, features: Tensor, state: Optional[State] = None) -> Tensor:
+    def forward(self, features: Tensor, state: State | None = None) -> Tensor:
         """Scores B x T x V of features B x T x E."""
         return linear(features, self.words.weight, self.bias)
 
-    def weight_and_bias(self, rows: Optional[Tensor] = None) -> Tuple[Tensor, Tensor]:
+    def weight_and_bias(self, rows: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """The table V x E and the bias V, or only the words ``rows`` of them."""
         if rows is None:
             return self.words.weight, self.bias
@@ -50,11 +48,11 @@ class Output(nn.Linear):
         nn.init.normal_(self.weight, std=channels**-0.5)
         nn.init.zeros_(self.bias)
 
-    def forward(self, features: Tensor, state: Optional[State] = None) -> Tensor:
+    def forward(self, features: Tensor, state: State | None = None) -> Tensor:
         """Scores B x T x V of features B x T x C."""
         return linear(features, self.weight, self.bias)
 
-    def weight_and_bias(self, rows: Optional[Tensor] = None) -> Tuple[Tensor, Tensor]:
+    def weight_and_bias(self, rows: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """The weight V x C and the bias V, or only the words ``rows`` of them."""
         if rows is None:
             return self.weight, self.bias

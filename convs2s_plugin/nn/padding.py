@@ -1,6 +1,6 @@
 """Sentences with padding on any side, brought to one form: words first, padding behind them."""
 
-from typing import NamedTuple, Optional, Tuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -17,10 +17,10 @@ class Compact(NamedTuple):
         columns: T.
     """
 
-    order: Optional[Tensor]
-    places: Optional[Tensor]
+    order: Tensor | None
+    places: Tensor | None
     lengths: Tensor
-    mask: Optional[Tensor]
+    mask: Tensor | None
     columns: int
 
     def apply(self, tokens: Tensor) -> Tensor:
@@ -33,7 +33,7 @@ class Compact(NamedTuple):
             return x
         return x.gather(1, self.places.unsqueeze(-1).expand(-1, -1, x.size(-1)))
 
-    def positions(self) -> Tuple[Tensor, int]:
+    def positions(self) -> tuple[Tensor, int]:
         """Numbers of the positions in the new order, T from 0, and words of the longest sentence.
 
         Padding behind the longest sentence has the number of its last word.

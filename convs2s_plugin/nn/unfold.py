@@ -1,7 +1,5 @@
 """1-D convolution: the inputs of each position side by side, and their product with a weight."""
 
-from typing import Optional
-
 import torch
 from torch import Tensor
 from torch.nn import functional as F
@@ -19,7 +17,7 @@ def conv1d(
     kernel_size: int,
     dilation: int = 1,
     causal: bool = False,
-    state: Optional[State] = None,
+    state: State | None = None,
 ) -> Tensor:
     """The product of what each position sees with a weight, in whichever way is the fastest.
 
@@ -40,7 +38,7 @@ def unfold(
     kernel_size: int,
     dilation: int = 1,
     causal: bool = False,
-    state: Optional[State] = None,
+    state: State | None = None,
 ) -> Tensor:
     """Lay the k inputs of each position side by side.
 

@@ -1,7 +1,6 @@
 """Linear maps with weight normalisation (Salimans & Kingma 2016), and their folding."""
 
 import math
-from typing import Optional, Tuple
 
 import torch
 from torch import Tensor, nn
@@ -41,7 +40,7 @@ class WeightNormLinear(nn.Module):
             return self.weight
         return torch._weight_norm(self.weight_v, self.weight_g, 0)
 
-    def weight_and_bias(self, rows: Optional[Tensor] = None) -> Tuple[Tensor, Tensor]:
+    def weight_and_bias(self, rows: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """W and b, or only the output channels ``rows`` of them."""
         if rows is None:
             return self.effective_weight(), self.bias
@@ -51,11 +50,11 @@ class WeightNormLinear(nn.Module):
         v, g = self.weight_v.index_select(0, rows), self.weight_g.index_select(0, rows)
         return torch._weight_norm(v, g, 0), bias
 
-    def forward(self, x: Tensor, state: Optional[State] = None) -> Tensor:
+    def forward(self, x: Tensor, state: State | None = None) -> Tensor:
         """Map ... x in_features to ... x out_features; with a state, W is computed only once."""
         return linear(x, self.weight_in(state), self.bias)
 
-    def weight_in(self, state: Optional[State]) -> Tensor:
+    def weight_in(self, state: State | None) -> Tensor:
         """W, which a state keeps for the steps to come."""
         if state is None or self.weight is not None:
             return self.effective_weight()

@@ -7,8 +7,6 @@ are matrix products and sums cost little beside them. The gradients are the same
 six products each as well.
 """
 
-from typing import List
-
 import torch
 from torch import Tensor
 
@@ -88,7 +86,7 @@ def _padded(x: Tensor, left: int, length: int) -> Tensor:
     return padded
 
 
-def _of_inputs(x: Tensor) -> List[Tensor]:
+def _of_inputs(x: Tensor) -> list[Tensor]:
     """Six sums, each B x n x C, of B x 4(n + 1) x C: those of a tile and the next two."""
     x = x.view(len(x), -1, TILE, x.size(-1))
     x0, x1, x2, x3 = x[:, :-1].unbind(2)
@@ -105,7 +103,7 @@ def _of_inputs(x: Tensor) -> List[Tensor]:
     ]
 
 
-def _inputs_backward(grads: List[Tensor]) -> Tensor:
+def _inputs_backward(grads: list[Tensor]) -> Tensor:
     """The gradient of B x 4(n + 1) x C from those of its six sums; uses them up."""
     of_0, of_1, of_2, of_3, of_4, of_5 = grads
     batch, tiles, channels = of_0.shape
@@ -123,7 +121,7 @@ def _inputs_backward(grads: List[Tensor]) -> Tensor:
     return x.view(batch, -1, channels)
 
 
-def _of_weights(weight: Tensor) -> List[Tensor]:
+def _of_weights(weight: Tensor) -> list[Tensor]:
     """Six sums, each O x C, of O x 3C."""
     w0, w1, w2 = weight.chunk(3, dim=1)
     outer, wide = w0 + w2, torch.add(w0, w2, alpha=4)
@@ -137,7 +135,7 @@ def _of_weights(weight: Tensor) -> List[Tensor]:
     ]
 
 
-def _weights_backward(grads: List[Tensor], inputs: List[Tensor]) -> Tensor:
+def _weights_backward(grads: list[Tensor], inputs: list[Tensor]) -> Tensor:
     """The gradient of O x 3C, from those of the six products and the other factors of these."""
     grads, inputs = ([each.flatten(0, 1) for each in parts] for parts in (grads, inputs))
     outputs, channels = grads[0].size(1), inputs[0].size(1)
@@ -165,7 +163,7 @@ def _weights_backward(grads: List[Tensor], inputs: List[Tensor]) -> Tensor:
     return weight
 
 
-def _outputs(products: List[Tensor]) -> Tensor:
+def _outputs(products: list[Tensor]) -> Tensor:
     """B x 4n x O of six products B x n x O; uses them up."""
     p0, p1, p2, p3, p4, p5 = products
     batch, tiles, channels = p0.shape
@@ -180,7 +178,7 @@ def _outputs(products: List[Tensor]) -> Tensor:
     return y.view(batch, -1, channels)
 
 
-def _of_outputs(y: Tensor) -> List[Tensor]:
+def _of_outputs(y: Tensor) -> list[Tensor]:
     """The gradients of the six products, B x n x O, from that of B x 4n x O."""
     y0, y1, y2, y3 = y.view(len(y), -1, TILE, y.size(-1)).unbind(2)
     even, odd = y0 + y2, y1 + y3

@@ -5,7 +5,6 @@ score (equation 7 in the case of the maximum), or the attention's weights (equat
 """
 
 import math
-from typing import List
 
 import torch
 from torch import Tensor, nn
@@ -115,7 +114,7 @@ class JointAggregator(nn.Module):
         parts: the aggregators.
     """
 
-    def __init__(self, parts: List[nn.Module]):
+    def __init__(self, parts: list[nn.Module]):
         super().__init__()
         self.parts = nn.ModuleList(parts)
         self.out_channels = sum(part.out_channels for part in parts)

@@ -1,6 +1,6 @@
 """The named architectures of pervasive attention: one table of options, with their sources."""
 
-from typing import Any, Dict, NamedTuple
+from typing import Any, NamedTuple
 
 MODEL = "pervasive"
 
@@ -22,7 +22,7 @@ BASE = {
 class Architecture(NamedTuple):
     """Options that differ from BASE, and their source."""
 
-    options: Dict[str, Any]
+    options: dict[str, Any]
     source: str
 
 

@@ -5,7 +5,7 @@ written, and each reader only has its own scale and shift. Statistics are kept i
 precision or better whatever the cells are stored in.
 """
 
-from typing import NamedTuple, Optional, Tuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, distributed, nn
@@ -26,7 +26,7 @@ class BatchStats(NamedTuple):
 
     mean: Tensor
     var: Tensor
-    cells: Optional[Tensor] = None
+    cells: Tensor | None = None
 
     def slice(self, start: int, end: int) -> "BatchStats":
         """The stats of channels ``start`` to ``end``."""
@@ -151,8 +151,8 @@ def normalize(x: Tensor, stats: BatchStats, weight: Tensor, bias: Tensor) -> Ten
 
 
 def normalize_backward(
-    grad: Tensor, x: Tensor, stats: BatchStats, weight: Tensor, mask: Tuple[bool, bool, bool]
-) -> Tuple[Optional[Tensor], Tensor, Tensor]:
+    grad: Tensor, x: Tensor, stats: BatchStats, weight: Tensor, mask: tuple[bool, bool, bool]
+) -> tuple[Tensor | None, Tensor, Tensor]:
     """What ``normalize`` sends back to x (stats taken as constants), weight and bias.
 
     Args:
@@ -167,7 +167,7 @@ def normalize_backward(
 
 def stats_backward(
     stats: BatchStats, grad_sum: Tensor, grad_product: Tensor, shared: bool = False
-) -> Tuple[Tensor, Tensor]:
+) -> tuple[Tensor, Tensor]:
     """What reaches x through the stats of its batch, as arguments of ``normalize``.
 
     Args:

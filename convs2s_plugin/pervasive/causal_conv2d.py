@@ -1,7 +1,5 @@
 """Convolution over source positions and this and earlier target positions (figure 1)."""
 
-from typing import Tuple
-
 import torch
 from torch import Tensor
 from torch.nn import functional as F
@@ -19,7 +17,7 @@ def causal_conv2d(x: Tensor, weight: Tensor) -> Tensor:
     return out.permute(0, 2, 3, 1)
 
 
-def causal_conv2d_backward(grad: Tensor, x: Tensor, weight: Tensor) -> Tuple[Tensor, Tensor]:
+def causal_conv2d_backward(grad: Tensor, x: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
     """The gradients of x and weight, when the first T positions are used.
 
     Args:
@@ -59,5 +57,5 @@ def kernel(weight: Tensor, dtype: torch.dtype) -> Tensor:
     return weight.to(dtype, memory_format=torch.channels_last)
 
 
-def _margin(weight: Tensor) -> Tuple[int, int]:
+def _margin(weight: Tensor) -> tuple[int, int]:
     return weight.size(2) - 1, weight.size(3) // 2

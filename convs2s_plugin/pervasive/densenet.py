@@ -1,7 +1,6 @@
 """The masked 2-D DenseNet of pervasive attention (section 3, figure 3)."""
 
 import math
-from typing import List, Optional
 
 import torch
 from torch import Tensor, nn
@@ -91,7 +90,7 @@ class DenseNet2d(nn.Module):
         self.out_channels = channels // 2 if transition else channels
         self.num_layers, self.contributions = num_layers, out
 
-    def forward(self, x: Tensor, grid: Grid, state: Optional[State] = None) -> Tensor:
+    def forward(self, x: Tensor, grid: Grid, state: State | None = None) -> Tensor:
         """The last features of the real cells.
 
         Args:
@@ -124,7 +123,7 @@ class DenseNet2d(nn.Module):
         with torch.autocast(device, enabled=False):
             return plan.forward(x, weights)[0]
 
-    def _infer(self, x: Tensor, grid: Grid, state: Optional[State]) -> Tensor:
+    def _infer(self, x: Tensor, grid: Grid, state: State | None) -> Tensor:
         """As ``forward`` with the running averages, and without a gradient."""
         if state is None:
             folded, pending = self._folded(x.dtype), None
@@ -133,7 +132,7 @@ class DenseNet2d(nn.Module):
             pending = self._pending(x, grid, state)
         return infer(x, folded, grid, self.channels, self.gated, self.dropout, pending)
 
-    def _folded(self, dtype: torch.dtype) -> List[FoldedLayer]:
+    def _folded(self, dtype: torch.dtype) -> list[FoldedLayer]:
         return [
             fold(
                 layer.weights(),
@@ -144,7 +143,7 @@ class DenseNet2d(nn.Module):
             for layer in self.layers
         ]
 
-    def _pending(self, x: Tensor, grid: Grid, state: State) -> List[Tensor]:
+    def _pending(self, x: Tensor, grid: Grid, state: State) -> list[Tensor]:
         """What is pending of each layer, L views of one tensor R x L x P - 1 x S x O."""
         if "pending" not in state.rows:
             later = (self.kernel_size + 1) // 2 - 1

@@ -1,6 +1,6 @@
 """The 2-D DenseNet where stats are constants: normalisation is folded into the products."""
 
-from typing import List, NamedTuple, Optional
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -31,7 +31,7 @@ class FoldedLayer(NamedTuple):
     shift: Tensor
     conv1: Tensor
     bias: Tensor
-    conv2: Optional[Tensor] = None
+    conv2: Tensor | None = None
 
 
 def fold(
@@ -60,12 +60,12 @@ def fold(
 
 def infer(
     x: Tensor,
-    layers: List[FoldedLayer],
+    layers: list[FoldedLayer],
     grid: Grid,
     channels: int,
     gated: bool,
     dropout: Dropout,
-    pending: Optional[List[Tensor]] = None,
+    pending: list[Tensor] | None = None,
 ) -> Tensor:
     """From the grid's first features to its last, without a gradient.
 

@@ -4,7 +4,7 @@ Training keeps the features, the output of each 1x1 convolution and what dropout
 is computed again on the way back, so that memory grows linearly with the number of layers.
 """
 
-from typing import List, NamedTuple, Optional, Tuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -40,7 +40,7 @@ class LayerWeights(NamedTuple):
     conv1: Tensor
     norm2_weight: Tensor
     norm2_bias: Tensor
-    conv2: Optional[Tensor] = None
+    conv2: Tensor | None = None
 
 
 class SavedActivations(NamedTuple):
@@ -55,8 +55,8 @@ class SavedActivations(NamedTuple):
 
     hidden: Tensor
     stats: BatchStats
-    ungated: Optional[Tensor] = None
-    kept: Optional[Tensor] = None
+    ungated: Tensor | None = None
+    kept: Tensor | None = None
 
 
 class TrainingPass(NamedTuple):
@@ -75,7 +75,7 @@ class TrainingPass(NamedTuple):
     grid: Grid
     channels: int
     features: RunningStats
-    norms: List[BatchNorm]
+    norms: list[BatchNorm]
     gated: bool
     dropout: float
     shared: bool
@@ -83,9 +83,9 @@ class TrainingPass(NamedTuple):
     def forward(
         self,
         x: Tensor,
-        layers: List[LayerWeights],
-        records: Optional[List[SavedActivations]] = None,
-    ) -> Tuple[Tensor, FeatureBuffer]:
+        layers: list[LayerWeights],
+        records: list[SavedActivations] | None = None,
+    ) -> tuple[Tensor, FeatureBuffer]:
         """From the grid's first features to its last.
 
         Args:
@@ -126,10 +126,10 @@ class TrainingPass(NamedTuple):
     def backward(
         self,
         grad: Tensor,
-        layers: List[LayerWeights],
+        layers: list[LayerWeights],
         buffer: FeatureBuffer,
-        records: List[SavedActivations],
-    ) -> Tuple[Tensor, List[LayerWeights]]:
+        records: list[SavedActivations],
+    ) -> tuple[Tensor, list[LayerWeights]]:
         """From the gradient of the last features to that of the first and of all weights.
 
         Args:
@@ -225,6 +225,6 @@ class DenseNetFunction(torch.autograd.Function):
         return (None, grad, *(g.to(w.dtype) for g, w in zip(flat, weights)))
 
 
-def _layers(weights) -> List[LayerWeights]:
+def _layers(weights) -> list[LayerWeights]:
     """Weights one by one as layers: six each, but for a transition, which has five."""
     return [LayerWeights(*weights[i : i + 6]) for i in range(0, len(weights), 6)]

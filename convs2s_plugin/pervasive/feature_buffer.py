@@ -1,6 +1,6 @@
 """The features of a DenseNet: written once, read by every later layer."""
 
-from typing import Callable, List, Tuple
+from collections.abc import Callable
 
 import torch
 from torch import Tensor
@@ -24,9 +24,9 @@ class FeatureBuffer:
         stats: of C channels.
     """
 
-    def __init__(self, blocks: List[Tensor], stats: BatchStats):
+    def __init__(self, blocks: list[Tensor], stats: BatchStats):
         self.blocks, self.stats = blocks, stats
-        self.spans: List[slice] = []
+        self.spans: list[slice] = []
         start = 0
         for block in blocks:
             self.spans.append(slice(start, start + block.size(1)))
@@ -94,7 +94,7 @@ class FeatureGradients:
 
     def read(
         self, grad: Callable[[slice], Tensor], weight: Tensor, bias: Tensor, matrix: Tensor
-    ) -> Tuple[Tensor, Tensor, Tensor]:
+    ) -> tuple[Tensor, Tensor, Tensor]:
         """Go back through ``FeatureBuffer.read``.
 
         Args:
@@ -142,7 +142,7 @@ class FeatureGradients:
         return grad
 
 
-def block_sizes(cells: int, like: Tensor) -> List[int]:
+def block_sizes(cells: int, like: Tensor) -> list[int]:
     """How many cells each block holds: all on a GPU, equal parts that fit the cache on a CPU."""
     limit = cells if like.is_cuda else ROW_BYTES // like.element_size()
     blocks = max(1, -(-cells // limit))

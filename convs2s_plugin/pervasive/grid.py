@@ -1,7 +1,5 @@
 """The grid of target and source positions, and the list of its real cells."""
 
-from typing import Optional
-
 from torch import Tensor
 
 
@@ -23,12 +21,12 @@ class Grid:
         rows: int,
         steps: int,
         positions: int,
-        source_padding: Optional[Tensor] = None,
-        target_padding: Optional[Tensor] = None,
+        source_padding: Tensor | None = None,
+        target_padding: Tensor | None = None,
     ):
         self.rows, self.steps, self.positions = rows, steps, positions
-        self.source_padding: Optional[Tensor] = None
-        self.index: Optional[Tensor] = None
+        self.source_padding: Tensor | None = None
+        self.index: Tensor | None = None
         absent = None
         if source_padding is not None and bool(source_padding.any()):
             self.source_padding = source_padding.repeat_interleave(

@@ -1,6 +1,6 @@
 """Pervasive attention (Elbayad et al. 2018): one masked 2-D DenseNet over source and target."""
 
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any
 
 import torch
 from fairseq.models import register_model
@@ -47,7 +47,7 @@ class PervasiveEncoder(PluginEncoder):
         self,
         dictionary,
         embed: Embedding,
-        layers: Optional[EncoderStack],
+        layers: EncoderStack | None,
         share: GridProjection,
         longest: int,
     ):
@@ -55,7 +55,7 @@ class PervasiveEncoder(PluginEncoder):
         self.layers = layers
         self.share = share
 
-    def forward(self, src_tokens: Tensor, src_lengths: Optional[Tensor] = None, **unused):
+    def forward(self, src_tokens: Tensor, src_lengths: Tensor | None = None, **unused):
         """Prepare B x S words.
 
         Args:
@@ -97,7 +97,7 @@ class PervasiveDecoder(PluginDecoder):
         self,
         dictionary,
         embed: Embedding,
-        layers: Optional[DecoderStack],
+        layers: DecoderStack | None,
         network: PervasiveAttention,
         output: nn.Module,
         longest: int,
@@ -110,12 +110,12 @@ class PervasiveDecoder(PluginDecoder):
     def extract_features(
         self,
         prev_output_tokens: Tensor,
-        encoder_out: Optional[Dict[str, Any]] = None,
-        incremental_state: Optional[Dict[str, Any]] = None,
-        need_attn: Optional[bool] = None,
-        words: Optional[Tensor] = None,
+        encoder_out: dict[str, Any] | None = None,
+        incremental_state: dict[str, Any] | None = None,
+        need_attn: bool | None = None,
+        words: Tensor | None = None,
         **unused,
-    ) -> Tuple[Tensor, Dict[str, List[Optional[Tensor]]]]:
+    ) -> tuple[Tensor, dict[str, list[Tensor | None]]]:
         """The decoder's output before the words' scores.
 
         Args:
@@ -235,7 +235,7 @@ class PervasiveModel(PluginModel):
         return cls(encoder, decoder)
 
 
-def read_sides(cfg: PervasiveConfig) -> Tuple[Optional[StackSpec], Optional[StackSpec]]:
+def read_sides(cfg: PervasiveConfig) -> tuple[StackSpec | None, StackSpec | None]:
     """The layers between embeddings and grid, of the source and of the target.
 
     Raises:

@@ -1,6 +1,6 @@
 """Pervasive attention between embeddings and output layer (Elbayad et al. 2018, section 3)."""
 
-from typing import NamedTuple, Optional, Tuple
+from typing import NamedTuple
 
 from torch import Tensor, nn
 
@@ -64,7 +64,7 @@ class PervasiveAttention(nn.Module):
         halve_input: bool = True,
         transition: bool = True,
         project: bool = True,
-        output_dim: Optional[int] = None,
+        output_dim: int | None = None,
         share_statistics: bool = False,
     ):
         super().__init__()
@@ -94,10 +94,10 @@ class PervasiveAttention(nn.Module):
         self,
         source: Tensor,
         target: Tensor,
-        source_padding: Optional[Tensor] = None,
-        target_padding: Optional[Tensor] = None,
-        state: Optional[State] = None,
-    ) -> Tuple[Tensor, GridFeatures]:
+        source_padding: Tensor | None = None,
+        target_padding: Tensor | None = None,
+        state: State | None = None,
+    ) -> tuple[Tensor, GridFeatures]:
         """Features of each target position, from the source and this and earlier words.
 
         Args:

@@ -1,7 +1,6 @@
 """``--autocast-dtype``: half precision under torch.autocast, on any device."""
 
-from contextlib import nullcontext
-from typing import ContextManager
+from contextlib import AbstractContextManager, nullcontext
 
 import torch
 from fairseq.optim.amp_optimizer import AMPOptimizer
@@ -25,7 +24,7 @@ class Precision:
     def __init__(self, name: str):
         self.dtype = None if name == "none" else getattr(torch, name)
 
-    def autocast(self, model: nn.Module) -> ContextManager:
+    def autocast(self, model: nn.Module) -> AbstractContextManager:
         """The context in which a model computes."""
         if self.dtype is None:
             return nullcontext()

@@ -1,7 +1,6 @@
 """Which sentence pairs are trained on, and batches by source length and by cells."""
 
 import logging
-from typing import List, Optional, Tuple
 
 import numpy as np
 from fairseq.data import LanguagePairDataset
@@ -14,8 +13,8 @@ logger = logging.getLogger(__name__)
 def filter_pairs(
     dataset: LanguagePairDataset,
     indices: np.ndarray,
-    max_words: Optional[int],
-    max_ratio: Optional[float],
+    max_words: int | None,
+    max_ratio: float | None,
 ) -> np.ndarray:
     """Leave out long pairs and pairs of very different lengths, and log how many.
 
@@ -61,11 +60,11 @@ class Batches(LanguagePairDataset):
     """
 
     equal_lengths = False
-    max_cells: Optional[int] = None
+    max_cells: int | None = None
 
     @classmethod
     def of(
-        cls, dataset: LanguagePairDataset, equal_lengths: bool, max_cells: Optional[int]
+        cls, dataset: LanguagePairDataset, equal_lengths: bool, max_cells: int | None
     ) -> "Batches":
         """The same sentences; what fairseq has loaded is shared."""
         batches = cls.__new__(cls)
@@ -73,7 +72,7 @@ class Batches(LanguagePairDataset):
         batches.equal_lengths, batches.max_cells = equal_lengths, max_cells
         return batches
 
-    def lengths(self, indices: np.ndarray) -> Tuple[np.ndarray, np.ndarray]:
+    def lengths(self, indices: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """N lengths of sources and N of targets, in words with their ends of sentence."""
         target = self.src_sizes if self.tgt_sizes is None else self.tgt_sizes
         return self.src_sizes[indices].astype(np.int64), target[indices].astype(np.int64)
@@ -89,7 +88,7 @@ class Batches(LanguagePairDataset):
             )
         return indices[fits]
 
-    def batch_by_size(self, indices: np.ndarray, *limits, **more) -> List[np.ndarray]:
+    def batch_by_size(self, indices: np.ndarray, *limits, **more) -> list[np.ndarray]:
         """fairseq's batches, within the lengths and the cells that are wanted.
 
         Raises:
@@ -101,7 +100,7 @@ class Batches(LanguagePairDataset):
         if self.equal_lengths:
             lengths = self.src_sizes[indices]
             groups = [indices[lengths == length] for length in np.unique(lengths)]
-        batches: List[np.ndarray] = []
+        batches: list[np.ndarray] = []
         for group in groups:
             batches.extend(super().batch_by_size(group, *limits, **more))
         if self.max_cells is None:
@@ -127,9 +126,9 @@ class Batches(LanguagePairDataset):
             "--max-train-words, of other sets with --skip-invalid-size-inputs-valid-test."
         )
 
-    def cut(self, batch: np.ndarray) -> List[np.ndarray]:
+    def cut(self, batch: np.ndarray) -> list[np.ndarray]:
         """A batch in parts that have few enough cells, each as large as it can be."""
-        parts: List[np.ndarray] = []
+        parts: list[np.ndarray] = []
         start = longest_source = longest_target = 0
         source, target = (lengths.tolist() for lengths in self.lengths(batch))
         for end in range(len(batch)):

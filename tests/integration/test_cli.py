@@ -17,7 +17,7 @@ from ..commands import PLUGIN
 def test_path_is_a_user_dir(capsys):
     assert main(["path"]) == 0
     printed = Path(capsys.readouterr().out.strip())
-    assert printed == PLUGIN and (printed / "models").is_dir()
+    assert printed == PLUGIN and (printed / "__init__.py").is_file()
 
 
 def test_as_a_module():

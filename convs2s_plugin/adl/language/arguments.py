@@ -4,8 +4,9 @@ Knows neither torch nor fairseq.
 """
 
 import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Callable, Dict, Optional, Sequence, Tuple, Union
+from typing import Any
 
 from .tree import Call, Chain, Index, Item, Number, Place, Value, nearest, shorten, write
 
@@ -21,7 +22,7 @@ class Refusal(Exception):
         place: where in the text the fault lies, if neither in the argument nor in the layer's name.
     """
 
-    def __init__(self, message: str, argument: str = "", place: Optional[Place] = None):
+    def __init__(self, message: str, argument: str = "", place: Place | None = None):
         super().__init__(message)
         self.message, self.argument, self.place = message, argument, place
 
@@ -69,7 +70,7 @@ class Real:
 class Choice:
     """One of some words."""
 
-    words: Tuple[str, ...]
+    words: tuple[str, ...]
 
     def read(self, value: Value) -> str:
         word = write(value)
@@ -116,7 +117,7 @@ class SubChain:
         return "chains of layers" if self.many else "a chain of layers"
 
 
-Kind = Union[Integer, Real, Choice, Flag, SubChain]
+Kind = Integer | Real | Choice | Flag | SubChain
 
 
 @dataclass(frozen=True)
@@ -156,7 +157,7 @@ def default_of(argument: Argument, layer: Any) -> Any:
     return default.value(layer) if isinstance(default, Default) else default
 
 
-def bind(call: Call, arguments: Sequence[Argument]) -> Dict[str, Tuple[Item, ...]]:
+def bind(call: Call, arguments: Sequence[Argument]) -> dict[str, tuple[Item, ...]]:
     """Give every written argument of a layer its name.
 
     Args:
@@ -168,7 +169,7 @@ def bind(call: Call, arguments: Sequence[Argument]) -> Dict[str, Tuple[Item, ...
         TextError: an unknown or repeated name, too many arguments, or one that is missing.
     """
     known = {argument.name: argument for argument in arguments}
-    bound: Dict[str, Tuple[Item, ...]] = {}
+    bound: dict[str, tuple[Item, ...]] = {}
     position, named = 0, False
     for item in call.items:
         if item.name is None:
@@ -204,7 +205,7 @@ def _allowed(arguments: Sequence[Argument]) -> str:
     return f"only the argument {names}" if len(arguments) == 1 else f"the arguments {names}"
 
 
-def make_item(name: str, value: Union[int, float, str, Chain], place: Place) -> Item:
+def make_item(name: str, value: int | float | str | Chain, place: Place) -> Item:
     """A named argument, as if it had been written at ``place``."""
     node: Value
     if isinstance(value, tuple):

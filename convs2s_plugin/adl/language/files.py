@@ -1,7 +1,6 @@
 """Files that a definition names with ``@``. Knows neither torch nor fairseq."""
 
 import os
-from typing import Optional
 
 from .tree import Place
 
@@ -9,7 +8,7 @@ MAX_LENGTH = 20000
 MAX_NAME = 400
 
 
-def find(name: str, beside: Optional[str], place: Place) -> str:
+def find(name: str, beside: str | None, place: Place) -> str:
     """The path that a file's name stands for.
 
     Args:

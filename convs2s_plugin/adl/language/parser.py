@@ -15,7 +15,7 @@ Knows neither torch nor fairseq.
 """
 
 import re
-from typing import List, NamedTuple, Tuple, Union
+from typing import NamedTuple
 
 from ...errors import TextError
 from .files import MAX_LENGTH, find, read
@@ -66,7 +66,7 @@ class _Reader:
     """
 
     def __init__(
-        self, text: str, source: str, files: Tuple[str, ...], depth: int, opened: List[str]
+        self, text: str, source: str, files: tuple[str, ...], depth: int, opened: list[str]
     ):
         self.text, self.source, self.files, self.depth = text, source, files, depth
         self.opened = opened
@@ -74,7 +74,7 @@ class _Reader:
             raise self.place(MAX_LENGTH).refuse(
                 f"{len(text)} characters are more than the {MAX_LENGTH} allowed"
             )
-        self.tokens: List[_Token] = []
+        self.tokens: list[_Token] = []
         self.next = 0
         position = 0
         while position < len(text):
@@ -116,15 +116,15 @@ class _Reader:
     def expected(self, what: str) -> TextError:
         return self.here.refuse(f"expected {what}, found {self.token}")
 
-    def definition(self) -> Tuple[Chain, int]:
+    def definition(self) -> tuple[Chain, int]:
         chain, size = self.chain()
         if self.token.kind != "end":
             raise self.expected("'->' or the end")
         return chain, size
 
-    def chain(self) -> Tuple[Chain, int]:
+    def chain(self) -> tuple[Chain, int]:
         """A chain, and how many layers it has with its repetitions written out."""
-        layers: List[Union[Call, Repeat]] = []
+        layers: list[Call | Repeat] = []
         size = 0
         while True:
             place = self.here
@@ -138,7 +138,7 @@ class _Reader:
             if not self.accept("->"):
                 return tuple(layers), size
 
-    def layer(self) -> Tuple[Chain, int]:
+    def layer(self) -> tuple[Chain, int]:
         if self.token.kind == "file":
             return self.included()
         if self.token.kind != "name":
@@ -146,7 +146,7 @@ class _Reader:
         place, name = self.here, self.take().text
         if name == "repeat":
             return self.repetition(place)
-        items: List[Item] = []
+        items: list[Item] = []
         size = 1
         opened = self.here
         if self.accept("("):
@@ -171,7 +171,7 @@ class _Reader:
             what += f" after the '(' of line {bracket.line}, column {bracket.column}"
         return self.expected(what)
 
-    def item(self) -> Tuple[Item, int]:
+    def item(self) -> tuple[Item, int]:
         place, name = self.here, None
         if self.token.kind == "name" and self.at("=", ahead=1):
             name = self.take().text
@@ -181,7 +181,7 @@ class _Reader:
         bare = size == 1 and isinstance(value, tuple) and not getattr(value[0], "items", True)
         return Item(name, value, place), 0 if bare else size
 
-    def value(self) -> Tuple[Value, int]:
+    def value(self) -> tuple[Value, int]:
         place, token = self.here, self.token
         if token.kind == "number":
             return Number(self.number(), place), 0
@@ -195,7 +195,7 @@ class _Reader:
             raise self.expected("an argument")
         return self.chain()
 
-    def number(self) -> Union[int, float]:
+    def number(self) -> int | float:
         place, text = self.here, self.take().text
         if len(text) > _MAX_DIGITS:
             raise place.refuse(f"the number {text[:_MAX_DIGITS]}... has too many digits")
@@ -206,7 +206,7 @@ class _Reader:
             raise place.refuse(f"the number {text} is too large")
         return value
 
-    def repetition(self, place: Place) -> Tuple[Chain, int]:
+    def repetition(self, place: Place) -> tuple[Chain, int]:
         opened = self.here
         if not self.accept("("):
             raise self.expected("'(' and the number of repetitions")
@@ -229,7 +229,7 @@ class _Reader:
             )
         return (Repeat(count, chain, place),), count * size
 
-    def included(self) -> Tuple[Chain, int]:
+    def included(self) -> tuple[Chain, int]:
         place, name = self.here, self.take().text[1:].strip('"')
         self.descend(place)
         path = find(name, self.files[-1] if self.files else None, place)

@@ -30,9 +30,10 @@ other layers before anything is checked.
 """
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Any, Callable, Dict, NamedTuple, Optional, Tuple, Union
+from typing import Any, NamedTuple
 
 from .arguments import Argument, Default, Integer
 from .parser import MAX_LAYERS
@@ -100,13 +101,13 @@ class LayerType:
 
     name: str
     summary: str
-    arguments: Tuple[Argument, ...]
-    reach: Union[Reach, Callable[[LayerSpec], Reach]]
-    module: Union[str, type]
-    width: Optional[Callable[[LayerSpec], int]] = None
-    check: Optional[Callable[[LayerSpec], None]] = None
-    parameters: Optional[Callable[[LayerSpec], int]] = None
-    cost: Optional[Callable[[LayerSpec], Cost]] = None
+    arguments: tuple[Argument, ...]
+    reach: Reach | Callable[[LayerSpec], Reach]
+    module: str | type
+    width: Callable[[LayerSpec], int] | None = None
+    check: Callable[[LayerSpec], None] | None = None
+    parameters: Callable[[LayerSpec], int] | None = None
+    cost: Callable[[LayerSpec], Cost] | None = None
     parallel: bool = True
     attends: bool = False
 
@@ -134,12 +135,12 @@ class Macro:
 
     name: str
     summary: str
-    arguments: Tuple[Argument, ...]
-    expand: Callable[[LayerSpec, Dict[str, Tuple[Item, ...]]], Chain]
+    arguments: tuple[Argument, ...]
+    expand: Callable[[LayerSpec, dict[str, tuple[Item, ...]]], Chain]
 
 
-_ENTRIES: Dict[str, Union[LayerType, Macro]] = {}
-_REFUSED: Dict[str, str] = {}
+_ENTRIES: dict[str, LayerType | Macro] = {}
+_REFUSED: dict[str, str] = {}
 
 
 def register_layer(
@@ -167,7 +168,7 @@ def register_layer(
     return decorator
 
 
-def register(entry: Union[LayerType, Macro]) -> None:
+def register(entry: LayerType | Macro) -> None:
     """Enter a declaration; the same class may be declared again, as a notebook does."""
     if not re.fullmatch("[A-Za-z_][A-Za-z0-9_]*", entry.name) or entry.name in _RESERVED:
         raise ValueError(f"'{entry.name}' cannot be the name of a layer.")
@@ -190,12 +191,12 @@ def refuse_name(name: str, why: str) -> None:
     _REFUSED[name] = why
 
 
-def entries() -> Dict[str, Union[LayerType, Macro]]:
+def entries() -> dict[str, LayerType | Macro]:
     """Everything that definitions may name, by name."""
     return _ENTRIES
 
 
-def why_refused(name: str) -> Optional[str]:
+def why_refused(name: str) -> str | None:
     """Why a name is refused that users of other implementations know, or None."""
     return _REFUSED.get(name)
 
@@ -205,7 +206,7 @@ def layer_type(layer: LayerSpec) -> LayerType:
     return _ENTRIES[layer.name]
 
 
-def _origin(entry: Union[LayerType, Macro]) -> Tuple[str, str]:
+def _origin(entry: LayerType | Macro) -> tuple[str, str]:
     thing = entry.module if isinstance(entry, LayerType) else entry.expand
     if isinstance(thing, str):
         return ("", thing)

@@ -3,8 +3,9 @@
 Knows neither torch nor fairseq.
 """
 
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple, Union
+from typing import Any
 
 from ...errors import UserError
 from .arguments import Argument, Refusal, SubChain, bind, default_of
@@ -14,7 +15,7 @@ from .sockeye import translate
 from .spec import DECODER, ENCODER, MAX_WIDTH, LayerSpec, ModelSpec, Settings, StackSpec
 from .tree import Call, Chain, Index, Item, Number, Repeat, nearest, unknown_layer
 
-DIALECTS: Dict[str, Callable[[Chain, Settings], Chain]] = {
+DIALECTS: dict[str, Callable[[Chain, Settings], Chain]] = {
     "paper": lambda chain, settings: chain,
     "sockeye": translate,
 }
@@ -23,10 +24,10 @@ DIALECTS: Dict[str, Callable[[Chain, Settings], Chain]] = {
 def resolve(
     encoder: str,
     decoder: str,
-    settings: Optional[Settings] = None,
+    settings: Settings | None = None,
     dialect: str = "paper",
     input_feeding: bool = False,
-    sources: Tuple[str, str] = ("--encoder-adl", "--decoder-adl"),
+    sources: tuple[str, str] = ("--encoder-adl", "--decoder-adl"),
 ) -> ModelSpec:
     """Read the definition of a model and check all of it.
 
@@ -112,7 +113,7 @@ def _attends(layer: LayerSpec) -> bool:
     return layer_type(layer).attends
 
 
-class _Arguments(Dict[str, Any]):
+class _Arguments(dict[str, Any]):
     """Arguments as given; a default is worked out when it is first asked for."""
 
     layer: LayerSpec
@@ -137,7 +138,7 @@ class _Reader:
         self,
         side: str,
         settings: Settings,
-        source: Optional[StackSpec] = None,
+        source: StackSpec | None = None,
         checks: bool = True,
         note: str = "",
     ):
@@ -146,8 +147,8 @@ class _Reader:
         self.count = 0
 
     def side(self, chain: Chain, width: int) -> StackSpec:
-        layers: List[LayerSpec] = []
-        starts: List[int] = []
+        layers: list[LayerSpec] = []
+        starts: list[int] = []
         for part in chain:
             if isinstance(part, Repeat):
                 for index in range(1, part.count + 1):
@@ -157,8 +158,8 @@ class _Reader:
                 layers += self.layer(part, layers[-1].width if layers else width, None)
         return StackSpec(self.name, width, tuple(layers), tuple(starts or range(len(layers))))
 
-    def chain(self, chain: Chain, width: int, index: Optional[int]) -> List[LayerSpec]:
-        layers: List[LayerSpec] = []
+    def chain(self, chain: Chain, width: int, index: int | None) -> list[LayerSpec]:
+        layers: list[LayerSpec] = []
         for part in chain:
             if isinstance(part, Repeat):
                 for number in range(1, part.count + 1):
@@ -169,7 +170,7 @@ class _Reader:
                 width = layers[-1].width
         return layers
 
-    def layer(self, call: Call, width: int, index: Optional[int]) -> List[LayerSpec]:
+    def layer(self, call: Call, width: int, index: int | None) -> list[LayerSpec]:
         """The layer that a name stands for, or the several of an abbreviation."""
         entry = self.entry(call)
         items = {
@@ -189,7 +190,7 @@ class _Reader:
         )
         arguments.layer = layer
         scalars = [a for a in entry.arguments if not isinstance(a.kind, SubChain)]
-        given: List[Chain] = []
+        given: list[Chain] = []
         for argument in entry.arguments:
             values = [_read(call, argument, item) for item in items.get(argument.name, ())]
             if argument not in scalars:
@@ -216,7 +217,7 @@ class _Reader:
             self.check(entry, layer)
         return [layer]
 
-    def entry(self, call: Call) -> Union[LayerType, Macro]:
+    def entry(self, call: Call) -> LayerType | Macro:
         entry = entries().get(call.name)
         if entry is None:
             why = why_refused(call.name)
@@ -262,7 +263,7 @@ class _Reader:
             raise place.refuse(refusal.message + self.note) from None
 
 
-def _numbered(item: Item, index: Optional[int]) -> Item:
+def _numbered(item: Item, index: int | None) -> Item:
     """The argument with the number of the repetition in place of ``i``."""
     if not isinstance(item.value, Index):
         return item

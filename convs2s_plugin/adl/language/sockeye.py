@@ -9,7 +9,7 @@ Knows neither torch nor fairseq.
 """
 
 from dataclasses import replace
-from typing import Dict, List, NamedTuple, Tuple, Union
+from typing import NamedTuple
 
 from .arguments import Argument, Flag, Refusal, SubChain, bind, make_item
 from .registry import why_refused
@@ -33,8 +33,8 @@ class _Rule(NamedTuple):
     """How a layer is translated: its new name, what becomes of its arguments, defaults to add."""
 
     name: str
-    arguments: Dict[str, str]
-    defaults: Dict[str, Union[int, str]] = {}
+    arguments: dict[str, str]
+    defaults: dict[str, int | str] = {}
     drops: bool = False
 
 
@@ -104,7 +104,7 @@ def translate(chain: Chain, settings: Settings) -> Chain:
     Raises:
         TextError: an unknown layer or argument, or one that is not offered.
     """
-    layers: List[Union[Call, Repeat]] = []
+    layers: list[Call | Repeat] = []
     for part in chain:
         if isinstance(part, Repeat):
             layers.append(replace(part, chain=translate(part.chain, settings)))
@@ -118,8 +118,8 @@ def _translate(call: Call, settings: Settings) -> Chain:
     if rule is None:
         raise call.place.refuse(why_refused(call.name) or unknown_layer(call.name, _RULES))
     declared = [Argument(name, SubChain(), default=None) for name in rule.arguments]
-    items: List[Item] = []
-    after: Tuple[Item, ...] = ()
+    items: list[Item] = []
+    after: tuple[Item, ...] = ()
     for name, (item,) in bind(call, declared).items():
         meaning = rule.arguments[name]
         if meaning == AFTER:
@@ -162,7 +162,7 @@ def _flag(item: Item, call: Call, name: str) -> bool:
         raise item.place.refuse(f"'{call.name}': '{name}' {refusal.message}") from None
 
 
-def _check(item: Item, call: Call, name: str, only: Union[int, None], why: str) -> None:
+def _check(item: Item, call: Call, name: str, only: int | None, why: str) -> None:
     if not (isinstance(item.value, Number) and item.value.value == only):
         must = "cannot be given" if only is None else f"must be {only}"
         raise item.place.refuse(f"'{call.name}': '{name}' {must}: {why}")

@@ -6,8 +6,9 @@ give equal recipes, whatever their spelling; places in the text do not count.
 Knows neither torch nor fairseq.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, Dict, Iterator, Optional, Tuple
+from typing import Any
 
 from ...errors import UserError
 from .tree import Item, Place
@@ -35,10 +36,10 @@ class Settings:
     """
 
     model_dim: int = 512
-    ff_dim: Optional[int] = None
+    ff_dim: int | None = None
     attention_heads: int = 8
     dropout: float = 0.1
-    attention_dropout: Optional[float] = None
+    attention_dropout: float | None = None
     max_source_positions: int = 1024
     max_target_positions: int = 1024
 
@@ -83,13 +84,13 @@ class LayerSpec:
     side: str
     input_width: int
     settings: Settings
-    arguments: Dict[str, Any] = field(default_factory=dict)
-    chains: Tuple[Tuple["LayerSpec", ...], ...] = ()
+    arguments: dict[str, Any] = field(default_factory=dict)
+    chains: tuple[tuple["LayerSpec", ...], ...] = ()
     width: int = 0
-    source_width: Optional[int] = None
-    source_blocks: Optional[int] = None
+    source_width: int | None = None
+    source_blocks: int | None = None
     place: Place = field(compare=False, repr=False, default=Place("", 0, ""))
-    items: Dict[str, Tuple[Item, ...]] = field(compare=False, repr=False, default_factory=dict)
+    items: dict[str, tuple[Item, ...]] = field(compare=False, repr=False, default_factory=dict)
 
     def __getitem__(self, argument: str) -> Any:
         return self.arguments[argument]
@@ -129,8 +130,8 @@ class StackSpec:
 
     side: str
     input_width: int
-    layers: Tuple[LayerSpec, ...]
-    starts: Tuple[int, ...]
+    layers: tuple[LayerSpec, ...]
+    starts: tuple[int, ...]
 
     @property
     def width(self) -> int:
@@ -173,4 +174,4 @@ class ModelSpec:
     decoder: StackSpec
     settings: Settings
     input_feeding: bool = False
-    warnings: Tuple[str, ...] = field(compare=False, default=())
+    warnings: tuple[str, ...] = field(compare=False, default=())

@@ -4,9 +4,10 @@ Every node carries its place in the text, which equality leaves out. Knows neith
 fairseq.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from difflib import get_close_matches
-from typing import Iterable, NamedTuple, Optional, Tuple, Union
+from typing import NamedTuple
 
 from ...errors import TextError
 
@@ -27,7 +28,7 @@ class Place(NamedTuple):
 class Number:
     """A number given as an argument."""
 
-    value: Union[int, float]
+    value: int | float
     place: Place = field(compare=False, repr=False)
 
 
@@ -43,7 +44,7 @@ class Index:
 class Item:
     """One argument as written; ``name`` is None where it is given by position."""
 
-    name: Optional[str]
+    name: str | None
     value: "Value"
     place: Place = field(compare=False, repr=False)
 
@@ -53,7 +54,7 @@ class Call:
     """A name with its arguments: a layer, or a bare word such as ``glu``."""
 
     name: str
-    items: Tuple[Item, ...]
+    items: tuple[Item, ...]
     place: Place = field(compare=False, repr=False)
 
 
@@ -66,8 +67,8 @@ class Repeat:
     place: Place = field(compare=False, repr=False)
 
 
-Chain = Tuple[Union[Call, Repeat], ...]
-Value = Union[Chain, Number, Index]
+Chain = tuple[Call | Repeat, ...]
+Value = Chain | Number | Index
 
 
 def shorten(text: str) -> str:
@@ -99,7 +100,7 @@ def write(value: Value) -> str:
     return " -> ".join(_write_layer(layer) for layer in value)
 
 
-def _write_layer(layer: Union[Call, Repeat]) -> str:
+def _write_layer(layer: Call | Repeat) -> str:
     if isinstance(layer, Repeat):
         return f"repeat({layer.count}, {write(layer.chain)})"
     items = [(f"{item.name}=" if item.name else "") + write(item.value) for item in layer.items]

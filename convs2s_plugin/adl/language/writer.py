@@ -3,7 +3,7 @@
 Knows neither torch nor fairseq.
 """
 
-from typing import List, NamedTuple
+from typing import NamedTuple
 
 from .arguments import SubChain, default_of
 from .registry import layer_type
@@ -14,8 +14,8 @@ class Run(NamedTuple):
     """Successive blocks of one text: ``count`` times ``block``, then what belongs to the last."""
 
     count: int
-    block: List[int]
-    rest: List[int]
+    block: list[int]
+    rest: list[int]
 
 
 def definition(side: StackSpec) -> str:
@@ -36,12 +36,12 @@ def definition(side: StackSpec) -> str:
     return " -> ".join(parts)
 
 
-def runs(side: StackSpec) -> List[Run]:
+def runs(side: StackSpec) -> list[Run]:
     """The blocks of a side, equal neighbours together; numbers are indices of layers."""
     texts = [layer_text(layer) for layer in side.layers]
     ends = (*side.starts[1:], len(texts))
     blocks = [list(range(start, end)) for start, end in zip(side.starts, ends)]
-    found: List[Run] = []
+    found: list[Run] = []
     while blocks:
         first = blocks.pop(0)
         count, rest = 1, []
@@ -63,8 +63,8 @@ def label(layer: LayerSpec) -> str:
     return _text(layer, [])
 
 
-def _text(layer: LayerSpec, chains: List[str]) -> str:
-    items: List[str] = []
+def _text(layer: LayerSpec, chains: list[str]) -> str:
+    items: list[str] = []
     for number, argument in enumerate(layer_type(layer).arguments):
         if isinstance(argument.kind, SubChain):
             given = chains if argument.kind.many else chains[:1]

@@ -6,7 +6,6 @@ sentence itself are kept for later steps.
 """
 
 import math
-from typing import Tuple
 
 import torch
 from torch import Tensor, nn
@@ -57,7 +56,7 @@ class _Attention(nn.Module):
             context.attention.append(weights.mean(dim=1).reshape(rows, steps, -1))
         return self.join(attended).view(rows, steps, -1)
 
-    def source_keys(self, context: Context) -> Tuple[Tensor, Tensor]:
+    def source_keys(self, context: Context) -> tuple[Tensor, Tensor]:
         """Keys and values of the source by heads, B x h x S x E, made once a sentence."""
         memory = context.layer_state(self)
         if memory is not None and "keys" in memory.sentences:
@@ -98,7 +97,7 @@ class _Attention(nn.Module):
         attended, _ = self.attend(query, *written, mask=context.visible, need_weights=True)
         return self.join(attended).view(rows, steps, -1)
 
-    def projected(self, x: Tensor) -> Tuple[Tensor, Tensor, Tensor]:
+    def projected(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Queries, keys and values of the sentence itself."""
         return (self.queries(x), *self.attended(x))
 
@@ -126,7 +125,7 @@ class DotAttention(_Attention):
         """x."""
         return x
 
-    def attended(self, source: Tensor) -> Tuple[Tensor, Tensor]:
+    def attended(self, source: Tensor) -> tuple[Tensor, Tensor]:
         """The source as keys and as values."""
         return source, source
 
@@ -143,11 +142,11 @@ class ProjectedAttention(_Attention):
             self.queries = linear(layer.input_width, inner, bias=False)
             self.keys_values = linear(layer.source_width, 2 * inner, bias=False, parts=2)
 
-    def attended(self, source: Tensor) -> Tuple[Tensor, Tensor]:
+    def attended(self, source: Tensor) -> tuple[Tensor, Tensor]:
         """Keys and values of the source."""
         return self.keys_values(source).chunk(2, dim=-1)
 
-    def projected(self, x: Tensor) -> Tuple[Tensor, Tensor, Tensor]:
+    def projected(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Queries, keys and values of the sentence, in one matrix product."""
         return self.queries_keys_values(x).chunk(3, dim=-1)
 
@@ -176,7 +175,7 @@ class MlpAttention(_Attention):
         bound = math.sqrt(6 / (layer["d_p"] + 1))
         nn.init.uniform_(self.weight, -bound, bound)
 
-    def attended(self, source: Tensor) -> Tuple[Tensor, Tensor]:
+    def attended(self, source: Tensor) -> tuple[Tensor, Tensor]:
         """Projected keys, and the source as values."""
         return self.keys(source), source
 

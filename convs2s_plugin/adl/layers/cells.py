@@ -1,7 +1,5 @@
 """Recurrent networks with layer normalization inside (Ba et al. 2016, section 3.1)."""
 
-from typing import Optional, Tuple
-
 import torch
 from torch import Tensor, nn
 
@@ -25,7 +23,7 @@ class _Normalized(nn.Module):
         """Zeros, B x C'."""
         return x.new_zeros(len(x), self.recurrent.in_features)
 
-    def projected(self, x: Tensor) -> Tuple[Tensor, ...]:
+    def projected(self, x: Tensor) -> tuple[Tensor, ...]:
         """What comes from the input at each position, in the precision of normalization."""
         return self.input_norm(self.input(x)).unbind(dim=1)
 
@@ -49,8 +47,8 @@ class NormalizedLstm(_Normalized):
             self.input_norm.bias[outputs : 2 * outputs] = forget_bias
 
     def forward(
-        self, x: Tensor, state: Optional[Tuple[Tensor, Tensor]] = None
-    ) -> Tuple[Tensor, Tuple[Tensor, Tensor]]:
+        self, x: Tensor, state: tuple[Tensor, Tensor] | None = None
+    ) -> tuple[Tensor, tuple[Tensor, Tensor]]:
         """B x T x C and states of 1 x B x C' to B x T x C' and states."""
         hidden, cell = (part.squeeze(0) for part in state) if state else [self.initial(x)] * 2
         outputs = []
@@ -73,7 +71,7 @@ class NormalizedGru(_Normalized):
     def __init__(self, inputs: int, outputs: int):
         super().__init__(inputs, outputs, gates=3)
 
-    def forward(self, x: Tensor, state: Optional[Tensor] = None) -> Tuple[Tensor, Tensor]:
+    def forward(self, x: Tensor, state: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """B x T x C and a state of 1 x B x C' to B x T x C' and a state."""
         hidden = self.initial(x) if state is None else state.squeeze(0)
         outputs = []

@@ -1,6 +1,6 @@
 """Chains of layers, and the layers that are made of chains."""
 
-from typing import Iterable
+from collections.abc import Iterable
 
 import torch
 from torch import Tensor, nn

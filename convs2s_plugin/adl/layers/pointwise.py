@@ -1,7 +1,7 @@
 """Layers that treat every position by itself (Domhan 2018, section 2.3)."""
 
 import math
-from typing import Callable, Dict
+from collections.abc import Callable
 
 import torch
 from torch import Tensor, nn
@@ -15,7 +15,7 @@ from ..language.spec import LayerSpec
 # As the original implementation has it; eps is added to the variance.
 NORM_EPS = 1e-6
 
-ACTIVATIONS: Dict[str, Callable[[Tensor], Tensor]] = {
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "relu": F.relu,
     "glu": F.glu,
     "gelu": F.gelu,

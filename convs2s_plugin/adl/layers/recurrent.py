@@ -1,7 +1,5 @@
 """Recurrent layers (Domhan 2018, section 2.3), and quasi-recurrent ones."""
 
-from typing import Optional, Tuple, Union
-
 import torch
 from torch import Tensor, nn
 
@@ -13,7 +11,7 @@ from ..language.spec import LayerSpec
 from .cells import NormalizedGru, NormalizedLstm
 from .pointwise import ACTIVATIONS, linear
 
-States = Union[None, Tensor, Tuple[Tensor, Tensor]]
+States = Tensor | tuple[Tensor, Tensor] | None
 
 
 def network(cell: str, inputs: int, outputs: int, forget_bias: float) -> nn.Module:
@@ -71,7 +69,7 @@ def recall(memory: State) -> States:
     return (hidden, memory.rows["cell"].unsqueeze(0)) if "cell" in memory.rows else hidden
 
 
-def keep(memory: State, after: States, padding_mask: Optional[Tensor]) -> None:
+def keep(memory: State, after: States, padding_mask: Tensor | None) -> None:
     """Remember the state that a step ends with, in rows where it was not one of padding.
 
     Args:
@@ -105,7 +103,7 @@ class BidirectionalRecurrent(nn.Module):
         return torch.cat([ahead, turned(back, mask)], dim=-1)
 
 
-def turned(x: Tensor, padding_mask: Optional[Tensor]) -> Tensor:
+def turned(x: Tensor, padding_mask: Tensor | None) -> Tensor:
     """Sentences from their last word to their first, with padding where it was.
 
     Args:

@@ -1,7 +1,6 @@
 """Abbreviations (Domhan 2018, section 2.3): other layers, written shorter."""
 
 from dataclasses import replace
-from typing import Dict, Tuple
 
 from ..arguments import Argument, Default, Integer, make_item
 from ..registry import Macro, entries, register
@@ -9,7 +8,7 @@ from ..spec import MAX_WIDTH, LayerSpec
 from ..tree import Call, Chain, Item, Value
 from .pointwise import CHAIN
 
-Given = Dict[str, Tuple[Item, ...]]
+Given = dict[str, tuple[Item, ...]]
 
 FF_WIDTH = Argument(
     "d",
