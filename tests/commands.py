@@ -94,7 +94,8 @@ def generate(corpus, path, *arguments, subset="test", data="bin"):
         parser,
         input_args=[
             *(str(corpus / data), "--user-dir", str(PLUGIN), "--path", str(path), "--cpu"),
-            *("--gen-subset", subset, "--max-tokens", "200", *map(str, arguments)),
+            *("--gen-subset", subset, "--max-tokens", "200", "--num-workers", "0"),
+            *map(str, arguments),
         ],
     )
     printed = io.StringIO()
