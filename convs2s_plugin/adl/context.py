@@ -52,7 +52,7 @@ class Context:
         """What a layer remembers between two steps; None in a full pass.
 
         A layer keeps tensors with one row a hypothesis in ``.rows`` and tensors with one row a
-        sentence in ``.sentences``; both are reordered for it. What it writes for each position,
-        and never changes, it appends to ``.kv_caches``.
+        sentence in ``.sentences``; both are reordered for it. Self-attention appends its keys and
+        values to ``.kv_cache()``.
         """
         return None if self.state is None else self.state.child(layer)

@@ -5,7 +5,7 @@ from typing import Any
 from fairseq.models import FairseqEncoder
 from torch import Tensor
 
-from ..decoding.state import reorder_source
+from ..decoding.state import reorder_encoder_output
 from ..nn.embedding import Embedding
 
 
@@ -29,4 +29,4 @@ class PluginEncoder(FairseqEncoder):
 
     def reorder_encoder_out(self, encoder_out: dict[str, Any], new_order: Tensor) -> dict[str, Any]:
         """A new dictionary whose row i is hypothesis ``new_order[i]``; the argument stays."""
-        return reorder_source(encoder_out, new_order)
+        return reorder_encoder_output(encoder_out, new_order)

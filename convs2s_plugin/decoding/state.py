@@ -1,9 +1,8 @@
-"""The one mechanism for what generation remembers between two steps.
+"""Incremental state: everything that is cached between the steps of incremental decoding.
 
-Two things are remembered. What belongs to a hypothesis (the last inputs of a convolution, say)
-lies in a State and is reordered once a step. What belongs to a sentence (the encoder's output, or
-what a decoder layer makes of it) is never copied for the hypotheses of its beam: they share its
-row.
+Tensors with one row per hypothesis are reordered once a step. Tensors with one row per sentence
+(the encoder output, or keys and values computed from it) are shared by the hypotheses of a beam
+and never copied for them.
 """
 
 from collections.abc import Callable, Hashable, Iterator
@@ -16,90 +15,95 @@ from .kv_cache import Backpointers, KVCache
 
 
 class State:
-    """What one module and its children remember between two steps.
+    """The incremental state of one module and, in its children, of the module's parts.
 
     Attributes:
-        rows: tensors with one row a hypothesis in their first dimension.
-        sentences: tensors with one row a sentence, shared by its hypotheses.
-        kv_caches: what all hypotheses of a sentence have written (see history.py).
-        constants: what is the same for all hypotheses and all steps of one search.
-        backpointers: of the root: which of the kv_caches is each hypothesis' own past.
-        beam_size: of the root: how many successive hypotheses share a sentence.
-        length: how many positions have been seen.
+        rows: tensors with one row per hypothesis in their first dimension.
+        sentences: tensors with one row per sentence, shared by its hypotheses.
+        constants: values that are the same for all hypotheses and steps of one search.
+        children: the states of the module's parts.
+        backpointers: which columns of the key-value caches are the past of each hypothesis; in the
+            root state only, None if there are no caches.
+        beam_size: how many consecutive hypotheses share a sentence (1); in the root state only.
+        length: the number of positions decoded so far (0).
     """
 
     def __init__(self) -> None:
         self.rows: dict[str, Tensor] = {}
         self.sentences: dict[str, Tensor] = {}
-        self.kv_caches: dict[str, KVCache] = {}
         self.constants: dict[str, Any] = {}
         self.children: dict[Hashable, State] = {}
         self.backpointers: Backpointers | None = None
         self.beam_size = 1
         self.length = 0
+        self._kv_cache: KVCache | None = None
 
     def child(self, name: Hashable) -> "State":
-        """The state of the part called ``name``, empty at first."""
+        """The state of the part called ``name``, created on first use."""
         if name not in self.children:
             self.children[name] = State()
         return self.children[name]
 
-    def kv_cache(self, name: str) -> KVCache:
-        """The history called ``name``, empty at first."""
-        if name not in self.kv_caches:
-            self.kv_caches[name] = KVCache()
-        return self.kv_caches[name]
+    def kv_cache(self) -> KVCache:
+        """The key-value cache of this module, an attention layer, created on first use."""
+        if self._kv_cache is None:
+            self._kv_cache = KVCache()
+        return self._kv_cache
 
     def constant(self, name: str, make: Callable[[], Any]) -> Any:
-        """The value that ``make`` gave when this name was first asked for."""
+        """The constant called ``name``, computed by ``make`` on first use."""
         if name not in self.constants:
             self.constants[name] = make()
         return self.constants[name]
 
     def walk(self) -> Iterator["State"]:
-        """This state and all below it."""
+        """This state and all states below it."""
         yield self
         for state in self.children.values():
             yield from state.walk()
 
     def reorder_(self, new_order: Tensor) -> None:
-        """Let row i be what row ``new_order[i]`` was, here and in every child."""
+        """Let hypothesis i continue hypothesis ``new_order[i]``, here and in every child.
+
+        Args:
+            new_order: R' indices of hypotheses; an index may occur more than once or not at all.
+        """
         states = list(self.walk())
         for state in states:
             for name, tensor in state.rows.items():
                 state.rows[name] = tensor.index_select(0, new_order)
         shared = [(state, name) for state in states for name in state.sentences]
-        kv_caches = [history for state in states for history in state.kv_caches.values()]
         if not shared and self.backpointers is None:
             return
-        order = BeamOrder(new_order, self.beam_size)
+        beam_order = BeamOrder(new_order, self.beam_size)
         for state, name in shared:
-            state.sentences[name] = order.select(state.sentences[name])
+            state.sentences[name] = beam_order.select(state.sentences[name])
         if self.backpointers is not None:
-            self.backpointers.reorder_(new_order, order, kv_caches)
-        self.beam_size = order.beam_size
+            caches = [state._kv_cache for state in states if state._kv_cache is not None]
+            self.backpointers.reorder_(new_order, beam_order, caches)
+        self.beam_size = beam_order.new_beam_size
 
 
-def child(state: State | None, name: str) -> State | None:
-    """``state.child(name)``, or None outside of generation."""
+def child(state: State | None, name: Hashable) -> State | None:
+    """``state.child(name)``, or None if there is no incremental state."""
     return None if state is None else state.child(name)
 
 
-def reorder_source(source: dict[str, Any], new_order: Tensor) -> dict[str, Any]:
-    """Reorder an encoder's output without a copy for each hypothesis.
+def reorder_encoder_output(encoder_output: dict[str, Any], new_order: Tensor) -> dict[str, Any]:
+    """Reorder an encoder output without copying it for each hypothesis.
 
     Args:
-        source: tensors with one row a sentence, and ``beam_size``: how many successive
+        encoder_output: tensors with one row per sentence, and ``beam_size``: how many consecutive
             hypotheses share a row (1 before the search).
-        new_order: R' indices of hypotheses; repetitions are allowed.
+        new_order: R' indices of hypotheses; an index may occur more than once or not at all.
     Returns:
-        A new dictionary; tensors are copied only where sentences leave or change places.
+        A new dictionary; tensors are copied only if sentences move or leave.
     """
-    order = BeamOrder(new_order, source["beam_size"])
+    beam_order = BeamOrder(new_order, encoder_output["beam_size"])
     return {
         **{
-            name: order.select(value) if isinstance(value, Tensor) else value
-            for name, value in source.items()
+            name: beam_order.select(value) if isinstance(value, Tensor) else value
+            for name, value in encoder_output.items()
         },
-        "beam_size": order.beam_size,
+        "beam_size": beam_order.new_beam_size,
     }

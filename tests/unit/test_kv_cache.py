@@ -1,4 +1,4 @@
-"""What self-attention remembers in a beam search, against rows that are copied at every step."""
+"""The key-value cache in a beam search, against keys and values copied at every step."""
 
 import pytest
 import torch
@@ -7,53 +7,62 @@ from convs2s_plugin.decoding.kv_cache import Backpointers
 from convs2s_plugin.decoding.state import State
 from convs2s_plugin.nn.attention import attend
 
-HEADS, SIZE = 2, 3
+HEADS, SIZE, VALUE_SIZE = 2, 3, 4
 
 
-def orders(kind, sentences, beam, generator):
-    """How hypotheses may follow each other: indices of rows, and how many rows a sentence has."""
+def new_order(kind, sentences, beam_size, generator):
+    """Indices of hypotheses, as a beam search or another caller may reorder them."""
     if kind == "search":
-        start = torch.arange(sentences).unsqueeze(1) * beam
-        return (start + torch.randint(beam, (sentences, beam), generator=generator)).flatten()
+        start = torch.arange(sentences).unsqueeze(1) * beam_size
+        chosen = torch.randint(beam_size, (sentences, beam_size), generator=generator)
+        return (start + chosen).flatten()
     if kind == "leaving":
         kept = torch.randperm(sentences, generator=generator)[: max(sentences - 1, 1)].sort()[0]
-        return (kept.unsqueeze(1) * beam + torch.randint(beam, (len(kept), beam))).flatten()
-    return torch.randint(sentences * beam, (sentences * beam,), generator=generator)
+        chosen = torch.randint(beam_size, (len(kept), beam_size))
+        return (kept.unsqueeze(1) * beam_size + chosen).flatten()
+    return torch.randint(sentences * beam_size, (sentences * beam_size,), generator=generator)
 
 
-def by_sentence(x, beam):
-    """R x h x T x E to B x h x T x beam x E."""
-    return x.unflatten(0, (-1, beam)).permute(0, 2, 3, 1, 4)
+def by_position(x, beam_size):
+    """R x h x T x E to B x h x (T * beam_size) x E."""
+    return x.unflatten(0, (-1, beam_size)).permute(0, 2, 3, 1, 4).flatten(2, 3)
+
+
+def by_hypothesis(x, beam_size):
+    """R x h x T x E to B x h x (beam_size * T) x E."""
+    return x.unflatten(0, (-1, beam_size)).transpose(1, 2).flatten(2, 3)
 
 
 @pytest.mark.parametrize("kinds", [("search",), ("search", "leaving"), ("search", "anything")])
-@pytest.mark.parametrize("beam", [1, 3])
+@pytest.mark.parametrize("beam_size", [1, 3])
 @pytest.mark.parametrize("steps", [1, 2])
 @torch.no_grad()
-def test_what_is_seen_is_what_copies_would_hold(kinds, beam, steps):
+def test_attention_to_the_cache_equals_attention_to_copies(kinds, beam_size, steps):
     generator = torch.Generator().manual_seed(1)
-    state, rows = State(), 4 * beam
-    state.beam_size, state.backpointers = beam, Backpointers(beam)
-    past = torch.empty(rows, HEADS, 0, SIZE)
+    state, rows = State(), 4 * beam_size
+    state.beam_size, state.backpointers = beam_size, Backpointers(beam_size)
+    past_keys = torch.empty(rows, HEADS, 0, SIZE)
+    past_values = torch.empty(rows, HEADS, 0, VALUE_SIZE)
     for number in range(20):
-        now = state.backpointers.beam
-        new, query = torch.randn(2, rows, HEADS, steps, SIZE, generator=generator)
-        past = torch.cat([past, new], dim=2)
+        cached = state.backpointers.beam_size
+        new_keys, query = torch.randn(2, rows, HEADS, steps, SIZE, generator=generator)
+        new_values = torch.randn(rows, HEADS, steps, VALUE_SIZE, generator=generator)
+        past_keys = torch.cat([past_keys, new_keys], dim=2)
+        past_values = torch.cat([past_values, new_values], dim=2)
         mask = state.backpointers.extend(torch.empty(rows, steps))
 
-        written = by_sentence(new, now).flatten(2, 3)
-        written = state.child("layer").kv_cache("keys").append(written)
-        queries = by_sentence(query, now).transpose(2, 3).flatten(2, 3)
-        found, _ = attend(queries, written, written, mask)
-        found = found.unflatten(2, (now, steps)).permute(0, 2, 1, 3, 4).flatten(0, 1)
+        cache = state.child("layer").kv_cache()
+        keys, values = cache.append(by_position(new_keys, cached), by_position(new_values, cached))
+        found, _ = attend(by_hypothesis(query, cached), keys, values, mask)
+        found = found.unflatten(2, (cached, steps)).transpose(1, 2).flatten(0, 1)
 
-        length = past.size(2)
+        length = past_keys.size(2)
         causal = torch.ones(steps, length, dtype=torch.bool).tril(length - steps)
-        expected, _ = attend(query, past, past, causal)
+        expected, _ = attend(query, past_keys, past_values, causal)
         torch.testing.assert_close(found, expected, atol=1e-6, rtol=1e-5)
 
-        order = orders(kinds[number % len(kinds)], rows // beam, beam, generator)
-        past, rows = past[order], len(order)
+        order = new_order(kinds[number % len(kinds)], rows // beam_size, beam_size, generator)
+        past_keys, past_values, rows = past_keys[order], past_values[order], len(order)
         state.reorder_(order)
         if rows == 0:
             break
@@ -63,19 +72,22 @@ def test_what_is_seen_is_what_copies_would_hold(kinds, beam, steps):
 def test_a_beam_is_reordered_without_a_copy():
     state = State()
     state.beam_size, state.backpointers = 2, Backpointers(2)
-    history = state.child("layer").kv_cache("keys")
+    cache = state.child("layer").kv_cache()
     state.backpointers.extend(torch.empty(4, 1))
-    history.append(torch.randn(2, 1, 2, 3))
-    before = history.buffer
+    cache.append(torch.randn(2, 1, 2, 3), torch.randn(2, 1, 2, 4))
+    keys, values = cache.keys, cache.values
     state.reorder_(torch.tensor([1, 1, 2, 2]))
-    assert history.buffer is before
+    assert cache.keys is keys and cache.values is values
     state.reorder_(torch.tensor([2, 3]))
-    assert history.buffer is not before and len(history.buffer) == 1
+    assert cache.keys is not keys and cache.values is not values and cache.num_sentences == 1
 
 
-def test_gradients_pass_through_what_was_written():
-    history = State().kv_cache("keys")
-    first = torch.randn(1, 1, 1, 3, requires_grad=True)
-    history.append(first)
-    history.append(torch.randn(1, 1, 1, 3)).sum().backward()
-    assert torch.equal(first.grad, torch.ones_like(first))
+def test_gradients_pass_through_the_cache():
+    cache = State().kv_cache()
+    keys = torch.randn(1, 1, 1, 3, requires_grad=True)
+    values = torch.randn(1, 1, 1, 3, requires_grad=True)
+    cache.append(keys, values)
+    all_keys, all_values = cache.append(torch.randn(1, 1, 1, 3), torch.randn(1, 1, 1, 3))
+    (all_keys + 2 * all_values).sum().backward()
+    assert torch.equal(keys.grad, torch.ones_like(keys))
+    assert torch.equal(values.grad, torch.full_like(values, 2.0))

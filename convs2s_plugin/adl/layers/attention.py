@@ -81,20 +81,28 @@ class _Attention(nn.Module):
         return self.join(attended)
 
     def attend_to_cache(
-        self, query: Tensor, keys: Tensor, values: Tensor, context: Context, memory: State
+        self, query: Tensor, keys: Tensor, values: Tensor, context: Context, state: State
     ) -> Tensor:
-        """Attend to what has been written, after adding to it; R x T x hE each."""
+        """Append keys and values to the key-value cache and attend to the past.
+
+        Args:
+            query, keys, values: R x n x hE, of n new positions.
+            context: of the forward pass.
+            state: the incremental state of this layer.
+        Returns:
+            R x n x hE.
+        """
         rows, steps, _ = query.shape
-        beam = context.state.backpointers.beam
-        # Hypotheses of a sentence stand in one row: queries one after the other, what they write
-        # position by position.
-        query = self.split(query.reshape(rows // beam, beam * steps, -1))
-        written = []
-        for name, new in (("keys", keys), ("values", values)):
-            new = new.unflatten(0, (-1, beam)).transpose(1, 2).flatten(1, 2)
-            written.append(memory.kv_cache(name).append(self.split(new)))
-        # So few queries are too little work for fused kernels: plain products take half the time.
-        attended, _ = self.attend(query, *written, mask=context.visible, need_weights=True)
+        beam_size = context.state.backpointers.beam_size
+        # Queries of a sentence are ordered by hypothesis, cache columns by position.
+        query = self.split(query.reshape(rows // beam_size, beam_size * steps, -1))
+        keys, values = (
+            self.split(new.unflatten(0, (-1, beam_size)).transpose(1, 2).flatten(1, 2))
+            for new in (keys, values)
+        )
+        keys, values = state.kv_cache().append(keys, values)
+        # For so few queries, separate matrix multiplications are faster than fused kernels.
+        attended, _ = self.attend(query, keys, values, mask=context.visible, need_weights=True)
         return self.join(attended).view(rows, steps, -1)
 
     def projected(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
