@@ -1,22 +1,26 @@
-"""Dropout that can be kept at inference, and whose random numbers are cheap on a CPU."""
+"""Dropout with an explicit mask, with random numbers that are cheap on a CPU."""
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-# Random bits for one number, and how many of them one draw gives.
+# Random bits per element, and elements per 64-bit random integer.
 BITS = 16
-AT_A_TIME = 64 // BITS
-# Numbers that a CPU drops at a time: torch widens the integers first, and fresh memory for more
-# of them takes longer than all else.
-PIECE = 2**20
+DRAWS_PER_INTEGER = 64 // BITS
+# Elements that a CPU masks at a time. Torch converts the integer mask to the type of x first, and
+# allocating fresh memory for a large converted mask takes longer than everything else.
+CHUNK = 2**20
 
 
 class Dropout(nn.Module):
-    """Dropout in training, and at inference where ``always`` has been set.
+    """Dropout in training, and also at inference if ``always`` is set.
+
+    A backward pass that is written by hand calls ``sample_mask`` once and ``apply_mask`` in both
+    directions; ``forward`` is the same with automatic differentiation.
 
     Args:
-        p: probability of dropping a number.
+        p: probability of zeroing an element, from 0 to 1; on a CPU, and for explicit masks, it is
+            rounded to a multiple of 2^-16.
     """
 
     def __init__(self, p: float):
@@ -26,62 +30,80 @@ class Dropout(nn.Module):
 
     @property
     def active(self) -> bool:
-        """Whether anything is dropped now."""
+        """Whether a forward pass drops anything at present."""
         return (self.training or self.always) and self.p > 0.0
 
     def forward(self, x: Tensor) -> Tensor:
-        """x with some numbers zero and the others scaled by 1 / (1 - p)."""
-        return dropout(x, self.p) if self.active else x
+        """Zero random elements of x, of any shape, and scale the others by 1 / (1 - p)."""
+        if not self.active:
+            return x
+        if x.device.type != "cpu":
+            return F.dropout(x, self.p)
+        return _MaskedDropout.apply(x, self.sample_mask(x), self)
+
+    def sample_mask(self, x: Tensor) -> Tensor | None:
+        """A random mask of x's shape, 0 for elements to drop; None if dropout is inactive.
+
+        Torch's own dropout draws a random integer per element; a quarter of one is enough.
+
+        Returns:
+            16-bit integers, 1 for elements to keep and 0 for elements to drop.
+        """
+        if not self.active:
+            return None
+        if self.p == 1.0:
+            return torch.zeros(x.shape, dtype=torch.int16, device=x.device)
+        size = -(-x.numel() // DRAWS_PER_INTEGER)
+        draws = torch.empty(size, dtype=torch.int64, device=x.device).random_(-(2**63), None)
+        bits = draws.view(torch.int16)[: x.numel()].view(x.shape)
+        return bits.ge_(_dropped_draws(self.p) - 2 ** (BITS - 1))
+
+    def apply_mask(self, x: Tensor, mask: Tensor | None) -> Tensor:
+        """Zero the masked elements of x, or of its gradient, and scale the others by 1 / (1 - p).
+
+        This method itself is not differentiated.
+
+        Args:
+            x: of any shape.
+            mask: as ``sample_mask`` returns it; None to return x unchanged.
+        """
+        if mask is None:
+            return x
+        scale = 2**BITS / (2**BITS - _dropped_draws(self.p))
+        if x.numel() <= CHUNK or x.device.type != "cpu":
+            return (x * mask).mul_(scale)
+        out = torch.empty(x.shape, dtype=x.dtype)
+        chunks = (tensor.reshape(-1).split(CHUNK) for tensor in (x, mask, out))
+        for x_chunk, mask_chunk, out_chunk in zip(*chunks):
+            torch.mul(x_chunk, mask_chunk, out=out_chunk).mul_(scale)
+        return out
 
     def extra_repr(self) -> str:
         return f"{self.p}, always={self.always}"
 
 
-def dropout(x: Tensor, p: float) -> Tensor:
-    """x with each number zero with probability p, and the others scaled by 1 / (1 - p).
-
-    Args:
-        x: of any shape.
-        p: from 0 to 1; on a CPU, rounded to a multiple of 2^-16.
-    """
-    if x.device.type != "cpu" or p == 1.0:
-        return F.dropout(x, p)
-    return _CheapDropout.apply(x, p)
-
-
-def draw_kept(x: Tensor, p: float) -> Tensor:
-    """Which numbers of x dropout keeps: integers of 16 bits, 1 for those and 0 for the others."""
-    draws = torch.empty(-(-x.numel() // AT_A_TIME), dtype=torch.int64, device=x.device)
-    bits = draws.random_(-(2**63), None).view(torch.int16)[: x.numel()].view(x.shape)
-    return bits.ge_(_dropped(p) - 2 ** (BITS - 1))
-
-
-def drop(x: Tensor, kept: Tensor, p: float) -> Tensor:
-    """x where it was kept, scaled so that its mean stays, and zero elsewhere."""
-    scale = 2**BITS / (2**BITS - _dropped(p))
-    if x.numel() <= PIECE or x.device.type != "cpu":
-        return (x * kept).mul_(scale)
-    out = torch.empty(x.shape, dtype=x.dtype)
-    pieces = (tensor.reshape(-1).split(PIECE) for tensor in (x, kept, out))
-    for part, kept_part, dropped in zip(*pieces):
-        torch.mul(part, kept_part, out=dropped).mul_(scale)
-    return out
-
-
-def _dropped(p: float) -> int:
-    """How many of the 2^BITS draws drop a number."""
+def _dropped_draws(p: float) -> int:
+    """The number of the 2^BITS equally likely draws that drop an element."""
     return min(round(p * 2**BITS), 2**BITS - 1)
 
 
-class _CheapDropout(torch.autograd.Function):
-    """torch draws one random number for each number of x; a quarter of that is enough."""
+class _MaskedDropout(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x: Tensor, mask: Tensor, dropout: Dropout) -> Tensor:
+        ctx.save_for_backward(mask)
+        ctx.dropout = dropout
+        return dropout.apply_mask(x, mask)
 
     @staticmethod
-    def forward(ctx, x: Tensor, p: float) -> Tensor:
-        kept, ctx.p = draw_kept(x, p), p
-        ctx.save_for_backward(kept)
-        return drop(x, kept, p)
+    def backward(ctx, grad: Tensor):
+        return ctx.dropout.apply_mask(grad, *ctx.saved_tensors), None, None
 
-    @staticmethod
-    def backward(ctx, gradient: Tensor):
-        return drop(gradient, *ctx.saved_tensors, ctx.p), None
+
+def draw_kept(x: Tensor, p: float) -> Tensor:
+    """``Dropout.sample_mask`` for callers that have no module."""
+    return Dropout(p).sample_mask(x)
+
+
+def drop(x: Tensor, kept: Tensor, p: float) -> Tensor:
+    """``Dropout.apply_mask`` for callers that have no module."""
+    return Dropout(p).apply_mask(x, kept)

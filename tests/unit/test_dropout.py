@@ -1,10 +1,10 @@
-"""Dropout: how much is dropped, what is kept, its gradient, and where it is inactive."""
+"""Dropout: rate, scale, gradient, explicit masks, and passes without dropout."""
 
 import pytest
 import torch
 
 from convs2s_plugin.nn import dropout as dropout_module
-from convs2s_plugin.nn.dropout import Dropout, draw_kept, drop, dropout
+from convs2s_plugin.nn.dropout import Dropout
 
 
 @pytest.mark.parametrize("p", [0.001, 0.1, 0.5, 0.9])
@@ -12,7 +12,7 @@ from convs2s_plugin.nn.dropout import Dropout, draw_kept, drop, dropout
 def test_rate_scale_and_gradient(p, dtype):
     torch.manual_seed(1)
     x = torch.ones(513, 1001, dtype=dtype, requires_grad=True)
-    y = dropout(x, p)
+    y = Dropout(p)(x)
     assert y.dtype == dtype and y.shape == x.shape
     dropped = y.eq(0)
     error = 5 * (p * (1 - p) / x.numel()) ** 0.5
@@ -23,39 +23,49 @@ def test_rate_scale_and_gradient(p, dtype):
     torch.testing.assert_close(x.grad, 2 * y.detach())
 
 
-def test_neighbours_are_independent():
+def test_neighbors_are_independent():
     torch.manual_seed(1)
-    dropped = dropout(torch.ones(2**20), 0.25).eq(0).double()
+    dropped = Dropout(0.25)(torch.ones(2**20)).eq(0).double()
     for distance in (1, 2, 3, 4, 8):
         both = (dropped[distance:] * dropped[:-distance]).mean().item()
         assert abs(both - 0.25**2) < 0.002
 
 
 def test_the_seed_decides_and_draws_differ():
-    x = torch.ones(7, 13)
+    x, dropout = torch.ones(7, 13), Dropout(0.5)
     torch.manual_seed(3)
-    first, second = dropout(x, 0.5), dropout(x, 0.5)
+    first, second = dropout(x), dropout(x)
     torch.manual_seed(3)
-    assert torch.equal(dropout(x, 0.5), first) and not torch.equal(first, second)
+    assert torch.equal(dropout(x), first) and not torch.equal(first, second)
+
+
+def test_forward_applies_a_sampled_mask():
+    x, dropout = torch.randn(5, 7), Dropout(0.4)
+    torch.manual_seed(3)
+    y = dropout(x)
+    torch.manual_seed(3)
+    mask = dropout.sample_mask(x)
+    assert torch.equal(dropout.apply_mask(x, mask), y) and torch.equal(mask == 0, y == 0)
 
 
 def test_inactive_at_inference_and_without_a_rate():
     x = torch.randn(3, 4)
-    assert Dropout(0.5).eval()(x) is x
-    assert Dropout(0.0).train()(x) is x
+    for inactive in (Dropout(0.5).eval(), Dropout(0.0).train()):
+        assert inactive(x) is x
+        assert inactive.sample_mask(x) is None and inactive.apply_mask(x, None) is x
     layer = Dropout(1.0).eval()
     layer.always = True
-    assert not layer(x).any()
+    assert not layer(x).any() and not layer.sample_mask(x).any()
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_piece_by_piece_is_all_at_once(dtype, monkeypatch):
-    x = torch.randn(37, 7, 11, dtype=dtype).transpose(0, 2)
-    kept = draw_kept(x, 0.3)
-    whole = drop(x, kept, 0.3)
-    monkeypatch.setattr(dropout_module, "PIECE", 1000)
-    assert torch.equal(drop(x, kept, 0.3), whole)
+def test_chunk_by_chunk_is_all_at_once(dtype, monkeypatch):
+    x, dropout = torch.randn(37, 7, 11, dtype=dtype).transpose(0, 2), Dropout(0.3)
+    mask = dropout.sample_mask(x)
+    whole = dropout.apply_mask(x, mask)
+    monkeypatch.setattr(dropout_module, "CHUNK", 1000)
+    assert torch.equal(dropout.apply_mask(x, mask), whole)
 
 
-def test_of_nothing():
-    assert dropout(torch.ones(0, 3), 0.5).shape == (0, 3)
+def test_of_an_empty_tensor():
+    assert Dropout(0.5)(torch.ones(0, 3)).shape == (0, 3)
