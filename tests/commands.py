@@ -5,13 +5,14 @@ import re
 import subprocess
 import sys
 from contextlib import redirect_stdout
-from pathlib import Path
 
 from fairseq import options
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from fairseq_cli import generate as generate_command
 
-PLUGIN = Path(__file__).resolve().parent.parent / "convs2s_plugin"
+from tests import ROOT
+
+PLUGIN = ROOT / "convs2s_plugin"
 
 TINY = (
     *("--arch", "convs2s_iwslt_de_en", "--dropout", "0.1"),

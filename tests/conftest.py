@@ -8,7 +8,7 @@ import pytest
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-from .commands import fairseq, train  # noqa: E402
+from tests.commands import fairseq, train  # noqa: E402
 
 WORDS = "eins zwei drei vier fünf sechs sieben acht neun zehn elf zwölf".split()
 

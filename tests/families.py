@@ -3,8 +3,7 @@
 import re
 
 from convs2s_plugin.adl.architectures import ARCHITECTURES
-
-from .helpers import tiny_adl, tiny_convs2s, tiny_pervasive
+from tests.helpers import tiny_adl, tiny_convs2s, tiny_pervasive
 
 SELF = "mh_dot_self_att"
 TRANSFORMER = f"pos -> repeat(2, res_nd({SELF}) -> res_nd(ffl)) -> norm"

@@ -2,7 +2,6 @@
 
 import re
 from argparse import Namespace
-from pathlib import Path
 
 import torch
 from fairseq.data import Dictionary
@@ -12,6 +11,7 @@ from fairseq.models import ARCH_CONFIG_REGISTRY
 from convs2s_plugin.adl.model import AdlConfig, AdlModel
 from convs2s_plugin.convs2s.model import ConvS2SConfig, ConvS2SModel
 from convs2s_plugin.pervasive.model import PervasiveConfig, PervasiveModel
+from tests import ROOT
 
 WORDS = 31
 
@@ -113,7 +113,7 @@ def loss_of_logits(logits, batch):
 
 def readme_example(word):
     """The Python of the README's block that has this word in it."""
-    readme = Path(__file__).resolve().parent.parent / "README.md"
+    readme = ROOT / "README.md"
     blocks = re.findall(r"```python\n(.*?)```", readme.read_text(encoding="utf-8"), re.DOTALL)
     (block,) = [block for block in blocks if word in block]
     return block

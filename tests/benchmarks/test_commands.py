@@ -12,8 +12,7 @@ from benchmarks.sentences import sentences
 from benchmarks.setting import Setting, build
 from benchmarks.work import generation, training
 from convs2s_plugin.errors import UserError
-
-from ..benchmark_runs import TINY, benchmark
+from tests.benchmark_runs import TINY, benchmark
 
 
 def test_rounds_alternate():

@@ -6,8 +6,7 @@ import pytest
 
 from benchmarks import growth
 from benchmarks.setting import Setting
-
-from ..benchmark_runs import benchmark
+from tests.benchmark_runs import benchmark
 
 
 def points(power, sizes=(10, 20, 40, 80)):

@@ -6,8 +6,7 @@ import pytest
 
 from benchmarks import readme, rows, table
 from benchmarks.setting import Setting
-
-from ..benchmark_runs import benchmark
+from tests.benchmark_runs import benchmark
 
 SIZES = {"words": 60, "sentences": 2, "length": 4, "layers": 1}
 

@@ -7,10 +7,9 @@ import torch
 from fairseq.sequence_generator import SequenceGenerator
 
 from convs2s_plugin.criterions import ConvS2SCrossEntropy
-
-from ..commands import PLUGIN, TINY, fairseq, hypotheses
-from ..families import MODELS, NAMED, make
-from ..helpers import dictionary, random_batch
+from tests.commands import PLUGIN, TINY, fairseq, hypotheses
+from tests.families import MODELS, NAMED, make
+from tests.helpers import dictionary, random_batch
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU here")
 EVERY_MODEL = pytest.mark.parametrize("name", [*MODELS, *NAMED])

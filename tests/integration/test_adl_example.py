@@ -3,13 +3,13 @@
 import importlib.util
 import json
 import sys
-from pathlib import Path
 
 import pytest
 
-from .test_multi30k import raw_dir  # noqa: F401  (a fixture)
+from tests import ROOT
+from tests.integration.test_multi30k import raw_dir  # noqa: F401  (a fixture)
 
-RUN = Path(__file__).resolve().parents[2] / "examples" / "adl" / "run.py"
+RUN = ROOT / "examples" / "adl" / "run.py"
 HYBRID = ["--hybrid", "mine", "pos -> res_nd(cnn(glu)) -> birnn", "rnn -> res(mlp_att)"]
 
 

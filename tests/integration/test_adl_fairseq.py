@@ -5,10 +5,9 @@ import torch
 import yaml
 
 from convs2s_plugin.adl.model import AdlModel
-
-from ..commands import PLUGIN, alignments, fairseq, generate, hypotheses, refused, run, train
-from ..conftest import WORDS
-from ..helpers import readme_example
+from tests.commands import PLUGIN, alignments, fairseq, generate, hypotheses, refused, run, train
+from tests.conftest import WORDS
+from tests.helpers import readme_example
 
 SENTENCES = 24
 OURS = ("--task", "convs2s_translation")

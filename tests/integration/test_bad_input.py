@@ -2,7 +2,7 @@
 
 import pytest
 
-from ..commands import PLUGIN, TINY, fairseq, hypotheses, refused, run, train_arguments
+from tests.commands import PLUGIN, TINY, fairseq, hypotheses, refused, run, train_arguments
 
 BAD_OPTIONS = {
     "syntax": (("--encoder-layers", "[(32, 3)] * 2 +"), "expected '[', found 'the end'"),

@@ -9,8 +9,7 @@ from fairseq import __version__ as fairseq_version
 from convs2s_plugin.decoding.candidates import build_candidates
 from convs2s_plugin.errors import UserError
 from convs2s_plugin.lexicon.files import Entry
-
-from ..commands import (
+from tests.commands import (
     PLUGIN,
     alignments,
     fairseq,
@@ -21,8 +20,8 @@ from ..commands import (
     train,
     train_arguments,
 )
-from ..conftest import WORDS
-from ..helpers import dictionary
+from tests.conftest import WORDS
+from tests.helpers import dictionary
 
 OURS = ("--task", "convs2s_translation")
 LOSS = ("--criterion", "convs2s_cross_entropy")

@@ -14,9 +14,10 @@ from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from fairseq_cli import generate as generate_command
 
 import convs2s_plugin
+from tests import ROOT
 
 PLUGIN = Path(convs2s_plugin.__file__).resolve().parent
-FIXTURES = Path(__file__).resolve().parent.parent / "fixtures" / "old_checkpoints"
+FIXTURES = ROOT / "tests" / "fixtures" / "old_checkpoints"
 DATA = FIXTURES / "data"
 EXPECTED = json.loads((FIXTURES / "expected.json").read_text(encoding="utf-8"))
 

@@ -10,8 +10,7 @@ import torch
 
 from convs2s_plugin import __version__
 from convs2s_plugin.cli import COMMANDS, main
-
-from ..commands import PLUGIN
+from tests.commands import PLUGIN
 
 
 def test_path_is_a_user_dir(capsys):

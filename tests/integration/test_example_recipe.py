@@ -1,15 +1,16 @@
 """The recipes' runner: what a reader sees of a command, and where a recipe ends."""
 
 import sys
-from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "examples"))
+from tests import ROOT
+
+sys.path.insert(0, str(ROOT / "examples"))
 
 from recipe import Recipe, short  # noqa: E402
 
-from ..commands import TINY, hypotheses  # noqa: E402
+from tests.commands import TINY, hypotheses  # noqa: E402
 
 
 @pytest.fixture

@@ -10,8 +10,7 @@ from fairseq.tasks.translation import TranslationConfig, TranslationTask
 
 from convs2s_plugin.cli import main as convs2s
 from convs2s_plugin.convs2s.model import ConvS2SModel
-
-from ..commands import PLUGIN, alignments, fairseq, generate, hypotheses
+from tests.commands import PLUGIN, alignments, fairseq, generate, hypotheses
 
 SENTENCES = 24
 

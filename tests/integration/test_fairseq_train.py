@@ -12,8 +12,7 @@ import yaml
 from fairseq.file_io import PathManager
 
 import convs2s_plugin  # noqa: F401 (mends fairseq)
-
-from ..commands import PLUGIN, TINY, command, fairseq, train, train_arguments
+from tests.commands import PLUGIN, TINY, command, fairseq, train, train_arguments
 
 
 def weights(path):

@@ -10,9 +10,8 @@ import torch
 
 from convs2s_plugin.cli import main as convs2s
 from convs2s_plugin.convs2s.fconv import convert_weights
-
-from ..commands import hypotheses, train
-from .test_fairseq_generate import generate
+from tests.commands import hypotheses, train
+from tests.integration.test_fairseq_generate import generate
 
 FCONV = (
     *("--arch", "fconv_iwslt_de_en", "--dropout", "0.1", "--decoder-attention", "[True, False]"),

@@ -10,11 +10,10 @@ from fairseq.data import LanguagePairDataset
 from convs2s_plugin.errors import UserError
 from convs2s_plugin.fairseq_compat.messages import sentence_for
 from convs2s_plugin.tasks.batches import Batches
-
-from ..commands import generate, hypotheses, refused, run, train, train_arguments
-from ..helpers import dictionary
-from .test_pervasive_fairseq import TINY
-from .test_translation_task import OURS, pairs
+from tests.commands import generate, hypotheses, refused, run, train, train_arguments
+from tests.helpers import dictionary
+from tests.integration.test_pervasive_fairseq import TINY
+from tests.integration.test_translation_task import OURS, pairs
 
 SIZES = [(1 + i * i % 19, 1 + i * 7 % 23) for i in range(200)]
 

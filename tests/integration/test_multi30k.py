@@ -3,11 +3,12 @@
 import gzip
 import importlib.util
 import sys
-from pathlib import Path
 
 import pytest
 
-FOLDER = Path(__file__).resolve().parents[2] / "examples" / "multi30k"
+from tests import ROOT
+
+FOLDER = ROOT / "examples" / "multi30k"
 
 
 def load(monkeypatch, name):

@@ -2,11 +2,11 @@
 
 import json
 import sys
-from pathlib import Path
 
 import pytest
 
-from .test_multi30k import load, raw_dir  # noqa: F401  (raw_dir is a fixture)
+from tests import ROOT
+from tests.integration.test_multi30k import load, raw_dir  # noqa: F401  (raw_dir is a fixture)
 
 SMALL = ["adl_rnnsearch", "convs2s_iwslt_de_en"]
 
@@ -61,7 +61,7 @@ def test_from_text_to_a_table_and_on_from_there(start, compare, raw_dir, monkeyp
     assert [path.name for path in (out / "runs" / "adl_rnnsearch.1").glob("*.pt")] == ["average.pt"]
 
     # Neither console scripts nor text are needed where there is binarised data.
-    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).resolve().parents[2]))
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
     monkeypatch.setattr("shutil.which", lambda *_, **__: None)
     printed = start(out, "--data-bin", out / "data-bin", "--jobs", 2, "--models", *SMALL)
     assert "adl_rnnsearch.1 has been trained already." in printed

@@ -6,8 +6,7 @@ import yaml
 
 from convs2s_plugin.cli import main as convs2s
 from convs2s_plugin.pervasive.model import PervasiveModel
-
-from ..commands import PLUGIN, alignments, fairseq, generate, hypotheses, train
+from tests.commands import PLUGIN, alignments, fairseq, generate, hypotheses, train
 
 OURS = ("--task", "convs2s_translation")
 TINY = (

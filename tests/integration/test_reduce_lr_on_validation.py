@@ -10,9 +10,8 @@ from fairseq.optim import FairseqOptimizer
 from convs2s_plugin.errors import UserError
 from convs2s_plugin.fairseq_compat import validations
 from convs2s_plugin.optim import ReduceLROnValidation
-
-from ..commands import TINY, refused, run, train, train_arguments
-from .test_fairseq_train import OURS, assert_same, weights
+from tests.commands import TINY, refused, run, train, train_arguments
+from tests.integration.test_fairseq_train import OURS, assert_same, weights
 
 # Four batches an epoch; nothing but the first value is an improvement of 100.
 OPTIONS = (

@@ -11,8 +11,7 @@ from convs2s_plugin.errors import UserError
 from convs2s_plugin.nn.autocast import cast_weights_, to_autocast_dtype
 from convs2s_plugin.tasks.autocast import Precision
 from convs2s_plugin.tasks.batches import Batches, filter_pairs
-
-from ..commands import (
+from tests.commands import (
     PLUGIN,
     TINY,
     alignments,
@@ -24,9 +23,9 @@ from ..commands import (
     train,
     train_arguments,
 )
-from ..families import MODELS, make
-from ..helpers import dictionary, random_batch
-from ..unit.test_criterion import transformer
+from tests.families import MODELS, make
+from tests.helpers import dictionary, random_batch
+from tests.unit.criterions.test_cross_entropy import transformer
 
 OURS = ("--task", "convs2s_translation")
 LOSS = ("--criterion", "convs2s_cross_entropy", "--label-smoothing", "0.1")

@@ -6,9 +6,8 @@ import pytest
 import torch
 
 from convs2s_plugin.decoding.unknown_words import UnknownWords
-
-from ..commands import PLUGIN, TINY, alignments, fairseq, generate, hypotheses
-from ..helpers import dictionary
+from tests.commands import PLUGIN, TINY, alignments, fairseq, generate, hypotheses
+from tests.helpers import dictionary
 
 OURS = ("--task", "convs2s_translation")
 NAMES = [f"Name{i}" for i in range(40)]

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from ..commands import TINY, hypotheses
+from tests import ROOT
+from tests.commands import TINY, hypotheses
 
-ROOT = Path(__file__).resolve().parents[2]
 PACKAGING = ("setup.py", "pyproject.toml", "README.md", "LICENSE", "convs2s_cli.py")
 
 

@@ -6,8 +6,8 @@ import io
 import pytest
 import torch
 
-from ..families import MODELS, NAMED, make
-from ..helpers import dictionary, random_batch
+from tests.families import MODELS, NAMED, make
+from tests.helpers import dictionary, random_batch
 
 EVERY_MODEL = pytest.mark.parametrize("name", [*MODELS, *NAMED])
 PAD = dictionary().pad()

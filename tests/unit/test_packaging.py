@@ -1,7 +1,6 @@
 """pyproject.toml, Makefile, constraints and the other files of the project agree."""
 
 import re
-from pathlib import Path
 
 import pytest
 import yaml
@@ -9,13 +8,13 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from convs2s_plugin import __version__
+from tests import ROOT
 
 try:
     import tomllib
 except ImportError:  # Python 3.10
     import tomli as tomllib
 
-ROOT = Path(__file__).resolve().parents[2]
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 PROJECT = PYPROJECT["project"]
 EXTRAS = PROJECT["optional-dependencies"]

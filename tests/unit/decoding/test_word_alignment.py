@@ -5,9 +5,8 @@ import torch
 
 from convs2s_plugin.decoding.generator import TranslationGenerator
 from convs2s_plugin.decoding.word_alignment import ReferenceScorer, align_words
-
-from ..families import make
-from ..helpers import dictionary, random_batch
+from tests.families import make
+from tests.helpers import dictionary, random_batch
 
 BATCH = [(7, 5), (3, 4), (11, 2)]
 

@@ -4,8 +4,7 @@ import pytest
 import torch
 
 from convs2s_plugin.pervasive import densenet_inference, densenet_training, feature_buffer
-
-from ..pervasive import pairs, run, sentences, twins
+from tests.pervasive import pairs, run, sentences, twins
 
 VARIANTS = {
     "max": {},

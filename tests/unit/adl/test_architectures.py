@@ -1,13 +1,12 @@
 """The named architectures: all are there, all can be read, and they are what the paper says."""
 
-from pathlib import Path
-
 import pytest
 
 from convs2s_plugin.adl.architectures import ARCHITECTURES, SIZES, table
 from convs2s_plugin.adl.explain import figures, sequential
 from convs2s_plugin.adl.language.registry import layer_type
 from convs2s_plugin.adl.language.writer import definition
+from tests import ROOT
 
 ROWS = (
     "transformer convs2s rnmt rnmt_no_input_feeding "
@@ -134,5 +133,5 @@ def test_the_table_lists_every_definition_once():
 
 
 def test_the_table_of_the_readme_is_the_real_one():
-    readme = Path(__file__).resolve().parents[2] / "README.md"
+    readme = ROOT / "README.md"
     assert table() in readme.read_text(encoding="utf-8")

@@ -1,7 +1,5 @@
 """Pervasive attention as a fairseq model: the paper's sizes, its options, alignments of words."""
 
-from pathlib import Path
-
 import pytest
 import torch
 from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_REGISTRY
@@ -12,8 +10,8 @@ from convs2s_plugin.cli.pervasive_sizes import parameters, table
 from convs2s_plugin.errors import UserError
 from convs2s_plugin.pervasive.architectures import ARCHITECTURES, BASE
 from convs2s_plugin.pervasive.model import PervasiveModel
-
-from ..helpers import dictionary, random_batch, tiny_convs2s, tiny_pervasive
+from tests import ROOT
+from tests.helpers import dictionary, random_batch, tiny_convs2s, tiny_pervasive
 
 PAD = dictionary().pad()
 # 20,830 words together, as in the paper's German and English.
@@ -56,7 +54,7 @@ def test_parameters_of_table_1(arch, millions, tolerance):
 
 
 def test_the_table_of_the_readme_is_the_real_one():
-    readme = Path(__file__).resolve().parents[2] / "README.md"
+    readme = ROOT / "README.md"
     assert table(40000) in readme.read_text(encoding="utf-8")
 
 

@@ -13,8 +13,7 @@ from convs2s_plugin.pervasive.densenet import DenseNet2d
 from convs2s_plugin.pervasive.feature_buffer import FeatureBuffer
 from convs2s_plugin.pervasive.grid import Grid
 from convs2s_plugin.pervasive.network import PervasiveAttention
-
-from ..pervasive import network, plain_network, run, sentences, twins
+from tests.pervasive import network, plain_network, run, sentences, twins
 
 
 def kept_bytes(num_layers, length=12):

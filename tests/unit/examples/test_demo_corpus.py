@@ -2,13 +2,14 @@
 
 import random
 import sys
-from pathlib import Path
 
 import pytest
 
+from tests import ROOT
+
 pytest.importorskip("num2words")
 pytest.importorskip("babel")
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "examples" / "demo"))
+sys.path.insert(0, str(ROOT / "examples" / "demo"))
 
 import make_corpus  # noqa: E402
 

@@ -7,8 +7,7 @@ from convs2s_plugin.adl import resolve
 from convs2s_plugin.adl.explain import as_text, reach
 from convs2s_plugin.adl.language.writer import definition
 from convs2s_plugin.errors import UserError
-
-from ..adl_random import KNOWN, random_definition
+from tests.adl_random import KNOWN, random_definition
 
 SEEDS = range(300)
 

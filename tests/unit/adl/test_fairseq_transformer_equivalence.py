@@ -6,7 +6,7 @@ import pytest
 import torch
 from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_REGISTRY
 
-from ..helpers import dictionary, loss_of_logits, random_batch, tiny_adl, translation_task
+from tests.helpers import dictionary, loss_of_logits, random_batch, tiny_adl, translation_task
 
 LAYERS, DIM, HEADS = 6, 16, 4
 LENGTHS = [(7, 5), (3, 9), (11, 2), (1, 1)]

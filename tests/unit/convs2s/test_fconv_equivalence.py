@@ -9,8 +9,7 @@ from fairseq.models.fconv import FConvModel
 
 from convs2s_plugin.convs2s.fconv import convert_options, convert_weights
 from convs2s_plugin.convs2s.model import ConvS2SConfig, ConvS2SModel
-
-from ..helpers import dictionary, random_batch, translation_task
+from tests.helpers import dictionary, random_batch, translation_task
 
 NETWORKS = {
     "plain": dict(encoder_layers="[(24, 3)] * 2", decoder_layers="[(24, 3)] * 2"),

@@ -4,10 +4,9 @@ import pytest
 import torch
 
 from convs2s_plugin.errors import UserError
-
-from ..families import MODELS, make
-from ..helpers import random_batch, tiny_pervasive
-from ..unit.test_adl_model import assert_causal, assert_steps_are_the_full_pass
+from tests.families import MODELS, make
+from tests.helpers import random_batch, tiny_pervasive
+from tests.unit.adl.test_model import assert_causal, assert_steps_are_the_full_pass
 
 WITH_LAYERS = [
     name

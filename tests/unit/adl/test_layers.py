@@ -9,9 +9,8 @@ from torch.nn import functional as F
 from convs2s_plugin.adl import Settings, resolve
 from convs2s_plugin.adl.context import Context, Source
 from convs2s_plugin.adl.layers.chains import Chain
-
-from ..families import MODELS
-from ..helpers import dictionary, random_batch, tiny_adl
+from tests.families import MODELS
+from tests.helpers import dictionary, random_batch, tiny_adl
 
 C, S, T = 8, 6, 5
 SETTINGS = Settings(model_dim=C, attention_heads=2, dropout=0.0, max_source_positions=16)

@@ -12,9 +12,8 @@ from convs2s_plugin.adl.explain import figures
 from convs2s_plugin.adl.language.registry import layer_type
 from convs2s_plugin.adl.model import MODEL
 from convs2s_plugin.errors import UserError
-
-from ..adl_random import random_definition
-from ..helpers import dictionary, random_batch, tiny_adl, translation_task
+from tests.adl_random import random_definition
+from tests.helpers import dictionary, random_batch, tiny_adl, translation_task
 
 SEEDS = range(300)
 SIZES = [name for name in ARCHITECTURES if not name.endswith(("_iwslt", "_wmt"))]

@@ -5,8 +5,7 @@ import torch
 
 from convs2s_plugin.decoding.state import State
 from convs2s_plugin.pervasive import densenet_inference
-
-from ..pervasive import SIZES, network, run, sentences, twins
+from tests.pervasive import SIZES, network, run, sentences, twins
 
 OPTIONS = {
     "max": dict(kernel_size=5),

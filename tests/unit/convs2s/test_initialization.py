@@ -12,8 +12,7 @@ from convs2s_plugin.nn.embedding import word_embedding
 from convs2s_plugin.nn.gradient import scale_gradient
 from convs2s_plugin.nn.output import TiedOutput
 from convs2s_plugin.nn.weight_norm import WeightNormLinear
-
-from ..helpers import loss_of_logits, random_batch, tiny_convs2s
+from tests.helpers import loss_of_logits, random_batch, tiny_convs2s
 
 
 @pytest.mark.parametrize("dropout", [0.0, 0.2])

@@ -1,7 +1,6 @@
 """The named architectures: what the papers and fairseq say, and the README's table of them."""
 
 from argparse import Namespace
-from pathlib import Path
 
 import pytest
 import torch
@@ -13,10 +12,10 @@ from convs2s_plugin.cli.architectures import table
 from convs2s_plugin.convs2s.architectures import ARCHITECTURES, BASE
 from convs2s_plugin.convs2s.layer_lists import parse_layers
 from convs2s_plugin.convs2s.model import ConvS2SConfig, ConvS2SModel
+from tests import ROOT
+from tests.helpers import translation_task
 
-from ..helpers import translation_task
-
-README = Path(__file__).resolve().parents[2] / "README.md"
+README = ROOT / "README.md"
 
 
 def options_of(name):
