@@ -28,7 +28,7 @@ class Progress:
     def __enter__(self) -> "Progress":
         return self
 
-    def __exit__(self, *_) -> None:
+    def __exit__(self, *_: object) -> None:
         if self.open_line:
             print(file=self.stream, flush=True)
 

@@ -3,6 +3,7 @@
 import argparse
 import functools
 import pickle
+from typing import Any
 
 import numpy as np
 import torch
@@ -19,10 +20,9 @@ def allow_plain_data() -> None:
     with ``--eval-bleu`` arrays of numbers. Loading them sets attributes and runs nothing.
     """
     array = np.zeros(0)
-    numbers = [type(np.dtype(kind)) for kind in (np.int64, np.float64)]
-    torch.serialization.add_safe_globals(
-        [argparse.Namespace, array.__reduce__()[0], np.ndarray, np.dtype, *numbers]
-    )
+    dtypes = [type(np.dtype(kind)) for kind in (np.int64, np.float64)]
+    allowed: list[Any] = [argparse.Namespace, array.__reduce__()[0], np.ndarray, np.dtype, *dtypes]
+    torch.serialization.add_safe_globals(allowed)
 
 
 def explain_unreadable_checkpoints() -> None:

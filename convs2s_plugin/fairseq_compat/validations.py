@@ -23,7 +23,7 @@ class ReportsValidations:
 
     def begin_valid_epoch(self, epoch: int, model) -> None:
         """Called by fairseq before a validation, at the end of an epoch or within one."""
-        super().begin_valid_epoch(epoch, model)
+        super().begin_valid_epoch(epoch, model)  # type: ignore[misc]
         self._first_subset = True
 
     def post_validate(self, model, stats: dict[str, Any], meters) -> None:

@@ -6,11 +6,12 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import compress, islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 from ..errors import UserError
 from ..text_files import read_lines
 from .links import AlignedPair, parse_links
-from .symmetrize import symmetrise
+from .symmetrize import Link, symmetrise
 
 # eflomal takes longer sentences for empty ones.
 MAX_WORDS = 1023
@@ -49,7 +50,7 @@ def align(
         yield from _align_block(aligner, block, method)
 
 
-def _eflomal():
+def _eflomal() -> Any:
     try:
         import eflomal
     except ImportError:
@@ -61,7 +62,7 @@ def _eflomal():
     return eflomal
 
 
-def _align_block(aligner, block: list[tuple[str, str]], method: str) -> Iterator[AlignedPair]:
+def _align_block(aligner: Any, block: list[tuple[str, str]], method: str) -> Iterator[AlignedPair]:
     alignable = [all(0 < len(line.split()) <= MAX_WORDS for line in pair) for pair in block]
     with TemporaryDirectory(prefix="convs2s-lexicon-") as folder:
         forward, reverse = (str(Path(folder) / name) for name in ("forward", "reverse"))
@@ -70,18 +71,18 @@ def _align_block(aligner, block: list[tuple[str, str]], method: str) -> Iterator
         found = enumerate(zip(read_lines(forward), read_lines(reverse)), start=1)
         for (source, target), has_links in zip(block, alignable):
             words, others = source.split(), target.split()
-            links = set()
+            links: set[Link] = set()
             if has_links:
                 number, lines = next(found)
-                directions = (
+                forward_links, reverse_links = (
                     parse_links(line, len(words), len(others), "eflomal's output", number)
                     for line in lines
                 )
-                links = symmetrise(*directions, method)
+                links = symmetrise(forward_links, reverse_links, method)
             yield words, others, links
 
 
-def _run(aligner, pairs: list[tuple[str, str]], forward: str, reverse: str) -> None:
+def _run(aligner: Any, pairs: list[tuple[str, str]], forward: str, reverse: str) -> None:
     sources, targets = zip(*pairs)
     try:
         aligner.align(sources, targets, forward, reverse)

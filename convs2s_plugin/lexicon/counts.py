@@ -19,7 +19,7 @@ class LinkCounts:
     takes 16 bytes, and several times as much while it is sorted in.
     """
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.sources: dict[str, int] = {}
         self.targets: dict[str, int] = {}
         # A pair is one number: source index * 2**32 + target index.

@@ -66,4 +66,8 @@ def read_aligned(
             parse_links(line, len(words), len(others), path, number)
             for line, path in zip(given, alignments)
         ]
-        yield words, others, links[0] if len(links) == 1 else symmetrise(*links, method)
+        if len(links) == 1:
+            yield words, others, links[0]
+        else:
+            forward, reverse = links
+            yield words, others, symmetrise(forward, reverse, method)

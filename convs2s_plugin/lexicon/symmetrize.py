@@ -39,7 +39,7 @@ class _Growing:
         heaps keep the order of the grid.
         """
         missing = allowed - self.links
-        this_pass, next_pass = sorted(self.links), []
+        this_pass, next_pass = sorted(self.links), list[Link]()
         while this_pass and missing:
             link = heappop(this_pass)
             for down, right in _NEIGHBOURS:
