@@ -1,1 +1,1 @@
-"""Speed as a ratio to a peer's, measured side by side in one process."""
+"""Speed and memory relative to a peer's model, both measured in one process."""

@@ -1,4 +1,4 @@
-"""``python -m benchmarks WHAT``: how fast we are beside a peer, and what that depends on."""
+"""``python -m benchmarks COMMAND``: time and memory of this package's models and of their peers."""
 
 import argparse
 import json
@@ -8,43 +8,45 @@ from pathlib import Path
 from convs2s_plugin.fairseq_compat.messages import sentence_for
 from convs2s_plugin.text_files import write_whole
 
-from . import compare, growth, loss, readme, speed, table
+from . import compare, growth, loss, pages, speed, table
 from .report import report
 
 
 def parse_arguments() -> argparse.Namespace:
-    """The command line."""
+    """Parse the command line."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    commands = parser.add_subparsers(dest="what", required=True, metavar="WHAT")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for name, help_text in (
-        ("train", "a training step: forward, loss and backward"),
-        ("generate", "beam search"),
-        ("memory", "the most memory that either takes"),
+        ("train", "time training steps: forward pass, loss and backward pass"),
+        ("generate", "time beam search"),
+        ("memory", "compare peak memory"),
     ):
         command = commands.add_parser(name, help=help_text)
         compare.add_options(command, name)
         _add_json(command, compare.run)
-    command = commands.add_parser("loss", help="the loss alone, from features to gradients")
+    command = commands.add_parser("loss", help="compare the loss alone, from features to gradients")
     loss.add_options(command)
     _add_json(command, loss.run)
     for name, module, help_text in (
-        ("table", table, "many comparisons, and the tables of README.md"),
-        ("growth", growth, "time against length, batch, vocabulary and depth"),
-        ("speed", speed, "sentences a second that checkpoints translate"),
+        ("table", table, "measure many comparisons and write the documentation's tables"),
+        ("growth", growth, "time against length, batch size, vocabulary and depth"),
+        ("speed", speed, "sentences per second of checkpoints on a test set"),
     ):
         module.add_options(commands.add_parser(name, help=help_text))
-    command = commands.add_parser("readme", help="README.md's tables, from results that are there")
-    command.set_defaults(run=lambda args: readme.write())
+    command = commands.add_parser(
+        "pages", help="write the documentation's tables from existing results"
+    )
+    command.set_defaults(run=lambda args: pages.write())
     return parser.parse_args()
 
 
 def _add_json(parser: argparse.ArgumentParser, run) -> None:
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the result there too")
-    parser.set_defaults(run=lambda args: one(run, args))
+    parser.add_argument("--json", type=Path, metavar="FILE", help="also write the result to FILE")
+    parser.set_defaults(run=lambda args: run_and_report(run, args))
 
 
-def one(run, args: argparse.Namespace) -> None:
-    """Measure one thing, print it, and write JSON where wanted."""
+def run_and_report(run, args: argparse.Namespace) -> None:
+    """Measure, print the result, and write it as JSON if ``--json`` is given."""
     result = run(args)
     print(report(result))
     if args.json:
@@ -53,7 +55,7 @@ def one(run, args: argparse.Namespace) -> None:
 
 
 def main() -> int:
-    """Do what the command line says; the exit status."""
+    """Run the command line and return the exit status."""
     args = parse_arguments()
     try:
         return args.run(args) or 0

@@ -1,67 +1,98 @@
-"""Two models side by side: times, matrix products, memory."""
+"""Compare two models: times, matrix multiplications and memory."""
 
 import argparse
 
 from .machine import machine
 from .measure import alternate, peak_memory, peak_on_gpu, ratios, summary
-from .roofline import count_products, large_product
-from .setting import DEVICES, DTYPES, Setting, at_least, use_device
-from .work import CRITERIA, WORK
+from .roofline import count_matmul_flops, large_matmul
+from .setting import DEVICES, DTYPES, Setting, int_at_least, use_device
+from .workloads import CRITERIA, WORKLOADS
 
 SIDES = ("ours", "peer")
 
 
-def add_options(parser: argparse.ArgumentParser, what: str) -> None:
-    """The options of ``train``, ``generate`` and ``memory``.
+def add_options(parser: argparse.ArgumentParser, command: str) -> None:
+    """Add the options of ``train``, ``generate`` or ``memory``.
 
     Args:
-        parser: gets them.
-        what: which of the three.
+        parser: the parser of the command.
+        command: one of the three names.
     """
     add = parser.add_argument
-    if what == "memory":
-        add("--work", choices=tuple(WORK), default="train", help="default: %(default)s")
+    if command == "memory":
+        add("--work", choices=tuple(WORKLOADS), default="train", help="default: %(default)s")
     else:
-        add("--rounds", type=at_least(1), default=10, help="default: %(default)s")
+        add("--rounds", type=int_at_least(1), default=10, help="default: %(default)s")
     add("--arch", default="convs2s_iwslt_de_en", help="default: %(default)s")
     add("--peer", default="fconv_iwslt_de_en", help="default: %(default)s")
-    add("--words", type=at_least(10), default=8000, help="types (default: %(default)s)")
-    add("--sentences", type=at_least(1), default=64, help="of a batch (default: %(default)s)")
-    add("--length", type=at_least(2), default=25, help="words (default: %(default)s)")
-    add("--data", metavar="DIR", help="binarised by fairseq-preprocess; else random sentences")
-    add("--batches", type=at_least(1), default=1, help="of --data (default: %(default)s)")
-    add("--layers", type=at_least(1), help="of both models (default: their architectures')")
-    for side, default in (("", "float32"), ("peer-", "float32")):
+    add(
+        "--words",
+        type=int_at_least(10),
+        default=8000,
+        help="vocabulary size (default: %(default)s)",
+    )
+    add(
+        "--sentences",
+        type=int_at_least(1),
+        default=64,
+        help="sentences in a batch (default: %(default)s)",
+    )
+    add(
+        "--length",
+        type=int_at_least(2),
+        default=25,
+        help="tokens in a sentence (default: %(default)s)",
+    )
+    add(
+        "--data",
+        metavar="DIR",
+        help="data binarized by fairseq-preprocess (default: random sentences)",
+    )
+    add(
+        "--batches",
+        type=int_at_least(1),
+        default=1,
+        help="number of batches of --data (default: %(default)s)",
+    )
+    add(
+        "--layers",
+        type=int_at_least(1),
+        help="number of layers of both models (default: that of each architecture)",
+    )
+    for side in ("", "peer-"):
         add(
             f"--{side}dtype",
             choices=DTYPES,
-            default=default,
-            help="autocast to bfloat16 or float16; half: all weights in float16, as fairseq's "
+            default="float32",
+            help="bfloat16 and float16: autocast; half: all weights in float16, as with fairseq's "
             "--fp16 (default: %(default)s)",
         )
     add("--device", choices=DEVICES, default="cpu", help="default: %(default)s")
-    if what != "generate":
+    if command != "generate":
         for side in ("", "peer-"):
             add(
                 f"--{side}criterion",
                 choices=tuple(CRITERIA),
-                help="for training (default: ours for our models, fairseq's for others)",
+                help="training criterion (default: convs2s_cross_entropy for the models of this "
+                "package, label_smoothed_cross_entropy for others)",
             )
-    if what != "train":
-        add("--beam", type=at_least(1), default=5, help="for generation (default: %(default)s)")
+    if command != "train":
+        add("--beam", type=int_at_least(1), default=5, help="beam size (default: %(default)s)")
         add(
             "--candidates",
-            type=at_least(6),
+            type=int_at_least(6),
             metavar="N",
-            help="in generation, our model scores so many words, as with --lexicon",
+            help="let the first model score only N candidates in generation, as with --lexicon",
         )
 
 
 def run(args: argparse.Namespace) -> dict:
-    """What ``train``, ``generate`` and ``memory`` measure, with everything that describes it.
+    """Run ``train``, ``generate`` or ``memory``.
 
+    Returns:
+        The measurements with both settings and the machine.
     Raises:
-        UserError: where something that was asked for is not there.
+        UserError: if an architecture, the device, the data or a size cannot be used.
     """
     use_device(args.device)
     given = vars(args)
@@ -80,73 +111,79 @@ def run(args: argparse.Namespace) -> dict:
     peer = Setting(
         args.peer, dtype=args.peer_dtype, criterion=given.get("peer_criterion"), **shared
     )
-    if args.what == "memory":
+    if args.command == "memory":
         return compare_memory(args.work, ours, peer)
-    return compare(args.what, ours, peer, args.rounds)
+    return compare(args.command, ours, peer, args.rounds)
 
 
 def compare(
-    what: str, ours: Setting, peer: Setting, rounds: int, seconds: float | None = None
+    work: str, ours: Setting, peer: Setting, rounds: int, max_seconds: float | None = None
 ) -> dict:
-    """Times of both in turn, and of their matrix products; on a GPU, their memory too.
+    """Measure the times of both models and of a large matrix multiplication, in turn.
+
+    On a GPU, the result includes peak memory.
 
     Args:
-        what: ``train`` or ``generate``.
-        ours, peer: both sides.
-        rounds: how many rounds count.
-        seconds: after which a few rounds are enough (no limit).
+        work: ``train`` or ``generate``.
+        ours, peer: the two sides.
+        rounds: number of measured rounds.
+        max_seconds: time limit, see ``alternate`` (no limit).
     """
     device = ours.device
     settings = dict(zip(SIDES, (ours, peer)))
-    prepared = {side: WORK[what](setting) for side, setting in settings.items()}
-    # Counting warms up at the same time.
-    for work in prepared.values():
-        work.tiny()
-    counted = {side: count_products(work.whole) for side, work in prepared.items()}
-    products = {
-        setting.dtype: large_product(setting.dtype, device) for setting in settings.values()
+    workloads = {side: WORKLOADS[work](setting) for side, setting in settings.items()}
+    # The run that counts operations is also the warm-up.
+    for workload in workloads.values():
+        workload.warm_up()
+    counted = {side: count_matmul_flops(workload.run) for side, workload in workloads.items()}
+    large_matmuls = {
+        setting.dtype: large_matmul(setting.dtype, device) for setting in settings.values()
     }
-    for product in products.values():
-        product.work()
-    pieces = {side: work.whole for side, work in prepared.items()}
-    # Between the two, so that what slows the machine for a while slows all of them.
-    pieces.update({dtype: product.work for dtype, product in products.items()})
-    times = alternate(pieces, rounds, 0, seconds, device)
+    for matmul in large_matmuls.values():
+        matmul.run()
+    timed = {side: workload.run for side, workload in workloads.items()}
+    # In the same rounds as the models, so that a slow phase of the machine affects all alike.
+    timed.update({dtype: matmul.run for dtype, matmul in large_matmuls.items()})
+    times = alternate(timed, rounds, 0, max_seconds, device)
     result = {
-        **_description(what, ours, peer),
+        **_description(work, ours, peer),
         "rounds": len(times["ours"]),
-        "parameters": {side: work.parameters for side, work in prepared.items()},
+        "parameters": {side: workload.parameters for side, workload in workloads.items()},
         "seconds": {side: summary(times[side]) for side in SIDES},
-        "products": {},
+        "matmul": {},
     }
     result["seconds"]["ratio"] = summary(ratios(times["peer"], times["ours"]))
     for side, (flops, not_counted) in counted.items():
         dtype = settings[side].dtype
-        rates = [products[dtype].flops / time for time in times[dtype]]
-        shares = [flops / rate / time for rate, time in zip(rates, times[side])]
-        result["products"][side] = {
+        rates = [large_matmuls[dtype].flops / seconds for seconds in times[dtype]]
+        shares = [flops / rate / seconds for rate, seconds in zip(rates, times[side])]
+        result["matmul"][side] = {
             "flops": flops,
             "not_counted": not_counted,
             "flops_per_second": summary(rates),
             "share": summary(shares),
         }
     if device == "cuda":
-        result["bytes"] = {side: peak_on_gpu(*work[:2]) for side, work in prepared.items()}
+        result["bytes"] = {
+            side: peak_on_gpu(workload.warm_up, workload.run)
+            for side, workload in workloads.items()
+        }
     return result
 
 
-def compare_memory(what: str, ours: Setting, peer: Setting) -> dict:
-    """The most memory that either takes beyond its weights and gradients."""
+def compare_memory(work: str, ours: Setting, peer: Setting) -> dict:
+    """Measure the peak memory of both models, beyond their weights and gradients."""
     settings = dict(zip(SIDES, (ours, peer)))
-    held = {
-        side: peak_memory(setting.device, WORK[what], setting) for side, setting in settings.items()
+    peaks = {
+        side: peak_memory(setting.device, WORKLOADS[work], setting)
+        for side, setting in settings.items()
     }
-    return {**_description(what, ours, peer), "bytes": held}
+    return {**_description(work, ours, peer), "bytes": peaks}
 
 
-def _description(what: str, ours: Setting, peer: Setting) -> dict:
+def _description(work: str, ours: Setting, peer: Setting) -> dict:
     return {
-        "what": what,
+        "work": work,
         "ours": ours._asdict(),
         "peer": peer._asdict(),
         "machine": machine(ours.device),

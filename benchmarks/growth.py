@@ -1,4 +1,4 @@
-"""``growth``: how the time of our models grows with what they are given."""
+"""``growth``: how the time of a training step and of beam search grows with their size."""
 
 import argparse
 import gc
@@ -11,40 +11,41 @@ from convs2s_plugin.text_files import write_whole
 from . import growth_report
 from .machine import machine
 from .measure import alternate, summary
-from .readme import ROOT
+from .pages import DOCS
 from .setting import DEVICES, Setting, use_device
-from .work import WORK
+from .workloads import WORKLOADS
 
+# The setting of each family; each axis changes one field of it.
 FAMILIES = {
     "ConvS2S": Setting("convs2s_iwslt_de_en", sentences=8),
     "pervasive attention": Setting("pervasive", sentences=1, layers=8),
     "ADL Transformer": Setting("adl_transformer_wmt", sentences=8),
 }
-# What else a family has where another axis is measured is in FAMILIES.
 AXES = {
     "length": (10, 25, 50, 100, 200),
     "sentences": (1, 2, 4, 8, 16, 32),
     "words": (4000, 10000, 40000, 160000),
     "layers": (2, 4, 8, 16),
 }
+# Number of rounds and time limit for each point.
 ROUNDS = 7
-# After so many seconds a point has rounds enough.
-SECONDS = 2.0
-# A point that takes so long is the last one of its axis.
+MAX_SECONDS = 2.0
+# A curve ends with the first point whose shortest round takes longer.
 LONGEST = 6.0
 
+# Family -> work -> axis -> points.
 Curves = dict[str, dict[str, dict[str, list[dict]]]]
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """The options of ``growth``."""
+    """Add the options of ``growth``."""
     parser.add_argument("--device", choices=DEVICES, default="cpu", help="default: %(default)s")
     parser.add_argument(
         "--out",
         type=Path,
-        default=ROOT / "docs",
+        default=DOCS,
         metavar="FOLDER",
-        help="gets growth.json, growth.md and growth.png (default: %(default)s)",
+        help="write growth.json, growth.md and growth.png to this folder (default: %(default)s)",
     )
     parser.set_defaults(run=run)
 
@@ -53,7 +54,7 @@ def run(args: argparse.Namespace) -> int:
     """Measure all axes of all families and write the report.
 
     Raises:
-        UserError: where there is no such device, or the folder is not writable.
+        UserError: if torch has no such device, or the folder is not writable.
     """
     use_device(args.device)
     args.out.mkdir(parents=True, exist_ok=True)
@@ -65,67 +66,75 @@ def run(args: argparse.Namespace) -> int:
         "curves": curves,
         "exponents": exponents(curves),
     }
-    with write_whole(str(args.out / "growth.json")) as file:
+    with write_whole(str(growth_report.json_path(args.out))) as file:
         file.write(json.dumps(result, indent=1) + "\n")
-    growth_report.write(result, args.out)
+    growth_report.write_page(result, args.out)
+    growth_report.plot(result, args.out)
     return 0
 
 
 def measure(families: dict[str, Setting], axes: dict[str, tuple[int, ...]]) -> Curves:
-    """Family -> train or generate -> axis -> points, smallest first.
+    """Measure curves of time against size.
 
     Args:
-        families: name -> what is changed along the axes.
-        axes: field of Setting -> its values, smallest first.
+        families: name -> the setting that the axes change.
+        axes: field of Setting -> its values in ascending order.
+    Returns:
+        Family -> ``train`` or ``generate`` -> axis -> points in ascending order of size.
     """
     curves: Curves = {}
     for family, setting in families.items():
         curves[family] = {
-            what: {axis: _curve(what, setting, axis, axes[axis]) for axis in axes} for what in WORK
+            work: {axis: _curve(work, setting, axis, axes[axis]) for axis in axes}
+            for work in WORKLOADS
         }
         if setting.arch.startswith("pervasive"):
-            for points in curves[family].values():
-                together = [point for axis in ("length", "sentences") for point in points[axis]]
-                points["cells"] = sorted(
-                    ({**point, "size": point["cells"]} for point in together),
-                    key=lambda point: point["size"],
-                )
+            for by_axis in curves[family].values():
+                by_axis["cells"] = _against_cells(by_axis["length"] + by_axis["sentences"])
     return curves
 
 
-def _curve(what: str, setting: Setting, axis: str, sizes: tuple[int, ...]) -> list[dict]:
+def _curve(work: str, setting: Setting, axis: str, sizes: tuple[int, ...]) -> list[dict]:
     points: list[dict] = []
     for size in sizes:
         changed = setting._replace(**{axis: size})
-        work = WORK[what](changed)
-        work.tiny()
-        times = alternate({what: work.whole}, ROUNDS, 1, SECONDS, setting.device)[what]
+        workload = WORKLOADS[work](changed)
+        workload.warm_up()
+        times = alternate({work: workload.run}, ROUNDS, 1, MAX_SECONDS, setting.device)[work]
         seconds = summary(times)
         cells = changed.sentences * changed.length**2
         points.append({"size": size, "cells": cells, "seconds": seconds})
-        print(f"{what} {setting.arch}, {axis} {size:,}: {seconds['minimum']:.3f} s", flush=True)
-        del work
+        print(f"{work} {setting.arch}, {axis} {size:,}: {seconds['minimum']:.3f} s", flush=True)
+        del workload
         gc.collect()
         if seconds["minimum"] > LONGEST:
             break
     return points
 
 
+def _against_cells(points: list[dict]) -> list[dict]:
+    """The same points with the number of grid cells as their size."""
+    return sorted(
+        ({**point, "size": point["cells"]} for point in points), key=lambda point: point["size"]
+    )
+
+
 def exponents(curves: Curves) -> dict[str, dict[str, dict[str, float | None]]]:
-    """The exponent of every curve, of its upper half."""
+    """The exponent of every curve."""
     return {
         family: {
-            what: {axis: exponent(points) for axis, points in by_axis.items()}
-            for what, by_axis in by_work.items()
+            work: {axis: exponent(points) for axis, points in by_axis.items()}
+            for work, by_axis in by_work.items()
         }
         for family, by_work in curves.items()
     }
 
 
 def exponent(points: list[dict]) -> float | None:
-    """p of time = c * size ** p, by least squares of logarithms over the upper half of sizes.
+    """Fit p in time = c * size ** p; None for a curve of one size.
 
-    The shortest times count: what else runs on a machine only makes them longer.
+    The fit is least squares of logarithms over the upper half of the sizes. It uses the shortest
+    time of each point, because other programs can only make times longer.
     """
     upper = points[max(0, min(len(points) // 2, len(points) - 2)) :]
     if len({point["size"] for point in upper}) < 2:

@@ -1,118 +1,144 @@
-"""The report on growth: a table of exponents and a plot."""
+"""The report on growth: a page with a table of exponents, and a plot."""
 
+import json
 import logging
 from pathlib import Path
 
 from convs2s_plugin.text_files import write_whole
 
-TITLES = {
-    "length": "words of a sentence",
-    "sentences": "sentences of a batch",
-    "words": "vocabulary",
+AXIS_TITLES = {
+    "length": "sentence length (tokens)",
+    "sentences": "batch size (sentences)",
+    "words": "vocabulary size",
     "layers": "layers",
-    "cells": "cells of the grid",
+    "cells": "grid cells",
 }
 WORK_TITLES = {"train": "training step", "generate": "beam search"}
 
+INTRODUCTION = """\
+# How time grows
 
-def write(result: dict, folder: Path) -> None:
-    """growth.md and growth.png in a folder.
+This page shows how the time of a training step and of beam search depends on the length of the
+sentences, the batch size, the vocabulary size and the number of layers. Each row changes one of
+them. "Exponent" is the p of time = c * size^p, fitted to the upper half of the sizes: with 1, time
+is proportional to size; with 2, twice the size takes four times as long. "Seconds" are the shortest
+times at the smallest and at the largest size. The grid of pervasive attention has one cell for each
+pair of a source and a target position; the rows "grid cells" combine the points of sentence length
+and batch size.
+"""
+
+
+def json_path(folder: Path) -> Path:
+    """The file of measurements in a folder."""
+    return folder / "growth.json"
+
+
+def read(folder: Path) -> dict:
+    """Read the measurements from a folder."""
+    return json.loads(json_path(folder).read_text(encoding="utf-8"))
+
+
+def write_page(result: dict, folder: Path) -> None:
+    """Write growth.md.
 
     Args:
-        result: what growth.json holds.
-        folder: is there already.
+        result: the content of growth.json.
+        folder: an existing folder.
     """
     with write_whole(str(folder / "growth.md")) as file:
-        file.write(text(result))
-    plot(result, folder / "growth.png")
+        file.write(page(result))
 
 
-def text(result: dict) -> str:
-    """The exponents in Markdown, with the times of the smallest and the largest size."""
+def page(result: dict) -> str:
+    """The page in Markdown."""
     machine = result["machine"]
     lines = [
-        "# How time grows",
-        "",
-        "Written by `python -m benchmarks growth`. Time is about size to the power of the",
-        "exponent, fitted over the upper half of the sizes; seconds are the shortest of some",
-        "rounds, of the smallest and of the largest size.",
-        "",
-        f"Measured on {machine['device']}, {machine['threads']} threads, torch {machine['torch']}.",
+        INTRODUCTION,
+        f"Measured on {machine['device']}, {machine['threads']} threads, torch {machine['torch']}, "
+        "with `python -m benchmarks growth`.",
         "",
         "![Time against size](growth.png)",
         "",
-        "| family | work | grows with | sizes | seconds | exponent |",
+        "| family | work | size | from, to | seconds | exponent |",
         "|---|---|---|---|---|---|",
     ]
     for family, by_work in result["curves"].items():
-        for what, by_axis in by_work.items():
+        for work, by_axis in by_work.items():
             for axis, points in by_axis.items():
                 first, last = points[0], points[-1]
                 cells = (
                     family,
-                    WORK_TITLES[what],
-                    TITLES[axis],
+                    WORK_TITLES[work],
+                    AXIS_TITLES[axis],
                     f"{first['size']:,} to {last['size']:,}",
                     " to ".join(f"{point['seconds']['minimum']:.3g}" for point in (first, last)),
-                    fitted(result, family, what, axis),
+                    format_exponent(result, family, work, axis),
                 )
                 lines.append(f"| {' | '.join(cells)} |")
-    lines += ["", "What stays the same along an axis:", ""]
+    lines += ["", "Sizes that a row does not change:", ""]
     for family, setting in result["settings"].items():
         depth = f", {setting['layers']} layers" if setting["layers"] else ""
         lines.append(
-            f"* {family}: `{setting['arch']}`{depth}, {setting['words']:,} words, "
-            f"{setting['sentences']} x {setting['length']}, beam {setting['beam']}, "
-            f"{setting['dtype']}."
+            f"* {family}: `{setting['arch']}`{depth}, batches of {setting['sentences']} x "
+            f"{setting['length']} tokens, vocabulary {setting['words']:,}, beam "
+            f"{setting['beam']}, {setting['dtype']}."
         )
     return "\n".join(lines) + "\n"
 
 
-def fitted(result: dict, family: str, what: str, axis: str) -> str:
-    """An exponent for people; a curve of one point has none."""
-    exponent = result["exponents"][family][what][axis]
+def format_exponent(result: dict, family: str, work: str, axis: str) -> str:
+    """The exponent of a curve with two decimals, or "none" for a curve of one point."""
+    exponent = result["exponents"][family][work][axis]
     return "none" if exponent is None else f"{exponent:.2f}"
 
 
-def plot(result: dict, path: Path) -> None:
-    """One row of curves for training, one for generation."""
-    # Here, so that whoever measures other things needs no matplotlib. It logs much where fairseq
-    # has set up logging.
+def plot(result: dict, folder: Path) -> None:
+    """Draw growth.png: one row of curves for training steps, and one for beam search.
+
+    Args:
+        result: the content of growth.json.
+        folder: an existing folder.
+    """
+    # Imported here because the other benchmarks do not need matplotlib. With fairseq's logging,
+    # it would log every font that it considers.
     logging.getLogger("matplotlib").setLevel(logging.WARNING)
     import matplotlib
 
     matplotlib.use("Agg")
     from matplotlib import pyplot, ticker
 
-    values: dict[str, set[int]] = {}
+    sizes: dict[str, set[int]] = {}
     for by_work in result["curves"].values():
         for by_axis in by_work.values():
             for axis, points in by_axis.items():
-                values.setdefault(axis, set()).update(point["size"] for point in points)
+                sizes.setdefault(axis, set()).update(point["size"] for point in points)
     figure, grid = pyplot.subplots(
-        len(WORK_TITLES), len(values), figsize=(3.4 * len(values), 6.4), squeeze=False, sharey="row"
+        len(WORK_TITLES), len(sizes), figsize=(3.4 * len(sizes), 6.4), squeeze=False, sharey="row"
     )
-    for row, (what, title) in zip(grid, WORK_TITLES.items()):
-        for place, axis in zip(row, values):
+    for row, (work, title) in zip(grid, WORK_TITLES.items()):
+        for plot_axes, axis in zip(row, sizes):
             for number, (family, by_work) in enumerate(result["curves"].items()):
-                points = by_work[what].get(axis)
+                points = by_work[work].get(axis)
                 if not points:
                     continue
-                label = f"{family}: {fitted(result, family, what, axis)}"
-                sizes = [point["size"] for point in points]
-                times = [point["seconds"]["minimum"] for point in points]
-                place.plot(sizes, times, "o-", color=f"C{number}", markersize=3, label=label)
-            place.set(xscale="log", yscale="log", xlabel=TITLES[axis])
-            place.yaxis.set_minor_formatter(ticker.NullFormatter())
-            if axis != "cells":
-                place.set_xticks(
-                    sorted(values[axis]), [f"{size:,}" for size in sorted(values[axis])]
+                plot_axes.plot(
+                    [point["size"] for point in points],
+                    [point["seconds"]["minimum"] for point in points],
+                    "o-",
+                    color=f"C{number}",
+                    markersize=3,
+                    label=f"{family}: {format_exponent(result, family, work, axis)}",
                 )
-                place.tick_params(axis="x", labelsize="small")
-                place.xaxis.set_minor_locator(ticker.NullLocator())
-            place.legend(fontsize="x-small", title="exponents", title_fontsize="x-small")
-            place.grid(alpha=0.3)
+            plot_axes.set(xscale="log", yscale="log", xlabel=AXIS_TITLES[axis])
+            plot_axes.yaxis.set_minor_formatter(ticker.NullFormatter())
+            if axis != "cells":
+                ticks = sorted(sizes[axis])
+                plot_axes.set_xticks(ticks, [f"{size:,}" for size in ticks])
+                plot_axes.tick_params(axis="x", labelsize="small")
+                plot_axes.xaxis.set_minor_locator(ticker.NullLocator())
+            plot_axes.legend(fontsize="x-small", title="exponents", title_fontsize="x-small")
+            plot_axes.grid(alpha=0.3)
         row[0].set_ylabel(f"{title}, seconds")
     figure.tight_layout()
-    figure.savefig(path, dpi=80)
+    figure.savefig(folder / "growth.png", dpi=80)
     pyplot.close(figure)

@@ -1,4 +1,4 @@
-"""What figures were measured on."""
+"""The machine and the versions that a result was measured with."""
 
 import platform
 import re
@@ -7,13 +7,13 @@ from pathlib import Path
 
 import torch
 
-# What makes a processor's products in half precision fast.
-HALF_PRECISION = ("avx512_bf16", "avx512_fp16", "amx_bf16", "amx_fp16", "bf16")
+# CPU flags of fast matrix multiplication in half precision.
+HALF_PRECISION_FLAGS = ("avx512_bf16", "avx512_fp16", "amx_bf16", "amx_fp16", "bf16")
 
 
 def machine(device: str) -> dict[str, object]:
-    """Processor or GPU, and versions of all that matters."""
-    described = {
+    """Describe the CPU or GPU and the versions of Python, torch, fairseq and this package."""
+    description = {
         "device": torch.cuda.get_device_name() if device == "cuda" else processor(),
         "threads": torch.get_num_threads(),
         "python": platform.python_version(),
@@ -24,19 +24,19 @@ def machine(device: str) -> dict[str, object]:
         "convs2s-plugin": _version("convs2s-plugin"),
     }
     if device == "cuda":
-        described["cuda"] = torch.version.cuda
-    return described
+        description["cuda"] = torch.version.cuda
+    return description
 
 
 def processor() -> str:
-    """The processor's name and what it has for products in half precision."""
+    """The CPU's name and its flags for half precision."""
     try:
         text = Path("/proc/cpuinfo").read_text(encoding="utf-8")
     except OSError:
         text = ""
     name = re.search(r"^model name\s*:\s*(.+)$", text, re.MULTILINE)
     flags = re.search(r"^(?:flags|Features)\s*:\s*(.+)$", text, re.MULTILINE)
-    found = [flag for flag in HALF_PRECISION if flags and flag in flags.group(1).split()]
+    found = [flag for flag in HALF_PRECISION_FLAGS if flags and flag in flags.group(1).split()]
     title = name.group(1).strip() if name else platform.processor() or platform.machine()
     return f"{title} ({', '.join(found)})" if found else title
 

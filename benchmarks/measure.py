@@ -1,4 +1,4 @@
-"""Pieces of work: their times in turn (A B A B ...), and what memory each takes."""
+"""Measure functions: times in alternating rounds (A B A B ...) and peak memory."""
 
 import multiprocessing
 import re
@@ -11,49 +11,50 @@ import torch
 
 from convs2s_plugin.errors import UserError
 
-AT_LEAST = 3
+# Rounds that are measured even if the time limit is over.
+MIN_ROUNDS = 3
 
 
 def alternate(
-    pieces: dict[str, Callable[[], object]],
+    timed: dict[str, Callable[[], object]],
     rounds: int,
     warmup: int = 2,
-    seconds: float | None = None,
+    max_seconds: float | None = None,
     device: str = "cpu",
 ) -> dict[str, list[float]]:
-    """Run all in turn; the seconds of each round of each.
+    """Call the functions in turn, and return the seconds of each call.
 
     Args:
-        pieces: name -> the work; what it returns is ignored.
-        rounds: how many rounds count.
-        warmup: how many rounds come before and do not count (2).
-        seconds: once these are over, AT_LEAST rounds are enough (no limit).
-        device: is waited for after each piece ("cpu").
+        timed: name -> function; return values are ignored.
+        rounds: number of measured rounds.
+        warmup: number of rounds before these, which are not measured (2).
+        max_seconds: after this time, no round begins unless MIN_ROUNDS are not reached (no limit).
+        device: the device to synchronize with after each call ("cpu").
     """
-    times: dict[str, list[float]] = {name: [] for name in pieces}
-    first = time.perf_counter()
+    times: dict[str, list[float]] = {name: [] for name in timed}
+    begin = time.perf_counter()
     for number in range(-warmup, rounds):
-        over = seconds is not None and time.perf_counter() - first > seconds
-        if over and number >= AT_LEAST:
+        over = max_seconds is not None and time.perf_counter() - begin > max_seconds
+        if over and number >= MIN_ROUNDS:
             break
-        for name, work in pieces.items():
+        for name, function in timed.items():
             start = time.perf_counter()
-            work()
-            wait(device)
+            function()
+            synchronize(device)
             if number >= 0:
                 times[name].append(time.perf_counter() - start)
     return times
 
 
-def wait(device: str) -> None:
-    """Until a device has done all that it was given."""
+def synchronize(device: str) -> None:
+    """Wait until a GPU has finished; do nothing for a CPU."""
     if device == "cuda":
         torch.cuda.synchronize()
 
 
-def ratios(over: list[float], under: list[float]) -> list[float]:
-    """Round by round, one time over another."""
-    return [above / below for above, below in zip(over, under)]
+def ratios(numerators: list[float], denominators: list[float]) -> list[float]:
+    """The ratio of two times in each round."""
+    return [above / below for above, below in zip(numerators, denominators)]
 
 
 def summary(values: list[float]) -> dict[str, float]:
@@ -62,34 +63,35 @@ def summary(values: list[float]) -> dict[str, float]:
 
 
 def peak_memory(device: str, prepare: Callable, *arguments) -> int:
-    """How much memory work takes at its peak, in bytes, beyond what is there before it.
+    """The peak memory of a function in bytes, beyond the memory in use before the call.
 
-    On a processor it is resident memory, in a process of its own (Linux); on a GPU, torch's.
+    On a CPU, this is the resident memory of a separate process (Linux only); on a GPU, the memory
+    that torch has allocated.
 
     Args:
-        device: that it works on.
-        prepare: a function of a module, which returns at least two pieces of work: one so small
-            that what is loaded or made once does not count, and the one that counts.
-        arguments: of ``prepare``.
+        device: one of setting.DEVICES.
+        prepare: a module-level function. The first two items that it returns are a warm-up
+            function, for memory that is allocated only once, and the function to measure.
+        arguments: arguments of ``prepare``.
     Raises:
-        UserError: where the work cannot be done.
+        UserError: if ``prepare`` raises it, or the process ends early.
     """
     if device == "cuda":
         return peak_on_gpu(*prepare(*arguments)[:2])
     context = multiprocessing.get_context("spawn")
-    receive, send = context.Pipe(duplex=False)
+    receiver, sender = context.Pipe(duplex=False)
     process = context.Process(
-        target=_peak, args=(prepare, arguments, torch.get_num_threads(), send)
+        target=_send_peak, args=(prepare, arguments, torch.get_num_threads(), sender)
     )
     process.start()
-    # Else a process that fails would be waited for without end.
-    send.close()
+    # With this end open, recv would not notice that the process has ended.
+    sender.close()
     try:
-        peak = receive.recv()
+        peak = receiver.recv()
     except EOFError as error:
         raise UserError(
-            "The process that measures memory ended before its work, perhaps because there was not "
-            "enough of it: take fewer or shorter sentences."
+            "The process that measures memory ended early, perhaps because memory ran out: "
+            "use fewer or shorter sentences."
         ) from error
     process.join()
     if isinstance(peak, str):
@@ -97,32 +99,32 @@ def peak_memory(device: str, prepare: Callable, *arguments) -> int:
     return peak
 
 
-def peak_on_gpu(tiny: Callable[[], object], work: Callable[[], object]) -> int:
-    """The same for work that is prepared already, on a GPU."""
-    tiny()
-    wait("cuda")
+def peak_on_gpu(warm_up: Callable[[], object], function: Callable[[], object]) -> int:
+    """The peak memory of a function on a GPU in bytes, beyond the memory in use before the call."""
+    warm_up()
+    synchronize("cuda")
     torch.cuda.reset_peak_memory_stats()
     before = torch.cuda.memory_allocated()
-    work()
-    wait("cuda")
+    function()
+    synchronize("cuda")
     return torch.cuda.max_memory_allocated() - before
 
 
-def _peak(prepare: Callable, arguments, threads: int, answer) -> None:
+def _send_peak(prepare: Callable, arguments: tuple, threads: int, sender) -> None:
     torch.set_num_threads(threads)
     try:
-        tiny, work = prepare(*arguments)[:2]
+        warm_up, function = prepare(*arguments)[:2]
     except UserError as error:
-        answer.send(str(error))
+        sender.send(str(error))
         return
-    tiny()
-    before = _most_resident()
-    work()
-    answer.send(_most_resident() - before)
+    warm_up()
+    before = _peak_resident()
+    function()
+    sender.send(_peak_resident() - before)
 
 
-def _most_resident() -> int:
-    """The most bytes this process has had resident."""
-    # getrusage would count what the parent had before this process was started.
+def _peak_resident() -> int:
+    """The peak resident memory of this process in bytes."""
+    # The maximum that getrusage reports starts at the parent's.
     status = Path("/proc/self/status").read_text(encoding="ascii")
     return int(re.search(r"VmHWM:\s+(\d+) kB", status).group(1)) * 1024

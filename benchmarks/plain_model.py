@@ -1,4 +1,4 @@
-"""The plain network of plain_pervasive.py as a fairseq model, which remembers nothing."""
+"""The network of plain_pervasive.py as a fairseq model, without incremental decoding."""
 
 from fairseq.models import (
     FairseqDecoder,
@@ -18,16 +18,16 @@ from .plain_pervasive import PlainPervasive
 
 
 class PlainEncoder(FairseqEncoder):
-    """Source embeddings, copied for every hypothesis."""
+    """Source embeddings; generation copies them for every hypothesis."""
 
-    def __init__(self, dictionary, words, dropout):
+    def __init__(self, dictionary, embedding, dropout):
         super().__init__(dictionary)
-        self.words = words
+        self.embedding = embedding
         self.dropout = dropout
 
     def forward(self, src_tokens, src_lengths=None):
         padding = src_tokens.eq(self.dictionary.pad())
-        embedded = F.dropout(self.words(src_tokens), self.dropout, self.training)
+        embedded = F.dropout(self.embedding(src_tokens), self.dropout, self.training)
         return {"embedded": embedded, "padding": padding}
 
     def reorder_encoder_out(self, encoder_out, new_order):
@@ -35,18 +35,18 @@ class PlainEncoder(FairseqEncoder):
 
 
 class PlainDecoder(FairseqDecoder):
-    """Target embeddings, the network, scores of words; each step computes the whole prefix."""
+    """Target embeddings, network and output projection; each step computes the whole prefix."""
 
-    def __init__(self, dictionary, words, network, dropout):
+    def __init__(self, dictionary, embedding, network, dropout):
         super().__init__(dictionary)
-        self.words = words
+        self.embedding = embedding
         self.network = network
-        self.output = TiedOutput(words)
+        self.output = TiedOutput(embedding)
         self.dropout = dropout
 
     def forward(self, prev_output_tokens, encoder_out):
         padding = prev_output_tokens.eq(self.dictionary.pad())
-        embedded = F.dropout(self.words(prev_output_tokens), self.dropout, self.training)
+        embedded = F.dropout(self.embedding(prev_output_tokens), self.dropout, self.training)
         masks = [mask if bool(mask.any()) else None for mask in (encoder_out["padding"], padding)]
         features = self.network(encoder_out["embedded"], embedded, *masks)
         return self.output(features), {"attn": [None]}
@@ -57,7 +57,7 @@ class PlainDecoder(FairseqDecoder):
 
 @register_model("plain_pervasive", dataclass=PervasiveConfig)
 class PlainPervasiveModel(FairseqEncoderDecoderModel):
-    """Pervasive attention as its paper draws it."""
+    """Pervasive attention as in its paper, without optimizations."""
 
     @classmethod
     def build_model(cls, cfg, task):

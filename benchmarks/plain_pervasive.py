@@ -1,8 +1,9 @@
-"""Pervasive attention as its paper draws it: what the plugin's modules are compared with.
+"""Pervasive attention as in its paper (Elbayad et al. 2018), without optimizations.
 
-Every concatenation is kept, every layer has its own batch normalisation, the masked half of a
-kernel is stored and multiplied by zero, and generation computes the whole prefix at every step.
-Shapes: B sentences, R hypotheses, T target and S source positions; grids are B x C x T x S.
+Tests and benchmarks compare the package's implementation with it. Every layer stores the
+concatenation of its input and output and has its own batch normalization, the masked half of a
+kernel is stored and multiplied by zero, and each step of generation computes the whole prefix.
+Shapes: B sentences, T target and S source positions, C channels; grids are B x C x T x S.
 """
 
 import math
@@ -16,11 +17,11 @@ MOMENTUM = 0.1
 
 
 class MaskedBatchNorm(nn.Module):
-    """Batch normalisation whose statistics are those of the real cells.
+    """Batch normalization with statistics of all cells that are not padding.
 
     Args:
         channels: C.
-        fused: use torch's own kernel, which knows no mask, where no cell is padding (False).
+        fused: use torch's kernel, which has no mask, if no cell is padding (False).
     """
 
     def __init__(self, channels: int, fused: bool = False):
@@ -32,7 +33,12 @@ class MaskedBatchNorm(nn.Module):
         self.register_buffer("running_var", torch.ones(channels))
 
     def forward(self, x: Tensor, real: Tensor | None) -> Tensor:
-        """Normalise B x C x T x S; ``real`` is B x 1 x T x S, or None where no cell is padding."""
+        """Normalize x (B x C x T x S).
+
+        Args:
+            x: the grid.
+            real: B x 1 x T x S, False at padding; None if no cell is padding.
+        """
         if self.fused and real is None:
             return F.batch_norm(
                 x,
@@ -66,7 +72,7 @@ def _zero_padding(x: Tensor, real: Tensor | None) -> Tensor:
 
 
 class PlainLayer(nn.Module):
-    """BN, ReLU, 1x1, BN, ReLU, masked k x k, (GLU,) dropout, concatenation."""
+    """BN, ReLU, 1 x 1, BN, ReLU, masked k x k, GLU if gated, dropout, concatenation."""
 
     def __init__(self, channels, growth_rate, kernel_size, bottleneck, gated, dropout, fused):
         super().__init__()
@@ -92,17 +98,21 @@ class PlainLayer(nn.Module):
 
 
 class PlainPervasive(nn.Module):
-    """The network between embeddings and output layer.
+    """The network between the embeddings and the output projection.
 
     Args:
-        source_dim, target_dim: d_s and d_t.
-        layers, growth_rate, kernel_size, bottleneck: L, g, k and the width of a 1x1 over g.
+        source_dim, target_dim: embedding channels d_s and d_t (128).
+        layers: number of layers L (24).
+        growth_rate: new channels of each layer g (32).
+        kernel_size: height and width of the masked kernels k (5).
+        bottleneck: output channels of each 1 x 1 convolution, as a multiple of g (4).
         aggregator: ``max``, ``avg``, ``attn`` or ``max+attn``.
-        gated: gate the masked convolutions.
-        dropout: of the new channels of a layer, and of the output.
-        halve: a 1x1 halves the channels of the grid first.
-        transition: BN, ReLU, 1x1 that halves, BN, ReLU before the aggregation.
-        fused: normalize with torch's own kernel where no cell is padding.
+        gated: add a GLU after the masked convolutions (False).
+        dropout: probability for the new channels of each layer and for the output (0).
+        halve: halve the channels of the grid with a 1 x 1 convolution before the layers (True).
+        transition: after the layers, apply BN, ReLU, a 1 x 1 convolution that halves the channels,
+            BN and ReLU (True).
+        fused: use torch's kernel for batch normalization if no cell is padding (False).
     """
 
     def __init__(
@@ -148,7 +158,15 @@ class PlainPervasive(nn.Module):
         source_padding: Tensor | None = None,
         target_padding: Tensor | None = None,
     ) -> Tensor:
-        """Features B x T x d_t of B x S x d_s and B x T x d_t; masks are True at padding."""
+        """Compute the features of all target positions.
+
+        Args:
+            source: source embeddings, B x S x d_s.
+            target: embeddings of the previous target tokens, B x T x d_t.
+            source_padding, target_padding: B x S and B x T, True at padding; None for no padding.
+        Returns:
+            Features, B x T x d_t.
+        """
         sentences, steps, positions = len(target), target.size(1), source.size(1)
         real = None
         if source_padding is not None or target_padding is not None:
@@ -173,7 +191,7 @@ class PlainPervasive(nn.Module):
         return self.dropout(self.output(torch.cat(self.aggregate(x, source_padding), dim=-1)))
 
     def aggregate(self, x, source_padding):
-        """Each part of the aggregation of B x C x T x S over the source, B x T x C."""
+        """Aggregate x (B x C x T x S) over the source; one B x T x C for each part."""
         sentences, _, _, positions = x.shape
         if source_padding is None:
             source_padding = x.new_zeros(sentences, positions, dtype=torch.bool)

@@ -1,4 +1,4 @@
-"""The rows of the table: what is compared with what, and how many times as fast it should be."""
+"""The rows of the table: the two sides of each comparison, and the ratio it must reach."""
 
 from typing import NamedTuple
 
@@ -9,20 +9,20 @@ class Row(NamedTuple):
     """One comparison.
 
     Attributes:
-        name: what ``--rows`` picks it by.
-        what: ``train`` or ``generate``.
-        ours, peer: both sides.
-        wanted: ratio that is reached at least, or None where it is only reported.
+        name: matched by ``--rows``.
+        work: ``train`` or ``generate``.
+        ours, peer: the two sides.
+        floor: the lowest ratio for which ``python -m benchmarks table`` succeeds; None for any.
     """
 
     name: str
-    what: str
+    work: str
     ours: Setting
     peer: Setting
-    wanted: float | None = None
+    floor: float | None = None
 
 
-# fairseq's lstm with about the parameters of adl_rnn_mh_pos_norm_multi_att_ff_iwslt.
+# fairseq's lstm with about as many parameters as adl_rnn_mh_pos_norm_multi_att_ff_iwslt.
 LSTM_SIZES = (
     *(("encoder_hidden_size", 1024), ("decoder_hidden_size", 1024)),
     *(("encoder_layers", 3), ("decoder_layers", 3)),
@@ -30,7 +30,7 @@ LSTM_SIZES = (
 ADL_RNN = "adl_rnn_mh_pos_norm_multi_att_ff_iwslt"
 
 
-def on_processor() -> list[Row]:
+def cpu_rows() -> list[Row]:
     """The rows of a machine without a GPU."""
     small = {"words": 8000, "sentences": 64}
     iwslt = Setting("convs2s_iwslt_de_en", **small), Setting("fconv_iwslt_de_en", **small)
@@ -39,15 +39,14 @@ def on_processor() -> list[Row]:
     adl = Setting("adl_transformer_iwslt", **small), Setting("transformer", **small)
     rnn = Setting(ADL_RNN, **small), Setting("lstm", options=LSTM_SIZES, **small)
 
-    def grid(sentences: int, length: int):
+    def grid(sentences: int, length: int) -> tuple[Setting, Setting]:
         sizes = {"words": 8000, "sentences": sentences, "length": length}
         return Setting("pervasive", **sizes), Setting("plain_pervasive", **sizes)
 
-    def row(name, what, sides, wanted=None, dtype="float32", **changed) -> Row:
-        ours, peer = sides
-        candidates = changed.pop("candidates", None)
-        ours = ours._replace(dtype=dtype, candidates=candidates, **changed)
-        return Row(f"{what} {name}", what, ours, peer._replace(**changed), wanted)
+    def row(name, work, sides, floor=None, dtype="float32", candidates=None, **shared) -> Row:
+        ours, peer = (side._replace(**shared) for side in sides)
+        ours = ours._replace(dtype=dtype, candidates=candidates)
+        return Row(f"{work} {name}", work, ours, peer, floor)
 
     bfloat16 = {"dtype": "bfloat16"}
     return [
@@ -72,8 +71,8 @@ def on_processor() -> list[Row]:
     ]
 
 
-def on_gpu() -> list[Row]:
-    """The rows of a machine with a GPU: three families, three precisions, nothing promised."""
+def gpu_rows() -> list[Row]:
+    """The rows of a machine with a GPU: three families in three precisions, without floors."""
     convs2s = {"words": 40000, "sentences": 128}
     transformer = {"words": 8000, "sentences": 256}
     grid = {"words": 8000, "sentences": 16}
@@ -91,7 +90,7 @@ def on_gpu() -> list[Row]:
             Setting("transformer", **transformer),
         ),
     }
-    # The peer computes in float16 as fairseq's --fp16 does it.
+    # The peer's float16 is that of fairseq's --fp16.
     precisions = (
         ("", "float32", "float32"),
         (" bf16", "bfloat16", "bfloat16"),
@@ -99,20 +98,20 @@ def on_gpu() -> list[Row]:
     )
     return [
         Row(
-            f"{what} {name}{suffix}",
-            what,
-            ours._replace(dtype=dtype, device="cuda", **smaller(what, name)),
-            peer._replace(dtype=peer_dtype, device="cuda", **smaller(what, name)),
+            f"{work} {name}{suffix}",
+            work,
+            ours._replace(dtype=dtype, device="cuda", **smaller_batch(work, name)),
+            peer._replace(dtype=peer_dtype, device="cuda", **smaller_batch(work, name)),
         )
         for name, (ours, peer) in pairs.items()
-        for what in ("train", "generate")
+        for work in ("train", "generate")
         for suffix, dtype, peer_dtype in precisions
     ]
 
 
-def smaller(what: str, name: str) -> dict[str, int]:
-    """What generation takes fewer of: the peer computes the whole grid at every step."""
-    return {"sentences": 4} if (what, name) == ("generate", "pervasive") else {}
+def smaller_batch(work: str, name: str) -> dict[str, int]:
+    """A smaller batch for plain_pervasive's generation, which computes the whole grid per step."""
+    return {"sentences": 4} if (work, name) == ("generate", "pervasive") else {}
 
 
-ROWS = {"cpu": on_processor, "cuda": on_gpu}
+ROWS = {"cpu": cpu_rows, "cuda": gpu_rows}

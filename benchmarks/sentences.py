@@ -1,4 +1,4 @@
-"""The sentences that are worked on: random ones, or batches of binarised data."""
+"""The sentences of a benchmark: random ones, or batches of binarized data."""
 
 from itertools import islice
 from typing import NamedTuple
@@ -12,12 +12,18 @@ from convs2s_plugin.errors import UserError
 
 from .setting import Setting
 
-# Sentences and words of a batch that only warms up.
+# Sentences, and tokens in a sentence, of the batch that only warms up.
 TINY = 2, 3
 
 
 class Sentences(NamedTuple):
-    """Dictionaries of both sides, a tiny batch, and those that are worked on."""
+    """The data of a workload.
+
+    Attributes:
+        source, target: the two dictionaries.
+        tiny: one tiny batch for the warm-up.
+        batches: the batches of the workload.
+    """
 
     source: Dictionary
     target: Dictionary
@@ -26,13 +32,13 @@ class Sentences(NamedTuple):
 
 
 def sentences(setting: Setting, split: str) -> Sentences:
-    """What a setting works on, on its device.
+    """Make or read the sentences of a setting, on its device.
 
     Args:
-        setting: says which.
-        split: of the data, where there is any.
+        setting: sizes, data folder and device.
+        split: the split to read if the setting has a data folder.
     Raises:
-        UserError: where the data cannot be read.
+        UserError: if the data cannot be read.
     """
     if setting.data is None:
         source = target = random_dictionary(setting.words)
@@ -41,30 +47,30 @@ def sentences(setting: Setting, split: str) -> Sentences:
         task = read_task(setting.data)
         source, target = task.source_dictionary, task.target_dictionary
         batches = real_batches(task, split, setting.sentences, setting.batches)
-    smaller = min(source, target, key=len)
-    tiny = [random_batch(smaller, *TINY)]
+    tiny = [random_batch(min(source, target, key=len), *TINY)]
     tiny, batches = (
         [to_device(batch, setting.device) for batch in some] for some in (tiny, batches)
     )
     return Sentences(source, target, tiny, batches)
 
 
-def random_dictionary(words: int) -> Dictionary:
-    """A dictionary with so many types, fairseq's special symbols included."""
-    symbols = Dictionary()
-    for number in range(words - len(symbols)):
-        symbols.add_symbol(f"w{number}")
-    return symbols
+def random_dictionary(vocab_size: int) -> Dictionary:
+    """A dictionary of ``vocab_size`` symbols, fairseq's special symbols included."""
+    dictionary = Dictionary()
+    for number in range(vocab_size - len(dictionary)):
+        dictionary.add_symbol(f"w{number}")
+    return dictionary
 
 
-def random_batch(symbols: Dictionary, sentences: int, length: int) -> dict:
-    """A batch of sentences of one length on both sides, as fairseq's data sets make it."""
+def random_batch(dictionary: Dictionary, sentences: int, length: int) -> dict:
+    """A batch in the format of fairseq's datasets, every source and target of the same length."""
     generator = torch.Generator().manual_seed(1)
     size = (sentences, length - 1)
-    end = torch.full((sentences, 1), symbols.eos())
+    eos = torch.full((sentences, 1), dictionary.eos())
     source, target = (
         torch.cat(
-            [torch.randint(symbols.nspecial, len(symbols), size, generator=generator), end], dim=1
+            [torch.randint(dictionary.nspecial, len(dictionary), size, generator=generator), eos],
+            dim=1,
         )
         for _ in range(2)
     )
@@ -82,10 +88,10 @@ def random_batch(symbols: Dictionary, sentences: int, length: int) -> dict:
 
 
 def read_task(folder: str) -> TranslationTask:
-    """fairseq's task for a folder that fairseq-preprocess wrote.
+    """fairseq's translation task for a folder written by fairseq-preprocess.
 
     Raises:
-        UserError: where it is no such folder.
+        UserError: if the folder cannot be read as one.
     """
     cfg = TranslationConfig(
         data=folder, train_subset="train", dataset_impl=None, required_seq_len_multiple=1
@@ -99,17 +105,17 @@ def read_task(folder: str) -> TranslationTask:
 
 
 def real_batches(
-    task: TranslationTask, split: str, size: int, number: int | None = None
+    task: TranslationTask, split: str, batch_size: int, number: int | None = None
 ) -> list[dict]:
-    """Batches of a split in fairseq's random order, sentences of similar length in each.
+    """Batches of a split in fairseq's random order, each of sentences of similar length.
 
     Args:
-        task: has the data.
+        task: the task of the data.
         split: e.g. ``train``.
-        size: sentences of a batch.
-        number: of batches, the first ones (all).
+        batch_size: sentences in a batch.
+        number: how many batches to take, from the first (all).
     Raises:
-        UserError: where the split is not there or has fewer batches.
+        UserError: if the split does not exist or has fewer batches.
     """
     try:
         task.load_dataset(split)
@@ -117,7 +123,7 @@ def real_batches(
         raise UserError(f"There is no {split} set in {task.cfg.data}.") from error
     iterator = task.get_batch_iterator(
         task.dataset(split),
-        max_sentences=size,
+        max_sentences=batch_size,
         max_positions=(1024, 1024),
         ignore_invalid_inputs=True,
         required_batch_size_multiple=1,
@@ -125,11 +131,11 @@ def real_batches(
     if number is not None and not 0 < number <= len(iterator):
         raise UserError(
             f"--batches is {number}, but the {split} set of {task.cfg.data} has {len(iterator)} "
-            f"batches of {size} sentences: ask for 1 to {len(iterator)}."
+            f"batches of {batch_size} sentences: ask for 1 to {len(iterator)}."
         )
     return list(islice(iterator.next_epoch_itr(shuffle=True), number))
 
 
 def to_device(batch: dict, device: str) -> dict:
-    """The same batch on a device."""
+    """Move the tensors of a batch to a device."""
     return utils.apply_to_sample(lambda tensor: tensor.to(device), batch)

@@ -1,4 +1,4 @@
-"""What is worked on, and the model of it."""
+"""The setting of a workload, and its model."""
 
 import re
 from argparse import ArgumentTypeError, Namespace
@@ -17,40 +17,43 @@ from convs2s_plugin.errors import UserError
 from convs2s_plugin.pervasive import architectures as pervasive_architectures
 from convs2s_plugin.tasks.autocast import Precision
 
-from . import plain_model  # noqa: F401  (registers a peer)
+from . import plain_model  # noqa: F401  (registers plain_pervasive)
 
 DROPOUT = 0.1
-# How a model computes: in single precision, under torch.autocast, or with all its weights in half
-# precision, as fairseq's --fp16 does it.
+# bfloat16 and float16 are torch.autocast; half has all weights in float16, as fairseq's --fp16.
 DTYPES = ("float32", "bfloat16", "float16", "half")
 DEVICES = ("cpu", "cuda")
-# What architectures are that bear their model's name, which fairseq completes later.
+# Defaults of the architectures that have the name of their model; fairseq itself fills these in
+# only after ARCH_CONFIG_REGISTRY.
 BASES = {
     convs2s_architectures.MODEL: convs2s_architectures.BASE,
     pervasive_architectures.MODEL: pervasive_architectures.BASE,
     "plain_pervasive": pervasive_architectures.BASE,
 }
-# Layers of each side in all definitions of the ADL paper.
+# Layers of the encoder, and of the decoder, in all definitions of the ADL paper.
 ADL_LAYERS = 6
 
 
 class Setting(NamedTuple):
-    """What is worked on.
+    """Model, sizes, precision and device of a workload.
 
     Attributes:
         arch: any registered architecture.
-        words: types of both dictionaries (8,000).
-        sentences: of a batch (64).
-        length: words of each sentence, on both sides (25).
-        layers: of each side or of the DenseNet; None for the architecture's own number.
+        words: vocabulary size of both dictionaries, special symbols included (8,000).
+        sentences: sentences in a batch (64).
+        length: tokens in each source and target, the end of sentence included (25).
+        layers: layers of the encoder and of the decoder, or of the DenseNet; None for the
+            architecture's own number.
         dtype: one of DTYPES.
-        beam: hypotheses of a sentence, in generation (5).
-        candidates: target words that generation scores; None for all.
-        criterion: in training, one of work.CRITERIA; None for the one that the model's package has.
+        beam: beam size of generation (5).
+        candidates: number of target tokens that generation scores; None for the whole vocabulary.
+        criterion: one of workloads.CRITERIA; None for convs2s_cross_entropy with the models of
+            this package and label_smoothed_cross_entropy with others.
         device: one of DEVICES.
-        data: a folder that fairseq-preprocess wrote, instead of random sentences and words.
-        batches: how many batches of that data.
-        options: of the model, where they are not the architecture's: (name, value).
+        data: a folder written by fairseq-preprocess; None for random sentences. It overrides
+            ``words`` and ``length``.
+        batches: number of batches of ``data``.
+        options: (name, value) of model options that differ from the architecture's.
     """
 
     arch: str
@@ -69,41 +72,41 @@ class Setting(NamedTuple):
 
     @property
     def precision(self) -> Precision:
-        """As the task's --autocast-dtype."""
+        """The precision of the task's ``--autocast-dtype``."""
         return Precision(self.dtype if self.dtype in ("bfloat16", "float16") else "none")
 
 
-def at_least(least: int) -> Callable[[str], int]:
-    """What reads a number of the command line that makes no sense below ``least``."""
+def int_at_least(least: int) -> Callable[[str], int]:
+    """An argparse type for whole numbers from ``least``."""
 
     def read(text: str) -> int:
         if not text.isdecimal() or int(text) < least:
-            raise ArgumentTypeError(f"{text} is not a whole number, at least {least}")
+            raise ArgumentTypeError(f"'{text}' is not a whole number of at least {least}")
         return int(text)
 
     return read
 
 
 def use_device(device: str) -> None:
-    """Refuse a device that is not there; on a GPU, let single precision be that.
+    """Check that a device exists, and compute float32 on a GPU without TF32.
 
     Raises:
-        UserError: where torch has no GPU.
+        UserError: if torch finds no GPU.
     """
     if device == "cuda" and not torch.cuda.is_available():
         raise UserError(
-            f"--device cuda needs a GPU, and this torch ({torch.__version__}) finds none here: "
-            "leave the option out to measure on the processor."
+            f"--device cuda needs a GPU, and this torch ({torch.__version__}) finds none: "
+            "leave the option out to measure on the CPU."
         )
-    # Else convolutions would be of less precision than the matrix products of a peer.
+    # By default, torch uses TF32 in convolutions but not in matrix multiplications.
     torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = False
 
 
 def build(setting: Setting, source: Dictionary, target: Dictionary) -> torch.nn.Module:
-    """A model with its architecture's defaults and random weights, on its device.
+    """Build a model with its architecture's defaults and random weights, on its device.
 
     Raises:
-        UserError: where no such architecture is registered, or it cannot have so many layers.
+        UserError: if no such architecture is registered, or it cannot have ``setting.layers``.
     """
     arch = setting.arch
     if arch not in ARCH_MODEL_REGISTRY:
@@ -112,7 +115,7 @@ def build(setting: Setting, source: Dictionary, target: Dictionary) -> torch.nn.
     args = Namespace(
         arch=arch,
         _name=arch,
-        # fairseq's lstm asks for it.
+        # fairseq's lstm reads it.
         criterion="label_smoothed_cross_entropy",
         dropout=DROPOUT,
         attention_dropout=0.0,
@@ -130,7 +133,7 @@ def build(setting: Setting, source: Dictionary, target: Dictionary) -> torch.nn.
 
 
 def _set_depth(args: Namespace, layers: int) -> None:
-    """Let a model have so many layers, all as its architecture's first one."""
+    """Set the number of layers; all become like the architecture's first layer."""
     if hasattr(args, "num_layers"):
         args.num_layers = layers
         return
@@ -138,19 +141,19 @@ def _set_depth(args: Namespace, layers: int) -> None:
     for name in names or ("encoder_layers", "decoder_layers"):
         if not hasattr(args, name):
             raise UserError(f"--layers cannot be used with {args.arch}: leave it out.")
-        setattr(args, name, _deep(getattr(args, name), layers, args.arch))
+        setattr(args, name, _with_depth(getattr(args, name), layers, args.arch))
 
 
-def _deep(given: object, layers: int, arch: str) -> object:
-    """A number of layers, a list of them or a definition in ADL, made so deep."""
-    if isinstance(given, int):
+def _with_depth(option: int | str, layers: int, arch: str) -> int | str:
+    """Change the depth in an option: a number, a list of layers, or a definition in ADL."""
+    if isinstance(option, int):
         return layers
-    if given.startswith("["):
-        first = parse_layers(given)[0]
+    if option.startswith("["):
+        first = parse_layers(option)[0]
         return f"[({first.channels}, {first.kernel_size})] * {layers}"
-    # What is not repeated six times has one layer of another kind before five that are.
-    repeats = [int(number) for number in re.findall(r"repeat\((\d+),", given)]
+    # A definition repeats one layer six times, or five times after a layer of another kind.
+    repeats = [int(number) for number in re.findall(r"repeat\((\d+),", option)]
     others = ADL_LAYERS - sum(repeats)
     if len(repeats) != 1 or others not in (0, 1) or layers <= others:
         raise UserError(f"{arch} cannot have --layers {layers}: leave it out.")
-    return re.sub(r"repeat\(\d+,", f"repeat({layers - others},", given)
+    return re.sub(r"repeat\(\d+,", f"repeat({layers - others},", option)

@@ -1,4 +1,4 @@
-"""``table``: many comparisons, each written down as soon as it is there."""
+"""``table``: measure many comparisons, and write each result as soon as it is measured."""
 
 import argparse
 import fnmatch
@@ -15,72 +15,78 @@ import torch
 from convs2s_plugin.errors import UserError
 from convs2s_plugin.text_files import write_whole
 
-from . import readme
+from . import pages
 from .compare import compare
 from .rows import ROWS, Row
 from .setting import DEVICES, use_device
 
-# After so many seconds a row has rounds enough.
-SECONDS = {"cpu": 20.0, "cuda": 3.0}
+# Time limit and number of rounds for each row.
+MAX_SECONDS = {"cpu": 20.0, "cuda": 3.0}
 ROUNDS = {"cpu": 11, "cuda": 30}
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """The options of ``table``."""
+    """Add the options of ``table``."""
     parser.add_argument("--device", choices=DEVICES, default="cpu", help="default: %(default)s")
     parser.add_argument(
         "--rows",
         default="*",
         metavar="PATTERN",
-        help="e.g. 'train *' or '*bf16*'; what is known of other rows stays (default: all)",
+        help="measure only the rows that match, e.g. 'train *' or '*bf16*', and keep the results "
+        "of the others (default: all)",
     )
     parser.add_argument(
         "--out",
         type=Path,
-        default=readme.RESULTS,
+        default=pages.RESULTS,
         metavar="FOLDER",
-        help="gets DEVICE.json; README.md has the table of %(default)s (the default)",
+        help="write DEVICE.json to this folder (default: %(default)s, from which the tables of the "
+        "documentation are made)",
     )
     parser.add_argument(
-        "--minutes", type=float, default=math.inf, help="after so many, no other row begins"
+        "--minutes", type=float, default=math.inf, help="begin no row after this time (no limit)"
     )
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Measure the rows; 1 where one failed or is slower than wanted.
+    """Measure the rows and write the tables.
 
+    Returns:
+        The exit status: 1 if a row was skipped, failed, or is below its floor.
     Raises:
-        UserError: where there is no such row or device.
+        UserError: if no row matches, or torch has no such device.
     """
     use_device(args.device)
-    every = ROWS[args.device]()
-    rows = [row for row in every if fnmatch.fnmatchcase(row.name, args.rows)]
+    all_rows = ROWS[args.device]()
+    rows = [row for row in all_rows if fnmatch.fnmatchcase(row.name, args.rows)]
     if not rows:
-        names = ", ".join(f"'{row.name}'" for row in every)
-        raise UserError(f"No row is called {args.rows}; there are {names}.")
+        names = ", ".join(f"'{row.name}'" for row in all_rows)
+        raise UserError(f"No row matches --rows {args.rows}; the rows are {names}.")
     args.out.mkdir(parents=True, exist_ok=True)
     path = args.out / f"{args.device}.json"
-    results = measure(rows, every, path, args.minutes)
-    print(f"\n{readme.table(results)}", flush=True)
-    if args.out.resolve() == readme.RESULTS:
-        readme.write()
-    bad = [row.name for row in rows if not good(results.get(row.name, {}))]
+    results = measure(rows, all_rows, path, args.minutes)
+    print(f"\n{pages.comparison_table(results)}", flush=True)
+    if args.out.resolve() == pages.RESULTS:
+        pages.write()
+    bad = [row.name for row in rows if not reaches_floor(row, results.get(row.name, {}))]
     if bad:
-        print(f"Left out, failed or slower than wanted: {', '.join(bad)}.", file=sys.stderr)
+        print(f"Skipped, failed or below the floor: {', '.join(bad)}.", file=sys.stderr)
     return 1 if bad else 0
 
 
 def measure(
-    rows: list[Row], every: list[Row], path: Path, minutes: float = math.inf
+    rows: list[Row], all_rows: list[Row], path: Path, minutes: float = math.inf
 ) -> dict[str, dict]:
-    """Results by name, in the order of the table, written after each row.
+    """Measure rows, and write the file after each of them.
 
     Args:
-        rows: those that are measured.
-        every: all rows of the table; what a file has of others is dropped.
-        path: the file, which may have results already.
-        minutes: after which no other row begins (no limit).
+        rows: the rows to measure.
+        all_rows: all rows of the table in order. Results of other rows are dropped.
+        path: a file, which may hold earlier results.
+        minutes: no row begins after this time (no limit).
+    Returns:
+        Row name -> result, in the order of the table.
     """
     results = read(path)
     end = time.perf_counter() + 60 * minutes
@@ -88,35 +94,34 @@ def measure(
         print(f"[{number}/{len(rows)}] {row.name} ... ", end="", flush=True)
         start = time.perf_counter()
         if start > end:
-            print("left out, the time is up", flush=True)
+            print("skipped, out of time", flush=True)
             continue
         results[row.name] = result = measure_row(row)
         print(f"{outcome(result)} ({time.perf_counter() - start:.0f} s)", flush=True)
-        results = {other.name: results[other.name] for other in every if other.name in results}
+        results = {other.name: results[other.name] for other in all_rows if other.name in results}
         with write_whole(str(path)) as file:
             file.write(json.dumps(results, indent=1) + "\n")
     return results
 
 
 def measure_row(row: Row) -> dict:
-    """The comparison of a row, or why there is none."""
-    # In a process of its own, because what rows before it left of memory changes the times.
+    """The comparison of a row, or {"error": message} if it failed."""
+    # In a separate process, because memory that earlier rows have left behind changes the times.
     context = multiprocessing.get_context("spawn")
     try:
         with ProcessPoolExecutor(1, mp_context=context) as process:
-            result = process.submit(_compare, row, torch.get_num_threads()).result()
-    # Whatever it is, the other rows can still be measured.
+            return process.submit(_compare, row, torch.get_num_threads()).result()
+    # No error of one row may prevent the others.
     except Exception as error:
         message = str(error).strip() or "no message"
-        result = {"error": f"{type(error).__name__}: {message.splitlines()[0]}"}
-    return {**result, "wanted": row.wanted}
+        return {"error": f"{type(error).__name__}: {message.splitlines()[0]}"}
 
 
 def _compare(row: Row, threads: int) -> dict:
     torch.set_num_threads(threads)
     device = row.ours.device
     use_device(device)
-    return compare(row.what, row.ours, row.peer, ROUNDS[device], SECONDS[device])
+    return compare(row.work, row.ours, row.peer, ROUNDS[device], MAX_SECONDS[device])
 
 
 def outcome(result: dict) -> str:
@@ -127,22 +132,22 @@ def outcome(result: dict) -> str:
     return f"{ratio['median']:.2f} ({ratio['minimum']:.2f} to {ratio['maximum']:.2f})"
 
 
-def good(result: dict) -> bool:
-    """Whether there is a result, and as much as is wanted."""
+def reaches_floor(row: Row, result: dict) -> bool:
+    """Whether a row has been measured and its median ratio is at least its floor."""
     if "seconds" not in result:
         return False
-    return result["wanted"] is None or result["seconds"]["ratio"]["median"] >= result["wanted"]
+    return row.floor is None or result["seconds"]["ratio"]["median"] >= row.floor
 
 
 def read(path: Path) -> dict[str, dict]:
-    """The results that a file has, or none where there is no file.
+    """The results in a file; none if there is no file.
 
     Raises:
-        UserError: where it is not JSON.
+        UserError: if the file is not JSON.
     """
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return {}
     except ValueError as error:
-        raise UserError(f"{path} is not what an earlier run wrote ({error}): remove it.") from error
+        raise UserError(f"{path} is not a file of results ({error}): remove it.") from error

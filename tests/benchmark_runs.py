@@ -8,6 +8,6 @@ TINY = ("--words", 60, "--sentences", 2, "--length", 4)
 
 
 def benchmark(monkeypatch, *arguments) -> int:
-    """The exit status of the command with these arguments."""
+    """Run the command with these arguments and return its exit status."""
     monkeypatch.setattr(sys, "argv", ["benchmarks", *map(str, arguments)])
     return main()

@@ -1,4 +1,4 @@
-"""The benchmarks measure what they say, on fairseq's models as on ours."""
+"""The commands ``train``, ``generate``, ``memory`` and ``loss``."""
 
 import json
 import re
@@ -7,10 +7,11 @@ import time
 import pytest
 import torch
 
+from benchmarks import workloads
 from benchmarks.measure import alternate, ratios, summary
 from benchmarks.sentences import sentences
 from benchmarks.setting import Setting, build
-from benchmarks.work import generation, training
+from benchmarks.workloads import generation, training
 from convs2s_plugin.errors import UserError
 from tests.benchmark_runs import TINY, benchmark
 
@@ -18,44 +19,44 @@ from tests.benchmark_runs import TINY, benchmark
 def test_rounds_alternate():
     order = []
 
-    def work(name, seconds):
+    def sleeper(name, seconds):
         def run():
             order.append(name)
             time.sleep(seconds)
 
         return run
 
-    pieces = {"ours": work("ours", 0.01), "peer": work("peer", 0.03)}
-    times = alternate(pieces, rounds=3, warmup=1)
+    timed = {"ours": sleeper("ours", 0.01), "peer": sleeper("peer", 0.03)}
+    times = alternate(timed, rounds=3, warmup=1)
     assert order == ["ours", "peer"] * 4
     assert len(times["ours"]) == len(times["peer"]) == 3
     ratio = summary(ratios(times["peer"], times["ours"]))
     assert ratio["minimum"] <= ratio["median"] <= ratio["maximum"] and ratio["median"] > 1.5
 
 
-def test_time_ends_the_rounds_after_a_few():
-    times = alternate({"one": lambda: time.sleep(0.02)}, rounds=50, warmup=0, seconds=0.05)
+def test_time_limit():
+    times = alternate({"one": lambda: time.sleep(0.02)}, rounds=50, warmup=0, max_seconds=0.05)
     assert 3 <= len(times["one"]) < 6
 
 
-@pytest.mark.parametrize("what", ["train", "generate"])
-def test_a_run(what, tmp_path, monkeypatch, capsys):
+@pytest.mark.parametrize("work", ["train", "generate"])
+def test_comparison(work, tmp_path, monkeypatch, capsys):
     target = tmp_path / "result.json"
-    assert benchmark(monkeypatch, what, *TINY, "--rounds", 2, "--json", target) == 0
+    assert benchmark(monkeypatch, work, *TINY, "--rounds", 2, "--json", target) == 0
     printed = capsys.readouterr().out
-    assert "ratio (peer's time / ours)" in printed and "they alone would take" in printed
+    assert "ratio (peer's time / ours)" in printed and "they would take" in printed
     result = json.loads(target.read_text(encoding="utf-8"))
     assert result["peer"]["arch"] == "fconv_iwslt_de_en" and result["rounds"] == 2
     assert result["machine"]["torch"] and result["machine"]["device"] not in ("", "x86_64")
     assert all(value > 0 for value in result["seconds"]["ratio"].values())
     for side in ("ours", "peer"):
-        products = result["products"][side]
-        shares = products["share"].values()
-        assert products["flops"] > 0 and all(0 < share < 1.5 for share in shares)
+        matmul = result["matmul"][side]
+        shares = matmul["share"].values()
+        assert matmul["flops"] > 0 and all(0 < share < 1.5 for share in shares)
         assert result["parameters"][side] > 1e6
 
 
-def test_each_side_has_its_own_precision_and_criterion(monkeypatch, tmp_path):
+def test_precision_and_criterion_of_each_side(monkeypatch, tmp_path):
     target = tmp_path / "result.json"
     options = ("--dtype", "bfloat16", "--criterion", "label_smoothed_cross_entropy")
     peers = ("--peer", "convs2s_iwslt_de_en", "--peer-criterion", "convs2s_cross_entropy")
@@ -64,27 +65,27 @@ def test_each_side_has_its_own_precision_and_criterion(monkeypatch, tmp_path):
     result = json.loads(target.read_text(encoding="utf-8"))
     assert (result["ours"]["dtype"], result["peer"]["dtype"]) == ("bfloat16", "float32")
     assert result["ours"]["criterion"] == "label_smoothed_cross_entropy"
-    assert result["products"]["ours"]["flops"] == pytest.approx(
-        result["products"]["peer"]["flops"], rel=0.01
+    assert result["matmul"]["ours"]["flops"] == pytest.approx(
+        result["matmul"]["peer"]["flops"], rel=0.01
     )
 
 
-def test_memory_of_pervasive_attention_and_its_plain_twin(monkeypatch, capsys):
+def test_memory_of_pervasive_attention_and_plain_pervasive(monkeypatch, capsys):
     sizes = ("--layers", 6, "--words", 60, "--sentences", 8, "--length", 20)
     archs = ("--arch", "pervasive", "--peer", "plain_pervasive")
     assert benchmark(monkeypatch, "memory", *archs, *sizes) == 0
-    (share,) = re.findall(r"Peak memory: .* \((.*) of it\)", capsys.readouterr().out)
-    assert 0 < float(share) < 0.9
+    (ratio,) = re.findall(r"Peak memory: .* \(ratio (.*)\)", capsys.readouterr().out)
+    assert 0 < float(ratio) < 0.9
 
 
-def test_the_loss_in_time_and_memory(tmp_path, monkeypatch, capsys):
+def test_time_and_memory_of_the_loss(tmp_path, monkeypatch, capsys):
     target = tmp_path / "result.json"
     sizes = ("--words", 20000, "--tokens", 2000, "--channels", 16)
     assert benchmark(monkeypatch, "loss", *sizes, "--rounds", 1, "--json", target) == 0
     assert "Peak memory: " in capsys.readouterr().out
-    held = json.loads(target.read_text(encoding="utf-8"))["bytes"]
-    scores = 20000 * 2000 * 4
-    assert 0 < held["ours"] < 1.5 * scores and held["peer"] > 1.5 * scores
+    peaks = json.loads(target.read_text(encoding="utf-8"))["bytes"]
+    logits = 20000 * 2000 * 4
+    assert 0 < peaks["ours"] < 1.5 * logits and peaks["peer"] > 1.5 * logits
 
 
 @pytest.mark.parametrize(
@@ -95,47 +96,61 @@ def test_the_loss_in_time_and_memory(tmp_path, monkeypatch, capsys):
         "adl_rnn_mh_pos_norm_multi_att_ff_wmt",
     ],
 )
-def test_depth_is_what_was_asked_for(arch):
-    def parameters(layers):
+def test_layers_set_the_depth(arch):
+    def count_parameters(layers):
         setting = Setting(arch, words=30, layers=layers)
         data = sentences(setting, "train")
         return sum(p.numel() for p in build(setting, data.source, data.target).parameters())
 
-    sizes = [parameters(layers) for layers in (2, 3, 4)]
+    sizes = [count_parameters(layers) for layers in (2, 3, 4)]
     steps = [after - before for before, after in zip(sizes, sizes[1:])]
-    # A layer of a DenseNet reads all before it, so that each is larger than the last.
+    # A layer of a DenseNet reads the output of all layers before it, so it is larger than these.
     assert 0 < steps[0] <= steps[1] and (steps[0] == steps[1] or "pervasive" in arch)
 
 
-def test_a_definition_that_does_not_repeat_has_no_other_depth():
+def test_definition_without_repeat_keeps_its_depth():
     setting = Setting("adl_rnnsearch", words=30, layers=3)
     data = sentences(setting, "train")
     with pytest.raises(UserError, match="adl_rnnsearch cannot have --layers 3"):
         build(setting, data.source, data.target)
 
 
-def test_generation_with_candidates_scores_only_these():
+def test_generation_with_candidates_produces_only_these():
     setting = Setting("convs2s_iwslt_de_en", words=300, sentences=2, length=6, candidates=20)
-    every = generation(setting._replace(candidates=None)).whole()
-    some = generation(setting).whole()
-    words = [
-        torch.cat([h["tokens"] for found in batches for beam in found for h in beam])
-        for batches in (every, some)
+    unrestricted = generation(setting._replace(candidates=None)).run()
+    restricted = generation(setting).run()
+    tokens = [
+        torch.cat([h["tokens"] for batch in batches for beam in batch for h in beam])
+        for batches in (unrestricted, restricted)
     ]
-    assert words[0].max() >= 20 and words[1].max() < 20
-    assert [len(beam[0]["tokens"]) for beam in some[0]] == [6, 6]
+    assert tokens[0].max() >= 20 and tokens[1].max() < 20
+    assert [len(beam[0]["tokens"]) for beam in restricted[0]] == [6, 6]
 
 
-def test_fairseqs_half_precision_is_near_single_and_not_the_same():
+@pytest.mark.parametrize("arch", ["convs2s_iwslt_de_en", "pervasive", "fconv_iwslt_de_en"])
+def test_generation_computes_no_attention(arch, monkeypatch):
+    models = []
+
+    def build_and_keep(*arguments):
+        models.append(build(*arguments))
+        return models[0]
+
+    monkeypatch.setattr(workloads, "build", build_and_keep)
+    (hypotheses,) = generation(Setting(arch, words=60, sentences=1, length=4, layers=1)).run()
+    assert models[0].decoder.need_attn is False
+    assert all(not len(h["attention"]) for beam in hypotheses for h in beam)
+
+
+def test_half_precision_is_close_to_single_precision():
     setting = Setting("fconv_iwslt_de_en", words=60, sentences=2, length=4)
     (single,), (half,) = (
-        generation(setting._replace(dtype=dtype)).whole() for dtype in ("float32", "half")
+        generation(setting._replace(dtype=dtype)).run() for dtype in ("float32", "half")
     )
-    first, second = (float(found[0][0]["score"]) for found in (single, half))
+    first, second = (float(batch[0][0]["score"]) for batch in (single, half))
     assert first != second and first == pytest.approx(second, rel=0.01)
 
 
-def test_real_sentences(corpus, monkeypatch, tmp_path):
+def test_binarized_data(corpus, monkeypatch, tmp_path):
     target = tmp_path / "result.json"
     options = ("--data", corpus / "bin", "--batches", 2, "--sentences", 4, "--rounds", 1)
     assert benchmark(monkeypatch, "generate", *options, "--json", target) == 0
@@ -144,45 +159,50 @@ def test_real_sentences(corpus, monkeypatch, tmp_path):
     data = sentences(setting, "train")
     assert len(data.source) == 12 + data.source.nspecial
     assert [batch["nsentences"] for batch in data.batches] == [4, 4]
-    training(setting).whole()
+    training(setting).run()
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
-@pytest.mark.parametrize("what", ["train", "generate", "memory"])
-def test_on_a_gpu(what, tmp_path, monkeypatch):
+@pytest.mark.parametrize("command", ["train", "generate", "memory"])
+def test_gpu(command, tmp_path, monkeypatch):
     target = tmp_path / "result.json"
     dtypes = ("--dtype", "float16", "--peer-dtype", "half", "--device", "cuda")
-    assert benchmark(monkeypatch, what, *TINY, *dtypes, "--json", target) == 0
+    assert benchmark(monkeypatch, command, *TINY, *dtypes, "--json", target) == 0
     result = json.loads(target.read_text(encoding="utf-8"))
     assert result["bytes"]["ours"] > 0 and result["bytes"]["peer"] > 0
 
 
 @pytest.mark.parametrize(
-    ("arguments", "sentence"),
+    ("arguments", "message"),
     [
         (["train", "--arch", "convs3s"], "There is no architecture convs3s"),
         (["train", "--device", "cuda"], "--device cuda needs a GPU"),
         (["train", "--data", "nowhere"], "nowhere cannot be read as a folder that"),
-        (["generate", "--candidates", 9000], "--candidates is 9000, but there are only 8,000"),
+        (
+            ["generate", "--candidates", 9000],
+            "--candidates is 9000, but the vocabulary size is 8,000",
+        ),
         (["train", "--arch", "adl_rnnsearch", "--layers", 3], "cannot have --layers 3"),
         (["memory", "--arch", "convs3s"], "There is no architecture convs3s"),
     ],
 )
-def test_what_cannot_be_done_is_a_sentence(arguments, sentence, monkeypatch, capsys):
+def test_errors(arguments, message, monkeypatch, capsys):
     if "cuda" in arguments and torch.cuda.is_available():
         pytest.skip("there is a GPU")
     assert benchmark(monkeypatch, *arguments) == 2
-    assert sentence in capsys.readouterr().err
+    assert message in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("option", ["--rounds", "--words", "--length", "--layers", "--beam"])
 @pytest.mark.parametrize("value", ["0", "-1", "two"])
-def test_a_number_that_makes_no_sense(option, value, monkeypatch, capsys):
+def test_invalid_numbers(option, value, monkeypatch, capsys):
     with pytest.raises(SystemExit):
         benchmark(monkeypatch, "generate", f"{option}={value}")
-    assert f"argument {option}: {value} is not a whole number, at least" in capsys.readouterr().err
+    assert (
+        f"argument {option}: '{value}' is not a whole number of at least" in capsys.readouterr().err
+    )
 
 
-def test_too_many_batches_are_refused(corpus, monkeypatch, capsys):
+def test_too_many_batches(corpus, monkeypatch, capsys):
     assert benchmark(monkeypatch, "train", "--data", corpus / "bin", "--batches", 99) == 2
     assert "--batches is 99, but the train set" in capsys.readouterr().err

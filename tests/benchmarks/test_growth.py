@@ -1,10 +1,10 @@
-"""How time grows, and sentences a second of checkpoints."""
+"""The commands ``growth`` and ``speed``."""
 
 import json
 
 import pytest
 
-from benchmarks import growth
+from benchmarks import growth, growth_report, pages
 from benchmarks.setting import Setting
 from tests.benchmark_runs import benchmark
 
@@ -14,18 +14,18 @@ def points(power, sizes=(10, 20, 40, 80)):
 
 
 @pytest.mark.parametrize("power", [0.0, 1.0, 2.0])
-def test_the_exponent_of_a_power(power):
+def test_exponent_of_a_power(power):
     assert growth.exponent(points(power)) == pytest.approx(power, abs=1e-3)
 
 
-def test_what_is_below_the_upper_half_does_not_count():
-    times = points(2.0)
-    times[0]["seconds"]["minimum"] = times[1]["seconds"]["minimum"] = 100.0
-    assert growth.exponent(times) == pytest.approx(2.0, abs=1e-3)
-    assert growth.exponent(times[:1]) is None
+def test_exponent_ignores_the_lower_half():
+    curve = points(2.0)
+    curve[0]["seconds"]["minimum"] = curve[1]["seconds"]["minimum"] = 100.0
+    assert growth.exponent(curve) == pytest.approx(2.0, abs=1e-3)
+    assert growth.exponent(curve[:1]) is None
 
 
-def test_the_report(tmp_path, monkeypatch):
+def test_report(tmp_path, monkeypatch):
     sizes = {"words": 60, "sentences": 1, "length": 4, "layers": 1}
     families = {
         "ConvS2S": Setting("convs2s_iwslt_de_en", **sizes),
@@ -33,24 +33,29 @@ def test_the_report(tmp_path, monkeypatch):
     }
     monkeypatch.setattr(growth, "FAMILIES", families)
     monkeypatch.setattr(growth, "AXES", {"length": (3, 6, 9), "sentences": (1, 2)})
-    monkeypatch.setattr(growth, "SECONDS", 0.0)
+    monkeypatch.setattr(growth, "MAX_SECONDS", 0.0)
     assert benchmark(monkeypatch, "growth", "--out", tmp_path) == 0
     curves = json.loads((tmp_path / "growth.json").read_text(encoding="utf-8"))["curves"]
     assert curves.keys() == families.keys()
-    for what in ("train", "generate"):
-        assert [point["size"] for point in curves["ConvS2S"][what]["length"]] == [3, 6, 9]
-        cells = [point["size"] for point in curves["pervasive attention"][what]["cells"]]
-        assert cells == [9, 16, 32, 36, 81] and "cells" not in curves["ConvS2S"][what]
-    text = (tmp_path / "growth.md").read_text(encoding="utf-8")
-    assert "| ConvS2S | training step | words of a sentence | 3 to 9 |" in text
+    for work in ("train", "generate"):
+        assert [point["size"] for point in curves["ConvS2S"][work]["length"]] == [3, 6, 9]
+        cells = [point["size"] for point in curves["pervasive attention"][work]["cells"]]
+        assert cells == [9, 16, 32, 36, 81] and "cells" not in curves["ConvS2S"][work]
+    page = (tmp_path / "growth.md").read_text(encoding="utf-8")
+    assert "| ConvS2S | training step | sentence length (tokens) | 3 to 9 |" in page
     assert (tmp_path / "growth.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_a_curve_ends_where_it_takes_too_long(monkeypatch):
+def test_page_matches_its_measurements():
+    page = (pages.DOCS / "growth.md").read_text(encoding="utf-8")
+    assert growth_report.page(growth_report.read(pages.DOCS)) == page
+
+
+def test_a_curve_ends_when_a_point_takes_too_long(monkeypatch):
     monkeypatch.setattr(growth, "LONGEST", 0.0)
     setting = Setting("convs2s_iwslt_de_en", words=60, sentences=1, length=3, layers=1)
     curves = growth.measure({"one": setting}, {"length": (3, 6)})
-    assert [len(curves["one"][what]["length"]) for what in ("train", "generate")] == [1, 1]
+    assert [len(curves["one"][work]["length"]) for work in ("train", "generate")] == [1, 1]
 
 
 def test_sentences_per_second_of_a_checkpoint(corpus, trained, tmp_path, monkeypatch, capsys):
@@ -64,7 +69,7 @@ def test_sentences_per_second_of_a_checkpoint(corpus, trained, tmp_path, monkeyp
 
 
 @pytest.mark.parametrize("name", ["missing.pt", "broken.pt"])
-def test_a_checkpoint_that_is_none_is_a_sentence(name, corpus, tmp_path, monkeypatch, capsys):
+def test_unusable_checkpoint(name, corpus, tmp_path, monkeypatch, capsys):
     (tmp_path / "broken.pt").write_bytes(b"no checkpoint")
     assert benchmark(monkeypatch, "speed", corpus / "bin", tmp_path / name) == 2
     assert name in capsys.readouterr().err

@@ -1,14 +1,15 @@
-"""The table: rows that fail are one line, others stay, README.md has what was measured."""
+"""The command ``table``, and the tables in the documentation."""
 
 import json
 
 import pytest
 
-from benchmarks import readme, rows, table
+from benchmarks import pages, rows, table
 from benchmarks.setting import Setting
 from tests.benchmark_runs import benchmark
 
 SIZES = {"words": 60, "sentences": 2, "length": 4, "layers": 1}
+MARKED = "<!-- table of benchmarks/results/{} -->\n{}<!-- end of table -->\n"
 
 
 def tiny(arch, **options):
@@ -17,7 +18,7 @@ def tiny(arch, **options):
 
 @pytest.fixture
 def tiny_rows(monkeypatch):
-    """Three rows: one that is fast enough, one that fails, one that wants too much."""
+    """Three rows: the first reaches its floor, the second fails, the third is below its floor."""
     ours, peer = tiny("convs2s_iwslt_de_en"), tiny("fconv_iwslt_de_en")
     made = [
         rows.Row("train one", "train", ours, peer, 0.001),
@@ -26,7 +27,8 @@ def tiny_rows(monkeypatch):
     ]
     monkeypatch.setitem(rows.ROWS, "cpu", lambda: made)
     monkeypatch.setitem(table.ROUNDS, "cpu", 1)
-    monkeypatch.setattr(readme, "README", None)
+    # No test may write the real pages.
+    monkeypatch.setattr(pages, "PAGES", None)
     return made
 
 
@@ -34,40 +36,43 @@ def results(folder):
     return json.loads((folder / "cpu.json").read_text(encoding="utf-8"))
 
 
-def test_rows_are_kept_and_a_failure_is_one_line(tiny_rows, tmp_path, monkeypatch, capsys):
+def test_earlier_results_are_kept_and_failures_are_reported(
+    tiny_rows, tmp_path, monkeypatch, capsys
+):
     assert benchmark(monkeypatch, "table", "--out", tmp_path, "--rows", "train one") == 0
     first = results(tmp_path)
     assert list(first) == ["train one"] and first["train one"]["seconds"]["ratio"]["median"] > 0
     assert benchmark(monkeypatch, "table", "--out", tmp_path, "--rows", "*t*[wr][oe]*") == 1
     printed = capsys.readouterr()
     assert "train two ... failed: UserError: There is no architecture convs3s" in printed.out
-    assert "slower than wanted: train two, generate three" in printed.err
+    assert "below the floor: train two, generate three" in printed.err
     later = results(tmp_path)
     assert list(later) == [row.name for row in tiny_rows]
     assert later["train one"] == first["train one"]
-    lines = readme.table(later).splitlines()
-    assert lines[2].startswith("| train `convs2s_iwslt_de_en`, 60 words, 2 x 4 | `fconv_iwslt")
-    assert "failed: UserError" in lines[3] and lines[4].split(" | ")[3] == "1e+06"
+    lines = pages.comparison_table(later).splitlines()
+    expected = "| train `convs2s_iwslt_de_en`, 2 x 4 tokens, vocabulary 60 | `fconv_iwslt_de_en` |"
+    assert lines[2].startswith(expected)
+    assert "failed: UserError" in lines[3] and "beam 5" in lines[4]
     assert len({line.count(" | ") for line in lines[2:5]}) == 1
     assert lines[-1].startswith("Measured on ")
     later["train one"]["bytes"] = {"ours": 2**20, "peer": 3 * 2**20}
-    lines = readme.table(later).splitlines()
+    lines = pages.comparison_table(later).splitlines()
     assert "peak memory" in lines[0] and lines[2].endswith("| 1 MiB, 3 MiB |")
     assert len({line.count("|") for line in lines[:5]}) == 1
 
 
-def test_no_row_begins_when_the_time_is_up(tiny_rows, tmp_path, monkeypatch, capsys):
+def test_no_row_begins_after_the_time_limit(tiny_rows, tmp_path, monkeypatch, capsys):
     assert benchmark(monkeypatch, "table", "--out", tmp_path, "--minutes", 0) == 1
-    assert capsys.readouterr().out.count("left out, the time is up") == 3
+    assert capsys.readouterr().out.count("skipped, out of time") == 3
 
 
-def test_a_name_that_no_row_has(tiny_rows, monkeypatch, capsys):
+def test_unknown_row(tiny_rows, monkeypatch, capsys):
     assert benchmark(monkeypatch, "table", "--rows", "nothing") == 2
-    assert "No row is called nothing; there are 'train one'" in capsys.readouterr().err
+    assert "No row matches --rows nothing; the rows are 'train one'" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("device", rows.ROWS)
-def test_rows_have_names_of_their_own_and_sides_that_do_the_same(device):
+def test_rows_have_unique_names_and_sides_with_the_same_sizes(device):
     made = rows.ROWS[device]()
     assert len({row.name for row in made}) == len(made)
     for row in made:
@@ -76,23 +81,25 @@ def test_rows_have_names_of_their_own_and_sides_that_do_the_same(device):
         assert row.ours.device == device and row.peer.candidates is None
 
 
-def test_readme_has_what_was_measured():
-    text = readme.README.read_text(encoding="utf-8")
-    names = [match["name"] for match in readme.BLOCK.finditer(text)]
-    assert names == [*(f"{device}.json" for device in rows.ROWS), "multi30k.json"]
-    assert readme.updated(text) == text
-    assert "sentences/s" in text[text.index("multi30k.json") :]
+def test_pages_show_all_results():
+    shown = set()
+    for page in pages.PAGES:
+        text = page.read_text(encoding="utf-8")
+        shown |= {match["name"] for match in pages.MARKED_TABLE.finditer(text)}
+        assert pages.updated(text) == text
+    assert shown == {*(f"{device}.json" for device in rows.ROWS), "multi30k.json"}
+    assert "sentences/s" in pages.results_table("multi30k.json")
+    assert pages.results_table("missing.json") == ""
 
 
-def test_the_block_of_a_readme_is_written_anew(tiny_rows, tmp_path, monkeypatch):
-    monkeypatch.setattr(readme, "RESULTS", tmp_path)
-    monkeypatch.setattr(readme, "README", tmp_path / "README.md")
-    block = "<!-- table of benchmarks/results/{} -->\n{}<!-- end of table -->\n"
-    readme.README.write_text(
-        "before\n" + block.format("cpu.json", "old\n") + block.format("cuda.json", "old\n"),
-        encoding="utf-8",
-    )
+def test_table_writes_the_marked_tables(tiny_rows, tmp_path, monkeypatch):
+    first, second = tmp_path / "first.md", tmp_path / "second.md"
+    first.write_text("before\n" + MARKED.format("cpu.json", "old\n"), encoding="utf-8")
+    second.write_text(MARKED.format("cuda.json", "old\n") + "after\n", encoding="utf-8")
+    monkeypatch.setattr(pages, "RESULTS", tmp_path)
+    monkeypatch.setattr(pages, "DOCS", tmp_path)
+    monkeypatch.setattr(pages, "PAGES", (first, second))
     assert benchmark(monkeypatch, "table", "--out", tmp_path, "--rows", "train one") == 0
-    body = readme.table(results(tmp_path)) + "\n"
-    expected = "before\n" + block.format("cpu.json", body) + block.format("cuda.json", "")
-    assert readme.README.read_text(encoding="utf-8") == expected
+    body = pages.comparison_table(results(tmp_path)) + "\n"
+    assert first.read_text(encoding="utf-8") == "before\n" + MARKED.format("cpu.json", body)
+    assert second.read_text(encoding="utf-8") == MARKED.format("cuda.json", "") + "after\n"

@@ -1,0 +1,111 @@
+"""Tables of the documentation, written from benchmarks/results.
+
+A page marks the place of a table with two comments, and the table stands between them::
+
+    <!-- table of benchmarks/results/cpu.json -->
+    <!-- end of table -->
+"""
+
+import json
+import re
+from pathlib import Path
+
+from convs2s_plugin.text_files import write_whole
+
+from . import growth_report
+from .report import mebibytes, side_name, speed_table
+
+ROOT = Path(__file__).resolve().parent.parent
+DOCS = ROOT / "docs"
+RESULTS = ROOT / "benchmarks" / "results"
+PAGES = (ROOT / "README.md", *sorted(DOCS.glob("*.md")))
+
+MARKED_TABLE = re.compile(
+    r"(<!-- table of benchmarks/results/(?P<name>\w+\.json) -->\n).*?(<!-- end of table -->)",
+    re.DOTALL,
+)
+
+
+def comparison_table(results: dict[str, dict]) -> str:
+    """The results of ``table`` as a table, and the machines they were measured on.
+
+    Args:
+        results: row name -> result.
+    """
+    memory = any("bytes" in result for result in results.values())
+    titles = ["work", "peer", "times as fast", "share of matrix multiplication: ours, peer"]
+    titles += ["peak memory: ours, peer"] * memory
+    lines = [f"| {' | '.join(titles)} |", "|---" * len(titles) + "|"]
+    for name, result in results.items():
+        cells = _cells(name, result, memory)
+        lines.append(f"| {' | '.join(cells)} |")
+    machines = {
+        _machine(result["machine"]): None for result in results.values() if "error" not in result
+    }
+    return "\n".join(lines + [""] + [f"Measured on {machine}." for machine in machines])
+
+
+def _cells(name: str, result: dict, memory: bool) -> list[str]:
+    if "error" in result:
+        message = result["error"].replace("|", "\\|")
+        return [name, "", f"failed: {message}", ""] + [""] * memory
+    ours, peer, ratio = result["ours"], result["peer"], result["seconds"]["ratio"]
+    cells = [
+        f"{result['work']} {side_name(ours)}, {sizes(result['work'], ours)}",
+        side_name(peer),
+        f"{ratio['median']:.2f} ({ratio['minimum']:.2f} to {ratio['maximum']:.2f})",
+        ", ".join(_share(result["matmul"][side]) for side in ("ours", "peer")),
+    ]
+    if memory:
+        cells.append(", ".join(map(mebibytes, result.get("bytes", {}).values())))
+    return cells
+
+
+def sizes(work: str, side: dict) -> str:
+    """Batch and vocabulary of one side, and the beam and candidates of generation."""
+    text = f"{side['sentences']} x {side['length']} tokens, vocabulary {side['words']:,}"
+    if work == "generate":
+        text += f", beam {side['beam']}"
+    if side["candidates"] is not None:
+        text += f", {side['candidates']:,} candidates"
+    return text
+
+
+def _share(matmul: dict) -> str:
+    # The share of an incomplete count would be misleading.
+    return "not counted" if matmul["not_counted"] else f"{matmul['share']['median']:.0%}"
+
+
+def _machine(machine: dict) -> str:
+    versions = [f"Python {machine['python']}", f"torch {machine['torch']}", machine["fairseq"]]
+    return f"{machine['device']}, {machine['threads']} threads, {', '.join(versions)}"
+
+
+def results_table(name: str) -> str:
+    """The table of a file in benchmarks/results, or "" if there is no such file."""
+    path = RESULTS / name
+    if not path.exists():
+        return ""
+    result = json.loads(path.read_text(encoding="utf-8"))
+    if "sentences_per_second" not in result:
+        return comparison_table(result) + "\n"
+    return f"{speed_table(result)}\n\nMeasured on {_machine(result['machine'])}.\n"
+
+
+def updated(text: str) -> str:
+    """The text of a page with its marked tables written again."""
+    return MARKED_TABLE.sub(
+        lambda match: f"{match[1]}{results_table(match['name'])}{match[3]}", text
+    )
+
+
+def write() -> None:
+    """Write the marked tables of all pages, and growth.md from growth.json."""
+    for page in PAGES:
+        old = page.read_text(encoding="utf-8")
+        new = updated(old)
+        if new != old:
+            with write_whole(str(page)) as file:
+                file.write(new)
+    if growth_report.json_path(DOCS).exists():
+        growth_report.write_page(growth_report.read(DOCS), DOCS)

@@ -1,0 +1,138 @@
+"""The workloads that are measured: training steps and beam search."""
+
+from argparse import Namespace
+from collections.abc import Callable
+from typing import NamedTuple
+
+import torch
+from fairseq.criterions.label_smoothed_cross_entropy import LabelSmoothedCrossEntropyCriterion
+from fairseq.sequence_generator import SequenceGenerator
+
+from convs2s_plugin.base.model import PluginModel
+from convs2s_plugin.criterions import ConvS2SCrossEntropy
+from convs2s_plugin.decoding.candidates import Candidates
+from convs2s_plugin.decoding.generator import TranslationGenerator
+from convs2s_plugin.errors import UserError
+
+from .sentences import sentences
+from .setting import Setting, build
+
+LABEL_SMOOTHING = 0.1
+# Both compute the same loss.
+CRITERIA = {
+    "convs2s_cross_entropy": ConvS2SCrossEntropy,
+    "label_smoothed_cross_entropy": LabelSmoothedCrossEntropyCriterion,
+}
+
+
+class Workload(NamedTuple):
+    """A model at work.
+
+    Attributes:
+        warm_up: processes a tiny batch, so that everything created only once exists afterwards.
+        run: processes the batches of the setting.
+        parameters: number of parameters of the model.
+    """
+
+    warm_up: Callable[[], object]
+    run: Callable[[], object]
+    parameters: int
+
+
+def training(setting: Setting) -> Workload:
+    """Training steps without the optimizer: forward pass, loss and backward pass."""
+    data = sentences(setting, "train")
+    model = build(setting, data.source, data.target).train()
+    if setting.dtype == "half":
+        model.half()
+    precision = setting.precision
+    default = (
+        "convs2s_cross_entropy"
+        if isinstance(model, PluginModel)
+        else "label_smoothed_cross_entropy"
+    )
+    criterion = CRITERIA[setting.criterion or default](
+        Namespace(target_dictionary=data.target),
+        sentence_avg=False,
+        label_smoothing=LABEL_SMOOTHING,
+    )
+
+    def steps(batches: list[dict]) -> Callable[[], None]:
+        def run_steps() -> None:
+            for batch in batches:
+                model.zero_grad()
+                with precision.autocast(model):
+                    loss, _, _ = criterion(model, batch)
+                loss.backward()
+
+        return run_steps
+
+    return Workload(steps(data.tiny), steps(data.batches), _count_parameters(model))
+
+
+def generation(setting: Setting) -> Workload:
+    """Beam search without attention weights; hypotheses are as long as the batch's longest source.
+
+    Raises:
+        UserError: if ``setting.candidates`` exceeds the vocabulary size.
+    """
+    data = sentences(setting, "test")
+    model = build(setting, data.source, data.target).eval()
+    model.make_generation_fast_(beamable_mm_beam_size=setting.beam, need_attn=False)
+    if setting.dtype == "half":
+        model.half()
+    precision = setting.precision
+    precision.cast_(model)
+    generator_class = SequenceGenerator
+    options = {}
+    if setting.candidates is not None:
+        generator_class = TranslationGenerator
+        candidates = frequent_candidates(len(data.source), len(data.target), setting.candidates)
+        options = {"vocab_size": len(data.target), "candidates": candidates}
+
+    def searches(batches: list[dict]) -> Callable[[], list]:
+        prepared = []
+        for batch in batches:
+            length = batch["net_input"]["src_tokens"].size(1) - 1
+            generator = generator_class(
+                [model],
+                data.target,
+                beam_size=setting.beam,
+                min_len=length,
+                max_len_b=length,
+                **options,
+            )
+            prepared.append((generator, batch))
+
+        def run_searches() -> list:
+            with precision.autocast(model):
+                return [generator.generate([model], batch) for generator, batch in prepared]
+
+        return run_searches
+
+    return Workload(searches(data.tiny), searches(data.batches), _count_parameters(model))
+
+
+WORKLOADS = {"train": training, "generate": generation}
+
+
+def frequent_candidates(source_vocab: int, target_vocab: int, number: int) -> Candidates:
+    """Candidates like those of a lexicon, but the same frequent target tokens for every batch.
+
+    Args:
+        source_vocab, target_vocab: vocabulary sizes.
+        number: number of candidates.
+    Raises:
+        UserError: if ``number`` exceeds the target vocabulary.
+    """
+    if number > target_vocab:
+        raise UserError(
+            f"--candidates is {number}, but the vocabulary size is {target_vocab:,}: choose fewer."
+        )
+    # All source tokens share one candidate, which is itself among the most frequent tokens.
+    lexicon = torch.zeros(source_vocab, 1, dtype=torch.long)
+    return Candidates(lexicon, torch.arange(target_vocab), number)
+
+
+def _count_parameters(model: torch.nn.Module) -> int:
+    return sum(parameter.numel() for parameter in model.parameters())
