@@ -10,14 +10,14 @@ STAMP := $(VENV)/.installed
 CONSTRAINTS := $(if $(filter 3.10,$(VERSION)),constraints-py310.txt,constraints.txt)
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test test-fast bench lint format docs wheel clean
+.PHONY: help venv demo test test-fast bench lint format docs docs-tables wheel clean
 
 help:
 	@echo "make demo       train and translate a small German-English corpus"
 	@echo "make test       run the tests, but for those that need a GPU (tests/gpu)"
 	@echo "make test-fast  run the unit tests only (about two minutes)"
 	@echo "make lint       check the code with ruff and mypy; 'make format' formats it"
-	@echo "make docs       build the site of docs/ into site/"
+	@echo "make docs       build the site of docs/ into site/; 'make docs-tables' writes the tables of its pages"
 	@echo "make bench      measure the tables of the documentation again (a quarter of an hour on two cores that do nothing else)"
 	@echo "make wheel      build the wheel into dist/"
 	@echo "make venv       build $(VENV), which the targets above do when it is missing"
@@ -64,6 +64,9 @@ format: $(STAMP)
 
 docs: $(STAMP)
 	$(BIN)/python -m mkdocs build --strict
+
+docs-tables: $(STAMP)
+	$(BIN)/python docs/tables.py
 
 # setuptools would put what an earlier build left in build/ into the wheel, removed files included.
 wheel: $(STAMP)

@@ -97,6 +97,7 @@ def commands(code: str) -> list[list[str]]:
     Redirections, assignments in front of a command and here-documents are left out.
     """
     code = re.sub(r"<<'?(\w+)'?\n.*?\n\1$", "", code, flags=re.DOTALL | re.MULTILINE)
+    code = re.sub(r"(?:^|\s)#.*$", "", code, flags=re.MULTILINE)
     code = re.sub(r"\\\n\s*", " ", code)
     lexer = shlex.shlex(code, posix=True, punctuation_chars="|&;()<>\n")
     lexer.whitespace = " \t"

@@ -1,6 +1,5 @@
 """What many tests need: a dictionary, a task, a model, batches padded as wanted."""
 
-import re
 from argparse import Namespace
 
 import torch
@@ -11,7 +10,6 @@ from fairseq.models import ARCH_CONFIG_REGISTRY
 from convs2s_plugin.adl.model import AdlConfig, AdlModel
 from convs2s_plugin.convs2s.model import ConvS2SConfig, ConvS2SModel
 from convs2s_plugin.pervasive.model import PervasiveConfig, PervasiveModel
-from tests import ROOT
 
 WORDS = 31
 
@@ -109,11 +107,3 @@ def loss_of_logits(logits, batch):
         ignore_index=dictionary().pad(),
         reduction="sum",
     )
-
-
-def readme_example(word):
-    """The Python of the README's block that has this word in it."""
-    readme = ROOT / "README.md"
-    blocks = re.findall(r"```python\n(.*?)```", readme.read_text(encoding="utf-8"), re.DOTALL)
-    (block,) = [block for block in blocks if word in block]
-    return block

@@ -14,8 +14,9 @@ from ..convs2s.model import ConvS2SConfig, ConvS2SModel
 from . import pervasive_sizes
 
 HEAD = (
-    "| `--arch` | encoder | decoder | embeddings | parameters | with words | from |\n"
-    "|---|---|---|---|---|---|---|"
+    "| `--arch` | encoder | decoder | receptive field: encoder, decoder | embedding channels "
+    "| parameters | with embeddings | from |\n"
+    "|---|---|---|---|---|---|---|---|"
 )
 
 
@@ -38,10 +39,11 @@ def table(words: int = 40000) -> str:
     """The named architectures, one a line.
 
     Args:
-        words: types of the source and of the target (40,000) for the column "with words".
+        words: V of the source and of the target, for the column "with embeddings".
+
     Returns:
-        A Markdown table: layers as "count x width (kernel)", widths, parameters without and with
-        the tables of words.
+        A Markdown table: layers as "count x channels (kernel width)", receptive fields in
+        positions, embedding channels E, and parameters without and with the embedding matrices.
     """
     return "\n".join([HEAD] + [_row(name, words) for name in ARCHITECTURES])
 
@@ -57,6 +59,7 @@ def _row(name: str, words: int) -> str:
         f"`{name}`",
         _layers(cfg.encoder_layers),
         _layers(cfg.decoder_layers),
+        f"{_receptive_field(cfg.encoder_layers)}, {_receptive_field(cfg.decoder_layers)}",
         str(cfg.encoder_embed_dim),
         f"{(total - per_word * words) / 1e6:.1f}M",
         f"{total / 1e6:.1f}M",
@@ -68,6 +71,10 @@ def _row(name: str, words: int) -> str:
 def _layers(text: str) -> str:
     runs = groupby(parse_layers(text), key=lambda layer: (layer.channels, layer.kernel_size))
     return ", ".join(f"{len(list(run))} x {width} ({kernel})" for (width, kernel), run in runs)
+
+
+def _receptive_field(text: str) -> int:
+    return 1 + sum(layer.kernel_size - 1 for layer in parse_layers(text))
 
 
 def _parameters(cfg: ConvS2SConfig, words: int) -> int:

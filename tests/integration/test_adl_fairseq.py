@@ -7,7 +7,7 @@ import yaml
 from convs2s_plugin.adl.model import AdlModel
 from tests.commands import PLUGIN, alignments, fairseq, generate, hypotheses, refused, run, train
 from tests.conftest import WORDS
-from tests.helpers import readme_example
+from tests.doc_blocks import DOCS, blocks
 
 SENTENCES = 24
 OURS = ("--task", "convs2s_translation")
@@ -82,7 +82,8 @@ def test_an_ensemble_with_convs2s(hybrid, trained, corpus):
 def test_a_layer_of_ones_own(corpus, tmp_path):
     package = tmp_path / "my_layers"
     package.mkdir()
-    (package / "__init__.py").write_text(readme_example("register_layer"), encoding="utf-8")
+    example = blocks(DOCS / "add_a_layer.md")[0]
+    (package / "__init__.py").write_text(example.code, encoding="utf-8")
     definitions = ("--encoder-adl", "gain(2) -> birnn", "--decoder-adl", "rnn -> res(mlp_att)")
     own = ("--user-dir", package)
     train(corpus, tmp_path, "--max-epoch", "1", *definitions, *own, options=TRAINING)

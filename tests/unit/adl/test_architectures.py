@@ -6,7 +6,6 @@ from convs2s_plugin.adl.architectures import ARCHITECTURES, SIZES, table
 from convs2s_plugin.adl.explain import figures, sequential
 from convs2s_plugin.adl.language.registry import layer_type
 from convs2s_plugin.adl.language.writer import definition
-from tests import ROOT
 
 ROWS = (
     "transformer convs2s rnmt rnmt_no_input_feeding "
@@ -130,8 +129,3 @@ def test_the_table_lists_every_definition_once():
     for name, line in zip(listed, lines):
         assert f"`{ARCHITECTURES[name].encoder}` | `{ARCHITECTURES[name].decoder}`" in line
         assert line.count("|") == 6
-
-
-def test_the_table_of_the_readme_is_the_real_one():
-    readme = ROOT / "README.md"
-    assert table() in readme.read_text(encoding="utf-8")

@@ -1,4 +1,4 @@
-"""The named architectures: what the papers and fairseq say, and the README's table of them."""
+"""The named architectures: what the papers and fairseq say."""
 
 from argparse import Namespace
 
@@ -8,14 +8,10 @@ from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_REGISTRY, build_mode
 from omegaconf import OmegaConf
 
 from convs2s_plugin.base.architectures import fill_defaults
-from convs2s_plugin.cli.architectures import table
 from convs2s_plugin.convs2s.architectures import ARCHITECTURES, BASE
 from convs2s_plugin.convs2s.layer_lists import parse_layers
 from convs2s_plugin.convs2s.model import ConvS2SConfig, ConvS2SModel
-from tests import ROOT
 from tests.helpers import translation_task
-
-README = ROOT / "README.md"
 
 
 def options_of(name):
@@ -83,10 +79,6 @@ def test_given_options_win_and_missing_ones_in_yaml_are_filled():
     ARCH_CONFIG_REGISTRY["convs2s_iwslt_de_en"](node)
     assert node.encoder_layers == "[(256, 3)] * 4" and node.dropout == 0.3
     assert node.share_input_output_embed is False
-
-
-def test_the_table_of_the_readme_is_the_real_one():
-    assert table() in README.read_text(encoding="utf-8")
 
 
 def test_yaml_can_name_an_architecture():

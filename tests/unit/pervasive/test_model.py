@@ -6,11 +6,10 @@ from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_REGISTRY
 from fairseq.sequence_generator import SequenceGenerator
 from omegaconf import OmegaConf
 
-from convs2s_plugin.cli.pervasive_sizes import parameters, table
+from convs2s_plugin.cli.pervasive_sizes import parameters
 from convs2s_plugin.errors import UserError
 from convs2s_plugin.pervasive.architectures import ARCHITECTURES, BASE
 from convs2s_plugin.pervasive.model import PervasiveModel
-from tests import ROOT
 from tests.helpers import dictionary, random_batch, tiny_convs2s, tiny_pervasive
 
 PAD = dictionary().pad()
@@ -51,11 +50,6 @@ def test_parameters_of_table_2(kernel_size, num_layers, millions):
 def test_parameters_of_table_1(arch, millions, tolerance):
     counted = parameters(ARCHITECTURES[arch].options, WORDS)
     assert counted / 1e6 == pytest.approx(millions, rel=tolerance)
-
-
-def test_the_table_of_the_readme_is_the_real_one():
-    readme = ROOT / "README.md"
-    assert table(40000) in readme.read_text(encoding="utf-8")
 
 
 def test_every_architecture_is_registered():

@@ -1,0 +1,159 @@
+"""Write the tables of the pages: ``python docs/tables.py``.
+
+A table stands between two comments of a page and is made here from the code or from results:
+
+    <!-- generated: architectures convs2s -->
+    ...
+    <!-- end -->
+
+The tables of benchmarks, which ``benchmarks/pages.py`` makes, are written too.
+``python docs/tables.py --check`` writes nothing, and fails if a page is not current.
+"""
+
+import argparse
+import re
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import MISSING, fields
+from pathlib import Path
+
+DOCS = Path(__file__).resolve().parent
+ROOT = DOCS.parent
+sys.path.insert(0, str(ROOT))
+
+from benchmarks import pages  # noqa: E402
+from convs2s_plugin.adl import architectures as adl_architectures  # noqa: E402
+from convs2s_plugin.adl.config import BASE as ADL_BASE  # noqa: E402
+from convs2s_plugin.adl.config import AdlConfig  # noqa: E402
+from convs2s_plugin.adl.language.arguments import REQUIRED, Argument, Default  # noqa: E402
+from convs2s_plugin.adl.language.registry import entries  # noqa: E402
+from convs2s_plugin.cli import architectures, pervasive_sizes  # noqa: E402
+from convs2s_plugin.cli.commands import COMMANDS  # noqa: E402
+from convs2s_plugin.convs2s.architectures import BASE as CONVS2S_BASE  # noqa: E402
+from convs2s_plugin.convs2s.config import ConvS2SConfig  # noqa: E402
+from convs2s_plugin.optim.reduce_lr_on_validation import ReduceLROnValidationConfig  # noqa: E402
+from convs2s_plugin.pervasive.architectures import BASE as PERVASIVE_BASE  # noqa: E402
+from convs2s_plugin.pervasive.config import PervasiveConfig  # noqa: E402
+from convs2s_plugin.tasks.translation import ConvS2STranslationConfig  # noqa: E402
+
+TYPES = 40_000
+
+BLOCK = re.compile(
+    r"(?P<start><!-- generated: (?P<name>[\w ]+) -->\n).*?(?P<end><!-- end -->)", re.DOTALL
+)
+
+
+def rows(titles: Sequence[str], cells: Sequence[Sequence[str]]) -> str:
+    """A Markdown table."""
+    lines = [titles, ["---"] * len(titles), *cells]
+    return (
+        "\n".join(f"| {' | '.join(line)} |" for line in lines)
+        .replace("| --- ", "|---")
+        .replace("|--- |", "|---|")
+    )
+
+
+def options(config: type, base: dict, leave_out: type | None = None) -> str:
+    """The options of a dataclass of fairseq's, with their defaults.
+
+    Args:
+        config: the dataclass.
+        base: defaults of the options whose own default is None.
+        leave_out: options of this dataclass are not listed.
+    """
+    known = {field.name for field in fields(leave_out)} if leave_out else set()
+    found = []
+    for field in fields(config):
+        if field.name.startswith("_") or field.name in known or not field.metadata.get("help"):
+            continue
+        default = base.get(field.name, field.default)
+        shown = "" if default in (None, MISSING) or default is False else f"`{default}`"
+        name = field.name.replace("_", "-")
+        found.append((f"`--{name}`", shown, field.metadata["help"].replace("|", "\\|")))
+    return rows(("option", "default", "meaning"), found)
+
+
+def layers() -> str:
+    """Every layer of the language, with its arguments."""
+    found = [("`repeat(n, chain)`", "`n` copies of a chain, each with its own weights", "")]
+    for name, entry in sorted(entries().items()):
+        signature = name
+        if entry.arguments:
+            signature += f"({', '.join(argument.name for argument in entry.arguments)})"
+        defaults = "; ".join(
+            f"`{argument.name}`: {default(argument)}" for argument in entry.arguments
+        )
+        found.append((f"`{signature}`", entry.summary, defaults))
+    return rows(("layer", "what it computes", "defaults"), found)
+
+
+def default(argument: Argument) -> str:
+    """What an argument is if it is not given."""
+    if argument.default is REQUIRED:
+        return "required"
+    if isinstance(argument.default, Default):
+        return argument.default.text
+    return argument.kind.write(argument.default)
+
+
+def commands() -> str:
+    """The commands of ``convs2s``."""
+    found = [(f"`convs2s {name}`", command.help) for name, command in COMMANDS.items()]
+    return rows(("command", "what it does"), found)
+
+
+GENERATORS: dict[str, Callable[[], str]] = {
+    "architectures convs2s": lambda: architectures.table(TYPES),
+    "architectures pervasive": lambda: pervasive_sizes.table(TYPES),
+    "architectures adl": adl_architectures.table,
+    "options convs2s": lambda: options(ConvS2SConfig, CONVS2S_BASE),
+    "options pervasive": lambda: options(PervasiveConfig, PERVASIVE_BASE),
+    "options adl": lambda: options(AdlConfig, ADL_BASE),
+    "options task": lambda: options(
+        ConvS2STranslationConfig, {}, ConvS2STranslationConfig.__mro__[1]
+    ),
+    "options scheduler": lambda: options(ReduceLROnValidationConfig, {}),
+    "layers": layers,
+    "commands": commands,
+}
+
+
+def updated(text: str) -> str:
+    """A page with its tables made anew.
+
+    Raises:
+        KeyError: a comment names a table that GENERATORS does not have.
+    """
+
+    def block(match: re.Match[str]) -> str:
+        body = GENERATORS[match["name"]]()
+        # Markdown needs an empty line between a comment and a table.
+        return (
+            f"{match['start']}\n{body}\n\n{match['end']}"
+            if body
+            else (f"{match['start']}{match['end']}")
+        )
+
+    return BLOCK.sub(block, text)
+
+
+def main() -> int:
+    """Write the tables, or with ``--check`` name the pages that are not current."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--check", action="store_true", help="write nothing; 1 if a page is old")
+    check = parser.parse_args().check
+    old = 0
+    for page in sorted(DOCS.glob("*.md")):
+        text = page.read_text(encoding="utf-8")
+        new = pages.updated(updated(text))
+        if new == text:
+            continue
+        old += 1
+        print(f"{page.relative_to(ROOT)} {'is not current' if check else 'is written anew'}")
+        if not check:
+            page.write_text(new, encoding="utf-8")
+    return 1 if check and old else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,121 @@
+"""The pages do what they say: their commands and Python run, and the site builds.
+
+README.md goes from two text files to a translation. Every other page runs in a copy of the folder
+that README.md has left, with a test set beside it.
+"""
+
+import importlib.util
+import os
+import random
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.command_server import CommandServer
+from tests.doc_blocks import DOCS, README, ROOT, Block, blocks, pages
+
+WORDS = "eins zwei drei vier fünf sechs sieben acht neun zehn elf zwölf hunde rennen".split()
+# What is read where its text stands, and not run.
+INSTALLING = {"make", "pip"}
+PAGES = [page for page in pages() if page != README]
+
+
+def write_corpus(folder: Path, name: str, size: int) -> None:
+    """Parallel text in which the target is the source backwards, in other words."""
+    numbers = random.Random(name)
+    sources = [numbers.choices(WORDS, k=numbers.randint(2, 7)) for _ in range(size)]
+    targets = [[f"{word}-th" for word in reversed(words)] for words in sources]
+    for language, lines in (("de", sources), ("en", targets)):
+        text = "".join(" ".join(line) + "\n" for line in lines)
+        (folder / f"{name}.{language}").write_text(text, encoding="utf-8")
+
+
+def runs(block: Block) -> bool:
+    installs = block.language == "sh" and block.code.split()[0] in INSTALLING
+    return block.run and block.language in ("sh", "python") and not installs
+
+
+def with_options(code: str, options: str) -> str:
+    """Shell code with further options behind those of each ``fairseq-train``."""
+    if not options:
+        return code
+    changed = re.sub(r"(fairseq-train(?:[^\n]*\\\n)*[^\n]*)", rf"\1 {options}", code)
+    assert changed != code, "a block without a training takes no options"
+    return changed
+
+
+def run(block: Block, folder: Path, server: CommandServer) -> str:
+    """Run a block, or write it down if it is a file; what it printed."""
+    if block.title:
+        (folder / block.title).parent.mkdir(parents=True, exist_ok=True)
+        (folder / block.title).write_text(block.code, encoding="utf-8")
+        return ""
+    code = with_options(block.code, block.options)
+    if block.language == "python":
+        (folder / "block.py").write_text(block.code, encoding="utf-8")
+        code = "python block.py"
+    done = server.bash(code, folder)
+    assert done.returncode == 0, f"{block.place}\n{done.stdout[-2000:]}{done.stderr[-3000:]}"
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    running = CommandServer(tmp_path_factory.mktemp("programs"))
+    yield running
+    running.close()
+
+
+@pytest.fixture(scope="module")
+def readme(tmp_path_factory, server):
+    """The folder that the commands of README.md leave, and what each block printed."""
+    folder = tmp_path_factory.mktemp("readme")
+    write_corpus(folder, "corpus", 300)
+    return folder, [run(block, folder, server) for block in blocks(README) if runs(block)]
+
+
+def test_readme_goes_from_text_to_a_translation(readme):
+    folder, (shell, python) = readme
+    translation = shell.splitlines()[-1]
+    assert re.fullmatch(r"(\S+-th ?)+", translation)
+    assert python.splitlines()[-1] == translation
+    assert (folder / "checkpoints" / "checkpoint_best.pt").is_file()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_what_a_page_says_works(page, readme, server, tmp_path):
+    found = [block for block in blocks(page) if runs(block)]
+    if not found:
+        return
+    if page.stem == "lexicons":
+        pytest.importorskip("eflomal")
+    folder = tmp_path / "folder"
+    shutil.copytree(readme[0], folder)
+    write_corpus(folder, "test", 20)
+    if page.stem == "your_data":
+        # The page makes them itself.
+        shutil.rmtree(folder / "data-bin")
+        shutil.rmtree(folder / "checkpoints")
+    for block in found:
+        run(block, folder, server)
+
+
+@pytest.mark.skipif(
+    importlib.util.find_spec("mkdocs") is None or importlib.util.find_spec("material") is None,
+    reason="the extra docs is not installed",
+)
+def test_the_site_builds_without_a_warning(tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "NO_MKDOCS_2_WARNING": "1"},
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    for page in DOCS.rglob("*.md"):
+        assert (tmp_path / page.relative_to(DOCS).with_suffix(".html")).is_file()

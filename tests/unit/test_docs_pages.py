@@ -1,0 +1,180 @@
+"""What the pages name exists: options, architectures, files, links, definitions."""
+
+import argparse
+import re
+from collections.abc import Iterator
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+from fairseq import options, registry
+from fairseq.criterions import CRITERION_DATACLASS_REGISTRY
+from fairseq.models import ARCH_MODEL_REGISTRY, MODEL_DATACLASS_REGISTRY
+from fairseq.tasks import TASK_DATACLASS_REGISTRY
+
+import benchmarks.__main__ as benchmarks
+from convs2s_plugin.adl import Settings, resolve
+from convs2s_plugin.cli.commands import COMMANDS
+from convs2s_plugin.errors import UserError
+from tests.commands import PLUGIN
+from tests.doc_blocks import README, ROOT, Block, blocks, commands, inline_code, pages, prose
+
+MARKDOWN = [
+    *pages(),
+    ROOT / "ARCHITECTURE.md",
+    ROOT / "CONTRIBUTING.md",
+    *sorted((ROOT / "examples").rglob("*.md")),
+]
+BLOCKS = [block for page in pages() for block in blocks(page)]
+# Programs of the system, whose options are not checked.
+SYSTEM = {
+    *("awk", "cat", "cd", "cut", "echo", "grep", "pip", "rm", "sed", "sort", "tail", "wait"),
+    *("sacrebleu", "subword-nmt"),
+}
+PARSERS = {
+    "fairseq-train": options.get_training_parser,
+    "fairseq-generate": options.get_generation_parser,
+    "fairseq-interactive": lambda: options.get_generation_parser(interactive=True),
+    "fairseq-preprocess": options.get_preprocessing_parser,
+}
+
+
+def place(block: Block) -> str:
+    return block.place
+
+
+def page_name(page: Path) -> str:
+    return str(page.relative_to(ROOT))
+
+
+def shell_commands() -> Iterator[tuple[Block, list[str]]]:
+    for block in BLOCKS:
+        if block.language == "sh":
+            for words in commands(block.code):
+                yield block, words
+
+
+@pytest.mark.parametrize(
+    "block, words",
+    [pytest.param(*pair, id=f"{pair[0].place}-{pair[1][0]}") for pair in shell_commands()],
+)
+def test_every_command_has_the_options_that_it_is_given(block, words, tmp_path, monkeypatch):
+    program, *arguments = words
+    arguments = [word.replace("$(convs2s path)", str(PLUGIN)) for word in arguments]
+    arguments = [re.sub(r"^\$\w+$", "1", word) for word in arguments]
+    if program == "fairseq-preprocess":
+        PARSERS[program]().parse_args(arguments)
+    elif program in PARSERS:
+        # Packages of one's own that the page makes are tested where the page runs.
+        given = [str(PLUGIN) if word.startswith("my_") else word for word in arguments]
+        given = ["convs2s" if re.fullmatch("convs2s_small|adl_birnn_cnn", w) else w for w in given]
+        given = [re.sub(r"gain\(start=2\)|gain|smooth\(0.8\)", "id", word) for word in given]
+        options.parse_args_and_arch(
+            PARSERS[program](), input_args=[w for w in given if w != "--help"]
+        )
+    elif program == "fairseq-hydra-train":
+        name = arguments[arguments.index("--config-name") + 1]
+        assert (ROOT / arguments[arguments.index("--config-dir") + 1] / f"{name}.yaml").is_file()
+    elif program == "convs2s":
+        parse_convs2s(arguments)
+    elif program == "make":
+        targets = re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
+        assert arguments[0] in targets
+    elif program == "pip":
+        extras = re.findall(r"^(\w+) = \[", (ROOT / "pyproject.toml").read_text(), re.MULTILINE)
+        for extra in re.findall(r"\[(\w+)\]", " ".join(arguments)):
+            assert extra in extras
+    elif program == "python" and arguments[:2] == ["-m", "benchmarks"]:
+        monkeypatch.setattr("sys.argv", ["benchmarks", *arguments[2:]])
+        benchmarks.parse_arguments()
+    elif program == "python":
+        assert (ROOT / arguments[0]).is_file()
+    else:
+        assert program in SYSTEM, f"{block.place}: what is {program}?"
+
+
+def parse_convs2s(arguments: list[str]) -> None:
+    from importlib import import_module
+
+    module = import_module(f"convs2s_plugin.cli.{COMMANDS[arguments[0]].module}")
+    parser = argparse.ArgumentParser()
+    module.add_arguments(parser)
+    parser.parse_args(arguments[1:])
+
+
+def known_options() -> set[str]:
+    """Every option of fairseq, of the package and of its programs."""
+    parsers = [make() for make in PARSERS.values()]
+    dataclasses = [
+        *MODEL_DATACLASS_REGISTRY.values(),
+        *TASK_DATACLASS_REGISTRY.values(),
+        *CRITERION_DATACLASS_REGISTRY.values(),
+        *(c for r in registry.REGISTRIES.values() for c in r["dataclass_registry"].values() if c),
+    ]
+    known = {f"--{f.name.replace('_', '-')}" for c in dataclasses for f in fields(c)}
+    for module in COMMANDS.values():
+        text = (PLUGIN / "cli" / f"{module.module}.py").read_text(encoding="utf-8")
+        known |= set(re.findall(r'"(--[\w-]+)"', text))
+    for path in [*(ROOT / "benchmarks").glob("*.py"), *(ROOT / "examples").rglob("*.py")]:
+        known |= set(re.findall(r'"(--[\w-]+)"', path.read_text(encoding="utf-8")))
+    return known.union(*(parser._option_string_actions for parser in parsers))
+
+
+def test_every_option_in_the_text_exists():
+    known = known_options() | {"--no-build-isolation", "--help", "--version", "--user-dir"}
+    for page in MARKDOWN:
+        for code in inline_code(page):
+            for option in re.findall(r"(?<![\w-])--[a-z][\w-]*", code):
+                assert option in known, f"{page}: there is no option {option}"
+
+
+def test_every_architecture_in_the_text_exists():
+    words = {"convs2s_plugin", "convs2s_cli", "convs2s_translation", "convs2s_cross_entropy"}
+    words |= {"convs2s_de_en", "adl_de_en", "pervasive_de_en"}  # files of examples/hydra
+    words |= {"convs2s_small", "adl_birnn_cnn"}  # docs/add_an_architecture.md
+    for page in MARKDOWN:
+        for code in inline_code(page):
+            for name in re.findall(r"\b(?:convs2s|pervasive|adl|fconv)_(?!out\b)\w+\b", code):
+                assert name in ARCH_MODEL_REGISTRY or name in words, f"{page}: {name}"
+
+
+def test_every_file_in_the_text_exists():
+    pattern = r"(?:examples|convs2s_plugin|docs|tests|benchmarks)/[\w./-]*\w"
+    for page in MARKDOWN:
+        for code in inline_code(page):
+            if re.fullmatch(pattern, code) and "NAME" not in code:
+                assert (ROOT / code).exists(), f"{page}: there is no {code}"
+
+
+@pytest.mark.parametrize("page", MARKDOWN, ids=page_name)
+def test_every_link_leads_somewhere(page):
+    for link in re.findall(r"\]\(([^)\s]+)\)", prose(page)):
+        if link.startswith(("http://", "https://")):
+            continue
+        path, _, anchor = link.partition("#")
+        target = page.parent / path if path else page
+        assert target.exists(), f"{page}: {link}"
+        if anchor:
+            titles = re.findall(r"^#+ (.*)$", prose(target), re.MULTILINE)
+            anchors = [re.sub(r"[^\w -]", "", title).lower().replace(" ", "-") for title in titles]
+            assert anchor in anchors, f"{page}: {link}"
+
+
+@pytest.mark.parametrize("block", [b for b in BLOCKS if b.language == "adl"], ids=place)
+def test_every_definition_is_one(block):
+    decoder = "pos -> rnn -> res(mlp_att)"
+    try:
+        resolve(block.code, decoder, Settings())
+    except UserError:
+        resolve("pos -> repeat(6, res_nd(rnn)) -> norm", block.code, Settings())
+
+
+def test_the_first_page_is_short():
+    assert len(README.read_text(encoding="utf-8").splitlines()) <= 150
+    assert len((ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8").splitlines()) <= 100
+
+
+def test_lines_are_not_too_long():
+    for page in pages():
+        for line in prose(page).splitlines():
+            assert len(line) <= 112 or line.startswith("|"), f"{page}: {line}"

@@ -1,0 +1,55 @@
+"""The tables of the pages are those that the code and the results give."""
+
+import importlib.util
+import re
+
+import pytest
+
+from tests.doc_blocks import DOCS, README, ROOT
+
+PAGES = sorted(DOCS.glob("*.md"))
+
+
+@pytest.fixture(scope="module")
+def tables():
+    spec = importlib.util.spec_from_file_location("docs_tables", DOCS / "tables.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_every_table_is_on_a_page_and_current(tables):
+    found = []
+    for page in PAGES:
+        text = page.read_text(encoding="utf-8")
+        found += [match["name"] for match in tables.BLOCK.finditer(text)]
+        assert text.count("<!-- generated: ") == len(tables.BLOCK.findall(text)), page
+        assert tables.updated(text) == text, f"{page} is not current: run `make docs-tables`"
+    assert sorted(found) == sorted(tables.GENERATORS)
+
+
+def test_a_page_is_written_anew(tables):
+    text = "before\n<!-- generated: commands -->\nold\n<!-- end -->\nafter\n"
+    new = tables.updated(text)
+    assert new.startswith("before\n<!-- generated: commands -->\n\n| command |")
+    assert new.endswith(" |\n\n<!-- end -->\nafter\n") and "old\n" not in new
+    assert tables.updated(new) == new
+    with pytest.raises(KeyError):
+        tables.updated("<!-- generated: nothing -->\n<!-- end -->")
+
+
+def test_results_of_the_readme_are_those_of_the_pages_behind_them():
+    readme = README.read_text(encoding="utf-8")
+    table = readme[readme.index("## Results") : readme.index("## The three families")]
+    page = README
+    figures = 0
+    for line in table.splitlines():
+        cells = line.split(" | ")
+        if len(cells) != 4 or cells[0].startswith("| model"):
+            continue
+        link = re.search(r"\]\(([^)#]+)", cells[1])
+        page = ROOT / link[1] if link else page
+        bleu = re.search(r"\d+\.\d\d", cells[3])[0]
+        assert bleu in page.read_text(encoding="utf-8"), (line, page)
+        figures += 1
+    assert figures == 5
