@@ -132,7 +132,7 @@ def test_every_architecture_in_the_text_exists():
     words = {"convs2s_plugin", "convs2s_cli", "convs2s_translation", "convs2s_cross_entropy"}
     words |= {"convs2s_de_en", "adl_de_en", "pervasive_de_en"}  # files of examples/hydra
     words |= {"convs2s_small", "adl_birnn_cnn"}  # docs/add_an_architecture.md
-    for page in MARKDOWN:
+    for page in pages():
         for code in inline_code(page):
             for name in re.findall(r"\b(?:convs2s|pervasive|adl|fconv)_(?!out\b)\w+\b", code):
                 assert name in ARCH_MODEL_REGISTRY or name in words, f"{page}: {name}"
