@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.commands import PLUGIN, TINY, fairseq, hypotheses, refused, run, train_arguments
+from tests.commands import PLUGIN, TINY, command, fairseq, hypotheses, refused, run, train_arguments
 
 BAD_OPTIONS = {
     "syntax": (("--encoder-layers", "[(32, 3)] * 2 +"), "expected '[', found 'the end'"),
@@ -30,12 +30,13 @@ def test_options(name, corpus, tmp_path):
     assert message in sentence
 
 
-def ask(corpus, checkpoint, text, *arguments, data=None):
+def ask(corpus, checkpoint, text, *arguments, data=None, **options):
     return run(
         "interactive",
         *(data or corpus / "bin", "--user-dir", PLUGIN, "--path", checkpoint, "--cpu"),
         *("--source-lang", "de", "--target-lang", "en", "--buffer-size", "10", *arguments),
         text=text,
+        **options,
     )
 
 
@@ -80,10 +81,10 @@ def test_invalid_utf8(corpus, trained, monkeypatch):
     """Refused where Python reads strictly; an unknown word where the locale lets it through."""
     text = b"eins\nzw\xf6lf\nneun\n"
     monkeypatch.setenv("PYTHONIOENCODING", "utf-8:strict")
-    sentence = refused(ask(corpus, trained / "checkpoint_last.pt", text))
+    sentence = refused(ask(corpus, trained / "checkpoint_last.pt", text, start=command))
     assert "not valid UTF-8: byte 0xf6" in sentence and "iconv" in sentence
     monkeypatch.setenv("PYTHONIOENCODING", "utf-8:surrogateescape")
-    done = ask(corpus, trained / "checkpoint_last.pt", text)
+    done = ask(corpus, trained / "checkpoint_last.pt", text, start=command)
     assert done.returncode == 0 and sorted(hypotheses(done.stdout)) == [0, 1, 2]
 
 

@@ -12,7 +12,7 @@ import yaml
 from fairseq.file_io import PathManager
 
 import convs2s_plugin  # noqa: F401 (mends fairseq)
-from tests.commands import PLUGIN, TINY, command, fairseq, train, train_arguments
+from tests.commands import PLUGIN, TINY, command, fairseq, quick_command, train, train_arguments
 
 
 def weights(path):
@@ -50,6 +50,7 @@ def test_validate_reports_the_loss_of_the_training(trained, corpus):
         "validate",
         *(corpus / "bin", "--user-dir", PLUGIN, "--path", trained / "checkpoint_last.pt"),
         *("--task", "translation", "--max-tokens", "400", "--cpu", "--log-format", "simple"),
+        start=command,
     )
     reported = float(output.split(" | ppl ")[1].split()[0])
     assert reported == pytest.approx(perplexities(log)[-1], abs=0.02)
@@ -154,7 +155,7 @@ def test_two_workers_train_as_one_with_twice_the_batch(ours, corpus, tmp_path):
     port = free_port()
     workers = [
         subprocess.Popen(
-            command(
+            quick_command(
                 "train",
                 *train_arguments(corpus, tmp_path / "two", *common, *ours, options=HALF_CORPUS),
                 *("--distributed-init-method", f"tcp://127.0.0.1:{port}"),
