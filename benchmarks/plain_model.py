@@ -12,7 +12,7 @@ from convs2s_plugin.base.architectures import fill_defaults
 from convs2s_plugin.nn.embedding import word_embedding
 from convs2s_plugin.nn.output import TiedOutput
 from convs2s_plugin.pervasive.architectures import BASE
-from convs2s_plugin.pervasive.model import PervasiveConfig
+from convs2s_plugin.pervasive.config import PervasiveConfig, build_network_config
 
 from .plain_pervasive import PlainPervasive
 
@@ -63,17 +63,7 @@ class PlainPervasiveModel(FairseqEncoderDecoderModel):
     def build_model(cls, cfg, task):
         fill_defaults(cfg, BASE)
         dims = cfg.encoder_embed_dim, cfg.decoder_embed_dim
-        network = PlainPervasive(
-            *dims,
-            layers=cfg.num_layers,
-            growth_rate=cfg.growth_rate,
-            kernel_size=cfg.kernel_size,
-            bottleneck=cfg.bottleneck,
-            aggregator=cfg.aggregator,
-            gated=cfg.gated,
-            dropout=cfg.dropout,
-            fused=True,
-        )
+        network = PlainPervasive(build_network_config(cfg, *dims), fused=True)
         source, target = (
             word_embedding(len(dictionary), dim, dictionary.pad())
             for dictionary, dim in zip((task.source_dictionary, task.target_dictionary), dims)

@@ -1,24 +1,37 @@
-"""Pervasive attention and its plain twin, with the same weights, on the same random sentences."""
+"""The pervasive attention network and its plain reference, with the same weights and inputs."""
 
 import torch
 
 from benchmarks.plain_pervasive import PlainPervasive
 from convs2s_plugin.pervasive.grid_projection import source_projection
 from convs2s_plugin.pervasive.network import PervasiveAttention
+from convs2s_plugin.pervasive.network_config import NetworkConfig
 
-SIZES = dict(source_dim=6, target_dim=8, num_layers=3, growth_rate=4, kernel_size=3)
-# Two sentences of other lengths, and many cells: more than one block of the feature buffer.
+SMALL = dict(
+    source_dim=6,
+    target_dim=8,
+    output_dim=8,
+    num_layers=3,
+    growth_rate=4,
+    kernel_size=3,
+    convolution_dropout=0.0,
+    prediction_dropout=0.0,
+)
+# Target and source lengths of three sentences.
 LENGTHS = [(13, 12), (9, 16), (16, 5)]
 
 
+def small_config(**options):
+    """The configuration of a small network without dropout, with some options changed."""
+    return NetworkConfig(**{**SMALL, **options})
+
+
 def network(dtype=torch.float64, seed=1, **options):
-    """A small network and the source's share, no weight at its initial value, in training mode."""
+    """A small network and its source projection in training mode, with random parameters."""
     torch.manual_seed(seed)
-    options = {**SIZES, **options}
-    model = PervasiveAttention(**options)
-    model.source = source_projection(
-        options["source_dim"], options["target_dim"], options.get("halve_input", True)
-    )
+    config = small_config(**options)
+    model = PervasiveAttention(config)
+    model.source = source_projection(config)
     model.to(dtype)
     with torch.no_grad():
         for parameter in model.parameters():
@@ -28,19 +41,8 @@ def network(dtype=torch.float64, seed=1, **options):
     return model
 
 
-def plain_network(**options):
-    """The plain network for the same options."""
-    options = {**SIZES, **options}
-    options["layers"] = options.pop("num_layers")
-    options.pop("conv_dropout", None)
-    for ours, plain in (("aggregator_name", "aggregator"), ("halve_input", "halve")):
-        if ours in options:
-            options[plain] = options.pop(ours)
-    return PlainPervasive(**options)
-
-
 def pairs(ours, plain):
-    """Each parameter and buffer of the plain network, and a function that makes it of ours."""
+    """Names of the plain network's tensors, each with a function that builds it from ours."""
     size = plain.layers[0].conv2.kernel_size[0]
 
     def conv1(layer):
@@ -53,17 +55,17 @@ def pairs(ours, plain):
 
         return full
 
-    def same(name, kept=slice(None)):
-        return lambda tensors: tensors[name][kept]
+    def same(name, channels=slice(None)):
+        return lambda tensors: tensors[name][channels]
 
-    def norms(theirs, layer, channels):
-        yield from ((f"{theirs}norm1.{n}", same(f"{layer}.norm1.{n}")) for n in ("weight", "bias"))
+    def norms(prefix, layer, channels):
+        yield from ((f"{prefix}norm1.{n}", same(f"{layer}.norm1.{n}")) for n in ("weight", "bias"))
         yield from (
-            (f"{theirs}norm1.{n}", same(f"dense.features.{n}", slice(channels)))
+            (f"{prefix}norm1.{n}", same(f"dense.features.{n}", slice(channels)))
             for n in ("running_mean", "running_var")
         )
         for n in ("weight", "bias", "running_mean", "running_var"):
-            yield f"{theirs}norm2.{n}", same(f"{layer}.norm2.{n}")
+            yield f"{prefix}norm2.{n}", same(f"{layer}.norm2.{n}")
 
     if plain.input is not None:
         yield (
@@ -74,14 +76,14 @@ def pairs(ours, plain):
         )
         yield "input.bias", same("target.projection.bias")
     for i, layer in enumerate(ours.dense.layers):
-        name, theirs = f"dense.layers.{i}", f"layers.{i}."
+        name, prefix = f"dense.layers.{i}", f"layers.{i}."
         if i == len(plain.layers):
-            theirs = ""
+            prefix = ""
             yield "transition.weight", conv1(name)
         else:
-            yield f"{theirs}conv1.weight", conv1(name)
-            yield f"{theirs}conv2.weight", conv2(name)
-        yield from norms(theirs, name, layer.conv1.size(1))
+            yield f"{prefix}conv1.weight", conv1(name)
+            yield f"{prefix}conv2.weight", conv2(name)
+        yield from norms(prefix, name, layer.conv1.size(1))
     if plain.scores is not None:
         joint = len(plain.parts) > 1
         prefix = f"aggregator.parts.{plain.parts.index('attn')}." if joint else "aggregator."
@@ -92,28 +94,29 @@ def pairs(ours, plain):
 
 
 def twins(dtype=torch.float64, **options):
-    """Our network and the plain one with the same weights."""
-    ours, plain = network(dtype, **options), plain_network(**options).to(dtype)
+    """Our network and the plain network with the same weights."""
+    ours, plain = network(dtype, **options), PlainPervasive(small_config(**options)).to(dtype)
     tensors = ours.state_dict()
-    plain.load_state_dict({name: make(tensors) for name, make in pairs(ours, plain)})
+    plain.load_state_dict({name: build(tensors) for name, build in pairs(ours, plain)})
     return ours, plain
 
 
 def sentences(lengths=None, left_source=False, left_target=False, dtype=torch.float64, seed=2):
-    """Random embeddings of source and target, and their padding, on either side.
+    """Random embeddings of source and target, and their padding masks.
 
     Args:
-        lengths: target and source positions of each sentence (those of LENGTHS).
+        lengths: target and source length of each sentence (LENGTHS).
+        left_source, left_target: whether to pad on the left (False).
     Returns:
-        source B x S x d_s, target B x T x d_t, their masks (True at padding). Padding holds
-        numbers that would show.
+        source B x S x d_s, target B x T x d_t, and their masks, True at padding. The embeddings
+        at padding are large, so that an error in masking changes the results.
     """
     lengths = lengths or LENGTHS
     generator = torch.Generator().manual_seed(seed)
     sides = []
     for side, channels, left in (
-        (1, SIZES["source_dim"], left_source),
-        (0, SIZES["target_dim"], left_target),
+        (1, SMALL["source_dim"], left_source),
+        (0, SMALL["target_dim"], left_target),
     ):
         longest = max(pair[side] for pair in lengths)
         x = torch.full((len(lengths), longest, channels), 7.0, dtype=dtype)
@@ -128,5 +131,5 @@ def sentences(lengths=None, left_source=False, left_target=False, dtype=torch.fl
 
 
 def run(model, source, target, source_padding=None, target_padding=None, state=None):
-    """Features B x T x d_t of our network."""
+    """The features B x T x d_t of our network."""
     return model(model.source(source), target, source_padding, target_padding, state)[0]

@@ -23,8 +23,8 @@ class PluginDecoder(FairseqIncrementalDecoder):
 
     Attributes:
         need_attn: whether a pass computes attention if its caller does not say (False).
-        aligns_words: whether attention is that of a word, which ``words`` can choose, and not of
-            a position whatever its word is (False).
+        aligns_words: whether attention depends on the token at a target position, which can be
+            given as ``target_tokens``, and not only on the position (False).
     """
 
     need_attn = False

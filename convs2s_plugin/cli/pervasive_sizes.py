@@ -1,4 +1,4 @@
-"""The table of pervasive attention's architectures and of the sizes that its paper tries."""
+"""The table of pervasive attention's architectures and of the other sizes in its paper."""
 
 import argparse
 from typing import Any, NamedTuple
@@ -8,7 +8,8 @@ from fairseq.data import Dictionary
 
 from ..base.architectures import fill_defaults
 from ..pervasive.architectures import ARCHITECTURES, BASE
-from ..pervasive.model import PervasiveConfig, PervasiveModel
+from ..pervasive.config import PervasiveConfig
+from ..pervasive.model import PervasiveModel
 
 HEAD = (
     "| `--arch` | options | parameters | with embeddings | paper's vocabulary | published "
@@ -16,8 +17,8 @@ HEAD = (
     "|---|---|---|---|---|---|---|"
 )
 
-# Types of the source and of the target with which all counts of Table 2 come out within 0.5%. Only
-# their sum follows from the counts; section 4.1 says "around 12K and 9K".
+# Source and target vocabulary sizes that give all counts of Table 2 within 0.5%. Only their sum
+# follows from the counts; section 4.1 says "around 12K and 9K".
 PAPER_VOCABULARY = (11_830, 9_000)
 
 # Counts of Tables 1 and 3.
@@ -32,14 +33,14 @@ PUBLISHED = {
 
 
 class Size(NamedTuple):
-    """A size that the paper tries: options, where it stands, and its published count or ""."""
+    """A size in the paper: its options, the table or figure, and the published count or ""."""
 
     options: dict[str, Any]
     source: str
     published: str = ""
 
 
-# Table 2 without its row of the base, and Figure 4.
+# Table 2 without the base model, and Figure 4.
 SIZES = [
     Size({"kernel_size": 3, "num_layers": 16}, "Table 2", "4.32M"),
     Size({"kernel_size": 3, "num_layers": 20}, "Table 2", "4.92M"),
@@ -58,14 +59,14 @@ SIZES = [
 
 
 def table(words: int) -> str:
-    """The named architectures and the paper's other sizes, one a line.
+    """The named architectures and the paper's other sizes, one per line.
 
     Args:
-        words: V of the source and of the target, for the column "with embeddings".
+        words: the vocabulary size on each side, for the column "with embeddings".
 
     Returns:
-        A Markdown table: options beside ``--arch``; parameters without embedding matrices, with
-        those of ``words`` types, and with those of the paper's vocabulary; the published count.
+        A Markdown table: options besides ``--arch``; parameters without embedding matrices, with
+        those of ``words`` tokens, and with those of the paper's vocabulary; the published count.
     """
     rows = [
         _row(name, "", Size(row.options, row.source, PUBLISHED.get(name, "")), words)
@@ -88,11 +89,11 @@ def _row(name: str, text: str, size: Size, words: int) -> str:
 
 
 def parameters(options: dict[str, Any], words: tuple[int, int]) -> int:
-    """Parameters as the paper counts them: with the half of each kernel that is masked.
+    """The number of parameters as the paper counts them, with the masked half of each kernel.
 
     Args:
-        options: those that differ from the base.
-        words: types of the source and of the target.
+        options: the options that differ from the base model.
+        words: the source and the target vocabulary size.
     """
     cfg = PervasiveConfig()
     for name, value in {**options, "max_source_positions": 1, "max_target_positions": 1}.items():

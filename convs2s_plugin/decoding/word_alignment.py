@@ -65,7 +65,7 @@ def attend_to_chosen_words(
                 encoder_out=model.encoder.reorder_encoder_out(source, rows),
                 features_only=True,
                 need_attn=True,
-                words=words,
+                target_tokens=words,
             )
             attention.append(extra["attn"][0])
         mean = torch.stack(attention).mean(dim=0)
@@ -79,6 +79,6 @@ class ReferenceScorer(SequenceScorer):
     def generate(self, models, sample, **options):
         """Score a batch of translations."""
         if align_words(models):
-            words = {"words": sample["target"]}
-            sample = {**sample, "net_input": {**sample["net_input"], **words}}
+            net_input = {**sample["net_input"], "target_tokens": sample["target"]}
+            sample = {**sample, "net_input": net_input}
         return super().generate(models, sample, **options)

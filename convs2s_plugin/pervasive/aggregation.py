@@ -1,7 +1,8 @@
-"""From the grid to the target: aggregation of the features over the source (section 3).
+"""Reduction of the grid over the source positions (section 3), and the alignments it implies.
 
-Each aggregator also says which source positions a word's score comes from: the shares of the
-score (equation 7 in the case of the maximum), or the attention's weights (equation 8).
+An aggregator also aligns each target token with the source. With the maximum and the average, the
+alignment follows from the contribution of each source position to the token's logit (equation 7
+for the maximum); with attention, it consists of the attention weights (equation 8).
 """
 
 import math
@@ -9,12 +10,11 @@ import math
 import torch
 from torch import Tensor, nn
 
-from ..errors import UserError
 from .grid import Grid
 
 
 class MaxAggregator(nn.Module):
-    """The maximum over the source (equation 2).
+    """The maximum over the source positions (equation 2).
 
     Args:
         channels: C.
@@ -25,24 +25,27 @@ class MaxAggregator(nn.Module):
         self.out_channels = channels
 
     def forward(self, cells: Tensor, grid: Grid) -> Tensor:
-        """R x T x C of N x C."""
+        """Reduce N x C to R x T x C."""
         return self._maximum(cells, grid).values
 
-    def contributions(self, cells: Tensor, grid: Grid, directions: Tensor) -> Tensor:
-        """alpha of equation 7, R x T x S, in single precision or better.
+    def contributions(self, cells: Tensor, grid: Grid, token_weights: Tensor) -> Tensor:
+        """The contribution of each source position to the logit of a token (alpha, equation 7).
 
         Args:
             cells: N x C, of ``grid``.
-            directions: R x T x C, the row of E of a word at each target position.
+            token_weights: R x T x C, the weights of the aggregated features in the logit of one
+                token at each target position.
+        Returns:
+            R x T x S, in single precision or better.
         """
         values, indices = self._maximum(cells, grid)
-        shares = precise(values) * directions
-        alpha = shares.new_zeros(grid.rows, grid.steps, grid.positions)
-        return alpha.scatter_add_(2, indices, shares)
+        products = single_precision(values) * token_weights
+        alpha = products.new_zeros(grid.rows, grid.target_len, grid.source_len)
+        return alpha.scatter_add_(2, indices, products)
 
-    def alignment(self, cells: Tensor, grid: Grid, directions: Tensor) -> Tensor:
-        """The softmax of the contributions over the source, R x T x S."""
-        return _softmax(self.contributions(cells, grid, directions), grid)
+    def alignment(self, cells: Tensor, grid: Grid, token_weights: Tensor) -> Tensor:
+        """The softmax of the contributions over the source positions, R x T x S."""
+        return _masked_softmax(self.contributions(cells, grid, token_weights), grid)
 
     @staticmethod
     def _maximum(cells: Tensor, grid: Grid):
@@ -53,7 +56,7 @@ class MaxAggregator(nn.Module):
 
 
 class AverageAggregator(nn.Module):
-    """The sum over the source divided by sqrt(|s|) (equation 3).
+    """The sum over the source positions, divided by sqrt(|s|) (equation 3).
 
     Args:
         channels: C.
@@ -64,22 +67,22 @@ class AverageAggregator(nn.Module):
         self.out_channels = channels
 
     def forward(self, cells: Tensor, grid: Grid) -> Tensor:
-        """R x T x C of N x C."""
+        """Reduce N x C to R x T x C."""
         total = grid.unpack(cells).sum(dim=2)
         return total / grid.source_lengths(total).sqrt()
 
-    def contributions(self, cells: Tensor, grid: Grid, directions: Tensor) -> Tensor:
-        """What each source position adds to a score, as ``MaxAggregator.contributions``."""
-        products = precise(grid.unpack(cells)) @ directions.unsqueeze(-1)
+    def contributions(self, cells: Tensor, grid: Grid, token_weights: Tensor) -> Tensor:
+        """As ``MaxAggregator.contributions``, for the average."""
+        products = single_precision(grid.unpack(cells)) @ token_weights.unsqueeze(-1)
         return products.squeeze(-1) / grid.source_lengths(products).sqrt()
 
-    def alignment(self, cells: Tensor, grid: Grid, directions: Tensor) -> Tensor:
-        """The softmax of the contributions over the source, R x T x S."""
-        return _softmax(self.contributions(cells, grid, directions), grid)
+    def alignment(self, cells: Tensor, grid: Grid, token_weights: Tensor) -> Tensor:
+        """The softmax of the contributions over the source positions, R x T x S."""
+        return _masked_softmax(self.contributions(cells, grid, token_weights), grid)
 
 
 class AttentionAggregator(nn.Module):
-    """A weighted sum over the source, times sqrt(|s|) (equations 8 and 9).
+    """The sum over the source positions with attention weights, times sqrt(|s|) (equation 9).
 
     Args:
         channels: C.
@@ -93,22 +96,22 @@ class AttentionAggregator(nn.Module):
         nn.init.zeros_(self.scores.bias)
 
     def forward(self, cells: Tensor, grid: Grid) -> Tensor:
-        """R x T x C of N x C."""
+        """Reduce N x C to R x T x C."""
         rho = self.weights(cells, grid).to(cells.dtype)
         context = (rho.unsqueeze(2) @ grid.unpack(cells)).squeeze(2)
         return context * grid.source_lengths(context).sqrt()
 
     def weights(self, cells: Tensor, grid: Grid) -> Tensor:
-        """rho of equation 8, R x T x S, in single precision or better."""
-        return _softmax(grid.unpack(self.scores(cells)).squeeze(-1), grid)
+        """The attention weights (rho, equation 8), R x T x S, in single precision or better."""
+        return _masked_softmax(grid.unpack(self.scores(cells)).squeeze(-1), grid)
 
-    def alignment(self, cells: Tensor, grid: Grid, directions: Tensor) -> Tensor:
-        """rho, whatever the word is."""
+    def alignment(self, cells: Tensor, grid: Grid, token_weights: Tensor | None) -> Tensor:
+        """The attention weights, which do not depend on the token."""
         return self.weights(cells, grid)
 
 
 class JointAggregator(nn.Module):
-    """Several aggregations side by side ([Max, Attn] of table 1).
+    """The concatenation of several aggregators ([Max, Attn] in table 1).
 
     Args:
         parts: the aggregators.
@@ -120,47 +123,40 @@ class JointAggregator(nn.Module):
         self.out_channels = sum(part.out_channels for part in parts)
 
     def forward(self, cells: Tensor, grid: Grid) -> Tensor:
-        """R x T x (sum of C) of N x C."""
+        """Reduce N x C to R x T x the sum of the parts' channels."""
         return torch.cat([part(cells, grid) for part in self.parts], dim=-1)
 
-    def alignment(self, cells: Tensor, grid: Grid, directions: Tensor) -> Tensor:
+    def alignment(self, cells: Tensor, grid: Grid, token_weights: Tensor) -> Tensor:
         """The mean of the parts' alignments, R x T x S."""
-        shares = directions.split([part.out_channels for part in self.parts], dim=-1)
-        alignments = [part.alignment(cells, grid, share) for part, share in zip(self.parts, shares)]
+        by_part = token_weights.split([part.out_channels for part in self.parts], dim=-1)
+        alignments = [
+            part.alignment(cells, grid, weights) for part, weights in zip(self.parts, by_part)
+        ]
         return sum(alignments) / len(alignments)
 
 
-AGGREGATORS = {
-    "max": (MaxAggregator,),
-    "avg": (AverageAggregator,),
-    "attn": (AttentionAggregator,),
-    "max+attn": (MaxAggregator, AttentionAggregator),
-}
+PARTS = {"max": MaxAggregator, "avg": AverageAggregator, "attn": AttentionAggregator}
 
 
-def aggregator(name: str, channels: int) -> nn.Module:
-    """The aggregator called ``name``.
+def build_aggregator(name: str, channels: int) -> nn.Module:
+    """The aggregator of a name, such as ``max`` or ``max+attn``.
 
     Args:
-        name: ``max``, ``avg``, ``attn`` or ``max+attn``.
-        channels: C.
-    Raises:
-        UserError: where there is none of that name.
+        name: one of ``network_config.AGGREGATORS``.
+        channels: C of the cells.
     """
-    if name not in AGGREGATORS:
-        raise UserError(f"There is no aggregator '{name}'; there are {', '.join(AGGREGATORS)}.")
-    parts = [part(channels) for part in AGGREGATORS[name]]
+    parts = [PARTS[part](channels) for part in name.split("+")]
     return parts[0] if len(parts) == 1 else JointAggregator(parts)
 
 
-def precise(x: Tensor) -> Tensor:
-    """x in single precision or better."""
+def single_precision(x: Tensor) -> Tensor:
+    """x in single precision, or unchanged if it is in double precision."""
     return x.to(torch.promote_types(x.dtype, torch.float32))
 
 
-def _softmax(scores: Tensor, grid: Grid) -> Tensor:
-    """Over the source, never over padding: R x T x S, in single precision or better."""
-    scores = precise(scores)
+def _masked_softmax(scores: Tensor, grid: Grid) -> Tensor:
+    """The softmax over the real source positions, R x T x S, in single precision or better."""
+    scores = single_precision(scores)
     if grid.source_padding is not None:
         scores = scores.masked_fill(grid.source_padding.unsqueeze(1), -math.inf)
     return scores.softmax(dim=-1)

@@ -1,26 +1,29 @@
-"""The named architectures of pervasive attention: one table of options, with their sources."""
+"""The named architectures of pervasive attention: their options, and the source of each."""
 
 from typing import Any, NamedTuple
 
+from .network_config import DROPOUT, NetworkConfig
+
 MODEL = "pervasive"
 
+_NETWORK = NetworkConfig()
 BASE = {
-    "encoder_embed_dim": 128,
-    "decoder_embed_dim": 128,
-    "num_layers": 24,
-    "growth_rate": 32,
-    "kernel_size": 5,
-    "bottleneck": 4,
-    "aggregator": "max",
-    "gated": False,
-    "dropout": 0.2,
+    "encoder_embed_dim": _NETWORK.source_dim,
+    "decoder_embed_dim": _NETWORK.target_dim,
+    "num_layers": _NETWORK.num_layers,
+    "growth_rate": _NETWORK.growth_rate,
+    "kernel_size": _NETWORK.kernel_size,
+    "bottleneck": _NETWORK.bottleneck,
+    "aggregator": _NETWORK.aggregator,
+    "gated": _NETWORK.gated,
+    "dropout": DROPOUT,
     "adl_dialect": "paper",
     "attention_heads": 8,
 }
 
 
 class Architecture(NamedTuple):
-    """Options that differ from BASE, and their source."""
+    """The options that differ from BASE, and their source."""
 
     options: dict[str, Any]
     source: str

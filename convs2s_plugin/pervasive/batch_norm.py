@@ -1,8 +1,8 @@
-"""Batch normalisation of lists of cells, with one set of statistics for many readers.
+"""Batch normalization of lists of cells, with statistics that several layers share.
 
-A channel's statistics do not depend on who reads it: they are taken once, when the channel is
-written, and each reader only has its own scale and shift. Statistics are kept in single
-precision or better whatever the cells are stored in.
+In a DenseNet, every later layer normalizes a channel again. Its batch statistics are the same for
+all of them: they are computed once per channel, and each layer has only its own scale and shift.
+Statistics are stored in single precision or better, whatever the type of the cells.
 """
 
 from typing import NamedTuple
@@ -16,30 +16,30 @@ MOMENTUM = 0.1
 
 
 class BatchStats(NamedTuple):
-    """What channels are normalised with.
+    """The statistics that normalize channels.
 
     Attributes:
         mean, var: C.
-        cells: 0-dimensional, how many cells they were taken of, in all workers; None where they
-            are constants (inference), through which no gradient flows.
+        count: 1, the number of cells in the statistics, of all workers if they share them; None
+            for running averages, which are constants without a gradient.
     """
 
     mean: Tensor
     var: Tensor
-    cells: Tensor | None = None
+    count: Tensor | None = None
 
     def slice(self, start: int, end: int) -> "BatchStats":
-        """The stats of channels ``start`` to ``end``."""
-        return BatchStats(self.mean[start:end], self.var[start:end], self.cells)
+        """The statistics of channels ``start`` to ``end``."""
+        return BatchStats(self.mean[start:end], self.var[start:end], self.count)
 
     @property
     def inverse_std(self) -> Tensor:
-        """C, what centred channels are multiplied by."""
+        """C, the inverse standard deviations."""
         return (self.var + EPS).rsqrt()
 
 
-class Scale(nn.Module):
-    """The scale and shift of one reader of channels whose stats are taken elsewhere.
+class Affine(nn.Module):
+    """The scale and shift of one layer for channels whose statistics are computed elsewhere.
 
     Args:
         channels: C.
@@ -52,7 +52,7 @@ class Scale(nn.Module):
 
 
 class RunningStats(nn.Module):
-    """The stats of a batch in training, their running averages otherwise.
+    """Batch statistics in training, and their running averages at inference.
 
     Args:
         channels: C.
@@ -63,19 +63,19 @@ class RunningStats(nn.Module):
         self.register_buffer("running_mean", torch.zeros(channels))
         self.register_buffer("running_var", torch.ones(channels))
 
-    def forward(self, cells: Tensor, start: int = 0, shared: bool = False) -> BatchStats:
-        """The stats to normalize with; in training the running averages move on.
+    def forward(self, cells: Tensor, start: int = 0, all_workers: bool = False) -> BatchStats:
+        """The statistics to normalize with; in training, also update the running averages.
 
         Args:
             cells: N x C', real cells of channels ``start`` to ``start`` + C'.
             start: the first of these channels (0).
-            shared: take the stats of the cells of all workers (False).
+            all_workers: whether the batch is that of all workers (False).
         """
         mean, var, _ = running = self.running().slice(start, start + cells.size(-1))
         if not self.training:
             return running
-        stats = batch_stats(cells, mean.dtype, shared)
-        bessel = stats.cells / (stats.cells - 1).clamp(min=1)
+        stats = batch_stats(cells, mean.dtype, all_workers)
+        bessel = stats.count / (stats.count - 1).clamp(min=1)
         mean.lerp_(stats.mean, MOMENTUM)
         var.lerp_(stats.var * bessel.to(var.dtype), MOMENTUM)
         return stats
@@ -85,7 +85,7 @@ class RunningStats(nn.Module):
         return BatchStats(self.running_mean, self.running_var)
 
     def _apply(self, fn, *args, **kwargs):
-        """Follow the module to another device, but never to half precision."""
+        """Follow the module to another device or type, but never to half precision."""
         super()._apply(fn, *args, **kwargs)
         for name, buffer in self._buffers.items():
             if buffer.dtype in (torch.float16, torch.bfloat16):
@@ -94,7 +94,7 @@ class RunningStats(nn.Module):
 
 
 class BatchNorm(RunningStats):
-    """BatchStats together with the scale and shift of their only reader.
+    """The statistics of channels that a single layer normalizes, with its scale and shift.
 
     Args:
         channels: C.
@@ -106,7 +106,7 @@ class BatchNorm(RunningStats):
         self.bias = nn.Parameter(torch.zeros(channels))
 
 
-def several_workers() -> bool:
+def has_several_workers() -> bool:
     """Whether torch.distributed runs with more than one worker."""
     return (
         distributed.is_available()
@@ -116,20 +116,20 @@ def several_workers() -> bool:
 
 
 @torch.no_grad()
-def batch_stats(cells: Tensor, dtype: torch.dtype, shared: bool = False) -> BatchStats:
+def batch_stats(cells: Tensor, dtype: torch.dtype, all_workers: bool = False) -> BatchStats:
     """Mean and biased variance of N x C over N, in ``dtype``.
 
     Args:
         cells: N x C.
         dtype: single precision or better.
-        shared: over the cells of all workers (False).
+        all_workers: whether to include the cells of all workers (False).
     """
     channels = cells.size(-1)
     unused = torch.zeros(2, channels, dtype=dtype, device=cells.device)
     mean, var = torch.batch_norm_update_stats(cells, unused[0], unused[1], 0.0)
     count = torch.full((1,), len(cells), dtype=torch.float64, device=cells.device)
-    if shared:
-        # In double precision the square of a mean can be added and taken off again.
+    if all_workers:
+        # In double precision, because the squared mean is added here and subtracted below.
         mean, var = mean.double(), var.double()
         sums = torch.cat([count, count * mean, count * (var + mean.square())])
         distributed.all_reduce(sums)
@@ -140,11 +140,11 @@ def batch_stats(cells: Tensor, dtype: torch.dtype, shared: bool = False) -> Batc
 
 
 def normalize(x: Tensor, stats: BatchStats, weight: Tensor, bias: Tensor) -> Tensor:
-    """x centred and divided by its deviation, times weight, plus bias.
+    """Center x, divide it by the standard deviation, scale it by weight and add bias.
 
     Args:
         x: N x C, or 1 x C x n.
-        stats, weight, bias: C of each.
+        stats, weight, bias: of C channels.
     """
     dtype = stats.mean.dtype
     return F.batch_norm(x, stats.mean, stats.var, weight.to(dtype), bias.to(dtype), False, 0.0, EPS)
@@ -153,11 +153,11 @@ def normalize(x: Tensor, stats: BatchStats, weight: Tensor, bias: Tensor) -> Ten
 def normalize_backward(
     grad: Tensor, x: Tensor, stats: BatchStats, weight: Tensor, mask: tuple[bool, bool, bool]
 ) -> tuple[Tensor | None, Tensor, Tensor]:
-    """What ``normalize`` sends back to x (stats taken as constants), weight and bias.
+    """The gradients of x, weight and bias in ``normalize``, with constant statistics.
 
     Args:
-        grad: of the output, in the shape of x.
-        mask: which of the three are wanted; the others may be None.
+        grad: the gradient of the output, in the shape of x.
+        mask: whether to compute the gradient of x, of weight, and of bias.
     """
     dtype = stats.mean.dtype
     return torch.ops.aten.native_batch_norm_backward(
@@ -166,20 +166,21 @@ def normalize_backward(
 
 
 def stats_backward(
-    stats: BatchStats, grad_sum: Tensor, grad_product: Tensor, shared: bool = False
+    stats: BatchStats, grad_sum: Tensor, grad_product: Tensor, all_workers: bool = False
 ) -> tuple[Tensor, Tensor]:
-    """What reaches x through the stats of its batch, as arguments of ``normalize``.
+    """The gradient that reaches x through its batch statistics, as arguments of ``normalize``.
 
     Args:
-        stats: of a batch.
-        grad_sum: C, the gradients of the normalised channels, added up over this worker's cells.
-        grad_product: C, the same of these gradients times the normalised channels.
-        shared: as in ``batch_stats``.
+        stats: the batch statistics of x.
+        grad_sum: C, the sum of the normalized channels' gradients over this worker's cells.
+        grad_product: C, the sum of these gradients times the normalized channels.
+        all_workers: whether the statistics include the cells of all workers (False).
     Returns:
-        weight and bias: ``normalize(x, stats, weight, bias)`` is to be added to x's gradient.
+        weight and bias: the gradient of x is the sum of that with constant statistics and of
+        ``normalize(x, stats, weight, bias)``.
     """
     sums = torch.stack([grad_product, grad_sum])
-    if shared:
+    if all_workers:
         distributed.all_reduce(sums)
-    weight, bias = sums * (-stats.inverse_std / stats.cells.to(sums.dtype))
+    weight, bias = sums * (-stats.inverse_std / stats.count.to(sums.dtype))
     return weight, bias

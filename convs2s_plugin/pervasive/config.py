@@ -1,60 +1,68 @@
-"""The options of pervasive attention."""
+"""The command-line options of pervasive attention."""
 
 from dataclasses import dataclass, field
-from typing import Optional, Tuple
+from typing import Optional
 
 from ..adl.config import LayerOptions
 from ..base import EmbeddingOptions, check_sharing
 from ..errors import UserError
-from .aggregation import AGGREGATORS
+from .network_config import AGGREGATORS, NetworkConfig
 
 
 @dataclass
 class PervasiveConfig(LayerOptions, EmbeddingOptions):
     """The options of pervasive attention.
 
-    None means what the architecture says (pervasive/architectures.py).
+    None stands for the value of the named architecture (pervasive/architectures.py).
     """
 
     encoder_embed_dim: Optional[int] = field(
-        default=None, metadata={"help": "width of source embeddings"}
+        default=None, metadata={"help": "channels of the source embeddings"}
     )
     decoder_embed_dim: Optional[int] = field(
-        default=None, metadata={"help": "width of target embeddings"}
+        default=None, metadata={"help": "channels of the target embeddings"}
     )
-    num_layers: Optional[int] = field(default=None, metadata={"help": "layers of the DenseNet"})
+    num_layers: Optional[int] = field(
+        default=None, metadata={"help": "number of layers of the DenseNet"}
+    )
     growth_rate: Optional[int] = field(
-        default=None, metadata={"help": "features that a layer adds to those of all before it"}
+        default=None, metadata={"help": "channels that each layer adds to those of earlier layers"}
     )
     kernel_size: Optional[int] = field(
         default=None,
         metadata={
-            "help": "k, odd: a layer sees k source positions and the last ceil(k/2) target words"
+            "help": "kernel size k of the masked convolutions, odd: each covers k source "
+            "positions, and the current and the previous (k - 1) / 2 target positions"
         },
     )
     bottleneck: Optional[int] = field(
         default=None,
-        metadata={"help": "channels between a layer's convolutions, in multiples of growth_rate"},
+        metadata={"help": "channels after a layer's 1x1 convolution, in multiples of growth_rate"},
     )
     aggregator: Optional[str] = field(
         default=None,
-        metadata={"help": f"what collapses the source: {', '.join(AGGREGATORS)}"},
+        metadata={"help": f"reduction over the source positions: {', '.join(AGGREGATORS)}"},
     )
     gated: Optional[bool] = field(
         default=None, metadata={"help": "gate the masked convolutions (GLU)"}
     )
     dropout: Optional[float] = field(
         default=None,
-        metadata={"help": "of the three below, and of layers in ADL that do not say theirs"},
+        metadata={
+            "help": "dropout probability, also of the three places below and of layers in ADL "
+            "if they are not given their own"
+        },
     )
     embedding_dropout: Optional[float] = field(
-        default=None, metadata={"help": "dropout on embeddings"}
+        default=None, metadata={"help": "dropout on the embeddings (default: --dropout)"}
     )
     convolution_dropout: Optional[float] = field(
-        default=None, metadata={"help": "dropout on the features that a layer adds"}
+        default=None,
+        metadata={"help": "dropout on the features that each layer adds (default: --dropout)"},
     )
     prediction_dropout: Optional[float] = field(
-        default=None, metadata={"help": "dropout before the words' scores"}
+        default=None,
+        metadata={"help": "dropout on the features before the output layer (default: --dropout)"},
     )
     no_halving: bool = field(
         default=False,
@@ -62,42 +70,84 @@ class PervasiveConfig(LayerOptions, EmbeddingOptions):
     )
     no_transition: bool = field(
         default=False,
-        metadata={"help": "leave out the 1x1 convolution that halves the DenseNet's features"},
+        metadata={"help": "leave out the 1x1 convolution that halves the DenseNet's channels"},
     )
     separate_output: bool = field(
         default=False,
         metadata={
-            "help": "score words with a matrix of its own, right after the aggregation, and not "
-            "with the target embeddings"
+            "help": "compute logits with an output layer of its own, right after the aggregation, "
+            "instead of one tied to the target embeddings"
         },
     )
     local_statistics: bool = field(
         default=False,
         metadata={
             "help": "in distributed training, normalize with the statistics of each worker's own "
-            "batch, and not with those of all"
+            "batch instead of those of all workers"
         },
     )
 
 
-def check_options(cfg: PervasiveConfig, task) -> Tuple[float, float, float]:
-    """Refuse, with a sentence, options that do not fit together; return the three dropouts."""
+def check_options(cfg: PervasiveConfig, task) -> None:
+    """Check the options that the network's own configuration does not check.
+
+    Args:
+        cfg: the options, without None for those of the architecture.
+        task: a translation task with a source and a target dictionary.
+    Raises:
+        UserError: if an option is out of range, or if options contradict each other.
+    """
     for name in ("encoder_embed_dim", "decoder_embed_dim"):
         if getattr(cfg, name) < 1:
-            option = name.replace("_", "-")
-            raise UserError(f"--{option} is {getattr(cfg, name)}, but must be at least 1.")
-    rates = []
+            raise UserError(f"{_option(name)} is {getattr(cfg, name)}, but must be at least 1.")
     for name in ("dropout", "embedding_dropout", "convolution_dropout", "prediction_dropout"):
-        rate = getattr(cfg, name)
-        rates.append(cfg.dropout if rate is None else rate)
-        if not 0.0 <= rates[-1] < 1.0:
-            option = name.replace("_", "-")
-            raise UserError(f"--{option} is {rates[-1]}, but must be at least 0 and below 1.")
+        probability = dropout_probability(cfg, name)
+        if not 0.0 <= probability < 1.0:
+            raise UserError(
+                f"{_option(name)} is {probability}, but must be at least 0 and below 1."
+            )
     check_sharing(cfg, task)
     if cfg.share_all_embeddings and cfg.encoder_embed_dim != cfg.decoder_embed_dim:
         raise UserError(
             f"--encoder-embed-dim is {cfg.encoder_embed_dim} and --decoder-embed-dim "
-            f"{cfg.decoder_embed_dim}, but --share-all-embeddings has one table: give both the "
-            "same value."
+            f"{cfg.decoder_embed_dim}, but --share-all-embeddings uses one embedding matrix: give "
+            "both the same value."
         )
-    return tuple(rates[1:])
+
+
+def dropout_probability(cfg: PervasiveConfig, name: str) -> float:
+    """The value of a dropout option, that of ``--dropout`` if it was not given."""
+    probability = getattr(cfg, name)
+    return cfg.dropout if probability is None else probability
+
+
+def build_network_config(cfg: PervasiveConfig, source_dim: int, target_dim: int) -> NetworkConfig:
+    """The configuration of the network that the options describe.
+
+    Args:
+        cfg: the options, without None for those of the architecture.
+        source_dim, target_dim: channels of the network's inputs: those of the embeddings, or of
+            the layers in ADL that follow them.
+    Raises:
+        UserError: if a size or the aggregator is not allowed.
+    """
+    return NetworkConfig(
+        source_dim=source_dim,
+        target_dim=target_dim,
+        num_layers=cfg.num_layers,
+        growth_rate=cfg.growth_rate,
+        kernel_size=cfg.kernel_size,
+        bottleneck=cfg.bottleneck,
+        aggregator=cfg.aggregator,
+        gated=cfg.gated,
+        convolution_dropout=dropout_probability(cfg, "convolution_dropout"),
+        prediction_dropout=dropout_probability(cfg, "prediction_dropout"),
+        halving=not cfg.no_halving,
+        transition=not cfg.no_transition,
+        output_dim=None if cfg.separate_output else cfg.decoder_embed_dim,
+        local_statistics=cfg.local_statistics,
+    )
+
+
+def _option(name: str) -> str:
+    return f"--{name.replace('_', '-')}"

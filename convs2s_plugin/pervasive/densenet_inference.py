@@ -1,4 +1,4 @@
-"""The 2-D DenseNet where stats are constants: normalisation is folded into the products."""
+"""The inference pass of the 2-D DenseNet, with batch normalization folded into the weights."""
 
 from typing import NamedTuple
 
@@ -13,18 +13,18 @@ from .causal_conv2d import causal_conv2d, kernel
 from .densenet_training import LayerWeights
 from .grid import Grid
 
-# Cells that a CPU normalises at a time, so that its cache holds what a layer reads of them.
-CELLS = 1024
+# Cells that a CPU normalizes at a time, so that their features stay in its cache.
+CHUNK = 1024
 
 
 class FoldedLayer(NamedTuple):
-    """A layer that computes relu(conv1 relu(scale x + shift) + bias), then ``conv2``.
+    """A layer that computes relu(conv1 relu(scale x + shift) + bias), followed by ``conv2``.
 
     Attributes:
-        scale, shift: C, the first normalisation.
-        conv1: H x C, the 1x1 convolution times the scale of the second normalisation.
-        bias: H, the shift of the second.
-        conv2: O x H x ceil(k/2) x k, or None for a transition.
+        scale, shift: C, the first normalization.
+        conv1: H x C, the 1x1 convolution times the scale of the second normalization.
+        bias: H, the shift of the second normalization.
+        conv2: O x H x P x k, or None for a transition.
     """
 
     scale: Tensor
@@ -35,76 +35,81 @@ class FoldedLayer(NamedTuple):
 
 
 def fold(
-    layer: LayerWeights, read: BatchStats, hidden: BatchStats, dtype: torch.dtype
+    layer: LayerWeights, input_stats: BatchStats, hidden_stats: BatchStats, dtype: torch.dtype
 ) -> FoldedLayer:
-    """A layer's weights with its constant stats in them.
+    """Fold constant statistics into the weights of a layer.
 
     Args:
         layer: the weights.
-        read: stats of the C channels that it reads.
-        hidden: stats of the H channels after its 1x1 convolution.
-        dtype: what is computed in.
+        input_stats: the statistics of its C input channels.
+        hidden_stats: the statistics of the H channels after its 1x1 convolution.
+        dtype: the type to compute in.
     """
-    scale = (layer.norm1_weight * read.inverse_std).to(dtype)
-    # With the scale as it was rounded, so that the mean still comes out as the bias.
-    shift = layer.norm1_bias - read.mean * scale
-    outer = layer.norm2_weight * hidden.inverse_std
+    scale = (layer.norm1_weight * input_stats.inverse_std).to(dtype)
+    # The shift uses the rounded scale, so that the mean is still mapped to the bias.
+    shift = layer.norm1_bias - input_stats.mean * scale
+    hidden_scale = layer.norm2_weight * hidden_stats.inverse_std
     return FoldedLayer(
         scale=scale,
         shift=shift.to(dtype),
-        conv1=(layer.conv1 * outer.unsqueeze(1)).to(dtype),
-        bias=(layer.norm2_bias - hidden.mean * outer).to(dtype),
+        conv1=(layer.conv1 * hidden_scale.unsqueeze(1)).to(dtype),
+        bias=(layer.norm2_bias - hidden_stats.mean * hidden_scale).to(dtype),
         conv2=None if layer.conv2 is None else kernel(layer.conv2, dtype),
     )
 
 
-def infer(
-    x: Tensor,
-    layers: list[FoldedLayer],
-    grid: Grid,
-    channels: int,
-    gated: bool,
-    dropout: Dropout,
-    pending: list[Tensor] | None = None,
-) -> Tensor:
-    """From the grid's first features to its last, without a gradient.
+class InferencePass(NamedTuple):
+    """The folded layers, and the other parts of a pass without a gradient.
 
-    Args:
-        x: N x C', the first features.
-        layers: as they were folded; a transition comes last.
-        grid: where the N cells are.
-        channels: C of all layers together, but for the transition.
-        gated: halves of the convolutions' outputs gate the other halves.
-        dropout: of new features, for those who keep it in generation.
-        pending: for each layer R x (ceil(k/2) - 1) x S x O, what earlier positions add to these
-            and the next; replaced by what is pending then. None for nothing.
-    Returns:
-        N x C, or what a transition makes of it.
+    Attributes:
+        layers: the folded layers, a transition last.
+        channels: C, the channels of all layers together, without a transition.
+        gated: whether half of each convolution's outputs gate the other half.
+        dropout: the dropout on new features, active if dropout is retained in generation.
     """
-    end = x.size(1)
-    buffer = x.new_empty(len(x), channels)
-    buffer[:, :end] = x
-    for i, layer in enumerate(layers):
-        hidden = _read(buffer[:, :end], layer)
-        if layer.conv2 is None:
-            return hidden
-        new = causal_conv2d(grid.unpack(hidden), layer.conv2)
-        if pending is not None:
-            new[:, : pending[i].size(1)] += pending[i]
-            pending[i][:] = new[:, grid.steps :]
-        new = grid.pack(new[:, : grid.steps])
-        if gated:
-            new = F.glu(new, dim=-1)
-        start, end = end, end + new.size(1)
-        buffer[:, start:end] = dropout(new)
-    return buffer
+
+    layers: list[FoldedLayer]
+    channels: int
+    gated: bool
+    dropout: Dropout
+
+    def forward(self, x: Tensor, grid: Grid, partial_sums: list[Tensor] | None = None) -> Tensor:
+        """Map the grid's first features to its last.
+
+        Args:
+            x: N x C', the first features.
+            grid: the grid of the N cells.
+            partial_sums: for each layer R x (P - 1) x S x O, the contributions of earlier target
+                positions to these positions and later ones; replaced by the sums for the
+                positions after these. None if there are no earlier positions.
+        Returns:
+            N x C, or N x the output channels of a transition.
+        """
+        end = x.size(1)
+        features = x.new_empty(len(x), self.channels)
+        features[:, :end] = x
+        for i, layer in enumerate(self.layers):
+            hidden = _hidden(features[:, :end], layer)
+            if layer.conv2 is None:
+                return hidden
+            new = causal_conv2d(grid.unpack(hidden), layer.conv2)
+            if partial_sums is not None:
+                new[:, : partial_sums[i].size(1)] += partial_sums[i]
+                partial_sums[i][:] = new[:, grid.target_len :]
+            new = grid.pack(new[:, : grid.target_len])
+            if self.gated:
+                new = F.glu(new, dim=-1)
+            new = self.dropout.apply_mask(new, self.dropout.sample_mask(new))
+            start, end = end, end + new.size(1)
+            features[:, start:end] = new
+        return features
 
 
-def _read(features: Tensor, layer: FoldedLayer) -> Tensor:
-    """N x H of the N x C that a layer reads."""
-    at_a_time = len(features) if features.is_cuda else CELLS
+def _hidden(features: Tensor, layer: FoldedLayer) -> Tensor:
+    """The output N x H of a layer's 1x1 convolution, normalized and rectified, for N x C."""
+    chunk = len(features) if features.is_cuda else CHUNK
     hidden = [
         linear(torch.addcmul(layer.shift, cells, layer.scale).relu_(), layer.conv1, layer.bias)
-        for cells in features.split(at_a_time)
+        for cells in features.split(chunk)
     ]
     return (hidden[0] if len(hidden) == 1 else torch.cat(hidden)).relu_()

@@ -1,7 +1,7 @@
-"""The computation of the 2-D DenseNet: one way forwards, one way back.
+"""The training pass of the 2-D DenseNet: one forward pass and one backward pass for all layers.
 
-Training keeps the features, the output of each 1x1 convolution and what dropout drew; all else
-is computed again on the way back, so that memory grows linearly with the number of layers.
+The forward pass saves the features, the output of each 1x1 convolution and the dropout masks. The
+backward pass recomputes everything else, so that memory grows linearly with the number of layers.
 """
 
 from typing import NamedTuple
@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from ..nn.dropout import draw_kept, drop
+from ..nn.dropout import Dropout
 from ..nn.linear import relu_backward_
 from .batch_norm import (
     BatchNorm,
@@ -29,10 +29,10 @@ class LayerWeights(NamedTuple):
     """The parameters of a layer; a transition has no ``conv2``.
 
     Attributes:
-        norm1_weight, norm1_bias: C, the scale and shift of what the layer reads.
+        norm1_weight, norm1_bias: C, the scale and shift of the first normalization.
         conv1: H x C, a 1x1 convolution.
-        norm2_weight, norm2_bias: H.
-        conv2: O x H x ceil(k/2) x k, a convolution over this and earlier target positions.
+        norm2_weight, norm2_bias: H, the scale and shift of the second normalization.
+        conv2: O x H x P x k, a convolution over the current and previous target positions.
     """
 
     norm1_weight: Tensor
@@ -44,32 +44,32 @@ class LayerWeights(NamedTuple):
 
 
 class SavedActivations(NamedTuple):
-    """What the way back needs of a layer.
+    """The tensors of one layer that the backward pass needs.
 
     Attributes:
         hidden: N x H, the output of the 1x1 convolution.
-        stats: of ``hidden``.
+        stats: the batch statistics of ``hidden``.
         ungated: N x 2g, the input of the gate, or None.
-        kept: N x g, which of the new features dropout kept, or None for all.
+        mask: N x g, the dropout mask of the new features, or None.
     """
 
     hidden: Tensor
     stats: BatchStats
     ungated: Tensor | None = None
-    kept: Tensor | None = None
+    mask: Tensor | None = None
 
 
 class TrainingPass(NamedTuple):
-    """What a pass knows besides tensors that have gradients.
+    """The parts of a forward and backward pass that have no gradient.
 
     Attributes:
-        grid: the real cells.
-        channels: C of all layers together.
-        features: keeps the stats of the features.
-        norms: keep the stats of each layer's 1x1 convolution, the transition's last.
-        gated: halves of the convolutions' outputs gate the other halves.
-        dropout: probability of dropping a new feature.
-        shared: stats are those of all workers.
+        grid: the grid of the N cells.
+        channels: C, the channels of all layers together, without a transition.
+        features: the running statistics of the features.
+        norms: the running statistics after each layer's 1x1 convolution, a transition's last.
+        gated: whether half of each convolution's outputs gate the other half.
+        dropout: the dropout on new features.
+        all_workers: whether batch statistics include the cells of all workers.
     """
 
     grid: Grid
@@ -77,48 +77,47 @@ class TrainingPass(NamedTuple):
     features: RunningStats
     norms: list[BatchNorm]
     gated: bool
-    dropout: float
-    shared: bool
+    dropout: Dropout
+    all_workers: bool
 
     def forward(
         self,
         x: Tensor,
         layers: list[LayerWeights],
-        records: list[SavedActivations] | None = None,
+        saved: list[SavedActivations] | None = None,
     ) -> tuple[Tensor, FeatureBuffer]:
-        """From the grid's first features to its last.
+        """Map the grid's first features to its last.
 
         Args:
             x: N x C', the first features.
-            layers: their weights; a transition comes last.
-            records: where to leave what the way back needs; None where nobody goes back.
+            layers: the weights, a transition's last.
+            saved: a list to append each layer's activations to; None if no backward pass is
+                needed.
         Returns:
-            N x C and the features of all layers.
+            N x C, or N x the output channels of a transition; and the features of all layers.
         """
         buffer = FeatureBuffer.empty(len(x), self.channels, x)
-        buffer.write(0, x, self.features(x, 0, self.shared))
+        buffer.write(0, x, self.features(x, 0, self.all_workers))
         end = x.size(1)
         for layer, norm in zip(layers, self.norms):
             hidden = buffer.read(layer.norm1_weight, layer.norm1_bias, layer.conv1.to(x.dtype))
-            stats = norm(hidden, 0, self.shared)
-            record = SavedActivations(hidden, stats)
+            stats = norm(hidden, 0, self.all_workers)
             rectified = normalize(hidden, stats, layer.norm2_weight, layer.norm2_bias).relu_()
+            ungated = mask = None
             if layer.conv2 is None:
                 out = rectified
             else:
                 new = causal_conv2d(self.grid.unpack(rectified), layer.conv2)
-                new = self.grid.pack(new[:, : self.grid.steps])
+                new = self.grid.pack(new[:, : self.grid.target_len])
                 if self.gated:
-                    record = record._replace(ungated=new)
+                    ungated = new
                     new = F.glu(new, dim=-1)
-                if self.dropout:
-                    kept = draw_kept(new, self.dropout)
-                    record = record._replace(kept=kept)
-                    new = drop(new, kept, self.dropout)
-                buffer.write(end, new, self.features(new, end, self.shared))
+                mask = self.dropout.sample_mask(new)
+                new = self.dropout.apply_mask(new, mask)
+                buffer.write(end, new, self.features(new, end, self.all_workers))
                 end += new.size(1)
-            if records is not None:
-                records.append(record)
+            if saved is not None:
+                saved.append(SavedActivations(hidden, stats, ungated, mask))
         if layers[-1].conv2 is not None:
             out = buffer.cells()
         return out, buffer
@@ -128,82 +127,92 @@ class TrainingPass(NamedTuple):
         grad: Tensor,
         layers: list[LayerWeights],
         buffer: FeatureBuffer,
-        records: list[SavedActivations],
+        saved: list[SavedActivations],
     ) -> tuple[Tensor, list[LayerWeights]]:
-        """From the gradient of the last features to that of the first and of all weights.
+        """Compute the gradients of the first features and of all weights.
 
         Args:
-            grad: N x C, of what ``forward`` returned.
-            layers, buffer, records: as ``forward`` got and left them.
+            grad: N x C, the gradient of the output.
+            layers: the weights, as in ``forward``.
+            buffer, saved: the features and activations of the forward pass.
         """
-        gradients = FeatureGradients(buffer, self.shared)
-        direct = grad if layers[-1].conv2 is not None else None
-        weights = []
+        gradients = FeatureGradients(buffer, self.all_workers)
+        # Without a transition, the features are the output.
+        grad_features = grad if layers[-1].conv2 is not None else None
+        grad_weights = []
         end = self.channels
-        for layer, record in zip(reversed(layers), reversed(records)):
-            of_conv2 = None
+        for layer, activations in zip(reversed(layers), reversed(saved)):
+            grad_conv2 = None
             rectified = normalize(
-                record.hidden, record.stats, layer.norm2_weight, layer.norm2_bias
+                activations.hidden, activations.stats, layer.norm2_weight, layer.norm2_bias
             ).relu_()
             if layer.conv2 is not None:
-                start = end - growth(layer, self.gated)
-                grad = gradients.write(start, end)
-                if direct is not None:
-                    grad += direct[:, start:end]
-                if record.kept is not None:
-                    grad = drop(grad, record.kept, self.dropout)
-                if record.ungated is not None:
-                    grad = torch.ops.aten.glu_backward(grad, record.ungated, -1)
-                grad, of_conv2 = causal_conv2d_backward(
+                start = end - growth_rate(layer, self.gated)
+                grad = gradients.write_backward(start, end)
+                if grad_features is not None:
+                    grad += grad_features[:, start:end]
+                grad = self.dropout.apply_mask(grad, activations.mask)
+                if activations.ungated is not None:
+                    grad = torch.ops.aten.glu_backward(grad, activations.ungated, -1)
+                grad, grad_conv2 = causal_conv2d_backward(
                     self.grid.unpack(grad), self.grid.unpack(rectified), layer.conv2
                 )
                 grad = self.grid.pack(grad)
                 end = start
             grad = relu_backward_(grad, rectified)
-            full, of_weight, of_bias = self._through_norm2(grad, layer, record)
-            back = full.__getitem__
-            read = gradients.read(
-                back, layer.norm1_weight, layer.norm1_bias, layer.conv1.to(grad.dtype)
+            grad_hidden, grad_weight, grad_bias = self._norm2_backward(grad, layer, activations)
+            grad_read = gradients.read_backward(
+                grad_hidden.__getitem__,
+                layer.norm1_weight,
+                layer.norm1_bias,
+                layer.conv1.to(grad.dtype),
             )
-            weights.append(LayerWeights(*read, of_weight, of_bias, of_conv2))
-        grad = gradients.write(0, end)
-        if direct is not None:
-            grad += direct[:, :end]
-        return grad, weights[::-1]
+            grad_weights.append(LayerWeights(*grad_read, grad_weight, grad_bias, grad_conv2))
+        grad = gradients.write_backward(0, end)
+        if grad_features is not None:
+            grad += grad_features[:, :end]
+        return grad, grad_weights[::-1]
 
-    def _through_norm2(self, grad, layer, record):
-        hidden, stats = record.hidden, record.stats
-        grad, of_weight, of_bias = normalize_backward(
+    def _norm2_backward(
+        self, grad: Tensor, layer: LayerWeights, activations: SavedActivations
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """The gradients of a layer's hidden activations, and of its second scale and shift."""
+        hidden, stats = activations.hidden, activations.stats
+        grad, grad_weight, grad_bias = normalize_backward(
             grad, hidden, stats, layer.norm2_weight, (True, True, True)
         )
-        if stats.cells is not None:
-            scale = layer.norm2_weight.to(of_weight.dtype)
-            weight, bias = stats_backward(stats, of_bias * scale, of_weight * scale, self.shared)
+        if stats.count is not None:
+            scale = layer.norm2_weight.to(grad_weight.dtype)
+            weight, bias = stats_backward(
+                stats, grad_bias * scale, grad_weight * scale, self.all_workers
+            )
             grad += normalize(hidden, stats, weight, bias)
-        return grad, of_weight, of_bias
+        return grad, grad_weight, grad_bias
 
 
-def growth(layer: LayerWeights, gated: bool) -> int:
-    """How many features a layer adds."""
+def growth_rate(layer: LayerWeights, gated: bool) -> int:
+    """The number of channels that a layer adds."""
     return len(layer.conv2) // 2 if gated else len(layer.conv2)
 
 
 class DenseNetFunction(torch.autograd.Function):
-    """A pass whose way back is ours.
+    """A training pass as one operation of automatic differentiation.
 
-    Called with the pass, the first features N x C' and all weights one by one (in the order of
-    ``LayerWeights``, ``conv2`` of a transition left out); returns the last features N x C.
+    Its arguments are the pass, the first features N x C' and all weights, layer by layer in the
+    order of ``LayerWeights`` (without the missing ``conv2`` of a transition). It returns the last
+    features.
     """
 
     @staticmethod
-    def forward(ctx, plan: TrainingPass, x: Tensor, *weights: Tensor) -> Tensor:
-        layers, records = _layers(weights), []
+    def forward(ctx, training_pass: TrainingPass, x: Tensor, *weights: Tensor) -> Tensor:
+        saved: list[SavedActivations] = []
         with torch.autocast(x.device.type, enabled=False):
-            out, buffer = plan.forward(x, layers, records=records)
-        ctx.plan, ctx.cells = plan, [buffer.stats.cells, *(r.stats.cells for r in records)]
+            out, buffer = training_pass.forward(x, _layers(weights), saved)
+        ctx.training_pass = training_pass
+        ctx.counts = [buffer.stats.count, *(activations.stats.count for activations in saved)]
         tensors = [*weights, *buffer.blocks, *buffer.stats[:2]]
-        for hidden, stats, ungated, kept in records:
-            tensors += [hidden, *stats[:2], ungated, kept]
+        for hidden, stats, ungated, mask in saved:
+            tensors += [hidden, *stats[:2], ungated, mask]
         ctx.sizes = [len(weights), len(buffer.blocks)]
         ctx.save_for_backward(*tensors)
         return out
@@ -213,18 +222,18 @@ class DenseNetFunction(torch.autograd.Function):
     def backward(ctx, grad: Tensor):
         tensors = iter(ctx.saved_tensors)
         weights, blocks = ([next(tensors) for _ in range(size)] for size in ctx.sizes)
-        cells = iter(ctx.cells)
-        buffer = FeatureBuffer(blocks, BatchStats(next(tensors), next(tensors), next(cells)))
-        records = []
-        for count in cells:
-            hidden, mean, var, ungated, kept = (next(tensors) for _ in range(5))
-            records.append(SavedActivations(hidden, BatchStats(mean, var, count), ungated, kept))
+        counts = iter(ctx.counts)
+        buffer = FeatureBuffer(blocks, BatchStats(next(tensors), next(tensors), next(counts)))
+        saved = []
+        for count in counts:
+            hidden, mean, var, ungated, mask = (next(tensors) for _ in range(5))
+            saved.append(SavedActivations(hidden, BatchStats(mean, var, count), ungated, mask))
         with torch.autocast(grad.device.type, enabled=False):
-            grad, layers = ctx.plan.backward(grad, _layers(weights), buffer, records)
+            grad, layers = ctx.training_pass.backward(grad, _layers(weights), buffer, saved)
         flat = [gradient for layer in layers for gradient in layer if gradient is not None]
         return (None, grad, *(g.to(w.dtype) for g, w in zip(flat, weights)))
 
 
 def _layers(weights) -> list[LayerWeights]:
-    """Weights one by one as layers: six each, but for a transition, which has five."""
+    """Group the weights by layer: six each, five for a transition."""
     return [LayerWeights(*weights[i : i + 6]) for i in range(0, len(weights), 6)]

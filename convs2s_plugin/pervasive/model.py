@@ -20,27 +20,32 @@ from ..base import (
     max_positions,
     register_architectures,
 )
-from ..decoding.state import child
+from ..decoding.state import State, child
 from ..nn.embedding import Embedding
 from ..nn.output import Output, TiedOutput
 from .architectures import ARCHITECTURES, BASE, MODEL
-from .config import PervasiveConfig, check_options
+from .config import (
+    PervasiveConfig,
+    build_network_config,
+    check_options,
+    dropout_probability,
+)
 from .grid_projection import GridProjection, source_projection
 from .network import GridFeatures, PervasiveAttention
 
-# Features for which all words are scored at a time, where only the best word is wanted.
+# Positions whose logits are computed at a time if only the most probable tokens are needed.
 CHUNK = 1024
 
 
 class PervasiveEncoder(PluginEncoder):
-    """Source embeddings, and what they add to the grid.
+    """Source embeddings, optional layers in ADL, and the source projection of the grid.
 
     Args:
-        dictionary: of the source.
-        embed: its word vectors.
-        layers: between embeddings and grid, or None.
-        share: from there to the grid's first features.
-        longest: words in the longest source, end of sentence included.
+        dictionary: the source dictionary.
+        embed: the source embeddings.
+        layers: the layers between the embeddings and the grid, or None.
+        share: the source projection.
+        longest: the maximum source length in tokens, end of sentence included.
     """
 
     def __init__(
@@ -56,22 +61,22 @@ class PervasiveEncoder(PluginEncoder):
         self.share = share
 
     def forward(self, src_tokens: Tensor, src_lengths: Tensor | None = None, **unused):
-        """Prepare B x S words.
+        """Encode B x S tokens.
 
         Args:
-            src_tokens: B x S word indices, padded on any side.
-            src_lengths: not needed; the padding says it.
+            src_tokens: B x S token indices, padded on either side.
+            src_lengths: unused; the lengths follow from the padding.
         Returns:
-            A dictionary: ``encoder_out``, B x S x C, the source's share of the grid's first
-            features; ``encoder_padding_mask``, B x S or None; ``beam_size``, 1 (see
-            modules/state.py).
+            A dictionary: ``encoder_out``, B x S x C, the source projection;
+            ``encoder_padding_mask``, B x S, True at padding, or None; ``beam_size``, 1 (see
+            decoding/state.py).
         """
         padding = src_tokens.eq(self.dictionary.pad())
         if self.layers is None:
             x = self.embed(src_tokens, padding)
         else:
-            x, _, words = self.layers.encode(self.embed, src_tokens, padding)
-            x = words.restore(x)
+            x, _, compacted = self.layers.encode(self.embed, src_tokens, padding)
+            x = compacted.restore(x)
         return {
             "encoder_out": self.share(x),
             "encoder_padding_mask": padding if bool(padding.any()) else None,
@@ -80,15 +85,15 @@ class PervasiveEncoder(PluginEncoder):
 
 
 class PervasiveDecoder(PluginDecoder):
-    """Target embeddings, the network over the grid, a projection to words.
+    """Target embeddings, optional layers in ADL, the network over the grid, and an output layer.
 
     Args:
-        dictionary: of the target.
-        embed: its word vectors.
-        layers: between embeddings and grid, or None.
-        network: over the grid, from both sides to features.
-        output: from features to scores of words.
-        longest: words in the longest target, end of sentence included.
+        dictionary: the target dictionary.
+        embed: the target embeddings.
+        layers: the layers between the embeddings and the grid, or None.
+        network: the network over the grid.
+        output: the output layer, from features to logits.
+        longest: the maximum target length in tokens, end of sentence included.
     """
 
     aligns_words = True
@@ -107,30 +112,60 @@ class PervasiveDecoder(PluginDecoder):
         self.network = network
         self.output = output
 
+    def forward(
+        self,
+        prev_output_tokens: Tensor,
+        encoder_out: dict[str, Any] | None = None,
+        incremental_state: dict[str, Any] | None = None,
+        features_only: bool = False,
+        need_attn: bool | None = None,
+        target_tokens: Tensor | None = None,
+        **unused,
+    ) -> tuple[Tensor, dict[str, list[Tensor | None]]]:
+        """Compute the logits of the next tokens and, if needed, their alignment with the source.
+
+        Args:
+            prev_output_tokens: R x T, the whole prefix.
+            encoder_out: the encoder's dictionary.
+            incremental_state: the state of incremental decoding, in which only new positions are
+                computed; None for a full pass.
+            features_only: whether to return the features before the output layer (False).
+            need_attn: whether to return alignments; None for ``self.need_attn``.
+            target_tokens: R x T, the tokens to align, for example those of a reference; None for
+                the most probable token at each position.
+        Returns:
+            R x T x V, or R x T x E' with ``features_only``; and ``{"attn": [R x T x S]}``, the
+            alignments of equations 7 and 8 (None if they are not needed).
+        """
+        state = self.state(incremental_state)
+        start = 0 if state is None else state.length
+        features, grid_features = self.run_network(prev_output_tokens, encoder_out, state)
+        logits = None if features_only else self.output_layer(features, state=state)
+        alignment = None
+        if self.need_attn if need_attn is None else need_attn:
+            if target_tokens is not None:
+                tokens = target_tokens[:, start:]
+            elif logits is not None:
+                tokens = logits.argmax(dim=-1)
+            else:
+                tokens = self.most_probable_tokens(features)
+            alignment = self.alignment(grid_features, tokens)
+        return features if logits is None else logits, {"attn": [alignment]}
+
     def extract_features(
         self,
         prev_output_tokens: Tensor,
         encoder_out: dict[str, Any] | None = None,
         incremental_state: dict[str, Any] | None = None,
-        need_attn: bool | None = None,
-        words: Tensor | None = None,
-        **unused,
+        **options,
     ) -> tuple[Tensor, dict[str, list[Tensor | None]]]:
-        """The decoder's output before the words' scores.
+        """``forward`` with ``features_only``."""
+        return self.forward(prev_output_tokens, encoder_out, incremental_state, True, **options)
 
-        Args:
-            prev_output_tokens: B x T, the whole prefix.
-            encoder_out: the encoder's dictionary.
-            incremental_state: holds what earlier steps left; only the positions after them are
-                computed then.
-            need_attn: whether to return alignments; None for ``self.need_attn``.
-            words: B x T, the words whose alignments are wanted, those of a reference for example;
-                None for the word that scores best at each position.
-        Returns:
-            B x T x E' and ``{"attn": [weights B x T x S]}``, of equations 7 and 8 (None instead of
-            weights if they are not needed).
-        """
-        state = self.state(incremental_state)
+    def run_network(
+        self, prev_output_tokens: Tensor, encoder_out: dict[str, Any], state: State | None
+    ) -> tuple[Tensor, GridFeatures]:
+        """The features R x T x E' before the output layer, and the features of the grid."""
         start = 0 if state is None else state.length
         padding = prev_output_tokens.eq(self.dictionary.pad())
         if self.layers is None:
@@ -138,38 +173,28 @@ class PervasiveDecoder(PluginDecoder):
         else:
             source = Source({}, beam_size=encoder_out["beam_size"])
             x, _ = self.layers.decode(self.embed, prev_output_tokens, padding, source, state)
-        features, last = self.network(
+        if state is not None:
+            state.length = prev_output_tokens.size(1)
+        return self.network(
             encoder_out["encoder_out"],
             x,
             encoder_out["encoder_padding_mask"],
             padding[:, start:],
             child(state, "network"),
         )
-        if state is not None:
-            state.length = prev_output_tokens.size(1)
-        if not (self.need_attn if need_attn is None else need_attn):
-            return features, {"attn": [None]}
-        words = self.best_words(features) if words is None else words[:, start:]
-        return features, {"attn": [self.alignment(last, words)]}
 
     @torch.no_grad()
-    def best_words(self, features: Tensor) -> Tensor:
-        """The word that scores best at each position, B x T, of features B x T x E'."""
-        parts = features.flatten(0, 1).split(CHUNK)
-        return torch.cat([self.output(part).argmax(dim=-1) for part in parts]).view_as(
-            features[..., 0]
-        )
+    def most_probable_tokens(self, features: Tensor) -> Tensor:
+        """The most probable token at each position, R x T, of features R x T x E'."""
+        chunks = features.flatten(0, 1).split(CHUNK)
+        tokens = torch.cat([self.output(chunk).argmax(dim=-1) for chunk in chunks])
+        return tokens.view(features.shape[:2])
 
     @torch.no_grad()
-    def alignment(self, features: GridFeatures, words: Tensor) -> Tensor:
-        """Which source positions words come from, B x T x S.
-
-        Args:
-            features: of the grid, which B x T positions have in the end.
-            words: B x T indices.
-        """
-        vectors, _ = self.output.weight_and_bias(words.flatten())
-        return self.network.alignment(features, vectors.view(*words.shape, -1))
+    def alignment(self, features: GridFeatures, tokens: Tensor) -> Tensor:
+        """The alignment of tokens R x T with the source, R x T x S."""
+        vectors, _ = self.output.weight_and_bias(tokens.flatten())
+        return self.network.alignment(features, vectors.view(*tokens.shape, -1))
 
 
 @register_model(MODEL, dataclass=PervasiveConfig)
@@ -181,53 +206,41 @@ class PervasiveModel(PluginModel):
         """Build the model that a configuration describes.
 
         Args:
-            cfg: the options above.
-            task: a translation task, with a source and a target dictionary.
+            cfg: the options.
+            task: a translation task with a source and a target dictionary.
         Raises:
-            UserError: where options do not fit together.
+            UserError: if options are out of range or contradict each other.
         """
         fill_defaults(cfg, BASE)
-        embedding, convolution, prediction = check_options(cfg, task)
+        check_options(cfg, task)
         source_words, target_words = build_embeddings(
             cfg, task, cfg.encoder_embed_dim, cfg.decoder_embed_dim
         )
         keep_definitions(cfg)
-        source, target = read_sides(cfg)
-        dims = (
-            source.width if source else cfg.encoder_embed_dim,
-            target.width if target else cfg.decoder_embed_dim,
+        source_layers = resolve_layers(cfg, ENCODER, cfg.encoder_embed_dim)
+        target_layers = resolve_layers(cfg, DECODER, cfg.decoder_embed_dim)
+        network_config = build_network_config(
+            cfg,
+            source_dim=source_layers.width if source_layers else cfg.encoder_embed_dim,
+            target_dim=target_layers.width if target_layers else cfg.decoder_embed_dim,
         )
-        network = PervasiveAttention(
-            *dims,
-            num_layers=cfg.num_layers,
-            growth_rate=cfg.growth_rate,
-            kernel_size=cfg.kernel_size,
-            bottleneck=cfg.bottleneck,
-            aggregator_name=cfg.aggregator,
-            gated=cfg.gated,
-            conv_dropout=convolution,
-            output_dropout=prediction,
-            halve_input=not cfg.no_halving,
-            transition=not cfg.no_transition,
-            project=not cfg.separate_output,
-            output_dim=cfg.decoder_embed_dim,
-            share_statistics=not cfg.local_statistics,
-        )
-        # The matrix E of equation 4: the target's table of words, or one of its own.
+        network = PervasiveAttention(network_config)
+        # The matrix E of equation 4: the target embeddings, or a matrix of its own.
         output = TiedOutput(target_words)
         if cfg.separate_output:
             output = Output(network.out_channels, len(task.target_dictionary))
+        embedding_dropout = dropout_probability(cfg, "embedding_dropout")
         encoder = PervasiveEncoder(
             task.source_dictionary,
-            Embedding(source_words, None, embedding),
-            EncoderStack(source) if source else None,
-            source_projection(*dims, halve=not cfg.no_halving),
+            Embedding(source_words, None, embedding_dropout),
+            EncoderStack(source_layers) if source_layers else None,
+            source_projection(network_config),
             max_positions(cfg.max_source_positions),
         )
         decoder = PervasiveDecoder(
             task.target_dictionary,
-            Embedding(target_words, None, embedding),
-            DecoderStack(target) if target else None,
+            Embedding(target_words, None, embedding_dropout),
+            DecoderStack(target_layers) if target_layers else None,
             network,
             output,
             max_positions(cfg.max_target_positions),
@@ -235,22 +248,22 @@ class PervasiveModel(PluginModel):
         return cls(encoder, decoder)
 
 
-def read_sides(cfg: PervasiveConfig) -> tuple[StackSpec | None, StackSpec | None]:
-    """The layers between embeddings and grid, of the source and of the target.
+def resolve_layers(cfg: PervasiveConfig, side: str, embed_dim: int) -> StackSpec | None:
+    """The layers in ADL between the embeddings and the grid on one side, or None.
 
+    Args:
+        cfg: the options.
+        side: ENCODER or DECODER.
+        embed_dim: channels of the side's embeddings.
     Raises:
-        UserError: where a definition is wrong.
+        UserError: if the definition is wrong.
     """
-    sides = []
-    for side, width in ((ENCODER, cfg.encoder_embed_dim), (DECODER, cfg.decoder_embed_dim)):
-        name = f"{side}_adl"
-        if getattr(cfg, name) is None:
-            sides.append(None)
-            continue
-        settings = layer_settings(cfg, width)
-        text = getattr(cfg, name)
-        sides.append(resolve_side(text, side, settings, cfg.adl_dialect, DEFINITIONS[name]))
-    return tuple(sides)
+    name = f"{side}_adl"
+    definition = getattr(cfg, name)
+    if definition is None:
+        return None
+    settings = layer_settings(cfg, embed_dim)
+    return resolve_side(definition, side, settings, cfg.adl_dialect, DEFINITIONS[name])
 
 
 register_architectures(

@@ -17,7 +17,11 @@ def of_words(models, source, words):
     prefix[0] = dictionary().eos()
     found = [
         model(
-            source.unsqueeze(0), None, prefix.unsqueeze(0), need_attn=True, words=words.unsqueeze(0)
+            source.unsqueeze(0),
+            None,
+            prefix.unsqueeze(0),
+            need_attn=True,
+            target_tokens=words.unsqueeze(0),
         )[1]["attn"]
         for model in models
     ]

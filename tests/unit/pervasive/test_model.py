@@ -1,4 +1,4 @@
-"""Pervasive attention as a fairseq model: the paper's sizes, its options, alignments of words."""
+"""Pervasive attention as a fairseq model: sizes of the paper, options, alignments."""
 
 import pytest
 import torch
@@ -11,10 +11,11 @@ from convs2s_plugin.errors import UserError
 from convs2s_plugin.pervasive.architectures import ARCHITECTURES, BASE
 from convs2s_plugin.pervasive.model import PervasiveModel
 from tests.helpers import dictionary, random_batch, tiny_convs2s, tiny_pervasive
+from tests.unit.test_attention_on_demand import count_calls
 
 PAD = dictionary().pad()
-# 20,830 words together, as in the paper's German and English.
-WORDS = 12000, 8830
+# 20,830 tokens in both vocabularies together, as in the paper.
+VOCABULARY_SIZES = 12000, 8830
 
 
 @pytest.mark.parametrize(
@@ -32,7 +33,7 @@ WORDS = 12000, 8830
     ],
 )
 def test_parameters_of_table_2(kernel_size, num_layers, millions):
-    counted = parameters(dict(kernel_size=kernel_size, num_layers=num_layers), WORDS)
+    counted = parameters(dict(kernel_size=kernel_size, num_layers=num_layers), VOCABULARY_SIZES)
     assert counted / 1e6 == pytest.approx(millions, rel=0.005)
 
 
@@ -41,14 +42,14 @@ def test_parameters_of_table_2(kernel_size, num_layers, millions):
     [
         ("pervasive_iwslt_de_en_avg", 7.18, 0.005),
         ("pervasive_iwslt_de_en", 7.18, 0.005),
-        # Equation 8 has 449 parameters; the table counts as many more as [Max, Attn] has.
+        # Equation 8 has 449 parameters; table 1 has as many more as for [Max, Attn].
         ("pervasive_iwslt_de_en_attn", 7.24, 0.01),
         ("pervasive_iwslt_de_en_gated", 9.64, 0.005),
         ("pervasive_iwslt_de_en_max_attn", 7.24, 0.005),
     ],
 )
 def test_parameters_of_table_1(arch, millions, tolerance):
-    counted = parameters(ARCHITECTURES[arch].options, WORDS)
+    counted = parameters(ARCHITECTURES[arch].options, VOCABULARY_SIZES)
     assert counted / 1e6 == pytest.approx(millions, rel=tolerance)
 
 
@@ -78,46 +79,45 @@ def test_each_dropout_has_its_place():
     [
         (dict(encoder_embed_dim=0), "--encoder-embed-dim is 0, but must be at least 1"),
         (dict(convolution_dropout=1.0), "--convolution-dropout is 1.0, but must be at least 0"),
-        (dict(aggregator="mean"), "no aggregator 'mean'"),
-        (dict(kernel_size=4), "kernel size of the DenseNet is 4; it must be odd"),
+        (dict(aggregator="mean"), "aggregator is 'mean', but must be one of"),
+        (dict(kernel_size=4), "kernel_size is 4, but must be odd"),
         (
             dict(share_all_embeddings=True, encoder_embed_dim=12),
-            "--share-all-embeddings has one table: give both the same value",
+            "--share-all-embeddings uses one embedding matrix: give both the same value",
         ),
     ],
 )
-def test_options_that_do_not_fit_are_refused(options, message):
+def test_invalid_options_are_refused(options, message):
     with pytest.raises(UserError, match=message):
         tiny_pervasive(**options)
 
 
 def test_statistics_are_shared_unless_asked_otherwise():
-    assert tiny_pervasive().decoder.network.dense.share_statistics
-    assert not tiny_pervasive(local_statistics=True).decoder.network.dense.share_statistics
+    assert not tiny_pervasive().decoder.network.dense.config.local_statistics
+    assert tiny_pervasive(local_statistics=True).decoder.network.dense.config.local_statistics
 
 
 @pytest.mark.parametrize("separate_output", [False, True])
 @torch.no_grad()
-def test_the_alignment_of_a_reference_is_that_of_its_words(separate_output):
-    """Equation 6: what source positions put into a word's score adds up to it."""
+def test_the_alignment_of_a_reference_is_that_of_its_tokens(separate_output):
+    """The contributions of the source positions to a token's logit add up to it (equation 6)."""
     model = tiny_pervasive(separate_output=separate_output).double()
     batch = random_batch([(7, 5), (4, 6)])
     reference, inputs = batch["target"], batch["net_input"]
-    _, extra = model(**inputs, words=reference)
+    _, extra = model(**inputs, target_tokens=reference)
     (weights,) = extra["attn"]
     assert weights.shape == (2, 6, 7)
-    logits, best = model(**inputs)
-    assert not torch.equal(weights, best["attn"][0])
-    _, same = model(**inputs, words=logits.argmax(dim=-1))
-    torch.testing.assert_close(same["attn"][0], best["attn"][0])
-    # The weights are a softmax of shares: their logarithms, up to the constant of a row, are
-    # the shares, whose sum is the score.
+    logits, most_probable = model(**inputs)
+    assert not torch.equal(weights, most_probable["attn"][0])
+    _, same = model(**inputs, target_tokens=logits.argmax(dim=-1))
+    torch.testing.assert_close(same["attn"][0], most_probable["attn"][0])
+    # The weights are a softmax of the contributions, which add up to the logit without its bias.
     network, output = model.decoder.network, model.decoder.output
-    scores = logits.gather(2, reference.unsqueeze(2)).squeeze(2)
+    expected = logits.gather(2, reference.unsqueeze(2)).squeeze(2)
     vectors, bias = output.weight_and_bias(reference.flatten())
-    scores = scores - bias.view_as(scores)
+    expected = expected - bias.view_as(expected)
     if network.output is not None:
-        scores = scores - vectors.view(2, 6, -1) @ network.output.bias
+        expected = expected - vectors.view(2, 6, -1) @ network.output.bias
     encoded = model.encoder(inputs["src_tokens"])
     prefix = inputs["prev_output_tokens"]
     _, last = network(
@@ -126,31 +126,31 @@ def test_the_alignment_of_a_reference_is_that_of_its_words(separate_output):
         encoded["encoder_padding_mask"],
         prefix.eq(PAD),
     )
-    directions = vectors.view(2, 6, -1)
+    token_weights = vectors.view(2, 6, -1)
     if network.output is not None:
-        directions = directions @ network.output.weight
-    alpha = network.aggregator.contributions(last.cells, last.grid, directions)
+        token_weights = token_weights @ network.output.weight
+    alpha = network.aggregator.contributions(last.cells, last.grid, token_weights)
     real = prefix.ne(PAD)
-    torch.testing.assert_close(alpha.sum(dim=-1)[real], scores[real])
-    words = inputs["src_tokens"].ne(PAD)
+    torch.testing.assert_close(alpha.sum(dim=-1)[real], expected[real])
+    real_source = inputs["src_tokens"].ne(PAD)
     for i in range(2):
-        expected = alpha[i][real[i]][:, words[i]].softmax(dim=-1)
-        torch.testing.assert_close(weights[i][real[i]][:, words[i]], expected)
+        expected = alpha[i][real[i]][:, real_source[i]].softmax(dim=-1)
+        torch.testing.assert_close(weights[i][real[i]][:, real_source[i]], expected)
 
 
 @torch.no_grad()
-def test_alignments_of_given_words_step_by_step():
+def test_alignments_of_given_tokens_step_by_step():
     model = tiny_pervasive()
     inputs = random_batch([(5, 4)])["net_input"]
-    words = torch.tensor([[7, 8, 9, 10]])
-    _, expected = model(**inputs, words=words)
+    tokens = torch.tensor([[7, 8, 9, 10]])
+    _, expected = model(**inputs, target_tokens=tokens)
     encoded, state, rows = model.encoder(inputs["src_tokens"]), {}, []
-    for seen in range(1, 5):
+    for length in range(1, 5):
         _, extra = model.decoder(
-            inputs["prev_output_tokens"][:, :seen],
+            inputs["prev_output_tokens"][:, :length],
             encoder_out=encoded,
             incremental_state=state,
-            words=words[:, :seen],
+            target_tokens=tokens[:, :length],
         )
         rows.append(extra["attn"][0])
     torch.testing.assert_close(torch.cat(rows, dim=1), expected["attn"][0])
@@ -163,3 +163,25 @@ def test_an_ensemble_with_other_families_translates():
     found = generator.generate(models, random_batch([(5, 4), (3, 2)]))
     assert all(len(hypotheses) == 3 for hypotheses in found)
     assert found[0][0]["attention"].shape[0] == 5
+
+
+@pytest.mark.parametrize("features_only", [False, True])
+@torch.no_grad()
+def test_alignments_of_the_most_probable_tokens_need_one_output_projection(features_only):
+    model = tiny_pervasive()
+    inputs = random_batch([(7, 5), (4, 6)])["net_input"]
+    logits, _ = model(**inputs, need_attn=False)
+    _, expected = model(**inputs, target_tokens=logits.argmax(dim=-1), need_attn=True)
+    counted = count_calls(model.decoder.output)
+    _, extra = model(**inputs, need_attn=True, features_only=features_only)
+    assert len(counted) == 1
+    assert torch.equal(extra["attn"][0], expected["attn"][0])
+
+
+@torch.no_grad()
+def test_alignments_of_given_tokens_need_no_output_projection():
+    model = tiny_pervasive()
+    batch = random_batch([(7, 5), (4, 6)])
+    counted = count_calls(model.decoder.output)
+    model(**batch["net_input"], need_attn=True, target_tokens=batch["target"], features_only=True)
+    assert not counted

@@ -1,4 +1,4 @@
-"""The 2-D network by itself: memory, precision, workers, refusals, contributions to a score."""
+"""The network on its own: memory, precision, distributed statistics, errors, alignments."""
 
 import multiprocessing
 import tempfile
@@ -7,29 +7,30 @@ import pytest
 import torch
 from torch import distributed
 
+from benchmarks.plain_pervasive import PlainPervasive
 from convs2s_plugin.errors import UserError
 from convs2s_plugin.pervasive.batch_norm import batch_stats
 from convs2s_plugin.pervasive.densenet import DenseNet2d
 from convs2s_plugin.pervasive.feature_buffer import FeatureBuffer
 from convs2s_plugin.pervasive.grid import Grid
-from convs2s_plugin.pervasive.network import PervasiveAttention
-from tests.pervasive import network, plain_network, run, sentences, twins
+from convs2s_plugin.pervasive.network_config import NetworkConfig
+from tests.pervasive import network, run, sentences, small_config
 
 
-def kept_bytes(num_layers, length=12):
-    """What a training step keeps for the way back, besides its weights."""
+def saved_bytes(num_layers, length=12):
+    """The memory that a training step saves for the backward pass, without the weights."""
     model = network(torch.float32, num_layers=num_layers)
     batch = sentences([(length, length)] * 2, dtype=torch.float32)[:2]
     weights = {parameter.data_ptr() for parameter in model.parameters()}
     storages = {}
 
-    def keep(tensor):
+    def save(tensor):
         storage = tensor.untyped_storage()
         if storage.data_ptr() not in weights:
             storages[storage.data_ptr()] = storage.nbytes()
         return tensor
 
-    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+    with torch.autograd.graph.saved_tensors_hooks(save, lambda tensor: tensor):
         features = run(model, *batch)
     # As long as the graph lives, no two storages share an address.
     assert features.requires_grad
@@ -37,19 +38,19 @@ def kept_bytes(num_layers, length=12):
 
 
 def test_memory_grows_linearly_with_depth_and_with_cells():
-    kept = [kept_bytes(layers) for layers in (2, 4, 8, 16)]
-    growth = [(more - less) / n for less, more, n in zip(kept, kept[1:], (2, 4, 8))]
+    saved = [saved_bytes(layers) for layers in (2, 4, 8, 16)]
+    growth = [(more - less) / n for less, more, n in zip(saved, saved[1:], (2, 4, 8))]
     assert max(growth) < 1.02 * min(growth)
-    # A layer keeps g new features and 4g hidden channels of each cell, and the transition's
-    # output is g / 2 wider for it: 22 numbers of 4 bytes for g = 4.
-    cells = 2 * 12 * 12
-    assert growth[0] < 1.1 * cells * 4 * 22
-    assert kept_bytes(4, 24) < 4.1 * kept_bytes(4, 12)
+    # A layer saves g new features and 4g hidden channels per cell, and widens the transition's
+    # output by g / 2 channels: 22 numbers of 4 bytes for g = 4.
+    num_cells = 2 * 12 * 12
+    assert growth[0] < 1.1 * num_cells * 4 * 22
+    assert saved_bytes(4, 24) < 4.1 * saved_bytes(4, 12)
 
 
-def test_the_plain_network_normalises_as_torch_does():
+def test_the_plain_network_normalizes_like_torch():
     batch = sentences([(7, 8), (7, 8)])[:2]
-    plain, fused = plain_network(), plain_network(fused=True)
+    plain, fused = (PlainPervasive(small_config(), fused) for fused in (False, True))
     fused.load_state_dict(plain.state_dict())
     for model in (plain, fused):
         model.double()
@@ -74,7 +75,7 @@ def test_statistics_stay_in_single_precision():
 def test_gradients_under_autocast_are_nearly_those_of_single_precision(dtype):
     gradients = []
     for enabled in (False, True):
-        model = network(torch.float32, aggregator_name="avg", kernel_size=5)
+        model = network(torch.float32, aggregator="avg", kernel_size=5)
         batch = sentences(left_source=True, dtype=torch.float32)
         with torch.autocast("cpu", dtype, enabled=enabled):
             features = run(model, *batch)
@@ -87,12 +88,12 @@ def test_gradients_under_autocast_are_nearly_those_of_single_precision(dtype):
     assert torch.nn.functional.cosine_similarity(single, half, dim=0) > 0.995
 
 
-def test_a_cell_costs_the_same_in_any_padding():
-    seen = []
+def test_padding_is_not_computed():
+    num_cells = []
     read = FeatureBuffer.read
 
     def counted(self, *arguments):
-        seen.append(self.spans[-1].stop)
+        num_cells.append(self.spans[-1].stop)
         return read(self, *arguments)
 
     model = network()
@@ -101,14 +102,14 @@ def test_a_cell_costs_the_same_in_any_padding():
         run(model, *sentences())
     finally:
         FeatureBuffer.read = read
-    assert set(seen) == {13 * 12 + 9 * 16 + 16 * 5}
+    assert set(num_cells) == {13 * 12 + 9 * 16 + 16 * 5}
 
 
 def _worker(rank, path, folder):
     distributed.init_process_group(
         "gloo", init_method=f"file://{folder}/rendezvous", rank=rank, world_size=2
     )
-    model = network(share_statistics=True)
+    model = network(local_statistics=False)
     batch = [tensor[2 * rank : 2 * rank + 2] for tensor in sentences([(5, 7)] * 2 + [(9, 4)] * 2)]
     gradients, buffers = _gradients(model, batch)
     for gradient in gradients:
@@ -141,64 +142,69 @@ def test_two_workers_share_the_statistics_of_their_cells():
 
 
 @pytest.mark.parametrize("name", ["max", "avg"])
-def test_contributions_of_source_positions_add_up_to_the_score(name):
-    model = network(aggregator_name=name).eval()
+def test_contributions_of_source_positions_add_up_to_the_logit(name):
+    model = network(aggregator=name).eval()
     batch = sentences(left_source=True)
     features, last = model(model.source(batch[0]), *batch[1:])
-    word = torch.randn(features.size(-1), dtype=features.dtype)
-    directions = (word @ model.output.weight).expand(*features.shape[:2], -1)
-    alpha = model.aggregator.contributions(last.cells, last.grid, directions)
+    token_vector = torch.randn(features.size(-1), dtype=features.dtype)
+    token_weights = (token_vector @ model.output.weight).expand(*features.shape[:2], -1)
+    alpha = model.aggregator.contributions(last.cells, last.grid, token_weights)
     real = ~batch[3]
-    score = (features - model.output.bias) @ word
-    torch.testing.assert_close(alpha.sum(dim=-1)[real], score[real])
+    logit = (features - model.output.bias) @ token_vector
+    torch.testing.assert_close(alpha.sum(dim=-1)[real], logit[real])
     assert not alpha[batch[2].unsqueeze(1).expand_as(alpha)].any()
-    weights = model.alignment(last, word.expand_as(features))
+    weights = model.alignment(last, token_vector.expand_as(features))
     in_source = ~batch[2][0]
     torch.testing.assert_close(weights[0][:, in_source], alpha[0][:, in_source].softmax(dim=-1))
     assert not weights[0][:, ~in_source].any()
 
 
-def test_the_contribution_of_a_position_is_what_its_channels_put_into_the_maximum():
-    """Equation 7 word for word, in loops."""
-    model = network(aggregator_name="max").eval()
+def test_contributions_to_the_maximum_follow_equation_7():
+    """Against the sums of the equation in loops."""
+    model = network(aggregator="max").eval()
     batch = sentences([(3, 4)])[:2]
     _, last = model(model.source(batch[0]), batch[1])
     grid = last.grid.unpack(last.cells)[0]
-    directions = torch.randn(1, 3, grid.size(-1), dtype=grid.dtype)
+    token_weights = torch.randn(1, 3, grid.size(-1), dtype=grid.dtype)
     expected = torch.zeros(3, 4, dtype=grid.dtype)
     for i in range(3):
         for d in range(grid.size(-1)):
             j = int(grid[i, :, d].argmax())
-            expected[i, j] += directions[0, i, d] * grid[i, j, d]
-    actual = model.aggregator.contributions(last.cells, last.grid, directions)
+            expected[i, j] += token_weights[0, i, d] * grid[i, j, d]
+    actual = model.aggregator.contributions(last.cells, last.grid, token_weights)
     torch.testing.assert_close(actual[0], expected)
 
 
-def test_weights_of_attention_are_the_alignment_and_half_of_the_joint_one():
-    model = network(aggregator_name="max+attn").eval()
+def test_the_joint_alignment_is_the_mean_of_attention_weights_and_contributions():
+    model = network(aggregator="max+attn").eval()
     batch = sentences()
     features, last = model(model.source(batch[0]), *batch[1:])
     maximum, attention = model.aggregator.parts
-    words = torch.randn_like(features)
+    token_vectors = torch.randn_like(features)
     rho = attention.alignment(last.cells, last.grid, None)
-    directions = (words @ model.output.weight)[..., : maximum.out_channels]
-    of_maximum = maximum.alignment(last.cells, last.grid, directions)
-    torch.testing.assert_close(model.alignment(last, words), (rho + of_maximum) / 2)
+    token_weights = (token_vectors @ model.output.weight)[..., : maximum.out_channels]
+    of_maximum = maximum.alignment(last.cells, last.grid, token_weights)
+    torch.testing.assert_close(model.alignment(last, token_vectors), (rho + of_maximum) / 2)
 
 
 @pytest.mark.parametrize(
     "options, message",
     [
-        (dict(num_layers=0), "number of layers of the DenseNet is 0"),
-        (dict(growth_rate=-1), "growth rate of the DenseNet is -1"),
-        (dict(kernel_size=4), "kernel size of the DenseNet is 4; it must be odd"),
-        (dict(bottleneck=0), "bottleneck of the DenseNet is 0"),
-        (dict(aggregator_name="sum"), "no aggregator 'sum'; there are max, avg, attn, max.attn"),
+        (dict(source_dim=0), "source_dim is 0, but must be at least 1"),
+        (dict(num_layers=0), "num_layers is 0, but must be at least 1"),
+        (dict(growth_rate=-1), "growth_rate is -1, but must be at least 1"),
+        (dict(kernel_size=4), "kernel_size is 4, but must be odd"),
+        (dict(bottleneck=0), "bottleneck is 0, but must be at least 1"),
+        (dict(output_dim=0), "output_dim is 0, but must be at least 1"),
+        (
+            dict(aggregator="sum"),
+            "aggregator is 'sum', but must be one of max, avg, attn, max.attn",
+        ),
     ],
 )
-def test_sizes_that_cannot_be_are_refused(options, message):
+def test_invalid_sizes_are_refused(options, message):
     with pytest.raises(UserError, match=message):
-        PervasiveAttention(4, 4, **options)
+        NetworkConfig(**options)
 
 
 @torch.no_grad()
@@ -215,16 +221,7 @@ def test_features_under_autocast_are_nearly_those_of_single_precision(dtype):
 
 
 def test_a_grid_without_cells():
-    model = DenseNet2d(4, num_layers=2, growth_rate=2).eval()
+    model = DenseNet2d(small_config()).eval()
     grid = Grid(1, 1, 3, target_padding=torch.ones(1, 1, dtype=torch.bool))
     with torch.no_grad():
-        assert model(torch.zeros(0, 4), grid).shape == (0, 4)
-
-
-def test_dropout_can_be_kept_in_evaluation():
-    model, _ = twins(torch.float32, conv_dropout=0.5)
-    batch = sentences(dtype=torch.float32)
-    model.eval()
-    assert torch.equal(run(model, *batch), run(model, *batch))
-    model.dense.dropout.always = True
-    assert not torch.equal(run(model, *batch), run(model, *batch))
+        assert model(torch.zeros(0, 7), grid).shape == (0, 9)
