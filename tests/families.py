@@ -1,6 +1,11 @@
-"""Small models of every family and option, for the tests that all of them must pass."""
+"""Small models of every family, which the shared tests hold to one standard.
 
-import re
+A family is added by one entry of FAMILIES. The models of a family differ in structure: each has
+something that no other has.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 from convs2s_plugin.adl.architectures import ARCHITECTURES
 from tests.helpers import tiny_adl, tiny_convs2s, tiny_pervasive
@@ -8,7 +13,21 @@ from tests.helpers import tiny_adl, tiny_convs2s, tiny_pervasive
 SELF = "mh_dot_self_att"
 TRANSFORMER = f"pos -> repeat(2, res_nd({SELF}) -> res_nd(ffl)) -> norm"
 
-MODELS = {
+
+class Family(NamedTuple):
+    """A family and its models in the shared tests.
+
+    Attributes:
+        build: makes a small model in evaluation mode. It takes the options of a model and, as
+            ``tests.helpers.tiny_model`` does, ``seed``, ``dropout`` and ``need_attn``.
+        models: name -> options.
+    """
+
+    build: Callable[..., Any]
+    models: dict[str, dict[str, Any]]
+
+
+CONVS2S = {
     "convs2s": {},
     "convs2s-even-kernels": dict(encoder_layers="[(16, 4), (16, 2)]", decoder_layers="[(16, 4)]"),
     "convs2s-residuals": dict(
@@ -19,6 +38,8 @@ MODELS = {
     "convs2s-no-source-positions": dict(no_source_positions=True),
     "convs2s-no-target-positions": dict(no_target_positions=True),
     "convs2s-shared": dict(share_all_embeddings=True),
+}
+ADL = {
     "adl-transformer": dict(
         encoder_adl=TRANSFORMER,
         decoder_adl=f"pos -> repeat(2, res_nd({SELF}) -> res_nd(mh_dot_src_att) -> res_nd(ffl)) "
@@ -44,6 +65,8 @@ MODELS = {
         decoder_adl="highway(rnn(lnlstm) -> rnn(gru)) -> qrnn(k=2) -> proj_dot_self_att -> "
         "rnn(lngru) -> concat(id, mh_dot_src_att) -> linear(12)",
     ),
+}
+PERVASIVE = {
     "pervasive": {},
     "pervasive-max-attn-gated": dict(aggregator="max+attn", gated=True, kernel_size=5),
     "pervasive-attn": dict(aggregator="attn", no_transition=True, kernel_size=7),
@@ -63,9 +86,15 @@ MODELS = {
         aggregator="max+attn",
     ),
 }
-TINY = {"convs2s": tiny_convs2s, "adl": tiny_adl, "pervasive": tiny_pervasive}
 
-# Every architecture of the papers' tables in ADL; the sizes differ in widths alone.
+FAMILIES = {
+    "convs2s": Family(tiny_convs2s, CONVS2S),
+    "adl": Family(tiny_adl, ADL),
+    "pervasive": Family(tiny_pervasive, PERVASIVE),
+}
+MODELS = {name: options for family in FAMILIES.values() for name, options in family.models.items()}
+
+# Every architecture of the tables in Domhan (2018); those of other sizes differ in widths alone.
 NAMED = {
     name: dict(arch=name, ff_dim=24)
     for name in ARCHITECTURES
@@ -75,6 +104,7 @@ NAMED = {
 
 def make(name, **options):
     """The model called ``name``, in evaluation mode."""
-    tiny = TINY[re.split("[-_]", name)[0]]
-    given = MODELS[name] if name in MODELS else NAMED[name]
-    return tiny(**{**given, **options})
+    if name in NAMED:
+        return tiny_adl(**{**NAMED[name], **options})
+    (family,) = (family for family in FAMILIES.values() if name in family.models)
+    return family.build(**{**family.models[name], **options})

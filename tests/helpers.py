@@ -1,15 +1,18 @@
-"""What many tests need: a dictionary, a task, a model, batches padded as wanted."""
+"""What many tests need: a dictionary, a task, small models, batches padded on either side."""
 
 from argparse import Namespace
 
 import torch
 from fairseq.data import Dictionary
 from fairseq.data.language_pair_dataset import collate
-from fairseq.models import ARCH_CONFIG_REGISTRY
+from fairseq.models import (
+    ARCH_CONFIG_REGISTRY,
+    ARCH_MODEL_NAME_REGISTRY,
+    ARCH_MODEL_REGISTRY,
+    MODEL_DATACLASS_REGISTRY,
+)
 
-from convs2s_plugin.adl.model import AdlConfig, AdlModel
-from convs2s_plugin.convs2s.model import ConvS2SConfig, ConvS2SModel
-from convs2s_plugin.pervasive.model import PervasiveConfig, PervasiveModel
+import convs2s_plugin  # noqa: F401  (registers the architectures)
 
 WORDS = 31
 
@@ -29,43 +32,23 @@ def translation_task(source=None, target=None):
     )
 
 
-def tiny_convs2s(task=None, **options):
-    """A small ConvS2S with random weights in evaluation mode."""
-    given = dict(
-        encoder_embed_dim=16,
-        decoder_embed_dim=16,
-        decoder_out_embed_dim=16,
-        encoder_layers="[(16, 3)] * 2 + [(24, 3)]",
-        decoder_layers="[(16, 3)] * 2 + [(24, 3)]",
-    )
-    return _tiny("convs2s_iwslt_de_en", ConvS2SConfig, ConvS2SModel, task, {**given, **options})
+def tiny_model(arch, task=None, seed=1, need_attn=True, **options):
+    """A model of a registered architecture with random weights and biases, in evaluation mode.
 
-
-def tiny_adl(task=None, arch="adl_transformer", **options):
-    """A small model in ADL with random weights in evaluation mode."""
-    given = dict(model_dim=16, attention_heads=4)
-    return _tiny(arch, AdlConfig, AdlModel, task, {**given, **options})
-
-
-def tiny_pervasive(task=None, **options):
-    """A small pervasive attention with random weights in evaluation mode."""
-    given = dict(
-        encoder_embed_dim=12, decoder_embed_dim=16, num_layers=3, growth_rate=4, kernel_size=3
-    )
-    return _tiny(
-        "pervasive_iwslt_de_en", PervasiveConfig, PervasiveModel, task, {**given, **options}
-    )
-
-
-def _tiny(arch, config_class, model_class, task, options):
-    torch.manual_seed(options.pop("seed", 1))
-    need_attn = options.pop("need_attn", True)
+    Args:
+        arch: name of the architecture.
+        task: see translation_task.
+        seed: of the weights.
+        need_attn: whether the decoder returns attention.
+        options: differ from those of the architecture, and from these: no dropout, 64 positions.
+    """
+    torch.manual_seed(seed)
     args = Namespace(
         **{"dropout": 0.0, "max_source_positions": 64, "max_target_positions": 64, **options}
     )
     ARCH_CONFIG_REGISTRY[arch](args)
-    cfg = config_class.from_namespace(args)
-    model = model_class.build_model(cfg, task or translation_task()).eval()
+    cfg = MODEL_DATACLASS_REGISTRY[ARCH_MODEL_NAME_REGISTRY[arch]].from_namespace(args)
+    model = ARCH_MODEL_REGISTRY[arch].build_model(cfg, task or translation_task()).eval()
     model.decoder.need_attn = need_attn
     for name, parameter in model.named_parameters():
         if name.endswith("bias"):
@@ -73,11 +56,36 @@ def _tiny(arch, config_class, model_class, task, options):
     return model
 
 
+def tiny_convs2s(task=None, **options):
+    """A small ConvS2S model."""
+    sizes = dict(
+        encoder_embed_dim=16,
+        decoder_embed_dim=16,
+        decoder_out_embed_dim=16,
+        encoder_layers="[(16, 3)] * 2 + [(24, 3)]",
+        decoder_layers="[(16, 3)] * 2 + [(24, 3)]",
+    )
+    return tiny_model("convs2s_iwslt_de_en", task, **{**sizes, **options})
+
+
+def tiny_adl(task=None, arch="adl_transformer", **options):
+    """A small model defined in ADL."""
+    return tiny_model(arch, task, **{"model_dim": 16, "attention_heads": 4, **options})
+
+
+def tiny_pervasive(task=None, **options):
+    """A small pervasive attention model."""
+    sizes = dict(
+        encoder_embed_dim=12, decoder_embed_dim=16, num_layers=3, growth_rate=4, kernel_size=3
+    )
+    return tiny_model("pervasive_iwslt_de_en", task, **{**sizes, **options})
+
+
 def random_batch(lengths, left_pad_source=True, left_pad_target=False, seed=1, words=WORDS):
     """A batch of random sentences as fairseq makes it.
 
     Args:
-        lengths: words of source and target of each sentence, end of sentence included.
+        lengths: tokens of source and target of each sentence, end of sentence included.
     """
     symbols = dictionary(words)
     generator = torch.Generator().manual_seed(seed)
@@ -100,7 +108,7 @@ def random_batch(lengths, left_pad_source=True, left_pad_target=False, seed=1, w
 
 
 def loss_of_logits(logits, batch):
-    """Cross-entropy summed over the real words of a batch."""
+    """Cross-entropy summed over the tokens of a batch, padding excluded."""
     return torch.nn.functional.cross_entropy(
         logits.flatten(0, 1),
         batch["target"].flatten(),

@@ -74,7 +74,7 @@ def server(tmp_path_factory):
 def readme(tmp_path_factory, server):
     """The folder that the commands of README.md leave, and what each block printed."""
     folder = tmp_path_factory.mktemp("readme")
-    write_corpus(folder, "corpus", 160)
+    write_corpus(folder, "corpus", 300)
     return folder, [run(block, folder, server) for block in blocks(README) if runs(block)]
 
 

@@ -1,6 +1,5 @@
 """Networks built from definitions: what random and named ones must satisfy, and what is refused."""
 
-import copy
 from dataclasses import replace
 
 import pytest
@@ -13,12 +12,18 @@ from convs2s_plugin.adl.language.registry import layer_type
 from convs2s_plugin.adl.model import MODEL
 from convs2s_plugin.errors import UserError
 from tests.adl_random import random_definition
+from tests.checks import (
+    assert_causal,
+    assert_incremental_decoding_is_the_full_pass,
+    assert_state_dict_round_trip,
+    assert_trains,
+)
+from tests.families import NAMED, make
 from tests.helpers import dictionary, random_batch, tiny_adl, translation_task
 
 SEEDS = range(300)
-SIZES = [name for name in ARCHITECTURES if not name.endswith(("_iwslt", "_wmt"))]
+EVERY_NAMED = pytest.mark.parametrize("name", NAMED)
 SMALL = dict(model_dim=32, attention_heads=4, max_source_positions=64, max_target_positions=64)
-PAD = dictionary().pad()
 
 
 def random_model(seed, **options):
@@ -39,88 +44,45 @@ def named_model(name, **options):
     return tiny_adl(arch=name, **{**SMALL, **options})
 
 
-def assert_causal(model):
-    """No output has a gradient with respect to words to its right, or of another sentence."""
-    batch = random_batch([(6, 5), (4, 3)], left_pad_target=True)["net_input"]
-    kept = {}
-
-    def keep(module, args, output):
-        kept["target"] = output.detach().requires_grad_()
-        return kept["target"]
-
-    table = model.decoder.embed.words
-    model.encoder.embed.words = copy.deepcopy(model.encoder.embed.words)
-    handle = table.register_forward_hook(keep)
-    features, _ = model(**batch, features_only=True)
-    handle.remove()
-    real = batch["prev_output_tokens"].ne(PAD)
-    # The words of the decoder are moved to the left before they are embedded.
-    words = real.sum(dim=1).tolist()
-    random = torch.randn(features.size(-1), dtype=features.dtype)
-    for row, count in enumerate(words):
-        outputs = features[row][real[row]] @ random
-        for t in range(count):
-            (gradient,) = torch.autograd.grad(outputs[t], kept["target"], retain_graph=True)
-            seen = gradient.abs().sum(dim=-1)
-            assert not seen[row, t + 1 :].any(), (row, t)
-            assert not seen[1 - row].any(), (row, t)
-
-
-@torch.no_grad()
-def assert_steps_are_the_full_pass(model):
-    batch = random_batch([(7, 5), (3, 6)])["net_input"]
-    expected, extra = model(**batch)
-    encoder_out = model.encoder(batch["src_tokens"], batch["src_lengths"])
-    state, logits, weights = {}, [], []
-    seen = 0
-    for chunk in (1, 2, 1, 2):
-        seen += chunk
-        output, step = model.decoder(
-            batch["prev_output_tokens"][:, :seen], encoder_out, incremental_state=state
-        )
-        logits.append(output)
-        weights.append(step["attn"][0])
-    real = batch["prev_output_tokens"].ne(PAD)
-    scale = 1 + expected.abs().max().item()
-    torch.testing.assert_close(
-        torch.cat(logits, dim=1)[real], expected[real], atol=1e-10 * scale, rtol=1e-10
-    )
-    if extra["attn"][0] is None:
-        assert weights == [None] * 4
-    else:
-        torch.testing.assert_close(
-            torch.cat(weights, dim=1)[real], extra["attn"][0][real], atol=1e-9, rtol=1e-9
-        )
-
-
 def assert_counted(module, layer):
     """A module has as many parameters as its layer declares, and so have those inside it."""
     count = sum(parameter.numel() for parameter in module.parameters())
     assert count == figures([layer], 10).parameters, layer
 
 
-@pytest.mark.parametrize("block", range(10))
-def test_random_definitions_are_causal_and_step_by_step_is_the_full_pass(block):
-    for seed in SEEDS[block::10]:
+@pytest.mark.parametrize("seeds", [SEEDS[first::10] for first in range(10)], ids=str)
+def test_random_definitions_are_causal_and_decode_incrementally(seeds):
+    for seed in seeds:
         model = random_model(seed).double()
         assert_causal(model)
-        assert_steps_are_the_full_pass(model)
+        assert_incremental_decoding_is_the_full_pass(model)
 
 
-@pytest.mark.parametrize("name", SIZES)
-def test_named_architectures(name):
-    model = named_model(name).double()
+@EVERY_NAMED
+def test_a_named_architecture_is_causal_and_decodes_incrementally(name):
+    model = make(name).double()
     assert_causal(model)
-    assert_steps_are_the_full_pass(model)
+    assert_incremental_decoding_is_the_full_pass(model)
+
+
+@EVERY_NAMED
+def test_a_named_architecture_trains(name):
+    assert_trains(make(name))
+
+
+@EVERY_NAMED
+def test_saved_weights_of_a_named_architecture_give_the_same_logits(name):
+    assert_state_dict_round_trip(lambda **options: make(name, **options))
+
+
+@EVERY_NAMED
+def test_a_named_architecture_has_the_layers_that_its_definition_declares(name):
+    model = named_model(name)
     recipe = ARCHITECTURES[name].recipe(**SMALL)
     for side, layers in ((model.encoder, recipe.encoder), (model.decoder, recipe.decoder)):
+        assert len(side.layers) == len(layers.layers)
         for module, layer in zip(side.layers, layers.layers):
             assert_counted(module, layer)
-    batch = random_batch([(6, 5), (4, 3)])
-    loss = model.train()(**batch["net_input"])[0].sum()
-    loss.backward()
-    without = [key for key, value in model.named_parameters() if value.grad is None]
-    assert not without
 
 
 def test_every_layer_has_as_many_parameters_as_it_declares():

@@ -4,9 +4,9 @@ import pytest
 import torch
 
 from convs2s_plugin.errors import UserError
+from tests.checks import assert_causal, assert_incremental_decoding_is_the_full_pass
 from tests.families import MODELS, make
 from tests.helpers import random_batch, tiny_pervasive
-from tests.unit.adl.test_model import assert_causal, assert_steps_are_the_full_pass
 
 WITH_LAYERS = [
     name
@@ -19,7 +19,7 @@ WITH_LAYERS = [
 def test_padding_on_the_left_shows_no_later_word_either(name):
     model = make(name).double()
     assert_causal(model)
-    assert_steps_are_the_full_pass(model)
+    assert_incremental_decoding_is_the_full_pass(model)
 
 
 @torch.no_grad()
