@@ -6,7 +6,7 @@ from typing import Optional
 from fairseq.dataclass import FairseqDataclass
 from omegaconf import OmegaConf
 
-from ..base import EmbeddingOptions, max_positions
+from ..base import EmbeddingOptions, max_length_or_default
 from .language.parser import parse
 from .language.resolve import DIALECTS
 from .language.spec import Settings
@@ -88,8 +88,8 @@ def layer_settings(cfg, width: int) -> Settings:
         cfg.attention_heads,
         cfg.dropout,
         cfg.attention_dropout,
-        max_positions(cfg.max_source_positions),
-        max_positions(cfg.max_target_positions),
+        max_length_or_default(cfg.max_source_positions),
+        max_length_or_default(cfg.max_target_positions),
     )
 
 

@@ -11,11 +11,12 @@ from ..base import (
     PluginDecoder,
     PluginEncoder,
     PluginModel,
-    build_embeddings,
-    check_sharing,
+    build_embedding_matrices,
+    check_shared_embeddings,
     fill_defaults,
     register_architectures,
 )
+from ..decoding.state import State
 from ..errors import UserError
 from ..nn.embedding import Embedding
 from ..nn.output import Output, TiedOutput
@@ -38,36 +39,33 @@ class AdlEncoder(PluginEncoder):
         embed: its word vectors.
         side: the resolved chain.
         blocks: numbers of the blocks that the decoder attends to.
-        longest: words in the longest source, end of sentence included.
+        max_length: tokens of the longest source, end of sentence included.
     """
 
     def __init__(
-        self, dictionary, embed: Embedding, side: StackSpec, blocks: list[int], longest: int
+        self, dictionary, embed: Embedding, side: StackSpec, blocks: list[int], max_length: int
     ):
-        super().__init__(dictionary, embed, longest)
+        super().__init__(dictionary, embed, max_length)
         self.layers = EncoderStack(side, blocks)
 
-    def forward(self, src_tokens: Tensor, src_lengths: Tensor | None = None, **unused):
-        """Encode B x S words.
+    def encode(self, tokens: Tensor, padding_mask: Tensor) -> dict[str, Any]:
+        """Encode a batch of source sentences.
 
         Args:
-            src_tokens: B x S word indices, padded on any side.
-            src_lengths: not needed; the padding says it.
+            tokens: B x S token indices.
+            padding_mask: B x S, True at padding.
         Returns:
             A dictionary of tensors whose rows are sentences with their padding behind them:
-            ``encoder_out``, B x S x C; ``block0``, ``block1``, ... where the decoder attends to
-            others than the topmost; ``encoder_padding_mask``, B x S or None; ``encoder_places``,
-            B x S, where the columns of ``src_tokens`` have gone (None: nowhere); and
-            ``beam_size``, 1 (see modules/state.py).
+            ``encoder_out``, B x S x C; ``block0``, ``block1``, ... if the decoder attends to
+            others than the topmost; ``encoder_padding_mask``, B x S or None; and
+            ``encoder_places``, B x S, where the columns of ``tokens`` have gone (None: nowhere).
         """
-        padding = src_tokens.eq(self.dictionary.pad())
-        x, blocks, words = self.layers.encode(self.embed, src_tokens, padding)
+        x, blocks, words = self.layers.encode(self.embed, tokens, padding_mask)
         return {
             "encoder_out": x,
             **{f"block{number}": block for number, block in blocks.items()},
             "encoder_padding_mask": words.mask,
             "encoder_places": words.places,
-            "beam_size": 1,
         }
 
 
@@ -81,7 +79,7 @@ class AdlDecoder(PluginDecoder):
         blocks: numbers of the encoder's blocks that it attends to.
         output: from the chain's output to scores of words.
         input_feeding: whether the last output is read beside the word (section 2.4).
-        longest: words in the longest target, end of sentence included.
+        max_length: tokens of the longest target, end of sentence included.
     """
 
     def __init__(
@@ -92,47 +90,44 @@ class AdlDecoder(PluginDecoder):
         blocks: list[int],
         output: nn.Module,
         input_feeding: bool,
-        longest: int,
+        max_length: int,
     ):
-        super().__init__(dictionary, embed, longest)
+        super().__init__(dictionary, embed, max_length)
         self.layers = DecoderStack(side, input_feeding)
         self.blocks = blocks
         self.output = output
 
-    def extract_features(
+    def decode(
         self,
-        prev_output_tokens: Tensor,
-        encoder_out: dict[str, Any] | None = None,
-        incremental_state: dict[str, Any] | None = None,
-        need_attn: bool | None = None,
+        tokens: Tensor,
+        padding_mask: Tensor,
+        encoder_out: dict[str, Any],
+        state: State | None,
+        need_attn: bool,
         **unused,
-    ) -> tuple[Tensor, dict[str, list[Tensor | None]]]:
-        """The decoder's output before the words' scores.
+    ) -> tuple[Tensor, Tensor | None]:
+        """Compute the input of the output layer.
 
         Args:
-            prev_output_tokens: B x T, the whole prefix.
+            tokens: R x T indices of the previous target tokens.
+            padding_mask: R x T, True at padding.
             encoder_out: the encoder's dictionary.
-            incremental_state: holds what earlier steps left; only the positions after them are
-                computed then.
-            need_attn: whether to return attention weights; None for ``self.need_attn``.
+            state: the incremental state, or None. If it is given, only the positions from
+                ``state.length`` on are computed.
+            need_attn: whether to return attention weights.
         Returns:
-            B x T x C and ``{"attn": [weights B x T x S, averaged over all that attends]}`` (None
-            instead of weights if they are not needed, and if nothing attends).
+            Features R x T x C, and the attention weights R x T x S averaged over the layers that
+            attend (None if they are not needed or no layer attends).
         """
         features, attention = self.layers.decode(
-            self.embed,
-            prev_output_tokens,
-            prev_output_tokens.eq(self.dictionary.pad()),
-            self.source(encoder_out),
-            self.state(incremental_state),
-            self.need_attn if need_attn is None else need_attn,
+            self.embed, tokens, padding_mask, self.source(encoder_out), state, need_attn
         )
         places = encoder_out["encoder_places"]
         if attention is not None and places is not None:
             by_sentence = attention.view(len(places), -1, places.size(1))
             places = places.unsqueeze(1).expand(-1, by_sentence.size(1), -1)
             attention = by_sentence.gather(2, places).view_as(attention)
-        return features, {"attn": [attention]}
+        return features, attention
 
     def source(self, encoder_out: dict[str, Any]) -> Source:
         """What layers attend to, from the encoder's dictionary."""
@@ -164,7 +159,7 @@ class AdlModel(PluginModel):
         for warning in recipe.warnings:
             logger.warning(warning)
         keep_definitions(cfg)
-        check_sharing(cfg, task)
+        check_shared_embeddings(cfg, task)
         tied = cfg.share_input_output_embed or cfg.share_all_embeddings
         if tied and recipe.decoder.width != cfg.model_dim:
             raise UserError(
@@ -173,7 +168,7 @@ class AdlModel(PluginModel):
                 f"both are the same: end the decoder with 'linear({cfg.model_dim})', for example."
             )
         dim = cfg.model_dim
-        source_words, target_words = build_embeddings(cfg, task, dim, dim, std=dim**-0.5)
+        source_words, target_words = build_embedding_matrices(cfg, task, dim, dim, std=dim**-0.5)
         output = TiedOutput(target_words)
         if not tied:
             output = Output(recipe.decoder.width, len(task.target_dictionary))

@@ -1,21 +1,22 @@
-"""What all families build on: encoder, decoder, model, options, tables of architectures."""
+"""The foundation of all families: encoder, decoder, model, options, named architectures."""
 
-from .architectures import fill_defaults, register_architectures
+from .architectures import Architecture, fill_defaults, register_architectures
 from .decoder import PluginDecoder
-from .embeddings import build_embedding, build_embeddings, check_sharing
+from .embeddings import build_embedding_matrices, build_embedding_matrix, check_shared_embeddings
 from .encoder import PluginEncoder
 from .model import PluginModel
-from .options import EmbeddingOptions, max_positions
+from .options import EmbeddingOptions, max_length_or_default
 
 __all__ = [
+    "Architecture",
+    "EmbeddingOptions",
     "PluginDecoder",
     "PluginEncoder",
     "PluginModel",
-    "EmbeddingOptions",
-    "build_embedding",
-    "check_sharing",
+    "build_embedding_matrices",
+    "build_embedding_matrix",
+    "check_shared_embeddings",
     "fill_defaults",
-    "max_positions",
+    "max_length_or_default",
     "register_architectures",
-    "build_embeddings",
 ]

@@ -1,33 +1,51 @@
-"""Named architectures: tables of options that fairseq's ``--arch`` and YAML's ``_name`` know."""
+"""Named architectures: sets of options with a name for ``--arch``, or for ``_name`` in YAML."""
 
 from collections.abc import Mapping
 from dataclasses import fields
-from typing import Any
+from typing import Any, NamedTuple
 
 from fairseq.models import register_model_architecture
 from omegaconf import OmegaConf
 
 
+class Architecture(NamedTuple):
+    """A named architecture.
+
+    Attributes:
+        options: the options that differ from the base architecture of the family.
+        source: where they come from, such as a section of a paper.
+    """
+
+    options: dict[str, Any]
+    source: str
+
+
 def register_architectures(
-    model: str, config_class: type, base: dict[str, Any], named: Mapping[str, dict[str, Any]]
+    model: str,
+    config_class: type,
+    base: dict[str, Any],
+    architectures: Mapping[str, dict[str, Any]],
 ) -> None:
-    """Give every row of a table to fairseq.
+    """Register named architectures of one model with fairseq.
 
     Args:
-        model: the name that the model was registered with.
-        config_class: its options; those that an architecture may set default to None.
-        base: what these are where an architecture does not say.
-        named: name -> options that differ from ``base``.
+        model: the name under which the model is registered; an architecture of this name is
+            skipped, because fairseq registers it together with the model.
+        config_class: the option dataclass of the model. Options that an architecture may set must
+            default to None in it.
+        base: the base architecture; it has the values of options that an architecture does not set.
+        architectures: name -> the options that it sets.
     """
-    for name, options in named.items():
+    for name, options in architectures.items():
         if name != model:
-            register_model_architecture(model, name)(_applier(config_class, {**base, **options}))
+            apply = _architecture_function(config_class, {**base, **options})
+            register_model_architecture(model, name)(apply)
 
 
-def _applier(config_class: type, options: dict[str, Any]):
+def _architecture_function(config_class: type, options: dict[str, Any]):
     def apply(args) -> None:
-        # From YAML the model's defaults have not been merged, and with older omegaconf a missing
-        # option reads as None, so that every option is set here.
+        # With YAML, fairseq does not merge the defaults of the dataclass, and older versions of
+        # omegaconf return None for a missing option. Therefore every option is set here.
         for option in fields(config_class):
             belongs_to_task = str(option.default).startswith("${")
             if option.name.startswith("_") or belongs_to_task and not OmegaConf.is_config(args):
@@ -38,8 +56,13 @@ def _applier(config_class: type, options: dict[str, Any]):
     return apply
 
 
-def fill_defaults(cfg, base: dict[str, Any]) -> None:
-    """Fill what neither the user nor an architecture has said."""
-    for name, value in base.items():
+def fill_defaults(cfg, defaults: dict[str, Any]) -> None:
+    """Set the options that neither the user nor a named architecture has set.
+
+    Args:
+        cfg: the options of a model; those that are None or missing are set.
+        defaults: name -> value.
+    """
+    for name, value in defaults.items():
         if getattr(cfg, name, None) is None:
             setattr(cfg, name, value)

@@ -1,5 +1,6 @@
-"""The decoder of all families."""
+"""The base class of all decoders."""
 
+from collections.abc import Callable
 from typing import Any
 
 from fairseq.models import FairseqIncrementalDecoder
@@ -12,74 +13,125 @@ STATE_KEY = "convs2s_plugin"
 
 
 class PluginDecoder(FairseqIncrementalDecoder):
-    """A decoder that keeps all that it remembers in one State.
+    """A decoder whose incremental state is one ``State``.
 
-    Its ``output`` makes scores of features, and tells ``weight_and_bias`` (modules/output.py).
+    A family defines ``decode``, and sets ``output``: a module whose ``forward(features, state)``
+    computes logits, with a method ``weight_and_bias(tokens)``. ``nn/output.py`` has such modules.
 
     Args:
-        dictionary: of the target.
-        embed: its word vectors.
-        longest: words in the longest target, end of sentence included.
+        dictionary: target dictionary.
+        embed: target embedding.
+        max_length: the largest number of tokens in a target sentence, end of sentence included.
 
     Attributes:
-        need_attn: whether a pass computes attention if its caller does not say (False).
-        aligns_words: whether attention depends on the token at a target position, which can be
-            given as ``target_tokens``, and not only on the position (False).
+        need_attn: whether to return attention if the caller does not say so (False). fairseq's
+            own decoders have an attribute of this name, too.
+        aligns_words: whether the attention of a position depends on the token predicted there
+            (False). If it does, ``decode`` has an argument ``target_tokens`` to give the tokens.
     """
 
     need_attn = False
     aligns_words = False
 
-    def __init__(self, dictionary, embed: Embedding, longest: int):
+    def __init__(self, dictionary, embed: Embedding, max_length: int):
         super().__init__(dictionary)
         self.embed = embed
-        self.longest = longest
+        self.max_length = max_length
 
-    def max_positions(self) -> int:
-        """Words in the longest target, end of sentence included."""
-        return self.longest
+    def decode(
+        self,
+        tokens: Tensor,
+        padding_mask: Tensor,
+        encoder_out: dict[str, Any],
+        state: State | None,
+        need_attn: bool,
+        **unused,
+    ) -> tuple[Tensor, Tensor | Callable[[Tensor | None], Tensor] | None]:
+        """Compute features; every family defines this method.
+
+        Args:
+            tokens: R x T indices of the previous target tokens, starting with the end of sentence.
+            padding_mask: R x T, True at padding.
+            encoder_out: the encoder's dictionary.
+            state: the incremental state, or None outside incremental decoding. If it is given,
+                only the positions from ``state.length`` on are computed.
+            need_attn: whether to return attention weights.
+        Returns:
+            Features R x T x C, and attention weights R x T x S, or None if they are not needed. A
+            decoder with ``aligns_words`` returns a function instead of weights; it is called with
+            the logits R x T x V, or with None if they are not computed, and returns the weights.
+        """
+        raise NotImplementedError
 
     def forward(
         self,
-        prev_output_tokens,
-        encoder_out=None,
-        incremental_state=None,
-        features_only=False,
-        **kwargs,
-    ):
-        """Logits B x T x V of the next tokens, and ``{"attn": [B x T x S or None]}``.
+        prev_output_tokens: Tensor,
+        encoder_out: dict[str, Any] | None = None,
+        incremental_state: dict[str, Any] | None = None,
+        features_only: bool = False,
+        need_attn: bool | None = None,
+        **options,
+    ) -> tuple[Tensor, dict[str, list[Tensor | None]]]:
+        """Compute the logits of the next target tokens.
 
-        Attention is computed if ``need_attn=True`` is given, or if it is not given and the
-        attribute ``need_attn`` is set. With an incremental state, ``prev_output_tokens`` still
-        holds the whole prefix, and only new positions are computed. With ``features_only``, the
-        decoder returns features B x T x E' instead of logits.
+        Args:
+            prev_output_tokens: R x T indices of the previous target tokens. In incremental
+                decoding they are the whole prefix, too.
+            encoder_out: the encoder's dictionary.
+            incremental_state: fairseq's incremental state, or None. If it is given, only the
+                positions that it has not seen are computed.
+            features_only: whether to return features instead of logits (False).
+            need_attn: whether to return attention weights (default: the attribute ``need_attn``).
+            options: passed on to ``decode``.
+        Returns:
+            Logits R x T x V or features R x T x C, and ``{"attn": [weights R x T x S or None]}``.
         """
-        features, extra = self.extract_features(
+        state = self._state(incremental_state)
+        features, attention = self.decode(
             prev_output_tokens,
-            encoder_out=encoder_out,
-            incremental_state=incremental_state,
-            **kwargs,
+            prev_output_tokens.eq(self.dictionary.pad()),
+            encoder_out,
+            state,
+            self.need_attn if need_attn is None else need_attn,
+            **options,
         )
-        if features_only:
-            return features, extra
-        return self.output_layer(features, state=self.state(incremental_state)), extra
+        if state is not None:
+            state.length = prev_output_tokens.size(1)
+        logits = None if features_only else self.output_layer(features, state)
+        if callable(attention):
+            attention = attention(logits)
+        return features if features_only else logits, {"attn": [attention]}
+
+    def extract_features(
+        self,
+        prev_output_tokens: Tensor,
+        encoder_out: dict[str, Any] | None = None,
+        incremental_state: dict[str, Any] | None = None,
+        **options,
+    ) -> tuple[Tensor, dict[str, list[Tensor | None]]]:
+        """Compute features R x T x C, the input of the output layer; see ``forward``."""
+        return self.forward(prev_output_tokens, encoder_out, incremental_state, True, **options)
 
     def output_layer(self, features: Tensor, state: State | None = None, **unused) -> Tensor:
-        """Scores B x T x V of features B x T x C."""
+        """Compute logits R x T x V from features R x T x C."""
         return self.output(features, child(state, "output"))
 
     @staticmethod
-    def state(incremental_state: dict[str, Any] | None) -> State | None:
-        """The State inside fairseq's incremental state, or None outside of generation."""
+    def _state(incremental_state: dict[str, Any] | None) -> State | None:
+        """The ``State`` in fairseq's incremental state, or None outside incremental decoding."""
         if incremental_state is None:
             return None
         return incremental_state.setdefault(STATE_KEY, State())
 
     def reorder_incremental_state(self, incremental_state: dict[str, Any], new_order: Tensor):
-        """Let row i of everything remembered be what row ``new_order[i]`` was."""
+        """Make hypothesis i continue the old hypothesis ``new_order[i]``."""
         if STATE_KEY in incremental_state:
             incremental_state[STATE_KEY].reorder_(new_order)
 
     def reorder_incremental_state_scripting(self, incremental_state, new_order):
-        """As above; no part of a decoder keeps state elsewhere."""
+        """Do the same; fairseq's generator calls this method instead."""
         self.reorder_incremental_state(incremental_state, new_order)
+
+    def max_positions(self) -> int:
+        """The largest number of tokens in a target sentence, end of sentence included."""
+        return self.max_length

@@ -7,14 +7,14 @@ from ..errors import UserError
 from ..nn.embedding import word_embedding
 
 
-def check_sharing(cfg, task) -> None:
-    """Refuse one table of words for both languages where it cannot be.
+def check_shared_embeddings(cfg, task) -> None:
+    """Check that ``share_all_embeddings`` is possible with these dictionaries and options.
 
     Args:
-        cfg: a model's options.
-        task: has the dictionaries.
+        cfg: options of ``EmbeddingOptions``.
+        task: a translation task.
     Raises:
-        UserError: where dictionaries or files of vectors differ.
+        UserError: if the dictionaries or the embedding files of the two languages differ.
     """
     if cfg.share_all_embeddings and task.source_dictionary != task.target_dictionary:
         raise UserError(
@@ -23,52 +23,56 @@ def check_sharing(cfg, task) -> None:
         )
     if cfg.share_all_embeddings and cfg.decoder_embed_path not in (None, cfg.encoder_embed_path):
         raise UserError(
-            "--share-all-embeddings has one table for both languages, but --encoder-embed-path "
-            "and --decoder-embed-path differ: leave out --decoder-embed-path."
+            "--share-all-embeddings uses one embedding matrix for both languages, but "
+            "--encoder-embed-path and --decoder-embed-path differ: leave out --decoder-embed-path."
         )
 
 
-def build_embedding(dictionary, embed_dim: int, path: str | None, std: float = 0.1) -> nn.Embedding:
-    """The table of word vectors of a dictionary, with vectors from a file where one is given.
+def build_embedding_matrix(
+    dictionary, embed_dim: int, path: str | None, std: float = 0.1
+) -> nn.Embedding:
+    """Build the embedding matrix V x E of a dictionary.
 
     Args:
-        dictionary: fairseq's, with V words.
+        dictionary: fairseq's dictionary, with V tokens.
         embed_dim: E.
-        path: a text file of pre-trained vectors (fairseq's format: a header, then a word and its
-            numbers a line), or None.
-        std: standard deviation of the random values (0.1).
+        path: a text file of pre-trained embeddings in fairseq's format (a header, then a token and
+            its E numbers per line), or None for random ones.
+        std: standard deviation of random embeddings (0.1).
     Raises:
-        UserError: where the file cannot be read or its vectors are not E wide.
+        UserError: if the file cannot be read or its embeddings do not have E numbers.
     """
-    table = word_embedding(len(dictionary), embed_dim, dictionary.pad(), std)
+    matrix = word_embedding(len(dictionary), embed_dim, dictionary.pad(), std)
     if not path:
-        return table
+        return matrix
     try:
-        vectors = utils.parse_embedding(path)
+        pretrained = utils.parse_embedding(path)
     except (OSError, ValueError, StopIteration) as error:
         reason = str(error) or "it is empty"
-        raise UserError(f"The word vectors in {path} cannot be read: {reason}.") from error
-    for word, vector in vectors.items():
+        raise UserError(f"The embeddings in {path} cannot be read: {reason}.") from error
+    for token, vector in pretrained.items():
         if len(vector) != embed_dim:
             raise UserError(
-                f"The vector of '{word}' in {path} has {len(vector)} numbers, not {embed_dim}."
+                f"The embedding of '{token}' in {path} has {len(vector)} numbers, not {embed_dim}."
             )
-    utils.print_embed_overlap(vectors, dictionary)
-    return utils.load_embedding(vectors, dictionary, table)
+    utils.print_embed_overlap(pretrained, dictionary)
+    return utils.load_embedding(pretrained, dictionary, matrix)
 
 
-def build_embeddings(
+def build_embedding_matrices(
     cfg, task, source_dim: int, target_dim: int, std: float = 0.1
 ) -> tuple[nn.Embedding, nn.Embedding]:
-    """The tables of source and of target, which are one where ``share_all_embeddings`` says so.
+    """Build the source and the target embedding matrix.
 
     Args:
-        cfg: options of ``options.EmbeddingOptions``.
-        task: has the dictionaries.
-        source_dim, target_dim: channels of the vectors.
-        std: standard deviation of the random values (0.1).
+        cfg: options of ``EmbeddingOptions``. With ``share_all_embeddings``, both matrices are one.
+        task: a translation task, for its dictionaries.
+        source_dim, target_dim: E of each matrix.
+        std: standard deviation of random embeddings (0.1).
     """
-    source = build_embedding(task.source_dictionary, source_dim, cfg.encoder_embed_path, std)
+    source = build_embedding_matrix(task.source_dictionary, source_dim, cfg.encoder_embed_path, std)
     if cfg.share_all_embeddings:
         return source, source
-    return source, build_embedding(task.target_dictionary, target_dim, cfg.decoder_embed_path, std)
+    return source, build_embedding_matrix(
+        task.target_dictionary, target_dim, cfg.decoder_embed_path, std
+    )

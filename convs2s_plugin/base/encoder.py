@@ -1,4 +1,4 @@
-"""The encoder of all families."""
+"""The base class of all encoders."""
 
 from typing import Any
 
@@ -10,23 +10,53 @@ from ..nn.embedding import Embedding
 
 
 class PluginEncoder(FairseqEncoder):
-    """An encoder whose output is shared by the hypotheses of a beam (see modules/state.py).
+    """An encoder whose output is shared by all hypotheses of a sentence.
+
+    A family defines ``encode``.
 
     Args:
-        dictionary: of the source.
-        embed: its word vectors.
-        longest: words in the longest source, end of sentence included.
+        dictionary: source dictionary.
+        embed: source embedding.
+        max_length: the largest number of tokens in a source sentence, end of sentence included.
     """
 
-    def __init__(self, dictionary, embed: Embedding, longest: int):
+    def __init__(self, dictionary, embed: Embedding, max_length: int):
         super().__init__(dictionary)
         self.embed = embed
-        self.longest = longest
+        self.max_length = max_length
 
-    def max_positions(self) -> int:
-        """Words in the longest source, end of sentence included."""
-        return self.longest
+    def encode(self, tokens: Tensor, padding_mask: Tensor) -> dict[str, Any]:
+        """Encode a batch of source sentences; every family defines this method.
+
+        Args:
+            tokens: B x S token indices, padded on either side or on both.
+            padding_mask: B x S, True at padding.
+        Returns:
+            A dictionary for the decoder. It must have ``encoder_out``, a tensor, and
+            ``encoder_padding_mask``, B x S or None if there is no padding. It may have more
+            entries. Each tensor in it has one row per sentence; beam search reorders the rows.
+        """
+        raise NotImplementedError
+
+    def forward(
+        self, src_tokens: Tensor, src_lengths: Tensor | None = None, **unused
+    ) -> dict[str, Any]:
+        """Encode a batch of source sentences.
+
+        Args:
+            src_tokens: B x S token indices, padded on either side or on both.
+            src_lengths: unused; lengths follow from the padding.
+        Returns:
+            The dictionary of ``encode``, and ``beam_size``: the number of consecutive hypotheses
+            that share a row of it, which is 1 before the search.
+        """
+        padding_mask = src_tokens.eq(self.dictionary.pad())
+        return {**self.encode(src_tokens, padding_mask), "beam_size": 1}
 
     def reorder_encoder_out(self, encoder_out: dict[str, Any], new_order: Tensor) -> dict[str, Any]:
-        """A new dictionary whose row i is hypothesis ``new_order[i]``; the argument stays."""
+        """Return a new dictionary in which hypothesis i is the old hypothesis ``new_order[i]``."""
         return reorder_encoder_output(encoder_out, new_order)
+
+    def max_positions(self) -> int:
+        """The largest number of tokens in a source sentence, end of sentence included."""
+        return self.max_length

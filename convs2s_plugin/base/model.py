@@ -1,4 +1,4 @@
-"""The encoder-decoder model of all families."""
+"""The base class of all encoder-decoder models."""
 
 from fairseq.models import FairseqEncoderDecoderModel
 from torch import Tensor
@@ -9,63 +9,79 @@ from ..nn.weight_norm import fold_weight_norm_
 
 
 class PluginModel(FairseqEncoderDecoderModel):
-    """An encoder and a decoder of this plugin."""
+    """An encoder-decoder model; a family defines ``build_model(cfg, task)``.
+
+    The encoder is a ``PluginEncoder`` and the decoder a ``PluginDecoder``.
+    """
 
     def make_generation_fast_(
         self,
         need_attn: bool = False,
         retain_dropout: bool = False,
-        retain_dropout_modules=None,
+        retain_dropout_modules: list[str] | None = None,
         **kwargs,
-    ):
-        """Fold what training kept apart; fairseq calls this once, before generation.
+    ) -> None:
+        """Prepare the model for generation; it cannot be trained afterwards.
+
+        fairseq calls this method once before generation. It replaces weight-normalized weights by
+        plain ones.
 
         Args:
-            need_attn: compute attention in every pass (fairseq's ``--print-alignment``).
-            retain_dropout: keep dropout (fairseq's ``--retain-dropout``).
-            retain_dropout_modules: in these only, e.g. ``["ConvS2SDecoder"]`` (all).
+            need_attn: whether to return attention by default (fairseq's ``--print-alignment``).
+            retain_dropout: whether to apply dropout (fairseq's ``--retain-dropout``).
+            retain_dropout_modules: class names of encoder or decoder to which ``retain_dropout``
+                is restricted, such as ``["ConvS2SDecoder"]``; None for both.
         """
         self.decoder.need_attn = need_attn
         fold_weight_norm_(self)
         for side in (self.encoder, self.decoder):
-            kept = retain_dropout_modules is None or type(side).__name__ in retain_dropout_modules
+            selected = (
+                retain_dropout_modules is None or type(side).__name__ in retain_dropout_modules
+            )
             for module in side.modules():
                 if isinstance(module, Dropout):
-                    module.always = retain_dropout and kept
+                    module.always = retain_dropout and selected
         super().make_generation_fast_(**kwargs)
 
-    def load_state_dict(self, state_dict, strict=True, **kwargs):
-        """Load weights; those that do not belong here are refused with a sentence.
+    def load_state_dict(self, state_dict: dict[str, Tensor], strict: bool = True, **kwargs):
+        """Load weights.
 
         Raises:
-            UserError: where the dictionaries or the architecture differ from those of training.
+            UserError: if ``strict`` and the weights are those of other dictionaries or of another
+                architecture.
         """
         if strict:
             self.check_state_dict(state_dict)
         return super().load_state_dict(state_dict, strict, **kwargs)
 
     def check_state_dict(self, state_dict: dict[str, Tensor]) -> None:
-        """Refuse weights that do not belong to these dictionaries or to this architecture."""
-        for side, words in (("encoder", "source"), ("decoder", "target")):
-            key, part = f"{side}.embed.words.weight", getattr(self, side)
-            if key in state_dict and len(state_dict[key]) != len(part.dictionary):
+        """Check that weights have the names and shapes of this model.
+
+        Raises:
+            UserError: if they do not.
+        """
+        for side, language in (("encoder", "source"), ("decoder", "target")):
+            key, dictionary = f"{side}.embed.words.weight", getattr(self, side).dictionary
+            if key in state_dict and len(state_dict[key]) != len(dictionary):
                 raise UserError(
-                    f"The checkpoint was trained with {len(state_dict[key]):,} {words} words, but "
-                    f"the {words} dictionary of this data has {len(part.dictionary):,}: use the "
-                    "dict.*.txt of its training (fairseq-preprocess --srcdict and --tgtdict)."
+                    f"The checkpoint was trained with a {language} vocabulary of "
+                    f"{len(state_dict[key]):,} tokens, but the {language} dictionary of this data "
+                    f"has {len(dictionary):,}: use the dict.*.txt of its training data "
+                    "(fairseq-preprocess --srcdict and --tgtdict)."
                 )
         own = self.state_dict()
         missing = sorted(own.keys() - state_dict.keys())
-        unknown = sorted(state_dict.keys() - own.keys())
-        both = own.keys() & state_dict.keys()
-        reshaped = sorted(key for key in both if own[key].shape != state_dict[key].shape)
-        if missing or unknown or reshaped:
+        unexpected = sorted(state_dict.keys() - own.keys())
+        common = own.keys() & state_dict.keys()
+        reshaped = sorted(key for key in common if own[key].shape != state_dict[key].shape)
+        if missing or unexpected or reshaped:
             raise UserError(
-                "The checkpoint's weights are those of another architecture: "
-                f"{_some(missing)} missing, {_some(unknown)} unknown, {_some(reshaped)} of "
-                "another shape. Use the --arch and options that it was trained with."
+                "The weights of the checkpoint are those of another architecture: "
+                f"{_count(missing)} missing, {_count(unexpected)} unexpected, {_count(reshaped)} "
+                "of another shape. Use the --arch and options that it was trained with."
             )
 
 
-def _some(names) -> str:
+def _count(names: list[str]) -> str:
+    """The number of names, with the first one as an example."""
     return f"{len(names)} ({names[0]}, ...)" if names else "none"

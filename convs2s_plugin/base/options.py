@@ -1,4 +1,4 @@
-"""Options of all families."""
+"""Options that all families share."""
 
 from dataclasses import dataclass, field
 from typing import Any, Optional
@@ -11,24 +11,29 @@ DEFAULT_MAX_POSITIONS = 1024
 
 @dataclass
 class EmbeddingOptions(FairseqDataclass):
-    """Tables of words, and how long sentences may be."""
+    """Options of embedding matrices, and the maximum lengths of sentences."""
 
     encoder_embed_path: Optional[str] = field(
-        default=None, metadata={"help": "file of pre-trained source word vectors"}
+        default=None, metadata={"help": "file of pre-trained source embeddings"}
     )
     decoder_embed_path: Optional[str] = field(
-        default=None, metadata={"help": "file of pre-trained target word vectors"}
+        default=None, metadata={"help": "file of pre-trained target embeddings"}
     )
     share_all_embeddings: bool = field(
         default=False,
         metadata={
-            "help": "one table for source, target and scores (needs --joined-dictionary data)"
+            "help": "use one matrix for source embeddings, target embeddings and output layer "
+            "(needs data preprocessed with --joined-dictionary)"
         },
     )
     max_source_positions: Optional[int] = II("task.max_source_positions")
     max_target_positions: Optional[int] = II("task.max_target_positions")
 
 
-def max_positions(value: Any) -> int:
-    """A limit on positions from a configuration, where it may still be an interpolation."""
+def max_length_or_default(value: Any) -> int:
+    """A maximum length from the options, or the default if it is missing or not yet resolved.
+
+    Args:
+        value: ``max_source_positions`` or ``max_target_positions`` of ``EmbeddingOptions``.
+    """
     return value if isinstance(value, int) else DEFAULT_MAX_POSITIONS

@@ -1,4 +1,4 @@
-"""The one way to a decoder's output layer: weight and bias, of all words or of some."""
+"""The output layer of a decoder as one weight and one bias, for all tokens or for some of them."""
 
 from typing import NamedTuple
 
@@ -10,47 +10,48 @@ from .decoder import PluginDecoder
 
 
 class OutputLayer(NamedTuple):
-    """Weight V x C and bias V (or None) that turn features into scores."""
+    """A linear map from features to logits: weight V x C, and bias V or None."""
 
     weight: Tensor
     bias: Tensor | None
 
-    def scores(self, features: Tensor) -> Tensor:
-        """... x V of features ... x C."""
+    def logits(self, features: Tensor) -> Tensor:
+        """Compute logits ... x V from features ... x C."""
         return F.linear(features, self.weight, self.bias)
 
 
-def has_output_layer(decoder: nn.Module) -> bool:
-    """Whether a decoder is of this package, or scores its features with one linear map.
+def has_linear_output(decoder: nn.Module) -> bool:
+    """Whether the logits of a decoder are one linear map of its features.
 
-    fairseq's transformers do, unless they have an adaptive softmax.
+    This holds for the decoders of this package, and for fairseq's transformers unless they have an
+    adaptive softmax.
     """
     if isinstance(decoder, PluginDecoder):
         return True
-    linear = isinstance(getattr(decoder, "output_projection", None), nn.Linear)
-    return linear and getattr(decoder, "adaptive_softmax", None) is None
+    is_linear = isinstance(getattr(decoder, "output_projection", None), nn.Linear)
+    return is_linear and getattr(decoder, "adaptive_softmax", None) is None
 
 
-def output_layer(decoder: nn.Module, words: Tensor | None = None) -> OutputLayer:
-    """Weight and bias with which a decoder scores words.
+def output_layer_of(decoder: nn.Module, tokens: Tensor | None = None) -> OutputLayer:
+    """Return the output layer of a decoder.
 
     Args:
-        decoder: of this package, or a fairseq decoder with a linear ``output_projection``.
-        words: K indices of the words that are wanted; None for all.
+        decoder: a decoder of this package, or one of fairseq with a linear ``output_projection``.
+        tokens: K token indices to restrict the output layer to; None for all V tokens.
     Raises:
-        UserError: where the decoder scores words in another way.
+        UserError: if the logits of the decoder are not one linear map of its features.
     """
     if isinstance(decoder, PluginDecoder):
-        return OutputLayer(*decoder.output.weight_and_bias(words))
-    if not has_output_layer(decoder):
+        return OutputLayer(*decoder.output.weight_and_bias(tokens))
+    if not has_linear_output(decoder):
         raise UserError(
-            f"{type(decoder).__name__} does not score words with one linear map of features, which "
-            "convs2s_cross_entropy and --lexicon need: use this package's models or fairseq's "
+            f"{type(decoder).__name__} does not compute logits with one linear layer, which "
+            "convs2s_cross_entropy and --lexicon need: use a model of this package or fairseq's "
             "transformer without --adaptive-softmax-cutoff, or fairseq's "
             "--criterion label_smoothed_cross_entropy without --lexicon."
         )
     projection = decoder.output_projection
-    if words is None:
+    if tokens is None:
         return OutputLayer(projection.weight, projection.bias)
-    bias = None if projection.bias is None else projection.bias.index_select(0, words)
-    return OutputLayer(projection.weight.index_select(0, words), bias)
+    bias = None if projection.bias is None else projection.bias.index_select(0, tokens)
+    return OutputLayer(projection.weight.index_select(0, tokens), bias)

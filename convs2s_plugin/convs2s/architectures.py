@@ -1,6 +1,11 @@
-"""The named architectures of ConvS2S: one table of options, and where each comes from."""
+"""The named architectures of ConvS2S.
 
-from typing import Any, NamedTuple
+Each entry of ``ARCHITECTURES`` adds a value of ``--arch`` and a line of ``convs2s architectures``.
+"""
+
+from typing import Any
+
+from ..base import Architecture
 
 MODEL = "convs2s"
 
@@ -10,7 +15,6 @@ FCONV_EN_DE = "[(512, 3)] * 9 + [(1024, 3)] * 4 + [(2048, 1)] * 2"
 FCONV_EN_FR = (
     "[(512, 3)] * 6 + [(768, 3)] * 4 + [(1024, 3)] * 3 + [(2048, 1)] * 1 + [(4096, 1)] * 1"
 )
-
 
 BASE = {
     "encoder_layers": "[(512, 3)] * 20",
@@ -23,14 +27,10 @@ BASE = {
 }
 
 
-class Architecture(NamedTuple):
-    """Options that differ from BASE, and their source."""
-
-    options: dict[str, Any]
-    source: str
-
-
-def _layers(encoder: str, decoder: str, embed_dim: int = 512, out_embed_dim: int = 512, **others):
+def _options(
+    encoder: str, decoder: str, embed_dim: int = 512, out_embed_dim: int = 512, **others: Any
+) -> dict[str, Any]:
+    """The options of an architecture from its layers and embedding channels."""
     return {
         "encoder_layers": encoder,
         "decoder_layers": decoder,
@@ -45,32 +45,32 @@ ARCHITECTURES = {
     "convs2s": Architecture({}, "Gehring et al. 2017, section 4.2 (base)"),
     "convs2s_wmt_en_ro": Architecture({}, "Gehring et al. 2017, section 5.1"),
     "convs2s_wmt_en_de": Architecture(
-        _layers(WMT_EN_DE, WMT_EN_DE), "Gehring et al. 2017, section 5.1"
+        _options(WMT_EN_DE, WMT_EN_DE), "Gehring et al. 2017, section 5.1"
     ),
     "convs2s_wmt_en_fr": Architecture(
-        _layers(WMT_EN_FR, WMT_EN_FR),
+        _options(WMT_EN_FR, WMT_EN_FR),
         "Gehring et al. 2017, section 5.1 (14 layers are listed; the text counts 15)",
     ),
     "convs2s_gigaword": Architecture(
-        _layers("[(256, 3)] * 6", "[(256, 3)] * 6"),
-        "Gehring et al. 2017, section 5.7 (the kernel's width is not given there)",
+        _options("[(256, 3)] * 6", "[(256, 3)] * 6"),
+        "Gehring et al. 2017, section 5.7 (the kernel size is not given there)",
     ),
     "convs2s_iwslt_de_en": Architecture(
-        _layers("[(256, 3)] * 4", "[(256, 3)] * 3", 256, 256), "fairseq's fconv_iwslt_de_en"
+        _options("[(256, 3)] * 4", "[(256, 3)] * 3", 256, 256), "fairseq's fconv_iwslt_de_en"
     ),
     "convs2s_iwslt_de_en_deep": Architecture(
-        _layers("[(256, 3)] * 16", "[(256, 3)] * 12", 256, 256, dropout=0.2),
+        _options("[(256, 3)] * 16", "[(256, 3)] * 12", 256, 256, dropout=0.2),
         "Elbayad et al. 2018, section 4.1 (baseline)",
     ),
     "convs2s_ablation": Architecture(
-        _layers("[(512, 3)] * 13", "[(512, 5)] * 5"), "Gehring et al. 2017, section 5.4 on"
+        _options("[(512, 3)] * 13", "[(512, 5)] * 5"), "Gehring et al. 2017, section 5.4 on"
     ),
     "convs2s_fconv_wmt_en_de": Architecture(
-        _layers(FCONV_EN_DE, FCONV_EN_DE, 768, 512, encoder_gradient_uses=2),
+        _options(FCONV_EN_DE, FCONV_EN_DE, 768, 512, encoder_gradient_uses=2),
         "fairseq's fconv_wmt_en_de (the released checkpoints)",
     ),
     "convs2s_fconv_wmt_en_fr": Architecture(
-        _layers(FCONV_EN_FR, FCONV_EN_FR, 768, 512, encoder_gradient_uses=2),
+        _options(FCONV_EN_FR, FCONV_EN_FR, 768, 512, encoder_gradient_uses=2),
         "fairseq's fconv_wmt_en_fr (the released checkpoints)",
     ),
 }

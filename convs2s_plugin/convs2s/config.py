@@ -3,64 +3,79 @@
 from dataclasses import dataclass, field
 from typing import Optional
 
-from ..base import EmbeddingOptions, check_sharing
+from ..base import EmbeddingOptions, check_shared_embeddings
 from ..errors import UserError
 
 
 @dataclass
 class ConvS2SConfig(EmbeddingOptions):
-    """The options of ConvS2S, named as fconv's where fconv has them.
+    """The options of ConvS2S; options that fairseq's fconv has, too, have the same names.
 
-    None means what the architecture says (convs2s/architectures.py).
+    None means the value of the named architecture (architectures.py).
     """
 
     dropout: Optional[float] = field(
         default=None,
         metadata={
-            "help": "dropout on embeddings, on the input of every convolution and on the "
-            "decoder's output"
+            "help": "dropout probability of embeddings, of the input of each convolution and of "
+            "the input of the output layer"
         },
     )
     encoder_embed_dim: Optional[int] = field(
-        default=None, metadata={"help": "width of source embeddings and of the encoder's output"}
+        default=None, metadata={"help": "channels of source embeddings and of the encoder output"}
     )
     encoder_layers: Optional[str] = field(
         default=None,
-        metadata={"help": "encoder layers, e.g. '[(512, 3)] * 9 + [(1024, 1)]': (width, kernel)"},
+        metadata={
+            "help": "channels and kernel size of each encoder layer, e.g. "
+            "'[(512, 3)] * 9 + [(1024, 1)]'"
+        },
     )
     decoder_embed_dim: Optional[int] = field(
-        default=None, metadata={"help": "width of target embeddings, equal to the encoder's"}
+        default=None,
+        metadata={"help": "channels of target embeddings, equal to --encoder-embed-dim"},
     )
     decoder_layers: Optional[str] = field(
-        default=None, metadata={"help": "decoder layers, as the encoder's"}
+        default=None,
+        metadata={"help": "channels and kernel size of each decoder layer, as --encoder-layers"},
     )
     decoder_out_embed_dim: Optional[int] = field(
-        default=None, metadata={"help": "width of the decoder's output before the words' scores"}
+        default=None, metadata={"help": "channels of the input of the output layer"}
     )
     decoder_attention: str = field(
         default="True",
-        metadata={"help": "which decoder layers attend: True or e.g. '[True] * 3 + [False] * 2'"},
+        metadata={
+            "help": "the decoder layers that attend to the source: True (all) or one flag per "
+            "layer, e.g. '[True] * 3 + [False] * 2'"
+        },
     )
     share_input_output_embed: bool = field(
-        default=False, metadata={"help": "score words with the target embeddings"}
+        default=False, metadata={"help": "use the target embedding matrix in the output layer"}
     )
     no_source_positions: bool = field(
-        default=False, metadata={"help": "leave out the source's position embeddings"}
+        default=False, metadata={"help": "leave out the source position embeddings"}
     )
     no_target_positions: bool = field(
-        default=False, metadata={"help": "leave out the target's position embeddings"}
+        default=False, metadata={"help": "leave out the target position embeddings"}
     )
     encoder_gradient_uses: Optional[int] = field(
         default=None,
         metadata={
-            "help": "the encoder's gradient is divided by this times the number of attention "
-            "layers: 1 as in the paper, 2 as in fconv, which counts keys and values"
+            "help": "divide the gradient of the encoder output by this number times the number of "
+            "attention layers: 1 as in the paper, 2 as in fconv, which counts keys and values"
         },
     )
 
 
 def check_options(cfg: ConvS2SConfig, task) -> None:
-    """Refuse, with a sentence, options that do not fit together."""
+    """Check that options are in range and do not contradict each other.
+
+    Args:
+        cfg: the options, without missing values.
+        task: a translation task, for its dictionaries.
+    Raises:
+        UserError: if they are not, or do.
+    """
     for name in ("encoder_embed_dim", "decoder_embed_dim", "decoder_out_embed_dim"):
         if getattr(cfg, name) < 1:
             option = name.replace("_", "-")
@@ -73,14 +88,15 @@ def check_options(cfg: ConvS2SConfig, task) -> None:
         )
     if cfg.encoder_embed_dim != cfg.decoder_embed_dim:
         raise UserError(
-            f"--encoder-embed-dim is {cfg.encoder_embed_dim} and --decoder-embed-dim "
-            f"{cfg.decoder_embed_dim}, but attention compares the two: give both the same value."
+            f"--encoder-embed-dim is {cfg.encoder_embed_dim} and --decoder-embed-dim is "
+            f"{cfg.decoder_embed_dim}, but attention needs the same number of channels on both "
+            "sides: give both the same value."
         )
     tied = cfg.share_input_output_embed or cfg.share_all_embeddings
     if tied and cfg.decoder_out_embed_dim != cfg.decoder_embed_dim:
         raise UserError(
-            f"--decoder-out-embed-dim is {cfg.decoder_out_embed_dim} and --decoder-embed-dim "
-            f"{cfg.decoder_embed_dim}, but words can be scored with the target embeddings only "
-            "where both are the same."
+            f"--decoder-out-embed-dim is {cfg.decoder_out_embed_dim} and --decoder-embed-dim is "
+            f"{cfg.decoder_embed_dim}, but the output layer can use the target embedding matrix "
+            "only if both are the same."
         )
-    check_sharing(cfg, task)
+    check_shared_embeddings(cfg, task)

@@ -1,4 +1,4 @@
-"""1-D convolution with a gated linear unit: over a whole sequence, or step by step."""
+"""A 1-D convolution with a gated linear unit."""
 
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -10,15 +10,17 @@ from ..nn.weight_norm import WeightNormLinear
 
 
 class GatedConv1d(nn.Module):
-    """Dropout, convolution to twice the channels, GLU (ConvS2S, section 3.2).
+    """Dropout, a convolution to 2C' channels, and a gated linear unit (GLU) to C' channels.
+
+    Gehring et al. 2017, section 3.2.
 
     Args:
-        in_channels: C of the input.
-        out_channels: C of the output.
-        kernel_size: k, the number of positions that an output sees; even widths too.
-        causal: see only this and earlier positions (decoder); centred otherwise, where an even
-            kernel sees one more position to the right.
-        dropout: probability of dropping an input channel (0).
+        in_channels: C.
+        out_channels: C'.
+        kernel_size: k, odd or even.
+        causal: whether position t reads the positions t - k + 1 to t (decoder). Otherwise the
+            kernel is centered on t, and an even kernel reads one more position on the right.
+        dropout: dropout probability at the input (0).
     """
 
     def __init__(
@@ -40,12 +42,13 @@ class GatedConv1d(nn.Module):
     def forward(
         self, x: Tensor, padding_mask: Tensor | None = None, state: State | None = None
     ) -> Tensor:
-        """Convolve B x T x C to B x T x C'.
+        """Convolve R x T x C to R x T x C'.
 
         Args:
-            x: B x T x C; with a state, the T positions that follow those already seen.
-            padding_mask: B x T, True where x is padding, which is read as zeros; None for none.
-            state: where a causal convolution keeps its last k - 1 inputs; None for a full pass.
+            x: R x T x C; in incremental decoding, the T new positions.
+            padding_mask: R x T, True at padding, which is read as zeros; None if there is none.
+            state: the incremental state, with the last k - 1 inputs of a causal convolution; None
+                outside incremental decoding.
         """
         x = self.dropout(x)
         if padding_mask is not None:

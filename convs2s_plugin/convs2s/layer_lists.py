@@ -1,11 +1,11 @@
-"""The notation of layer lists: ``[(512, 3)] * 9 + [(1024, 3)] * 4``, as fairseq's fconv has it.
+"""Parser for lists of layers in the notation of fairseq's fconv: ``[(512, 3)] * 9 + [(1024, 1)]``.
 
     list   = term { "+" term }
     term   = "[" [ item { "," item } ] "]" [ "*" integer ]
-    item   = "(" integer { "," integer } ")"          (layers)
-           | "True" | "False"                         (attention)
+    item   = "(" integer "," integer [ "," integer ] ")"    (layers)
+           | "True" | "False"                               (attention)
 
-Parsed, never evaluated. Knows neither torch nor fairseq.
+The text is parsed, never evaluated. This module imports neither torch nor fairseq.
 """
 
 import re
@@ -15,9 +15,11 @@ from typing import NamedTuple, TypeVar
 from ..errors import TextError, UserError
 
 MAX_LAYERS = 1000
-MAX_LENGTH = 10000
-MAX_WIDTH = 65536
-MAX_KERNEL = 1023
+MAX_CHARACTERS = 10000
+MAX_CHANNELS = 65536
+MAX_KERNEL_SIZE = 1023
+
+END = "the end"
 
 _TOKEN = re.compile(r"\s*(?:(?P<number>-?\d+)|(?P<name>[A-Za-z_]\w*)|(?P<mark>[][(),+*]))")
 
@@ -25,162 +27,189 @@ Item = TypeVar("Item")
 
 
 class ConvSpec(NamedTuple):
-    """One convolution block: channels, kernel width, how many layers back its residual starts."""
+    """One convolutional layer.
+
+    Attributes:
+        channels: output channels.
+        kernel_size: number of positions that the convolution reads.
+        residual: number of layers that the residual connection skips: 1 adds the input of this
+            layer to its output, 2 the input of the previous layer; 0 means no connection.
+    """
 
     channels: int
     kernel_size: int
     residual: int = 1
 
 
-class _Reader:
-    """A cursor over the tokens of one layer list."""
+class _LayerListParser:
+    """The tokens of a layer list, and methods that consume them from left to right.
+
+    Args:
+        text: the layer list.
+        source: name of the option, for error messages.
+    """
 
     def __init__(self, text: str, source: str):
         self.text, self.source = text, source
-        self.tokens = []
-        if len(text) > MAX_LENGTH:
-            raise self.refuse(
-                f"{len(text)} characters are more than the {MAX_LENGTH} allowed", MAX_LENGTH
+        self.tokens: list[tuple[str, int]] = []
+        if len(text) > MAX_CHARACTERS:
+            raise self.error(
+                f"{len(text)} characters are more than the {MAX_CHARACTERS} allowed", MAX_CHARACTERS
             )
-        place = 0
-        while text[place:].strip():
-            match = _TOKEN.match(text, place)
+        position = 0
+        while text[position:].strip():
+            match = _TOKEN.match(text, position)
             if match is None:
-                place += len(text[place:]) - len(text[place:].lstrip())
-                raise self.refuse(f"found '{text[place]}', which has no meaning here", place)
+                position += len(text[position:]) - len(text[position:].lstrip())
+                raise self.error(f"unexpected character '{text[position]}'", position)
             self.tokens.append((match.group().strip(), match.start(match.lastgroup)))
-            place = match.end()
-        self.tokens.append(("the end", len(text)))
+            position = match.end()
+        self.tokens.append((END, len(text)))
         self.next = 0
 
-    def refuse(self, message: str, position: int) -> TextError:
+    def error(self, message: str, position: int) -> TextError:
+        """An error at a position of the text."""
         return TextError(message, self.text, position, self.source)
 
     @property
     def token(self) -> str:
+        """The next token."""
         return self.tokens[self.next][0]
 
     @property
     def position(self) -> int:
+        """The position of the next token in the text."""
         return self.tokens[self.next][1]
 
     def accept(self, token: str) -> bool:
+        """Consume the next token if it is ``token``; return whether it was."""
         if self.token == token:
             self.next += 1
             return True
         return False
 
     def expect(self, *allowed: str) -> None:
+        """Consume the next token, which must be one of ``allowed``."""
         if not any(self.accept(token) for token in allowed):
-            raise self.expected(" or ".join(f"'{token}'" for token in allowed))
+            raise self.unexpected(" or ".join(f"'{token}'" for token in allowed))
 
-    def expected(self, what: str) -> TextError:
-        return self.refuse(f"expected {what}, found '{self.token}'", self.position)
+    def unexpected(self, expected: str) -> TextError:
+        """An error that says what was expected instead of the next token."""
+        return self.error(f"expected {expected}, found '{self.token}'", self.position)
 
-    def integer(self, what: str, low: int, high: int) -> int:
-        place, token = self.position, self.token
+    def integer(self, name: str, low: int, high: int) -> int:
+        """Consume an integer between ``low`` and ``high``, called ``name`` in error messages."""
+        position, token = self.position, self.token
         if not re.fullmatch(r"-?\d+", token):
-            raise self.expected(what)
+            raise self.unexpected(name)
         self.next += 1
         value = int(token) if len(token) < 12 else high + 1
         if not low <= value <= high:
-            raise self.refuse(f"{what} is {token}, but must be from {low} to {high}", place)
+            raise self.error(f"{name} is {token}, but must be from {low} to {high}", position)
         return value
 
 
-def _parse_list(reader: _Reader, item: Callable[[_Reader], Item]) -> list[Item]:
+def _parse_list(parser: _LayerListParser, item: Callable[[_LayerListParser], Item]) -> list[Item]:
+    """Parse a sum of terms, each with any number of items.
+
+    Args:
+        parser: at the start of the list.
+        item: parses one item.
+    """
     layers: list[Item] = []
     while True:
-        start = reader.position
-        reader.expect("[")
+        start = parser.position
+        parser.expect("[")
         term = []
-        while not reader.accept("]"):
-            term.append(item(reader))
-            if reader.token != "]":
-                reader.expect(",", "]")
-        if reader.accept("*"):
-            term *= reader.integer("the number of repetitions", 1, MAX_LAYERS)
+        while not parser.accept("]"):
+            term.append(item(parser))
+            if parser.token != "]":
+                parser.expect(",", "]")
+        if parser.accept("*"):
+            term *= parser.integer("the number of repetitions", 1, MAX_LAYERS)
         layers += term
         if len(layers) > MAX_LAYERS:
-            raise reader.refuse(f"{len(layers)} layers are more than {MAX_LAYERS}", start)
-        if not reader.accept("+"):
+            raise parser.error(f"{len(layers)} layers are more than {MAX_LAYERS}", start)
+        if not parser.accept("+"):
             break
-    if reader.token != "the end":
-        raise reader.expected("'+' or the end")
+    if parser.token != END:
+        raise parser.unexpected("'+' or the end")
     return layers
 
 
-def _parse_layer(reader: _Reader) -> ConvSpec:
-    reader.expect("(")
-    channels = reader.integer("the width of a layer", 1, MAX_WIDTH)
-    reader.expect(",")
-    kernel_size = reader.integer("the kernel width", 1, MAX_KERNEL)
+def _parse_layer(parser: _LayerListParser) -> ConvSpec:
+    parser.expect("(")
+    channels = parser.integer("the number of channels", 1, MAX_CHANNELS)
+    parser.expect(",")
+    kernel_size = parser.integer("the kernel size", 1, MAX_KERNEL_SIZE)
     residual = 1
-    if reader.accept(",") and reader.token != ")":
-        residual = reader.integer("the distance of the residual", 0, MAX_LAYERS)
-    reader.expect(")")
+    if parser.accept(",") and parser.token != ")":
+        residual = parser.integer("the residual connection", 0, MAX_LAYERS)
+    parser.expect(")")
     return ConvSpec(channels, kernel_size, residual)
 
 
-def _parse_flag(reader: _Reader) -> bool:
-    token = reader.token
-    reader.expect("True", "False")
+def _parse_flag(parser: _LayerListParser) -> bool:
+    token = parser.token
+    parser.expect("True", "False")
     return token == "True"
 
 
 def parse_layers(text: str, source: str = "layers") -> list[ConvSpec]:
-    """Read a list of convolution blocks.
+    """Parse a list of convolutional layers.
 
     Args:
-        text: e.g. ``[(512, 3)] * 9 + [(1024, 3)] * 4``; a third number in the parentheses is the
-            number of layers that the residual connection reaches back (0: none; default 1).
-        source: the option's name, for messages.
+        text: e.g. ``[(512, 3)] * 9 + [(1024, 3, 2)] * 4``: channels and kernel size of each layer,
+            and optionally the number of layers that its residual connection skips (1).
+        source: name of the option, for error messages.
     Returns:
-        One ConvSpec a layer.
+        One ConvSpec per layer.
     Raises:
-        TextError: where the text cannot be read, or a number is out of range.
+        TextError: if the text does not follow the grammar or a number is out of range.
+        UserError: if a residual connection starts before the first layer.
     """
-    reader = _Reader(text, source)
-    layers = _parse_list(reader, _parse_layer)
+    parser = _LayerListParser(text, source)
+    layers = _parse_list(parser, _parse_layer)
     if not layers:
-        raise reader.refuse("expected at least one layer such as (512, 3)", 0)
+        raise parser.error("expected at least one layer such as (512, 3)", 0)
     for number, layer in enumerate(layers, 1):
         if layer.residual > number:
             raise UserError(
-                f"{source}: the residual of layer {number} reaches {layer.residual} layers back, "
-                f"but only {number} are there (0 means no residual, 1 the layer's own input)."
+                f"{source}: the residual connection of layer {number} skips {layer.residual} "
+                f"layers, but there are only {number} (0 means no connection, 1 the layer's own "
+                "input)."
             )
     return layers
 
 
 def parse_attention(text: str, layers: int, source: str = "attention") -> list[bool]:
-    """Read which decoder layers attend to the source.
+    """Parse the list of decoder layers that attend to the source.
 
     Args:
-        text: ``True``, ``False``, or a list such as ``[True] * 3 + [False] * 2``.
+        text: ``True`` (all layers), or one flag per layer, e.g. ``[True] * 3 + [False] * 2``.
         layers: the number of decoder layers.
-        source: the option's name, for messages.
+        source: name of the option, for error messages.
     Returns:
-        One flag a layer.
+        One flag per layer.
     Raises:
-        TextError: where the text cannot be read.
-        UserError: where the list does not have one flag a layer, or no layer attends.
+        TextError: if the text does not follow the grammar.
+        UserError: if there is not one flag per layer, or no layer attends.
     """
-    reader = _Reader(text, source)
-    if reader.token in ("True", "False"):
-        flags = [_parse_flag(reader)] * layers
-        if reader.token != "the end":
-            raise reader.expected("the end")
+    parser = _LayerListParser(text, source)
+    if parser.token in ("True", "False"):
+        flags = [_parse_flag(parser)] * layers
+        if parser.token != END:
+            raise parser.unexpected("the end")
     else:
-        flags = _parse_list(reader, _parse_flag)
+        flags = _parse_list(parser, _parse_flag)
     if len(flags) != layers:
         raise UserError(
             f"{source}: {text} has {len(flags)} flags, but the decoder has {layers} layers: "
-            "give True, or a list with one flag a layer."
+            "give True, or a list with one flag per layer."
         )
     if not any(flags):
         raise UserError(
-            f"{source}: {text} lets no decoder layer attend, so that the output could not depend "
-            "on the source: give True, or a list with at least one True."
+            f"{source}: with {text}, no decoder layer attends to the source, and the translation "
+            "would not depend on it: give True, or a list with at least one True."
         )
     return flags

@@ -1,21 +1,24 @@
-"""ConvS2S (Gehring et al. 2017): convolutions on both sides, attention in every decoder layer."""
+"""ConvS2S: a convolutional encoder, and a convolutional decoder with multi-step attention.
+
+Gehring et al. 2017, "Convolutional Sequence to Sequence Learning".
+"""
 
 import math
 from typing import Any
 
 from fairseq.models import register_model
-from torch import Tensor
+from torch import Tensor, nn
 
 from ..base import (
     PluginDecoder,
     PluginEncoder,
     PluginModel,
-    build_embeddings,
+    build_embedding_matrices,
     fill_defaults,
-    max_positions,
+    max_length_or_default,
     register_architectures,
 )
-from ..decoding.state import child
+from ..decoding.state import State, child
 from ..nn.autocast import to_autocast_dtype
 from ..nn.dropout import Dropout
 from ..nn.embedding import Embedding, LearnedPositions
@@ -26,10 +29,20 @@ from .architectures import ARCHITECTURES, BASE, MODEL
 from .blocks import ConvBlocks
 from .config import ConvS2SConfig, check_options
 from .layer_lists import parse_attention, parse_layers
+from .multi_step_attention import EncoderOutput
 
 
 class ConvS2SEncoder(PluginEncoder):
-    """Embeddings, convolutions centred on each word, a map back to the embeddings' width."""
+    """Embedding, centered convolutions, and a linear map back to E channels.
+
+    Args:
+        dictionary: source dictionary.
+        embed: source embedding with E channels.
+        blocks: the layers.
+        gradient_scale: factor of the gradient that reaches the output from the decoder
+            (section 3.4).
+        max_length: the largest number of tokens in a source sentence, end of sentence included.
+    """
 
     def __init__(
         self,
@@ -37,9 +50,9 @@ class ConvS2SEncoder(PluginEncoder):
         embed: Embedding,
         blocks: ConvBlocks,
         gradient_scale: float,
-        longest: int,
+        max_length: int,
     ):
-        super().__init__(dictionary, embed, longest)
+        super().__init__(dictionary, embed, max_length)
         embed_dim = embed.words.embedding_dim
         layers = blocks.layers
         self.input = WeightNormLinear(embed_dim, layers[0].channels, dropout=embed.dropout.p)
@@ -47,20 +60,19 @@ class ConvS2SEncoder(PluginEncoder):
         self.output = WeightNormLinear(layers[-1].channels, embed_dim)
         self.gradient_scale = gradient_scale
 
-    def forward(self, src_tokens: Tensor, src_lengths: Tensor | None = None, **unused):
-        """Encode B x S words.
+    def encode(self, tokens: Tensor, padding_mask: Tensor) -> dict[str, Any]:
+        """Encode a batch of source sentences.
 
         Args:
-            src_tokens: B x S word indices, padded on any side.
-            src_lengths: not needed; the padding says it.
+            tokens: B x S token indices.
+            padding_mask: B x S, True at padding.
         Returns:
-            A dictionary: ``encoder_out`` (keys) and ``encoder_values``, B x S x E;
-            ``encoder_padding_mask``, B x S or None; ``encoder_lengths``, B;
-            ``beam_size``, 1 (see modules/state.py).
+            A dictionary with ``encoder_out``, the keys B x S x E; ``encoder_values``, B x S x E;
+            ``encoder_padding_mask``, B x S, or None if there is no padding; and
+            ``encoder_lengths``, B.
         """
-        padding = src_tokens.eq(self.dictionary.pad())
-        mask = padding if bool(padding.any()) else None
-        embedded = self.embed(src_tokens, padding)
+        mask = padding_mask if bool(padding_mask.any()) else None
+        embedded = self.embed(tokens, padding_mask)
         x, _ = self.blocks(self.input(embedded).to(embedded.dtype), mask)
         x = self.output(x)
         if mask is not None:
@@ -70,13 +82,21 @@ class ConvS2SEncoder(PluginEncoder):
             "encoder_out": x,
             "encoder_values": to_autocast_dtype((x + embedded).mul_(math.sqrt(0.5))),
             "encoder_padding_mask": mask,
-            "encoder_lengths": (~padding).sum(dim=1),
-            "beam_size": 1,
+            "encoder_lengths": (~padding_mask).sum(dim=1),
         }
 
 
 class ConvS2SDecoder(PluginDecoder):
-    """Embeddings, causal convolutions with attention, a projection to words."""
+    """Embedding, causal convolutions with attention, and the output layer.
+
+    Args:
+        dictionary: target dictionary.
+        embed: target embedding with E channels.
+        blocks: the layers.
+        out_embed_dim: channels of the input of the output layer.
+        tied: whether the output layer uses the target embedding matrix.
+        max_length: the largest number of tokens in a target sentence, end of sentence included.
+    """
 
     def __init__(
         self,
@@ -85,57 +105,57 @@ class ConvS2SDecoder(PluginDecoder):
         blocks: ConvBlocks,
         out_embed_dim: int,
         tied: bool,
-        longest: int,
+        max_length: int,
     ):
-        super().__init__(dictionary, embed, longest)
-        dropout = embed.dropout.p
+        super().__init__(dictionary, embed, max_length)
+        embed_dim, dropout = embed.words.embedding_dim, embed.dropout.p
         layers = blocks.layers
-        self.input = WeightNormLinear(
-            embed.words.embedding_dim, layers[0].channels, dropout=dropout
-        )
+        self.input = WeightNormLinear(embed_dim, layers[0].channels, dropout=dropout)
         self.blocks = blocks
         self.features = WeightNormLinear(layers[-1].channels, out_embed_dim)
         self.dropout = Dropout(dropout)
         self.output = output_projection(out_embed_dim, embed.words, tied, dropout)
 
-    def extract_features(
+    def decode(
         self,
-        prev_output_tokens: Tensor,
-        encoder_out: dict[str, Any] | None = None,
-        incremental_state: dict[str, Any] | None = None,
-        need_attn: bool | None = None,
+        tokens: Tensor,
+        padding_mask: Tensor,
+        encoder_out: dict[str, Any],
+        state: State | None,
+        need_attn: bool,
         **unused,
-    ) -> tuple[Tensor, dict[str, list[Tensor | None]]]:
-        """The decoder's output before the words' scores.
+    ) -> tuple[Tensor, Tensor | None]:
+        """Compute the input of the output layer.
 
         Args:
-            prev_output_tokens: B x T, the whole prefix.
+            tokens: R x T indices of the previous target tokens.
+            padding_mask: R x T, True at padding.
             encoder_out: the encoder's dictionary.
-            incremental_state: holds what earlier steps left; only the positions after them are
-                computed then.
-            need_attn: whether to return attention weights; None for ``self.need_attn``.
+            state: the incremental state, or None. If it is given, only the positions from
+                ``state.length`` on are computed.
+            need_attn: whether to return attention weights.
         Returns:
-            B x T x E' and ``{"attn": [weights B x T x S, averaged over the layers that attend]}``
-            (None instead of weights if they are not needed).
+            Features R x T x C, and the attention weights R x T x S averaged over the layers that
+            attend (None if they are not needed).
         """
-        state = self.state(incremental_state)
         start = 0 if state is None else state.length
-        padding = prev_output_tokens.eq(self.dictionary.pad())
-        embedded = self.embed(prev_output_tokens, padding, start)
-        # Padding to the right cannot reach a word through a causal convolution.
-        left_padded = bool(padding[:, start : start + 1].any())
-        x, attention = self.blocks(
+        embedded = self.embed(tokens, padding_mask, start)
+        # A causal convolution does not read padding on the right.
+        left_padded = bool(padding_mask[:, start : start + 1].any())
+        x, weights = self.blocks(
             self.input(embedded, child(state, "input")).to(embedded.dtype),
-            padding[:, start:] if left_padded else None,
-            encoder_out,
+            padding_mask[:, start:] if left_padded else None,
+            EncoderOutput(
+                encoder_out["encoder_out"],
+                encoder_out["encoder_values"],
+                encoder_out["encoder_padding_mask"],
+                encoder_out["encoder_lengths"],
+            ),
             embedded,
             child(state, "blocks"),
-            self.need_attn if need_attn is None else need_attn,
+            need_attn,
         )
-        if state is not None:
-            state.length = prev_output_tokens.size(1)
-        features = self.dropout(self.features(x, child(state, "features")))
-        return features, {"attn": [attention]}
+        return self.dropout(self.features(x, child(state, "features"))), weights
 
 
 @register_model(MODEL, dataclass=ConvS2SConfig)
@@ -144,13 +164,13 @@ class ConvS2SModel(PluginModel):
 
     @classmethod
     def build_model(cls, cfg: ConvS2SConfig, task) -> "ConvS2SModel":
-        """Build the model that a configuration describes.
+        """Build the model.
 
         Args:
-            cfg: the options above.
-            task: a translation task, with a source and a target dictionary.
+            cfg: the options.
+            task: a translation task, for its dictionaries.
         Raises:
-            UserError: where options cannot be read or do not fit together.
+            UserError: if an option cannot be read or options contradict each other.
         """
         fill_defaults(cfg, BASE)
         encoder_layers = parse_layers(str(cfg.encoder_layers), "--encoder-layers")
@@ -159,36 +179,42 @@ class ConvS2SModel(PluginModel):
             str(cfg.decoder_attention), len(decoder_layers), "--decoder-attention"
         )
         check_options(cfg, task)
-        source_words, target_words = build_embeddings(
+        source_matrix, target_matrix = build_embedding_matrices(
             cfg, task, cfg.encoder_embed_dim, cfg.decoder_embed_dim
         )
-
-        def embedding(words, side, longest, without_positions):
-            positions = None
-            if not without_positions:
-                positions = LearnedPositions(longest, words.embedding_dim, side)
-            return Embedding(words, positions, cfg.dropout)
-
-        longest_source = max_positions(cfg.max_source_positions)
-        longest_target = max_positions(cfg.max_target_positions)
+        max_source_length = max_length_or_default(cfg.max_source_positions)
+        max_target_length = max_length_or_default(cfg.max_target_positions)
         encoder = ConvS2SEncoder(
             task.source_dictionary,
-            embedding(source_words, "source", longest_source, cfg.no_source_positions),
+            _embedding(source_matrix, cfg, "source", max_source_length),
             ConvBlocks(encoder_layers, causal=False, dropout=cfg.dropout),
             gradient_scale=1.0 / (cfg.encoder_gradient_uses * sum(attention)),
-            longest=longest_source,
+            max_length=max_source_length,
         )
         decoder = ConvS2SDecoder(
             task.target_dictionary,
-            embedding(target_words, "target", longest_target, cfg.no_target_positions),
+            _embedding(target_matrix, cfg, "target", max_target_length),
             ConvBlocks(decoder_layers, True, cfg.dropout, attention, cfg.decoder_embed_dim),
             out_embed_dim=cfg.decoder_out_embed_dim,
             tied=cfg.share_input_output_embed or cfg.share_all_embeddings,
-            longest=longest_target,
+            max_length=max_target_length,
         )
         return cls(encoder, decoder)
 
 
+def _embedding(
+    matrix: nn.Embedding, cfg: ConvS2SConfig, language: str, max_length: int
+) -> Embedding:
+    """Token and position embedding of the source or the target language."""
+    positions = None
+    if not getattr(cfg, f"no_{language}_positions"):
+        positions = LearnedPositions(max_length, matrix.embedding_dim, language)
+    return Embedding(matrix, positions, cfg.dropout)
+
+
 register_architectures(
-    MODEL, ConvS2SConfig, BASE, {name: row.options for name, row in ARCHITECTURES.items()}
+    MODEL,
+    ConvS2SConfig,
+    BASE,
+    {name: architecture.options for name, architecture in ARCHITECTURES.items()},
 )

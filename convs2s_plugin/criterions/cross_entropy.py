@@ -11,7 +11,7 @@ from fairseq.criterions.label_smoothed_cross_entropy import (
 )
 from fairseq.logging import metrics
 
-from ..base.output_layer import output_layer
+from ..base.output_layer import output_layer_of
 from ..errors import UserError
 from ..nn.cross_entropy import linear_cross_entropy
 
@@ -53,7 +53,7 @@ class ConvS2SCrossEntropy(LabelSmoothedCrossEntropyCriterion):
                 "use fairseq's label_smoothed_cross_entropy."
             )
         words = sample.get("candidates")
-        layer = output_layer(model.decoder, words)
+        layer = output_layer_of(model.decoder, words)
         features, _ = model(**sample["net_input"], features_only=True)
         target = sample["target"]
         if self.ignore_prefix_size > 0:

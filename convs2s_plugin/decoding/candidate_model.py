@@ -5,7 +5,7 @@ from typing import Any
 from fairseq.models import FairseqIncrementalDecoder
 from torch import Tensor, nn
 
-from ..base.output_layer import OutputLayer, output_layer
+from ..base.output_layer import OutputLayer, output_layer_of
 
 
 class CandidateDecoder(FairseqIncrementalDecoder):
@@ -20,7 +20,7 @@ class CandidateDecoder(FairseqIncrementalDecoder):
     def restrict_to(self, words: Tensor) -> None:
         """Score only ``words``, K sorted indices, from now on."""
         self.words = words
-        self.output = output_layer(self.decoder, words)
+        self.output = output_layer_of(self.decoder, words)
 
     def forward(self, prev_output_tokens, encoder_out=None, incremental_state=None, **options):
         """Scores R x 1 x K of the next word, of R x T places among the candidates."""
@@ -31,7 +31,7 @@ class CandidateDecoder(FairseqIncrementalDecoder):
             features_only=True,
             **options,
         )
-        return self.output.scores(features[:, -1:]), extra
+        return self.output.logits(features[:, -1:]), extra
 
     def reorder_incremental_state_scripting(
         self, incremental_state: dict[str, Any], new_order: Tensor
@@ -51,7 +51,7 @@ class CandidateModel(nn.Module):
 
     def __init__(self, model: nn.Module):
         super().__init__()
-        output_layer(model.decoder)
+        output_layer_of(model.decoder)
         self.model = model
         self.encoder = model.encoder
         self.decoder = CandidateDecoder(model.decoder)

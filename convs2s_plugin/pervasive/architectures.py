@@ -1,7 +1,6 @@
 """The named architectures of pervasive attention: their options, and the source of each."""
 
-from typing import Any, NamedTuple
-
+from ..base import Architecture
 from .network_config import DROPOUT, NetworkConfig
 
 MODEL = "pervasive"
@@ -20,13 +19,6 @@ BASE = {
     "adl_dialect": "paper",
     "attention_heads": 8,
 }
-
-
-class Architecture(NamedTuple):
-    """The options that differ from BASE, and their source."""
-
-    options: dict[str, Any]
-    source: str
 
 
 ARCHITECTURES = {

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from typing import Optional
 
 from ..adl.config import LayerOptions
-from ..base import EmbeddingOptions, check_sharing
+from ..base import EmbeddingOptions, check_shared_embeddings
 from ..errors import UserError
 from .network_config import AGGREGATORS, NetworkConfig
 
@@ -106,7 +106,7 @@ def check_options(cfg: PervasiveConfig, task) -> None:
             raise UserError(
                 f"{_option(name)} is {probability}, but must be at least 0 and below 1."
             )
-    check_sharing(cfg, task)
+    check_shared_embeddings(cfg, task)
     if cfg.share_all_embeddings and cfg.encoder_embed_dim != cfg.decoder_embed_dim:
         raise UserError(
             f"--encoder-embed-dim is {cfg.encoder_embed_dim} and --decoder-embed-dim "

@@ -1,5 +1,6 @@
 """Pervasive attention (Elbayad et al. 2018): one masked 2-D DenseNet over source and target."""
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -15,9 +16,9 @@ from ..base import (
     PluginDecoder,
     PluginEncoder,
     PluginModel,
-    build_embeddings,
+    build_embedding_matrices,
     fill_defaults,
-    max_positions,
+    max_length_or_default,
     register_architectures,
 )
 from ..decoding.state import State, child
@@ -45,7 +46,7 @@ class PervasiveEncoder(PluginEncoder):
         embed: the source embeddings.
         layers: the layers between the embeddings and the grid, or None.
         share: the source projection.
-        longest: the maximum source length in tokens, end of sentence included.
+        max_length: the maximum source length in tokens, end of sentence included.
     """
 
     def __init__(
@@ -54,33 +55,30 @@ class PervasiveEncoder(PluginEncoder):
         embed: Embedding,
         layers: EncoderStack | None,
         share: GridProjection,
-        longest: int,
+        max_length: int,
     ):
-        super().__init__(dictionary, embed, longest)
+        super().__init__(dictionary, embed, max_length)
         self.layers = layers
         self.share = share
 
-    def forward(self, src_tokens: Tensor, src_lengths: Tensor | None = None, **unused):
-        """Encode B x S tokens.
+    def encode(self, tokens: Tensor, padding_mask: Tensor) -> dict[str, Any]:
+        """Encode a batch of source sentences.
 
         Args:
-            src_tokens: B x S token indices, padded on either side.
-            src_lengths: unused; the lengths follow from the padding.
+            tokens: B x S token indices.
+            padding_mask: B x S, True at padding.
         Returns:
-            A dictionary: ``encoder_out``, B x S x C, the source projection;
-            ``encoder_padding_mask``, B x S, True at padding, or None; ``beam_size``, 1 (see
-            decoding/state.py).
+            A dictionary with ``encoder_out``, the source projection B x S x C, and
+            ``encoder_padding_mask``, B x S, or None if there is no padding.
         """
-        padding = src_tokens.eq(self.dictionary.pad())
         if self.layers is None:
-            x = self.embed(src_tokens, padding)
+            x = self.embed(tokens, padding_mask)
         else:
-            x, _, compacted = self.layers.encode(self.embed, src_tokens, padding)
+            x, _, compacted = self.layers.encode(self.embed, tokens, padding_mask)
             x = compacted.restore(x)
         return {
             "encoder_out": self.share(x),
-            "encoder_padding_mask": padding if bool(padding.any()) else None,
-            "beam_size": 1,
+            "encoder_padding_mask": padding_mask if bool(padding_mask.any()) else None,
         }
 
 
@@ -93,7 +91,7 @@ class PervasiveDecoder(PluginDecoder):
         layers: the layers between the embeddings and the grid, or None.
         network: the network over the grid.
         output: the output layer, from features to logits.
-        longest: the maximum target length in tokens, end of sentence included.
+        max_length: the maximum target length in tokens, end of sentence included.
     """
 
     aligns_words = True
@@ -105,83 +103,64 @@ class PervasiveDecoder(PluginDecoder):
         layers: DecoderStack | None,
         network: PervasiveAttention,
         output: nn.Module,
-        longest: int,
+        max_length: int,
     ):
-        super().__init__(dictionary, embed, longest)
+        super().__init__(dictionary, embed, max_length)
         self.layers = layers
         self.network = network
         self.output = output
 
-    def forward(
+    def decode(
         self,
-        prev_output_tokens: Tensor,
-        encoder_out: dict[str, Any] | None = None,
-        incremental_state: dict[str, Any] | None = None,
-        features_only: bool = False,
-        need_attn: bool | None = None,
+        tokens: Tensor,
+        padding_mask: Tensor,
+        encoder_out: dict[str, Any],
+        state: State | None,
+        need_attn: bool,
         target_tokens: Tensor | None = None,
         **unused,
-    ) -> tuple[Tensor, dict[str, list[Tensor | None]]]:
-        """Compute the logits of the next tokens and, if needed, their alignment with the source.
+    ) -> tuple[Tensor, Callable[[Tensor | None], Tensor] | None]:
+        """Compute the input of the output layer.
 
         Args:
-            prev_output_tokens: R x T, the whole prefix.
+            tokens: R x T indices of the previous target tokens.
+            padding_mask: R x T, True at padding.
             encoder_out: the encoder's dictionary.
-            incremental_state: the state of incremental decoding, in which only new positions are
-                computed; None for a full pass.
-            features_only: whether to return the features before the output layer (False).
-            need_attn: whether to return alignments; None for ``self.need_attn``.
+            state: the incremental state, or None. If it is given, only the positions from
+                ``state.length`` on are computed.
+            need_attn: whether to return alignments.
             target_tokens: R x T, the tokens to align, for example those of a reference; None for
                 the most probable token at each position.
         Returns:
-            R x T x V, or R x T x E' with ``features_only``; and ``{"attn": [R x T x S]}``, the
-            alignments of equations 7 and 8 (None if they are not needed).
+            Features R x T x E', and a function from logits R x T x V (or None) to the alignments
+            R x T x S of equations 7 and 8 (None if they are not needed).
         """
-        state = self.state(incremental_state)
         start = 0 if state is None else state.length
-        features, grid_features = self.run_network(prev_output_tokens, encoder_out, state)
-        logits = None if features_only else self.output_layer(features, state=state)
-        alignment = None
-        if self.need_attn if need_attn is None else need_attn:
-            if target_tokens is not None:
-                tokens = target_tokens[:, start:]
-            elif logits is not None:
-                tokens = logits.argmax(dim=-1)
-            else:
-                tokens = self.most_probable_tokens(features)
-            alignment = self.alignment(grid_features, tokens)
-        return features if logits is None else logits, {"attn": [alignment]}
-
-    def extract_features(
-        self,
-        prev_output_tokens: Tensor,
-        encoder_out: dict[str, Any] | None = None,
-        incremental_state: dict[str, Any] | None = None,
-        **options,
-    ) -> tuple[Tensor, dict[str, list[Tensor | None]]]:
-        """``forward`` with ``features_only``."""
-        return self.forward(prev_output_tokens, encoder_out, incremental_state, True, **options)
-
-    def run_network(
-        self, prev_output_tokens: Tensor, encoder_out: dict[str, Any], state: State | None
-    ) -> tuple[Tensor, GridFeatures]:
-        """The features R x T x E' before the output layer, and the features of the grid."""
-        start = 0 if state is None else state.length
-        padding = prev_output_tokens.eq(self.dictionary.pad())
         if self.layers is None:
-            x = self.embed(prev_output_tokens, padding, start)
+            x = self.embed(tokens, padding_mask, start)
         else:
             source = Source({}, beam_size=encoder_out["beam_size"])
-            x, _ = self.layers.decode(self.embed, prev_output_tokens, padding, source, state)
-        if state is not None:
-            state.length = prev_output_tokens.size(1)
-        return self.network(
+            x, _ = self.layers.decode(self.embed, tokens, padding_mask, source, state)
+        features, grid_features = self.network(
             encoder_out["encoder_out"],
             x,
             encoder_out["encoder_padding_mask"],
-            padding[:, start:],
+            padding_mask[:, start:],
             child(state, "network"),
         )
+        if not need_attn:
+            return features, None
+
+        def alignment(logits: Tensor | None) -> Tensor:
+            if target_tokens is not None:
+                aligned = target_tokens[:, start:]
+            elif logits is not None:
+                aligned = logits.argmax(dim=-1)
+            else:
+                aligned = self.most_probable_tokens(features)
+            return self.alignment(grid_features, aligned)
+
+        return features, alignment
 
     @torch.no_grad()
     def most_probable_tokens(self, features: Tensor) -> Tensor:
@@ -213,7 +192,7 @@ class PervasiveModel(PluginModel):
         """
         fill_defaults(cfg, BASE)
         check_options(cfg, task)
-        source_words, target_words = build_embeddings(
+        source_words, target_words = build_embedding_matrices(
             cfg, task, cfg.encoder_embed_dim, cfg.decoder_embed_dim
         )
         keep_definitions(cfg)
@@ -235,7 +214,7 @@ class PervasiveModel(PluginModel):
             Embedding(source_words, None, embedding_dropout),
             EncoderStack(source_layers) if source_layers else None,
             source_projection(network_config),
-            max_positions(cfg.max_source_positions),
+            max_length_or_default(cfg.max_source_positions),
         )
         decoder = PervasiveDecoder(
             task.target_dictionary,
@@ -243,7 +222,7 @@ class PervasiveModel(PluginModel):
             DecoderStack(target_layers) if target_layers else None,
             network,
             output,
-            max_positions(cfg.max_target_positions),
+            max_length_or_default(cfg.max_target_positions),
         )
         return cls(encoder, decoder)
 

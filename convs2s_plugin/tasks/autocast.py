@@ -7,7 +7,7 @@ from fairseq.optim.amp_optimizer import AMPOptimizer
 from fairseq.optim.fp16_optimizer import FP16Optimizer, MemoryEfficientFP16Optimizer
 from torch import nn
 
-from ..base.output_layer import has_output_layer, output_layer
+from ..base.output_layer import has_linear_output, output_layer_of
 from ..errors import UserError
 from ..nn.autocast import cast_weights_
 
@@ -34,7 +34,7 @@ class Precision:
         """Cast the weights of a model that will only generate, once for all steps."""
         if self.dtype is None:
             return
-        also = [output_layer(model.decoder).weight] if has_output_layer(model.decoder) else []
+        also = [output_layer_of(model.decoder).weight] if has_linear_output(model.decoder) else []
         cast_weights_(model, self.dtype, also)
 
     def check(self, optimizer) -> None:

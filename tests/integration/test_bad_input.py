@@ -7,14 +7,14 @@ from tests.commands import PLUGIN, TINY, command, fairseq, hypotheses, refused, 
 BAD_OPTIONS = {
     "syntax": (("--encoder-layers", "[(32, 3)] * 2 +"), "expected '[', found 'the end'"),
     "not a list": (("--decoder-layers", "import os"), "expected '['"),
-    "width 0": (("--encoder-layers", "[(0, 3)]"), "the width of a layer is 0"),
-    "kernel 0": (("--decoder-layers", "[(32, 0)]"), "the kernel width is 0"),
+    "width 0": (("--encoder-layers", "[(0, 3)]"), "the number of channels is 0"),
+    "kernel 0": (("--decoder-layers", "[(32, 0)]"), "the kernel size is 0"),
     "attention": (("--decoder-attention", "[True]"), "1 flags, but the decoder has 2 layers"),
-    "no attention": (("--decoder-attention", "False"), "no decoder layer attend"),
-    "different widths": (("--encoder-embed-dim", "16"), "attention compares the two"),
+    "no attention": (("--decoder-attention", "False"), "no decoder layer attends"),
+    "different widths": (("--encoder-embed-dim", "16"), "same number of channels on both sides"),
     "tied widths": (
         ("--share-input-output-embed", "--decoder-out-embed-dim", "16"),
-        "only where both are the same",
+        "only if both are the same",
     ),
     "two dictionaries": (("--share-all-embeddings",), "--joined-dictionary"),
     "dropout": (("--dropout", "1.5"), "--dropout is 1.5"),
@@ -48,7 +48,7 @@ def test_a_dictionary_that_does_not_fit_the_checkpoint(corpus, trained, tmp_path
         *("--trainpref", corpus / "test", "--nwordssrc", "8"),
     )
     sentence = refused(ask(corpus, trained / "checkpoint_last.pt", "eins\n", data=other))
-    assert "trained with 16 source words" in sentence and "has 8" in sentence
+    assert "trained with a source vocabulary of 16 tokens" in sentence and "has 8" in sentence
     assert "--srcdict" in sentence
 
 

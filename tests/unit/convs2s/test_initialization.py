@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from convs2s_plugin.convs2s.gated_conv1d import GatedConv1d
-from convs2s_plugin.convs2s.multi_step_attention import MultiStepAttention
+from convs2s_plugin.convs2s.multi_step_attention import EncoderOutput, MultiStepAttention
 from convs2s_plugin.nn.dropout import Dropout
 from convs2s_plugin.nn.embedding import word_embedding
 from convs2s_plugin.nn.gradient import scale_gradient
@@ -63,9 +63,8 @@ def test_the_context_is_scaled_by_the_root_of_the_true_length():
     x, target = torch.randn(1, 1, 8), torch.zeros(1, 1, 8)
     mask = torch.zeros(1, 9, dtype=torch.bool)
     mask[0, 5:] = True
-    out, weights = layer(
-        x, target, torch.randn(1, 9, 8), values, mask, torch.tensor([5]), need_weights=True
-    )
+    source = EncoderOutput(torch.randn(1, 9, 8), values, mask, torch.tensor([5]))
+    out, weights = layer(x, target, source, need_weights=True)
     torch.testing.assert_close(weights[0, 0, :5], torch.full((5,), 0.2))
     context = values[:, :5].mean(dim=1, keepdim=True) * 5 * math.sqrt(1 / 5)
     torch.testing.assert_close(out, (layer.output(context) + x) * math.sqrt(0.5))

@@ -28,17 +28,17 @@ def test_means_what_python_would_make_of_it(text):
     [
         ("[(512, 3)", 10, "expected ',' or ']', found 'the end'"),
         ("[(512 3)]", 7, "expected ','"),
-        ("[(0, 3)]", 3, "the width of a layer is 0"),
-        ("[(-4, 3)]", 3, "the width of a layer is -4"),
-        ("[(16, 0)]", 7, "the kernel width is 0"),
+        ("[(0, 3)]", 3, "the number of channels is 0"),
+        ("[(-4, 3)]", 3, "the number of channels is -4"),
+        ("[(16, 0)]", 7, "the kernel size is 0"),
         ("[(16, 3)] * 0", 13, "the number of repetitions is 0"),
         ("[(16, 3)] * 2000", 13, "the number of repetitions is 2000"),
         ("[(16, 3)] * 99999999999999999999", 13, "the number of repetitions"),
         ("[(16, 3)] * 999 + [(16, 3)] * 999", 19, "1998 layers are more than 1000"),
-        ("[(99999999, 3)]", 3, "the width of a layer is 99999999"),
-        ("[(16, x)]", 7, "expected the kernel width, found 'x'"),
-        ("[(16, 3.5)]", 8, "found '.'"),
-        ("__import__('os')", 12, "found '''"),
+        ("[(99999999, 3)]", 3, "the number of channels is 99999999"),
+        ("[(16, x)]", 7, "expected the kernel size, found 'x'"),
+        ("[(16, 3.5)]", 8, "unexpected character '.'"),
+        ("__import__('os')", 12, "unexpected character '''"),
         ("[]", 1, "at least one layer"),
         ("", 1, "expected '['"),
         ("[(16, 3)] [(16, 3)]", 11, "expected '+' or the end"),
@@ -65,7 +65,7 @@ def test_long_text_is_refused_before_it_is_read():
 
 
 def test_residual_that_reaches_too_far():
-    with pytest.raises(UserError, match="layer 2 reaches 3 layers back, but only 2"):
+    with pytest.raises(UserError, match="layer 2 skips 3 layers, but there are only 2"):
         parse_layers("[(16, 3), (16, 3, 3)]")
 
 
@@ -74,8 +74,8 @@ def test_attention():
     assert parse_attention("[True] * 2 + [False]", 3) == [True, True, False]
     for text, message in [
         ("[True]", "1 flags, but the decoder has 3 layers"),
-        ("False", "no decoder layer attend"),
-        ("[False] * 3", "no decoder layer attend"),
+        ("False", "no decoder layer attends"),
+        ("[False] * 3", "no decoder layer attends"),
         ("Yes", "expected '\\['"),
         ("True True", "expected the end"),
         ("[1]", "expected 'True' or 'False'"),

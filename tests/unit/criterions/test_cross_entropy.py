@@ -152,7 +152,7 @@ def test_a_model_that_scores_words_otherwise_is_refused():
     args = Namespace(max_source_positions=64, max_target_positions=64, criterion="")
     ARCH_CONFIG_REGISTRY["lstm"](args)
     model = ARCH_MODEL_REGISTRY["lstm"].build_model(args, translation_task())
-    with pytest.raises(UserError, match="LSTMDecoder does not score words with one linear map"):
+    with pytest.raises(UserError, match="LSTMDecoder does not compute logits with one linear"):
         criterion(ConvS2SCrossEntropy)(model, random_batch(BATCH))
 
 
