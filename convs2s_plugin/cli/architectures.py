@@ -9,8 +9,9 @@ from fairseq.models import ARCH_CONFIG_REGISTRY
 
 from ..base.architectures import fill_defaults
 from ..convs2s.architectures import ARCHITECTURES, BASE
+from ..convs2s.config import ConvS2SConfig
 from ..convs2s.layer_lists import parse_layers
-from ..convs2s.model import ConvS2SConfig, ConvS2SModel
+from ..convs2s.model import ConvS2SModel
 from . import pervasive_sizes
 
 HEAD = (

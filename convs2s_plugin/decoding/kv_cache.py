@@ -34,7 +34,12 @@ class KVCache:
     @property
     def num_sentences(self) -> int:
         """B."""
-        return len(self.keys)
+        return len(self.contents()[0])
+
+    def contents(self) -> tuple[Tensor, Tensor]:
+        """All keys B x h x L x E and all values B x h x L x E', views of the buffers."""
+        assert self.keys is not None and self.values is not None, "the cache is empty"
+        return self.keys[:, :, : self.length], self.values[:, :, : self.length]
 
     def append(self, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
         """Append n columns.
@@ -49,12 +54,12 @@ class KVCache:
         start, self.length = self.length, self.length + keys.size(2)
         self.keys = _write(self.keys, keys, start)
         self.values = _write(self.values, values, start)
-        return self.keys[:, :, : self.length], self.values[:, :, : self.length]
+        return self.contents()
 
     def select(self, sentences: Tensor) -> None:
         """Reorder the sentences: sentence i becomes a copy of sentence ``sentences[i]``."""
-        self.keys = self.keys[:, :, : self.length].index_select(0, sentences)
-        self.values = self.values[:, :, : self.length].index_select(0, sentences)
+        keys, values = self.contents()
+        self.keys, self.values = keys.index_select(0, sentences), values.index_select(0, sentences)
 
     def select_hypotheses(self, sentences: Tensor, columns: Tensor) -> None:
         """Copy the past of each hypothesis to a row of its own.
@@ -64,7 +69,8 @@ class KVCache:
             columns: R x T, the columns of the hypothesis' past, one per position.
         """
         self.select(sentences)
-        self.keys, self.values = _gather(self.keys, columns), _gather(self.values, columns)
+        keys, values = self.contents()
+        self.keys, self.values = _gather(keys, columns), _gather(values, columns)
         self.length = columns.size(1)
 
 
@@ -74,12 +80,12 @@ def _write(buffer: Tensor | None, new: Tensor, start: int) -> Tensor:
     If gradients are enabled, nothing is written in place.
     """
     if torch.is_grad_enabled():
-        return new if start == 0 else torch.cat([buffer[:, :, :start], new], dim=2)
+        return new if buffer is None else torch.cat([buffer[:, :, :start], new], dim=2)
     end = start + new.size(2)
     if buffer is None or buffer.size(2) < end:
         capacity = max(2 * start, INITIAL_STEPS * new.size(2), end)
         grown = new.new_empty(*new.shape[:2], capacity, new.size(3))
-        if start:
+        if buffer is not None:
             grown[:, :, :start] = buffer[:, :, :start]
         buffer = grown
     buffer[:, :, start:end] = new
@@ -148,6 +154,7 @@ class Backpointers:
 
     def columns(self) -> Tensor:
         """R x T: the cache column of each position of a hypothesis' past."""
+        assert self.writers is not None, "no position has been added"
         positions = torch.arange(self.writers.size(1), device=self.writers.device)
         return positions * self.beam_size + self.writers
 
@@ -162,6 +169,7 @@ class Backpointers:
             beam_order: the order of their sentences.
             kv_caches: the caches that these backpointers point into.
         """
+        assert self.writers is not None, "no position has been added"
         if self.beam_size == 1:
             identity = torch.arange(len(new_order), device=new_order.device)
             if len(new_order) < len(self.writers) or not torch.equal(new_order, identity):

@@ -1,5 +1,7 @@
 """Dropout with an explicit mask, with random numbers that are cheap on a CPU."""
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -89,21 +91,11 @@ def _dropped_draws(p: float) -> int:
 
 class _MaskedDropout(torch.autograd.Function):
     @staticmethod
-    def forward(ctx, x: Tensor, mask: Tensor, dropout: Dropout) -> Tensor:
+    def forward(ctx: Any, x: Tensor, mask: Tensor, dropout: Dropout) -> Tensor:
         ctx.save_for_backward(mask)
         ctx.dropout = dropout
         return dropout.apply_mask(x, mask)
 
     @staticmethod
-    def backward(ctx, grad: Tensor):
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
         return ctx.dropout.apply_mask(grad, *ctx.saved_tensors), None, None
-
-
-def draw_kept(x: Tensor, p: float) -> Tensor:
-    """``Dropout.sample_mask`` for callers that have no module."""
-    return Dropout(p).sample_mask(x)
-
-
-def drop(x: Tensor, kept: Tensor, p: float) -> Tensor:
-    """``Dropout.apply_mask`` for callers that have no module."""
-    return Dropout(p).apply_mask(x, kept)

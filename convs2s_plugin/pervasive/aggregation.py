@@ -13,7 +13,23 @@ from torch import Tensor, nn
 from .grid import Grid
 
 
-class MaxAggregator(nn.Module):
+class Aggregator(nn.Module):
+    """Reduces the grid over the source positions: N x C to R x T x ``out_channels``."""
+
+    out_channels: int
+
+    def alignment(self, cells: Tensor, grid: Grid, token_weights: Tensor) -> Tensor:
+        """The alignment of one token at each target position with the source, R x T x S.
+
+        Args:
+            cells: N x C, of ``grid``.
+            token_weights: R x T x ``out_channels``, the weights of the aggregated features in the
+                logit of the token.
+        """
+        raise NotImplementedError
+
+
+class MaxAggregator(Aggregator):
     """The maximum over the source positions (equation 2).
 
     Args:
@@ -55,7 +71,7 @@ class MaxAggregator(nn.Module):
         return x.max(dim=2)
 
 
-class AverageAggregator(nn.Module):
+class AverageAggregator(Aggregator):
     """The sum over the source positions, divided by sqrt(|s|) (equation 3).
 
     Args:
@@ -81,7 +97,7 @@ class AverageAggregator(nn.Module):
         return _masked_softmax(self.contributions(cells, grid, token_weights), grid)
 
 
-class AttentionAggregator(nn.Module):
+class AttentionAggregator(Aggregator):
     """The sum over the source positions with attention weights, times sqrt(|s|) (equation 9).
 
     Args:
@@ -105,19 +121,19 @@ class AttentionAggregator(nn.Module):
         """The attention weights (rho, equation 8), R x T x S, in single precision or better."""
         return _masked_softmax(grid.unpack(self.scores(cells)).squeeze(-1), grid)
 
-    def alignment(self, cells: Tensor, grid: Grid, token_weights: Tensor | None) -> Tensor:
+    def alignment(self, cells: Tensor, grid: Grid, token_weights: Tensor) -> Tensor:
         """The attention weights, which do not depend on the token."""
         return self.weights(cells, grid)
 
 
-class JointAggregator(nn.Module):
+class JointAggregator(Aggregator):
     """The concatenation of several aggregators ([Max, Attn] in table 1).
 
     Args:
         parts: the aggregators.
     """
 
-    def __init__(self, parts: list[nn.Module]):
+    def __init__(self, parts: list[Aggregator]):
         super().__init__()
         self.parts = nn.ModuleList(parts)
         self.out_channels = sum(part.out_channels for part in parts)
@@ -138,14 +154,14 @@ class JointAggregator(nn.Module):
 PARTS = {"max": MaxAggregator, "avg": AverageAggregator, "attn": AttentionAggregator}
 
 
-def build_aggregator(name: str, channels: int) -> nn.Module:
+def build_aggregator(name: str, channels: int) -> Aggregator:
     """The aggregator of a name, such as ``max`` or ``max+attn``.
 
     Args:
         name: one of ``network_config.AGGREGATORS``.
         channels: C of the cells.
     """
-    parts = [PARTS[part](channels) for part in name.split("+")]
+    parts: list[Aggregator] = [PARTS[part](channels) for part in name.split("+")]
     return parts[0] if len(parts) == 1 else JointAggregator(parts)
 
 

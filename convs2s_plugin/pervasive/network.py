@@ -42,7 +42,7 @@ class PervasiveAttention(nn.Module):
         self.dense = DenseNet2d(config)
         self.aggregator = build_aggregator(config.aggregator, self.dense.out_channels)
         self.out_channels = self.aggregator.out_channels
-        self.output = None
+        self.output: Linear | None = None
         if config.output_dim is not None:
             self.output = Linear(self.out_channels, config.output_dim)
             self.out_channels = config.output_dim
