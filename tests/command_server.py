@@ -100,7 +100,7 @@ class CommandServer:
 
 
 def serve(address: str) -> None:
-    """Answer programs until the process is ended."""
+    """Answer programs until the process is ended, or the one that started it."""
     for name in PRELOADED:
         import_module(name)
     # Nobody waits for the processes of the commands.
@@ -108,9 +108,14 @@ def serve(address: str) -> None:
     with socket.socket(socket.AF_UNIX) as server:
         server.bind(address)
         server.listen()
+        server.settimeout(10)
+        parent = os.getppid()
         print("ready", flush=True)
-        while True:
-            client, _ = server.accept()
+        while os.getppid() == parent:
+            try:
+                client, _ = server.accept()
+            except TimeoutError:
+                continue
             if os.fork() == 0:
                 server.close()
                 signal.signal(signal.SIGCHLD, signal.SIG_DFL)

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.command_server import CommandServer
+from tests.commands import server
 from tests.doc_blocks import DOCS, README, ROOT, Block, blocks, pages
 
 WORDS = "eins zwei drei vier fünf sechs sieben acht neun zehn elf zwölf hunde rennen".split()
@@ -48,7 +48,7 @@ def with_options(code: str, options: str) -> str:
     return changed
 
 
-def run(block: Block, folder: Path, server: CommandServer) -> str:
+def run(block: Block, folder: Path) -> str:
     """Run a block, or write it down if it is a file; what it printed."""
     if block.title:
         (folder / block.title).parent.mkdir(parents=True, exist_ok=True)
@@ -58,24 +58,17 @@ def run(block: Block, folder: Path, server: CommandServer) -> str:
     if block.language == "python":
         (folder / "block.py").write_text(block.code, encoding="utf-8")
         code = "python block.py"
-    done = server.bash(code, folder)
+    done = server().bash(code, folder)
     assert done.returncode == 0, f"{block.place}\n{done.stdout[-2000:]}{done.stderr[-3000:]}"
     return done.stdout
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory):
-    running = CommandServer(tmp_path_factory.mktemp("programs"))
-    yield running
-    running.close()
-
-
-@pytest.fixture(scope="module")
-def readme(tmp_path_factory, server):
+def readme(tmp_path_factory):
     """The folder that the commands of README.md leave, and what each block printed."""
     folder = tmp_path_factory.mktemp("readme")
-    write_corpus(folder, "corpus", 300)
-    return folder, [run(block, folder, server) for block in blocks(README) if runs(block)]
+    write_corpus(folder, "corpus", 160)
+    return folder, [run(block, folder) for block in blocks(README) if runs(block)]
 
 
 def test_readme_goes_from_text_to_a_translation(readme):
@@ -87,7 +80,7 @@ def test_readme_goes_from_text_to_a_translation(readme):
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_what_a_page_says_works(page, readme, server, tmp_path):
+def test_what_a_page_says_works(page, readme, tmp_path):
     found = [block for block in blocks(page) if runs(block)]
     if not found:
         return
@@ -101,7 +94,7 @@ def test_what_a_page_says_works(page, readme, server, tmp_path):
         shutil.rmtree(folder / "data-bin")
         shutil.rmtree(folder / "checkpoints")
     for block in found:
-        run(block, folder, server)
+        run(block, folder)
 
 
 @pytest.mark.skipif(
