@@ -67,7 +67,7 @@ def options(config: type, base: dict, leave_out: type | None = None) -> str:
         if field.name.startswith("_") or field.name in known or not field.metadata.get("help"):
             continue
         default = base.get(field.name, field.default)
-        shown = "" if default in (None, MISSING) or default is False else f"`{default}`"
+        shown = "" if default in (None, MISSING) else "off" if default is False else f"`{default}`"
         name = field.name.replace("_", "-")
         found.append((f"`--{name}`", shown, field.metadata["help"].replace("|", "\\|")))
     return rows(("option", "default", "meaning"), found)

@@ -17,7 +17,7 @@ from convs2s_plugin.adl import Settings, resolve
 from convs2s_plugin.cli.commands import COMMANDS
 from convs2s_plugin.errors import UserError
 from tests.commands import PLUGIN
-from tests.doc_blocks import README, ROOT, Block, blocks, commands, inline_code, pages, prose
+from tests.doc_blocks import DOCS, README, ROOT, Block, blocks, commands, inline_code, pages, prose
 
 MARKDOWN = [
     *pages(),
@@ -158,6 +158,19 @@ def test_every_link_leads_somewhere(page):
             titles = re.findall(r"^#+ (.*)$", prose(target), re.MULTILINE)
             anchors = [re.sub(r"[^\w -]", "", title).lower().replace(" ", "-") for title in titles]
             assert anchor in anchors, f"{page}: {link}"
+
+
+def test_every_module_is_in_the_reference():
+    text = "\n".join(page.read_text(encoding="utf-8") for page in (DOCS / "api").glob("*.md"))
+    listed = re.findall(r"^::: (\S+)$", text, re.MULTILINE)
+    assert len(set(listed)) == len(listed)
+    for path in PLUGIN.glob("*/**/*.py"):
+        name = ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+        covered = [one for one in listed if f"{name}.".startswith(f"{one}.")]
+        assert len(covered) == 1 or name == "convs2s_plugin.adl", (name, covered)
+    for name in listed:
+        path = ROOT / name.replace(".", "/")
+        assert path.is_dir() or path.with_suffix(".py").is_file(), f"there is no {name}"
 
 
 @pytest.mark.parametrize("block", [b for b in BLOCKS if b.language == "adl"], ids=place)

@@ -1,6 +1,7 @@
 """The tables of the pages are those that the code and the results give."""
 
 import importlib.util
+import json
 import re
 
 import pytest
@@ -53,3 +54,6 @@ def test_results_of_the_readme_are_those_of_the_pages_behind_them():
         assert bleu in page.read_text(encoding="utf-8"), (line, page)
         figures += 1
     assert figures == 5
+    speed = json.loads((ROOT / "benchmarks/results/cpu.json").read_text(encoding="utf-8"))
+    ratio = speed["generate wmt"]["seconds"]["ratio"]["median"]
+    assert f"{ratio:.1f} times as fast as fairseq's `fconv_wmt_en_de`" in readme
