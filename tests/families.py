@@ -8,7 +8,8 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from convs2s_plugin.adl.architectures import ARCHITECTURES
-from tests.helpers import tiny_adl, tiny_convs2s, tiny_pervasive
+from tests.helpers import tiny_adl, tiny_convs2s, tiny_model, tiny_pervasive
+from tests.packages import bag_of_words  # noqa: F401  (registers a family outside the package)
 
 SELF = "mh_dot_self_att"
 TRANSFORMER = f"pos -> repeat(2, res_nd({SELF}) -> res_nd(ffl)) -> norm"
@@ -87,10 +88,22 @@ PERVASIVE = {
     ),
 }
 
+BAG_OF_WORDS = {
+    "bag-of-words": {},
+    "bag-of-words-shared": dict(share_all_embeddings=True),
+}
+
+
+def tiny_bag_of_words(task=None, **options):
+    """A small model of the family in tests/packages."""
+    return tiny_model("bag_of_words", task, **{"embed_dim": 16, **options})
+
+
 FAMILIES = {
     "convs2s": Family(tiny_convs2s, CONVS2S),
     "adl": Family(tiny_adl, ADL),
     "pervasive": Family(tiny_pervasive, PERVASIVE),
+    "bag_of_words": Family(tiny_bag_of_words, BAG_OF_WORDS),
 }
 MODELS = {name: options for family in FAMILIES.values() for name, options in family.models.items()}
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from torch import Tensor, nn
 
 from ..decoding.state import State, child
-from ..nn.attention import attend
+from ..nn.attention import source_attention
 from ..nn.weight_norm import WeightNormLinear
 
 
@@ -66,21 +66,9 @@ class MultiStepAttention(nn.Module):
         """
         half = math.sqrt(0.5)
         query = (self.query(x, child(state, "query")) + target_embedding).mul_(half)
-        context, weights = _source_attention(query, source, need_weights)
+        context, weights = source_attention(
+            query, source.keys, source.values, source.padding_mask, need_weights
+        )
         scale = source.lengths.to(context.dtype).sqrt().view(-1, 1, 1)
         context = (context.view(len(scale), -1, context.size(-1)) * scale).view_as(context)
         return (self.output(context, child(state, "output")) + x).mul_(half), weights
-
-
-def _source_attention(
-    query: Tensor, source: EncoderOutput, need_weights: bool
-) -> tuple[Tensor, Tensor | None]:
-    """The context R x T x E and the weights R x T x S (or None) of a query R x T x E."""
-    rows, steps, embed_dim = query.shape
-    mask = None if source.padding_mask is None else ~source.padding_mask[:, None]
-    # All hypotheses of a sentence become queries of one matrix multiplication.
-    query = query.reshape(len(source.keys), -1, embed_dim)
-    context, weights = attend(query, source.keys, source.values, mask, need_weights=need_weights)
-    if weights is not None:
-        weights = weights.reshape(rows, steps, -1)
-    return context.reshape(rows, steps, -1), weights

@@ -74,3 +74,31 @@ def softmax(scores: Tensor, mask: Tensor | None = None, scale: float = 1.0) -> T
 def causal_mask(scores: Tensor) -> Tensor:
     """T x T, True where the column is not to the right of the row, for scores ... x T x T."""
     return torch.ones(scores.shape[-2:], dtype=torch.bool, device=scores.device).tril()
+
+
+def source_attention(
+    query: Tensor,
+    keys: Tensor,
+    values: Tensor,
+    padding_mask: Tensor | None,
+    need_weights: bool = False,
+) -> tuple[Tensor, Tensor | None]:
+    """One head's dot-product attention of hypotheses to the source sentences that they share.
+
+    Args:
+        query: R x T x E. R is a multiple of B: consecutive hypotheses share a sentence.
+        keys: B x S x E.
+        values: B x S x E.
+        padding_mask: B x S, True at padding, or None if there is no padding.
+        need_weights: whether to return the attention weights (False).
+    Returns:
+        The context R x T x E, and the weights R x T x S (None if they are not needed).
+    """
+    rows, steps, embed_dim = query.shape
+    mask = None if padding_mask is None else ~padding_mask[:, None]
+    # All hypotheses of a sentence become queries of one matrix multiplication.
+    query = query.reshape(len(keys), -1, embed_dim)
+    context, weights = attend(query, keys, values, mask, need_weights=need_weights)
+    if weights is not None:
+        weights = weights.reshape(rows, steps, -1)
+    return context.reshape(rows, steps, -1), weights

@@ -1,0 +1,1 @@
+"""Packages that tests give to fairseq as --user-dir."""
