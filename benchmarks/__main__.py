@@ -5,7 +5,7 @@ import json
 import sys
 from pathlib import Path
 
-from convs2s_plugin.fairseq_compat.messages import sentence_for
+from convs2s_plugin.fairseq_compat.messages import user_message
 from convs2s_plugin.text_files import write_whole
 
 from . import compare, growth, loss, pages, speed, table
@@ -60,10 +60,10 @@ def main() -> int:
     try:
         return args.run(args) or 0
     except Exception as error:
-        sentence = sentence_for(error)
-        if sentence is None:
+        message = user_message(error)
+        if message is None:
             raise
-        print(f"benchmarks: error: {sentence}", file=sys.stderr)
+        print(f"benchmarks: error: {message}", file=sys.stderr)
         return 2
 
 

@@ -1,7 +1,7 @@
 """Convolutional and hybrid sequence-to-sequence models as a fairseq plugin.
 
-Point fairseq's ``--user-dir`` at this folder (``convs2s path`` prints it): importing the package
-registers every model, task, criterion and learning-rate scheduler.
+Give this folder to fairseq as ``--user-dir`` (``convs2s path`` prints it). Importing the package
+registers all models, tasks, criterions and learning-rate schedulers with fairseq.
 """
 
 from importlib import import_module
@@ -17,13 +17,14 @@ if find_spec("fairseq") is None:
 
 from . import fairseq_compat
 
-# Each family is a folder; its ``model`` module registers the model and its named architectures.
+# Each family is a folder; its module ``model`` registers the model and its named architectures.
 FAMILIES = ("convs2s", "pervasive", "adl")
 
 fairseq_compat.prepare()
 for family in FAMILIES:
     import_module(f".{family}.model", __name__)
 
-from . import criterions, optim, tasks  # noqa: E402  (they register, which needs the preparations)
+# These modules need the changes that ``prepare`` makes to fairseq.
+from . import criterions, optim, tasks  # noqa: E402
 
 __all__ = ["FAMILIES", "__version__", "criterions", "optim", "tasks"]

@@ -1,4 +1,4 @@
-"""Checkpoint files: why one cannot be read, and writing one whole."""
+"""Checkpoint files: error messages for unreadable files, and atomic writing."""
 
 import os
 import re
@@ -9,32 +9,33 @@ import torch
 from .errors import UserError
 
 
-def unreadable(path: str, error: Exception) -> UserError:
-    """The refusal of a checkpoint file that torch could not read.
+def unreadable_checkpoint(path: str, error: Exception) -> UserError:
+    """The error to raise if torch cannot load a checkpoint.
 
     Args:
         path: the file.
-        error: what torch raised.
+        error: the error that torch raised.
     """
-    foreign = re.search(r"GLOBAL (\S+) was not an allowed global", str(error))
-    if foreign:
+    rejected = re.search(r"GLOBAL (\S+) was not an allowed global", str(error))
+    if rejected:
         return UserError(
-            f"{path} holds an object of {foreign[1]}, which is not plain data, so that it is not "
-            "loaded. A checkpoint of fairseq's fconv is made plain by `convs2s convert-fconv`."
+            f"{path} holds an object of {rejected[1]}, which is not plain data, and is therefore "
+            "not loaded. `convs2s convert-fconv` converts checkpoints of fairseq's fconv to plain "
+            "data."
         )
     reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
     size = os.path.getsize(path) if os.path.exists(path) else 0
     return UserError(
         f"{path} ({size:,} bytes) is not a complete checkpoint: {reason} "
-        "Was its writing or its download cut short? Use another checkpoint, or fetch it again."
+        "If writing or downloading it was interrupted, use another checkpoint or download it again."
     )
 
 
-def save(checkpoint: dict[str, Any], path: str) -> None:
-    """Write a checkpoint, or nothing at all.
+def save_checkpoint(checkpoint: dict[str, Any], path: str) -> None:
+    """Write a checkpoint atomically.
 
     Raises:
-        UserError: where the file cannot be written.
+        UserError: if the file cannot be written.
     """
     partial = f"{path}.partial"
     try:

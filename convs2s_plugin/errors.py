@@ -1,33 +1,32 @@
-"""Errors that a user can act on: one sentence, no traceback.
+"""Errors that a user can correct; they are shown as one sentence without a traceback.
 
-Knows neither torch nor fairseq.
+This module imports neither torch nor fairseq.
 """
 
 
 class UserError(ValueError):
-    """Something that was given cannot work; the message is a sentence that says what to do."""
+    """An error in the input; the message says what was given, what is allowed and what to do."""
 
 
 class TextError(UserError):
-    """A refusal of a piece of text, with the place that it is about.
+    """An error at one position of a text; the message shows the line with a caret below it.
 
     Args:
-        message: what was found and what is allowed, without the closing full stop.
-        text: the whole text that was being read.
-        position: index into ``text`` of the offending character, from 0.
-        source: what the text is, e.g. the option that it was given to.
+        message: what was found and what is allowed, without the full stop.
+        text: the whole text.
+        position: index of the wrong character in ``text``, counted from 0.
+        source: name of the text, such as an option.
 
     Attributes:
-        line, column: the place, both counted from 1.
+        line, column: the position, both counted from 1.
     """
 
     def __init__(self, message: str, text: str, position: int, source: str = "text"):
         before = text[:position]
         self.line = before.count("\n") + 1
         self.column = position - (before.rfind("\n") + 1) + 1
-        shown = text.split("\n")[self.line - 1]
         start = max(0, self.column - 61)
-        excerpt = shown[start : start + 100]
+        excerpt = text.split("\n")[self.line - 1][start : start + 100]
         caret = " " * (self.column - 1 - start) + "^"
         super().__init__(
             f"{source}, line {self.line}, column {self.column}: {message}.\n  {excerpt}\n  {caret}"

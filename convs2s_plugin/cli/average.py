@@ -5,7 +5,7 @@ from typing import Any
 
 import torch
 
-from ..checkpoints import save, unreadable
+from ..checkpoints import save_checkpoint, unreadable_checkpoint
 from ..errors import UserError
 
 
@@ -17,7 +17,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Average and say what was made."""
-    save(average(args.inputs), args.output)
+    save_checkpoint(average(args.inputs), args.output)
     print(f"{args.output}: the average of {len(args.inputs)} checkpoints")
     return 0
 
@@ -57,7 +57,7 @@ def _load(path: str) -> dict[str, Any]:
     except FileNotFoundError as error:
         raise UserError(f"There is no file {path}.") from error
     except Exception as error:
-        raise unreadable(path, error) from error
+        raise unreadable_checkpoint(path, error) from error
     if not isinstance(checkpoint, dict) or "model" not in checkpoint:
         raise UserError(f"{path} is not a checkpoint of fairseq-train.")
     return checkpoint

@@ -2,7 +2,7 @@
 
 import argparse
 
-from ..checkpoints import save
+from ..checkpoints import save_checkpoint
 from ..convs2s.fconv import convert_checkpoint, read_checkpoint
 
 
@@ -15,7 +15,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Convert and say what was made."""
     converted = convert_checkpoint(read_checkpoint(args.old), args.old)
-    save(converted, args.new)
+    save_checkpoint(converted, args.new)
     parameters = sum(tensor.numel() for tensor in converted["model"].values())
     print(f"{args.new}: {len(converted['model'])} tensors, {parameters:,} numbers")
     return 0

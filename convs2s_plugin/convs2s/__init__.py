@@ -1,1 +1,1 @@
-"""ConvS2S, convolutional sequence to sequence learning (Gehring et al. 2017)."""
+"""ConvS2S: convolutional sequence to sequence learning (Gehring et al. 2017)."""

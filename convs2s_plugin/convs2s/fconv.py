@@ -1,4 +1,4 @@
-"""From a checkpoint of fairseq's fconv to one of this package's ConvS2S."""
+"""Conversion of checkpoints of fairseq's fconv to checkpoints of ConvS2S."""
 
 import argparse
 import re
@@ -8,13 +8,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..checkpoints import unreadable
+from ..checkpoints import unreadable_checkpoint
 from ..errors import UserError
 from ..fairseq_compat import inert_pickle
 
-# fairseq numbers positions from padding_idx + 1 on; this package numbers them from 1 on.
-FCONV_UNUSED_POSITIONS = 1
+# fairseq numbers positions from padding_idx + 1 = 2; this package numbers them from 1.
+UNUSED_POSITION_ROWS = 1
 
+# Pattern of a parameter name of fconv -> name in this package.
 _RENAMED = (
     (r"^(encoder|decoder)\.embed_tokens\.", r"\1.embed.words."),
     (r"^(encoder|decoder)\.embed_positions\.", r"\1.embed.positions."),
@@ -32,13 +33,13 @@ _DROPPED = re.compile(r"(^decoder\.version|_linearized_weight|\._float_tensor)$"
 
 
 def convert_weights(weights: dict[str, Tensor]) -> dict[str, Tensor]:
-    """The same network's weights under this package's names and layouts.
+    """Convert the weights of fconv to the names and layouts of ConvS2S.
 
     Args:
-        weights: the ``model`` of an fconv checkpoint of version 1 or 2; stray
-            ``_linearized_weight`` entries are dropped.
+        weights: ``model`` of an fconv checkpoint of version 1 or 2. Entries that are not
+            parameters (``_linearized_weight`` and others) are dropped.
     Raises:
-        UserError: where a name is not one of fconv's.
+        UserError: if a name is not one of fconv.
     """
     converted = {}
     for key, tensor in weights.items():
@@ -50,54 +51,59 @@ def convert_weights(weights: dict[str, Tensor]) -> dict[str, Tensor]:
         if new_key == key:
             raise UserError(f"'{key}' is not a weight of fairseq's fconv.")
         if ".embed_positions." in key:
-            tensor = tensor[FCONV_UNUSED_POSITIONS:].clone()
+            tensor = tensor[UNUSED_POSITION_ROWS:].clone()
             tensor[0] = 0
         if key.endswith(".weight_v"):
             gain_key = key[: -len("weight_v")] + "weight_g"
             new_gain_key = new_key[: -len("weight_v")] + "weight_g"
-            converted[new_gain_key], tensor = _per_output(weights[gain_key], tensor)
+            converted[new_gain_key], tensor = _norm_per_channel(weights[gain_key], tensor)
         if not key.endswith(".weight_g"):
             converted[new_key] = tensor
     return converted
 
 
-def _per_output(gain: Tensor, direction: Tensor):
-    """Gain and direction with one norm an output channel, laid out as out x in.
+def _norm_per_channel(gain: Tensor, direction: Tensor) -> tuple[Tensor, Tensor]:
+    """Convert a weight-normalized weight to one norm per output channel.
 
-    fconv's convolutions are k x in x out. Those of version 1 have one norm a kernel position
-    instead of one an output channel: there the weight itself becomes the direction.
+    Args:
+        gain: ``weight_g``. Convolutions of version 1 have one norm per kernel position, all other
+            weights one per output channel.
+        direction: ``weight_v``, out x in for linear maps and k x in x out for convolutions.
+    Returns:
+        Gain out x 1, and direction out x in or out x (k * in).
     """
-    shared = [dim for dim in range(gain.dim()) if gain.size(dim) == 1]
+    normalized_dims = [dim for dim in range(gain.dim()) if gain.size(dim) == 1]
     is_convolution = direction.dim() == 3
-    outputs = direction.size(2 if is_convolution else 0)
-    if gain.numel() != outputs:
-        direction = direction * (gain / direction.norm(dim=shared, keepdim=True))
-        gain = None
+    out_channels = direction.size(2 if is_convolution else 0)
+    per_channel = gain.numel() == out_channels
+    if not per_channel:
+        # The weight itself becomes the new direction.
+        direction = direction * (gain / direction.norm(dim=normalized_dims, keepdim=True))
     if is_convolution:
-        direction = direction.permute(2, 0, 1).reshape(outputs, -1)
-    if gain is None:
+        direction = direction.permute(2, 0, 1).reshape(out_channels, -1)
+    if not per_channel:
         return direction.norm(dim=1, keepdim=True), direction
-    return gain.reshape(outputs, 1), direction
+    return gain.reshape(out_channels, 1), direction
 
 
 def convert_options(args: argparse.Namespace, weights: dict[str, Tensor]) -> argparse.Namespace:
-    """The options of the same network and task for this package.
+    """Convert the options of an fconv training to those of ConvS2S.
 
     Args:
-        args: the options of an fconv training.
-        weights: the converted weights, which know how long sentences may be.
+        args: the options of the fconv checkpoint.
+        weights: the converted weights; the numbers of positions are taken from them.
     """
     plain = {k: v for k, v in vars(args).items() if not isinstance(v, inert_pickle.Inert)}
     options = argparse.Namespace(**plain)
-    # The vectors are in the weights; the files that they once came from are not needed.
+    # The weights include the embeddings, so that their files are not needed.
     options.encoder_embed_path = options.decoder_embed_path = None
     options.arch = options._name = "convs2s"
     options.encoder_gradient_uses = 2
     options.share_all_embeddings = False
     options.no_source_positions = options.no_target_positions = False
-    for side, name in (("encoder", "source"), ("decoder", "target")):
-        longest = len(weights[f"{side}.embed.positions.weight"]) - 1
-        setattr(options, f"max_{name}_positions", longest)
+    for side, language in (("encoder", "source"), ("decoder", "target")):
+        max_length = len(weights[f"{side}.embed.positions.weight"]) - 1
+        setattr(options, f"max_{language}_positions", max_length)
     defaults = {"task": "translation", "share_input_output_embed": False}
     for name, value in defaults.items():
         if not hasattr(options, name):
@@ -106,50 +112,50 @@ def convert_options(args: argparse.Namespace, weights: dict[str, Tensor]) -> arg
 
 
 def read_checkpoint(path: str) -> dict[str, Any]:
-    """A checkpoint of any age as plain data; nothing in the file is executed.
+    """Read a checkpoint of any version of fairseq as plain data, without executing code from it.
 
     Raises:
-        UserError: where there is no such file, or it is no checkpoint.
+        UserError: if the file does not exist or is not a checkpoint.
     """
     if not Path(path).is_file():
         raise UserError(f"There is no file {path}.")
     try:
         return torch.load(path, map_location="cpu", pickle_module=inert_pickle, weights_only=False)
     except Exception as error:
-        raise unreadable(path, error) from error
+        raise unreadable_checkpoint(path, error) from error
 
 
 def convert_checkpoint(checkpoint: dict[str, Any], path: str) -> dict[str, Any]:
-    """A checkpoint of this package that translates as the given one of fconv does.
+    """Convert an fconv checkpoint to a ConvS2S checkpoint with the same translations.
 
-    The optimiser's state is left out: its tensors have the old layout.
+    The optimizer state is dropped, because its tensors have the layouts of fconv.
 
     Args:
-        checkpoint: what ``read_checkpoint`` gave.
-        path: where it came from, for messages.
+        checkpoint: the result of ``read_checkpoint``.
+        path: its file, for error messages.
     Raises:
-        UserError: where it is not a checkpoint of fconv.
+        UserError: if it is not a checkpoint of fconv.
     """
-    args = _options_of(checkpoint)
+    args = _training_options(checkpoint)
     arch = str(getattr(args, "arch", None) or getattr(args, "_name", "unknown"))
     weights = checkpoint.get("model") if isinstance(checkpoint, dict) else None
     if not isinstance(weights, dict) or not arch.startswith("fconv") or "lm" in arch:
         raise UserError(
-            f"{path} holds a model of --arch {arch}; only fairseq's fconv translation models are "
-            "converted."
+            f"{path} has a model of --arch {arch}, but only translation models of fairseq's fconv "
+            "can be converted."
         )
     weights = convert_weights(weights)
-    history = {"criterion_name": "", "optimizer_name": "", "lr_scheduler_state": {}}
+    optimizer = {"criterion_name": "", "optimizer_name": "", "lr_scheduler_state": {}}
     return {
         "args": convert_options(args, weights),
         "model": weights,
-        "optimizer_history": [{**history, "num_updates": 0}],
+        "optimizer_history": [{**optimizer, "num_updates": 0}],
         "extra_state": {"train_iterator": {"epoch": 1, "iterations_in_epoch": 0}},
     }
 
 
-def _options_of(checkpoint: dict[str, Any]) -> argparse.Namespace:
-    """The options of the training, from an old or a new checkpoint."""
+def _training_options(checkpoint: Any) -> argparse.Namespace:
+    """The options in a checkpoint of an old or a new version of fairseq; empty if it has none."""
     if not isinstance(checkpoint, dict):
         return argparse.Namespace()
     args = checkpoint.get("args")

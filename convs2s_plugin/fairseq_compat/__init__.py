@@ -1,13 +1,13 @@
-"""Everything about fairseq's versions, faults and messages, in one place."""
+"""Workarounds for faults of fairseq, and differences between its versions."""
 
 from . import batches, checkpoints, messages
 
 
 def prepare() -> None:
-    """Make this fairseq and this torch work together; called once, at import."""
+    """Change fairseq as this package needs it; called once, when the package is imported."""
     messages.install_excepthook()
     checkpoints.allow_plain_data()
     checkpoints.explain_unreadable_checkpoints()
-    checkpoints.copy_checkpoints_whole()
-    batches.resume_with_the_same_batches()
-    batches.keep_the_last_batch()
+    checkpoints.copy_checkpoints_atomically()
+    batches.resume_with_same_batches()
+    batches.keep_last_batch()

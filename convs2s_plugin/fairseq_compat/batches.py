@@ -1,4 +1,4 @@
-"""Batches: the same after a restart, and every sentence in one of them."""
+"""Batches: a resumed training has the same ones, and no sentence is left out."""
 
 import functools
 import inspect
@@ -8,19 +8,20 @@ from fairseq.data.iterators import EpochBatchIterator
 from fairseq.tasks import FairseqTask
 
 
-def resume_with_the_same_batches() -> None:
-    """Let a resumed training see the batches that an uninterrupted one sees.
+def resume_with_same_batches() -> None:
+    """Give a resumed training the batches of an uninterrupted one.
 
-    fairseq after 0.12.2 makes its batches once, with the epoch at which the process starts as part
-    of the seed, so that sentences of one length fall into other batches after a restart.
+    After version 0.12.2, fairseq builds the batches once, with a seed that depends on the epoch in
+    which the process starts. After a restart, sentences of the same length are therefore
+    distributed over the batches differently. Here the batches are always those of epoch 1.
     """
     if "reuse_dataloader" not in inspect.signature(EpochBatchIterator).parameters:
         return
-    make = FairseqTask.get_batch_iterator
+    original = FairseqTask.get_batch_iterator
 
-    @functools.wraps(make)
+    @functools.wraps(original)
     def get_batch_iterator(self, dataset, *args, **kwargs):
-        made_once = (
+        built_once = (
             "epoch" in kwargs
             and dataset not in self.dataset_to_epoch_iter
             and self.can_reuse_epoch_itr(dataset)
@@ -28,10 +29,10 @@ def resume_with_the_same_batches() -> None:
             and not kwargs.get("update_epoch_batch_itr")
             and not getattr(self.cfg, "rebuild_batches", False)
         )
-        if not made_once:
-            return make(self, dataset, *args, **kwargs)
+        if not built_once:
+            return original(self, dataset, *args, **kwargs)
         epoch = max(kwargs["epoch"], 1)
-        iterator = make(self, dataset, *args, **{**kwargs, "epoch": 1})
+        iterator = original(self, dataset, *args, **{**kwargs, "epoch": 1})
         dataset.set_epoch(epoch)
         iterator.epoch = epoch
         return iterator
@@ -39,20 +40,20 @@ def resume_with_the_same_batches() -> None:
     FairseqTask.get_batch_iterator = get_batch_iterator
 
 
-def keep_the_last_batch() -> None:
-    """Let no sentence fall out of a data set.
+def keep_last_batch() -> None:
+    """Put all sentences of a dataset into batches.
 
-    fairseq after 0.12.2 drops the last batch where its size is not a multiple of
-    ``--required-batch-size-multiple`` (8 by default), in validation and generation too.
+    After version 0.12.2, fairseq drops the last batch, in validation and generation too, if its
+    size is not a multiple of ``--required-batch-size-multiple`` (default 8).
     """
-    make = data_utils.batch_by_size
+    original = data_utils.batch_by_size
 
-    @functools.wraps(make)
+    @functools.wraps(original)
     def batch_by_size(indices, *args, **kwargs):
-        batches = make(indices, *args, **kwargs)
-        kept = sum(map(len, batches))
-        if kept == len(indices) or kwargs.get("fixed_shapes") is not None:
+        batches = original(indices, *args, **kwargs)
+        num_sentences = sum(map(len, batches))
+        if num_sentences == len(indices) or kwargs.get("fixed_shapes") is not None:
             return batches
-        return [*batches, indices[kept:]]
+        return [*batches, indices[num_sentences:]]
 
     data_utils.batch_by_size = batch_by_size

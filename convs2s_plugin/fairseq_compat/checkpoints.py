@@ -1,4 +1,4 @@
-"""Checkpoints: loading them with ``weights_only=True``, and copying them whole."""
+"""Checkpoints: loading them safely, and writing them atomically."""
 
 import argparse
 import functools
@@ -10,49 +10,50 @@ import torch
 from fairseq import checkpoint_utils
 from fairseq.file_io import PathManager
 
-from ..checkpoints import unreadable
+from ..checkpoints import unreadable_checkpoint
 
 
 def allow_plain_data() -> None:
-    """Let torch load what fairseq-train saves with ``weights_only=True``.
+    """Allow the classes in fairseq's checkpoints for ``torch.load`` with ``weights_only=True``.
 
-    Two kinds of objects in such a checkpoint are not torch's own: ``argparse.Namespace``, and
-    with ``--eval-bleu`` arrays of numbers. Loading them sets attributes and runs nothing.
+    Besides tensors and plain containers, the checkpoints contain ``argparse.Namespace`` and, with
+    ``--eval-bleu``, NumPy arrays of numbers. Loading these executes no code from the file.
     """
-    array = np.zeros(0)
+    reconstruct_array = np.zeros(0).__reduce__()[0]
     dtypes = [type(np.dtype(kind)) for kind in (np.int64, np.float64)]
-    allowed: list[Any] = [argparse.Namespace, array.__reduce__()[0], np.ndarray, np.dtype, *dtypes]
+    allowed: list[Any] = [argparse.Namespace, reconstruct_array, np.ndarray, np.dtype, *dtypes]
     torch.serialization.add_safe_globals(allowed)
 
 
 def explain_unreadable_checkpoints() -> None:
-    """Turn torch's errors about a damaged file into a sentence that names the file."""
-    load = checkpoint_utils.load_checkpoint_to_cpu
+    """Replace torch's errors about damaged checkpoints by a UserError that names the file."""
+    original = checkpoint_utils.load_checkpoint_to_cpu
 
-    @functools.wraps(load)
+    @functools.wraps(original)
     def load_checkpoint_to_cpu(path, *args, **kwargs):
         try:
-            return load(path, *args, **kwargs)
+            return original(path, *args, **kwargs)
         except (RuntimeError, EOFError, pickle.UnpicklingError) as error:
-            raise unreadable(path, error) from error
+            raise unreadable_checkpoint(path, error) from error
 
     checkpoint_utils.load_checkpoint_to_cpu = load_checkpoint_to_cpu
 
 
-def copy_checkpoints_whole() -> None:
-    """Let a run that is killed at any moment leave a checkpoint_last.pt to go on from.
+def copy_checkpoints_atomically() -> None:
+    """Copy checkpoints in one step, so that a killed training can always be resumed.
 
-    fairseq writes a checkpoint whole or not at all, but then copies it over the last one.
+    fairseq writes each checkpoint atomically, but then copies it over ``checkpoint_last.pt``; a
+    process that is killed during the copy leaves an incomplete file.
     """
-    copy = PathManager.copy
+    original = PathManager.copy
 
-    @functools.wraps(copy)
-    def copy_whole(src_path, dst_path, overwrite=False):
+    @functools.wraps(original)
+    def copy(src_path, dst_path, overwrite=False):
         if not PathManager.supports_rename(dst_path):
-            return copy(src_path, dst_path, overwrite=overwrite)
-        part = f"{dst_path}.tmp"
-        done = copy(src_path, part, overwrite=True)
-        PathManager.rename(part, dst_path)
-        return done
+            return original(src_path, dst_path, overwrite=overwrite)
+        partial = f"{dst_path}.tmp"
+        succeeded = original(src_path, partial, overwrite=True)
+        PathManager.rename(partial, dst_path)
+        return succeeded
 
-    PathManager.copy = staticmethod(copy_whole)
+    PathManager.copy = staticmethod(copy)

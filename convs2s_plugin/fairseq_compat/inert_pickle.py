@@ -1,8 +1,8 @@
-"""Read a checkpoint of any age without running anything that it names.
+"""A pickle module that reads checkpoints of any age without executing code from them.
 
-Old checkpoints hold objects of classes that have moved or gone (meters, criterions), so that
-``weights_only=True`` refuses them. Here every class that is not plain data is replaced by one
-that keeps nothing and does nothing. Passed to ``torch.load`` as its ``pickle_module``.
+Old checkpoints contain objects of classes that have moved or no longer exist (meters,
+criterions), so that ``torch.load`` with ``weights_only=True`` rejects them. This module, given to
+``torch.load`` as ``pickle_module``, replaces each object that is not plain data by an ``Inert``.
 """
 
 import argparse
@@ -24,7 +24,7 @@ _STORAGES = {"Float", "Double", "Half", "BFloat16", "Long", "Int", "Short", "Cha
 
 
 class Inert:
-    """Stands for an object whose class is not plain data."""
+    """A placeholder for an object that is not plain data; it ignores its arguments and state."""
 
     def __init__(self, *args, **kwargs):
         pass
@@ -36,17 +36,17 @@ class Inert:
         pass
 
     def append(self, item):
-        """Ignore an item of what was a list."""
+        """Ignore the item of a list."""
 
     def extend(self, items):
-        """Ignore items of what was a list."""
+        """Ignore the items of a list."""
 
 
 class Unpickler(pickle.Unpickler):
-    """A pickle reader that knows tensors, plain containers and ``argparse.Namespace`` only."""
+    """An unpickler that creates only tensors, plain containers, Namespaces and Inerts."""
 
     def find_class(self, module: str, name: str):
-        """The class or function for a name in the file, or Inert."""
+        """Return the class or function of a name in the file, or Inert if it is not plain data."""
         if (module, name) in _PLAIN:
             return _PLAIN[module, name]
         if module == "torch" and name.endswith("Storage") and name[: -len("Storage")] in _STORAGES:
@@ -57,5 +57,5 @@ class Unpickler(pickle.Unpickler):
 
 
 def load(file, **options):
-    """As ``pickle.load``, with the reader above."""
+    """Do the same as ``pickle.load``, with the unpickler of this module."""
     return Unpickler(file, **options).load()

@@ -1,15 +1,15 @@
-"""``--replace-unk``: the task replaces unknown words, not fairseq's commands."""
+"""``--replace-unk``: the task of this package replaces unknown words, not fairseq's commands."""
 
 from fairseq import utils
 
-# What fairseq's parser makes of --replace-unk without a file, and what its Python interface says.
+# Values of --replace-unk without a file: from the command line, and from Python.
 REPLACE_UNK_WITHOUT_FILE = ("@@ ", "", True)
 
 
 def leave_unknown_words_to_the_task() -> None:
-    """Keep fairseq's commands from replacing unknown words, which the task does in the search.
+    """Keep fairseq's commands from replacing unknown words after the task has replaced them.
 
-    They would do it from alignments that they have not got, or cannot read, and from raw text
-    that binarised data does not have.
+    Their replacement needs alignments, which are not computed without ``--print-alignment``, and
+    raw source text, which binarized data do not have.
     """
     utils.load_align_dict = lambda replace_unk: None

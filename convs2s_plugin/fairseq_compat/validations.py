@@ -1,7 +1,7 @@
-"""Validations of a training as they happen, for whoever listens.
+"""Notification of every validation during training.
 
-fairseq tells learning-rate schedulers about validations at the end of an epoch only, but tasks
-about each of them.
+fairseq notifies learning-rate schedulers of the validation at the end of an epoch only, but tasks
+of every validation. A task with ``ReportsValidations`` passes the notification on to listeners.
 """
 
 import weakref
@@ -14,7 +14,7 @@ _listeners: weakref.WeakSet = weakref.WeakSet()
 
 
 class ReportsValidations:
-    """Stands in front of a fairseq task among the bases of a class, and reports its validations."""
+    """A mixin for fairseq tasks; it precedes the task among the base classes."""
 
     def __init__(self, *arguments, **options):
         super().__init__(*arguments, **options)
@@ -22,17 +22,19 @@ class ReportsValidations:
         _tasks.add(self)
 
     def begin_valid_epoch(self, epoch: int, model) -> None:
-        """Called by fairseq before a validation, at the end of an epoch or within one."""
+        """Note that a validation begins; fairseq calls this method at every validation."""
         super().begin_valid_epoch(epoch, model)  # type: ignore[misc]
         self._first_subset = True
 
     def post_validate(self, model, stats: dict[str, Any], meters) -> None:
-        """Called by fairseq after each subset of a validation; the first is the one that counts.
+        """Notify the listeners if this is the first subset of a validation.
+
+        fairseq calls this method after each subset of ``--valid-subset``.
 
         Args:
-            model: what was validated.
-            stats: values of all workers together, and ``num_updates``.
-            meters: what the values come from.
+            model: the validated model.
+            stats: metrics over all workers, and ``num_updates``.
+            meters: unused.
         """
         if self._first_subset:
             self._first_subset = False
@@ -41,15 +43,15 @@ class ReportsValidations:
 
 
 def listen(listener) -> None:
-    """Have ``listener.validated(stats)`` called after each validation, before anything is saved.
+    """Call ``listener.validated(stats)`` after each validation, before a checkpoint is saved.
 
     Raises:
-        UserError: where no task reports any.
+        UserError: if there is no task that reports validations.
     """
     if not _tasks:
         raise UserError(
-            "--lr-scheduler reduce_lr_on_validation hears of validations from the task: add --task "
-            "convs2s_translation, or put convs2s_plugin.validations.ReportsValidations among the "
-            "bases of a task of your own."
+            "--lr-scheduler reduce_lr_on_validation is notified of validations by the task: add "
+            "--task convs2s_translation, or derive your own task from "
+            "convs2s_plugin.fairseq_compat.validations.ReportsValidations, too."
         )
     _listeners.add(listener)

@@ -137,7 +137,7 @@ def test_what_is_no_fconv_checkpoint_is_refused(trained, tmp_path, capsys):
     torch.save({"args": Namespace(arch="fconv_lm"), "model": {}}, language_model)
     cut.write_bytes((trained / "checkpoint_last.pt").read_bytes()[:2000])
     for old, message in (
-        (trained / "checkpoint_last.pt", "only fairseq's fconv translation models are"),
+        (trained / "checkpoint_last.pt", "only translation models of fairseq's fconv can be"),
         (tmp_path / "missing.pt", "There is no file"),
         (cut, "is not a complete checkpoint"),
         (tensor, "--arch unknown"),

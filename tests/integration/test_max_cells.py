@@ -8,7 +8,7 @@ import torch
 from fairseq.data import LanguagePairDataset
 
 from convs2s_plugin.errors import UserError
-from convs2s_plugin.fairseq_compat.messages import sentence_for
+from convs2s_plugin.fairseq_compat.messages import user_message
 from convs2s_plugin.tasks.batches import Batches
 from tests.commands import generate, hypotheses, refused, run, train, train_arguments
 from tests.helpers import dictionary
@@ -102,8 +102,8 @@ def test_a_training_that_cannot_be_is_refused_with_a_sentence(corpus, tmp_path, 
 def test_memory_that_is_not_there_is_a_sentence_with_the_options():
     with pytest.raises(RuntimeError) as error:
         torch.empty(10**17, dtype=torch.int8)
-    said = sentence_for(error.value)
+    said = user_message(error.value)
     assert "not enough memory: 100000000000000000 bytes more" in said and "--max-cells" in said
     cuda = RuntimeError("CUDA out of memory. Tried to allocate 2.00 GiB (GPU 0; 1.00 GiB free)")
-    assert "not enough memory: 2.00 GiB more" in sentence_for(cuda)
-    assert sentence_for(RuntimeError("shapes cannot be multiplied")) is None
+    assert "not enough memory: 2.00 GiB more" in user_message(cuda)
+    assert user_message(RuntimeError("shapes cannot be multiplied")) is None
