@@ -1,4 +1,4 @@
-"""What the recipes share: print a command, run it, log it, stop where it fails."""
+"""Shared by all recipes: print a command, run it, log its output, and stop if it fails."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ import torch
 
 USER_DIR = Path(__file__).resolve().parent.parent / "convs2s_plugin"
 
-# The last lines of a log that a failing command leaves on the screen.
+# Lines of a failed command's log that are printed.
 TAIL = 15
-# After so many updates, fairseq-train logs a line.
+# Updates between two lines in the log of fairseq-train.
 LOG_INTERVAL = 20
-# The file that shows that a folder was made by a recipe.
+# A file in OUT/logs that marks a folder made by a recipe.
 MARK = ".recipe"
-# What console scripts start, for an interpreter that has none beside it.
+# Console script -> its module, used if the script is not installed next to the interpreter.
 MODULES = {
     "convs2s": "convs2s_plugin",
     "fairseq-generate": "fairseq_cli.generate",
@@ -35,41 +35,41 @@ MODULES = {
 
 
 class Recipe:
-    """Runs commands, logs them, and keeps the one line of progress.
+    """Runs and logs commands, and prints progress.
 
     Args:
-        out: the folder for everything that is made.
-        go_on: keep what an earlier run of the recipe left there, which is removed otherwise.
+        out: the output folder. If a recipe made it before, its content is removed.
+        resume: keep the content of the output folder.
 
     Attributes:
-        data_bin: what is trained on and translated, in fairseq's format.
+        data_bin: the folder of binarized data, for training and translation.
     """
 
-    def __init__(self, out: Path, go_on: bool = False):
+    def __init__(self, out: Path, resume: bool = False):
         self.out = out.resolve()
         self.logs = self.out / "logs"
         self.data_bin = self.out / "data-bin"
-        if not (go_on and (self.logs / MARK).exists()):
-            empty(self.out)
+        if not (resume and (self.logs / MARK).exists()):
+            clear_folder(self.out)
         self.start = time.monotonic()
-        self.fresh_line = True
+        self.at_line_start = True
 
     def say(self, text: str = "") -> None:
-        """Print a line that stays."""
-        print(("" if self.fresh_line else "\n") + text, flush=True)
-        self.fresh_line = True
+        """Print a line."""
+        print(("" if self.at_line_start else "\n") + text, flush=True)
+        self.at_line_start = True
 
     def progress(self, text: str) -> None:
-        """Show a line that the next one replaces, where the output is a screen."""
+        """Print a line; in a terminal, the next line of progress replaces it."""
         if sys.stdout.isatty():
             text = text[: shutil.get_terminal_size().columns - 1]
             print(f"\r\033[K{text}", end="", flush=True)
-            self.fresh_line = False
+            self.at_line_start = False
         else:
             self.say(text)
 
     def step(self, title: str) -> None:
-        """Announce a step with the time that has passed."""
+        """Print the title of a step and the time since the start."""
         seconds = int(time.monotonic() - self.start)
         self.say(f"\n[{seconds // 60}:{seconds % 60:02}] {title}")
 
@@ -82,28 +82,28 @@ class Recipe:
         watch: Callable[[str], None] | None = None,
         append: bool = False,
     ) -> None:
-        """Run a command; when it fails, show the end of its log and end the recipe.
+        """Run a command and log its output; if it fails, print the end of the log and exit.
 
         Args:
-            name: of the log file.
-            command: the program, which is looked up beside this interpreter, and its arguments.
+            name: name of the log file, without ".log".
+            command: the program and its arguments. See ``find_program``.
             stdin, stdout: files to redirect to.
-            watch: is called with every line that goes to the log.
-            append: keep what the log has already.
+            watch: called with every line of the log.
+            append: keep the content of the log.
         """
-        words = [*self.program(str(command[0])), *map(str, command[1:])]
-        shown = shlex.join([short(word) for word in words])
+        arguments = [*find_program(str(command[0])), *map(str, command[1:])]
+        shown = shlex.join([relative_path(argument) for argument in arguments])
         for sign, path in (("<", stdin), (">", stdout)):
-            shown += f" {sign} {shlex.quote(short(path))}" if path else ""
+            shown += f" {sign} {shlex.quote(relative_path(path))}" if path else ""
         self.say(f"$ {shown}")
         log = self.logs / f"{name}.log"
         with contextlib.ExitStack() as files:
             source = files.enter_context(open(stdin, "rb")) if stdin else subprocess.DEVNULL
             sink = files.enter_context(open(stdout, "wb")) if stdout else subprocess.PIPE
             lines = files.enter_context(open(log, "a" if append else "w", encoding="utf-8"))
-            # What goes to a file is a result; the log then takes what the program says beside it.
-            beside = subprocess.PIPE if stdout else subprocess.STDOUT
-            process = subprocess.Popen(words, stdin=source, stdout=sink, stderr=beside)
+            # The log has stderr, and stdout unless that is redirected.
+            errors = subprocess.PIPE if stdout else subprocess.STDOUT
+            process = subprocess.Popen(arguments, stdin=source, stdout=sink, stderr=errors)
             for raw in process.stderr if stdout else process.stdout:
                 line = raw.decode("utf-8", errors="replace")
                 lines.write(line)
@@ -114,18 +114,18 @@ class Recipe:
             self.say("\n".join(tail))
             sys.exit(f"{command[0]} failed with exit code {process.returncode}; its log is {log}.")
 
-    def binarise(
+    def binarize(
         self, text: Path, splits: Iterable[str], languages: tuple[str, str], merges: int
     ) -> None:
         """Learn BPE on both languages, apply it, and write fairseq's format to OUT/data-bin.
 
         Args:
-            text: folder of SPLIT.LANGUAGE.
+            text: a folder of SPLIT.LANGUAGE.
             splits: train, valid and test.
             languages: source and target.
-            merges: of the BPE codes, OUT/codes.bpe.
+            merges: number of BPE merges; the codes are written to OUT/codes.bpe.
         """
-        self.step(f"Sub-words ({merges:,} merges, learnt on both languages)")
+        self.step(f"Sub-words ({merges:,} merges, learned on both languages)")
         both, codes = self.out / "train.both", self.out / "codes.bpe"
         both.write_bytes(b"".join((text / f"train.{lang}").read_bytes() for lang in languages))
         self.run("learn-bpe", ["subword-nmt", "learn-bpe", "-s", merges], both, codes)
@@ -138,9 +138,8 @@ class Recipe:
                 stdout=self.out / "bpe" / file,
             )
         self.step("fairseq's binary format")
-        prefixes = [
-            word for split in splits for word in (f"--{split}pref", self.out / "bpe" / split)
-        ]
+        bpe = self.out / "bpe"
+        prefixes = [item for split in splits for item in (f"--{split}pref", bpe / split)]
         self.run(
             "preprocess",
             ["fairseq-preprocess", "-s", languages[0], "-t", languages[1], "--joined-dictionary"]
@@ -150,20 +149,20 @@ class Recipe:
     def train(
         self, title: str, updates: int, options: list[object], name: str = "checkpoints"
     ) -> None:
-        """Run fairseq-train for some updates, with a line of progress.
+        """Run fairseq-train and print its progress.
 
-        It goes on from the last checkpoint where there is one, and so does the log.
+        It resumes from the last checkpoint if there is one, and appends to the log.
 
         Args:
-            title: what is trained.
-            updates: how many.
-            options: of fairseq-train.
+            title: the model's name, for the progress.
+            updates: number of updates.
+            options: options of fairseq-train.
             name: folder of the checkpoints in OUT; the log is named after it.
         """
         self.step(f"Training {title}")
         self.run(
             "train" if name == "checkpoints" else f"train.{Path(name).name}",
-            ["fairseq-train", self.data_bin, "--user-dir", USER_DIR, *where(), *options]
+            ["fairseq-train", self.data_bin, "--user-dir", USER_DIR, *device_options(), *options]
             + ["--max-update", updates, "--save-dir", self.out / name]
             + ["--log-format", "json", "--log-interval", LOG_INTERVAL],
             watch=TrainingProgress(self, title, updates),
@@ -173,29 +172,24 @@ class Recipe:
     def generate(
         self, checkpoint: Path, subset: str, output: Path, options: list[object] = ()
     ) -> None:
-        """Translate a split with fairseq-generate, beam 5."""
+        """Translate a split with fairseq-generate and beam 5, and write its stdout to a file."""
         self.run(
             output.stem,
-            ["fairseq-generate", self.data_bin, "--user-dir", USER_DIR, *where()]
+            ["fairseq-generate", self.data_bin, "--user-dir", USER_DIR, *device_options()]
             + ["--path", checkpoint, "--gen-subset", subset, *options]
             + ["--beam", 5, "--max-tokens", 4000, "--remove-bpe"],
             stdout=output,
         )
 
-    def program(self, name: str) -> list[str]:
-        """How a program is started: the one beside this interpreter, its module, or any on PATH."""
-        beside = shutil.which(name, path=str(Path(sys.executable).parent))
-        module = MODULES.get(name)
-        if beside is None and module and find_spec(module.partition(".")[0]):
-            return [sys.executable, "-m", module]
-        found = beside or shutil.which(name)
-        if found is None:
-            sys.exit(f'There is no {name} here: run `pip install -e ".[fairseq,demo]"` first.')
-        return [found]
-
 
 class TrainingProgress:
-    """Turns fairseq-train's JSON log into one line of progress."""
+    """Turns the JSON log of fairseq-train into lines of progress.
+
+    Args:
+        recipe: prints the lines.
+        title: the model's name.
+        updates: number of updates of the whole training.
+    """
 
     def __init__(self, recipe: Recipe, title: str, updates: int):
         self.recipe = recipe
@@ -214,24 +208,39 @@ class TrainingProgress:
                 f"  {self.title}  epoch {stats['epoch']}"
                 f"  update {stats['num_updates']}/{self.updates}"
                 f"  loss {stats['loss']}  ppl {stats['ppl']}"
-                f"  {float(stats['wps']):,.0f} words/s  {seconds // 60}:{seconds % 60:02}"
+                f"  {float(stats['wps']):,.0f} tokens/s  {seconds // 60}:{seconds % 60:02}"
             )
         else:
             self.recipe.progress(
-                f"  {self.title}  epoch {stats['epoch']} done: held-out loss {stats['valid_loss']}"
-                f"  ppl {stats['valid_ppl']}"
+                f"  {self.title}  epoch {stats['epoch']} done:"
+                f" validation loss {stats['valid_loss']}  ppl {stats['valid_ppl']}"
             )
-            if not self.recipe.fresh_line:
+            if not self.recipe.at_line_start:
                 self.recipe.say()
 
 
-def where() -> list[object]:
-    """The options that have fairseq compute on one GPU, or on the CPU where there is none."""
+def find_program(name: str) -> list[str]:
+    """The command that starts a program.
+
+    It is the script next to this interpreter, else its module, else a program on PATH.
+    """
+    script = shutil.which(name, path=str(Path(sys.executable).parent))
+    module = MODULES.get(name)
+    if script is None and module and find_spec(module.partition(".")[0]):
+        return [sys.executable, "-m", module]
+    found = script or shutil.which(name)
+    if found is None:
+        sys.exit(f'There is no program {name}: run `pip install -e ".[fairseq,demo]"` first.')
+    return [found]
+
+
+def device_options() -> list[object]:
+    """fairseq's options for one GPU, or for the CPU if torch finds no GPU."""
     return ["--distributed-world-size", 1] if torch.cuda.is_available() else ["--cpu"]
 
 
-def empty(out: Path) -> None:
-    """Remove what an earlier recipe left, but nothing that is not a recipe's."""
+def clear_folder(out: Path) -> None:
+    """Empty a folder that a recipe made, or create it; exit if it holds other files."""
     if out.exists():
         if any(out.iterdir()) and not (out / "logs" / MARK).exists():
             sys.exit(
@@ -242,8 +251,8 @@ def empty(out: Path) -> None:
     (out / "logs" / MARK).touch()
 
 
-def short(path: object) -> str:
-    """A path as it can be typed in the current folder."""
+def relative_path(path: object) -> str:
+    """A path relative to the current folder if it is below it; any other text as it is."""
     try:
         return str(Path(path).relative_to(Path.cwd()))
     except ValueError:

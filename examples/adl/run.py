@@ -1,7 +1,7 @@
-"""Architectures in ADL, each trained in the same way on Multi30k, German to English: one table.
+"""Compare architectures in ADL on Multi30k, German to English, all trained in the same way.
 
-Each step is a command that is printed before it runs; its whole output is in OUT/logs. A run that
-has ended is not repeated: the recipe can be stopped and started again with further architectures.
+Each command is printed before it runs; its output is in OUT/logs. Finished runs are not repeated,
+so you can stop the recipe and start it again with more architectures.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from typing import NamedTuple
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from captions import LANGUAGES, MERGES, SPLITS, get_text  # noqa: E402
+from captions import BPE_MERGES, LANGUAGES, SPLITS, write_text  # noqa: E402
 from recipe import Recipe  # noqa: E402
-from results import bleu, each, fastest, figures, mean, table  # noqa: E402
+from results import each, fastest, mean, read_bleu, read_logs, table  # noqa: E402
 
 ARCHITECTURES = (
     "adl_transformer",
@@ -30,17 +30,24 @@ TASK = ["--task", "convs2s_translation"]
 
 
 class Model(NamedTuple):
-    """What is trained: a named architecture, or two definitions under a name of one's own."""
+    """A model to train.
+
+    Attributes:
+        name: its name in the table.
+        options: its options of fairseq-train.
+    """
 
     name: str
     options: list[object]
 
     @classmethod
     def named(cls, arch: str) -> Model:
+        """A named architecture."""
         return cls(arch, ["--arch", arch])
 
     @classmethod
     def defined(cls, name: str, encoder: str, decoder: str) -> Model:
+        """An encoder and a decoder defined in ADL."""
         return cls(name, ["--arch", "adl", "--encoder-adl", encoder, "--decoder-adl", decoder])
 
 
@@ -59,7 +66,7 @@ def train_options(args: argparse.Namespace, model: Model, seed: int) -> list[obj
 
 
 def run(recipe: Recipe, args: argparse.Namespace, model: Model, seed: int) -> None:
-    """Train and translate, and write what came of it to OUT/runs/NAME.SEED/result.json."""
+    """Train and translate, unless that is done, and write OUT/runs/NAME.SEED/result.json."""
     name = f"{model.name}.{seed}"
     folder = recipe.out / "runs" / name
     if (folder / "result.json").exists():
@@ -75,8 +82,8 @@ def run(recipe: Recipe, args: argparse.Namespace, model: Model, seed: int) -> No
     result = {
         "model": model.name,
         "seed": seed,
-        "bleu": bleu(output.read_text(encoding="utf-8")),
-        **figures(training, generation),
+        "bleu": read_bleu(output.read_text(encoding="utf-8")),
+        **read_logs(training, generation),
     }
     (folder / "result.json").write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
     recipe.say(f"  BLEU {result['bleu']:.2f}")
@@ -86,7 +93,7 @@ COLUMNS = {
     "parameters": lambda runs: f"{runs[0]['parameters']:,}",
     "BLEU, mean of seeds": lambda runs: f"{mean(runs, 'bleu'):.2f}",
     "each seed": lambda runs: each(runs, "bleu"),
-    "words/s in training, fastest run": lambda runs: f"{fastest(runs, 'words_per_second'):,.0f}",
+    "tokens/s in training, fastest run": lambda runs: f"{fastest(runs, 'tokens_per_second'):,.0f}",
     "sentences/s with beam 5, fastest run": lambda runs: (
         f"{fastest(runs, 'sentences_per_second'):.1f}"
     ),
@@ -99,7 +106,8 @@ def parse_arguments() -> argparse.Namespace:
         "--arch",
         nargs="+",
         default=list(ARCHITECTURES),
-        help="names that `convs2s adl list` prints",
+        metavar="NAME",
+        help="architectures, see `convs2s adl list` (default: six of Table 5 of the paper)",
     )
     parser.add_argument(
         "--hybrid",
@@ -107,38 +115,45 @@ def parse_arguments() -> argparse.Namespace:
         action="append",
         default=[],
         metavar=("NAME", "ENCODER", "DECODER"),
-        help="a model of your own, under a name of your own; can be given several times",
+        help="a model of your own, with a name of your choice; can be repeated",
     )
-    parser.add_argument("--seeds", nargs="+", type=int, default=[1, 2])
+    parser.add_argument("--seeds", nargs="+", type=int, default=[1, 2], help="default: 1 2")
     parser.add_argument("--updates", type=int, default=1500, help="default: %(default)s")
     parser.add_argument("--model-dim", type=int, default=128, help="default: %(default)s")
     parser.add_argument(
-        "--raw-dir", type=Path, help="folder with train|val|test.{de,en}.gz (default: fetch them)"
+        "--raw-dir",
+        type=Path,
+        help="folder with train|val|test.{de,en}.gz (default: download the captions)",
     )
-    parser.add_argument("--out", type=Path, default=Path("adl_out"))
+    parser.add_argument(
+        "--out", type=Path, default=Path("adl_out"), help="output folder (default: %(default)s)"
+    )
     return parser.parse_args()
 
 
 def main() -> None:
     args = parse_arguments()
     models = [*map(Model.named, args.arch), *(Model.defined(*texts) for texts in args.hybrid)]
-    # The folder of runs is made when the data is ready.
+    # This folder is created after the data, so it marks complete data.
     runs = args.out.resolve() / "runs"
-    recipe = Recipe(args.out, go_on=runs.exists())
+    recipe = Recipe(args.out, resume=runs.exists())
     settings = json.dumps({"updates": args.updates, "model_dim": args.model_dim})
     if not runs.exists():
-        get_text(recipe, args.raw_dir)
-        recipe.binarise(recipe.out / "text", SPLITS, LANGUAGES, MERGES)
+        write_text(recipe, args.raw_dir)
+        recipe.binarize(recipe.out / "text", SPLITS, LANGUAGES, BPE_MERGES)
         runs.mkdir()
         (runs / "settings.json").write_text(settings, encoding="utf-8")
     if (runs / "settings.json").read_text(encoding="utf-8") != settings:
-        sys.exit(f"The runs in {runs} have another --updates or --model-dim: give another --out.")
+        sys.exit(
+            f"The runs in {runs} have another --updates or --model-dim: choose another folder with "
+            "--out."
+        )
     for seed in args.seeds:
         for model in models:
             run(recipe, args, model, seed)
     recipe.step("Done")
-    found = sorted(runs.glob("*/result.json"))
-    results = [json.loads(path.read_text(encoding="utf-8")) for path in found]
+    paths = sorted(runs.glob("*/result.json"))
+    results = [json.loads(path.read_text(encoding="utf-8")) for path in paths]
     text = table(results, "bleu", COLUMNS)
     (recipe.out / "table.md").write_text(text + "\n", encoding="utf-8")
     recipe.say(text)

@@ -1,7 +1,7 @@
-"""Write a German-English corpus made from number words (num2words) and CLDR data (Babel).
+"""Write a German-English corpus of numbers (num2words) and dates, units and names (CLDR, Babel).
 
-Every pair is drawn once as plain data (a number, a date, an amount, a country) and then worded in
-each language on its own, so that neither side is a translation of the other's words.
+Each sentence pair is drawn once as data (a number, a date, an amount, a country) and then
+formatted in both languages separately. Neither sentence is made from the other.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ UNITS = """
     volume-barrel volume-cubic-kilometer volume-cubic-meter volume-cup volume-gallon volume-liter
     volume-milliliter volume-tablespoon volume-teaspoon
 """.split()
-SOLD_BY = """
+PRICE_UNITS = """
     area-square-meter duration-day duration-hour duration-month duration-week duration-year
     length-kilometer length-meter mass-gram mass-kilogram mass-pound mass-tonne volume-barrel
     volume-cubic-meter volume-gallon volume-liter
@@ -43,7 +43,7 @@ SECONDS = {
     "year": 31_536_000,
 }  # fmt: skip
 COINS = ("EUR", "GBP", "USD")
-# The currencies of the past come with years in brackets; these are in use.
+# Current currencies only: CLDR adds years in parentheses to the names of former ones.
 CURRENCIES = """
     AUD BRL CAD CHF CNY CZK DKK EGP EUR GBP HUF IDR ILS INR JPY KRW MAD MXN NOK NZD PHP PLN RON
     RUB SEK THB TND TRY UAH USD VND ZAR
@@ -56,24 +56,25 @@ COUNTRIES = """
 """.split()
 
 
-def _worded(text: str, lang: str) -> str:
-    """Replace the digits of a formatted number by words, where the plural form is already right."""
+def _spell_out(text: str, lang: str) -> str:
+    """Spell out a number in a text that already has the right plural form."""
     digits = re.search(r"\d+(?:[.,]\d+)*", text)
     value = int(re.sub(r"\D", "", digits.group()))
     return text[: digits.start()] + num2words(value, lang=lang) + text[digits.end() :]
 
 
 def _both(wording: Callable[[str], str]) -> Pair:
+    """Apply a function of the language to both languages."""
     return wording("de"), wording("en")
 
 
 def _size(rng: random.Random, digits: int) -> int:
-    """A number of up to `digits` digits; short ones are as likely as long ones."""
+    """A random number of at most `digits` digits, drawn so that short ones are frequent."""
     return rng.randrange(2, 10 ** rng.randint(1, digits))
 
 
 def _count(rng: random.Random, digits: int = 3) -> int:
-    """A number that counts things: 1, 101, ... would need the article's gender in German."""
+    """A number for counting. 1, 101, ... are left out: in German they depend on the gender."""
     while True:
         count = _size(rng, digits)
         if count % 100 != 1:
@@ -145,14 +146,14 @@ def relative_time(rng: random.Random) -> Pair:
         text = dates.format_timedelta(
             span, granularity=unit, threshold=1e9, add_direction=True, locale=lang
         )
-        return _worded(text, lang)
+        return _spell_out(text, lang)
 
     return _both(wording)
 
 
 def quantity(rng: random.Random) -> Pair:
     value, unit = _count(rng, 5), rng.choice(UNITS)
-    return _both(lambda lang: _worded(units.format_unit(value, unit, locale=lang), lang))
+    return _both(lambda lang: _spell_out(units.format_unit(value, unit, locale=lang), lang))
 
 
 def coins(rng: random.Random) -> Pair:
@@ -167,16 +168,16 @@ def price(rng: random.Random) -> Pair:
         text = numbers.format_currency(
             value, currency, locale=lang, format_type="name", currency_digits=False, format="#,##0"
         )
-        return _worded(text, lang)
+        return _spell_out(text, lang)
 
     return _both(wording)
 
 
 def rate(rng: random.Random) -> Pair:
-    amount, unit = rng.choice((price, coins))(rng), rng.choice(SOLD_BY)
-    worded = dict(zip(LANGUAGES, amount))
+    amount, unit = rng.choice((price, coins))(rng), rng.choice(PRICE_UNITS)
+    amounts = dict(zip(LANGUAGES, amount))
     return _both(
-        lambda lang: units.format_compound_unit(worded[lang], denominator_unit=unit, locale=lang)
+        lambda lang: units.format_compound_unit(amounts[lang], denominator_unit=unit, locale=lang)
     )
 
 
@@ -198,25 +199,25 @@ KINDS = {
 }  # fmt: skip
 
 
-def tokenise(text: str) -> str:
-    """Lower-case a text and set its punctuation off with spaces.
+def tokenize(text: str) -> str:
+    """Lower-case a text and separate its punctuation with spaces.
 
-    The parts of 28.3.1984 and 15:07 become tokens that keep the mark before them ("28 .3 .1984"),
-    so that what is a number is one token wherever it stands.
+    The parts of 28.3.1984 and 15:07 become tokens that begin with the punctuation mark
+    ("28 .3 .1984"), so that each number is one token.
     """
     tokens = re.findall(r"[.:/]\d+|\d+\.?(?!\d)|\d+|\w+(?:[-'’]\w+)*|[^\w\s]", text.lower())
     return " ".join(tokens)
 
 
-def detokenise(text: str) -> str:
-    """Undo `tokenise`, but for upper case and dashes without spaces."""
+def detokenize(text: str) -> str:
+    """Undo `tokenize`, except for upper case and for dashes without spaces."""
     return re.sub(r" (?=[.,](?: |$)|[.:/]\d)", "", text)
 
 
 def make_corpus(seed: int, sizes: dict[str, int]) -> dict[str, list[Pair]]:
-    """Draw pairs of which no two share a side, and split them.
+    """Draw sentence pairs and split them; no sentence occurs in two pairs.
 
-    Arguments:
+    Args:
         seed: the same seed gives the same corpus.
         sizes: split name -> number of pairs.
     """
@@ -226,8 +227,8 @@ def make_corpus(seed: int, sizes: dict[str, int]) -> dict[str, list[Pair]]:
     pairs: list[Pair] = []
     while len(pairs) < sum(sizes.values()):
         kind = rng.choices(kinds, weights)[0]
-        de, en = (tokenise(text) for text in kind(rng))
-        # What is the same in both languages teaches copying only.
+        de, en = (tokenize(text) for text in kind(rng))
+        # A pair of equal sentences teaches only copying.
         if de == en or de in seen["de"] or en in seen["en"]:
             continue
         seen["de"].add(de)
@@ -240,9 +241,9 @@ def make_corpus(seed: int, sizes: dict[str, int]) -> dict[str, list[Pair]]:
 def write_corpus(folder: Path, corpus: dict[str, list[Pair]]) -> None:
     """Write `SPLIT.de` and `SPLIT.en`, one sentence a line.
 
-    Arguments:
-        folder: created if it is missing.
-        corpus: what `make_corpus` returned.
+    Args:
+        folder: created if it does not exist.
+        corpus: split name -> sentence pairs, see `make_corpus`.
     """
     folder.mkdir(parents=True, exist_ok=True)
     for split, pairs in corpus.items():
@@ -254,9 +255,10 @@ def write_corpus(folder: Path, corpus: dict[str, list[Pair]]) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=Path, help="where to write {train,valid,test}.{de,en}")
-    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--seed", type=int, default=1, help="default: %(default)s")
     for split, size in SIZES.items():
-        parser.add_argument(f"--{split}", type=int, default=size, metavar="PAIRS")
+        parser.add_argument(f"--{split}", type=int, default=size, metavar="PAIRS",
+            help=f"number of {split} pairs (default: %(default)s)")  # fmt: skip
     args = parser.parse_args()
     sizes = {split: getattr(args, split) for split in SIZES}
     write_corpus(args.folder, make_corpus(args.seed, sizes))

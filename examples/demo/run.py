@@ -1,6 +1,6 @@
-"""From nothing to a translation: make a corpus, train ConvS2S on it, translate and score.
+"""Make a small German-English corpus, train ConvS2S on it, translate and score.
 
-Each step is a command that is printed before it runs; its whole output is in OUT/logs.
+Each command is printed before it runs; its output is in OUT/logs.
 """
 
 from __future__ import annotations
@@ -10,28 +10,28 @@ import re
 import sys
 from pathlib import Path
 
-from make_corpus import LANGUAGES, SIZES, detokenise, tokenise
+from make_corpus import LANGUAGES, SIZES, detokenize, tokenize
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
 
-from recipe import Recipe, short  # noqa: E402
+from recipe import Recipe, relative_path  # noqa: E402
 
-MERGES = 1_000
+BPE_MERGES = 1_000
 UPDATES = 900
 SHOWN = 5
 
 
 def make_data(recipe: Recipe, seed: int) -> None:
-    """Write the corpus, learn and apply BPE, and binarise."""
+    """Write the corpus, learn and apply BPE, and binarize."""
     recipe.step("A corpus of number words, dates, times, units and prices")
     text = recipe.out / "corpus"
     recipe.run("corpus", [sys.executable, HERE / "make_corpus.py", text, "--seed", seed])
-    recipe.binarise(text, SIZES, LANGUAGES, MERGES)
+    recipe.binarize(text, SIZES, LANGUAGES, BPE_MERGES)
 
 
 def train(recipe: Recipe, seed: int) -> Path:
-    """Train with a short recipe and return the checkpoint."""
+    """Train for a few minutes and return the path of the checkpoint."""
     recipe.train(
         "ConvS2S",
         UPDATES,
@@ -45,9 +45,13 @@ def train(recipe: Recipe, seed: int) -> Path:
 
 
 def translate(recipe: Recipe, checkpoint: Path) -> list[tuple[str, str, str]]:
-    """Translate the test set; return (source, translation, reference) in its order."""
+    """Translate the test set.
+
+    Returns:
+        Source, translation and reference of each sentence, detokenized.
+    """
     out = recipe.out
-    recipe.step(f"Translating {SIZES['test']:,} held-out sentences")
+    recipe.step(f"Translating {SIZES['test']:,} test sentences")
     recipe.generate(checkpoint, "test", out / "generate.out")
     hypotheses = {}
     for line in (out / "generate.out").read_text(encoding="utf-8").splitlines():
@@ -58,13 +62,13 @@ def translate(recipe: Recipe, checkpoint: Path) -> list[tuple[str, str, str]]:
         (out / f"corpus/test.{lang}").read_text(encoding="utf-8").splitlines() for lang in LANGUAGES
     ]
     return [
-        (detokenise(source), detokenise(hypotheses[row]), detokenise(reference))
+        (detokenize(source), detokenize(hypotheses[row]), detokenize(reference))
         for row, (source, reference) in enumerate(zip(*sides))
     ]
 
 
 def score(recipe: Recipe, rows: list[tuple[str, str, str]]) -> str:
-    """Score the translations with sacreBLEU on plain text."""
+    """Score the detokenized translations with sacreBLEU."""
     recipe.step("sacreBLEU")
     for name, column in (("translation", 1), ("reference", 2)):
         text = "".join(f"{row[column]}\n" for row in rows)
@@ -76,9 +80,9 @@ def score(recipe: Recipe, rows: list[tuple[str, str, str]]) -> str:
 
 
 def show(recipe: Recipe, rows: list[tuple[str, str, str]]) -> None:
-    """Print some translations between their sources and references."""
+    """Print some translations with their sources and references."""
     recipe.step(f"{SHOWN} translations")
-    # From the longer half, where word order differs most.
+    # From the longer half of the sentences, whose word order differs most.
     ordered = sorted(rows, key=lambda row: len(row[0]))
     for number in range(SHOWN):
         source, translation, reference = ordered[len(rows) * (SHOWN + number) // (2 * SHOWN)]
@@ -88,9 +92,9 @@ def show(recipe: Recipe, rows: list[tuple[str, str, str]]) -> None:
 
 
 def plot(recipe: Recipe, checkpoint: Path, rows: list[tuple[str, str, str]]) -> Path:
-    """Draw the attention of a spoken date and of a long number."""
+    """Draw the attention of two translations: a spoken date, and a rate with a long number."""
     recipe.step("Attention")
-    sources = [tokenise(source) for source, translation, reference in rows]
+    sources = [tokenize(source) for source, translation, reference in rows]
     chosen = [
         next((source for source in sources if re.search(pattern, source)), sources[0])
         for pattern in (r"tag , der \w+ \w+ \w+$", r"^\w{30,} \w+ pro \w+$")
@@ -106,8 +110,12 @@ def plot(recipe: Recipe, checkpoint: Path, rows: list[tuple[str, str, str]]) -> 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--out", type=Path, default=Path("demo_out"), help="is emptied first")
-    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument(
+        "--out", type=Path, default=Path("demo_out"), help="output folder, emptied first"
+    )
+    parser.add_argument(
+        "--seed", type=int, default=1, help="seed of the corpus and of training (default: 1)"
+    )
     args = parser.parse_args()
     recipe = Recipe(args.out)
     make_data(recipe, args.seed)
@@ -119,14 +127,14 @@ def main() -> None:
 
     recipe.step("Done")
     recipe.say(f"BLEU = {bleu}")
-    for what, path in (
+    for name, path in (
         ("model", checkpoint),
         ("translations", recipe.out / "test.translation.en"),
         ("references", recipe.out / "test.reference.en"),
         ("attention", picture),
         ("logs", recipe.logs),
     ):
-        recipe.say(f"{what:12} {short(path)}")
+        recipe.say(f"{name:12} {relative_path(path)}")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
-"""Tune the length penalty on a development set: fairseq-generate with several values of --lenpen.
+"""Tune the length penalty: run fairseq-generate on a validation set with several --lenpen values.
 
-Everything after the options below is handed to fairseq-generate as it is.
+All other options are passed to fairseq-generate.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ VALUES = "0.4,0.6,0.8,1,1.2,1.4,1.6"
 
 
 def bleu(arguments: list[str], alpha: float) -> float:
-    """BLEU of a split, translated with scores divided by |y|^alpha."""
+    """Translate with the length penalty ``alpha`` and return fairseq's BLEU."""
     code = "import sys; from fairseq_cli.generate import cli_main; sys.exit(cli_main())"
     done = subprocess.run(
         [sys.executable, "-c", code, *arguments, "--lenpen", str(alpha)],
@@ -33,7 +33,7 @@ def bleu(arguments: list[str], alpha: float) -> float:
 
 
 def numbers(text: str) -> list[float]:
-    """'0.5,1' as [0.5, 1.0]."""
+    """Parse numbers separated by commas."""
     return [float(number) for number in text.split(",")]
 
 
@@ -42,15 +42,19 @@ def main() -> None:
         description=__doc__.splitlines()[0], usage="%(prog)s [options] DATA --path CHECKPOINT ..."
     )
     parser.add_argument(
-        "--values", type=numbers, default=VALUES, metavar="ALPHA,...", help="default: %(default)s"
+        "--values",
+        type=numbers,
+        default=VALUES,
+        metavar="ALPHA,...",
+        help="values of --lenpen (default: %(default)s)",
     )
-    parser.add_argument("--gen-subset", default="valid", help="default: %(default)s")
-    parser.add_argument("--jobs", type=int, default=1, help="so many at a time (1)")
+    parser.add_argument("--gen-subset", default="valid", help="split (default: %(default)s)")
+    parser.add_argument("--jobs", type=int, default=1, help="values in parallel (default: 1)")
     args, rest = parser.parse_known_args()
     if not rest:
         parser.error("fairseq-generate's arguments are missing: DATA --path CHECKPOINT ...")
     if args.jobs < 1 or min(args.values) < 0:
-        parser.error("--jobs must be at least 1, and no value of --values negative.")
+        parser.error("--jobs must be at least 1, and all --values at least 0.")
     if "--user-dir" not in rest:
         rest += ["--user-dir", str(USER_DIR)]
     rest += ["--gen-subset", args.gen_subset]

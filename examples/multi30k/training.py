@@ -1,4 +1,4 @@
-"""How every model of Multi30k is optimised, and which of its checkpoints are averaged."""
+"""Optimization and checkpoint averaging, the same for all models of Multi30k."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ from pathlib import Path
 
 from recipe import Recipe
 
-# So many of the last checkpoints are averaged, one an epoch and the very last.
+# Number of checkpoints in the average: the last one, and the ones at the end of epochs before it.
 AVERAGED = 5
 
 
-def optimisation(lr: float, dropout: float, updates: int, max_tokens: int) -> list[object]:
-    """Options of fairseq-train: Adam, a short warm-up, and linearly to zero from there.
+def training_options(lr: float, dropout: float, updates: int, max_tokens: int) -> list[object]:
+    """Options of fairseq-train: Adam with warm-up and linear decay to zero.
 
     Args:
         lr: learning rate after the warm-up.
-        dropout: of the model.
-        updates: how many there will be.
-        max_tokens: words of the longer side of a batch at most, padding included.
+        dropout: dropout of the model.
+        updates: number of updates of the whole training.
+        max_tokens: maximum of a batch: sentences times the length of its longest, with padding.
     """
     return [
         *("--share-all-embeddings", "--dropout", dropout, "--label-smoothing", 0.1),
@@ -28,12 +28,12 @@ def optimisation(lr: float, dropout: float, updates: int, max_tokens: int) -> li
     ]
 
 
-def average(recipe: Recipe, folder: Path) -> Path:
-    """Average the last checkpoints of a training, and return the average."""
+def average_checkpoints(recipe: Recipe, folder: Path) -> Path:
+    """Average the last checkpoints in a folder, and return the path of the average."""
     epochs = sorted(folder.glob("checkpoint[0-9]*.pt"), key=lambda path: path.stat().st_mtime)
-    mean = folder / "average.pt"
-    # The last epoch is cut short by the number of updates: its end is checkpoint_last.pt.
+    average = folder / "average.pt"
+    # The number of updates cuts the last epoch short, so its newest state is checkpoint_last.pt.
     inputs = [*epochs[1 - AVERAGED :], folder / "checkpoint_last.pt"]
     name = f"average.{folder.name}"
-    recipe.run(name, ["convs2s", "average", "--inputs", *inputs, "--output", mean])
-    return mean
+    recipe.run(name, ["convs2s", "average", "--inputs", *inputs, "--output", average])
+    return average

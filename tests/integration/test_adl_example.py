@@ -1,4 +1,4 @@
-"""The recipe that compares architectures in ADL, on the tiny corpus."""
+"""examples/adl/run.py on the tiny corpus."""
 
 import importlib.util
 import json
@@ -15,11 +15,11 @@ HYBRID = ["--hybrid", "mine", "pos -> res_nd(cnn(glu)) -> birnn", "rnn -> res(ml
 
 @pytest.fixture
 def recipe(monkeypatch):
-    """The recipe's module."""
+    """The module of the recipe."""
     spec = importlib.util.spec_from_file_location("adl_run", RUN)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    monkeypatch.setattr(module, "MERGES", 20)
+    monkeypatch.setattr(module, "BPE_MERGES", 20)
     return module
 
 
@@ -37,7 +37,7 @@ def test_from_text_to_a_table(recipe, raw_dir, monkeypatch, capsys):  # noqa: F8
     result = json.loads(
         (raw_dir / "out" / "runs" / "adl_self_att_none.1" / "result.json").read_text()
     )
-    assert result["words_per_second"] > 0 and result["sentences_per_second"] > 0
+    assert result["tokens_per_second"] > 0 and result["sentences_per_second"] > 0
 
     printed = start("--arch", "adl_self_att_none", "--seeds", "1", *HYBRID)
     assert "adl_self_att_none.1 has been trained already." in printed
@@ -47,9 +47,9 @@ def test_from_text_to_a_table(recipe, raw_dir, monkeypatch, capsys):  # noqa: F8
         start("--model-dim", "32")
 
 
-def test_the_table_has_means_and_the_best_first(recipe):
+def test_table_has_means_and_begins_with_the_best_model(recipe):
     def result(model, seed, bleu):
-        speeds = {"words_per_second": 100.0 * seed, "sentences_per_second": 2.0}
+        speeds = {"tokens_per_second": 100.0 * seed, "sentences_per_second": 2.0}
         return {"model": model, "seed": seed, "parameters": 1234567, "bleu": bleu, **speeds}
 
     results = [result("a", 2, 11.0), result("b", 1, 12.5), result("a", 1, 10.0)]

@@ -1,4 +1,4 @@
-"""The recipes' runner: what a reader sees of a command, and where a recipe ends."""
+"""examples/recipe.py: printed commands, logs, and failures."""
 
 import sys
 
@@ -8,7 +8,7 @@ from tests import ROOT
 
 sys.path.insert(0, str(ROOT / "examples"))
 
-from recipe import Recipe, short  # noqa: E402
+from recipe import Recipe, relative_path  # noqa: E402
 
 from tests.commands import TINY, hypotheses  # noqa: E402
 
@@ -22,7 +22,7 @@ def python(code):
     return [sys.executable, "-c", code]
 
 
-def test_a_command_is_shown_and_logged(recipe, capsys):
+def test_command_is_printed_and_logged(recipe, capsys):
     seen = []
     recipe.run("hello", python("print('hello')"), watch=seen.append)
     assert "print('\"'\"'hello'\"'\"')" in capsys.readouterr().out
@@ -30,7 +30,7 @@ def test_a_command_is_shown_and_logged(recipe, capsys):
     assert (recipe.logs / "hello.log").read_text() == "hello\n"
 
 
-def test_a_command_reads_and_writes_files(recipe, tmp_path, capsys):
+def test_redirection(recipe, tmp_path, capsys):
     (tmp_path / "in").write_text("words")
     copy = "import sys; sys.stdout.write(sys.stdin.read()); print('note', file=sys.stderr)"
     recipe.run("copy", python(copy), stdin=tmp_path / "in", stdout=tmp_path / "copy")
@@ -39,39 +39,38 @@ def test_a_command_reads_and_writes_files(recipe, tmp_path, capsys):
     assert f"< {tmp_path / 'in'} > {tmp_path / 'copy'}" in capsys.readouterr().out
 
 
-def test_a_failing_command_ends_the_recipe(recipe, capsys):
+def test_failing_command_ends_the_recipe(recipe, capsys):
     with pytest.raises(SystemExit, match=r"failed with exit code 3; its log is .*wrong\.log"):
         recipe.run("wrong", python("import sys; print('the reason'); sys.exit(3)"))
     assert "the reason" in capsys.readouterr().out
 
 
-def test_a_missing_program_says_what_to_install(recipe):
-    with pytest.raises(SystemExit, match="There is no nothing-of-that-name here"):
+def test_missing_program(recipe):
+    with pytest.raises(SystemExit, match="There is no program nothing-of-that-name"):
         recipe.run("missing", ["nothing-of-that-name"])
 
 
-def test_paths_are_short_below_the_current_folder(tmp_path, monkeypatch):
+def test_relative_path(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert short(tmp_path / "a" / "b") == "a/b"
-    assert short("--option") == "--option"
+    assert relative_path(tmp_path / "a" / "b") == "a/b"
+    assert relative_path("--option") == "--option"
 
 
-def test_binarise_train_and_generate(corpus, recipe, capsys):
-    """The three steps that all recipes share, on the tiny corpus, with fairseq's commands."""
-    recipe.binarise(corpus, ("train", "valid", "test"), ("de", "en"), merges=20)
+def test_binarize_train_and_generate(corpus, recipe, capsys):
+    recipe.binarize(corpus, ("train", "valid", "test"), ("de", "en"), merges=20)
     recipe.train("a model", 12, list(TINY))
     output = recipe.out / "out"
     recipe.generate(recipe.out / "checkpoints" / "checkpoint_last.pt", "test", output)
     assert sorted(hypotheses(output.read_text(encoding="utf-8"))) == list(range(24))
     printed = capsys.readouterr().out
     assert "Training a model" in printed
-    assert "epoch 1 done: held-out loss" in printed and "$ " in printed
+    assert "epoch 1 done: validation loss" in printed and "$ " in printed
 
 
-def test_only_a_folder_that_a_recipe_made_is_emptied(tmp_path):
+def test_only_a_recipes_folder_is_emptied(tmp_path):
     out = tmp_path / "out"
     (Recipe(out).out / "old").touch()
-    assert (Recipe(out, go_on=True).out / "old").exists()
+    assert (Recipe(out, resume=True).out / "old").exists()
     assert not (Recipe(out).out / "old").exists()
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.tex").touch()

@@ -1,4 +1,4 @@
-"""The tuner of the length penalty, on the tiny corpus."""
+"""examples/lenpen/tune.py on the tiny corpus."""
 
 import re
 import subprocess
@@ -9,7 +9,7 @@ from tests.commands import PLUGIN, generate
 TUNE = PLUGIN.parent / "examples" / "lenpen" / "tune.py"
 
 
-def test_it_finds_the_best_value(corpus, trained):
+def test_best_value(corpus, trained):
     checkpoint = trained / "checkpoint_last.pt"
     done = subprocess.run(
         [
@@ -29,7 +29,7 @@ def test_it_finds_the_best_value(corpus, trained):
     assert float(scores[best]) == max(map(float, scores.values()))
 
 
-def test_what_fairseq_refuses_is_shown(corpus, tmp_path):
+def test_errors_of_fairseq_are_printed(corpus, tmp_path):
     done = subprocess.run(
         [sys.executable, TUNE, "--values", "1", corpus / "bin", "--path", tmp_path / "missing"],
         capture_output=True,

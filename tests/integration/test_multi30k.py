@@ -1,4 +1,4 @@
-"""The Multi30k recipe from gzipped text to BLEU, on the tiny corpus, and what it refuses."""
+"""examples/multi30k/run.py on the tiny corpus, and its errors."""
 
 import gzip
 import importlib.util
@@ -22,13 +22,13 @@ def load(monkeypatch, name):
 
 @pytest.fixture
 def recipe(monkeypatch):
-    """The recipe's module."""
+    """The module of the recipe."""
     return load(monkeypatch, "run")
 
 
 @pytest.fixture
 def raw_dir(corpus, tmp_path):
-    """The tiny corpus under the names of the data set."""
+    """The tiny corpus with the file names of the dataset."""
     for split, name in (("train", "train"), ("valid", "val"), ("test", "test")):
         for language in ("de", "en"):
             text = (corpus / f"{split}.{language}").read_bytes()
@@ -44,14 +44,14 @@ def start(recipe, monkeypatch, raw_dir):
 
 def test_from_text_to_bleu(recipe, raw_dir, monkeypatch, capsys):
     monkeypatch.setattr(recipe, "UPDATES", 21)
-    monkeypatch.setattr(recipe, "MERGES", 20)
+    monkeypatch.setattr(recipe, "BPE_MERGES", 20)
     start(recipe, monkeypatch, raw_dir)
     printed = capsys.readouterr().out
     assert "BLEU on valid = " in printed and "BLEU on test = " in printed
     assert (raw_dir / "out" / "checkpoints" / "average.pt").exists()
 
 
-def test_what_is_no_such_folder_is_refused(recipe, raw_dir, monkeypatch):
+def test_invalid_raw_dir(recipe, raw_dir, monkeypatch):
     (raw_dir / "train.en.gz").write_bytes(gzip.compress(b"one line"))
     with pytest.raises(SystemExit, match="train.de has 240 lines, but train.en has 1"):
         start(recipe, monkeypatch, raw_dir)

@@ -1,4 +1,4 @@
-"""The comparison of families on Multi30k, on the tiny corpus: from text to a table."""
+"""examples/multi30k/compare.py on the tiny corpus, and its errors."""
 
 import json
 import sys
@@ -13,11 +13,13 @@ SMALL = ["adl_rnnsearch", "convs2s_iwslt_de_en"]
 
 @pytest.fixture
 def compare(monkeypatch):
-    """The comparison's module, with models that train quickly."""
+    """The module of the comparison, with models that train quickly."""
     module = load(monkeypatch, "compare")
-    monkeypatch.setattr(module, "MERGES", 20)
-    monkeypatch.setattr(module, "MODELS", {name: module.Regime(1e-3, 0.1, name) for name in SMALL})
-    monkeypatch.setattr(module, "DEFAULT", SMALL[:1])
+    monkeypatch.setattr(module, "BPE_MERGES", 20)
+    monkeypatch.setattr(
+        module, "MODELS", {name: module.ModelSettings(1e-3, 0.1, name) for name in SMALL}
+    )
+    monkeypatch.setattr(module, "DEFAULT_MODELS", SMALL[:1])
     return module
 
 
@@ -34,7 +36,7 @@ def start(compare, monkeypatch, capsys):
     return run
 
 
-def test_from_text_to_a_table_and_on_from_there(start, compare, raw_dir, monkeypatch):  # noqa: F811
+def test_from_text_to_a_table_and_resume(start, compare, raw_dir, monkeypatch):  # noqa: F811
     out = raw_dir / "out"
     log = out / "logs" / "train.adl_rnnsearch.1.log"
 
@@ -53,14 +55,15 @@ def test_from_text_to_a_table_and_on_from_there(start, compare, raw_dir, monkeyp
         "| `adl_rnnsearch` "
     ]
     (result,) = json.loads((out / "results.json").read_text())
-    types = len((out / "data-bin" / "dict.en.txt").read_text().splitlines()) + 4
-    # 128 numbers a word, for source, target and scores, and a bias.
-    assert result["parameters"] - result["parameters_without_words"] == types * 129
-    assert 0 < result["training_minutes"] < 5 and result["words_per_second"] > 0
+    vocab_size = len((out / "data-bin" / "dict.en.txt").read_text().splitlines()) + 4
+    # One shared matrix with 128 channels, and the bias of the output projection.
+    difference = result["parameters"] - result["parameters_without_embeddings"]
+    assert difference == vocab_size * 129
+    assert 0 < result["training_minutes"] < 5 and result["tokens_per_second"] > 0
     assert result["bleu_valid"] >= 0 and result["sentences_per_second"] > 0
     assert [path.name for path in (out / "runs" / "adl_rnnsearch.1").glob("*.pt")] == ["average.pt"]
 
-    # Neither console scripts nor text are needed where there is binarised data.
+    # With binarized data, neither console scripts nor text are needed.
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     monkeypatch.setattr("shutil.which", lambda *_, **__: None)
     printed = start(out, "--data-bin", out / "data-bin", "--jobs", 2, "--models", *SMALL)
@@ -70,16 +73,16 @@ def test_from_text_to_a_table_and_on_from_there(start, compare, raw_dir, monkeyp
     assert [result["model"] for result in results] == SMALL
     assert (out / "table.md").read_text().count("| `") == 2
 
-    with pytest.raises(SystemExit, match="have another --lr or --dropout: give another --out"):
+    with pytest.raises(SystemExit, match="have another --lr or --dropout: choose another"):
         start(out, "--lr", "adl_rnnsearch=0.1")
 
 
-def test_what_cannot_be_is_refused(start, raw_dir, capsys):  # noqa: F811
-    for options, sentence in (
-        (["--lr", "fconv=1"], "fconv is none of adl_rnnsearch, convs2s_iwslt_de_en"),
-        (["--updates", 10], "--updates 20, which is how often"),
+def test_errors(start, raw_dir, capsys):  # noqa: F811
+    for options, message in (
+        (["--lr", "fconv=1"], "there is no model fconv; choose adl_rnnsearch, convs2s_iwslt_de_en"),
+        (["--updates", 10], "--updates at least 20, the interval"),
         (["--raw-dir", raw_dir, "--data-bin", raw_dir], "not allowed with"),
     ):
         with pytest.raises(SystemExit):
             start(raw_dir / "out", *options)
-        assert sentence in capsys.readouterr().err
+        assert message in capsys.readouterr().err

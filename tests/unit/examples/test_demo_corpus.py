@@ -1,4 +1,4 @@
-"""The demo's corpus: parallel, reproducible, and its test set unseen."""
+"""The demo's corpus is parallel and reproducible, and its splits do not overlap."""
 
 import random
 import sys
@@ -21,11 +21,11 @@ def corpus():
     return make_corpus.make_corpus(seed=1, sizes=SIZES)
 
 
-def test_sizes_are_those_asked_for(corpus):
+def test_sizes(corpus):
     assert {split: len(pairs) for split, pairs in corpus.items()} == SIZES
 
 
-def test_the_seed_decides(corpus):
+def test_seed(corpus):
     assert make_corpus.make_corpus(seed=1, sizes=SIZES) == corpus
     assert make_corpus.make_corpus(seed=2, sizes=SIZES) != corpus
 
@@ -43,24 +43,23 @@ def test_no_sentence_is_empty_or_copied(corpus):
         assert de != en
 
 
-def test_most_sentences_hold_words_to_translate(corpus):
-    """Words in common, such as numerals and punctuation, are few."""
+def test_source_and_target_share_few_tokens(corpus):
     shared = [len(set(de.split()) & set(en.split())) / len(en.split()) for de, en in corpus["test"]]
     assert sum(shared) / len(shared) < 0.25
 
 
 @pytest.mark.parametrize("kind", make_corpus.KINDS, ids=lambda kind: kind.__name__)
-def test_every_kind_of_sentence_survives_the_tokeniser(kind):
+def test_every_kind_of_sentence_can_be_tokenized_and_detokenized(kind):
     rng = random.Random(0)
     for text in (text for _ in range(50) for text in kind(rng)):
         # CLDR writes some ranges without spaces around the dash.
         spaced = text.lower().replace("–", " – ")
-        assert make_corpus.detokenise(make_corpus.tokenise(text)) == " ".join(spaced.split())
+        assert make_corpus.detokenize(make_corpus.tokenize(text)) == " ".join(spaced.split())
 
 
-def test_known_wordings():
-    assert make_corpus.tokenise("Fr., 31.03.23, 15:07") == "fr . , 31 .03 .23 , 15 :07"
-    assert make_corpus.tokenise("31. März") == "31. märz"
+def test_tokenization_and_spelled_out_numbers():
+    assert make_corpus.tokenize("Fr., 31.03.23, 15:07") == "fr . , 31 .03 .23 , 15 :07"
+    assert make_corpus.tokenize("31. März") == "31. märz"
     amounts = random.Random(0)
     german, english = make_corpus.quantity(amounts)
     assert not any(letter.isdigit() for letter in german + english)
