@@ -6,6 +6,7 @@ for the maximum); with attention, it consists of the attention weights (equation
 """
 
 import math
+from typing import cast
 
 import torch
 from torch import Tensor, nn
@@ -14,73 +15,71 @@ from .grid import Grid
 
 
 class Aggregator(nn.Module):
-    """Reduces the grid over the source positions: N x C to R x T x ``out_channels``."""
+    """A reduction of the grid over the source positions.
 
-    out_channels: int
+    Args:
+        out_channels: channels of the aggregated features.
+    """
 
-    def alignment(self, cells: Tensor, grid: Grid, token_weights: Tensor) -> Tensor:
-        """The alignment of one token at each target position with the source, R x T x S.
+    def __init__(self, out_channels: int):
+        super().__init__()
+        self.out_channels = out_channels
+
+    def forward(self, cells: Tensor, grid: Grid) -> Tensor:
+        """Reduce N x C to R x T x ``out_channels``."""
+        raise NotImplementedError
+
+    def contributions(self, cells: Tensor, grid: Grid, token_weights: Tensor) -> Tensor:
+        """The contribution of each source position to the logit of a token.
 
         Args:
             cells: N x C, of ``grid``.
             token_weights: R x T x ``out_channels``, the weights of the aggregated features in the
-                logit of the token.
+                logit of one token at each target position.
+        Returns:
+            R x T x S, in single precision or better.
         """
         raise NotImplementedError
+
+    def alignment(self, cells: Tensor, grid: Grid, token_weights: Tensor) -> Tensor:
+        """The softmax of the contributions over the source positions, R x T x S."""
+        return _masked_softmax(self.contributions(cells, grid, token_weights), grid)
 
 
 class MaxAggregator(Aggregator):
     """The maximum over the source positions (equation 2).
 
     Args:
-        channels: C.
+        out_channels: C, those of the cells.
     """
-
-    def __init__(self, channels: int):
-        super().__init__()
-        self.out_channels = channels
 
     def forward(self, cells: Tensor, grid: Grid) -> Tensor:
         """Reduce N x C to R x T x C."""
-        return self._maximum(cells, grid).values
+        return self._maximum(cells, grid)[0]
 
     def contributions(self, cells: Tensor, grid: Grid, token_weights: Tensor) -> Tensor:
-        """The contribution of each source position to the logit of a token (alpha, equation 7).
-
-        Args:
-            cells: N x C, of ``grid``.
-            token_weights: R x T x C, the weights of the aggregated features in the logit of one
-                token at each target position.
-        Returns:
-            R x T x S, in single precision or better.
-        """
+        """alpha of equation 7."""
         values, indices = self._maximum(cells, grid)
         products = single_precision(values) * token_weights
         alpha = products.new_zeros(grid.rows, grid.target_len, grid.source_len)
         return alpha.scatter_add_(2, indices, products)
 
-    def alignment(self, cells: Tensor, grid: Grid, token_weights: Tensor) -> Tensor:
-        """The softmax of the contributions over the source positions, R x T x S."""
-        return _masked_softmax(self.contributions(cells, grid, token_weights), grid)
-
     @staticmethod
-    def _maximum(cells: Tensor, grid: Grid):
+    def _maximum(cells: Tensor, grid: Grid) -> tuple[Tensor, Tensor]:
+        """The maxima and their source positions, R x T x C each."""
         x = grid.unpack(cells)
         if grid.source_padding is not None:
             x = x.masked_fill(grid.source_padding[:, None, :, None], -math.inf)
-        return x.max(dim=2)
+        values, indices = x.max(dim=2)
+        return values, indices
 
 
 class AverageAggregator(Aggregator):
     """The sum over the source positions, divided by sqrt(|s|) (equation 3).
 
     Args:
-        channels: C.
+        out_channels: C, those of the cells.
     """
-
-    def __init__(self, channels: int):
-        super().__init__()
-        self.out_channels = channels
 
     def forward(self, cells: Tensor, grid: Grid) -> Tensor:
         """Reduce N x C to R x T x C."""
@@ -88,25 +87,20 @@ class AverageAggregator(Aggregator):
         return total / grid.source_lengths(total).sqrt()
 
     def contributions(self, cells: Tensor, grid: Grid, token_weights: Tensor) -> Tensor:
-        """As ``MaxAggregator.contributions``, for the average."""
+        """The terms of the average, each times the weights of the token."""
         products = single_precision(grid.unpack(cells)) @ token_weights.unsqueeze(-1)
         return products.squeeze(-1) / grid.source_lengths(products).sqrt()
-
-    def alignment(self, cells: Tensor, grid: Grid, token_weights: Tensor) -> Tensor:
-        """The softmax of the contributions over the source positions, R x T x S."""
-        return _masked_softmax(self.contributions(cells, grid, token_weights), grid)
 
 
 class AttentionAggregator(Aggregator):
     """The sum over the source positions with attention weights, times sqrt(|s|) (equation 9).
 
     Args:
-        channels: C.
+        channels: C of the cells.
     """
 
     def __init__(self, channels: int):
-        super().__init__()
-        self.out_channels = channels
+        super().__init__(channels)
         self.scores = nn.Linear(channels, 1)
         nn.init.normal_(self.scores.weight, std=channels**-0.5)
         nn.init.zeros_(self.scores.bias)
@@ -127,31 +121,33 @@ class AttentionAggregator(Aggregator):
 
 
 class JointAggregator(Aggregator):
-    """The concatenation of several aggregators ([Max, Attn] in table 1).
+    """The concatenation of several aggregators ([Max, Attn] in Table 1).
 
     Args:
         parts: the aggregators.
     """
 
     def __init__(self, parts: list[Aggregator]):
-        super().__init__()
+        super().__init__(sum(part.out_channels for part in parts))
         self.parts = nn.ModuleList(parts)
-        self.out_channels = sum(part.out_channels for part in parts)
 
     def forward(self, cells: Tensor, grid: Grid) -> Tensor:
-        """Reduce N x C to R x T x the sum of the parts' channels."""
+        """Reduce N x C to R x T x ``out_channels``."""
         return torch.cat([part(cells, grid) for part in self.parts], dim=-1)
 
     def alignment(self, cells: Tensor, grid: Grid, token_weights: Tensor) -> Tensor:
         """The mean of the parts' alignments, R x T x S."""
-        by_part = token_weights.split([part.out_channels for part in self.parts], dim=-1)
-        alignments = [
-            part.alignment(cells, grid, weights) for part, weights in zip(self.parts, by_part)
-        ]
-        return sum(alignments) / len(alignments)
+        parts = cast(list[Aggregator], list(self.parts))
+        by_part = token_weights.split([part.out_channels for part in parts], dim=-1)
+        alignments = [part.alignment(cells, grid, weights) for part, weights in zip(parts, by_part)]
+        return torch.stack(alignments).mean(dim=0)
 
 
-PARTS = {"max": MaxAggregator, "avg": AverageAggregator, "attn": AttentionAggregator}
+PARTS: dict[str, type[Aggregator]] = {
+    "max": MaxAggregator,
+    "avg": AverageAggregator,
+    "attn": AttentionAggregator,
+}
 
 
 def build_aggregator(name: str, channels: int) -> Aggregator:
@@ -161,7 +157,7 @@ def build_aggregator(name: str, channels: int) -> Aggregator:
         name: one of ``network_config.AGGREGATORS``.
         channels: C of the cells.
     """
-    parts: list[Aggregator] = [PARTS[part](channels) for part in name.split("+")]
+    parts = [PARTS[part](channels) for part in name.split("+")]
     return parts[0] if len(parts) == 1 else JointAggregator(parts)
 
 

@@ -19,23 +19,30 @@ class BatchStats(NamedTuple):
     """The statistics that normalize channels.
 
     Attributes:
-        mean, var: C.
-        count: 1, the number of cells in the statistics, of all workers if they share them; None
-            for running averages, which are constants without a gradient.
+        mean, var: C; the variance of a batch is the biased one.
+        num_cells: the number of cells in the statistics, of all workers if they share them, as a
+            tensor with one element; None for running averages, through which no gradient flows.
     """
 
     mean: Tensor
     var: Tensor
-    count: Tensor | None = None
+    num_cells: Tensor | None = None
 
     def slice(self, start: int, end: int) -> "BatchStats":
         """The statistics of channels ``start`` to ``end``."""
-        return BatchStats(self.mean[start:end], self.var[start:end], self.count)
+        return BatchStats(self.mean[start:end], self.var[start:end], self.num_cells)
 
     @property
     def inverse_std(self) -> Tensor:
         """C, the inverse standard deviations."""
         return (self.var + EPS).rsqrt()
+
+    @property
+    def unbiased_var(self) -> Tensor:
+        """C, the variances of a batch with Bessel's correction."""
+        assert self.num_cells is not None
+        bessel = self.num_cells / (self.num_cells - 1).clamp(min=1)
+        return self.var * bessel.to(self.var.dtype)
 
 
 class Affine(nn.Module):
@@ -58,6 +65,9 @@ class RunningStats(nn.Module):
         channels: C.
     """
 
+    running_mean: Tensor
+    running_var: Tensor
+
     def __init__(self, channels: int):
         super().__init__()
         self.register_buffer("running_mean", torch.zeros(channels))
@@ -75,9 +85,8 @@ class RunningStats(nn.Module):
         if not self.training:
             return running
         stats = batch_stats(cells, mean.dtype, all_workers)
-        bessel = stats.count / (stats.count - 1).clamp(min=1)
         mean.lerp_(stats.mean, MOMENTUM)
-        var.lerp_(stats.var * bessel.to(var.dtype), MOMENTUM)
+        var.lerp_(stats.unbiased_var, MOMENTUM)
         return stats
 
     def running(self) -> BatchStats:
@@ -88,7 +97,7 @@ class RunningStats(nn.Module):
         """Follow the module to another device or type, but never to half precision."""
         super()._apply(fn, *args, **kwargs)
         for name, buffer in self._buffers.items():
-            if buffer.dtype in (torch.float16, torch.bfloat16):
+            if buffer is not None and buffer.dtype in (torch.float16, torch.bfloat16):
                 self._buffers[name] = buffer.float()
         return self
 
@@ -127,16 +136,16 @@ def batch_stats(cells: Tensor, dtype: torch.dtype, all_workers: bool = False) ->
     channels = cells.size(-1)
     unused = torch.zeros(2, channels, dtype=dtype, device=cells.device)
     mean, var = torch.batch_norm_update_stats(cells, unused[0], unused[1], 0.0)
-    count = torch.full((1,), len(cells), dtype=torch.float64, device=cells.device)
+    num_cells = torch.full((1,), len(cells), dtype=torch.float64, device=cells.device)
     if all_workers:
         # In double precision, because the squared mean is added here and subtracted below.
         mean, var = mean.double(), var.double()
-        sums = torch.cat([count, count * mean, count * (var + mean.square())])
+        sums = torch.cat([num_cells, num_cells * mean, num_cells * (var + mean.square())])
         distributed.all_reduce(sums)
-        count, mean, square = sums[:1], sums[1 : 1 + channels], sums[1 + channels :]
-        mean = mean / count
-        var = (square / count - mean.square()).clamp(min=0.0)
-    return BatchStats(mean.to(dtype), var.to(dtype), count)
+        num_cells, mean, square = sums[:1], sums[1 : 1 + channels], sums[1 + channels :]
+        mean = mean / num_cells
+        var = (square / num_cells - mean.square()).clamp(min=0.0)
+    return BatchStats(mean.to(dtype), var.to(dtype), num_cells)
 
 
 def normalize(x: Tensor, stats: BatchStats, weight: Tensor, bias: Tensor) -> Tensor:
@@ -151,17 +160,29 @@ def normalize(x: Tensor, stats: BatchStats, weight: Tensor, bias: Tensor) -> Ten
 
 
 def normalize_backward(
-    grad: Tensor, x: Tensor, stats: BatchStats, weight: Tensor, mask: tuple[bool, bool, bool]
-) -> tuple[Tensor | None, Tensor, Tensor]:
+    grad: Tensor, x: Tensor, stats: BatchStats, weight: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
     """The gradients of x, weight and bias in ``normalize``, with constant statistics.
 
     Args:
         grad: the gradient of the output, in the shape of x.
-        mask: whether to compute the gradient of x, of weight, and of bias.
+        x, stats, weight: the arguments of ``normalize``.
     """
+    return _normalize_backward(grad, x, stats, weight, [True, True, True])
+
+
+def affine_backward(
+    grad: Tensor, x: Tensor, stats: BatchStats, weight: Tensor
+) -> tuple[Tensor, Tensor]:
+    """The gradients of weight and bias only; arguments as in ``normalize_backward``."""
+    _, grad_weight, grad_bias = _normalize_backward(grad, x, stats, weight, [False, True, True])
+    return grad_weight, grad_bias
+
+
+def _normalize_backward(grad, x, stats, weight, mask):
     dtype = stats.mean.dtype
     return torch.ops.aten.native_batch_norm_backward(
-        grad, x, weight.to(dtype), stats.mean, stats.var, None, None, False, EPS, list(mask)
+        grad, x, weight.to(dtype), stats.mean, stats.var, None, None, False, EPS, mask
     )
 
 
@@ -179,8 +200,9 @@ def stats_backward(
         weight and bias: the gradient of x is the sum of that with constant statistics and of
         ``normalize(x, stats, weight, bias)``.
     """
+    assert stats.num_cells is not None
     sums = torch.stack([grad_product, grad_sum])
     if all_workers:
         distributed.all_reduce(sums)
-    weight, bias = sums * (-stats.inverse_std / stats.count.to(sums.dtype))
+    weight, bias = sums * (-stats.inverse_std / stats.num_cells.to(sums.dtype))
     return weight, bias

@@ -1,6 +1,7 @@
 """The masked 2-D DenseNet of pervasive attention (section 3, figure 3)."""
 
 import math
+from typing import cast
 
 import torch
 from torch import Tensor, nn
@@ -56,10 +57,10 @@ class DenseNet2d(nn.Module):
         super().__init__()
         self.config = config
         self.dropout = Dropout(config.convolution_dropout)
-        self.layers = nn.ModuleList()
+        layers = []
         channels = config.grid_channels
         for _ in range(config.num_layers):
-            self.layers.append(
+            layers.append(
                 DenseLayer(
                     channels,
                     config.hidden_channels,
@@ -68,12 +69,17 @@ class DenseNet2d(nn.Module):
                 )
             )
             channels += config.growth_rate
-        self.channels = channels
-        self.features = RunningStats(channels)
-        self.out_channels = channels
+        self.channels = self.out_channels = channels
         if config.transition:
             self.out_channels = channels // 2
-            self.layers.append(DenseLayer(channels, self.out_channels))
+            layers.append(DenseLayer(channels, self.out_channels))
+        self.layers = nn.ModuleList(layers)
+        self.features = RunningStats(channels)
+
+    @property
+    def dense_layers(self) -> list[DenseLayer]:
+        """The layers, a transition last."""
+        return cast(list[DenseLayer], list(self.layers))
 
     def forward(self, x: Tensor, grid: Grid, state: State | None = None) -> Tensor:
         """Map the first features of the real cells to the last.
@@ -97,12 +103,12 @@ class DenseNet2d(nn.Module):
             grid=grid,
             channels=self.channels,
             features=self.features,
-            norms=[layer.norm2 for layer in self.layers],
+            norms=[layer.norm2 for layer in self.dense_layers],
             gated=self.config.gated,
             dropout=self.dropout,
             all_workers=not self.config.local_statistics and has_several_workers(),
         )
-        weights = [layer.weights() for layer in self.layers]
+        weights = [layer.weights() for layer in self.dense_layers]
         if torch.is_grad_enabled():
             flat = [weight for layer in weights for weight in layer if weight is not None]
             return DenseNetFunction.apply(training_pass, x, *flat)
@@ -124,7 +130,7 @@ class DenseNet2d(nn.Module):
                 layer.norm2.running(),
                 dtype,
             )
-            for layer in self.layers
+            for layer in self.dense_layers
         ]
         return InferencePass(layers, self.channels, self.config.gated, self.dropout)
 

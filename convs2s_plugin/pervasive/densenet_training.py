@@ -142,12 +142,12 @@ class TrainingPass(NamedTuple):
         grad_weights = []
         end = self.channels
         for layer, activations in zip(reversed(layers), reversed(saved)):
-            grad_conv2 = None
+            grad_conv2: Tensor | None = None
             rectified = normalize(
                 activations.hidden, activations.stats, layer.norm2_weight, layer.norm2_bias
             ).relu_()
             if layer.conv2 is not None:
-                start = end - growth_rate(layer, self.gated)
+                start = end - growth_rate(layer.conv2, self.gated)
                 grad = gradients.write_backward(start, end)
                 if grad_features is not None:
                     grad += grad_features[:, start:end]
@@ -178,21 +178,21 @@ class TrainingPass(NamedTuple):
     ) -> tuple[Tensor, Tensor, Tensor]:
         """The gradients of a layer's hidden activations, and of its second scale and shift."""
         hidden, stats = activations.hidden, activations.stats
-        grad, grad_weight, grad_bias = normalize_backward(
-            grad, hidden, stats, layer.norm2_weight, (True, True, True)
+        grad_hidden, grad_weight, grad_bias = normalize_backward(
+            grad, hidden, stats, layer.norm2_weight
         )
-        if stats.count is not None:
+        if stats.num_cells is not None:
             scale = layer.norm2_weight.to(grad_weight.dtype)
             weight, bias = stats_backward(
                 stats, grad_bias * scale, grad_weight * scale, self.all_workers
             )
-            grad += normalize(hidden, stats, weight, bias)
-        return grad, grad_weight, grad_bias
+            grad_hidden += normalize(hidden, stats, weight, bias)
+        return grad_hidden, grad_weight, grad_bias
 
 
-def growth_rate(layer: LayerWeights, gated: bool) -> int:
-    """The number of channels that a layer adds."""
-    return len(layer.conv2) // 2 if gated else len(layer.conv2)
+def growth_rate(conv2: Tensor, gated: bool) -> int:
+    """The number of channels that a layer with this masked convolution adds."""
+    return len(conv2) // 2 if gated else len(conv2)
 
 
 class DenseNetFunction(torch.autograd.Function):
@@ -209,8 +209,11 @@ class DenseNetFunction(torch.autograd.Function):
         with torch.autocast(x.device.type, enabled=False):
             out, buffer = training_pass.forward(x, _layers(weights), saved)
         ctx.training_pass = training_pass
-        ctx.counts = [buffer.stats.count, *(activations.stats.count for activations in saved)]
-        tensors = [*weights, *buffer.blocks, *buffer.stats[:2]]
+        ctx.num_cells = [
+            buffer.stats.num_cells,
+            *(activations.stats.num_cells for activations in saved),
+        ]
+        tensors: list[Tensor | None] = [*weights, *buffer.blocks, *buffer.stats[:2]]
         for hidden, stats, ungated, mask in saved:
             tensors += [hidden, *stats[:2], ungated, mask]
         ctx.sizes = [len(weights), len(buffer.blocks)]
@@ -222,10 +225,10 @@ class DenseNetFunction(torch.autograd.Function):
     def backward(ctx, grad: Tensor):
         tensors = iter(ctx.saved_tensors)
         weights, blocks = ([next(tensors) for _ in range(size)] for size in ctx.sizes)
-        counts = iter(ctx.counts)
-        buffer = FeatureBuffer(blocks, BatchStats(next(tensors), next(tensors), next(counts)))
+        num_cells = iter(ctx.num_cells)
+        buffer = FeatureBuffer(blocks, BatchStats(next(tensors), next(tensors), next(num_cells)))
         saved = []
-        for count in counts:
+        for count in num_cells:
             hidden, mean, var, ungated, mask = (next(tensors) for _ in range(5))
             saved.append(SavedActivations(hidden, BatchStats(mean, var, count), ungated, mask))
         with torch.autocast(grad.device.type, enabled=False):

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from ..nn.linear import matmul_transposed, relu_backward_
-from .batch_norm import BatchStats, normalize, normalize_backward, stats_backward
+from .batch_norm import BatchStats, affine_backward, normalize, stats_backward
 
 # Bytes of one channel of a block, so that the channels of one read stay in a CPU's cache.
 ROW_BYTES = 5120
@@ -44,7 +44,7 @@ class FeatureBuffer:
     def write(self, start: int, cells: Tensor, stats: BatchStats) -> None:
         """Set the channels from ``start`` on to features N x C' with these statistics."""
         end = start + cells.size(-1)
-        self.stats = self.stats._replace(count=stats.count)
+        self.stats = self.stats._replace(num_cells=stats.num_cells)
         self.stats.mean[start:end] = stats.mean
         self.stats.var[start:end] = stats.var
         for block, span in zip(self.blocks, self.spans):
@@ -117,8 +117,8 @@ class FeatureGradients:
             grad_out = grad(span)
             grad_matrix += matmul_transposed(rectified, grad_out.t())
             grad_affine = relu_backward_(matmul_transposed(transposed, grad_out), rectified)
-            _, block_weight, block_bias = normalize_backward(
-                grad_affine[None], block[None, :channels], stats, weight, (False, True, True)
+            block_weight, block_bias = affine_backward(
+                grad_affine[None], block[None, :channels], stats, weight
             )
             grad_weight += block_weight
             grad_bias += block_bias
@@ -130,7 +130,7 @@ class FeatureGradients:
     def write_backward(self, start: int, end: int) -> Tensor:
         """The gradient N x C' of the features written as channels ``start`` to ``end``."""
         stats = self.buffer.stats.slice(start, end)
-        if stats.count is not None:
+        if stats.num_cells is not None:
             weight, bias = stats_backward(
                 stats, self.sums[start:end], self.products[start:end], self.all_workers
             )
@@ -139,7 +139,7 @@ class FeatureGradients:
         scale = stats.inverse_std.unsqueeze(1)
         for block, total, span in zip(self.buffer.blocks, self.blocks, self.buffer.spans):
             block_grad = total[start:end] * scale
-            if stats.count is not None:
+            if stats.num_cells is not None:
                 block_grad += normalize(block[None, start:end], stats, weight, bias)[0]
             grad[span] = block_grad.t()
         return grad

@@ -5,7 +5,7 @@ from typing import Any
 
 import torch
 from fairseq.models import register_model
-from torch import Tensor, nn
+from torch import Tensor
 
 from ..adl.config import DEFINITIONS, keep_definitions, layer_settings
 from ..adl.context import Source
@@ -102,7 +102,7 @@ class PervasiveDecoder(PluginDecoder):
         embed: Embedding,
         layers: DecoderStack | None,
         network: PervasiveAttention,
-        output: nn.Module,
+        output: Output | TiedOutput,
         max_length: int,
     ):
         super().__init__(dictionary, embed, max_length)
@@ -151,7 +151,7 @@ class PervasiveDecoder(PluginDecoder):
         if not need_attn:
             return features, None
 
-        def alignment(logits: Tensor | None) -> Tensor:
+        def align(logits: Tensor | None) -> Tensor:
             if target_tokens is not None:
                 aligned = target_tokens[:, start:]
             elif logits is not None:
@@ -160,7 +160,7 @@ class PervasiveDecoder(PluginDecoder):
                 aligned = self.most_probable_tokens(features)
             return self.alignment(grid_features, aligned)
 
-        return features, alignment
+        return features, align
 
     @torch.no_grad()
     def most_probable_tokens(self, features: Tensor) -> Tensor:
@@ -205,7 +205,7 @@ class PervasiveModel(PluginModel):
         )
         network = PervasiveAttention(network_config)
         # The matrix E of equation 4: the target embeddings, or a matrix of its own.
-        output = TiedOutput(target_words)
+        output: Output | TiedOutput = TiedOutput(target_words)
         if cfg.separate_output:
             output = Output(network.out_channels, len(task.target_dictionary))
         embedding_dropout = dropout_probability(cfg, "embedding_dropout")

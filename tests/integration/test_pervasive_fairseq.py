@@ -8,66 +8,67 @@ from convs2s_plugin.cli import main as convs2s
 from convs2s_plugin.pervasive.model import PervasiveModel
 from tests.commands import PLUGIN, alignments, fairseq, generate, hypotheses, train
 
-OURS = ("--task", "convs2s_translation")
+TASK = ("--task", "convs2s_translation")
 TINY = (
     *("--arch", "pervasive_iwslt_de_en", "--dropout", "0.0"),
     *("--encoder-embed-dim", "32", "--decoder-embed-dim", "32"),
     *("--num-layers", "6", "--growth-rate", "16", "--kernel-size", "3"),
     *("--optimizer", "adam", "--lr", "0.01", "--clip-norm", "1.0", "--max-tokens", "400"),
-    *(*OURS, "--criterion", "convs2s_cross_entropy"),
+    *(*TASK, "--criterion", "convs2s_cross_entropy"),
 )
 
 
 @pytest.fixture(scope="module")
-def learnt(corpus, tmp_path_factory):
-    """The folder of a training that learns to translate the tiny corpus."""
+def trained(corpus, tmp_path_factory):
+    """The checkpoint folder of a model trained on the tiny corpus until it can translate."""
     folder = tmp_path_factory.mktemp("pervasive")
     train(corpus, folder, "--max-epoch", "14", "--keep-last-epochs", "3", options=TINY)
     return folder
 
 
 def expected(corpus):
-    """The translation of each test sentence: its words backwards, with another ending."""
+    """The reference of each test sentence: its words in reverse order, with another ending."""
     lines = (corpus / "test.de").read_text("utf-8").splitlines()
     return {i: [f"{word}-th" for word in reversed(line.split())] for i, line in enumerate(lines)}
 
 
-@pytest.mark.parametrize("what", [(), ("--score-reference",), ("--autocast-dtype", "bfloat16")])
-def test_translations_and_their_implicit_alignments(corpus, learnt, what):
+@pytest.mark.parametrize("options", [(), ("--score-reference",), ("--autocast-dtype", "bfloat16")])
+def test_translations_and_their_alignments(corpus, trained, options):
     printed = generate(
-        corpus, learnt / "checkpoint_best.pt", *OURS, *what, "--print-alignment", "hard"
+        corpus, trained / "checkpoint_best.pt", *TASK, *options, "--print-alignment", "hard"
     )
-    found, pairs, truth = hypotheses(printed), alignments(printed), expected(corpus)
-    right = [i for i in truth if found[i][0][1].split() == truth[i]]
-    assert len(right) > 0.9 * len(truth)
-    backwards = {
-        i: " ".join(f"{len(truth[i]) - 1 - t}-{t}" for t in range(len(truth[i]))) for i in right
+    found, pairs, references = hypotheses(printed), alignments(printed), expected(corpus)
+    correct = [i for i in references if found[i][0][1].split() == references[i]]
+    assert len(correct) > 0.9 * len(references)
+    reversed_order = {
+        i: " ".join(f"{len(references[i]) - 1 - t}-{t}" for t in range(len(references[i])))
+        for i in correct
     }
-    assert sum(pairs[i] == backwards[i] for i in right) > 0.7 * len(right)
+    assert sum(pairs[i] == reversed_order[i] for i in correct) > 0.7 * len(correct)
 
 
-def test_averaged_checkpoints_have_averaged_statistics(corpus, learnt, tmp_path):
-    paths = [str(learnt / f"checkpoint{epoch}.pt") for epoch in (12, 13, 14)]
+def test_averaged_checkpoints_have_averaged_statistics(corpus, trained, tmp_path):
+    paths = [str(trained / f"checkpoint{epoch}.pt") for epoch in (12, 13, 14)]
     target = str(tmp_path / "average.pt")
     assert convs2s(["average", "--inputs", *paths, "--output", target]) == 0
-    found, truth = hypotheses(generate(corpus, target, *OURS)), expected(corpus)
-    assert sum(found[i][0][1].split() == truth[i] for i in truth) > 0.9 * len(truth)
+    found, references = hypotheses(generate(corpus, target, *TASK)), expected(corpus)
+    assert sum(found[i][0][1].split() == references[i] for i in references) > 0.9 * len(references)
 
 
-def test_layers_in_adl_from_a_file_that_is_gone(corpus, tmp_path):
-    (tmp_path / "source.adl").write_text("# of the source\nres_nd(birnn) -> linear(24)\n")
+def test_a_checkpoint_contains_the_layers_of_a_file(corpus, tmp_path):
+    (tmp_path / "source.adl").write_text("# source layers\nres_nd(birnn) -> linear(24)\n")
     layers = ("--encoder-adl", f"@{tmp_path / 'source.adl'}", "--decoder-adl", "res_nd(cnn(glu))")
     train(corpus, tmp_path, "--max-epoch", "24", "--num-layers", "3", *layers, options=TINY)
     (tmp_path / "source.adl").unlink()
-    path, truth = tmp_path / "checkpoint_best.pt", expected(corpus)
+    path, references = tmp_path / "checkpoint_best.pt", expected(corpus)
     model = torch.load(path, weights_only=True)["cfg"]["model"]
     assert model["encoder_adl"] == "res_nd(birnn) -> linear(24)"
-    found = hypotheses(generate(corpus, path, *OURS, "--beam", "3"))
-    assert sum(found[i][0][1].split() == truth[i] for i in truth) > 0.4 * len(truth)
+    found = hypotheses(generate(corpus, path, *TASK, "--beam", "3"))
+    assert sum(found[i][0][1].split() == references[i] for i in references) > 0.4 * len(references)
 
 
-def test_from_pretrained(corpus, learnt):
-    hub = PervasiveModel.from_pretrained(str(learnt), "checkpoint_best.pt", str(corpus / "bin"))
+def test_from_pretrained(corpus, trained):
+    hub = PervasiveModel.from_pretrained(str(trained), "checkpoint_best.pt", str(corpus / "bin"))
     assert hub.translate(["zwei drei vier", "acht"], beam=3) == [
         "vier-th drei-th zwei-th",
         "acht-th",

@@ -16,14 +16,14 @@ WITH_LAYERS = [
 
 
 @pytest.mark.parametrize("name", WITH_LAYERS)
-def test_padding_on_the_left_shows_no_later_word_either(name):
+def test_decoding_is_causal_with_padding_on_the_left(name):
     model = make(name).double()
     assert_causal(model)
     assert_incremental_decoding_is_the_full_pass(model)
 
 
 @torch.no_grad()
-def test_layers_that_change_nothing_change_nothing():
+def test_identity_layers_do_not_change_the_logits():
     plain, layered = tiny_pervasive(), tiny_pervasive(encoder_adl="id", decoder_adl="id", seed=2)
     assert plain.encoder.layers is None and plain.decoder.layers is None
     layered.load_state_dict(plain.state_dict())
@@ -32,16 +32,19 @@ def test_layers_that_change_nothing_change_nothing():
     assert torch.equal(layered(**batch)[0][real], plain(**batch)[0][real])
 
 
-def test_the_grid_is_as_wide_as_the_layers_and_words_as_the_embeddings():
+def test_channels_of_the_grid_and_of_the_output_projection():
     model = tiny_pervasive(encoder_adl="birnn -> linear(10)", decoder_adl="cnn(glu, d=20)")
     grid = model.encoder.share.projection, model.decoder.network.target.projection
     assert [part.in_features for part in grid] == [10, 20]
     assert grid[0].out_features == 15 and model.decoder.network.output.out_features == 16
-    only = tiny_pervasive(decoder_adl="linear(24)")
-    assert only.encoder.layers is None and only.encoder.share.projection.in_features == 12
+    target_only = tiny_pervasive(decoder_adl="linear(24)")
+    assert (
+        target_only.encoder.layers is None
+        and target_only.encoder.share.projection.in_features == 12
+    )
 
 
-def test_every_layer_is_trained_and_has_the_dropouts_of_the_options():
+def test_every_layer_is_trained_and_uses_the_dropout_options():
     model = tiny_pervasive(
         encoder_adl="birnn -> res_nd(mh_dot_self_att)",
         decoder_adl="res_d(rnn) -> res_nd(ffl)",
@@ -60,7 +63,7 @@ def test_every_layer_is_trained_and_has_the_dropouts_of_the_options():
 
 
 @pytest.mark.parametrize(
-    "options, said",
+    "options, message",
     [
         (
             dict(decoder_adl="rnn -> res(mh_dot_src_att)"),
@@ -77,19 +80,19 @@ def test_every_layer_is_trained_and_has_the_dropouts_of_the_options():
         (dict(decoder_adl="id", attention_heads=0), "--attention-heads is 0, but must be from 1"),
     ],
 )
-def test_what_cannot_be_built_is_refused_with_a_sentence(options, said):
+def test_invalid_definitions_are_refused(options, message):
     with pytest.raises(UserError) as error:
         tiny_pervasive(**options)
-    assert said in str(error.value)
+    assert message in str(error.value)
 
 
-def test_the_other_dialect():
+def test_the_sockeye_dialect():
     model = tiny_pervasive(encoder_adl="res(norm->ff(24)->linear)", adl_dialect="sockeye")
     assert model.encoder.layers[0].chain[1].linear.out_features == 24
 
 
-def test_too_long_for_learned_positions():
+def test_sentences_longer_than_the_learned_positions():
     model = tiny_pervasive(encoder_adl="learn_pos", decoder_adl="learn_pos")
-    for lengths, what in (((65, 3), "source"), ((3, 65), "target")):
-        with pytest.raises(UserError, match=f"A {what} sentence has 65 tokens, more than the 64"):
+    for lengths, side in (((65, 3), "source"), ((3, 65), "target")):
+        with pytest.raises(UserError, match=f"A {side} sentence has 65 tokens, more than the 64"):
             model(**random_batch([lengths])["net_input"])
