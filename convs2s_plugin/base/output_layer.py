@@ -2,6 +2,7 @@
 
 from typing import NamedTuple
 
+from fairseq.models import FairseqDecoder
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -20,7 +21,7 @@ class OutputLayer(NamedTuple):
         return F.linear(features, self.weight, self.bias)
 
 
-def has_linear_output(decoder: nn.Module) -> bool:
+def has_linear_output(decoder: FairseqDecoder) -> bool:
     """Whether the logits of a decoder are one linear map of its features.
 
     This holds for the decoders of this package, and for fairseq's transformers unless they have an
@@ -32,7 +33,7 @@ def has_linear_output(decoder: nn.Module) -> bool:
     return is_linear and getattr(decoder, "adaptive_softmax", None) is None
 
 
-def output_layer_of(decoder: nn.Module, tokens: Tensor | None = None) -> OutputLayer:
+def output_layer_of(decoder: FairseqDecoder, tokens: Tensor | None = None) -> OutputLayer:
     """Return the output layer of a decoder.
 
     Args:

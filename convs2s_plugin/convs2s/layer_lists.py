@@ -62,7 +62,8 @@ class _LayerListParser:
             if match is None:
                 position += len(text[position:]) - len(text[position:].lstrip())
                 raise self.error(f"unexpected character '{text[position]}'", position)
-            self.tokens.append((match.group().strip(), match.start(match.lastgroup)))
+            token = match.group().strip()
+            self.tokens.append((token, match.end() - len(token)))
             position = match.end()
         self.tokens.append((END, len(text)))
         self.next = 0
