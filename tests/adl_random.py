@@ -15,7 +15,7 @@ WIDTHS = (4, 8, 12, 16)
 HEADS = (1, 2, 4)
 WRAPPERS = ("res", "res_d", "res_nd", "highway")
 TO_SOURCE = tuple(
-    name for name in entries() if name.endswith("_att") and not name.endswith("_self_att")
+    name for name in sorted(entries()) if name.endswith("_att") and not name.endswith("_self_att")
 )
 
 
@@ -37,23 +37,29 @@ def random_definition(seed: int) -> Definition:
         attention_heads=rng.choice(HEADS),
     )
     dim = settings.model_dim
-    encoder, _ = _Writer(rng, settings, []).chain(dim, 0, True)
+    encoder, _ = _Generator(rng, settings, []).chain(dim, 0, True)
     side = resolve(encoder, "id", settings).encoder
     widths = [side.block_width(block) for block in range(side.blocks + 1)]
     input_feeding = rng.random() < 0.15
-    decoder, _ = _Writer(rng, settings, widths).chain(dim, 0, True)
+    decoder, _ = _Generator(rng, settings, widths).chain(dim, 0, True)
     # What is fed back must not decide about the width of the output.
     return Definition(encoder, f"linear -> {decoder}", settings, input_feeding)
 
 
-class _Writer:
-    """Writes chains of one side; ``widths`` are those of the encoder's blocks, for a decoder."""
+class _Generator:
+    """Generates chains of one side.
+
+    Args:
+        rng: the source of randomness.
+        settings: the model's options.
+        widths: channels of each encoder block, for a decoder; empty for an encoder.
+    """
 
     def __init__(self, rng: random.Random, settings: Settings, widths: list[int]):
         self.rng, self.settings, self.widths = rng, settings, widths
         self.names = [
             name
-            for name in entries()
+            for name in sorted(entries())
             if (name != "birnn" if widths else name not in TO_SOURCE) and name in KNOWN
         ]
 
@@ -131,9 +137,9 @@ class _Writer:
             top = len(self.widths) - 1
             return rng.choice([block for block in range(-top, top + 1)])
         if key == "padding":
-            return "causal" if self.widths else rng.choice(argument.kind.words)
+            return "causal" if self.widths else rng.choice(argument.kind.names)
         if isinstance(argument.kind, Choice):
-            return rng.choice(argument.kind.words)
+            return rng.choice(argument.kind.names)
         assert isinstance(argument.kind, Flag), f"{name}: {key}"
         return rng.random() < 0.5
 

@@ -1,14 +1,22 @@
-"""The Architecture Definition Language (Domhan 2018): a model as two chains of layers.
+"""The Architecture Definition Language (Domhan 2018): a model is two chains of layers.
 
-``language`` turns a definition into a ``ModelSpec``: it parses the text into a tree, translates
-the original implementation's dialect, looks every layer up in the registry, fills in arguments and
-widths, and checks them. ``layers`` holds the layers, each with its declaration.
-
-Knows neither torch nor fairseq.
+``language`` turns a definition into a `ModelSpec`: it parses the text, translates the dialect of
+the original implementation, finds every layer in the registry, fills in arguments and widths, and
+checks them. ``layers`` holds the layers, each with its declaration. ``model`` is the fairseq model.
 """
 
-from .language import builtin  # noqa: F401  (declares the layers)
-from .language.arguments import Argument, Choice, Default, Flag, Integer, Real, Refusal, SubChain
+from . import layers  # noqa: F401  (registers the layers)
+from .language import macros  # noqa: F401  (registers the macros)
+from .language.arguments import (
+    Argument,
+    Choice,
+    Default,
+    Flag,
+    Integer,
+    LayerError,
+    Real,
+    SubChain,
+)
 from .language.registry import (
     BLOCK,
     PAST,
@@ -32,11 +40,11 @@ __all__ = [
     "Default",
     "Flag",
     "Integer",
+    "LayerError",
     "LayerSpec",
-    "Reach",
-    "Real",
     "ModelSpec",
-    "Refusal",
+    "Real",
+    "Reach",
     "Settings",
     "StackSpec",
     "SubChain",

@@ -1,25 +1,26 @@
 """The named architectures: every row of Tables 2 to 5 of Domhan (2018) and every definition of
-section 2.4, as text. Knows neither torch nor fairseq.
+section 2.4, as text. Needs neither torch nor fairseq.
 
 Names follow the rows: ``adl_rnn_mh_pos`` is the row "+ pos" below "RNN" and "+ mh" of Table 3,
 ``adl_self_att_rnn`` the row "self-att, RNN" of Table 5 (encoder, then decoder). Each name stands
-for the IWSLT size of section 4.1; with ``_iwslt`` or ``_wmt`` behind it, for that size.
+for the IWSLT size of section 4.1; with ``_iwslt`` or ``_wmt`` appended, for that size.
 """
 
+from dataclasses import fields
 from typing import Any, NamedTuple
 
 from .language.resolve import resolve
 from .language.spec import ModelSpec, Settings
 
 
-class Architecture(NamedTuple):
+class AdlArchitecture(NamedTuple):
     """A named pair of definitions.
 
     Attributes:
         encoder, decoder: ADL text.
-        source: where it comes from.
-        options: fields of Settings and of the model's options that differ from their defaults.
-        sizes: whether it comes in the sizes of SIZES.
+        source: where the paper has it.
+        options: options of the model that differ from their defaults.
+        sizes: whether it exists in all SIZES.
     """
 
     encoder: str
@@ -28,161 +29,177 @@ class Architecture(NamedTuple):
     options: dict[str, Any] = {}
     sizes: bool = True
 
-    def recipe(self, **options: Any) -> ModelSpec:
-        """The recipe of the architecture; ``options`` are fields of Settings that count more."""
-        given = {**self.options, **options}
-        feeding = given.pop("input_feeding", False)
-        given.pop("init_gain", None)
-        return resolve(self.encoder, self.decoder, Settings(**given), input_feeding=feeding)
+    def resolve(self, **options: Any) -> ModelSpec:
+        """The specification of the model; ``options`` override fields of Settings."""
+        known = {field.name for field in fields(Settings)}
+        given = {name: value for name, value in self.options.items() if name in known}
+        feeding = self.options.get("input_feeding", False)
+        settings = Settings(**{**given, **options})
+        return resolve(self.encoder, self.decoder, settings, input_feeding=feeding)
 
-
-# Sums of layers that nothing normalizes grow from layer to layer: with weights of full size, the
-# first loss is above 100 and training does not recover.
-_CALM = {"init_gain": 0.5}
 
 SIZES = {"iwslt": {"model_dim": 512}, "wmt": {"model_dim": 256}}
 
+# Sums of layers without normalization grow from layer to layer: with initial weights of full size,
+# the first loss is above 100 and training does not recover.
+_SMALL_WEIGHTS = {"init_gain": 0.5}
+
 _SELF_ATT = "res_nd(mh_dot_self_att)"
+_SRC_ATT = "res_nd(mh_dot_src_att)"
 _RNN = "res_nd(rnn)"
-_CNN = "res_nd(cnn(relu))"
-_SOURCE = "res_nd(mh_dot_src_att)"
+_RELU = "res_nd(cnn(relu))"
+_GLU = "res_nd(cnn(glu))"
 _FF = "res_nd(ffl)"
 
+_SELF_ATT_ENCODER = f"pos -> repeat(6, {_SELF_ATT} -> {_FF}) -> norm"
+_CNN_ENCODER = f"pos -> repeat(6, {_RELU} -> {_FF}) -> norm"
+# The first layer is bidirectional (section 4.3).
+_RNN_ENCODER = f"pos -> res_nd(birnn) -> {_FF} -> repeat(5, {_RNN} -> {_FF}) -> norm"
 
-def _repeated(*parts: str) -> str:
-    return f"pos -> repeat(6, {' -> '.join(parts)}) -> norm"
+_SELF_ATT_DECODER = f"pos -> repeat(6, {_SELF_ATT} -> {_SRC_ATT} -> {_FF}) -> norm"
+_CNN_DECODER = f"pos -> repeat(6, {_RELU} -> {_SRC_ATT} -> {_FF}) -> norm"
+_RNN_DECODER = f"pos -> repeat(6, {_RNN} -> {_SRC_ATT} -> {_FF}) -> norm"
 
-
-# Encoders of Table 5, where the recurrent one begins with a bidirectional layer (section 4.3).
-_ENCODERS = {
-    "self_att": _repeated(_SELF_ATT, _FF),
-    "rnn": f"pos -> res_nd(birnn) -> {_FF} -> repeat(5, {_RNN} -> {_FF}) -> norm",
-    "cnn": _repeated(_CNN, _FF),
-}
-_DECODERS = {
-    "self_att": _repeated(_SELF_ATT, _SOURCE, _FF),
-    "rnn": _repeated(_RNN, _SOURCE, _FF),
-    "cnn": _repeated(_CNN, _SOURCE, _FF),
-    "combined": "pos -> repeat(2, "
-    + " -> ".join(f"{part} -> {_SOURCE} -> {_FF}" for part in (_SELF_ATT, _RNN, _CNN))
-    + ") -> norm",
-    "none": _repeated(_SOURCE, _FF),
-}
-_TABLE_5 = (
-    ("self_att", "self_att"),
-    ("self_att", "rnn"),
-    ("self_att", "cnn"),
-    ("rnn", "self_att"),
-    ("cnn", "self_att"),
-    ("rnn", "rnn"),
-    ("cnn", "cnn"),
-    ("self_att", "combined"),
-    ("self_att", "none"),
-)
-
-_RNMT = "dropout -> birnn -> repeat(5, res_d(rnn))"
-_RNN_ENCODER = "res_d(birnn) -> repeat(5, res_d(rnn))"
-_RNN_NORM_ENCODER = "pos -> res_nd(birnn) -> repeat(5, res_nd(rnn)) -> norm"
-
-
-def _transformer(block: str) -> tuple[str, str]:
-    decoder = _repeated(_SELF_ATT, f"res_nd(mh_dot_src_att(block={block}))", _FF)
-    return _ENCODERS["self_att"], decoder
-
-
-def _cnn(activation: str) -> dict[str, Architecture]:
-    """The four rows of Table 4 with one non-linearity."""
-    name, cnn = f"adl_cnn_{activation}", f"cnn({activation})"
-    title = "CNN GLU" if activation == "glu" else "CNN ReLU"
-    normed, one_head = f"res_nd({cnn})", "res_nd(dot_src_att)"
-    return {
-        name: Architecture(
-            f"pos -> repeat(6, res_d({cnn}))",
-            f"pos -> repeat(6, res_d({cnn}) -> res_d(dot_src_att))",
-            f"Table 4, {title}",
-            _CALM,
-        ),
-        f"{name}_norm": Architecture(
-            _repeated(normed), _repeated(normed, one_head), f"Table 4, {title} + norm"
-        ),
-        f"{name}_norm_mh": Architecture(
-            _repeated(normed), _repeated(normed, _SOURCE), f"Table 4, {title} + mh"
-        ),
-        f"{name}_norm_mh_ff": Architecture(
-            _repeated(normed, _FF), _repeated(normed, _SOURCE, _FF), f"Table 4, {title} + ff"
-        ),
-    }
-
-
-_BASE: dict[str, Architecture] = {
-    "adl_transformer": Architecture(
-        _ENCODERS["self_att"], _DECODERS["self_att"], "section 2.4; Tables 1 to 5"
+# One entry a name; `_with_sizes` adds the sizes.
+NAMED: dict[str, AdlArchitecture] = {
+    "adl_transformer": AdlArchitecture(
+        _SELF_ATT_ENCODER, _SELF_ATT_DECODER, "section 2.4; Tables 1 to 5"
     ),
-    "adl_convs2s": Architecture(
+    "adl_convs2s": AdlArchitecture(
         "pos -> repeat(6, res(cnn(glu) -> dropout))",
         "pos -> repeat(6, res(dropout -> cnn(glu) -> dropout -> res(dot_src_att(s=1))))",
         "section 2.4, its decoder repeated as its encoder is",
-        _CALM,
+        _SMALL_WEIGHTS,
     ),
-    "adl_rnmt": Architecture(
-        _RNMT,
+    "adl_rnmt": AdlArchitecture(
+        "dropout -> birnn -> repeat(5, res_d(rnn))",
         "dropout -> rnn -> dropout -> repeat(5, res_d(rnn)) -> concat(id, mlp_att) -> ff",
         "section 2.4; Table 3, RNMT: input feeding doubles the input, so that the first layer "
         "has no residual",
         {"input_feeding": True},
     ),
-    "adl_rnmt_no_input_feeding": Architecture(
-        _RNMT,
+    "adl_rnmt_no_input_feeding": AdlArchitecture(
+        "dropout -> birnn -> repeat(5, res_d(rnn))",
         "dropout -> repeat(6, res_d(rnn)) -> concat(id, mlp_att) -> ff",
         "section 2.4; Table 3, RNMT - input feeding",
     ),
-    "adl_transformer_upper": Architecture(*_transformer("-1"), "Table 2, upper"),
-    "adl_transformer_increasing": Architecture(*_transformer("i"), "Table 2, increasing"),
-    "adl_transformer_decreasing": Architecture(*_transformer("-i"), "Table 2, decreasing"),
-    "adl_rnn": Architecture(
-        f"dropout -> {_RNN_ENCODER}",
+    "adl_transformer_upper": AdlArchitecture(
+        _SELF_ATT_ENCODER,
+        f"pos -> repeat(6, {_SELF_ATT} -> res_nd(mh_dot_src_att(block=-1)) -> {_FF}) -> norm",
+        "Table 2, upper",
+    ),
+    "adl_transformer_increasing": AdlArchitecture(
+        _SELF_ATT_ENCODER,
+        f"pos -> repeat(6, {_SELF_ATT} -> res_nd(mh_dot_src_att(block=i)) -> {_FF}) -> norm",
+        "Table 2, increasing",
+    ),
+    "adl_transformer_decreasing": AdlArchitecture(
+        _SELF_ATT_ENCODER,
+        f"pos -> repeat(6, {_SELF_ATT} -> res_nd(mh_dot_src_att(block=-i)) -> {_FF}) -> norm",
+        "Table 2, decreasing",
+    ),
+    "adl_rnn": AdlArchitecture(
+        "dropout -> res_d(birnn) -> repeat(5, res_d(rnn))",
         "dropout -> repeat(6, res_d(rnn)) -> res_d(dot_src_att) -> res_d(ffl)",
         "Table 3, RNN",
     ),
-    "adl_rnn_mh": Architecture(
-        f"dropout -> {_RNN_ENCODER}",
+    "adl_rnn_mh": AdlArchitecture(
+        "dropout -> res_d(birnn) -> repeat(5, res_d(rnn))",
         "dropout -> repeat(6, res_d(rnn)) -> res_d(mh_dot_src_att) -> res_d(ffl)",
         "Table 3, + mh",
     ),
-    "adl_rnn_mh_pos": Architecture(
-        f"pos -> {_RNN_ENCODER}",
+    "adl_rnn_mh_pos": AdlArchitecture(
+        "pos -> res_d(birnn) -> repeat(5, res_d(rnn))",
         "pos -> repeat(6, res_d(rnn)) -> res_d(mh_dot_src_att) -> res_d(ffl)",
         "Table 3, + pos",
     ),
-    "adl_rnn_mh_pos_norm": Architecture(
-        _RNN_NORM_ENCODER,
-        f"pos -> repeat(6, {_RNN}) -> {_SOURCE} -> {_FF} -> norm",
+    "adl_rnn_mh_pos_norm": AdlArchitecture(
+        f"pos -> res_nd(birnn) -> repeat(5, {_RNN}) -> norm",
+        f"pos -> repeat(6, {_RNN}) -> {_SRC_ATT} -> {_FF} -> norm",
         "Table 3, + norm",
     ),
-    "adl_rnn_mh_pos_norm_multi_att_1h": Architecture(
-        _RNN_NORM_ENCODER,
+    "adl_rnn_mh_pos_norm_multi_att_1h": AdlArchitecture(
+        f"pos -> res_nd(birnn) -> repeat(5, {_RNN}) -> norm",
         f"pos -> repeat(6, {_RNN} -> res_nd(dot_src_att)) -> {_FF} -> norm",
         "Table 3, + multi-att-1h",
     ),
-    "adl_rnn_mh_pos_norm_multi_att": Architecture(
-        _RNN_NORM_ENCODER,
-        f"pos -> repeat(6, {_RNN} -> {_SOURCE}) -> {_FF} -> norm",
+    "adl_rnn_mh_pos_norm_multi_att": AdlArchitecture(
+        f"pos -> res_nd(birnn) -> repeat(5, {_RNN}) -> norm",
+        f"pos -> repeat(6, {_RNN} -> {_SRC_ATT}) -> {_FF} -> norm",
         "Table 3, / multi-att",
     ),
-    "adl_rnn_mh_pos_norm_multi_att_ff": Architecture(
-        _ENCODERS["rnn"], _DECODERS["rnn"], "Table 3, + ff"
+    "adl_rnn_mh_pos_norm_multi_att_ff": AdlArchitecture(
+        _RNN_ENCODER, _RNN_DECODER, "Table 3, + ff"
     ),
-    **_cnn("glu"),
-    **_cnn("relu"),
-    **{
-        f"adl_{encoder}_{decoder}": Architecture(
-            _ENCODERS[encoder],
-            _DECODERS[decoder],
-            f"Table 5, {encoder.replace('_', '-')} and {decoder.replace('_', '-')}",
-        )
-        for encoder, decoder in _TABLE_5
-    },
-    "adl_rnnsearch": Architecture(
+    "adl_cnn_glu": AdlArchitecture(
+        "pos -> repeat(6, res_d(cnn(glu)))",
+        "pos -> repeat(6, res_d(cnn(glu)) -> res_d(dot_src_att))",
+        "Table 4, CNN GLU",
+        _SMALL_WEIGHTS,
+    ),
+    "adl_cnn_glu_norm": AdlArchitecture(
+        f"pos -> repeat(6, {_GLU}) -> norm",
+        f"pos -> repeat(6, {_GLU} -> res_nd(dot_src_att)) -> norm",
+        "Table 4, CNN GLU + norm",
+    ),
+    "adl_cnn_glu_norm_mh": AdlArchitecture(
+        f"pos -> repeat(6, {_GLU}) -> norm",
+        f"pos -> repeat(6, {_GLU} -> {_SRC_ATT}) -> norm",
+        "Table 4, CNN GLU + mh",
+    ),
+    "adl_cnn_glu_norm_mh_ff": AdlArchitecture(
+        f"pos -> repeat(6, {_GLU} -> {_FF}) -> norm",
+        f"pos -> repeat(6, {_GLU} -> {_SRC_ATT} -> {_FF}) -> norm",
+        "Table 4, CNN GLU + ff",
+    ),
+    "adl_cnn_relu": AdlArchitecture(
+        "pos -> repeat(6, res_d(cnn(relu)))",
+        "pos -> repeat(6, res_d(cnn(relu)) -> res_d(dot_src_att))",
+        "Table 4, CNN ReLU",
+        _SMALL_WEIGHTS,
+    ),
+    "adl_cnn_relu_norm": AdlArchitecture(
+        f"pos -> repeat(6, {_RELU}) -> norm",
+        f"pos -> repeat(6, {_RELU} -> res_nd(dot_src_att)) -> norm",
+        "Table 4, CNN ReLU + norm",
+    ),
+    "adl_cnn_relu_norm_mh": AdlArchitecture(
+        f"pos -> repeat(6, {_RELU}) -> norm",
+        f"pos -> repeat(6, {_RELU} -> {_SRC_ATT}) -> norm",
+        "Table 4, CNN ReLU + mh",
+    ),
+    "adl_cnn_relu_norm_mh_ff": AdlArchitecture(
+        _CNN_ENCODER, _CNN_DECODER, "Table 4, CNN ReLU + ff"
+    ),
+    "adl_self_att_self_att": AdlArchitecture(
+        _SELF_ATT_ENCODER, _SELF_ATT_DECODER, "Table 5, self-att and self-att"
+    ),
+    "adl_self_att_rnn": AdlArchitecture(
+        _SELF_ATT_ENCODER, _RNN_DECODER, "Table 5, self-att and rnn"
+    ),
+    "adl_self_att_cnn": AdlArchitecture(
+        _SELF_ATT_ENCODER, _CNN_DECODER, "Table 5, self-att and cnn"
+    ),
+    "adl_rnn_self_att": AdlArchitecture(
+        _RNN_ENCODER, _SELF_ATT_DECODER, "Table 5, rnn and self-att"
+    ),
+    "adl_cnn_self_att": AdlArchitecture(
+        _CNN_ENCODER, _SELF_ATT_DECODER, "Table 5, cnn and self-att"
+    ),
+    "adl_rnn_rnn": AdlArchitecture(_RNN_ENCODER, _RNN_DECODER, "Table 5, rnn and rnn"),
+    "adl_cnn_cnn": AdlArchitecture(_CNN_ENCODER, _CNN_DECODER, "Table 5, cnn and cnn"),
+    "adl_self_att_combined": AdlArchitecture(
+        _SELF_ATT_ENCODER,
+        f"pos -> repeat(2, {_SELF_ATT} -> {_SRC_ATT} -> {_FF} -> {_RNN} -> {_SRC_ATT} -> {_FF} -> "
+        f"{_RELU} -> {_SRC_ATT} -> {_FF}) -> norm",
+        "Table 5, self-att and combined",
+    ),
+    "adl_self_att_none": AdlArchitecture(
+        _SELF_ATT_ENCODER,
+        f"pos -> repeat(6, {_SRC_ATT} -> {_FF}) -> norm",
+        "Table 5, self-att and none",
+    ),
+    "adl_rnnsearch": AdlArchitecture(
         "dropout -> birnn(d=256)",
         "dropout -> rnn(d=256) -> concat(id, dot_att(s=1)) -> ff(v=tanh)",
         "the baseline of Elbayad et al. (2018), section 4.1",
@@ -192,9 +209,9 @@ _BASE: dict[str, Architecture] = {
 }
 
 
-def _sized() -> dict[str, Architecture]:
-    found: dict[str, Architecture] = {}
-    for name, architecture in _BASE.items():
+def _with_sizes(named: dict[str, AdlArchitecture]) -> dict[str, AdlArchitecture]:
+    found: dict[str, AdlArchitecture] = {}
+    for name, architecture in named.items():
         found[name] = architecture
         if architecture.sizes:
             for size, options in SIZES.items():
@@ -203,16 +220,16 @@ def _sized() -> dict[str, Architecture]:
     return found
 
 
-ARCHITECTURES = _sized()
+ARCHITECTURES = _with_sizes(NAMED)
 
 
 def table() -> str:
-    """The named architectures in Markdown, one a line, sizes left out."""
-    rows: list[str] = [
+    """The named architectures as a Markdown table, without the sizes."""
+    rows = [
         "| `--arch` | encoder | decoder | options | from |",
         "|---|---|---|---|---|",
     ]
-    for name, architecture in _BASE.items():
+    for name, architecture in NAMED.items():
         options = ", ".join(
             f"`--{key.replace('_', '-')}`"
             if value is True

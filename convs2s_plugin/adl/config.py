@@ -1,4 +1,4 @@
-"""The options of models in ADL, and what checkpoints keep of their definitions."""
+"""The command-line options of models in ADL, and the definitions that checkpoints keep."""
 
 from dataclasses import dataclass, field
 from typing import Optional
@@ -15,9 +15,9 @@ from .language.tree import write
 MODEL = "adl"
 BASE = {
     "adl_dialect": "paper",
-    "model_dim": 512,
-    "attention_heads": 8,
-    "dropout": 0.1,
+    "model_dim": Settings.model_dim,
+    "attention_heads": Settings.attention_heads,
+    "dropout": Settings.dropout,
     "init_gain": 1.0,
 }
 
@@ -26,7 +26,7 @@ DEFINITIONS = {"encoder_adl": "--encoder-adl", "decoder_adl": "--decoder-adl"}
 
 @dataclass
 class LayerOptions(FairseqDataclass):
-    """Definitions in ADL, and what they leave to the model's options."""
+    """Definitions in ADL, and defaults for their layers."""
 
     encoder_adl: Optional[str] = field(
         default=None,
@@ -39,48 +39,53 @@ class LayerOptions(FairseqDataclass):
         default=None, metadata={"help": "layers in ADL on the target side"}
     )
     adl_dialect: Optional[str] = field(
-        default=None, metadata={"help": f"of both definitions: {' or '.join(DIALECTS)}"}
+        default=None, metadata={"help": f"dialect of both definitions: {' or '.join(DIALECTS)}"}
     )
     ff_dim: Optional[int] = field(
-        default=None, metadata={"help": "inner width of ffl (default: 4 times its input's)"}
+        default=None,
+        metadata={"help": "inner channels of ffl (default: 4 times the channels of its input)"},
     )
     attention_heads: Optional[int] = field(
-        default=None, metadata={"help": "heads of attention layers that do not say theirs"}
+        default=None, metadata={"help": "heads of multi-head attention in ADL"}
     )
     attention_dropout: Optional[float] = field(
-        default=None, metadata={"help": "dropout of attention weights (default: --dropout)"}
+        default=None, metadata={"help": "dropout on attention weights (default: --dropout)"}
     )
 
 
 @dataclass
 class AdlConfig(LayerOptions, EmbeddingOptions):
-    """The options of models in ADL; None means what the architecture says."""
+    """The options of models in ADL; None stands for the value of the named architecture."""
 
     model_dim: Optional[int] = field(
-        default=None, metadata={"help": "width of embeddings and of layers that do not say theirs"}
+        default=None,
+        metadata={"help": "channels of the embeddings, and of layers without a given width"},
     )
     dropout: Optional[float] = field(
-        default=None, metadata={"help": "dropout of layers that do not say theirs"}
+        default=None, metadata={"help": "dropout of layers without a given probability"}
     )
     input_feeding: Optional[bool] = field(
         default=None,
-        metadata={"help": "the decoder reads its last output beside the word (Luong et al. 2015)"},
+        metadata={
+            "help": "concatenate the decoder's previous output with the embedding of the previous "
+            "token (Luong et al. 2015)"
+        },
     )
     init_gain: Optional[float] = field(
         default=None,
         metadata={"help": "factor of initial weights, which follow Glorot and Bengio (xavier)"},
     )
     share_input_output_embed: bool = field(
-        default=False, metadata={"help": "score words with the target embeddings"}
+        default=False, metadata={"help": "tie the output layer to the target embeddings"}
     )
 
 
 def layer_settings(cfg, width: int) -> Settings:
-    """What a model's options say about every layer that says nothing else.
+    """The defaults that the options give to layers.
 
     Args:
         cfg: options of ``LayerOptions`` and ``EmbeddingOptions``, and ``dropout``.
-        width: channels of what goes into the first layer.
+        width: channels of the input of the first layer.
     """
     return Settings(
         width,
@@ -94,9 +99,9 @@ def layer_settings(cfg, width: int) -> Settings:
 
 
 def keep_definitions(cfg) -> None:
-    """Let checkpoints hold what ``@file`` stood for, so that they can be loaded anywhere.
+    """Replace ``@file`` in definitions by the text of the file, so that checkpoints contain it.
 
-    fairseq saves the configuration that this one is a copy of.
+    ``cfg`` is a copy of the configuration that fairseq saves; this function changes the latter.
 
     Args:
         cfg: a model's options; a definition may be None.

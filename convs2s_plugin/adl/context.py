@@ -1,4 +1,4 @@
-"""What a layer knows of the pass that it takes part in."""
+"""The inputs of a layer that all layers of one forward pass share."""
 
 from dataclasses import dataclass, field
 
@@ -9,12 +9,12 @@ from ..decoding.state import State
 
 @dataclass
 class Source:
-    """What a decoder attends to.
+    """The encoder output that a decoder attends to.
 
     Args:
-        blocks: outputs of encoder blocks by number, each B x S x C.
-        padding_mask: B x S, True at padding, or None.
-        beam_size: how many successive hypotheses share a sentence's row.
+        blocks: outputs of encoder blocks by number, B x S x C each.
+        padding_mask: B x S, True at padding; None if there is none.
+        beam_size: how many consecutive hypotheses share a sentence (1).
     """
 
     blocks: dict[int, Tensor]
@@ -24,35 +24,36 @@ class Source:
 
 @dataclass
 class Context:
-    """One pass through one side of a model.
+    """One forward pass through the layers of an encoder or a decoder.
 
     Args:
-        positions: numbers of the positions from 0, T or B x T; padding has any of them.
-        longest: words of the longest sentence so far, above all of ``positions``.
-        padding_mask: B x T, True at padding; None where there is none, or where padding follows
-            the words of a causal pass, which cannot see it.
-        state: what layers remember in generation; None in a full pass.
-        visible: in generation, what self-attention may see of what has been written (see
-            modules/history.py); None for everything.
-        source: what a decoder attends to.
-        need_weights: whether layers that attend to the source leave their weights.
-        attention: those weights, B x T x S each.
+        positions: position numbers from 0, T or B x T; any number at padding.
+        longest: tokens of the longest sentence so far; larger than all ``positions``.
+        padding_mask: B x T, True at padding. None if there is no padding, or if it follows the
+            tokens of a causal pass, where no token sees it.
+        state: the incremental state; None in a full pass.
+        cache_mask: in incremental decoding, which columns of the key-value cache a query may
+            attend to (see `decoding.kv_cache.Backpointers.extend`); None for all.
+        source: the encoder output that a decoder attends to.
+        need_weights: whether layers that attend to the source append their weights to
+            ``attention`` (False).
+        attention: attention weights, B x T x S each.
     """
 
     positions: Tensor
     longest: int
     padding_mask: Tensor | None = None
     state: State | None = None
-    visible: Tensor | None = None
+    cache_mask: Tensor | None = None
     source: Source | None = None
     need_weights: bool = False
     attention: list[Tensor] = field(default_factory=list)
 
     def layer_state(self, layer: nn.Module) -> State | None:
-        """What a layer remembers between two steps; None in a full pass.
+        """The incremental state of one layer; None in a full pass.
 
-        A layer keeps tensors with one row a hypothesis in ``.rows`` and tensors with one row a
-        sentence in ``.sentences``; both are reordered for it. Self-attention appends its keys and
-        values to ``.kv_cache()``.
+        A layer keeps tensors with one row per hypothesis in ``.rows`` and tensors with one row
+        per sentence in ``.sentences``; beam search reorders both. Self-attention appends its keys
+        and values to ``.kv_cache()``.
         """
         return None if self.state is None else self.state.child(layer)

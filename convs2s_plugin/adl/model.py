@@ -1,4 +1,4 @@
-"""Models written in the Architecture Definition Language (Domhan 2018)."""
+"""Models in the Architecture Definition Language (Domhan 2018)."""
 
 import logging
 from typing import Any
@@ -32,21 +32,21 @@ logger = logging.getLogger(__name__)
 
 
 class AdlEncoder(PluginEncoder):
-    """Embeddings and the layers of one chain.
+    """Embedding and the layers of the encoder.
 
     Args:
-        dictionary: of the source.
-        embed: its word vectors.
-        side: the resolved chain.
-        blocks: numbers of the blocks that the decoder attends to.
-        max_length: tokens of the longest source, end of sentence included.
+        dictionary: source dictionary.
+        embed: source embedding.
+        spec: the resolved layers.
+        blocks: numbers of the encoder blocks that the decoder attends to.
+        max_length: the largest number of tokens in a source sentence, end of sentence included.
     """
 
     def __init__(
-        self, dictionary, embed: Embedding, side: StackSpec, blocks: list[int], max_length: int
+        self, dictionary, embed: Embedding, spec: StackSpec, blocks: list[int], max_length: int
     ):
         super().__init__(dictionary, embed, max_length)
-        self.layers = EncoderStack(side, blocks)
+        self.layers = EncoderStack(spec, blocks)
 
     def encode(self, tokens: Tensor, padding_mask: Tensor) -> dict[str, Any]:
         """Encode a batch of source sentences.
@@ -55,45 +55,47 @@ class AdlEncoder(PluginEncoder):
             tokens: B x S token indices.
             padding_mask: B x S, True at padding.
         Returns:
-            A dictionary of tensors whose rows are sentences with their padding behind them:
+            A dictionary of tensors with one row per sentence, whose padding follows its tokens:
             ``encoder_out``, B x S x C; ``block0``, ``block1``, ... if the decoder attends to
-            others than the topmost; ``encoder_padding_mask``, B x S or None; and
-            ``encoder_places``, B x S, where the columns of ``tokens`` have gone (None: nowhere).
+            other blocks than the topmost; ``encoder_padding_mask``, B x S or None; and
+            ``encoder_places``, B x S, the new column of each column of ``tokens`` (None if all
+            stay where they are).
         """
-        x, blocks, words = self.layers.encode(self.embed, tokens, padding_mask)
+        x, blocks, columns = self.layers(self.embed, tokens, padding_mask)
         return {
             "encoder_out": x,
             **{f"block{number}": block for number, block in blocks.items()},
-            "encoder_padding_mask": words.mask,
-            "encoder_places": words.places,
+            "encoder_padding_mask": columns.mask,
+            "encoder_places": columns.places,
         }
 
 
 class AdlDecoder(PluginDecoder):
-    """Embeddings, the layers of one chain, a projection to words.
+    """Embedding, the layers of the decoder, and the output layer.
 
     Args:
-        dictionary: of the target.
-        embed: its word vectors.
-        side: the resolved chain.
-        blocks: numbers of the encoder's blocks that it attends to.
-        output: from the chain's output to scores of words.
-        input_feeding: whether the last output is read beside the word (section 2.4).
-        max_length: tokens of the longest target, end of sentence included.
+        dictionary: target dictionary.
+        embed: target embedding.
+        spec: the resolved layers.
+        blocks: numbers of the encoder blocks that the layers attend to.
+        output: the output layer.
+        input_feeding: whether the input is the embedding of the previous token concatenated with
+            the previous output (section 2.4).
+        max_length: the largest number of tokens in a target sentence, end of sentence included.
     """
 
     def __init__(
         self,
         dictionary,
         embed: Embedding,
-        side: StackSpec,
+        spec: StackSpec,
         blocks: list[int],
         output: nn.Module,
         input_feeding: bool,
         max_length: int,
     ):
         super().__init__(dictionary, embed, max_length)
-        self.layers = DecoderStack(side, input_feeding)
+        self.layers = DecoderStack(spec, input_feeding)
         self.blocks = blocks
         self.output = output
 
@@ -116,10 +118,10 @@ class AdlDecoder(PluginDecoder):
                 ``state.length`` on are computed.
             need_attn: whether to return attention weights.
         Returns:
-            Features R x T x C, and the attention weights R x T x S averaged over the layers that
-            attend (None if they are not needed or no layer attends).
+            Features R x T x C, and attention weights R x T x S averaged over layers and heads
+            (None if they are not needed, or if no layer attends to the source).
         """
-        features, attention = self.layers.decode(
+        features, attention = self.layers(
             self.embed, tokens, padding_mask, self.source(encoder_out), state, need_attn
         )
         places = encoder_out["encoder_places"]
@@ -130,7 +132,7 @@ class AdlDecoder(PluginDecoder):
         return features, attention
 
     def source(self, encoder_out: dict[str, Any]) -> Source:
-        """What layers attend to, from the encoder's dictionary."""
+        """The part of the encoder's dictionary that layers attend to."""
         top = encoder_out["encoder_out"]
         return Source(
             {block: encoder_out.get(f"block{block}", top) for block in self.blocks},
@@ -141,67 +143,56 @@ class AdlDecoder(PluginDecoder):
 
 @register_model(MODEL, dataclass=AdlConfig)
 class AdlModel(PluginModel):
-    """An encoder and a decoder written in ADL (Domhan 2018)."""
+    """An encoder and a decoder that are written in ADL (Domhan 2018)."""
 
     @classmethod
     def build_model(cls, cfg: AdlConfig, task) -> "AdlModel":
         """Build the model that two definitions describe.
 
         Args:
-            cfg: the options above.
-            task: a translation task, with a source and a target dictionary.
+            cfg: the options.
+            task: a translation task with a source and a target dictionary.
         Raises:
-            TextError: at the place in a definition that is wrong.
-            UserError: where options do not fit together.
+            TextError: a definition is wrong; the error shows the place.
+            UserError: an option is out of range, or options contradict each other.
         """
         fill_defaults(cfg, BASE)
-        recipe = read_recipe(cfg)
-        for warning in recipe.warnings:
+        spec = resolve_model(cfg)
+        for warning in spec.warnings:
             logger.warning(warning)
         keep_definitions(cfg)
         check_shared_embeddings(cfg, task)
-        tied = cfg.share_input_output_embed or cfg.share_all_embeddings
-        if tied and recipe.decoder.width != cfg.model_dim:
-            raise UserError(
-                f"The decoder gives {recipe.decoder.width} channels and --model-dim is "
-                f"{cfg.model_dim}, but words can be scored with the target embeddings only where "
-                f"both are the same: end the decoder with 'linear({cfg.model_dim})', for example."
-            )
         dim = cfg.model_dim
         source_words, target_words = build_embedding_matrices(cfg, task, dim, dim, std=dim**-0.5)
-        output = TiedOutput(target_words)
-        if not tied:
-            output = Output(recipe.decoder.width, len(task.target_dictionary))
-        attending = [layer for layer in recipe.decoder.walk() if layer_type(layer).attends]
+        output = build_output(cfg, spec, target_words)
+        attending = [layer for layer in spec.decoder.walk() if layer_type(layer).attends]
         blocks = sorted({layer["block"] for layer in attending})
-        settings = recipe.settings
-        model = cls(
-            AdlEncoder(
-                task.source_dictionary,
-                Embedding(source_words, None),
-                recipe.encoder,
-                blocks,
-                settings.max_source_positions,
-            ),
-            AdlDecoder(
-                task.target_dictionary,
-                Embedding(target_words, None),
-                recipe.decoder,
-                blocks,
-                output,
-                recipe.input_feeding,
-                settings.max_target_positions,
-            ),
+        encoder = AdlEncoder(
+            task.source_dictionary,
+            Embedding(source_words, None),
+            spec.encoder,
+            blocks,
+            spec.settings.max_source_positions,
         )
-        scale_weights_(model, cfg.init_gain)
-        return model
+        decoder = AdlDecoder(
+            task.target_dictionary,
+            Embedding(target_words, None),
+            spec.decoder,
+            blocks,
+            output,
+            spec.input_feeding,
+            spec.settings.max_target_positions,
+        )
+        scale_weights_(encoder.layers, cfg.init_gain)
+        scale_weights_(decoder.layers, cfg.init_gain)
+        return cls(encoder, decoder)
 
 
-def read_recipe(cfg: AdlConfig) -> ModelSpec:
-    """The recipe that the options describe.
+def resolve_model(cfg: AdlConfig) -> ModelSpec:
+    """The specification that the options describe.
 
     Raises:
-        UserError: where a definition is missing or wrong.
+        UserError: a definition is missing or wrong.
     """
     missing = [option for name, option in DEFINITIONS.items() if not getattr(cfg, name)]
     if missing:
@@ -218,14 +209,31 @@ def read_recipe(cfg: AdlConfig) -> ModelSpec:
     )
 
 
+def build_output(cfg: AdlConfig, spec: ModelSpec, target_words: nn.Embedding) -> nn.Module:
+    """The output layer: tied to the target embeddings, or with weights of its own.
+
+    Raises:
+        UserError: it must be tied, but the decoder is not as wide as the embeddings.
+    """
+    width = spec.decoder.width
+    if not (cfg.share_input_output_embed or cfg.share_all_embeddings):
+        return Output(width, target_words.num_embeddings)
+    if width != cfg.model_dim:
+        raise UserError(
+            f"The decoder outputs {width} channels and --model-dim is {cfg.model_dim}, but the "
+            "output layer can be tied to the target embeddings only if both are the same: end the "
+            f"decoder with 'linear({cfg.model_dim})', for example."
+        )
+    return TiedOutput(target_words)
+
+
 @torch.no_grad()
-def scale_weights_(model: AdlModel, gain: float) -> None:
-    """Multiply the initial weights of all layers by a factor; embeddings and output stay."""
+def scale_weights_(layers: nn.Module, gain: float) -> None:
+    """Multiply the initial weights of layers by a factor; biases and vectors stay."""
     if gain != 1.0:
-        for side in (model.encoder, model.decoder):
-            for parameter in side.layers.parameters():
-                if parameter.dim() > 1:
-                    parameter.mul_(gain)
+        for parameter in layers.parameters():
+            if parameter.dim() > 1:
+                parameter.mul_(gain)
 
 
 register_architectures(

@@ -1,13 +1,13 @@
-"""From words through one chain of layers, whatever their padding, in one pass or step by step.
+"""The layers of an encoder or a decoder, in a full pass and in incremental decoding.
 
-Layers want words in front of their padding: words are moved there before the chain, and what it
-makes of them is moved back where the caller's columns count.
+Layers expect padding after the tokens. Stacks move tokens to the left before the first layer, and
+move features back if the caller needs the columns of the batch.
 """
 
 from collections.abc import Iterable
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from ..decoding.kv_cache import Backpointers
 from ..decoding.state import State
@@ -15,154 +15,151 @@ from ..nn.embedding import Embedding
 from ..nn.padding import Compact, compact
 from .context import Context, Source
 from .language.spec import StackSpec
-from .layers.chains import Chain
+from .layers.chains import build_layer
 
 
-class EncoderStack(Chain):
+class EncoderStack(nn.ModuleList):
     """The layers of a source side.
 
     Args:
-        side: the resolved chain.
-        blocks: numbers of the blocks that are wanted besides the output.
+        spec: the resolved stack.
+        blocks: numbers of the blocks to return beside the output; the topmost block is the output
+            and is ignored here.
     """
 
-    def __init__(self, side: StackSpec, blocks: Iterable[int] = ()):
-        super().__init__(side.layers)
-        # How many layers lead to a block, and its number; the topmost is the output.
-        self.ends = {side.block_end(block): block for block in blocks if block < side.blocks}
+    def __init__(self, spec: StackSpec, blocks: Iterable[int] = ()):
+        super().__init__(map(build_layer, spec.layers))
+        # The number of layers below the output of a block -> the number of the block.
+        self.ends = {spec.block_end(block): block for block in blocks if block < spec.blocks}
 
-    def encode(
-        self, embed: Embedding, tokens: Tensor, padding: Tensor
+    def forward(
+        self, embed: Embedding, tokens: Tensor, padding_mask: Tensor
     ) -> tuple[Tensor, dict[int, Tensor], Compact]:
-        """Embed words and run all layers.
+        """Embed the tokens and apply all layers.
 
         Args:
-            embed: from words to B x S x E, without positions.
-            tokens: B x S word indices.
-            padding: B x S, True at padding, on any side.
+            embed: the embedding of tokens, B x S to B x S x E, without positions.
+            tokens: B x S.
+            padding_mask: B x S, True at padding, on any side.
         Returns:
-            B x S x C with the padding behind the words, the blocks that are wanted in the same
-            order, and how columns have moved.
+            The output B x S x C with padding after the tokens, the requested blocks by number in
+            the same order of columns, and that order.
         """
-        words = compact(padding)
-        x = embed(words.apply(tokens), padding)
-        positions, longest = words.positions()
-        context = Context(positions, longest, words.mask)
-        found = {}
+        columns = compact(padding_mask)
+        x = embed(columns.apply(tokens), padding_mask)
+        context = Context(*columns.positions(), columns.mask)
+        blocks = {}
         for number, layer in enumerate(self):
             if number in self.ends:
-                found[self.ends[number]] = x
+                blocks[self.ends[number]] = x
             x = layer(x, context)
-        return x, found, words
+        return x, blocks, columns
 
 
-class DecoderStack(Chain):
+class DecoderStack(nn.ModuleList):
     """The layers of a target side.
 
     Args:
-        side: the resolved chain.
-        input_feeding: whether the last output is read beside the word (section 2.4).
+        spec: the resolved stack.
+        input_feeding: whether the input is the embedding concatenated with the previous output
+            (section 2.4; False).
     """
 
-    def __init__(self, side: StackSpec, input_feeding: bool = False):
-        super().__init__(side.layers)
-        self.width = side.width
+    def __init__(self, spec: StackSpec, input_feeding: bool = False):
+        super().__init__(map(build_layer, spec.layers))
+        self.width = spec.width
         self.input_feeding = input_feeding
 
-    def decode(
+    def forward(
         self,
         embed: Embedding,
         tokens: Tensor,
-        padding: Tensor,
+        padding_mask: Tensor,
         source: Source,
         state: State | None = None,
         need_weights: bool = False,
     ) -> tuple[Tensor, Tensor | None]:
-        """Embed words and run all layers.
+        """Embed the tokens and apply all layers.
 
         Args:
-            embed: from words to R x T x E, without positions.
+            embed: the embedding of tokens, R x T to R x T x E, without positions.
             tokens: R x T, the whole prefix.
-            padding: R x T, True at padding, on any side.
-            source: what layers attend to.
-            state: the root of what generation remembers, in which ``length`` positions have been
-                seen; None in a full pass.
-            need_weights: whether to return the attention weights (False).
+            padding_mask: R x T, True at padding, on any side.
+            source: the encoder output that layers attend to.
+            state: the incremental state, a root, with ``length`` decoded positions; None for a
+                full pass.
+            need_weights: whether to return attention weights (False).
         Returns:
-            R x T x C of the positions that had not been seen, and their attention R x T x S,
-            averaged over all that attends (None if it is not needed, and if nothing attends).
+            Features R x T x C of the positions that are not decoded yet, and their attention
+            weights R x T x S, averaged over layers and heads (None if they are not needed, or if
+            no layer attends to the source).
         """
-        if state is None:
-            return self.whole(embed, tokens, padding, source, need_weights)
-        return self.further(embed, tokens, padding, source, state, need_weights)
-
-    def whole(
-        self,
-        embed: Embedding,
-        tokens: Tensor,
-        padding: Tensor,
-        source: Source,
-        need_weights: bool,
-    ) -> tuple[Tensor, Tensor | None]:
-        """Features and attention of all positions, where nothing is to be remembered."""
-        words = compact(padding)
-        # Padding stands behind the words, where no word sees it.
-        context = Context(*words.positions(), source=source, need_weights=need_weights)
-        x = embed(words.apply(tokens), padding)
+        if state is not None:
+            return self.forward_incremental(
+                embed, tokens, padding_mask, source, state, need_weights
+            )
+        columns = compact(padding_mask)
+        # Padding follows the tokens, where no token sees it in a causal pass.
+        context = Context(*columns.positions(), source=source, need_weights=need_weights)
+        x = embed(columns.apply(tokens), padding_mask)
         if self.input_feeding:
             state = State()
             state.backpointers = Backpointers(1)
-            features, attention = self.column_by_column(x, context, None, state)
+            features, attention = self.forward_by_position(x, context, None, state)
         else:
-            features, attention = self.run(x, context)
-        return words.restore(features), None if attention is None else words.restore(attention)
+            features, attention = self.apply_layers(x, context)
+        if attention is not None:
+            attention = columns.restore(attention)
+        return columns.restore(features), attention
 
-    def further(
+    def forward_incremental(
         self,
         embed: Embedding,
         tokens: Tensor,
-        padding: Tensor,
+        padding_mask: Tensor,
         source: Source,
         state: State,
-        need_weights: bool,
+        need_weights: bool = False,
     ) -> tuple[Tensor, Tensor | None]:
-        """Features and attention of the positions that follow those already seen."""
+        """As ``forward``, for the positions from ``state.length`` on.
+
+        The caller advances ``state.length``.
+        """
         if state.length == 0:
             state.beam_size = source.beam_size
             state.backpointers = Backpointers(source.beam_size)
         start, length = state.length, tokens.size(1)
-        state.length = length
-        x = embed(tokens, padding, start)
-        if bool(padding[:, 0].any()):
-            positions = ((~padding).cumsum(dim=1) - 1).clamp(min=0)
+        x = embed(tokens, padding_mask, start)
+        if bool(padding_mask[:, 0].any()):
+            positions = ((~padding_mask).cumsum(dim=1) - 1).clamp(min=0)
             longest = int(positions.max()) + 1
             context = Context(
                 positions[:, start:], longest, source=source, need_weights=need_weights
             )
-            return self.column_by_column(x, context, padding[:, start:], state)
+            return self.forward_by_position(x, context, padding_mask[:, start:], state)
         positions = torch.arange(start, length, device=x.device)
         context = Context(positions, length, source=source, need_weights=need_weights)
         if self.input_feeding:
-            return self.column_by_column(x, context, None, state)
+            return self.forward_by_position(x, context, None, state)
         context.state = state
-        context.visible = state.backpointers.extend(tokens[:, start:])
-        return self.run(x, context)
+        context.cache_mask = state.backpointers.extend(tokens[:, start:])
+        return self.apply_layers(x, context)
 
-    def column_by_column(
-        self, x: Tensor, context: Context, padding: Tensor | None, state: State
+    def forward_by_position(
+        self, x: Tensor, context: Context, padding_mask: Tensor | None, state: State
     ) -> tuple[Tensor, Tensor | None]:
-        """As ``run``, one position after the other.
+        """As ``apply_layers``, one position after the other.
 
         Args:
             x: R x T x E.
-            context: of the pass.
-            padding: R x T, True at padding before the words; None where there is none.
-            state: what is remembered from one position to the next.
+            context: of the forward pass.
+            padding_mask: R x T, True at padding, which precedes the tokens; None if there is none.
+            state: the incremental state.
         """
         features, attention = [], []
         for t in range(x.size(1)):
-            mask = None if padding is None else padding[:, t : t + 1]
-            column = Context(
+            mask = None if padding_mask is None else padding_mask[:, t : t + 1]
+            step = Context(
                 context.positions[..., t : t + 1],
                 context.longest,
                 mask,
@@ -173,20 +170,26 @@ class DecoderStack(Chain):
             )
             inputs = x[:, t : t + 1]
             if self.input_feeding:
-                last = state.rows.get("output", x.new_zeros(len(x), self.width))
-                inputs = torch.cat([inputs, last.unsqueeze(1)], dim=-1)
-            output, weights = self.run(inputs, column)
+                previous = state.rows.get("output", x.new_zeros(len(x), self.width))
+                inputs = torch.cat([inputs, previous.unsqueeze(1)], dim=-1)
+            output, weights = self.apply_layers(inputs, step)
             if self.input_feeding:
                 new = output.squeeze(1).to(x.dtype)
-                state.rows["output"] = new if mask is None else torch.where(mask, last, new)
+                state.rows["output"] = new if mask is None else torch.where(mask, previous, new)
             features.append(output)
             attention.append(weights)
         weights = None if attention[0] is None else torch.cat(attention, dim=1)
         return torch.cat(features, dim=1), weights
 
-    def run(self, x: Tensor, context: Context) -> tuple[Tensor, Tensor | None]:
-        """All layers: R x T x C' and the attention R x T x S, averaged over layers, or None."""
-        x = self(x, context)
+    def apply_layers(self, x: Tensor, context: Context) -> tuple[Tensor, Tensor | None]:
+        """Apply all layers to R x T x C.
+
+        Returns:
+            R x T x C' and attention weights R x T x S, averaged over layers; None if no layer has
+            left any in the context.
+        """
+        for layer in self:
+            x = layer(x, context)
         if not context.attention:
             return x, None
         return x, torch.stack(context.attention).mean(dim=0)

@@ -1,4 +1,4 @@
-"""``convs2s adl``: what a definition means; which architectures and which layers have names."""
+"""``convs2s adl``: explain a definition; list named architectures or layers."""
 
 import argparse
 import json
@@ -18,29 +18,50 @@ from ..errors import UserError
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The three things to ask for, and the options that a definition depends on."""
-    asked = parser.add_subparsers(dest="asked", metavar="explain | list | layers", required=True)
-    explain = asked.add_parser("explain", help="shapes, parameters, costs and sight of each part")
-    explain.add_argument("encoder", metavar="ENCODER", help="a chain of layers, or a named model")
+    """Add the three sub-commands and their options."""
+    commands = parser.add_subparsers(dest="asked", metavar="explain | list | layers", required=True)
+    explain = commands.add_parser(
+        "explain", help="print the shapes, parameters, costs and receptive fields of a model"
+    )
+    explain.add_argument(
+        "encoder", metavar="ENCODER", help="a chain of layers, or the name of an architecture"
+    )
     explain.add_argument("decoder", metavar="DECODER", nargs="?", help="a chain of layers")
     explain.add_argument("--dialect", default="paper", help=f"{', '.join(DIALECTS)} (%(default)s)")
-    explain.add_argument("--model-dim", type=int, help="channels of embeddings and layers (512)")
-    explain.add_argument("--ff-dim", type=int, help="inner channels of ffl (4 times its input)")
-    explain.add_argument("--attention-heads", type=int, help="heads of an attention (8)")
-    explain.add_argument("--input-feeding", action="store_true", help="the last output is fed back")
     explain.add_argument(
-        "--words", type=int, default=40000, help="types on each side (%(default)s)"
+        "--model-dim", type=int, help=f"channels of embeddings and layers ({Settings.model_dim})"
     )
-    explain.add_argument("--length", type=int, default=30, help="words of a sentence (%(default)s)")
+    explain.add_argument("--ff-dim", type=int, help="inner channels of ffl (4 times its input)")
+    explain.add_argument(
+        "--attention-heads",
+        type=int,
+        help=f"heads of multi-head attention ({Settings.attention_heads})",
+    )
+    explain.add_argument(
+        "--input-feeding",
+        action="store_true",
+        help="the decoder's previous output is part of its input",
+    )
+    explain.add_argument(
+        "--words",
+        type=int,
+        default=40000,
+        help="vocabulary size of source and target (%(default)s)",
+    )
+    explain.add_argument(
+        "--length", type=int, default=30, help="tokens of a sentence (%(default)s)"
+    )
     explain.add_argument("--json", action="store_true", help="print JSON")
-    asked.add_parser("list", help="the named architectures with their definitions, in Markdown")
-    layers = asked.add_parser("layers", help="every layer with its arguments")
+    commands.add_parser("list", help="print the named architectures as a Markdown table")
+    layers = commands.add_parser("layers", help="print every layer with its arguments")
     for command in (explain, layers):
-        command.add_argument("--user-dir", metavar="DIR", help="a package with layers of your own")
+        command.add_argument(
+            "--user-dir", metavar="DIR", help="a package that registers layers of your own"
+        )
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print what was asked for."""
+    """Run the chosen sub-command."""
     folder = getattr(args, "user_dir", None)
     if folder and not Path(folder).is_dir():
         raise UserError(f"There is no folder {folder} (--user-dir).")
@@ -53,15 +74,15 @@ def run(args: argparse.Namespace) -> int:
         for name in ("words", "length"):
             if getattr(args, name) < 1:
                 raise UserError(f"--{name} is {getattr(args, name)}: it must be at least 1.")
-        recipe = _recipe(args)
+        model = _resolve(args)
         if args.json:
-            print(json.dumps(as_dict(recipe, args.words, args.length), indent=2))
+            print(json.dumps(as_dict(model, args.words, args.length), indent=2))
         else:
-            print(as_text(recipe, args.words, args.length))
+            print(as_text(model, args.words, args.length))
     return 0
 
 
-def _recipe(args: argparse.Namespace) -> ModelSpec:
+def _resolve(args: argparse.Namespace) -> ModelSpec:
     names = ("model_dim", "ff_dim", "attention_heads")
     given = {name: getattr(args, name) for name in names if getattr(args, name) is not None}
     if args.decoder is not None:
@@ -78,11 +99,11 @@ def _recipe(args: argparse.Namespace) -> ModelSpec:
             f"There is no named architecture '{args.encoder}'{nearest(args.encoder, ARCHITECTURES)}"
             ": give ENCODER and DECODER, or one of the names that `convs2s adl list` prints."
         )
-    return ARCHITECTURES[args.encoder].recipe(**given)
+    return ARCHITECTURES[args.encoder].resolve(**given)
 
 
 def layer_list() -> str:
-    """Every layer with its arguments, their defaults, and one line about each."""
+    """Describe every layer: its arguments with their defaults, and one line each."""
     lines = [
         "repeat(n, chain)",
         "    n copies of a chain, each with its own weights; i is the number of the copy, from 1",
@@ -92,7 +113,7 @@ def layer_list() -> str:
         lines.append(f"{name}({names})" if names else name)
         facts = [entry.summary]
         if isinstance(entry, LayerType) and not entry.parallel:
-            facts.append("one position after the other")
+            facts.append("not parallel over time")
         lines.append(f"    {'; '.join(facts)}")
         lines += _argument_lines(entry.arguments)
     return "\n".join(lines)

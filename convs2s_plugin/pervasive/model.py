@@ -34,6 +34,12 @@ from .config import (
 from .grid_projection import GridProjection, source_projection
 from .network import GridFeatures, PervasiveAttention
 
+# Why layers before the grid cannot attend to the source, for error messages.
+NO_SOURCE = {
+    ENCODER: "this is the encoder itself",
+    DECODER: "here the grid does that, and the layers before it see the target alone",
+}
+
 # Positions whose logits are computed at a time if only the most probable tokens are needed.
 CHUNK = 1024
 
@@ -74,7 +80,7 @@ class PervasiveEncoder(PluginEncoder):
         if self.layers is None:
             x = self.embed(tokens, padding_mask)
         else:
-            x, _, compacted = self.layers.encode(self.embed, tokens, padding_mask)
+            x, _, compacted = self.layers(self.embed, tokens, padding_mask)
             x = compacted.restore(x)
         return {
             "encoder_out": self.share(x),
@@ -140,7 +146,7 @@ class PervasiveDecoder(PluginDecoder):
             x = self.embed(tokens, padding_mask, start)
         else:
             source = Source({}, beam_size=encoder_out["beam_size"])
-            x, _ = self.layers.decode(self.embed, tokens, padding_mask, source, state)
+            x, _ = self.layers(self.embed, tokens, padding_mask, source, state)
         features, grid_features = self.network(
             encoder_out["encoder_out"],
             x,
@@ -242,7 +248,9 @@ def resolve_layers(cfg: PervasiveConfig, side: str, embed_dim: int) -> StackSpec
     if definition is None:
         return None
     settings = layer_settings(cfg, embed_dim)
-    return resolve_side(definition, side, settings, cfg.adl_dialect, DEFINITIONS[name])
+    return resolve_side(
+        definition, side, settings, cfg.adl_dialect, DEFINITIONS[name], NO_SOURCE[side]
+    )
 
 
 register_architectures(

@@ -1,1 +1,1 @@
-"""The language: text -> tree -> checked specification. Knows neither torch nor fairseq."""
+"""The language: text -> syntax tree -> checked specification. Needs neither torch nor fairseq."""

@@ -1,6 +1,6 @@
-"""What the arguments of a layer may be, and how written ones find their names.
+"""The arguments of a layer: their kinds, their defaults, and how written arguments get names.
 
-Knows neither torch nor fairseq.
+Needs neither torch nor fairseq.
 """
 
 import re
@@ -13,13 +13,13 @@ from .tree import Call, Chain, Index, Item, Number, Place, Value, nearest, short
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
-class Refusal(Exception):
-    """Why a layer cannot stand where it does; the place in the text is added by the reader.
+class LayerError(Exception):
+    """A layer cannot be built with its arguments or its input; the resolver adds the place.
 
     Args:
         message: a sentence without its full stop.
-        argument: the argument that it is about, if it is about one.
-        place: where in the text the fault lies, if neither in the argument nor in the layer's name.
+        argument: the argument that is wrong, if it is one argument.
+        place: the place in the text, if it is neither the argument nor the name of the layer.
     """
 
     def __init__(self, message: str, argument: str = "", place: Place | None = None):
@@ -29,16 +29,16 @@ class Refusal(Exception):
 
 @dataclass(frozen=True)
 class Integer:
-    """An integer from ``low`` to ``high``; ``i`` inside a repetition."""
+    """An integer from ``low`` to ``high``, or ``i`` inside a repetition."""
 
     low: int
     high: int
 
-    def read(self, value: Value) -> int:
+    def parse(self, value: Value) -> int:
         if isinstance(value, Number) and isinstance(value.value, int):
             if self.low <= value.value <= self.high:
                 return value.value
-        raise Refusal(f"must be {self}, found '{shorten(write(value))}'")
+        raise LayerError(f"must be {self}, found '{shorten(write(value))}'")
 
     def write(self, value: int) -> str:
         return str(value)
@@ -54,10 +54,10 @@ class Real:
     low: float
     high: float
 
-    def read(self, value: Value) -> float:
+    def parse(self, value: Value) -> float:
         if isinstance(value, Number) and self.low <= value.value <= self.high:
             return float(value.value)
-        raise Refusal(f"must be {self}, found '{shorten(write(value))}'")
+        raise LayerError(f"must be {self}, found '{shorten(write(value))}'")
 
     def write(self, value: float) -> str:
         return repr(int(value) if value == int(value) else value)
@@ -68,32 +68,32 @@ class Real:
 
 @dataclass(frozen=True)
 class Choice:
-    """One of some words."""
+    """One of several names."""
 
-    words: tuple[str, ...]
+    names: tuple[str, ...]
 
-    def read(self, value: Value) -> str:
-        word = write(value)
-        if word in self.words:
-            return word
-        raise Refusal(f"must be {self}, found '{shorten(word)}'{nearest(word, self.words)}")
+    def parse(self, value: Value) -> str:
+        name = write(value)
+        if name in self.names:
+            return name
+        raise LayerError(f"must be {self}, found '{shorten(name)}'{nearest(name, self.names)}")
 
     def write(self, value: str) -> str:
         return value
 
     def __str__(self) -> str:
-        return "one of " + ", ".join(self.words)
+        return "one of " + ", ".join(self.names)
 
 
 @dataclass(frozen=True)
 class Flag:
     """``true`` or ``false``."""
 
-    def read(self, value: Value) -> bool:
-        word = write(value).lower()
-        if word in ("true", "false"):
-            return word == "true"
-        raise Refusal(f"must be {self}, found '{shorten(word)}'")
+    def parse(self, value: Value) -> bool:
+        name = write(value).lower()
+        if name in ("true", "false"):
+            return name == "true"
+        raise LayerError(f"must be {self}, found '{shorten(name)}'")
 
     def write(self, value: bool) -> str:
         return str(value).lower()
@@ -104,13 +104,13 @@ class Flag:
 
 @dataclass(frozen=True)
 class SubChain:
-    """A chain of layers; with ``many``, all further positional arguments are chains."""
+    """A chain of layers; with ``many``, all further positional arguments are chains, too."""
 
     many: bool = False
 
-    def read(self, value: Value) -> Chain:
+    def parse(self, value: Value) -> Chain:
         if isinstance(value, (Number, Index)):
-            raise Refusal(f"must be {self}, found '{shorten(write(value))}'")
+            raise LayerError(f"must be {self}, found '{shorten(write(value))}'")
         return value
 
     def __str__(self) -> str:
@@ -122,24 +122,31 @@ Kind = Integer | Real | Choice | Flag | SubChain
 
 @dataclass(frozen=True)
 class Default:
-    """A default that follows from the layer's surroundings.
+    """A default that is computed from the layer.
 
     Args:
-        value: makes it from the layer, of which input width, side, settings and the other
-            arguments are known.
-        text: what it is, for the list of layers.
+        value: a function of the LayerSpec. Input width, side, settings and the other arguments
+            are known when it is called.
+        text: a description for the list of layers.
     """
 
     value: Callable[[Any], Any]
     text: str
 
 
-REQUIRED = Default(lambda layer: None, "")
+REQUIRED = Default(lambda spec: None, "")
 
 
 @dataclass(frozen=True)
 class Argument:
-    """One argument of a layer: its name, what it may be, its default, one line about it."""
+    """One argument of a layer.
+
+    Args:
+        name: the name in definitions.
+        kind: the allowed values.
+        default: a value or a Default; REQUIRED if there is none.
+        help: one line for the list of layers.
+    """
 
     name: str
     kind: Kind
@@ -151,22 +158,25 @@ class Argument:
             raise ValueError(f"'{self.name}' cannot be the name of an argument.")
 
 
-def default_of(argument: Argument, layer: Any) -> Any:
-    """The default of an argument of a layer."""
+CHAIN = Argument("chain", SubChain())
+
+
+def default_of(argument: Argument, spec: Any) -> Any:
+    """The default of an argument for one LayerSpec."""
     default = argument.default
-    return default.value(layer) if isinstance(default, Default) else default
+    return default.value(spec) if isinstance(default, Default) else default
 
 
 def bind(call: Call, arguments: Sequence[Argument]) -> dict[str, tuple[Item, ...]]:
-    """Give every written argument of a layer its name.
+    """Assign written arguments to declared ones.
 
     Args:
         call: the layer as written.
-        arguments: what the layer declares.
+        arguments: the declared arguments.
     Returns:
-        Name to what was written for it; several items only for chains in any number.
+        The written items by argument name: several items only for ``SubChain(many=True)``.
     Raises:
-        TextError: an unknown or repeated name, too many arguments, or one that is missing.
+        TextError: an argument is unknown, repeated or missing, or there are too many.
     """
     known = {argument.name: argument for argument in arguments}
     bound: dict[str, tuple[Item, ...]] = {}
@@ -174,25 +184,25 @@ def bind(call: Call, arguments: Sequence[Argument]) -> dict[str, tuple[Item, ...
     for item in call.items:
         if item.name is None:
             if named:
-                raise item.place.refuse("an argument without a name follows one with a name")
+                raise item.place.error("an argument without a name follows one with a name")
             if position >= len(arguments):
-                raise item.place.refuse(f"'{call.name}' takes {_allowed(arguments)}")
+                raise item.place.error(f"'{call.name}' takes {_allowed(arguments)}")
             argument = arguments[position]
             bound[argument.name] = (*bound.get(argument.name, ()), item)
             position += not (isinstance(argument.kind, SubChain) and argument.kind.many)
             continue
         named = True
         if item.name not in known:
-            raise item.place.refuse(
+            raise item.place.error(
                 f"'{call.name}' has no argument '{shorten(item.name)}'"
                 f"{nearest(item.name, known)}; it takes {_allowed(arguments)}"
             )
         if item.name in bound:
-            raise item.place.refuse(f"'{item.name}' is given twice")
+            raise item.place.error(f"'{item.name}' is given twice")
         bound[item.name] = (item,)
     for argument in arguments:
         if argument.default is REQUIRED and argument.name not in bound:
-            raise call.place.refuse(
+            raise call.place.error(
                 f"'{call.name}' needs its argument '{argument.name}', {argument.kind}"
             )
     return bound

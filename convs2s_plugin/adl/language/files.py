@@ -1,4 +1,4 @@
-"""Files that a definition names with ``@``. Knows neither torch nor fairseq."""
+"""Files that a definition includes with ``@``. Needs neither torch nor fairseq."""
 
 import os
 
@@ -8,40 +8,40 @@ MAX_LENGTH = 20000
 MAX_NAME = 400
 
 
-def find(name: str, beside: str | None, place: Place) -> str:
-    """The path that a file's name stands for.
+def resolve_path(name: str, included_from: str | None, place: Place) -> str:
+    """The path of an included file.
 
     Args:
-        name: as written after ``@``.
-        beside: path of the file that names it, or None for the current folder.
-        place: where it is named.
+        name: the name after ``@``.
+        included_from: path of the file that includes it; None for the current folder.
+        place: the place of the name, for errors.
     Raises:
-        TextError: where the name is too long to be one.
+        TextError: the name is too long.
     """
     if len(name) > MAX_NAME:
-        raise place.refuse(f"the name of a file has more than {MAX_NAME} characters")
-    folder = os.path.dirname(beside) if beside else "."
+        raise place.error(f"the name of a file has more than {MAX_NAME} characters")
+    folder = os.path.dirname(included_from) if included_from else "."
     return os.path.realpath(os.path.join(folder, os.path.expanduser(name)))
 
 
-def read(path: str, name: str, place: Place) -> str:
-    """The text of a file.
+def read_text(path: str, name: str, place: Place) -> str:
+    """The text of an included file.
 
     Args:
-        path: where it lies.
-        name: what the definition calls it, for messages.
-        place: where it is named.
+        path: the path of the file.
+        name: the name after ``@``, for errors.
+        place: the place of the name, for errors.
     Raises:
-        TextError: where it is missing, is no plain file, is too long, or is not UTF-8.
+        TextError: the file is missing, is not a regular file, is too long, or is not UTF-8.
     """
     if not os.path.isfile(path):
-        raise place.refuse(f"there is no file '{name}' (sought as {path})")
+        raise place.error(f"there is no file '{name}' (looked for {path})")
     try:
         with open(path, encoding="utf-8-sig") as lines:
             text = lines.read(MAX_LENGTH + 1)
     except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
-        raise place.refuse(f"the file '{name}' cannot be read: {why}") from None
+        raise place.error(f"the file '{name}' cannot be read: {why}") from None
     if len(text) > MAX_LENGTH:
-        raise place.refuse(f"the file '{name}' is longer than {MAX_LENGTH} characters")
+        raise place.error(f"the file '{name}' is longer than {MAX_LENGTH} characters")
     return text

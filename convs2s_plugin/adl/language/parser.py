@@ -3,22 +3,22 @@
     chain  = layer { "->" layer }
     layer  = name [ "(" [ item { "," item } [","] ] ")" ]
            | "repeat" "(" integer "," chain ")"
-           | "@" file                                  the chain that stands in the file
+           | "@" file                                  the chain in a file
     item   = [ name "=" ] value
     value  = chain | number | [ "-" ] "i"              i: the number of the repetition, from 1
 
-Blanks and line breaks are free, ``#`` starts a comment, ``→`` is read as ``->``. Which names are
-layers is not known here. Text that is too long, too deep, or too large once its repetitions are
-written out is refused while it is read.
+Spaces and line breaks do not matter, ``#`` starts a comment, ``→`` means ``->``. The parser does
+not know the names of layers. It rejects text that is too long, too deeply nested, or has too many
+layers once its repetitions are expanded.
 
-Knows neither torch nor fairseq.
+Needs neither torch nor fairseq.
 """
 
 import re
 from typing import NamedTuple
 
 from ...errors import TextError
-from .files import MAX_LENGTH, find, read
+from .files import MAX_LENGTH, read_text, resolve_path
 from .tree import Call, Chain, Index, Item, Number, Place, Repeat, Value, shorten
 
 MAX_DEPTH = 50
@@ -45,24 +45,31 @@ class _Token(NamedTuple):
 
 
 def parse(text: str, source: str = "ADL") -> Chain:
-    """Read one definition.
+    """Parse one definition.
 
     Args:
-        text: a chain of layers, e.g. ``pos -> repeat(6, res_nd(cnn)) -> norm``; ``@path`` stands
-            for the chain in a file, sought beside the file that names it.
-        source: what the text is, for messages (e.g. the option that it was given to).
+        text: a chain of layers, e.g. ``pos -> repeat(6, res_nd(cnn)) -> norm``. ``@path`` stands
+            for the chain in a file; the path is relative to the file that includes it.
+        source: a name for the text in error messages, e.g. the option that it was given to.
     Returns:
         The layers and repetitions of the chain.
     Raises:
-        TextError: where the text is no chain, is too large, or names a file that cannot be read.
+        TextError: the text is not a chain, is too large, or includes a file that cannot be read.
     """
-    return _Reader(text, source, (), 0, []).definition()[0]
+    return _Parser(text, source, (), 0, []).definition()[0]
 
 
-class _Reader:
-    """A cursor over the tokens of one text.
+class _Parser:
+    """A recursive-descent parser with a cursor over the tokens of one text.
 
-    ``files`` are the files being read, outermost first; ``opened`` all that were ever opened.
+    Methods that parse a part of the grammar return its tree and its number of layers once
+    repetitions are expanded.
+
+    Args:
+        text, source: as in `parse`.
+        files: paths of the files that are being parsed, outermost first.
+        depth: current nesting depth.
+        opened: paths of all files opened so far, shared with the parsers of included files.
     """
 
     def __init__(
@@ -71,7 +78,7 @@ class _Reader:
         self.text, self.source, self.files, self.depth = text, source, files, depth
         self.opened = opened
         if len(text) > MAX_LENGTH:
-            raise self.place(MAX_LENGTH).refuse(
+            raise self.place(MAX_LENGTH).error(
                 f"{len(text)} characters are more than the {MAX_LENGTH} allowed"
             )
         self.tokens: list[_Token] = []
@@ -80,7 +87,7 @@ class _Reader:
         while position < len(text):
             match = _TOKEN.match(text, position)
             if match is None:
-                raise self.place(position).refuse(
+                raise self.place(position).error(
                     f"found '{text[position]}', which has no meaning here"
                 )
             if match.lastgroup != "skip":
@@ -114,7 +121,7 @@ class _Reader:
         return found
 
     def expected(self, what: str) -> TextError:
-        return self.here.refuse(f"expected {what}, found {self.token}")
+        return self.here.error(f"expected {what}, found {self.token}")
 
     def definition(self) -> tuple[Chain, int]:
         chain, size = self.chain()
@@ -123,7 +130,6 @@ class _Reader:
         return chain, size
 
     def chain(self) -> tuple[Chain, int]:
-        """A chain, and how many layers it has with its repetitions written out."""
         layers: list[Call | Repeat] = []
         size = 0
         while True:
@@ -132,8 +138,8 @@ class _Reader:
             layers += more
             size += count
             if size > MAX_LAYERS:
-                raise place.refuse(
-                    f"with repetitions written out, there are more than {MAX_LAYERS} layers"
+                raise place.error(
+                    f"with repetitions expanded, there are more than {MAX_LAYERS} layers"
                 )
             if not self.accept("->"):
                 return tuple(layers), size
@@ -163,12 +169,12 @@ class _Reader:
     def descend(self, place: Place) -> None:
         self.depth += 1
         if self.depth > MAX_DEPTH:
-            raise place.refuse(f"layers are nested more than {MAX_DEPTH} deep")
+            raise place.error(f"layers are nested more than {MAX_DEPTH} deep")
 
     def unclosed(self, opened: Place, what: str) -> TextError:
         if self.token.kind == "end":
-            bracket = opened.refuse("")
-            what += f" after the '(' of line {bracket.line}, column {bracket.column}"
+            parenthesis = opened.error("")
+            what += f" after the '(' of line {parenthesis.line}, column {parenthesis.column}"
         return self.expected(what)
 
     def item(self) -> tuple[Item, int]:
@@ -177,7 +183,7 @@ class _Reader:
             name = self.take().text
             self.take()
         value, size = self.value()
-        # A bare word may be a layer or a word such as 'glu', which only the resolver knows.
+        # A bare name may be a layer or a choice such as 'glu'; only the resolver can tell.
         bare = size == 1 and isinstance(value, tuple) and not getattr(value[0], "items", True)
         return Item(name, value, place), 0 if bare else size
 
@@ -198,12 +204,12 @@ class _Reader:
     def number(self) -> int | float:
         place, text = self.here, self.take().text
         if len(text) > _MAX_DIGITS:
-            raise place.refuse(f"the number {text[:_MAX_DIGITS]}... has too many digits")
+            raise place.error(f"the number {text[:_MAX_DIGITS]}... has too many digits")
         if re.fullmatch("-?[0-9]+", text):
             return int(text)
         value = float(text)
         if abs(value) > 1e15:
-            raise place.refuse(f"the number {text} is too large")
+            raise place.error(f"the number {text} is too large")
         return value
 
     def repetition(self, place: Place) -> tuple[Chain, int]:
@@ -214,7 +220,7 @@ class _Reader:
         at, token = self.here, self.token
         count = self.number() if token.kind == "number" else None
         if not isinstance(count, int) or not 1 <= count <= MAX_LAYERS:
-            raise at.refuse(
+            raise at.error(
                 f"expected the number of repetitions, from 1 to {MAX_LAYERS}, found {token}"
             )
         if not self.accept(","):
@@ -224,20 +230,19 @@ class _Reader:
             raise self.unclosed(opened, "'->' or ')'")
         self.depth -= 1
         if count * size > MAX_LAYERS:
-            raise place.refuse(
-                f"{count} times {size} layers are more than the {MAX_LAYERS} allowed"
-            )
+            raise place.error(f"{count} times {size} layers are more than the {MAX_LAYERS} allowed")
         return (Repeat(count, chain, place),), count * size
 
     def included(self) -> tuple[Chain, int]:
         place, name = self.here, self.take().text[1:].strip('"')
         self.descend(place)
-        path = find(name, self.files[-1] if self.files else None, place)
+        path = resolve_path(name, self.files[-1] if self.files else None, place)
         if path in self.files:
-            raise place.refuse(f"the file '{name}' includes itself")
+            raise place.error(f"the file '{name}' includes itself")
         self.opened.append(path)
         if len(self.opened) > MAX_FILES:
-            raise place.refuse(f"files are read more than {MAX_FILES} times")
-        inner = _Reader(read(path, name, place), name, (*self.files, path), self.depth, self.opened)
+            raise place.error(f"more than {MAX_FILES} files are included")
+        text = read_text(path, name, place)
+        inner = _Parser(text, name, (*self.files, path), self.depth, self.opened)
         self.depth -= 1
         return inner.definition()

@@ -1,9 +1,9 @@
-"""The registry of layers: everything that is known of a layer without building it.
+"""The registry of layers: the declaration of every layer that definitions may name.
 
-A layer is declared once, here or in a user's own package. The declaration says which arguments
-it takes, how wide its output is, how far it sees, what it costs, and which ``nn.Module`` does the
-work. The reader of definitions, its checks, ``convs2s adl explain`` and ``convs2s adl layers``
-ask the declaration alone, so that a layer that is registered is complete at once:
+A declaration stands at the class that implements the layer. It says which arguments the layer
+takes, how wide its output is, how large its receptive field is, and what it costs. The resolver,
+its checks, ``convs2s adl explain`` and ``convs2s adl layers`` need nothing else, so that one
+decorator makes a layer complete:
 
     @register_layer(
         "gain",
@@ -19,20 +19,19 @@ ask the declaration alone, so that a layer that is registered is complete at onc
         def forward(self, x, context):
             return x * self.weight
 
-The module is made from the resolved layer (``recipe.Layer``: widths, arguments, side, settings)
-and called with x (B x T x C) and the context of the pass. The layers of this package are declared
-in ``builtin`` and name their module by its path, which is imported when one is built; that is
-why the registry knows neither torch nor fairseq.
+The class is built from the resolved layer (`spec.LayerSpec`: widths, arguments, side, settings)
+and called with x (B x T x C) and the context of the pass (`context.Context`). The layers of the
+package are in ``adl/layers``.
 
-``reach`` must be given, for it decides whether a layer may stand in a decoder: a layer that sees
-positions to its right is refused there. An abbreviation (``register_macro``) is written out as
-other layers before anything is checked.
+``reach``, the receptive field, is required, because it decides whether a layer may stand in a
+decoder: a layer that sees positions to its right is an error there.
+
+Needs neither torch nor fairseq.
 """
 
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from importlib import import_module
 from typing import Any, NamedTuple
 
 from .arguments import Argument, Default, Integer
@@ -45,7 +44,7 @@ _RESERVED = ("i", "repeat", "true", "false")
 
 
 class Reach(NamedTuple):
-    """How many positions to its left and to its right an output sees of the layer's input."""
+    """A receptive field: the input positions to the left and to the right that an output sees."""
 
     left: float
     right: float
@@ -57,7 +56,9 @@ SENTENCE = Reach(UNBOUNDED, UNBOUNDED)
 
 
 class Cost(NamedTuple):
-    """Multiply-adds of a layer, without the chains in it.
+    """Multiply-adds of a layer in matrix multiplications, without the chains inside it.
+
+    Sums, gates and normalizations are not counted.
 
     Args:
         position: for each position.
@@ -73,64 +74,49 @@ class Cost(NamedTuple):
 BLOCK = Argument(
     "block",
     Integer(-MAX_LAYERS, MAX_LAYERS),
-    Default(lambda layer: layer.source_blocks, "the topmost"),
-    "encoder block to attend to: 1, 2, ... from below, -1, -2, ... from the top, 0 for what goes "
-    "into the first",
+    Default(lambda spec: spec.source_blocks, "the topmost"),
+    "encoder block to attend to: 1, 2, ... from below, -1, -2, ... from the top, 0 for the input "
+    "of the first",
 )
 
 
 @dataclass(frozen=True)
 class LayerType:
-    """A declared layer.
-
-    Functions are given the resolved layer; ``check`` may raise Refusal.
-
-    Args:
-        name: as written in definitions.
-        summary: one line about it.
-        arguments: in the order in which they may be given by position.
-        reach: how far it sees, chains within it not counted; required.
-        module: the nn.Module class, or "module:Class" relative to this package.
-        width: channels of its output; None for those of its input.
-        check: refuses what cannot be built.
-        parameters: how many it has, chains not counted; None where that is not known.
-        cost: its multiply-adds; None where they are not known.
-        parallel: whether all positions of a sentence are computed at once in training.
-        attends: whether it attends to the source; then BLOCK is among the arguments.
-    """
+    """A declared layer; see `register_layer`."""
 
     name: str
     summary: str
     arguments: tuple[Argument, ...]
     reach: Reach | Callable[[LayerSpec], Reach]
-    module: str | type
+    module: type
     width: Callable[[LayerSpec], int] | None = None
     check: Callable[[LayerSpec], None] | None = None
-    parameters: Callable[[LayerSpec], int] | None = None
-    cost: Callable[[LayerSpec], Cost] | None = None
+    cost: Cost | Callable[[LayerSpec], Cost] | None = None
     parallel: bool = True
     attends: bool = False
 
-    def reach_of(self, layer: LayerSpec) -> Reach:
-        """How far a layer of this type sees, chains within it not counted."""
-        return self.reach if isinstance(self.reach, Reach) else self.reach(layer)
+    def reach_of(self, spec: LayerSpec) -> Reach:
+        """The receptive field of one layer, without the chains inside it."""
+        return self.reach if isinstance(self.reach, Reach) else self.reach(spec)
 
-    def module_class(self) -> type:
-        """The nn.Module class, imported now if need be."""
-        if isinstance(self.module, str):
-            path, name = self.module.split(":")
-            return getattr(import_module(path, __package__), name)
-        return self.module
+    def cost_of(self, spec: LayerSpec) -> Cost | None:
+        """The cost of one layer, without the chains inside it; None if none is declared."""
+        return self.cost(spec) if callable(self.cost) else self.cost
+
+    @property
+    def origin(self) -> Any:
+        """What tells a second run of the same declaration from another layer of that name."""
+        return self.module.__module__, self.module.__qualname__
 
 
 @dataclass(frozen=True)
 class Macro:
-    """An abbreviation for other layers.
+    """A name for other layers.
 
     Args:
         name, summary, arguments: as for a layer.
-        expand: makes the chain that it stands for, from the layer so far (widths, side, settings,
-            place) and the arguments as written, by name.
+        expand: a function that gives the chain of layers. Its arguments are the LayerSpec so far
+            (input width, side, settings, place, arguments) and the written items by name.
     """
 
     name: str
@@ -138,42 +124,66 @@ class Macro:
     arguments: tuple[Argument, ...]
     expand: Callable[[LayerSpec, dict[str, tuple[Item, ...]]], Chain]
 
+    @property
+    def origin(self) -> Any:
+        """What tells a second run of the same declaration from another macro of that name."""
+        return self.expand.__module__, getattr(self.expand, "__qualname__", self.expand)
+
 
 _ENTRIES: dict[str, LayerType | Macro] = {}
-_REFUSED: dict[str, str] = {}
+_UNSUPPORTED: dict[str, str] = {}
 
 
 def register_layer(
-    name: str, summary: str, *arguments: Argument, reach: Any, **declared: Any
+    name: str,
+    summary: str,
+    *arguments: Argument,
+    reach: Reach | Callable[[LayerSpec], Reach],
+    width: Callable[[LayerSpec], int] | None = None,
+    check: Callable[[LayerSpec], None] | None = None,
+    cost: Cost | Callable[[LayerSpec], Cost] | None = None,
+    parallel: bool = True,
+    attends: bool = False,
 ) -> Callable[[type], type]:
-    """Make an nn.Module class usable in definitions.
+    """Declare an nn.Module class as a layer that definitions may name.
+
+    Functions are called with the resolved layer. One class may serve several names, with one
+    decorator each.
 
     Args:
-        name: as written in definitions.
-        summary: one line about it.
-        arguments: what it takes, in order.
-        reach: how far it sees: POSITION, PAST, SENTENCE, Reach(left, right), or a function of
-            the layer; must be given.
-        declared: what else LayerType knows.
+        name: the name in definitions.
+        summary: one line for the list of layers.
+        arguments: the arguments, in the order in which they may be given by position.
+        reach: the receptive field, without chains inside the layer: POSITION, PAST, SENTENCE,
+            Reach(left, right), or a function.
+        width: channels of the output (None: as many as the input has).
+        check: raises LayerError for a layer that cannot be built (None: no check).
+        cost: multiply-adds in matrix multiplications: a Cost or a function (None: unknown).
+        parallel: whether training computes all positions of a sentence at once (True).
+        attends: whether the layer attends to the source; BLOCK must be among its arguments
+            (False).
     Returns:
-        A decorator that leaves the class as it is.
+        A decorator that returns the class unchanged.
     Raises:
-        ValueError: the name is taken or cannot be a name, or an argument is ill-placed.
+        ValueError: the name is taken or is not a valid name, or the arguments do not fit together.
     """
 
     def decorator(cls: type) -> type:
-        register(LayerType(name, summary, arguments, reach, cls, **declared))
+        declared = LayerType(
+            name, summary, arguments, reach, cls, width, check, cost, parallel, attends
+        )
+        register(declared)
         return cls
 
     return decorator
 
 
 def register(entry: LayerType | Macro) -> None:
-    """Enter a declaration; the same class may be declared again, as a notebook does."""
+    """Add a declaration. The same declaration may run again, as it does in a notebook."""
     if not re.fullmatch("[A-Za-z_][A-Za-z0-9_]*", entry.name) or entry.name in _RESERVED:
         raise ValueError(f"'{entry.name}' cannot be the name of a layer.")
     known = _ENTRIES.get(entry.name)
-    if known is not None and _origin(known) != _origin(entry):
+    if known is not None and known.origin != entry.origin:
         raise ValueError(f"There is a layer '{entry.name}' already: take another name.")
     names = [argument.name for argument in entry.arguments]
     if len(set(names)) != len(names):
@@ -186,28 +196,21 @@ def register(entry: LayerType | Macro) -> None:
     _ENTRIES[entry.name] = entry
 
 
-def refuse_name(name: str, why: str) -> None:
-    """Let a name be refused with a sentence of its own (without the full stop)."""
-    _REFUSED[name] = why
+def register_unsupported(name: str, why: str) -> None:
+    """Give a name of other implementations its own error message (without the full stop)."""
+    _UNSUPPORTED[name] = why
 
 
 def entries() -> dict[str, LayerType | Macro]:
-    """Everything that definitions may name, by name."""
+    """All declarations by name."""
     return _ENTRIES
 
 
-def why_refused(name: str) -> str | None:
-    """Why a name is refused that users of other implementations know, or None."""
-    return _REFUSED.get(name)
+def why_unsupported(name: str) -> str | None:
+    """The error message for a name that only other implementations have, or None."""
+    return _UNSUPPORTED.get(name)
 
 
-def layer_type(layer: LayerSpec) -> LayerType:
+def layer_type(spec: LayerSpec) -> LayerType:
     """The declaration of a resolved layer."""
-    return _ENTRIES[layer.name]
-
-
-def _origin(entry: LayerType | Macro) -> tuple[str, str]:
-    thing = entry.module if isinstance(entry, LayerType) else entry.expand
-    if isinstance(thing, str):
-        return ("", thing)
-    return (thing.__module__, thing.__qualname__)
+    return _ENTRIES[spec.name]

@@ -1,57 +1,80 @@
-"""The dialect of the original implementation, translated.
+"""The dialect of the original implementation (Sockeye), translated to the paper's language.
 
-It writes ``res(norm->X)`` where this package has ``res_nd(X)``, gives ``linear``, ``cnn`` and the
-attentions a dropout of their own (``linear`` there is ``linear -> dropout`` here), calls the
-attention to the source ``mh_dot_att``, and has other names, orders and defaults of arguments.
-Translated, a definition gives the same recipe as its counterpart in the paper's language.
+Sockeye writes ``res(norm->X)`` for ``res_nd(X)``, gives ``linear``, ``cnn`` and attention layers a
+dropout of their own (its ``linear`` is ``linear -> dropout`` here), calls attention to the source
+``mh_dot_att``, and has other names, orders and defaults of arguments. A translated definition
+gives the same specification as its counterpart in the paper's language.
 
-Knows neither torch nor fairseq.
+Needs neither torch nor fairseq.
 """
 
 from dataclasses import replace
+from enum import Enum, auto
 from typing import NamedTuple
 
-from .arguments import Argument, Flag, Refusal, SubChain, bind, make_item
-from .registry import why_refused
+from .arguments import Argument, Flag, LayerError, SubChain, bind, make_item
+from .registry import why_unsupported
 from .spec import Settings
 from .tree import Call, Chain, Item, Number, Repeat, unknown_layer, write
 
-# Meanings of an argument that are not just another name for it.
-AFTER, CHAIN, IGNORED, NEGATED, WIDTH, WORD = "after", "chain", "ignored", "negated", "width", "v"
 
-_WORDS = {"softrelu": "softplus", "swish1": "swish"}
-_ONLY = {
+class _Special(Enum):
+    """Arguments that need more than a new name."""
+
+    DROPOUT_AFTER = auto()
+    """The probability of a dropout layer that follows."""
+    INNER_CHAIN = auto()
+    """A chain of layers, which is translated, too."""
+    IGNORED = auto()
+    """Sockeye accepts it without an effect."""
+    NO_BIAS = auto()
+    """The opposite of ``bias``."""
+    EMBEDDING_WIDTH = auto()
+    """Must be --model-dim."""
+    ACTIVATION = auto()
+    """A non-linearity, some of which have other names."""
+
+
+_ACTIVATION_NAMES = {"softrelu": "softplus", "swish1": "swish"}
+# Arguments with only one allowed value (None: with no allowed value), and the reason.
+_FIXED = {
     "stride": (1, "it would change the number of source positions"),
     "dropout_inputs": (0, "dropout inside a cell is not offered; write 'dropout ->' before it"),
     "dropout_states": (0, "dropout inside a cell is not offered"),
     "dropout_recurrent": (0, "dropout inside a cell is not offered"),
-    "max_seq_len": (None, "--max-source-positions and --max-target-positions say it"),
+    "max_seq_len": (None, "use --max-source-positions and --max-target-positions"),
 }
 
 
 class _Rule(NamedTuple):
-    """How a layer is translated: its new name, what becomes of its arguments, defaults to add."""
+    """The translation of one layer.
+
+    Attributes:
+        name: the name of the layer in the paper's language.
+        arguments: Sockeye's arguments in order, with their new names or their treatment.
+        defaults: arguments to add if they are not given.
+        drops: whether a dropout layer follows.
+    """
 
     name: str
-    arguments: dict[str, str]
+    arguments: dict[str, str | _Special]
     defaults: dict[str, int | str] = {}
     drops: bool = False
 
 
-_CELL = {
+_CELL: dict[str, str | _Special] = {
     "num_hidden": "d",
     "cell_type": "cell",
     "dropout_inputs": "dropout_inputs",
     "dropout_states": "dropout_states",
     "dropout_recurrent": "dropout_recurrent",
-    # These two were read but never used.
-    "norm_states": IGNORED,
-    "norm_first_step": IGNORED,
+    "norm_states": _Special.IGNORED,
+    "norm_first_step": _Special.IGNORED,
     "forget_bias": "forget_bias",
 }
-_ATTENTION = {
+_ATTENTION: dict[str, str | _Special] = {
     "heads": "h",
-    "dropout": AFTER,
+    "dropout": _Special.DROPOUT_AFTER,
     "dropout_attention": "dropout",
     "num_hidden": "d",
     "att_num_hidden": "d_p",
@@ -59,90 +82,102 @@ _ATTENTION = {
 _RULES = {
     "id": _Rule("id", {}),
     "norm": _Rule("norm", {}),
-    "act": _Rule("act", {"act_type": WORD}),
+    "act": _Rule("act", {"act_type": _Special.ACTIVATION}),
     "dropout": _Rule("dropout", {"dropout": "p"}),
-    "pos": _Rule("pos", {"num_embed": WIDTH, "dropout": "dropout", "scale_inputs": "scale"}),
-    "learn_pos": _Rule(
-        "learn_pos", {"num_embed": WIDTH, "dropout": "dropout", "max_seq_len": "max_seq_len"}
+    "pos": _Rule(
+        "pos",
+        {"num_embed": _Special.EMBEDDING_WIDTH, "dropout": "dropout", "scale_inputs": "scale"},
     ),
-    "ff": _Rule("ff", {"num_hidden": "d", "dropout": "dropout", "act_type": WORD}),
+    "learn_pos": _Rule(
+        "learn_pos",
+        {
+            "num_embed": _Special.EMBEDDING_WIDTH,
+            "dropout": "dropout",
+            "max_seq_len": "max_seq_len",
+        },
+    ),
+    "ff": _Rule("ff", {"num_hidden": "d", "dropout": "dropout", "act_type": _Special.ACTIVATION}),
     "linear": _Rule(
-        "linear", {"num_hidden": "d", "dropout": AFTER, "no_bias": NEGATED}, drops=True
+        "linear",
+        {"num_hidden": "d", "dropout": _Special.DROPOUT_AFTER, "no_bias": _Special.NO_BIAS},
+        drops=True,
     ),
     "cnn": _Rule(
         "cnn",
         {
             "num_hidden": "d",
             "kernel_width": "k",
-            "act_type": WORD,
-            "dropout": AFTER,
+            "act_type": _Special.ACTIVATION,
+            "dropout": _Special.DROPOUT_AFTER,
             "dilate": "dilation",
             "stride": "stride",
-            "prefix": IGNORED,
+            "prefix": _Special.IGNORED,
         },
         {"v": "glu"},
         drops=True,
     ),
-    "qrnn": _Rule("qrnn", {"num_hidden": "d", "kernel_width": "k", "act_type": WORD}),
+    "qrnn": _Rule(
+        "qrnn", {"num_hidden": "d", "kernel_width": "k", "act_type": _Special.ACTIVATION}
+    ),
     "rnn": _Rule("rnn", _CELL),
     "birnn": _Rule(
         "birnn", {name: how for name, how in _CELL.items() if name != "norm_first_step"}
     ),
     "mh_dot_att": _Rule("mh_dot_src_att", _ATTENTION, {"h": 8}, drops=True),
     "mh_dot_self_att": _Rule("mh_dot_self_att", _ATTENTION, {"h": 8}, drops=True),
-    "res": _Rule("res", {"chain": CHAIN}),
-    "highway": _Rule("highway", {"chain": CHAIN}),
+    "res": _Rule("res", {"chain": _Special.INNER_CHAIN}),
+    "highway": _Rule("highway", {"chain": _Special.INNER_CHAIN}),
 }
 
 
 def translate(chain: Chain, settings: Settings) -> Chain:
-    """The same network in the paper's language.
+    """Translate a definition to the paper's language.
 
     Args:
-        chain: a definition as the original implementation reads it.
-        settings: what the model's options say.
+        chain: the syntax tree of a definition in Sockeye's dialect.
+        settings: the model's options.
     Raises:
-        TextError: an unknown layer or argument, or one that is not offered.
+        TextError: a layer or an argument is unknown or is not offered.
     """
     layers: list[Call | Repeat] = []
     for part in chain:
         if isinstance(part, Repeat):
             layers.append(replace(part, chain=translate(part.chain, settings)))
         else:
-            layers += _translate(part, settings)
+            layers += _translate_layer(part, settings)
     return tuple(layers)
 
 
-def _translate(call: Call, settings: Settings) -> Chain:
+def _translate_layer(call: Call, settings: Settings) -> Chain:
     rule = _RULES.get(call.name)
     if rule is None:
-        raise call.place.refuse(why_refused(call.name) or unknown_layer(call.name, _RULES))
+        raise call.place.error(why_unsupported(call.name) or unknown_layer(call.name, _RULES))
     declared = [Argument(name, SubChain(), default=None) for name in rule.arguments]
     items: list[Item] = []
     after: tuple[Item, ...] = ()
     for name, (item,) in bind(call, declared).items():
-        meaning = rule.arguments[name]
-        if meaning == AFTER:
+        how = rule.arguments[name]
+        if how is _Special.DROPOUT_AFTER:
             after = (replace(item, name="p"),)
-        elif meaning == CHAIN:
+        elif how is _Special.INNER_CHAIN:
             inner = item.value
             translated = translate(inner, settings) if isinstance(inner, tuple) else inner
             items.append(Item(None, translated, item.place))
-        elif meaning == NEGATED:
-            items.append(make_item("bias", not _flag(item, call, name), item.place))
-        elif meaning == WIDTH:
-            _check(item, call, name, settings.model_dim, "positions are as wide as --model-dim")
-        elif meaning in _ONLY:
-            _check(item, call, name, *_ONLY[meaning])
-        elif meaning == WORD:
-            word = write(item.value)
-            items.append(
-                make_item("v", _WORDS[word], item.place)
-                if word in _WORDS
-                else replace(item, name="v")
-            )
-        elif meaning != IGNORED:
-            items.append(replace(item, name=meaning))
+        elif how is _Special.NO_BIAS:
+            items.append(make_item("bias", not _parse_flag(item, call, name), item.place))
+        elif how is _Special.EMBEDDING_WIDTH:
+            why = "positions are as wide as --model-dim"
+            _check_fixed(item, call, name, settings.model_dim, why)
+        elif how is _Special.ACTIVATION:
+            activation = write(item.value)
+            if activation in _ACTIVATION_NAMES:
+                items.append(make_item("v", _ACTIVATION_NAMES[activation], item.place))
+            else:
+                items.append(replace(item, name="v"))
+        elif how in _FIXED:
+            _check_fixed(item, call, name, *_FIXED[how])
+        elif how is not _Special.IGNORED:
+            items.append(replace(item, name=how))
     given = {item.name for item in items}
     if after and "dropout" not in given and "dropout_attention" in rule.arguments:
         items.append(replace(after[0], name="dropout"))
@@ -155,14 +190,14 @@ def _translate(call: Call, settings: Settings) -> Chain:
     return (layer, Call("dropout", after, call.place)) if rule.drops else (layer,)
 
 
-def _flag(item: Item, call: Call, name: str) -> bool:
+def _parse_flag(item: Item, call: Call, name: str) -> bool:
     try:
-        return Flag().read(item.value)
-    except Refusal as refusal:
-        raise item.place.refuse(f"'{call.name}': '{name}' {refusal.message}") from None
+        return Flag().parse(item.value)
+    except LayerError as error:
+        raise item.place.error(f"'{call.name}': '{name}' {error.message}") from None
 
 
-def _check(item: Item, call: Call, name: str, only: int | None, why: str) -> None:
-    if not (isinstance(item.value, Number) and item.value.value == only):
-        must = "cannot be given" if only is None else f"must be {only}"
-        raise item.place.refuse(f"'{call.name}': '{name}' {must}: {why}")
+def _check_fixed(item: Item, call: Call, name: str, allowed: int | None, why: str) -> None:
+    if not (isinstance(item.value, Number) and item.value.value == allowed):
+        must = "cannot be given" if allowed is None else f"must be {allowed}"
+        raise item.place.error(f"'{call.name}': '{name}' {must}: {why}")

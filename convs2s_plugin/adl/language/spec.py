@@ -1,9 +1,9 @@
-"""What a definition means: layers with all arguments and widths, ready to be built.
+"""The checked specification of a model: layers with all arguments and widths, ready to be built.
 
-A recipe has no repetitions and no abbreviations left. Two texts that describe the same network
-give equal recipes, whatever their spelling; places in the text do not count.
+A specification has no repetitions and no macros left. Two texts that describe the same network
+give equal specifications; spelling and places in the text do not count.
 
-Knows neither torch nor fairseq.
+Needs neither torch nor fairseq.
 """
 
 from collections.abc import Iterator
@@ -21,18 +21,18 @@ MAX_POSITIONS = 10**6
 
 @dataclass(frozen=True)
 class Settings:
-    """What the model's options say about every layer that says nothing else.
+    """Model options that layers take their defaults from.
 
     Args:
-        model_dim: channels of the embeddings and of layers whose width is not given (512).
+        model_dim: channels of the embeddings, and of layers without a given width (512).
         ff_dim: inner channels of ``ffl``; None for 4 times its input (section 2.3).
         attention_heads: heads of multi-head attention (8).
         dropout: probability of dropping a channel (0.1).
         attention_dropout: probability of dropping an attention weight; None for ``dropout``.
-        max_source_positions: words of the longest source, end of sentence included (1024).
-        max_target_positions: the same of the target.
+        max_source_positions: tokens of the longest source, end of sentence included (1024).
+        max_target_positions: tokens of the longest target, end of sentence included (1024).
     Raises:
-        UserError: where a number is out of range.
+        UserError: a number is out of range.
     """
 
     model_dim: int = 512
@@ -64,19 +64,19 @@ _RANGES = (
 
 @dataclass(frozen=True)
 class LayerSpec:
-    """One layer of a recipe; ``layer["d"]`` is its argument d.
+    """One layer of a model; ``spec["d"]`` is its argument d.
 
     Attributes:
-        name: its type in the registry.
+        name: the name of its type in the registry.
         side: ENCODER or DECODER.
-        input_width, width: channels C that go in and come out.
-        arguments: every argument by name, defaults filled in; chains are not among them.
-        chains: the chains given as arguments, in order.
-        source_width: channels of the encoder block that it attends to, or None.
-        source_blocks: the number of the encoder's topmost block; None where there is nothing to
-            attend to.
+        input_width: channels C of the input.
         settings: the model's options.
-        place: where it stands in the text.
+        arguments: every argument by name, with defaults; chains are not among them.
+        chains: the chains given as arguments, in order.
+        width: channels C' of the output.
+        source_width: channels of the encoder block that the layer attends to, or None.
+        source_blocks: number of the topmost encoder block; None without an encoder.
+        place: its place in the text.
         items: the arguments as written, by name.
     """
 
@@ -84,7 +84,7 @@ class LayerSpec:
     side: str
     input_width: int
     settings: Settings
-    arguments: dict[str, Any] = field(default_factory=dict)
+    arguments: dict[str, Any] = field(default_factory=dict, hash=False)
     chains: tuple[tuple["LayerSpec", ...], ...] = ()
     width: int = 0
     source_width: int | None = None
@@ -100,12 +100,12 @@ class LayerSpec:
         return self.side == DECODER
 
     def place_of(self, argument: str) -> Place:
-        """Where an argument was written, or the layer itself where it was not."""
+        """The place of an argument, or of the layer if the argument was not written."""
         items = self.items.get(argument)
         return items[0].place if items else self.place
 
     def walk(self) -> Iterator["LayerSpec"]:
-        """This layer and all that it contains."""
+        """This layer and all layers inside it."""
         yield self
         for chain in self.chains:
             for layer in chain:
@@ -114,16 +114,16 @@ class LayerSpec:
 
 @dataclass(frozen=True)
 class StackSpec:
-    """The layers of an encoder or of a decoder.
+    """The layers of an encoder or a decoder.
 
-    Blocks are what a decoder can attend to by number. Where the chain has repetitions at its top
-    level, each of them is a block, together with what follows it up to the next; what precedes
-    the first block belongs to none. Where it has none, every layer is a block. Block 0 is what
-    goes into the first block; the last block is the output.
+    A decoder can attend to each block of the encoder by its number. If the chain has repetitions
+    at its top level, each copy is a block, together with the layers up to the next copy; layers
+    before the first copy belong to no block. Otherwise, every layer is a block. Block 0 is the
+    input of the first block; the output of the last block is the output of the stack.
 
     Attributes:
         side: ENCODER or DECODER.
-        input_width: channels of what goes in.
+        input_width: channels of the input.
         layers: the chain.
         starts: index into ``layers`` of the first layer of each block.
     """
@@ -140,11 +140,11 @@ class StackSpec:
 
     @property
     def blocks(self) -> int:
-        """The number of the topmost block."""
+        """Number of the topmost block."""
         return len(self.starts)
 
     def block_end(self, block: int) -> int:
-        """How many layers lead to the output of a block (0: to the input of the first)."""
+        """Number of layers up to the output of a block (0: up to the input of the first)."""
         return (*self.starts, len(self.layers))[block]
 
     def block_width(self, block: int) -> int:
@@ -153,7 +153,7 @@ class StackSpec:
         return self.layers[end - 1].width if end else self.input_width
 
     def walk(self) -> Iterator[LayerSpec]:
-        """Every layer, at whatever depth."""
+        """Every layer, at any depth."""
         for layer in self.layers:
             yield from layer.walk()
 
@@ -163,11 +163,11 @@ class ModelSpec:
     """A whole model.
 
     Attributes:
-        encoder, decoder: its sides.
+        encoder, decoder: its two stacks.
         settings: the options that it was resolved with.
-        input_feeding: whether the decoder's input is the word's embedding joined to the last
-            output of the decoder (section 2.4).
-        warnings: what is allowed but probably not meant.
+        input_feeding: whether the decoder's input is the embedding of the previous token
+            concatenated with the decoder's previous output (section 2.4).
+        warnings: sentences about definitions that are allowed, but probably not intended.
     """
 
     encoder: StackSpec

@@ -1,7 +1,6 @@
-"""The syntax tree of a definition: what ``syntax.parse`` makes and dialects translate.
+"""The syntax tree of a definition: `parser.parse` makes it, dialects translate it.
 
-Every node carries its place in the text, which equality leaves out. Knows neither torch nor
-fairseq.
+Every node carries its place in the text. Equality ignores places. Needs neither torch nor fairseq.
 """
 
 from collections.abc import Iterable
@@ -13,14 +12,14 @@ from ...errors import TextError
 
 
 class Place(NamedTuple):
-    """Where something stands: an index into a text, and what that text is."""
+    """A position in a text, and a name for the text (an option or a file)."""
 
     text: str
     position: int
     source: str
 
-    def refuse(self, message: str) -> TextError:
-        """The error to raise about what stands here."""
+    def error(self, message: str) -> TextError:
+        """An error about this place; the caller raises it."""
         return TextError(message, self.text, self.position, self.source)
 
 
@@ -42,7 +41,7 @@ class Index:
 
 @dataclass(frozen=True)
 class Item:
-    """One argument as written; ``name`` is None where it is given by position."""
+    """One argument as written; ``name`` is None if it is given by position."""
 
     name: str | None
     value: "Value"
@@ -51,7 +50,7 @@ class Item:
 
 @dataclass(frozen=True)
 class Call:
-    """A name with its arguments: a layer, or a bare word such as ``glu``."""
+    """A name with its arguments: a layer, or a bare name such as ``glu``."""
 
     name: str
     items: tuple[Item, ...]
@@ -72,18 +71,18 @@ Value = Chain | Number | Index
 
 
 def shorten(text: str) -> str:
-    """At most 40 characters of what was found, for messages."""
+    """At most 40 characters of a text, for messages."""
     return text if len(text) <= 40 else text[:37] + "..."
 
 
 def nearest(name: str, allowed: Iterable[str]) -> str:
-    """``" (nearest: 'cnn')"`` for a name like ``cn``, or nothing where no allowed name is near."""
+    """``" (nearest: 'cnn')"`` for a name like ``cn``; empty if no allowed name is similar."""
     found = get_close_matches(name, list(allowed), n=1)
     return f" (nearest: '{found[0]}')" if found else ""
 
 
 def unknown_layer(name: str, known: Iterable[str]) -> str:
-    """The sentence about a name that is no layer."""
+    """The message for a name that is not a layer."""
     known = sorted(known)
     return (
         f"there is no layer '{shorten(name)}'{nearest(name, known)}; layers are "
@@ -92,7 +91,7 @@ def unknown_layer(name: str, known: Iterable[str]) -> str:
 
 
 def write(value: Value) -> str:
-    """The text of a syntax tree, on one line; ``parse`` reads the same tree from it."""
+    """The text of a syntax tree on one line. Parsing it gives the same tree."""
     if isinstance(value, Number):
         return repr(value.value)
     if isinstance(value, Index):

@@ -1,6 +1,6 @@
-"""ModelSpec -> text: the shortest plain definition that gives the same recipe again.
+"""Specification -> text: a short definition that resolves to the same specification.
 
-Knows neither torch nor fairseq.
+Needs neither torch nor fairseq.
 """
 
 from typing import NamedTuple
@@ -11,24 +11,24 @@ from .spec import LayerSpec, StackSpec
 
 
 class Run(NamedTuple):
-    """Successive blocks of one text: ``count`` times ``block``, then what belongs to the last."""
+    """Consecutive equal blocks: ``count`` times ``block``, then ``rest`` after the last."""
 
     count: int
     block: list[int]
     rest: list[int]
 
 
-def definition(side: StackSpec) -> str:
-    """The text of an encoder or decoder, abbreviations and defaults left out.
+def definition(stack: StackSpec) -> str:
+    """The text of an encoder or decoder, without macros and without defaults.
 
-    Read again with the same settings (and the same encoder), it gives the same side, unless it
-    has become longer than what may be read.
+    Resolving it with the same settings (and the same encoder) gives the same stack, unless it has
+    become longer than the parser allows.
     """
-    texts = [layer_text(layer) for layer in side.layers]
-    found = runs(side)
-    if side.starts == tuple(range(len(texts))) and (len(found) > 1 or len(texts) == 1):
+    texts = [layer_text(layer) for layer in stack.layers]
+    found = runs(stack)
+    if stack.starts == tuple(range(len(texts))) and (len(found) > 1 or len(texts) == 1):
         return " -> ".join(texts)
-    parts = texts[: side.starts[0]]
+    parts = texts[: stack.starts[0]]
     for run in found:
         block = " -> ".join(texts[index] for index in run.block)
         parts.append(f"repeat({run.count}, {block})")
@@ -36,11 +36,11 @@ def definition(side: StackSpec) -> str:
     return " -> ".join(parts)
 
 
-def runs(side: StackSpec) -> list[Run]:
-    """The blocks of a side, equal neighbours together; numbers are indices of layers."""
-    texts = [layer_text(layer) for layer in side.layers]
-    ends = (*side.starts[1:], len(texts))
-    blocks = [list(range(start, end)) for start, end in zip(side.starts, ends)]
+def runs(stack: StackSpec) -> list[Run]:
+    """The blocks of a stack, with equal neighbors joined; numbers are indices of layers."""
+    texts = [layer_text(layer) for layer in stack.layers]
+    ends = (*stack.starts[1:], len(texts))
+    blocks = [list(range(start, end)) for start, end in zip(stack.starts, ends)]
     found: list[Run] = []
     while blocks:
         first = blocks.pop(0)
@@ -53,23 +53,23 @@ def runs(side: StackSpec) -> list[Run]:
     return found
 
 
-def layer_text(layer: LayerSpec) -> str:
-    """The text of one layer with what it contains."""
-    return _text(layer, [" -> ".join(map(layer_text, chain)) for chain in layer.chains])
+def layer_text(spec: LayerSpec) -> str:
+    """The text of one layer, with the chains inside it."""
+    return _text(spec, [" -> ".join(map(layer_text, chain)) for chain in spec.chains])
 
 
-def label(layer: LayerSpec) -> str:
-    """The text of one layer without the chains in it."""
-    return _text(layer, [])
+def label(spec: LayerSpec) -> str:
+    """The text of one layer, without the chains inside it."""
+    return _text(spec, [])
 
 
-def _text(layer: LayerSpec, chains: list[str]) -> str:
+def _text(spec: LayerSpec, chains: list[str]) -> str:
     items: list[str] = []
-    for number, argument in enumerate(layer_type(layer).arguments):
+    for number, argument in enumerate(layer_type(spec).arguments):
         if isinstance(argument.kind, SubChain):
             given = chains if argument.kind.many else chains[:1]
             items += [f"{argument.name}={chain}" if number else chain for chain in given]
             chains = chains[len(given) :]
-        elif layer[argument.name] != default_of(argument, layer):
-            items.append(f"{argument.name}={argument.kind.write(layer[argument.name])}")
-    return f"{layer.name}({', '.join(items)})" if items else layer.name
+        elif spec[argument.name] != default_of(argument, spec):
+            items.append(f"{argument.name}={argument.kind.write(spec[argument.name])}")
+    return f"{spec.name}({', '.join(items)})" if items else spec.name

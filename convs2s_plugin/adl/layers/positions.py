@@ -1,4 +1,4 @@
-"""Layers that tell a position its number."""
+"""Layers that add an embedding of each position to its channels."""
 
 import math
 
@@ -9,58 +9,87 @@ from torch.nn import functional as F
 from ...nn.dropout import Dropout
 from ...nn.embedding import check_length
 from ..context import Context
+from ..language.arguments import Argument, Flag, LayerError
+from ..language.registry import POSITION, Cost, register_layer
 from ..language.spec import LayerSpec
+from .common import DROPOUT
 
-TABLE = 256
+INITIAL_POSITIONS = 256
 
 
 def sinusoids(positions: int, channels: int) -> Tensor:
     """sin(t / 10000^(2j/C)) in channel 2j and its cosine in channel 2j + 1 (section 2.3).
 
     Returns:
-        positions x C, the first for t = 0.
+        positions x C, the first row for t = 0.
     """
     exponents = torch.arange(0, channels, 2, dtype=torch.float64) / channels
     angles = torch.arange(positions, dtype=torch.float64)[:, None] * 10000.0**-exponents
     return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1).float()
 
 
-class SinusoidalPositions(nn.Module):
+def check_even(spec: LayerSpec) -> None:
+    if spec.input_width % 2:
+        raise LayerError(
+            f"'{spec.name}' adds pairs of sine and cosine, so that its input must have an even "
+            f"number of channels, but it has {spec.input_width}"
+        )
+
+
+@register_layer(
+    "pos",
+    "adds sines and cosines of the position to sqrt(C) times its input, then dropout (2.3)",
+    DROPOUT,
+    Argument("scale", Flag(), True, "false: not the input is scaled, but the sines by 1 / sqrt(C)"),
+    reach=POSITION,
+    check=check_even,
+    cost=Cost(),
+)
+class SinusoidalPositionsLayer(nn.Module):
     """``pos``: dropout(sqrt(C) x + p)."""
 
-    def __init__(self, layer: LayerSpec):
+    def __init__(self, spec: LayerSpec):
         super().__init__()
-        root = math.sqrt(layer.input_width)
-        self.word_scale, self.position_scale = (root, 1.0) if layer["scale"] else (1.0, 1.0 / root)
-        self.dropout = Dropout(layer["dropout"])
-        self.register_buffer("table", sinusoids(TABLE, layer.input_width), persistent=False)
+        root = math.sqrt(spec.input_width)
+        self.input_scale, self.position_scale = (root, 1.0) if spec["scale"] else (1.0, 1.0 / root)
+        self.dropout = Dropout(spec["dropout"])
+        self.register_buffer(
+            "table", sinusoids(INITIAL_POSITIONS, spec.input_width), persistent=False
+        )
 
     def forward(self, x: Tensor, context: Context) -> Tensor:
-        """B x T x C to the same."""
+        """Map B x T x C to B x T x C."""
         if context.longest > len(self.table):
             self.table = sinusoids(2 * context.longest, x.size(-1)).to(self.table)
         vectors = F.embedding(context.positions, self.table)
         if self.position_scale != 1.0:
             vectors = vectors * self.position_scale
-        return self.dropout(x * self.word_scale + vectors.to(x.dtype))
+        return self.dropout(x * self.input_scale + vectors.to(x.dtype))
 
 
-class LearnedPositions(nn.Module):
+@register_layer(
+    "learn_pos",
+    "adds a learned vector for each position, then dropout (beyond the paper)",
+    DROPOUT,
+    reach=POSITION,
+    cost=Cost(),
+)
+class LearnedPositionsLayer(nn.Module):
     """``learn_pos``: dropout(x + a learned vector for each position)."""
 
-    def __init__(self, layer: LayerSpec):
+    def __init__(self, spec: LayerSpec):
         super().__init__()
-        settings, self.what = layer.settings, "target" if layer.in_decoder else "source"
-        longest = getattr(settings, f"max_{self.what}_positions")
-        self.weight = nn.Parameter(torch.empty(longest, layer.input_width))
-        nn.init.normal_(self.weight, std=layer.input_width**-0.5)
-        self.dropout = Dropout(layer["dropout"])
+        self.language = "target" if spec.in_decoder else "source"
+        max_positions = getattr(spec.settings, f"max_{self.language}_positions")
+        self.weight = nn.Parameter(torch.empty(max_positions, spec.input_width))
+        nn.init.normal_(self.weight, std=spec.input_width**-0.5)
+        self.dropout = Dropout(spec["dropout"])
 
     def forward(self, x: Tensor, context: Context) -> Tensor:
-        """B x T x C to the same.
+        """Map B x T x C to B x T x C.
 
         Raises:
-            UserError: where a sentence is longer than the options allow.
+            UserError: a sentence is longer than the options allow.
         """
-        check_length(context.longest, len(self.weight), self.what)
+        check_length(context.longest, len(self.weight), self.language)
         return self.dropout(x + F.embedding(context.positions, self.weight).to(x.dtype))

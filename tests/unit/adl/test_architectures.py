@@ -3,7 +3,7 @@
 import pytest
 
 from convs2s_plugin.adl.architectures import ARCHITECTURES, SIZES, table
-from convs2s_plugin.adl.explain import figures, sequential
+from convs2s_plugin.adl.figures import figures, sequential_parts
 from convs2s_plugin.adl.language.registry import layer_type
 from convs2s_plugin.adl.language.writer import definition
 
@@ -19,12 +19,12 @@ ROWS = (
 ).split()
 
 
-def names(recipe):
-    return {layer.name for side in (recipe.encoder, recipe.decoder) for layer in side.walk()}
+def names(spec):
+    return {layer.name for side in (spec.encoder, spec.decoder) for layer in side.walk()}
 
 
-def attended(recipe):
-    return [layer["block"] for layer in recipe.decoder.walk() if layer_type(layer).attends]
+def attended(spec):
+    return [layer["block"] for layer in spec.decoder.walk() if layer_type(layer).attends]
 
 
 def test_every_row_has_a_name_in_every_size():
@@ -34,51 +34,51 @@ def test_every_row_has_a_name_in_every_size():
 
 @pytest.mark.parametrize("name", ARCHITECTURES)
 def test_can_be_read_and_attends(name):
-    recipe = ARCHITECTURES[name].recipe()
-    assert recipe.warnings == () and attended(recipe)
+    spec = ARCHITECTURES[name].resolve()
+    assert spec.warnings == () and attended(spec)
     width = 128 if name == "adl_rnnsearch" else 256 if name.endswith("wmt") else 512
-    assert recipe.settings.model_dim == recipe.decoder.width == width
-    assert recipe.input_feeding == (name.split("_iwslt")[0].split("_wmt")[0] == "adl_rnmt")
+    assert spec.settings.model_dim == spec.decoder.width == width
+    assert spec.input_feeding == (name.split("_iwslt")[0].split("_wmt")[0] == "adl_rnmt")
 
 
 def test_the_transformer_has_the_parameters_of_the_transformer():
-    recipe = ARCHITECTURES["adl_transformer"].recipe()
+    spec = ARCHITECTURES["adl_transformer"].resolve()
     attention, feed_forward, norm = 4 * 512**2, 2 * 512 * 2048 + 2048 + 512, 2 * 512
     encoder = 6 * (attention + feed_forward + 2 * norm) + norm
     decoder = 6 * (2 * attention + feed_forward + 3 * norm) + norm
-    assert figures(recipe.encoder.layers, 1).parameters == encoder
-    assert figures(recipe.decoder.layers, 1).parameters == decoder
-    assert sequential(recipe) == []
+    assert figures(spec.encoder.layers, 1).parameters == encoder
+    assert figures(spec.decoder.layers, 1).parameters == decoder
+    assert sequential_parts(spec) == []
 
 
 def test_table_2_attends_to_the_blocks_that_it_names():
     def blocks(name):
-        return attended(ARCHITECTURES[f"adl_transformer_{name}"].recipe())
+        return attended(ARCHITECTURES[f"adl_transformer_{name}"].resolve())
 
     assert blocks("upper") == [6] * 6
     assert blocks("increasing") == [1, 2, 3, 4, 5, 6]
     assert blocks("decreasing") == [6, 5, 4, 3, 2, 1]
-    same = ARCHITECTURES["adl_transformer"].recipe()
-    assert ARCHITECTURES["adl_transformer_upper"].recipe() == same
+    same = ARCHITECTURES["adl_transformer"].resolve()
+    assert ARCHITECTURES["adl_transformer_upper"].resolve() == same
 
 
 def test_table_3_changes_one_thing_a_row():
-    def recipe(row):
-        return ARCHITECTURES[f"adl_rnn{row}"].recipe()
+    def spec(row):
+        return ARCHITECTURES[f"adl_rnn{row}"].resolve()
 
     heads = [
-        [layer["h"] for layer in recipe(row).decoder.walk() if layer.name == "mh_dot_src_att"]
+        [layer["h"] for layer in spec(row).decoder.walk() if layer.name == "mh_dot_src_att"]
         for row in ("", "_mh", "_mh_pos", "_mh_pos_norm", "_mh_pos_norm_multi_att_1h",
                     "_mh_pos_norm_multi_att", "_mh_pos_norm_multi_att_ff")
     ]  # fmt: skip
     assert heads == [[1], [8], [8], [8], [1] * 6, [8] * 6, [8] * 6]
-    assert "pos" not in names(recipe("_mh")) and "pos" in names(recipe("_mh_pos"))
-    assert "norm" not in names(recipe("_mh_pos")) and "norm" in names(recipe("_mh_pos_norm"))
-    last = recipe("_mh_pos_norm_multi_att_ff")
+    assert "pos" not in names(spec("_mh")) and "pos" in names(spec("_mh_pos"))
+    assert "norm" not in names(spec("_mh_pos")) and "norm" in names(spec("_mh_pos_norm"))
+    last = spec("_mh_pos_norm_multi_att_ff")
     assert sum(layer.name == "ff" for layer in last.decoder.walk()) == 6
     assert sum(layer.name == "ff" for layer in last.encoder.walk()) == 6
     # "identical to the Transformer, except that each self-attention has been replaced".
-    transformer = ARCHITECTURES["adl_transformer"].recipe()
+    transformer = ARCHITECTURES["adl_transformer"].resolve()
     swapped = definition(transformer.decoder).replace("mh_dot_self_att", "rnn")
     assert definition(last.decoder) == swapped
 
@@ -88,16 +88,16 @@ def test_table_4_differs_in_the_non_linearity_alone():
         glu, relu = (ARCHITECTURES[f"adl_cnn_{word}{row}"] for word in ("glu", "relu"))
         assert glu.encoder.replace("glu", "relu") == relu.encoder
         assert glu.decoder.replace("glu", "relu") == relu.decoder
-        assert sequential(glu.recipe()) == []
+        assert sequential_parts(glu.resolve()) == []
 
 
 def test_table_5_has_what_its_names_say():
     kinds = {"self_att": "mh_dot_self_att", "rnn": "rnn", "cnn": "cnn"}
     for row in ROWS[-9:]:
-        recipe = ARCHITECTURES[f"adl_{row}"].recipe()
+        spec = ARCHITECTURES[f"adl_{row}"].resolve()
         encoder, decoder = (
             {layer.name for layer in side.walk()} & set(kinds.values())
-            for side in (recipe.encoder, recipe.decoder)
+            for side in (spec.encoder, spec.decoder)
         )
         left = next(kind for kind in kinds if row.startswith(kind))
         right = row[len(left) + 1 :]
@@ -105,21 +105,21 @@ def test_table_5_has_what_its_names_say():
         assert decoder == {
             "combined": set(kinds.values()), "none": set()
         }.get(right) or decoder == {kinds.get(right)} - {None}  # fmt: skip
-        assert attended(recipe) == [recipe.encoder.blocks] * 6
+        assert attended(spec) == [spec.encoder.blocks] * 6
     order = [
         layer.name
-        for layer in ARCHITECTURES["adl_self_att_combined"].recipe().decoder.walk()
+        for layer in ARCHITECTURES["adl_self_att_combined"].resolve().decoder.walk()
         if layer.name in kinds.values()
     ]
     assert order == ["mh_dot_self_att", "rnn", "cnn"] * 2
 
 
 def test_rnnsearch_has_the_sizes_of_the_paper():
-    recipe = ARCHITECTURES["adl_rnnsearch"].recipe()
-    birnn, rnn = recipe.encoder.layers[1], recipe.decoder.layers[1]
+    spec = ARCHITECTURES["adl_rnnsearch"].resolve()
+    birnn, rnn = spec.encoder.layers[1], spec.decoder.layers[1]
     assert (birnn.name, birnn.input_width, birnn.width) == ("birnn", 128, 256)
     assert (rnn.name, rnn.input_width, rnn.width) == ("rnn", 128, 256)
-    assert recipe.settings.dropout == 0.2
+    assert spec.settings.dropout == 0.2
 
 
 def test_the_table_lists_every_definition_once():

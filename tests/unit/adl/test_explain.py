@@ -1,4 +1,4 @@
-"""What ``explain`` says: counts against torch's own modules, sight, totals; and the command."""
+"""``explain``: counts against torch's own modules, receptive fields, totals; and the command."""
 
 import json
 
@@ -6,7 +6,8 @@ import pytest
 from torch import nn
 
 from convs2s_plugin.adl import Settings, resolve
-from convs2s_plugin.adl.explain import as_dict, as_text, figures, reach
+from convs2s_plugin.adl.explain import as_dict, as_text
+from convs2s_plugin.adl.figures import figures, receptive_field
 from convs2s_plugin.adl.language.registry import entries
 from convs2s_plugin.cli import main
 
@@ -136,10 +137,10 @@ INF = float("inf")
         ("qrnn", (INF, 0)),
     ],
 )
-def test_sight_in_an_encoder(text, seen):
+def test_receptive_field_in_an_encoder(text, seen):
     text = text.replace("cnn(", "cnn(d=16, ").replace("cnn)", "cnn(d=16))")
     text = text.replace("cnn(d=16, d=16", "cnn(d=16").replace("cnn ->", "cnn(d=16) ->")
-    assert reach(encoder(text)) == seen
+    assert receptive_field(encoder(text)) == seen
 
 
 @pytest.mark.parametrize(
@@ -153,8 +154,8 @@ def test_sight_in_an_encoder(text, seen):
         ("rnn -> qrnn", (INF, 0)),
     ],
 )
-def test_sight_in_a_decoder(text, seen):
-    assert reach(decoder(text)) == seen
+def test_receptive_field_in_a_decoder(text, seen):
+    assert receptive_field(decoder(text)) == seen
 
 
 @pytest.mark.parametrize(
@@ -164,8 +165,9 @@ def test_sight_in_a_decoder(text, seen):
             ("repeat(2, cnn)", "cnn(k=5) -> mlp_att"),
             False,
             [
-                "An output of the encoder sees 5 positions: its own, 2 to its left and 2 to its",
-                "An output of the decoder sees 5 positions: its own, 4 to its left.",
+                "The receptive field of the encoder is 5 positions: its own, 2 to its left and 2 "
+                "to its right.",
+                "The receptive field of the decoder is 5 positions: its own, 4 to its left.",
                 "Training is parallel over time.",
             ],
         ),
@@ -173,8 +175,8 @@ def test_sight_in_a_decoder(text, seen):
             ("id", "mlp_att -> linear"),
             True,
             [
-                "An output of the encoder sees its own position only.",
-                "An output of the decoder sees all earlier positions.",
+                "The receptive field of the encoder is a single position.",
+                "The receptive field of the decoder is all earlier positions.",
                 "Training is not parallel over time: input feeding.",
             ],
         ),
@@ -182,10 +184,10 @@ def test_sight_in_a_decoder(text, seen):
             ("rnn -> cnn", "rnn(d=20)"),
             False,
             [
-                "An output of the encoder sees all earlier positions and 1 later.",
+                "The receptive field of the encoder is all earlier positions and 1 later.",
                 "Training is not parallel over time: rnn.",
-                "A table of 100 words has 100 x 24 = 2,400 parameters, for source and target; "
-                "the output's has 100 x 20 = 2,000.",
+                "The embedding matrix of 100 tokens has 100 x 24 = 2,400 parameters, for source "
+                "and target each; the output matrix has 100 x 20 = 2,000.",
                 "Warning: --decoder-adl, line 1, column 1: no layer attends",
             ],
         ),
@@ -198,20 +200,20 @@ def test_sentences(texts, feeding, sentences):
 
 
 def test_the_table_sums_up():
-    recipe = resolve(
+    spec = resolve(
         "pos -> repeat(3, res_nd(cnn) -> res_nd(ffl)) -> norm",
         "pos -> repeat(2, concat(rnn, mlp_att) -> linear) -> norm",
         SETTINGS,
     )
-    facts = as_dict(recipe, 100, 10)
-    lines = {line.split("  ")[0]: line.split() for line in as_text(recipe, 100, 10).splitlines()}
+    facts = as_dict(spec, 100, 10)
+    lines = {line.split("  ")[0]: line.split() for line in as_text(spec, 100, 10).splitlines()}
     for side in ("encoder", "decoder"):
         parts = facts[side]["layers"]
         assert facts[side]["parameters"] == sum(part["parameters"] for part in parts)
         assert lines[side][-2] == f"{facts[side]['parameters']:,}"
         assert lines[side][-1] == f"{facts[side]['multiply_adds']:,}"
     assert facts["parameters"] == facts["encoder"]["parameters"] + facts["decoder"]["parameters"]
-    assert "3 times" in as_text(recipe, 100, 10) and "2 times" in as_text(recipe, 100, 10)
+    assert "3 times" in as_text(spec, 100, 10) and "2 times" in as_text(spec, 100, 10)
     assert [block["layers"] for block in facts["encoder"]["blocks"]] == [1, 3, 5, 8]
     concat = facts["decoder"]["layers"][1]
     assert [[part["name"] for part in chain] for chain in concat["chains"]] == [

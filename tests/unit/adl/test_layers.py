@@ -8,7 +8,7 @@ from torch.nn import functional as F
 
 from convs2s_plugin.adl import Settings, resolve
 from convs2s_plugin.adl.context import Context, Source
-from convs2s_plugin.adl.layers.chains import Chain
+from convs2s_plugin.adl.layers.chains import LayerChain
 from tests.families import MODELS
 from tests.helpers import dictionary, random_batch, tiny_adl
 
@@ -21,7 +21,7 @@ def built(text, side="encoder", source="id"):
     torch.manual_seed(1)
     definitions = (text, "id") if side == "encoder" else (source, text)
     layers = getattr(resolve(*definitions, SETTINGS), side).layers
-    chain = Chain(layers).double().eval()
+    chain = LayerChain(layers).double().eval()
     for parameter in chain.parameters():
         torch.nn.init.normal_(parameter, std=0.4)
     return chain.requires_grad_(False), chain[-1]
@@ -317,6 +317,6 @@ def test_input_feeding_is_feeding_the_last_output():
     for t in range(tokens.size(1)):
         inputs.append(torch.cat([embedded[:, t], last], dim=-1))
         x = torch.stack(inputs, dim=1)
-        last = decoder.layers(x, context(x, source=source))[:, -1]
+        last = decoder.layers.apply_layers(x, context(x, source=source))[0][:, -1]
         real = tokens[:, t].ne(dictionary().pad())
         torch.testing.assert_close(last[real], expected[real, t], atol=1e-10, rtol=1e-10)

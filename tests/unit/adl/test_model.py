@@ -7,8 +7,8 @@ import torch
 
 from convs2s_plugin.adl import Settings, resolve
 from convs2s_plugin.adl.architectures import ARCHITECTURES
-from convs2s_plugin.adl.explain import figures
-from convs2s_plugin.adl.language.registry import layer_type
+from convs2s_plugin.adl.figures import figures
+from convs2s_plugin.adl.layers.chains import build_layer
 from convs2s_plugin.adl.model import MODEL
 from convs2s_plugin.errors import UserError
 from tests.adl_random import random_definition
@@ -78,8 +78,8 @@ def test_saved_weights_of_a_named_architecture_give_the_same_logits(name):
 @EVERY_NAMED
 def test_a_named_architecture_has_the_layers_that_its_definition_declares(name):
     model = named_model(name)
-    recipe = ARCHITECTURES[name].recipe(**SMALL)
-    for side, layers in ((model.encoder, recipe.encoder), (model.decoder, recipe.decoder)):
+    spec = ARCHITECTURES[name].resolve(**SMALL)
+    for side, layers in ((model.encoder, spec.encoder), (model.decoder, spec.decoder)):
         assert len(side.layers) == len(layers.layers)
         for module, layer in zip(side.layers, layers.layers):
             assert_counted(module, layer)
@@ -89,9 +89,9 @@ def test_every_layer_has_as_many_parameters_as_it_declares():
     for seed in SEEDS:
         drawn = random_definition(seed)
         settings = replace(drawn.settings, max_source_positions=64, max_target_positions=64)
-        recipe = resolve(drawn.encoder, drawn.decoder, settings, input_feeding=drawn.input_feeding)
-        for layer in (*recipe.encoder.layers, *recipe.decoder.layers):
-            assert_counted(layer_type(layer).module_class()(layer), layer)
+        spec = resolve(drawn.encoder, drawn.decoder, settings, input_feeding=drawn.input_feeding)
+        for layer in (*spec.encoder.layers, *spec.decoder.layers):
+            assert_counted(build_layer(layer), layer)
 
 
 def test_both_dialects_build_the_same_network():
@@ -132,7 +132,7 @@ def test_forget_bias_and_orthogonal_recurrent_weights():
     model = tiny_adl(arch=MODEL, encoder_adl="rnn(forget_bias=1)", decoder_adl="rnn -> mlp_att")
     torch.manual_seed(1)
     (layer,) = resolve("rnn(forget_bias=1)", "id", Settings(**SMALL)).encoder.layers
-    network = layer_type(layer).module_class()(layer).network
+    network = build_layer(layer).network
     assert network.bias_ih_l0.tolist() == [0] * 32 + [1] * 32 + [0] * 64
     assert not network.bias_hh_l0.any()
     for part in network.weight_hh_l0.chunk(4):
@@ -151,7 +151,7 @@ def test_forget_bias_and_orthogonal_recurrent_weights():
         (dict(encoder_adl="id", decoder_adl="id", adl_dialect="marian"), "no ADL dialect"),
         (
             dict(encoder_adl="id", decoder_adl="linear(8)", share_input_output_embed=True),
-            "The decoder gives 8 channels and --model-dim is 16",
+            "The decoder outputs 8 channels and --model-dim is 16",
         ),
     ],
 )

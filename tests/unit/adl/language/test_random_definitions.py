@@ -4,7 +4,8 @@ import random
 import time
 
 from convs2s_plugin.adl import resolve
-from convs2s_plugin.adl.explain import as_text, reach
+from convs2s_plugin.adl.explain import as_text
+from convs2s_plugin.adl.figures import receptive_field
 from convs2s_plugin.adl.language.writer import definition
 from convs2s_plugin.errors import UserError
 from tests.adl_random import KNOWN, random_definition
@@ -19,19 +20,19 @@ def read(drawn):
 def test_all_are_accepted_and_read_back():
     for seed in SEEDS:
         drawn = random_definition(seed)
-        recipe = read(drawn)
+        spec = read(drawn)
         again = resolve(
-            definition(recipe.encoder),
-            definition(recipe.decoder),
+            definition(spec.encoder),
+            definition(spec.decoder),
             drawn.settings,
             input_feeding=drawn.input_feeding,
         )
-        assert again == recipe, (seed, drawn)
+        assert again == spec, (seed, drawn)
 
 
 def test_no_decoder_sees_what_is_to_its_right():
     for seed in SEEDS:
-        assert reach(read(random_definition(seed)).decoder.layers).right == 0
+        assert receptive_field(read(random_definition(seed)).decoder.layers).right == 0
 
 
 def test_every_layer_is_drawn():

@@ -1,5 +1,6 @@
 """The registry: a layer of one's own is a decorator away, and cannot be declared wrongly."""
 
+import sys
 import textwrap
 
 import pytest
@@ -17,17 +18,20 @@ from convs2s_plugin.adl import (
     Cost,
     Default,
     Integer,
+    LayerError,
     Reach,
-    Refusal,
     Settings,
     SubChain,
+    layers,
     register_layer,
     resolve,
 )
 from convs2s_plugin.adl.explain import as_dict, as_text
 from convs2s_plugin.adl.language import registry
-from convs2s_plugin.adl.language.registry import entries, layer_type
+from convs2s_plugin.adl.language.macros import register_alias
+from convs2s_plugin.adl.language.registry import entries
 from convs2s_plugin.adl.language.writer import definition
+from convs2s_plugin.adl.layers.chains import LayerChain, build_layer
 from convs2s_plugin.errors import TextError
 
 SETTINGS = Settings(model_dim=16)
@@ -39,36 +43,44 @@ def forget(monkeypatch):
     monkeypatch.setattr(registry, "_ENTRIES", dict(registry._ENTRIES))
 
 
+def gain_example():
+    """The declaration that the registry's documentation shows."""
+    _, example = registry.__doc__.split("makes a layer complete:\n\n")
+    return textwrap.dedent(example.split("\n\nThe class")[0])
+
+
 def declare_gain():
     """Run the declaration that the registry's documentation shows."""
-    _, example = registry.__doc__.split("complete at once:\n\n")
     names = {**vars(adl), "torch": torch, "nn": nn}
-    exec(textwrap.dedent(example.split("\n\nThe module")[0]), names)
+    exec(gain_example(), names)
     return names["Gain"]
 
 
 def test_a_layer_of_ones_own():
     gain = declare_gain()
-    recipe = resolve("res_nd(rnn -> gain(start=2))", "mlp_att -> gain -> res(gain(3))", SETTINGS)
-    layer = recipe.encoder.layers[0].chains[0][2]
+    spec = resolve("res_nd(rnn -> gain(start=2))", "mlp_att -> gain -> res(gain(3))", SETTINGS)
+    layer = spec.encoder.layers[0].chains[0][2]
     assert (layer.name, layer.width, layer["start"]) == ("gain", 16, 2.0)
-    module = layer_type(layer).module_class()(layer)
+    module = build_layer(layer)
     assert isinstance(module, gain) and module(torch.ones(2, 3, 16), None).eq(2).all()
-    assert definition(recipe.decoder) == "mlp_src_att -> gain -> res(gain(start=3))"
+    assert definition(spec.decoder) == "mlp_src_att -> gain -> res(gain(start=3))"
     with pytest.raises(
         TextError, match="'gain': 'start' must be a number from 0 to 10, found '11'"
     ):
         resolve("gain(11)", "id", SETTINGS)
     with pytest.raises(TextError, match="no layer 'gian' \\(nearest: 'gain'\\)"):
         resolve("gian", "id", SETTINGS)
-    assert "Not counted, for their costs are not declared: gain." in as_text(recipe, 100, 10)
-    assert as_dict(recipe, 100, 10)["not_counted"] == ["gain"]
+    assert "Without the multiply-adds of gain: no cost is declared." in as_text(spec, 100, 10)
+    assert as_dict(spec, 100, 10)["not_counted"] == ["gain"]
+    assert as_dict(spec, 100, 10)["decoder"]["layers"][1]["parameters"] == 16
 
 
 def test_a_layer_that_declares_everything():
     def check(layer):
         if layer.input_width % layer["groups"]:
-            raise Refusal(f"{layer['groups']} groups do not divide {layer.input_width}", "groups")
+            raise LayerError(
+                f"{layer['groups']} groups do not divide {layer.input_width}", "groups"
+            )
 
     @register_layer(
         "grouped",
@@ -79,19 +91,23 @@ def test_a_layer_that_declares_everything():
         reach=lambda layer: Reach(layer["groups"], 0),
         width=lambda layer: layer["groups"],
         check=check,
-        parameters=lambda layer: layer.input_width,
         cost=lambda layer: Cost(layer.input_width),
         parallel=False,
     )
     class Grouped(nn.Module):
-        pass
+        def __init__(self, spec):
+            super().__init__()
+            self.body = LayerChain(spec.chains[0])
+            self.weight = nn.Parameter(torch.ones(spec.input_width))
 
-    recipe = resolve("id", "linear(32) -> grouped(body=cnn, mode=mean) -> mlp_att", SETTINGS)
-    layer = recipe.decoder.layers[1]
+    spec = resolve("id", "linear(32) -> grouped(body=cnn, mode=mean) -> mlp_att", SETTINGS)
+    layer = spec.decoder.layers[1]
     assert (layer["groups"], layer.width, layer.chains[0][0].name) == (4, 4, "cnn")
-    assert definition(recipe.decoder).startswith("linear(d=32) -> grouped(body=cnn, mode=mean) ->")
-    facts = as_dict(recipe, 100, 10)
+    assert definition(spec.decoder).startswith("linear(d=32) -> grouped(body=cnn, mode=mean) ->")
+    facts = as_dict(spec, 100, 10)
     assert facts["sequential"] == ["grouped"] and facts["not_counted"] == []
+    grouped = facts["decoder"]["layers"][1]
+    assert grouped["parameters"] == 32 + grouped["chains"][0][0]["parameters"]
     assert facts["decoder"]["receptive_field"] == {"left": 4 + 2, "right": 0}
     with pytest.raises(TextError, match="5 groups do not divide 16") as refusal:
         resolve("grouped(groups=5, body=id)", "id", SETTINGS)
@@ -117,8 +133,8 @@ def test_an_attention_of_ones_own():
     class Mean(nn.Module):
         pass
 
-    recipe = resolve("linear(8) -> rnn(d=4)", "mean_att(block=1)", SETTINGS)
-    assert recipe.decoder.width == 8 and recipe.warnings == ()
+    spec = resolve("linear(8) -> rnn(d=4)", "mean_att(block=1)", SETTINGS)
+    assert spec.decoder.width == 8 and spec.warnings == ()
     with pytest.raises(TextError, match="'mean_att' attends to the source"):
         resolve("mean_att", "id", SETTINGS)
 
@@ -142,6 +158,62 @@ def test_declarations_that_are_refused():
         declare("look", attends=True)
     with pytest.raises(ValueError, match="'a b' cannot be the name of an argument"):
         Argument("a b", Integer(1, 3))
+
+
+def test_a_new_file_in_the_folder_of_layers_is_enough(tmp_path, monkeypatch):
+    imports = (
+        "import torch\nfrom torch import nn\n"
+        "from ..language.arguments import Argument, Real\n"
+        "from ..language.registry import POSITION, register_layer\n"
+    )
+    (tmp_path / "gain_of_a_test.py").write_text(imports + gain_example(), encoding="utf-8")
+    monkeypatch.setattr(layers, "__path__", [*layers.__path__, str(tmp_path)])
+    layers.import_layers()
+    del sys.modules[f"{layers.__name__}.gain_of_a_test"]
+    spec = resolve("gain(start=2)", "mlp_att -> gain", SETTINGS)
+    assert build_layer(spec.encoder.layers[0]).weight.eq(2).all()
+
+
+def test_a_layer_that_needs_data_when_it_is_built_is_not_counted():
+    @register_layer("normed", "", reach=POSITION, cost=Cost(position=3))
+    class Normed(nn.Module):
+        def __init__(self, spec):
+            super().__init__()
+            weight = torch.randn(spec.input_width)
+            self.weight = nn.Parameter(weight / weight.norm().item())
+
+    spec = resolve("res_nd(normed -> linear)", "mlp_att", SETTINGS)
+    facts = as_dict(spec, 100, 10)
+    assert facts["not_counted"] == ["normed"]
+    (res,) = facts["encoder"]["layers"]
+    assert res["parameters"] == 2 * 16 + 17 * 16 and res["multiply_adds"] == 3 + 16 * 16
+    text = as_text(spec, 100, 10)
+    assert "Without the parameters of normed: PyTorch cannot build the layer without data" in text
+    assert "Without the multiply-adds" not in text
+
+
+def test_a_layer_that_is_declared_anew_is_counted_anew():
+    for parameters in (3, 5):
+
+        @register_layer("several", "", reach=POSITION, cost=Cost())
+        class Several(nn.Module):
+            def __init__(self, spec, parameters=parameters):
+                super().__init__()
+                self.weight = nn.Parameter(torch.empty(parameters))
+
+        spec = resolve("several", "mlp_att", SETTINGS)
+        assert as_dict(spec, 100, 10)["encoder"]["parameters"] == parameters
+
+
+def test_aliases():
+    register_alias("wide", "linear", "linear(d=64)", d=64)
+    spec = resolve("wide(bias=false)", "id", SETTINGS)
+    assert spec == resolve("linear(64, false)", "id", SETTINGS)
+    with pytest.raises(TextError, match="'wide' takes only the argument bias"):
+        resolve("wide(8, false)", "id", SETTINGS)
+    register_alias("wide", "linear", "linear(d=64)", d=64)
+    with pytest.raises(ValueError, match="There is a layer 'wide' already"):
+        register_alias("wide", "linear", "linear(d=32)", d=32)
 
 
 def test_the_same_class_may_be_declared_again():

@@ -43,7 +43,7 @@ def decoder(text, settings=SMALL, source="rnn", **options):
          "res(cnn(k=1) -> cnn(k=2) -> cnn(dilation=1) -> cnn(k=1) -> cnn(k=2) -> cnn(dilation=2))"),
     ],
 )  # fmt: skip
-def test_same_recipe(text, same):
+def test_same_specification(text, same):
     assert encoder(text) == encoder(same)
 
 
@@ -64,7 +64,7 @@ def test_same_decoder(text, same):
     assert decoder(text) == decoder(same)
 
 
-def test_different_networks_have_different_recipes():
+def test_different_networks_have_different_specifications():
     texts = ["rnn", "rnn(gru)", "rnn(d=8)", "rnn(forget_bias=1)", "rnn -> id", "res(rnn)"]
     assert len({repr(encoder(text)) for text in texts}) == len(texts)
     assert encoder("repeat(2, rnn -> id)") != encoder("repeat(1, rnn -> id -> rnn -> id)")
@@ -128,15 +128,15 @@ def test_input_feeding_widens_the_input():
     assert decoder("rnn -> mlp_att", input_feeding=True).input_width == 32
     assert decoder("rnn -> linear(5)", input_feeding=True).input_width == 21
     assert decoder("res(linear(21)) -> linear(5)", input_feeding=True).width == 5
-    with pytest.raises(TextError, match="given 32 channels, 16 of the word and 16 of the last"):
+    with pytest.raises(TextError, match="has 32 input channels: 16 of the embedding and 16 of"):
         decoder("repeat(2, res_d(rnn)) -> ff", input_feeding=True)
-    with pytest.raises(TextError, match="its width must not follow from it"):
+    with pytest.raises(TextError, match="its width must not depend on the input"):
         decoder("norm -> res(id)", input_feeding=True)
 
 
 def test_a_decoder_without_source_attention_is_warned_of():
-    recipe = resolve("rnn", "pos ->\n  rnn", SMALL)
-    assert len(recipe.warnings) == 1 and "no layer attends to the source" in recipe.warnings[0]
+    spec = resolve("rnn", "pos ->\n  rnn", SMALL)
+    assert len(spec.warnings) == 1 and "no layer attends to the source" in spec.warnings[0]
     assert resolve("rnn", "res(concat(rnn, mlp_att) -> linear)", SMALL).warnings == ()
 
 
@@ -150,10 +150,10 @@ REFUSED_ENCODERS = [
     ("mh_dot_att", 1, "attention within a sentence is 'mh_dot_self_att'"),
     ("concat(id, res(dot_att))", 16, "'dot_att' attends to the source"),
     ("pool", 1, "it would change the number of source positions"),
-    ("res(linear(8))", 5, "'linear' gives 8 channels and 16 go in"),
+    ("res(linear(8))", 5, "the input has 16 channels and 'linear' outputs 8"),
     ("res(linear(8) -> dropout)", 5, "ending the chain with 'linear(16)'"),
-    ("res_nd(id -> linear(8))", 14, "'res' adds what its chain gives"),
-    ("linear(8) -> highway(rnn)", 22, "'rnn' gives 16 channels and 8 go in"),
+    ("res_nd(id -> linear(8))", 14, "'res' adds the input and the output of its chain"),
+    ("linear(8) -> highway(rnn)", 22, "the input has 8 channels and 'rnn' outputs 16"),
     ("mh_dot_self_att(h=3)", 17, "3 heads do not divide 16 channels"),
     ("mh_dot_self_att(4, 1, 10)", 17, "4 heads do not divide 10 channels"),
     ("birnn(d=7)", 7, "must be even, but it is 7"),
@@ -182,7 +182,7 @@ REFUSED_ENCODERS = [
     ("res_d(3)", 7, "'res_d': 'chain' must be a chain of layers, found '3'"),
     ("res_nd(i)", 8, "'i' is the number of a repetition"),
     ("res(rnn, rnn)", 10, "'res' takes only the argument chain"),
-    ("concat" + "(linear(65536), linear(65536))", 1, "gives 131072 channels, more than 65536"),
+    ("concat" + "(linear(65536), linear(65536))", 1, "has 131072 output channels, more than 65536"),
     ("cnn(k=i)", 5, "'i' is the number of a repetition, but no repeat is around it"),
     ("repeat(2, cnn(k=-i))", 15, "must be an integer from 1 to 1023, found '-1'"),
     ("repeat(2, res(i))", 15, "must be a chain of layers, found '1'"),
@@ -251,7 +251,7 @@ def test_options_out_of_range():
         ("dropout(.50)", "dropout(p=0.5)"),
     ],
 )
-def test_text_of_a_recipe(text, plain):
+def test_text_of_a_specification(text, plain):
     assert definition(encoder(text)) == plain
     assert encoder(plain) == encoder(text)
 

@@ -1,4 +1,4 @@
-"""The dialect of the original implementation gives the same recipes as the paper's language."""
+"""The dialect of the original implementation gives the specifications of the paper's language."""
 
 import pytest
 
@@ -50,7 +50,7 @@ NAMED = {
 
 @pytest.mark.parametrize("name", NAMED)
 def test_named_architectures_are_the_same_in_both(name):
-    assert resolve(*NAMED[name], dialect="sockeye") == ARCHITECTURES[name].recipe()
+    assert resolve(*NAMED[name], dialect="sockeye") == ARCHITECTURES[name].resolve()
 
 
 @pytest.mark.parametrize(

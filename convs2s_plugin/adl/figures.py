@@ -1,0 +1,115 @@
+"""Parameters, multiply-adds and receptive fields of resolved layers."""
+
+from collections.abc import Iterable
+from dataclasses import replace
+from functools import lru_cache
+from typing import NamedTuple
+
+import torch
+
+from .language.registry import POSITION, UNBOUNDED, Cost, Reach, layer_type
+from .language.spec import LayerSpec, ModelSpec, StackSpec
+
+
+class Figures(NamedTuple):
+    """Sums over some layers.
+
+    Attributes:
+        parameters: the number of parameters.
+        multiply_adds: multiply-adds in matrix multiplications for one position.
+        not_built: names of layers whose parameters are not counted.
+        no_cost: names of layers whose multiply-adds are not counted.
+    """
+
+    parameters: int = 0
+    multiply_adds: int = 0
+    not_built: frozenset[str] = frozenset()
+    no_cost: frozenset[str] = frozenset()
+
+    def plus(self, other: "Figures") -> "Figures":
+        return Figures(
+            self.parameters + other.parameters,
+            self.multiply_adds + other.multiply_adds,
+            self.not_built | other.not_built,
+            self.no_cost | other.no_cost,
+        )
+
+
+def figures(layers: Iterable[LayerSpec], length: int) -> Figures:
+    """Sum over layers and all layers inside them.
+
+    Args:
+        layers: resolved layers.
+        length: tokens of source and target, for attention.
+    """
+    total = Figures()
+    for layer in layers:
+        for part in layer.walk():
+            total = total.plus(_own_figures(part, length))
+    return total
+
+
+def _own_figures(spec: LayerSpec, length: int) -> Figures:
+    parameters, cost = own_parameters(spec), layer_type(spec).cost_of(spec)
+    position, pair, source = cost or Cost()
+    return Figures(
+        parameters or 0,
+        # Source and target are equally long, so that each position has the cost of one source
+        # position.
+        position + pair * length + source,
+        frozenset() if parameters is not None else frozenset([spec.name]),
+        frozenset() if cost is not None else frozenset([spec.name]),
+    )
+
+
+def own_parameters(spec: LayerSpec) -> int | None:
+    """Count the parameters of one layer without the chains inside it.
+
+    The layer is built on the meta device, where tensors have no data, with an identity in place
+    of every layer inside it.
+
+    Returns:
+        The number of parameters; None if the layer cannot be built on the meta device.
+    """
+    outline = replace(spec, chains=tuple(tuple(map(_identity, chain)) for chain in spec.chains))
+    return _count_parameters(outline, layer_type(spec).module)
+
+
+def _identity(spec: LayerSpec) -> LayerSpec:
+    return LayerSpec("id", spec.side, spec.input_width, spec.settings, width=spec.width)
+
+
+@lru_cache(maxsize=4096)
+def _count_parameters(spec: LayerSpec, module: type) -> int | None:
+    try:
+        with torch.device("meta"):
+            return sum(parameter.numel() for parameter in module(spec).parameters())
+    except Exception:
+        # The constructor of a user's layer may need data, which fails in many ways.
+        return None
+
+
+def receptive_field(layers: Iterable[LayerSpec]) -> Reach:
+    """The receptive field of a chain: the positions of its input that an output sees."""
+    left = right = 0.0
+    for layer in layers:
+        own = layer_type(layer).reach_of(layer)
+        inner = [receptive_field(chain) for chain in layer.chains] or [POSITION]
+        left += own.left + max(chain.left for chain in inner)
+        right += own.right + max(chain.right for chain in inner)
+    return Reach(left, right)
+
+
+def stack_receptive_field(model: ModelSpec, stack: StackSpec) -> Reach:
+    """The receptive field of a model's encoder or decoder."""
+    found = receptive_field(stack.layers)
+    if model.input_feeding and stack is model.decoder:
+        return Reach(UNBOUNDED, found.right)
+    return found
+
+
+def sequential_parts(model: ModelSpec) -> list[str]:
+    """Names of the parts of a model that training cannot compute for all positions at once."""
+    layers = [*model.encoder.walk(), *model.decoder.walk()]
+    names = sorted({layer.name for layer in layers if not layer_type(layer).parallel})
+    return [*names, *(["input feeding"] if model.input_feeding else [])]

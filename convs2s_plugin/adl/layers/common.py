@@ -1,0 +1,51 @@
+"""Arguments and initial weights that several layers share."""
+
+import math
+
+from torch import nn
+
+from ...nn.linear import Linear
+from ..language.arguments import Argument, Default, Integer, Real
+from ..language.spec import MAX_WIDTH, LayerSpec
+
+MAX_KERNEL = 1023
+
+PROBABILITY = Real(0, 1)
+MODEL_DROPOUT = Default(lambda spec: spec.settings.dropout, "--dropout")
+DROPOUT = Argument(
+    "dropout", PROBABILITY, MODEL_DROPOUT, "probability of dropping a channel of the output"
+)
+WIDTH = Argument(
+    "d",
+    Integer(1, MAX_WIDTH),
+    Default(lambda spec: spec.settings.model_dim, "--model-dim"),
+    "channels of the output",
+)
+KERNEL = Argument("k", Integer(1, MAX_KERNEL), 3, "positions that an output sees")
+
+
+def given_width(spec: LayerSpec) -> int:
+    """The output channels that the argument d gives."""
+    return spec["d"]
+
+
+def xavier_linear(
+    inputs: int, outputs: int, bias: bool = True, parts: int = 1, kernel_size: int = 1
+) -> nn.Linear:
+    """A linear map, initialized as in Glorot and Bengio (2010, "xavier"); biases are zero.
+
+    Args:
+        inputs: channels C of the input.
+        outputs: channels C' of the output.
+        bias: whether to add a bias (True).
+        parts: the number of maps that are stacked in one matrix; each is initialized by itself
+            (1).
+        kernel_size: the number of positions that lie side by side in the input of a convolution
+            (1). Their number counts for the fan-out as well.
+    """
+    module = Linear(inputs, outputs, bias)
+    bound = math.sqrt(6.0 / (inputs + kernel_size * outputs // parts))
+    nn.init.uniform_(module.weight, -bound, bound)
+    if bias:
+        nn.init.zeros_(module.bias)
+    return module
