@@ -5,17 +5,17 @@ from pathlib import Path
 
 import pytest
 
+from tests import ROOT
 from tests.commands import alignments, fairseq, hypotheses
+from tests.doc_blocks import DOCS, blocks
 
-ROOT = Path(__file__).resolve().parents[2]
+PAGE = DOCS / "add_a_family.md"
 FAMILY = ROOT / "tests" / "packages" / "bag_of_words"
-PAGE = ROOT / "docs" / "add_a_family.md"
-BLOCK = re.compile(r"<!-- file: (?P<name>\S+) -->\n```python\n(?P<text>.*?)```\n", re.DOTALL)
 
 
 def test_the_blocks_of_the_page_are_the_files():
-    blocks = {match["name"]: match["text"] for match in BLOCK.finditer(PAGE.read_text("utf-8"))}
-    assert blocks == {path.name: path.read_text("utf-8") for path in FAMILY.glob("*.py")}
+    files = {Path(block.title).name: block.code for block in blocks(PAGE) if block.title}
+    assert files == {path.name: path.read_text("utf-8") for path in FAMILY.glob("*.py")}
 
 
 @pytest.fixture(scope="module")

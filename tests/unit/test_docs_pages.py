@@ -31,6 +31,8 @@ SYSTEM = {
     *("awk", "cat", "cd", "cut", "echo", "grep", "pip", "rm", "sed", "sort", "tail", "wait"),
     *("sacrebleu", "subword-nmt"),
 }
+# Those that docs/add_an_architecture.md and docs/add_a_family.md register.
+OWN_ARCHITECTURES = {"convs2s_small", "adl_birnn_cnn", "bag_of_words_small"}
 PARSERS = {
     "fairseq-train": options.get_training_parser,
     "fairseq-generate": options.get_generation_parser,
@@ -65,10 +67,7 @@ def test_every_command_has_the_options_that_it_is_given(block, words, tmp_path, 
     if program == "fairseq-preprocess":
         PARSERS[program]().parse_args(arguments)
     elif program in PARSERS:
-        # Packages of one's own that the page makes are tested where the page runs.
-        given = [str(PLUGIN) if word.startswith("my_") else word for word in arguments]
-        given = ["convs2s" if re.fullmatch("convs2s_small|adl_birnn_cnn", w) else w for w in given]
-        given = [re.sub(r"gain\(start=2\)|gain|smooth\(0.8\)", "id", word) for word in given]
+        given = without_own_packages(arguments)
         options.parse_args_and_arch(
             PARSERS[program](), input_args=[w for w in given if w != "--help"]
         )
@@ -87,10 +86,24 @@ def test_every_command_has_the_options_that_it_is_given(block, words, tmp_path, 
     elif program == "python" and arguments[:2] == ["-m", "benchmarks"]:
         monkeypatch.setattr("sys.argv", ["benchmarks", *arguments[2:]])
         benchmarks.parse_arguments()
+    elif program == "python" and arguments[:2] == ["-m", "pytest"]:
+        assert all((ROOT / word).exists() for word in arguments[2:] if "/" in word)
     elif program == "python":
         assert (ROOT / arguments[0]).is_file()
     else:
         assert program in SYSTEM, f"{block.place}: what is {program}?"
+
+
+def without_own_packages(arguments: list[str]) -> list[str]:
+    """Arguments with the plugin and what it has in place of packages that a page itself makes."""
+    given = list(arguments)
+    for place, word in enumerate(arguments[:-1]):
+        if word == "--user-dir":
+            given[place + 1] = str(PLUGIN)
+        if word == "--arch" and arguments[place + 1] not in ARCH_MODEL_REGISTRY:
+            assert arguments[place + 1] in OWN_ARCHITECTURES
+            given[place + 1] = "convs2s"
+    return [re.sub(r"gain\(start=2\)|gain|smooth\(0.8\)", "id", word) for word in given]
 
 
 def parse_convs2s(arguments: list[str]) -> None:
@@ -131,7 +144,7 @@ def test_every_option_in_the_text_exists():
 def test_every_architecture_in_the_text_exists():
     words = {"convs2s_plugin", "convs2s_cli", "convs2s_translation", "convs2s_cross_entropy"}
     words |= {"convs2s_de_en", "adl_de_en", "pervasive_de_en"}  # files of examples/hydra
-    words |= {"convs2s_small", "adl_birnn_cnn"}  # docs/add_an_architecture.md
+    words |= OWN_ARCHITECTURES
     for page in pages():
         for code in inline_code(page):
             for name in re.findall(r"\b(?:convs2s|pervasive|adl|fconv)_(?!out\b)\w+\b", code):
