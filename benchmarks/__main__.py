@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from convs2s_plugin.fairseq_compat.messages import user_message
-from convs2s_plugin.text_files import write_whole
+from convs2s_plugin.text_files import atomic_write
 
 from . import compare, growth, loss, pages, speed, table
 from .report import report
@@ -50,7 +50,7 @@ def run_and_report(run, args: argparse.Namespace) -> None:
     result = run(args)
     print(report(result))
     if args.json:
-        with write_whole(str(args.json)) as file:
+        with atomic_write(str(args.json)) as file:
             file.write(json.dumps(result, indent=2) + "\n")
 
 

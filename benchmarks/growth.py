@@ -6,7 +6,7 @@ import json
 import math
 from pathlib import Path
 
-from convs2s_plugin.text_files import write_whole
+from convs2s_plugin.text_files import atomic_write
 
 from . import growth_report
 from .machine import machine
@@ -66,7 +66,7 @@ def run(args: argparse.Namespace) -> int:
         "curves": curves,
         "exponents": exponents(curves),
     }
-    with write_whole(str(growth_report.json_path(args.out))) as file:
+    with atomic_write(str(growth_report.json_path(args.out))) as file:
         file.write(json.dumps(result, indent=1) + "\n")
     growth_report.write_page(result, args.out)
     growth_report.plot(result, args.out)

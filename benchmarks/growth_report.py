@@ -4,7 +4,7 @@ import json
 import logging
 from pathlib import Path
 
-from convs2s_plugin.text_files import write_whole
+from convs2s_plugin.text_files import atomic_write
 
 AXIS_TITLES = {
     "length": "sentence length (tokens)",
@@ -45,7 +45,7 @@ def write_page(result: dict, folder: Path) -> None:
         result: the content of growth.json.
         folder: an existing folder.
     """
-    with write_whole(str(folder / "growth.md")) as file:
+    with atomic_write(str(folder / "growth.md")) as file:
         file.write(page(result))
 
 

@@ -10,7 +10,7 @@ import json
 import re
 from pathlib import Path
 
-from convs2s_plugin.text_files import write_whole
+from convs2s_plugin.text_files import atomic_write
 
 from . import growth_report
 from .report import mebibytes, side_name, speed_table
@@ -105,7 +105,7 @@ def write() -> None:
         old = page.read_text(encoding="utf-8")
         new = updated(old)
         if new != old:
-            with write_whole(str(page)) as file:
+            with atomic_write(str(page)) as file:
                 file.write(new)
     if growth_report.json_path(DOCS).exists():
         growth_report.write_page(growth_report.read(DOCS), DOCS)

@@ -9,8 +9,8 @@ from fairseq.models import (
 from torch.nn import functional as F
 
 from convs2s_plugin.base.architectures import fill_defaults
-from convs2s_plugin.nn.embedding import word_embedding
-from convs2s_plugin.nn.output import TiedOutput
+from convs2s_plugin.nn.embedding import random_embedding_matrix
+from convs2s_plugin.nn.output import TiedOutputProjection
 from convs2s_plugin.pervasive.architectures import BASE
 from convs2s_plugin.pervasive.config import PervasiveConfig, build_network_config
 
@@ -41,7 +41,7 @@ class PlainDecoder(FairseqDecoder):
         super().__init__(dictionary)
         self.embedding = embedding
         self.network = network
-        self.output = TiedOutput(embedding)
+        self.output = TiedOutputProjection(embedding)
         self.dropout = dropout
 
     def forward(self, prev_output_tokens, encoder_out):
@@ -65,7 +65,7 @@ class PlainPervasiveModel(FairseqEncoderDecoderModel):
         dims = cfg.encoder_embed_dim, cfg.decoder_embed_dim
         network = PlainPervasive(build_network_config(cfg, *dims), fused=True)
         source, target = (
-            word_embedding(len(dictionary), dim, dictionary.pad())
+            random_embedding_matrix(len(dictionary), dim, dictionary.pad())
             for dictionary, dim in zip((task.source_dictionary, task.target_dictionary), dims)
         )
         return cls(

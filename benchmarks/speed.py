@@ -15,7 +15,7 @@ from fairseq.tasks.translation import TranslationTask
 
 from convs2s_plugin.errors import UserError
 from convs2s_plugin.tasks.autocast import CHOICES, Precision
-from convs2s_plugin.text_files import write_whole
+from convs2s_plugin.text_files import atomic_write
 
 from .machine import machine
 from .measure import alternate, summary
@@ -82,7 +82,7 @@ def run(args: argparse.Namespace) -> int:
     }
     print(speed_table(result))
     if args.json:
-        with write_whole(str(args.json)) as file:
+        with atomic_write(str(args.json)) as file:
             file.write(json.dumps(result, indent=2) + "\n")
     return 0
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import torch
 
 from convs2s_plugin.errors import UserError
-from convs2s_plugin.text_files import write_whole
+from convs2s_plugin.text_files import atomic_write
 
 from . import pages
 from .compare import compare
@@ -99,7 +99,7 @@ def measure(
         results[row.name] = result = measure_row(row)
         print(f"{outcome(result)} ({time.perf_counter() - start:.0f} s)", flush=True)
         results = {other.name: results[other.name] for other in all_rows if other.name in results}
-        with write_whole(str(path)) as file:
+        with atomic_write(str(path)) as file:
             file.write(json.dumps(results, indent=1) + "\n")
     return results
 

@@ -8,6 +8,19 @@ class UserError(ValueError):
     """An error in the input; the message says what was given, what is allowed and what to do."""
 
 
+class SequenceTooLong(UserError):
+    """A sequence has more tokens than a layer has positions for.
+
+    Args:
+        length: number of tokens in the sequence.
+        limit: number of positions.
+    """
+
+    def __init__(self, length: int, limit: int):
+        self.length, self.limit = length, limit
+        super().__init__(f"A sequence has {length} tokens, but at most {limit} are allowed.")
+
+
 class TextError(UserError):
     """An error at one position of a text; the message shows the line with a caret below it.
 

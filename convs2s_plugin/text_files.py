@@ -1,7 +1,7 @@
-"""Text files: read line by line, written whole or not at all.
+"""Reading text files line by line, and writing them atomically.
 
-A line ends at a line feed and nowhere else, so that no other character shifts the lines of one
-file against another's. Knows neither torch nor fairseq.
+Only a line feed ends a line, so that no other character shifts the lines of one file against those
+of a parallel one. Needs neither torch nor fairseq.
 """
 
 import gzip
@@ -14,33 +14,33 @@ from typing import TextIO
 
 from .errors import UserError
 
-SHOWN = 60
+EXCERPT_LENGTH = 60
 
 
 def excerpt(text: str) -> str:
-    """A piece of input in quotes, for messages: not longer than a person wants to read."""
+    """Quote text for an error message, shortened to EXCERPT_LENGTH characters."""
     text = text.strip()
-    return f"'{text}'" if len(text) <= SHOWN else f"'{text[:SHOWN]}...'"
+    return f"'{text}'" if len(text) <= EXCERPT_LENGTH else f"'{text[:EXCERPT_LENGTH]}...'"
 
 
 def line_error(path: str, number: int, message: str) -> UserError:
-    """A refusal of one line of a file.
+    """An error about one line of a file.
 
     Args:
         path: the file.
-        number: the line, counted from 1.
-        message: what was found and what is allowed, without the closing full stop.
+        number: line number, counted from 1.
+        message: what was found and what is allowed, without the final period.
     """
     return UserError(f"{path}, line {number}: {message}.")
 
 
 def read_lines(path: str) -> Iterator[str]:
-    """The lines of a file, their ends included; a name ending in ``.gz`` is unpacked.
+    """Read the lines of a file, line ends included.
 
     Args:
-        path: a text file in UTF-8.
+        path: a text file in UTF-8; it is unpacked if its name ends in ``.gz``.
     Raises:
-        UserError: where the file cannot be read or is not UTF-8.
+        UserError: if the file cannot be read or is not UTF-8.
     """
     number = 0
     try:
@@ -54,7 +54,7 @@ def read_lines(path: str) -> Iterator[str]:
         raise line_error(
             *(path, number),
             f"byte 0x{error.object[error.start]:02x} at offset {error.start} is not valid UTF-8; "
-            "convert the file (`iconv -f latin1 -t utf-8`) or drop what is broken "
+            "convert the file (`iconv -f latin1 -t utf-8`) or drop the invalid bytes "
             "(`iconv -c -t utf-8`)",
         ) from error
     except (OSError, EOFError, zlib.error) as error:
@@ -63,14 +63,14 @@ def read_lines(path: str) -> Iterator[str]:
 
 
 def read_parallel(paths: Sequence[str]) -> Iterator[tuple[int, tuple[str, ...]]]:
-    """The lines of several files side by side.
+    """Read parallel files line by line.
 
     Args:
-        paths: text files as ``read_lines`` takes them.
+        paths: text files, see ``read_lines``.
     Returns:
-        The number of the line, counted from 1, and that line of each file.
+        The line number, counted from 1, and the line of each file.
     Raises:
-        UserError: where a file cannot be read, or ends before another one.
+        UserError: if a file cannot be read, or has fewer lines than another.
     """
     for number, lines in enumerate(zip_longest(*map(read_lines, paths)), start=1):
         if None in lines:
@@ -84,15 +84,15 @@ def read_parallel(paths: Sequence[str]) -> Iterator[tuple[int, tuple[str, ...]]]
         yield number, lines
 
 
-def refuse_unwritable(path: str) -> None:
-    """Find out before the work is done that its result cannot be written.
+def check_writable(path: str) -> None:
+    """Check that a file can be written, before its content is computed.
 
     Raises:
-        UserError: where ``path`` is no place for a plain text file.
+        UserError: if no plain text file can be written to ``path``.
     """
     folder = os.path.dirname(path) or "."
     if path.endswith(".gz"):
-        raise UserError(f"{path} cannot be written: plain text is, leave out .gz.")
+        raise UserError(f"{path} cannot be written: the output is not compressed, leave out .gz.")
     if os.path.exists(path) and not os.path.isfile(path):
         raise UserError(f"{path} cannot be written: it exists and is not a plain file.")
     if not os.path.isdir(folder):
@@ -102,15 +102,17 @@ def refuse_unwritable(path: str) -> None:
 
 
 @contextmanager
-def write_whole(path: str) -> Iterator[TextIO]:
-    """Open a text file that appears under its name only when all of it is written.
+def atomic_write(path: str) -> Iterator[TextIO]:
+    """Open a text file that gets its name only when it is complete.
+
+    After an error, nothing is left behind, and an existing file is unchanged.
 
     Args:
-        path: the file; one that is there already is replaced.
+        path: the file; an existing one is replaced.
     Raises:
-        UserError: where it cannot be written. As after any other error, nothing is left behind.
+        UserError: if the file cannot be written.
     """
-    refuse_unwritable(path)
+    check_writable(path)
     partial = f"{path}.partial"
     try:
         with open(partial, "w", encoding="utf-8", newline="\n") as file:

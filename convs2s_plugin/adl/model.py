@@ -19,7 +19,7 @@ from ..base import (
 from ..decoding.state import State
 from ..errors import UserError
 from ..nn.embedding import Embedding
-from ..nn.output import Output, TiedOutput
+from ..nn.output import OutputProjection, TiedOutputProjection
 from .architectures import ARCHITECTURES
 from .config import BASE, DEFINITIONS, MODEL, AdlConfig, keep_definitions, layer_settings
 from .context import Source
@@ -65,8 +65,8 @@ class AdlEncoder(PluginEncoder):
         return {
             "encoder_out": x,
             **{f"block{number}": block for number, block in blocks.items()},
-            "encoder_padding_mask": columns.mask,
-            "encoder_places": columns.places,
+            "encoder_padding_mask": columns.padding_mask,
+            "encoder_places": columns.inverse,
         }
 
 
@@ -217,14 +217,14 @@ def build_output(cfg: AdlConfig, spec: ModelSpec, target_words: nn.Embedding) ->
     """
     width = spec.decoder.width
     if not (cfg.share_input_output_embed or cfg.share_all_embeddings):
-        return Output(width, target_words.num_embeddings)
+        return OutputProjection(width, target_words.num_embeddings)
     if width != cfg.model_dim:
         raise UserError(
             f"The decoder outputs {width} channels and --model-dim is {cfg.model_dim}, but the "
             "output layer can be tied to the target embeddings only if both are the same: end the "
             f"decoder with 'linear({cfg.model_dim})', for example."
         )
-    return TiedOutput(target_words)
+    return TiedOutputProjection(target_words)
 
 
 @torch.no_grad()

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from ..decoding.kv_cache import Backpointers
 from ..decoding.state import State
 from ..nn.embedding import Embedding
-from ..nn.padding import Compact, compact
+from ..nn.padding import PaddingOrder, order_padding_last
 from .context import Context, Source
 from .language.spec import StackSpec
 from .layers.chains import build_layer
@@ -34,7 +34,7 @@ class EncoderStack(nn.ModuleList):
 
     def forward(
         self, embed: Embedding, tokens: Tensor, padding_mask: Tensor
-    ) -> tuple[Tensor, dict[int, Tensor], Compact]:
+    ) -> tuple[Tensor, dict[int, Tensor], PaddingOrder]:
         """Embed the tokens and apply all layers.
 
         Args:
@@ -45,9 +45,9 @@ class EncoderStack(nn.ModuleList):
             The output B x S x C with padding after the tokens, the requested blocks by number in
             the same order of columns, and that order.
         """
-        columns = compact(padding_mask)
+        columns = order_padding_last(padding_mask)
         x = embed(columns.apply(tokens), padding_mask)
-        context = Context(*columns.positions(), columns.mask)
+        context = Context(*columns.positions(), columns.padding_mask)
         blocks = {}
         for number, layer in enumerate(self):
             if number in self.ends:
@@ -98,7 +98,7 @@ class DecoderStack(nn.ModuleList):
             return self.forward_incremental(
                 embed, tokens, padding_mask, source, state, need_weights
             )
-        columns = compact(padding_mask)
+        columns = order_padding_last(padding_mask)
         # Padding follows the tokens, where no token sees it in a causal pass.
         context = Context(*columns.positions(), source=source, need_weights=need_weights)
         x = embed(columns.apply(tokens), padding_mask)

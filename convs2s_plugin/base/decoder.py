@@ -8,6 +8,7 @@ from torch import Tensor
 
 from ..decoding.state import State, child
 from ..nn.embedding import Embedding
+from .length_limit import explain_length_limit
 
 STATE_KEY = "convs2s_plugin"
 
@@ -85,16 +86,19 @@ class PluginDecoder(FairseqIncrementalDecoder):
             options: passed on to ``decode``.
         Returns:
             Logits R x T x V or features R x T x C, and ``{"attn": [weights R x T x S or None]}``.
+        Raises:
+            UserError: if a sentence has more tokens than the model has positions for.
         """
         state = self._state(incremental_state)
-        features, attention = self.decode(
-            prev_output_tokens,
-            prev_output_tokens.eq(self.dictionary.pad()),
-            encoder_out,
-            state,
-            self.need_attn if need_attn is None else need_attn,
-            **options,
-        )
+        with explain_length_limit("target"):
+            features, attention = self.decode(
+                prev_output_tokens,
+                prev_output_tokens.eq(self.dictionary.pad()),
+                encoder_out,
+                state,
+                self.need_attn if need_attn is None else need_attn,
+                **options,
+            )
         if state is not None:
             state.length = prev_output_tokens.size(1)
         logits = None if features_only else self.output_layer(features, state)

@@ -4,7 +4,7 @@ from fairseq import utils
 from torch import nn
 
 from ..errors import UserError
-from ..nn.embedding import word_embedding
+from ..nn.embedding import random_embedding_matrix
 
 
 def check_shared_embeddings(cfg, task) -> None:
@@ -42,7 +42,7 @@ def build_embedding_matrix(
     Raises:
         UserError: if the file cannot be read or its embeddings do not have E numbers.
     """
-    matrix = word_embedding(len(dictionary), embed_dim, dictionary.pad(), std)
+    matrix = random_embedding_matrix(len(dictionary), embed_dim, dictionary.pad(), std)
     if not path:
         return matrix
     try:

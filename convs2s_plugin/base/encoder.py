@@ -7,6 +7,7 @@ from torch import Tensor
 
 from ..decoding.state import reorder_encoder_output
 from ..nn.embedding import Embedding
+from .length_limit import explain_length_limit
 
 
 class PluginEncoder(FairseqEncoder):
@@ -49,9 +50,13 @@ class PluginEncoder(FairseqEncoder):
         Returns:
             The dictionary of ``encode``, and ``beam_size``: the number of consecutive hypotheses
             that share a row of it, which is 1 before the search.
+        Raises:
+            UserError: if a sentence has more tokens than the model has positions for.
         """
         padding_mask = src_tokens.eq(self.dictionary.pad())
-        return {**self.encode(src_tokens, padding_mask), "beam_size": 1}
+        with explain_length_limit("source"):
+            encoded = self.encode(src_tokens, padding_mask)
+        return {**encoded, "beam_size": 1}
 
     def reorder_encoder_out(self, encoder_out: dict[str, Any], new_order: Tensor) -> dict[str, Any]:
         """Return a new dictionary in which hypothesis i is the old hypothesis ``new_order[i]``."""

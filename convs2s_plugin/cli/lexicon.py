@@ -10,7 +10,7 @@ from ..lexicon.counts import LinkCounts
 from ..lexicon.files import write_lexicon
 from ..lexicon.links import AlignedPair, read_aligned
 from ..lexicon.symmetrize import METHODS
-from ..text_files import read_parallel, refuse_unwritable
+from ..text_files import check_writable, read_parallel
 from .progress import Progress
 
 DEFAULT_METHOD = "grow-diag-final-and"
@@ -134,4 +134,4 @@ def _check(args: argparse.Namespace) -> None:
                 "it would be overwritten."
             )
         read.add(os.path.realpath(path))
-        refuse_unwritable(path)
+        check_writable(path)

@@ -53,6 +53,6 @@ class GatedConv1d(nn.Module):
         x = self.dropout(x)
         if padding_mask is not None:
             x = x.masked_fill(padding_mask.unsqueeze(-1), 0.0)
-        weight = self.linear.weight_in(child(state, "linear"))
+        weight = self.linear.cached_weight(child(state, "linear"))
         out = conv1d(x, weight, self.linear.bias, self.kernel_size, causal=self.causal, state=state)
         return F.glu(out, dim=-1)

@@ -23,7 +23,7 @@ from ..nn.autocast import to_autocast_dtype
 from ..nn.dropout import Dropout
 from ..nn.embedding import Embedding, LearnedPositions
 from ..nn.gradient import scale_gradient
-from ..nn.output import output_projection
+from ..nn.output import build_output_projection
 from ..nn.weight_norm import WeightNormLinear
 from .architectures import ARCHITECTURES, BASE, MODEL
 from .blocks import ConvBlocks
@@ -114,7 +114,7 @@ class ConvS2SDecoder(PluginDecoder):
         self.blocks = blocks
         self.features = WeightNormLinear(layers[-1].channels, out_embed_dim)
         self.dropout = Dropout(dropout)
-        self.output = output_projection(out_embed_dim, embed.words, tied, dropout)
+        self.output = build_output_projection(out_embed_dim, embed.words, tied, dropout)
 
     def decode(
         self,
@@ -208,7 +208,7 @@ def _embedding(
     """Token and position embedding of the source or the target language."""
     positions = None
     if not getattr(cfg, f"no_{language}_positions"):
-        positions = LearnedPositions(max_length, matrix.embedding_dim, language)
+        positions = LearnedPositions(max_length, matrix.embedding_dim)
     return Embedding(matrix, positions, cfg.dropout)
 
 

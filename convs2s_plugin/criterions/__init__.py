@@ -1,4 +1,4 @@
-"""Losses that the families share; importing this registers them."""
+"""Criterions of all families; importing this package registers ``convs2s_cross_entropy``."""
 
 from .cross_entropy import ConvS2SCrossEntropy
 

@@ -1,4 +1,4 @@
-"""``--criterion convs2s_cross_entropy``: token-level likelihood without a batch's scores."""
+"""``--criterion convs2s_cross_entropy``: cross-entropy without the logits of a whole batch."""
 
 from dataclasses import dataclass
 from typing import Any, Dict, List
@@ -23,11 +23,11 @@ class ConvS2SCrossEntropyConfig(LabelSmoothedCrossEntropyCriterionConfig):
 
 @register_criterion("convs2s_cross_entropy", dataclass=ConvS2SCrossEntropyConfig)
 class ConvS2SCrossEntropy(LabelSmoothedCrossEntropyCriterion):
-    """fairseq's label_smoothed_cross_entropy, with projection and loss in chunks.
+    """fairseq's label_smoothed_cross_entropy, with output projection and loss in chunks.
 
-    Works with this package's models and with fairseq's transformers. Where the task says which
-    words a batch may need (``sample["candidates"]``, K sorted indices that include those of the
-    target), the softmax runs over these.
+    Works with the models of this package and with fairseq's transformers. If the task gives a
+    batch a candidate vocabulary (``sample["candidates"]``, K sorted token indices that include all
+    target tokens), the softmax is over that vocabulary.
     """
 
     def __init__(
@@ -40,20 +40,25 @@ class ConvS2SCrossEntropy(LabelSmoothedCrossEntropyCriterion):
         super().__init__(task, sentence_avg, label_smoothing, ignore_prefix_size, report_accuracy)
 
     def forward(self, model, sample: Dict[str, Any], reduce: bool = True):
-        """Loss, sample size and logging output of a batch.
+        """Compute the loss of a batch.
 
         Args:
             model: a translation model.
             sample: a batch of fairseq's LanguagePairDataset.
-            reduce: must be True; the loss of single words is not kept.
+            reduce: must be True, because the losses of single tokens are not kept.
+        Returns:
+            The loss, summed over tokens; the sample size; and the logging output.
+        Raises:
+            UserError: if ``reduce`` is False, or the model does not compute logits with one linear
+                layer.
         """
         if not reduce:
             raise UserError(
-                "convs2s_cross_entropy gives the sum over a batch only: for the loss of each word "
-                "use fairseq's label_smoothed_cross_entropy."
+                "convs2s_cross_entropy only computes the sum over a batch: for the loss of each "
+                "token, use fairseq's label_smoothed_cross_entropy."
             )
-        words = sample.get("candidates")
-        layer = output_layer_of(model.decoder, words)
+        candidates = sample.get("candidates")
+        layer = output_layer_of(model.decoder, candidates)
         features, _ = model(**sample["net_input"], features_only=True)
         target = sample["target"]
         if self.ignore_prefix_size > 0:
@@ -62,8 +67,8 @@ class ConvS2SCrossEntropy(LabelSmoothedCrossEntropyCriterion):
         real = target.ne(self.padding_idx)
         features, target = features[real], target[real]
 
-        if words is not None:
-            target = torch.searchsorted(words, target)
+        if candidates is not None:
+            target = torch.searchsorted(candidates, target)
         sums = linear_cross_entropy(
             features, layer.weight, layer.bias, target, self.eps, self.report_accuracy
         )
@@ -77,15 +82,15 @@ class ConvS2SCrossEntropy(LabelSmoothedCrossEntropyCriterion):
         }
         if self.report_accuracy:
             log.update(n_correct=sums.correct, total=len(target))
-        if words is not None:
-            log.update(candidates=len(words), candidate_sets=1)
+        if candidates is not None:
+            log.update(candidates=len(candidates), candidate_sets=1)
         return sums.loss, sample_size, log
 
     @classmethod
     def reduce_metrics(cls, logging_outputs: List[Dict[str, Any]]) -> None:
-        """Log what fairseq logs, and the mean size of the candidate sets."""
+        """Log fairseq's metrics, and the mean size of the candidate vocabularies."""
         super().reduce_metrics(logging_outputs)
         sets = sum(log.get("candidate_sets", 0) for log in logging_outputs)
         if sets > 0:
-            candidates = sum(log["candidates"] for log in logging_outputs)
-            metrics.log_scalar("candidates", candidates / sets, sets, round=0)
+            total = sum(log["candidates"] for log in logging_outputs)
+            metrics.log_scalar("candidates", total / sets, sets, round=0)

@@ -1,1 +1,1 @@
-"""What the sequence generator needs beyond fairseq's own."""
+"""Incremental decoding: its state, and additions to fairseq's sequence generator."""

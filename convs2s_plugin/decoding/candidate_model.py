@@ -1,4 +1,4 @@
-"""A model that scores only some words, so that a whole search runs in a small vocabulary."""
+"""A model restricted to a candidate vocabulary, so that the search is in a small vocabulary."""
 
 from typing import Any
 
@@ -9,23 +9,32 @@ from ..base.output_layer import OutputLayer, output_layer_of
 
 
 class CandidateDecoder(FairseqIncrementalDecoder):
-    """A decoder whose words are numbered by their place among a batch's candidates."""
+    """A decoder whose tokens are numbered by their position in the candidate vocabulary.
+
+    Args:
+        decoder: a decoder whose logits are one linear map of its features.
+    """
 
     def __init__(self, decoder: FairseqIncrementalDecoder):
         super().__init__(decoder.dictionary)
         self.decoder = decoder
-        self.words: Tensor
+        self.candidates: Tensor
         self.output: OutputLayer
 
-    def restrict_to(self, words: Tensor) -> None:
-        """Score only ``words``, K sorted indices, from now on."""
-        self.words = words
-        self.output = output_layer_of(self.decoder, words)
+    def restrict_to(self, candidates: Tensor) -> None:
+        """Set the candidate vocabulary of the next forward passes, K sorted token indices."""
+        self.candidates = candidates
+        self.output = output_layer_of(self.decoder, candidates)
 
     def forward(self, prev_output_tokens, encoder_out=None, incremental_state=None, **options):
-        """Scores R x 1 x K of the next word, of R x T places among the candidates."""
+        """Compute logits R x 1 x K of the next token.
+
+        Args:
+            prev_output_tokens: R x T positions in the candidate vocabulary.
+            encoder_out, incremental_state, options: passed on to the decoder.
+        """
         features, extra = self.decoder(
-            self.words[prev_output_tokens],
+            self.candidates[prev_output_tokens],
             encoder_out=encoder_out,
             incremental_state=incremental_state,
             features_only=True,
@@ -36,17 +45,17 @@ class CandidateDecoder(FairseqIncrementalDecoder):
     def reorder_incremental_state_scripting(
         self, incremental_state: dict[str, Any], new_order: Tensor
     ) -> None:
-        """Follow the beam; only the decoder inside remembers anything."""
+        """Reorder the incremental state of the decoder inside."""
         self.decoder.reorder_incremental_state_scripting(incremental_state, new_order)
 
 
 class CandidateModel(nn.Module):
-    """What fairseq's EnsembleModel reads of a model, with a CandidateDecoder in it.
+    """A model with a CandidateDecoder, as far as fairseq's EnsembleModel needs it.
 
     Args:
         model: a translation model of this package, or one of fairseq's transformers.
     Raises:
-        UserError: where the model scores words in a way that cannot be restricted.
+        UserError: if the logits of the model are not one linear map of its features.
     """
 
     def __init__(self, model: nn.Module):
@@ -57,14 +66,14 @@ class CandidateModel(nn.Module):
         self.decoder = CandidateDecoder(model.decoder)
 
     def max_decoder_positions(self) -> int:
-        """As the model inside."""
+        """The limit of the model inside."""
         return self.model.max_decoder_positions()
 
     def set_beam_size(self, beam_size: int) -> None:
-        """As the model inside, where it wants to know."""
+        """Pass the beam size on to the model inside."""
         if hasattr(self.model, "set_beam_size"):
             self.model.set_beam_size(beam_size)
 
     def get_normalized_probs(self, net_output, log_probs: bool, sample: dict | None = None):
-        """As the model inside: a softmax over the scores that there are."""
+        """Probabilities over the candidate vocabulary."""
         return self.model.get_normalized_probs(net_output, log_probs, sample)

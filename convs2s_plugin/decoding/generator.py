@@ -1,4 +1,6 @@
-"""fairseq's SequenceGenerator with candidates, alignments and unknown words."""
+"""fairseq's SequenceGenerator with candidate vocabularies, alignments and unknown words."""
+
+import weakref
 
 import torch
 from fairseq import utils
@@ -9,20 +11,21 @@ from ..errors import UserError
 from .candidate_model import CandidateModel
 from .candidates import Candidates
 from .unknown_words import UnknownWords
-from .word_alignment import align_words, attend_to_chosen_words, request_attention
+from .word_alignment import aligns_words, attend_to_chosen_words, request_attention
 
 ALIGNMENTS = {"hard": utils.extract_hard_alignment, "soft": utils.extract_soft_alignment}
 
 
 class TranslationGenerator(SequenceGenerator):
-    """Searches as fairseq does, with what every family of models shares.
+    """fairseq's search, for all model families.
 
     Args:
         models, tgt_dict: as in fairseq.
-        vocab_size: V, the target vocabulary of the models (the dictionary may have grown since).
-        candidates: run the search of each batch in a reduced vocabulary; None: in the full one.
-        alignment: "hard" or "soft" to give every hypothesis its alignment, or None.
-        unknown_words: what replaces them in hypotheses, or None to leave them.
+        vocab_size: V, the size of the models' target vocabulary; the dictionary may have grown.
+        candidates: restrict the search of each batch to a candidate vocabulary; None to search in
+            the whole vocabulary.
+        alignment: "hard" or "soft" to add an alignment to each hypothesis; None for no alignment.
+        unknown_words: replaces unknown words in hypotheses; None to keep them.
         options: as in fairseq.
     """
 
@@ -41,19 +44,22 @@ class TranslationGenerator(SequenceGenerator):
         if candidates is not None:
             if options.get("lm_model") is not None:
                 raise UserError(
-                    "--lm-path scores all words, --lexicon only a batch's candidates: leave one "
-                    "of them out."
+                    "--lm-path scores the whole vocabulary, but --lexicon restricts it to the "
+                    "candidates of a batch: leave one of them out."
                 )
             models = EnsembleModel([CandidateModel(model) for model in models])
+            # fairseq's commands do not tell the task that they end: report when the generator is
+            # deleted, which is at the exit of the interpreter at the latest.
+            weakref.finalize(self, candidates.log_mean_size)
         super().__init__(models, tgt_dict, **options)
         self.whole_models = whole_models
         self.vocab_size = vocab_size
         self.candidates = candidates
         self.extract_alignment = ALIGNMENTS[alignment] if alignment else None
         self.unknown_words = unknown_words
-        # Alignments of single words are computed once, for the words of the final hypotheses.
+        # Attention that depends on the tokens is computed once, for the finished hypotheses.
         need_attn = alignment is not None or unknown_words is not None
-        request_attention(whole_models, need_attn and not align_words(whole_models))
+        request_attention(whole_models, need_attn and not aligns_words(whole_models))
 
     def _generate(
         self,
@@ -62,65 +68,66 @@ class TranslationGenerator(SequenceGenerator):
         constraints: Tensor | None = None,
         bos_token: int | None = None,
     ) -> list[list[dict[str, Tensor]]]:
-        words = sample["net_input"]["src_tokens"]
+        src_tokens = sample["net_input"]["src_tokens"]
         if self.unknown_words is not None:
-            known = self.unknown_words.known_to_models(words)
-            sample = {**sample, "net_input": {**sample["net_input"], "src_tokens": known}}
-            prefix_tokens = self.unknown_words.prefix_known_to_models(prefix_tokens)
+            masked = self.unknown_words.mask_source(src_tokens)
+            sample = {**sample, "net_input": {**sample["net_input"], "src_tokens": masked}}
+            if prefix_tokens is not None:
+                prefix_tokens = self.unknown_words.mask_target(prefix_tokens)
         if self.candidates is None:
             finalized = super()._generate(sample, prefix_tokens, constraints, bos_token)
         else:
-            finalized = self._generate_among_candidates(
+            finalized = self._generate_from_candidates(
                 sample, prefix_tokens, constraints, bos_token
             )
         if self.extract_alignment is None and self.unknown_words is None:
             return finalized
-        if align_words(self.whole_models):
+        if aligns_words(self.whole_models):
             start = self.eos if bos_token is None else bos_token
             attend_to_chosen_words(
                 self.whole_models, sample["net_input"], finalized, start, self.pad
             )
-        for source, hypotheses in zip(words.cpu(), finalized):
+        for source, hypotheses in zip(src_tokens.cpu(), finalized):
             for hypothesis in hypotheses:
                 self._use_attention(source, hypothesis)
         return finalized
 
-    def _generate_among_candidates(self, sample, prefix_tokens, constraints, bos_token):
-        """Search with words numbered by their place among the candidates, and number them back."""
+    def _generate_from_candidates(self, sample, prefix_tokens, constraints, bos_token):
+        """Search in the candidate vocabulary; number tokens as in the whole vocabulary again."""
         if constraints is not None:
             raise UserError(
-                "--constraints may ask for any word, --lexicon leaves only a batch's candidates: "
-                "leave one of them out."
+                "--constraints may require any token, but --lexicon restricts the vocabulary to "
+                "the candidates of a batch: leave one of them out."
             )
         src_tokens = sample["net_input"]["src_tokens"]
         start = self.eos if bos_token is None else bos_token
-        also = [src_tokens.new_tensor([start])]
+        required = [src_tokens.new_tensor([start])]
         if prefix_tokens is not None:
-            also.append(prefix_tokens)
-        words = self.candidates(src_tokens, *also, at_least=2 * self.beam_size + 1)
-        self.vocab_size = len(words)
+            required.append(prefix_tokens)
+        candidates = self.candidates(src_tokens, *required, min_size=2 * self.beam_size + 1)
+        self.vocab_size = len(candidates)
         for model in self.model.models:
-            model.decoder.restrict_to(words)
+            model.decoder.restrict_to(candidates)
         if prefix_tokens is not None:
-            prefix_tokens = torch.searchsorted(words, prefix_tokens)
-        start = int(torch.searchsorted(words, start))
+            prefix_tokens = torch.searchsorted(candidates, prefix_tokens.contiguous())
+        start = int(torch.searchsorted(candidates, start))
         finalized = super()._generate(sample, prefix_tokens, None, start)
         for hypotheses in finalized:
             for hypothesis in hypotheses:
-                hypothesis["tokens"] = words[hypothesis["tokens"]]
+                hypothesis["tokens"] = candidates[hypothesis["tokens"]]
         return finalized
 
     def _use_attention(self, source: Tensor, hypothesis: dict[str, Tensor]) -> None:
-        """Give a hypothesis its alignment and replace its unknown words.
+        """Add the alignment to a hypothesis, and replace its unknown words.
 
         Args:
-            source: S indices, padding included.
-            hypothesis: fairseq's, with ``attention`` S x T.
+            source: S source token indices, with padding.
+            hypothesis: fairseq's, with ``attention`` S x T; changed in place.
         """
         attention = hypothesis["attention"].cpu()
         if not attention.numel():
             raise UserError(
-                "--print-alignment and --replace-unk need the attention of the model, which "
+                "--print-alignment and --replace-unk need attention weights, but the model "
                 "returns none."
             )
         tokens = hypothesis["tokens"].cpu()

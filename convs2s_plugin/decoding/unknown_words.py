@@ -1,4 +1,4 @@
-"""Replacing unknown words by means of attention (ConvS2S, section 4.3)."""
+"""Replacement of unknown words in hypotheses by means of attention (ConvS2S, section 4.3)."""
 
 import logging
 from collections.abc import Mapping
@@ -9,15 +9,15 @@ logger = logging.getLogger(__name__)
 
 
 class UnknownWords:
-    """Puts a word in the place of each ``<unk>``: a translation of the aligned word, or a copy.
+    """Replaces each ``<unk>`` by a translation of the aligned source word, or by a copy of it.
 
-    Words that the dictionaries lack are added at their end, above all indices that models know:
-    the source's when text is encoded, the target's here.
+    Words that are not in the dictionaries are appended to them, behind the vocabularies of the
+    models: source words when text is encoded, and target words here.
 
     Args:
         source, target: the dictionaries.
-        vocab_sizes: sizes of the source and of the target vocabulary of the models.
-        translations: source word -> target word.
+        vocab_sizes: sizes of the models' source and target vocabulary.
+        translations: one translation of each source word.
     """
 
     def __init__(
@@ -29,12 +29,14 @@ class UnknownWords:
         self.warned = False
 
     def replace(self, tokens: Tensor, source: Tensor, attention: Tensor) -> Tensor:
-        """A hypothesis without unknown words, as far as the source words are known.
+        """Replace the unknown words of a hypothesis if their source words are known.
 
         Args:
-            tokens: T indices of target words.
-            source: S indices of source words, padding and end of sentence included.
-            attention: S x T weights; those on padding and end of sentence do not count.
+            tokens: T target token indices.
+            source: S source token indices, with padding and end of sentence.
+            attention: weights S x T; those of padding and end of sentence are ignored.
+        Returns:
+            T target token indices; the target dictionary may have grown.
         """
         unknown = tokens.eq(self.target.unk()).nonzero().flatten().tolist()
         is_word = source.ne(self.source.pad()) & source.ne(self.source.eos())
@@ -42,35 +44,32 @@ class UnknownWords:
             return tokens
         aligned = attention.masked_fill(~is_word.unsqueeze(1), -1.0).argmax(dim=0)
         tokens = tokens.clone()
-        for place in unknown:
-            index = int(source[aligned[place]])
+        for position in unknown:
+            index = int(source[aligned[position]])
             if index == self.source.unk():
-                self._warn()
+                self._warn_once()
                 continue
             word = self.source[index]
-            tokens[place] = self.index(self.translations.get(word, word))
+            tokens[position] = self._target_index(self.translations.get(word, word))
         return tokens
 
-    def known_to_models(self, src_tokens: Tensor) -> Tensor:
-        """Indices of source words with ``<unk>`` for those that no model knows."""
+    def mask_source(self, src_tokens: Tensor) -> Tensor:
+        """Replace source tokens that are not in the models' vocabulary by ``<unk>``."""
         return src_tokens.masked_fill(src_tokens >= self.source_vocab_size, self.source.unk())
 
-    def prefix_known_to_models(self, prefix_tokens: Tensor | None) -> Tensor | None:
-        """As above for target words."""
-        if prefix_tokens is None:
-            return None
-        return prefix_tokens.masked_fill(prefix_tokens >= self.target_vocab_size, self.target.unk())
+    def mask_target(self, tokens: Tensor) -> Tensor:
+        """Replace target tokens that are not in the models' vocabulary by ``<unk>``."""
+        return tokens.masked_fill(tokens >= self.target_vocab_size, self.target.unk())
 
-    def index(self, word: str) -> int:
-        """The index of a target word, which is added where it is new."""
+    def _target_index(self, word: str) -> int:
         index = self.target.index(word)
         return self.target.add_symbol(word) if index == self.target.unk() else index
 
-    def _warn(self) -> None:
+    def _warn_once(self) -> None:
         if not self.warned:
             self.warned = True
             logger.warning(
                 "Some unknown words stay <unk>: the source words that they are aligned with are "
-                "unknown too, and binarised data does not keep their text. Translate the text with "
+                "unknown too, and binarized data does not keep their text. Translate the text with "
                 "fairseq-interactive, or preprocess it with --dataset-impl raw."
             )

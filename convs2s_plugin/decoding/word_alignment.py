@@ -1,7 +1,8 @@
-"""Attention for the words that a hypothesis or a reference holds.
+"""Attention of given target tokens, for alignments that depend on the token.
 
-Where an alignment depends on the word (pervasive attention, equation 7), a step of the search has
-only that of the word that scores best. When words are known, one more pass has theirs.
+The alignment of pervasive attention (equation 7) depends on the token at a position. During the
+search it is only known for the most probable token. Once the tokens are chosen, one more forward
+pass computes theirs.
 """
 
 from itertools import zip_longest
@@ -13,17 +14,20 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
 
 
-def align_words(models: list[nn.Module]) -> bool:
-    """Whether some alignment depends on the word, and all models can be told the words."""
-    known = [getattr(model.decoder, "aligns_words", None) for model in models]
-    return any(known) and None not in known
+def aligns_words(models: list[nn.Module]) -> bool:
+    """Whether attention depends on the tokens, and all models can compute it for given tokens.
+
+    This holds if at least one decoder has ``aligns_words = True``, and all have the attribute.
+    """
+    aligns = [getattr(model.decoder, "aligns_words", None) for model in models]
+    return any(aligns) and None not in aligns
 
 
 def request_attention(models: list[nn.Module], need_attn: bool) -> None:
-    """Let every pass of the models' decoders return attention, or none.
+    """Make every forward pass of the decoders return attention, or none.
 
     Args:
-        models: an ensemble; decoders without an attribute ``need_attn`` stay as they are.
+        models: an ensemble; decoders without an attribute ``need_attn`` are left unchanged.
         need_attn: whether attention is needed.
     """
     for model in models:
@@ -38,47 +42,47 @@ def attend_to_chosen_words(
     start: int,
     pad: int,
 ) -> None:
-    """Give every hypothesis the attention that its words have, S x T, the mean of all models.
+    """Set the attention S x T of each hypothesis to that of its tokens, the mean over all models.
 
     Args:
-        models: an ensemble for which ``align_words`` holds.
-        net_input: of the batch.
-        finalized: the hypotheses of each sentence, with ``tokens``.
-        start: the word before the first.
-        pad: the padding's index.
+        models: an ensemble for which ``aligns_words`` is true.
+        net_input: the input of the batch.
+        finalized: the hypotheses of each sentence, with ``tokens``; changed in place.
+        start: index of the token before the first.
+        pad: index of padding.
     """
     encoded = [model.encoder(net_input["src_tokens"], net_input["src_lengths"]) for model in models]
-    # All best hypotheses, then all second best: as large a batch as the sentences are.
-    for rank in zip_longest(*finalized):
-        there = [i for i, hypothesis in enumerate(rank) if hypothesis is not None]
-        tokens = [rank[i]["tokens"] for i in there]
-        words = pad_sequence(tokens, batch_first=True, padding_value=pad)
-        prefix = words.roll(1, dims=1)
-        prefix[:, 0] = start
+    # One batch for all best hypotheses, one for all second-best ones, and so on.
+    for hypotheses in zip_longest(*finalized):
+        sentences = [i for i, hypothesis in enumerate(hypotheses) if hypothesis is not None]
+        tokens = [hypotheses[i]["tokens"] for i in sentences]
+        target_tokens = pad_sequence(tokens, batch_first=True, padding_value=pad)
+        prev_output_tokens = target_tokens.roll(1, dims=1)
+        prev_output_tokens[:, 0] = start
         for row, length in enumerate(map(len, tokens)):
-            prefix[row, length:] = pad
-        rows = torch.tensor(there, device=words.device)
+            prev_output_tokens[row, length:] = pad
+        order = torch.tensor(sentences, device=target_tokens.device)
         attention = []
-        for model, source in zip(models, encoded):
+        for model, encoder_out in zip(models, encoded):
             _, extra = model.decoder(
-                prefix,
-                encoder_out=model.encoder.reorder_encoder_out(source, rows),
+                prev_output_tokens,
+                encoder_out=model.encoder.reorder_encoder_out(encoder_out, order),
                 features_only=True,
                 need_attn=True,
-                target_tokens=words,
+                target_tokens=target_tokens,
             )
             attention.append(extra["attn"][0])
         mean = torch.stack(attention).mean(dim=0)
-        for row, i in enumerate(there):
-            rank[i]["attention"] = mean[row, : len(tokens[row])].t()
+        for row, i in enumerate(sentences):
+            hypotheses[i]["attention"] = mean[row, : len(tokens[row])].t()
 
 
 class ReferenceScorer(SequenceScorer):
-    """fairseq's scorer of given translations, with the attention that their words have."""
+    """fairseq's scorer of reference translations, with the attention of their tokens."""
 
     def generate(self, models, sample, **options):
         """Score a batch of translations."""
-        if align_words(models):
+        if aligns_words(models):
             net_input = {**sample["net_input"], "target_tokens": sample["target"]}
             sample = {**sample, "net_input": net_input}
         return super().generate(models, sample, **options)

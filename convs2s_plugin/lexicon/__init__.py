@@ -1,4 +1,4 @@
-"""Which words of two sentences translate each other, and what that says of the words.
+"""Bilingual lexicons: word alignment of parallel text, translation probabilities, files.
 
-Knows neither torch nor fairseq.
+Needs neither torch nor fairseq.
 """

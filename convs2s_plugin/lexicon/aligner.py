@@ -1,4 +1,4 @@
-"""Word alignment by eflomal (Östling and Tiedemann 2016), in blocks of bounded memory."""
+"""Word alignment with eflomal (Östling and Tiedemann 2016), in blocks of bounded memory."""
 
 import logging
 import subprocess
@@ -11,9 +11,9 @@ from typing import Any
 from ..errors import UserError
 from ..text_files import read_lines
 from .links import AlignedPair, parse_links
-from .symmetrize import Link, symmetrise
+from .symmetrize import Link, symmetrize
 
-# eflomal takes longer sentences for empty ones.
+# eflomal treats longer sentences as empty.
 MAX_WORDS = 1023
 
 
@@ -21,42 +21,42 @@ def align(
     pairs: Iterable[tuple[str, str]],
     method: str,
     block_pairs: int,
-    announce: Callable[[int, int], None],
+    on_block: Callable[[int, int], None],
 ) -> Iterator[AlignedPair]:
-    """Sentence pairs with the links that eflomal finds, compared in lower case.
+    """Align the words of sentence pairs with eflomal, ignoring case.
 
-    Pairs with an empty side, or with more than MAX_WORDS words on one, get no links. eflomal draws
-    random samples without a seed: two runs differ a little.
+    Pairs with an empty side, or with a side of more than MAX_WORDS words, get no links. eflomal
+    samples without a fixed seed, so that two runs differ slightly.
 
     Args:
-        pairs: tokenised source and target sentences.
-        method: of ``symmetrise``.
-        block_pairs: how many pairs are in memory, and learn from one another, at a time.
-        announce: is called with the numbers of a block's first and last pair before it is aligned.
-    Returns:
-        Source words, target words, links.
+        pairs: tokenized source and target sentences.
+        method: symmetrization method, see ``symmetrize``.
+        block_pairs: number of sentence pairs in a block. Each block is aligned by itself.
+        on_block: called with the numbers of the first and the last sentence pair of a block before
+            the block is aligned; numbers count from 1.
     Raises:
-        UserError: where eflomal is not installed or fails.
+        UserError: if eflomal is not installed, or fails.
     """
-    aligner = _eflomal().Aligner()
-    rest = iter(pairs)
+    aligner = _import_eflomal().Aligner()
+    remaining = iter(pairs)
     first = 1
     while True:
-        block = list(islice(rest, block_pairs))
+        block = list(islice(remaining, block_pairs))
         if not block:
             return
-        announce(first, first + len(block) - 1)
+        on_block(first, first + len(block) - 1)
         first += len(block)
         yield from _align_block(aligner, block, method)
 
 
-def _eflomal() -> Any:
+def _import_eflomal() -> Any:
     try:
         import eflomal
     except ImportError:
         raise UserError(
             "Word alignment needs eflomal: run `pip install eflomal` (or "
-            '`pip install "convs2s-plugin[lexicon]"`), or give --alignments of another aligner.'
+            '`pip install "convs2s-plugin[lexicon]"`), or give the links of another aligner with '
+            "--alignments."
         ) from None
     logging.getLogger("eflomal").setLevel(logging.WARNING)
     return eflomal
@@ -68,18 +68,20 @@ def _align_block(aligner: Any, block: list[tuple[str, str]], method: str) -> Ite
         forward, reverse = (str(Path(folder) / name) for name in ("forward", "reverse"))
         if any(alignable):
             _run(aligner, list(compress(block, alignable)), forward, reverse)
-        found = enumerate(zip(read_lines(forward), read_lines(reverse)), start=1)
+        aligned = enumerate(zip(read_lines(forward), read_lines(reverse)), start=1)
         for (source, target), has_links in zip(block, alignable):
-            words, others = source.split(), target.split()
+            source_words, target_words = source.split(), target.split()
             links: set[Link] = set()
             if has_links:
-                number, lines = next(found)
+                number, lines = next(aligned)
                 forward_links, reverse_links = (
-                    parse_links(line, len(words), len(others), "eflomal's output", number)
+                    parse_links(
+                        line, len(source_words), len(target_words), "eflomal's output", number
+                    )
                     for line in lines
                 )
-                links = symmetrise(forward_links, reverse_links, method)
-            yield words, others, links
+                links = symmetrize(forward_links, reverse_links, method)
+            yield source_words, target_words, links
 
 
 def _run(aligner: Any, pairs: list[tuple[str, str]], forward: str, reverse: str) -> None:
@@ -90,5 +92,5 @@ def _run(aligner: Any, pairs: list[tuple[str, str]], forward: str, reverse: str)
         raise UserError(
             f"eflomal failed ({error}). Its program is compiled for the processor that it was "
             "installed on: `pip install --force-reinstall --no-cache-dir eflomal` compiles it "
-            "for this one. It also needs room in the folder for temporary files ($TMPDIR)."
+            "for this one. eflomal also needs space in the folder for temporary files ($TMPDIR)."
         ) from error

@@ -1,4 +1,4 @@
-"""How often two words are linked, and the probabilities that follow."""
+"""Counts of word alignment links, and translation probabilities estimated from them."""
 
 from array import array
 from collections.abc import Iterator
@@ -8,36 +8,37 @@ import numpy as np
 from .files import Entry
 from .links import AlignedPair
 
-# Pairs that wait for being sorted into the counts; few, so that memory stays small.
+# Smallest number of links that are collected before they are merged into the counts. It is small
+# so that little memory is used.
 MIN_PENDING = 1 << 18
 
 
 class LinkCounts:
-    """Counts of linked words.
+    """The number of links of each pair of a source and a target word.
 
-    Memory grows with the number of different words and pairs of words, not with the text: a pair
-    takes 16 bytes, and several times as much while it is sorted in.
+    Memory grows with the number of different words and word pairs, not with the text: a word pair
+    takes 16 bytes, and several times as much while links are merged.
     """
 
     def __init__(self) -> None:
-        self.sources: dict[str, int] = {}
-        self.targets: dict[str, int] = {}
-        # A pair is one number: source index * 2**32 + target index.
+        self.source_ids: dict[str, int] = {}
+        self.target_ids: dict[str, int] = {}
+        # A word pair is one integer: source id * 2**32 + target id. The array is sorted.
         self._pairs = np.empty(0, dtype=np.int64)
         self._counts = np.empty(0, dtype=np.int64)
         self._pending = array("q")
 
     def add(self, pair: AlignedPair) -> None:
-        """Count the links of one sentence pair: source words, target words, links."""
-        words, others, links = pair
+        """Count the links of a sentence pair."""
+        source_words, target_words, links = pair
         for i, j in links:
-            source = self.sources.setdefault(words[i], len(self.sources))
-            target = self.targets.setdefault(others[j], len(self.targets))
+            source = self.source_ids.setdefault(source_words[i], len(self.source_ids))
+            target = self.target_ids.setdefault(target_words[j], len(self.target_ids))
             self._pending.append(source << 32 | target)
         if len(self._pending) > max(MIN_PENDING, len(self._pairs)):
-            self._sort_in()
+            self._merge_pending()
 
-    def _sort_in(self) -> None:
+    def _merge_pending(self) -> None:
         pending = np.array(self._pending, dtype=np.int64)
         self._pending = array("q")
         pairs = np.concatenate([self._pairs, pending])
@@ -51,40 +52,46 @@ class LinkCounts:
     def entries(
         self, min_probability: float, max_per_word: int, reverse: bool = False
     ) -> Iterator[Entry]:
-        """The lexicon: p(target | source) = links of the two / links of the source word.
+        """Lexicon entries with p(target | source) = count(source, target) / count(source).
 
-        Of equally probable translations the one that is rarer as a translation comes later and so
-        counts as the better one: it is the one that more probably goes back to the word.
+        If translations are equally probable, the one with fewer links in all comes later and ranks
+        as the better one: its links are more specific to the source word.
 
         Args:
-            min_probability: leave out less probable entries.
-            max_per_word: keep only the most probable entries of each word.
-            reverse: p(source | target), the target word being the entry's source.
+            min_probability: leave out entries that are less probable.
+            max_per_word: keep only this many entries of each source word, the most probable ones.
+            reverse: estimate p(source | target) instead; an entry's source is then a word of the
+                target language (False).
         Returns:
-            Entries in a lexicon file's order: words sorted, each one's best entry last.
+            Entries in the order of a lexicon file: sorted by source word, the best entry of each
+            source word last.
         """
-        self._sort_in()
+        self._merge_pending()
         source, target = self._pairs >> 32, self._pairs & 0xFFFFFFFF
-        names, others = list(self.sources), list(self.targets)
+        source_words, target_words = list(self.source_ids), list(self.target_ids)
         if reverse:
-            source, target, names, others = target, source, others, names
+            source, target = target, source
+            source_words, target_words = target_words, source_words
         probability = self._counts / _totals(source, self._counts)[source]
         rarity = -_totals(target, self._counts)[target]
-        group = _ranks(names)[source]
-        order = np.lexsort((_ranks(others)[target], rarity, probability, group))
+        group = _ranks(source_words)[source]
+        order = np.lexsort((_ranks(target_words)[target], rarity, probability, group))
         group, source, target = group[order], source[order], target[order]
         probability = probability[order]
-        place = np.searchsorted(group, group, side="right") - np.arange(len(group))
-        kept = (probability >= min_probability) & (place <= max_per_word)
-        for index in np.flatnonzero(kept):
-            yield Entry(names[source[index]], others[target[index]], float(probability[index]))
+        # 1 for the best entry of a source word, 2 for the second best, and so on.
+        rank = np.searchsorted(group, group, side="right") - np.arange(len(group))
+        kept = (probability >= min_probability) & (rank <= max_per_word)
+        for i in np.flatnonzero(kept):
+            yield Entry(source_words[source[i]], target_words[target[i]], float(probability[i]))
 
 
-def _totals(words: np.ndarray, counts: np.ndarray) -> np.ndarray:
-    return np.bincount(words, weights=counts)
+def _totals(ids: np.ndarray, counts: np.ndarray) -> np.ndarray:
+    """The sum of the counts of each id."""
+    return np.bincount(ids, weights=counts)
 
 
-def _ranks(names: list[str]) -> np.ndarray:
-    ranks = np.empty(len(names), dtype=np.int64)
-    ranks[sorted(range(len(names)), key=names.__getitem__)] = np.arange(len(names))
+def _ranks(words: list[str]) -> np.ndarray:
+    """The place of each word in the sorted list."""
+    ranks = np.empty(len(words), dtype=np.int64)
+    ranks[sorted(range(len(words)), key=words.__getitem__)] = np.arange(len(words))
     return ranks

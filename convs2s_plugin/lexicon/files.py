@@ -1,23 +1,29 @@
-"""Lexicon files: which target words translate a source word, and how probably.
+"""Lexicon files: the translations of each source word, with their probabilities.
 
     zwei pair 0.0313
     zwei two 0.9102
 
-One entry a line, ``source target probability`` separated by blanks. The entries of a source word
-follow one another, the most probable one last: fairseq's ``--replace-unk``, which reads the first
-two columns and lets a later line win over an earlier one, takes the best translation of each word.
+Each line is an entry ``source target probability``, separated by blanks. The entries of a source
+word are consecutive, and the most probable one is last. So fairseq's ``--replace-unk`` can read the
+file: it reads the first two columns, and a later line replaces an earlier one of the same word.
 
-Knows neither torch nor fairseq.
+Needs neither torch nor fairseq.
 """
 
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from ..text_files import excerpt, line_error, read_lines, write_whole
+from ..text_files import atomic_write, excerpt, line_error, read_lines
 
 
 class Entry(NamedTuple):
-    """A translation of a word: p(target | source), above 0 and at most 1."""
+    """A translation of a source word.
+
+    Attributes:
+        source: the source word.
+        target: its translation.
+        probability: p(target | source), above 0 and at most 1.
+    """
 
     source: str
     target: str
@@ -25,12 +31,12 @@ class Entry(NamedTuple):
 
 
 def read_lexicon(path: str) -> Iterator[Entry]:
-    """The entries of a lexicon file, one by one, in the order of its lines.
+    """Read the entries of a lexicon file one by one, in the order of its lines.
 
     Args:
-        path: the file; a name ending in ``.gz`` is unpacked.
+        path: the file; it is unpacked if its name ends in ``.gz``.
     Raises:
-        UserError: where the file cannot be read, is not UTF-8, or has a line that is no entry.
+        UserError: if the file cannot be read, is not UTF-8, or has a malformed line.
     """
     for number, line in enumerate(read_lines(path), start=1):
         fields = line.split()
@@ -54,12 +60,12 @@ def read_lexicon(path: str) -> Iterator[Entry]:
 
 
 def read_translations(path: str) -> dict[str, str]:
-    """The translation of each source word: the last that a file gives, as fairseq reads it.
+    """Read one translation of each source word: the last one in the file, as fairseq does.
 
     Args:
-        path: a lexicon, or a dictionary of fairseq's with lines ``source target``.
+        path: a lexicon file, or an alignment dictionary of fairseq with lines ``source target``.
     Raises:
-        UserError: where the file cannot be read, is not UTF-8, or has a line of fewer words.
+        UserError: if the file cannot be read, is not UTF-8, or has a line of fewer than two words.
     """
     translations = {}
     for number, line in enumerate(read_lines(path), start=1):
@@ -71,18 +77,18 @@ def read_translations(path: str) -> dict[str, str]:
 
 
 def write_lexicon(path: str, entries: Iterable[Entry]) -> int:
-    """Write a lexicon file, or nothing at all.
+    """Write a lexicon file; if that fails, leave no partial file.
 
     Args:
         path: the file.
-        entries: in the order of the file: by source word, each one's best entry last.
+        entries: in the order of the file: grouped by source word, the best entry last.
     Returns:
         The number of entries.
     Raises:
-        UserError: where the file cannot be written.
+        UserError: if the file cannot be written.
     """
     count = 0
-    with write_whole(path) as file:
+    with atomic_write(path) as file:
         for source, target, probability in entries:
             file.write(f"{source} {target} {probability:.4g}\n")
             count += 1

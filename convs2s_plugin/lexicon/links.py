@@ -1,11 +1,12 @@
-"""Links between words in Pharaoh format: ``0-0 1-2 2-1``, source-target, counted from 0."""
+"""Word alignment links in Pharaoh format: ``0-0 1-2 2-1``, source-target, counted from 0."""
 
 import re
 from collections.abc import Iterator, Sequence
 
 from ..text_files import excerpt, line_error, read_parallel
-from .symmetrize import Link, symmetrise
+from .symmetrize import Link, symmetrize
 
+# Source words, target words, and the links between them.
 AlignedPair = tuple[list[str], list[str], set[Link]]
 
 _LINK = re.compile(r"([0-9]{1,9})-([0-9]{1,9})")
@@ -14,16 +15,16 @@ _LINK = re.compile(r"([0-9]{1,9})-([0-9]{1,9})")
 def parse_links(
     line: str, source_length: int, target_length: int, path: str, number: int
 ) -> set[Link]:
-    """Read the links of one sentence pair.
+    """Parse the links of one sentence pair.
 
     Args:
-        line: the links, separated by blanks; none is allowed.
-        source_length, target_length: words of the two sentences.
-        path, number: where the line stands, for messages.
+        line: links separated by blanks; it may be empty.
+        source_length, target_length: lengths of the two sentences, in words.
+        path, number: file and line number, for error messages.
     Returns:
         Pairs of a source and a target position, counted from 0.
     Raises:
-        UserError: where something is not a link, or a position is past its sentence's end.
+        UserError: if a link is malformed, or a position is beyond the end of its sentence.
     """
     links = set()
     for text in line.split():
@@ -38,8 +39,9 @@ def parse_links(
         if source >= source_length or target >= target_length:
             raise line_error(
                 *(path, number),
-                f"the link {text} points past a sentence's end: the source has {source_length} "
-                f"words, the target {target_length}, and positions are counted from 0",
+                f"the link {text} points past the end of a sentence: the source has "
+                f"{source_length} words and the target {target_length}, and positions are counted "
+                "from 0",
             )
         links.add((source, target))
     return links
@@ -48,26 +50,25 @@ def parse_links(
 def read_aligned(
     source: str, target: str, alignments: Sequence[str], method: str
 ) -> Iterator[AlignedPair]:
-    """Sentence pairs with the links that files give, one by one.
+    """Read sentence pairs and their links from files.
 
     Args:
-        source, target: text files, one tokenised sentence a line.
-        alignments: one file of links, which are taken as they are, or two (forward and reverse,
-            both source-target), which are symmetrised.
-        method: of ``symmetrise``; means nothing for one file.
-    Returns:
-        Source words, target words, links.
+        source, target: text files with one tokenized sentence per line.
+        alignments: one file of links, which are used as they are; or a file of the forward and a
+            file of the reverse alignment, which are symmetrized. Links are source-target in both.
+        method: symmetrization method, see ``symmetrize``; unused for one file of links.
     Raises:
-        UserError: where a file cannot be read, ends before another one or has a wrong line.
+        UserError: if a file cannot be read, has a malformed line, or has fewer lines than another.
     """
     for number, (source_line, target_line, *given) in read_parallel([source, target, *alignments]):
-        words, others = source_line.split(), target_line.split()
-        links = [
-            parse_links(line, len(words), len(others), path, number)
+        source_words, target_words = source_line.split(), target_line.split()
+        directions = [
+            parse_links(line, len(source_words), len(target_words), path, number)
             for line, path in zip(given, alignments)
         ]
-        if len(links) == 1:
-            yield words, others, links[0]
+        if len(directions) == 1:
+            (links,) = directions
         else:
-            forward, reverse = links
-            yield words, others, symmetrise(forward, reverse, method)
+            forward, reverse = directions
+            links = symmetrize(forward, reverse, method)
+        yield source_words, target_words, links

@@ -1,25 +1,25 @@
-"""One alignment out of two directions' alignments (Koehn et al. 2005; Moses's names)."""
+"""Symmetrization of word alignments (Koehn et al. 2005), with the method names of Moses."""
 
 from collections.abc import Callable
 from heapq import heapify, heappop, heappush
 
 Link = tuple[int, int]
 
-_NEIGHBOURS = ((-1, 0), (0, -1), (1, 0), (0, 1), (-1, -1), (-1, 1), (1, -1), (1, 1))
+_NEIGHBORS = ((-1, 0), (0, -1), (1, 0), (0, 1), (-1, -1), (-1, 1), (1, -1), (1, 1))
 
 
-def symmetrise(forward: set[Link], reverse: set[Link], method: str) -> set[Link]:
-    """Combine the links of one sentence pair.
+def symmetrize(forward: set[Link], reverse: set[Link], method: str) -> set[Link]:
+    """Combine the forward and the reverse alignment of a sentence pair.
 
     Args:
-        forward, reverse: links of the two directions, all of them (source, target).
+        forward, reverse: links (source position, target position) of both directions.
         method: one of METHODS.
     """
     return METHODS[method](forward, reverse)
 
 
-class _Growing:
-    """Links with the words that have one."""
+class _GrowingAlignment:
+    """An alignment, and the positions of its aligned words."""
 
     def __init__(self, links: set[Link]):
         self.links = set(links)
@@ -31,52 +31,52 @@ class _Growing:
         self.sources.add(link[0])
         self.targets.add(link[1])
 
-    def grow(self, allowed: set[Link]) -> None:
-        """Add neighbours, diagonal ones too, that link a word without a link.
+    def grow_diag(self, union: set[Link]) -> None:
+        """Add links of the union that neighbor a link and have an unaligned word.
 
-        The definition goes through the grid, row by row, until a pass adds nothing. A neighbour
-        that is refused once is refused for ever, so that each link needs one visit only; the two
-        heaps keep the order of the grid.
+        By definition, the links are visited row by row in repeated passes, until a pass adds
+        nothing. A neighbor that has no unaligned word never has one later, so one visit per link
+        is enough. The two heaps keep the order of the passes.
         """
-        missing = allowed - self.links
+        missing = union - self.links
         this_pass, next_pass = sorted(self.links), list[Link]()
         while this_pass and missing:
             link = heappop(this_pass)
-            for down, right in _NEIGHBOURS:
-                found = (link[0] + down, link[1] + right)
-                if found in missing and self._has_free_word(found):
-                    missing.remove(found)
-                    self.add(found)
-                    heappush(this_pass if found > link else next_pass, found)
+            for down, right in _NEIGHBORS:
+                neighbor = (link[0] + down, link[1] + right)
+                if neighbor in missing and self._has_unaligned_word(neighbor):
+                    missing.remove(neighbor)
+                    self.add(neighbor)
+                    heappush(this_pass if neighbor > link else next_pass, neighbor)
             if not this_pass:
                 this_pass, next_pass = next_pass, []
                 heapify(this_pass)
 
-    def finish(self, allowed: set[Link], both: bool) -> None:
-        """Add links, adjacent or not, that link a word without a link (or two such words)."""
-        for link in sorted(allowed - self.links):
-            free = self._has_two_free_words(link) if both else self._has_free_word(link)
-            if free:
+    def final(self, direction: set[Link], both: bool) -> None:
+        """Add links of one direction that have an unaligned word, or two if ``both``."""
+        for link in sorted(direction - self.links):
+            fits = self._has_unaligned_words(link) if both else self._has_unaligned_word(link)
+            if fits:
                 self.add(link)
 
-    def _has_free_word(self, link: Link) -> bool:
+    def _has_unaligned_word(self, link: Link) -> bool:
         return link[0] not in self.sources or link[1] not in self.targets
 
-    def _has_two_free_words(self, link: Link) -> bool:
+    def _has_unaligned_words(self, link: Link) -> bool:
         return link[0] not in self.sources and link[1] not in self.targets
 
 
-def _grow_diag(forward: set[Link], reverse: set[Link]) -> _Growing:
-    growing = _Growing(forward & reverse)
-    growing.grow(forward | reverse)
-    return growing
+def _grow_diag(forward: set[Link], reverse: set[Link]) -> _GrowingAlignment:
+    alignment = _GrowingAlignment(forward & reverse)
+    alignment.grow_diag(forward | reverse)
+    return alignment
 
 
 def _grow_diag_final(forward: set[Link], reverse: set[Link], both: bool) -> set[Link]:
-    growing = _grow_diag(forward, reverse)
-    growing.finish(forward, both)
-    growing.finish(reverse, both)
-    return growing.links
+    alignment = _grow_diag(forward, reverse)
+    alignment.final(forward, both)
+    alignment.final(reverse, both)
+    return alignment.links
 
 
 METHODS: dict[str, Callable[[set[Link], set[Link]], set[Link]]] = {

@@ -1,5 +1,5 @@
-"""Building blocks in plain torch, one a file; none of them knows fairseq.
+"""Building blocks of all model families, in plain torch.
 
 Shapes: B sentences, R hypotheses (rows), T target and S source positions, C channels,
-E embedding channels, V words.
+E embedding channels, V tokens of a vocabulary.
 """

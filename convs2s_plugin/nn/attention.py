@@ -1,11 +1,12 @@
-"""Attention of target positions to source positions."""
+"""Scaled dot-product attention."""
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-# Positions up to which a CPU takes less time for plain products than for the fused kernels.
-SHORT = 32
+# Sequence length up to which separate matrix multiplications are faster on a CPU than torch's
+# fused attention kernels.
+MAX_UNFUSED_LENGTH = 32
 
 
 def attend(
@@ -18,22 +19,25 @@ def attend(
     dropout: float = 0.0,
     need_weights: bool = True,
 ) -> tuple[Tensor, Tensor | None]:
-    """Softmax of scaled dot products, in single precision or better, never over padding.
+    """Scaled dot-product attention, with the softmax in single precision or better.
 
     Args:
         query: B x h x T x E, for h heads.
         keys: B x h x S x E.
         values: B x h x S x E'.
-        mask: what broadcasts to B x h x T x S, True where a position may be seen; None for all.
-        scale: what dot products are multiplied by (1).
-        causal: position t sees 1 to t only; T and S must be the same, and mask None (False).
-        dropout: probability of dropping a weight (0).
-        need_weights: whether weights are wanted; without them torch's fused kernels do the work,
-            but for short sentences.
+        mask: broadcastable to B x h x T x S, True at positions that may be attended to; None for
+            all.
+        scale: factor of the dot products (1).
+        causal: let position t attend to positions up to t only; T must equal S, and mask must be
+            None (False).
+        dropout: probability of dropping an attention weight (0).
+        need_weights: whether to return attention weights (True). If not, torch's fused kernels
+            compute the attention, except for short sequences on a CPU.
     Returns:
-        The context B x h x T x E' and the weights B x h x T x S, or None.
+        The attention context B x h x T x E', and the attention weights B x h x T x S before
+        dropout, or None if they are not needed.
     """
-    if not need_weights and not _short(query, keys):
+    if not need_weights and not _is_short(query, keys):
         context = F.scaled_dot_product_attention(
             query, keys, values, mask, dropout, is_causal=causal, scale=scale
         )
@@ -41,26 +45,26 @@ def attend(
     scores = query @ keys.transpose(-1, -2)
     if causal:
         mask = causal_mask(scores)
-    weights = softmax(scores, mask, scale)
+    weights = masked_softmax(scores, mask, scale)
     dropped = F.dropout(weights, dropout) if dropout else weights
     return dropped.to(values.dtype) @ values, weights if need_weights else None
 
 
-def _short(query: Tensor, keys: Tensor) -> bool:
+def _is_short(query: Tensor, keys: Tensor) -> bool:
     return (
         query.device.type == "cpu"
         and query.dtype in (torch.float32, torch.float64)
-        and query.size(-2) * keys.size(-2) <= SHORT**2
+        and query.size(-2) * keys.size(-2) <= MAX_UNFUSED_LENGTH**2
     )
 
 
-def softmax(scores: Tensor, mask: Tensor | None = None, scale: float = 1.0) -> Tensor:
-    """Weights ... x S of scores ... x S, in single precision or better.
+def masked_softmax(scores: Tensor, mask: Tensor | None = None, scale: float = 1.0) -> Tensor:
+    """Attention weights ... x S from attention scores ... x S, in single precision or better.
 
     Args:
         scores: in any precision.
-        mask: what broadcasts to ``scores``, True where a position may be seen; None for all.
-        scale: what scores are multiplied by (1).
+        mask: broadcastable to ``scores``, True at positions that may be attended to; None for all.
+        scale: factor of the scores (1).
     """
     if scores.dtype in (torch.float16, torch.bfloat16):
         scores = scores.float()
@@ -72,7 +76,7 @@ def softmax(scores: Tensor, mask: Tensor | None = None, scale: float = 1.0) -> T
 
 
 def causal_mask(scores: Tensor) -> Tensor:
-    """T x T, True where the column is not to the right of the row, for scores ... x T x T."""
+    """Mask T x T for scores ... x T x T, True on and below the diagonal."""
     return torch.ones(scores.shape[-2:], dtype=torch.bool, device=scores.device).tril()
 
 

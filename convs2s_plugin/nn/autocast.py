@@ -1,4 +1,4 @@
-"""Half precision under ``torch.autocast``: what is cast, and what stays in single precision."""
+"""Casts to half precision under ``torch.autocast``."""
 
 from collections.abc import Iterable
 
@@ -11,29 +11,34 @@ MATMUL_MODULES = (nn.Linear, nn.modules.conv._ConvNd, WeightNormLinear)
 
 
 def to_autocast_dtype(x: Tensor) -> Tensor:
-    """x in the type that a matrix product under the current autocast reads; x itself outside.
+    """Cast x to the dtype that the current autocast uses for matrix multiplications.
 
-    Before x is copied side by side, or read by several products, it is cast here and only once.
+    Autocast casts x before every matrix multiplication. If x is unfolded, or is an input of
+    several of them, one cast in advance is cheaper. Without autocast, x is returned as it is.
     """
-    kind = x.device.type
-    return x.to(torch.get_autocast_dtype(kind)) if torch.is_autocast_enabled(kind) else x
+    device_type = x.device.type
+    if not torch.is_autocast_enabled(device_type):
+        return x
+    return x.to(torch.get_autocast_dtype(device_type))
 
 
 @torch.no_grad()
-def cast_weights_(model: nn.Module, dtype: torch.dtype, also: Iterable[Tensor] = ()) -> None:
-    """Cast the weights of all matrix products in place, so that autocast need not do it each time.
+def cast_weights_(model: nn.Module, dtype: torch.dtype, extra: Iterable[Tensor] = ()) -> None:
+    """Cast all weights of matrix multiplications in place, so that autocast need not do so.
 
-    Norms, embeddings and positions keep their precision, and biases outside of recurrent networks.
+    Normalization layers, embeddings, position vectors and, except in recurrent networks, biases
+    keep their precision.
 
     Args:
-        model: a model in inference; training needs its weights in single precision.
-        dtype: the type of autocast.
-        also: further weights that products read, e.g. the table of a tied output layer.
+        model: a model for inference; training needs its weights in single precision.
+        dtype: the dtype of autocast.
+        extra: further weights of matrix multiplications, for example the embedding matrix of a
+            tied output projection.
     """
-    weights = [part.weight for part in model.modules() if isinstance(part, MATMUL_MODULES)]
-    # A recurrent network wants all its parameters in one type.
-    for part in model.modules():
-        if isinstance(part, nn.RNNBase):
-            weights += part.parameters()
-    for weight in [*weights, *also]:
+    weights = [module.weight for module in model.modules() if isinstance(module, MATMUL_MODULES)]
+    # Torch requires one dtype for all parameters of a recurrent network.
+    for module in model.modules():
+        if isinstance(module, nn.RNNBase):
+            weights += module.parameters()
+    for weight in [*weights, *extra]:
         weight.data = weight.data.to(dtype)

@@ -1,4 +1,4 @@
-"""Cross-entropy of a projection to words that never holds the scores of a whole batch."""
+"""Cross-entropy of an output projection that never holds the logits of a whole batch."""
 
 from typing import NamedTuple
 
@@ -7,16 +7,22 @@ from torch import Tensor
 
 from .linear import linear
 
-# Scores held at a time, 64 MiB in single precision at most, and of how many words. More only take
-# memory, which a CPU's caches do not hold; fewer words make the matrix products slower.
-SCORES_AT_A_TIME = 2**24
-WORDS_AT_A_TIME = 1024
-# The logarithm of a smaller probability is taken from the scores.
-TINY = 1e-30
+# Limits of a chunk: logits (64 MiB in single precision) and tokens. Larger chunks only take memory
+# that a CPU's caches cannot hold; fewer tokens make the matrix multiplications slower.
+CHUNK_LOGITS = 2**24
+CHUNK_TOKENS = 1024
+# Smaller probabilities may have underflowed: their logarithms are computed from the logits.
+MIN_PROBABILITY = 1e-30
 
 
 class CrossEntropy(NamedTuple):
-    """Sums over N words, as tensors without dimensions; only ``loss`` has a gradient."""
+    """Sums over N tokens, as tensors without dimensions; only ``loss`` has a gradient.
+
+    Attributes:
+        loss: label-smoothed cross-entropy, in nats.
+        nll: negative log-likelihood, in nats.
+        correct: tokens whose logit is the largest; 0 if they were not counted.
+    """
 
     loss: Tensor
     nll: Tensor
@@ -31,29 +37,34 @@ def linear_cross_entropy(
     label_smoothing: float = 0.0,
     count_correct: bool = False,
 ) -> CrossEntropy:
-    """The loss of ``features @ weight.T + bias``, and its gradient, a few rows at a time.
+    """Cross-entropy of the logits ``features @ weight.T + bias``, chunk by chunk.
 
-    The gradient is made together with the loss, while the scores of some rows are there, so that
-    each of the three matrix products is done once. Label smoothing is fairseq's: V - 1 words
-    share it. Under autocast, products are of its type, and all sums of single precision.
+    The gradient of a chunk is computed together with its loss, while its logits are in memory, so
+    that each of the three matrix multiplications is done once. Label smoothing is fairseq's: the
+    other V - 1 tokens share it. Under autocast, matrix multiplications use its dtype, and all sums
+    are in single precision.
 
     Args:
         features: N x C.
         weight: V x C.
         bias: V, or None.
-        target: N indices of words, none of them padding.
-        label_smoothing: probability taken from the right word (0).
-        count_correct: count the words that have the highest score of all; else ``correct`` is 0.
+        target: N token indices, without padding.
+        label_smoothing: probability taken from the target token (0).
+        count_correct: whether to count tokens whose logit is the largest (False).
+    Raises:
+        ValueError: if ``label_smoothing`` is not in [0, 1).
     """
     if not 0.0 <= label_smoothing < 1.0:
         raise ValueError(f"label_smoothing is {label_smoothing}, but must be in [0, 1).")
-    kind = features.device.type
-    dtype = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else weight.dtype
+    device_type = features.device.type
+    dtype = weight.dtype
+    if torch.is_autocast_enabled(device_type):
+        dtype = torch.get_autocast_dtype(device_type)
     inputs = [x for x in (features, weight, bias) if x is not None]
-    differentiate = torch.is_grad_enabled() and any(x.requires_grad for x in inputs)
-    with torch.autocast(kind, enabled=False):
+    need_grad = torch.is_grad_enabled() and any(x.requires_grad for x in inputs)
+    with torch.autocast(device_type, enabled=False):
         loss, nll, correct = _LinearCrossEntropy.apply(
-            features, weight, bias, target, label_smoothing, count_correct, dtype, differentiate
+            features, weight, bias, target, label_smoothing, count_correct, dtype, need_grad
         )
     return CrossEntropy(loss, nll, correct)
 
@@ -61,63 +72,67 @@ def linear_cross_entropy(
 class _LinearCrossEntropy(torch.autograd.Function):
     @staticmethod
     def forward(
-        ctx, features, weight, bias, target, label_smoothing, count_correct, dtype, differentiate
+        ctx, features, weight, bias, target, label_smoothing, count_correct, dtype, need_grad
     ):
-        words, exact = len(weight), _at_least_single(weight.dtype)
-        others = label_smoothing / (words - 1) if label_smoothing else 0.0
-        right = 1.0 - label_smoothing - others
+        vocab_size = len(weight)
+        exact = torch.promote_types(weight.dtype, torch.float32)
+        # The smoothed target distribution: p_other for all tokens, and p_extra more for the target.
+        p_other = label_smoothing / (vocab_size - 1) if label_smoothing else 0.0
+        p_extra = 1.0 - label_smoothing - p_other
 
         x, w = features.to(dtype), weight.to(dtype)
-        rows = max(1, min(len(x), WORDS_AT_A_TIME, SCORES_AT_A_TIME // words))
-        buffer = w.new_empty(rows, words, dtype=exact)
-        log_normaliser = w.new_empty(len(x), 1, dtype=exact)
-        right_score = torch.empty_like(log_normaliser)
+        chunk_size = max(1, min(len(x), CHUNK_TOKENS, CHUNK_LOGITS // vocab_size))
+        buffer = w.new_empty(chunk_size, vocab_size, dtype=exact)
+        log_normalizer = w.new_empty(len(x), 1, dtype=exact)
+        target_logit = torch.empty_like(log_normalizer)
         correct = torch.zeros((), dtype=torch.long, device=x.device)
-        if differentiate:
+        if need_grad:
             x_grad = torch.zeros_like(features, dtype=exact)
             w_grad = torch.zeros_like(weight, dtype=exact)
-            b_grad = w.new_zeros(words, dtype=exact)
+            b_grad = w.new_zeros(vocab_size, dtype=exact)
 
-        for start in range(0, len(x), rows):
-            part = slice(start, min(start + rows, len(x)))
-            labels = target[part].unsqueeze(1)
-            scores = _scores(x[part], w, bias, out=buffer[: len(labels)])
-            score = right_score[part] = scores.gather(1, labels)
+        for start in range(0, len(x), chunk_size):
+            chunk = slice(start, min(start + chunk_size, len(x)))
+            labels = target[chunk].unsqueeze(1)
+            logits = _logits(x[chunk], w, bias, out=buffer[: len(labels)])
+            target_logit[chunk] = logits.gather(1, labels)
             if count_correct:
-                correct += (scores.argmax(dim=1, keepdim=True) == labels).sum()
-            # In place: fresh memory of this size costs a third of a product.
-            probabilities = torch.softmax(scores, dim=1, out=scores)
-            probability = probabilities.gather(1, labels)
-            log_normaliser[part] = score - probability.log()
-            if bool((probability < TINY).any()):
-                tiny = (probability < TINY).squeeze(1)
-                scores = _scores(x[part][tiny], w, bias, out=torch.empty_like(scores[tiny]))
-                log_normaliser[part][tiny] = scores.logsumexp(dim=1, keepdim=True)
-            if differentiate:
-                probabilities.scatter_add_(1, labels, torch.full_like(score, -right))
-                gradient = probabilities.to(dtype)
-                x_grad[part] = linear(gradient, w.t())
+                correct += (logits.argmax(dim=1, keepdim=True) == labels).sum()
+            # In place: allocating so much fresh memory takes a third of the time of a matrix
+            # multiplication.
+            probabilities = torch.softmax(logits, dim=1, out=logits)
+            target_probability = probabilities.gather(1, labels)
+            log_normalizer[chunk] = target_logit[chunk] - target_probability.log()
+            if bool((target_probability < MIN_PROBABILITY).any()):
+                tiny = (target_probability < MIN_PROBABILITY).squeeze(1)
+                logits = _logits(x[chunk][tiny], w, bias, out=torch.empty_like(logits[tiny]))
+                log_normalizer[chunk][tiny] = logits.logsumexp(dim=1, keepdim=True)
+            if need_grad:
+                difference = torch.full_like(target_probability, -p_extra)
+                logits_grad = probabilities.scatter_add_(1, labels, difference)
+                b_grad += logits_grad.sum(dim=0)
+                logits_grad = logits_grad.to(dtype)
+                x_grad[chunk] = linear(logits_grad, w.t())
                 if dtype == exact:
-                    w_grad.addmm_(gradient.t(), x[part])
+                    w_grad.addmm_(logits_grad.t(), x[chunk])
                 else:
-                    w_grad += gradient.t() @ x[part]
-                b_grad += probabilities.sum(dim=0)
+                    w_grad += logits_grad.t() @ x[chunk]
 
-        nll = (log_normaliser - right_score).sum()
-        loss = right * nll
-        if others:
-            # What all words share is of rank one: its part needs no pass over N x V.
+        nll = (log_normalizer - target_logit).sum()
+        loss = p_extra * nll
+        if p_other:
+            # The part of p_other has rank one: it needs no further pass over the N x V logits.
             w_sum = w.sum(dim=0, dtype=exact)
             x_sum = x.sum(dim=0, dtype=exact)
-            all_scores = x_sum @ w_sum
+            logits_sum = x_sum @ w_sum
             if bias is not None:
-                all_scores = all_scores + len(x) * bias.sum(dtype=exact)
-            loss = loss + others * (words * log_normaliser.sum() - all_scores)
-            if differentiate:
-                x_grad -= others * w_sum
-                w_grad -= others * x_sum
-                b_grad -= others * len(x)
-        if differentiate:
+                logits_sum = logits_sum + len(x) * bias.sum(dtype=exact)
+            loss = loss + p_other * (vocab_size * log_normalizer.sum() - logits_sum)
+            if need_grad:
+                x_grad -= p_other * w_sum
+                w_grad -= p_other * x_sum
+                b_grad -= p_other * len(x)
+        if need_grad:
             ctx.gradients = (x_grad, w_grad, b_grad)
             ctx.dtypes = [None if p is None else p.dtype for p in (features, weight, bias)]
         ctx.mark_non_differentiable(nll, correct)
@@ -127,7 +142,9 @@ class _LinearCrossEntropy(torch.autograd.Function):
     def backward(ctx, grad_loss, grad_nll, grad_correct):
         gradients, ctx.gradients = ctx.gradients, None
         if gradients is None:
-            raise RuntimeError("The gradient of this loss was already used; it is kept only once.")
+            raise RuntimeError(
+                "The backward pass of linear_cross_entropy has run already; it can run only once."
+            )
         scaled = [
             None if dtype is None else gradient.mul_(grad_loss).to(dtype)
             for gradient, dtype in zip(gradients, ctx.dtypes)
@@ -135,12 +152,8 @@ class _LinearCrossEntropy(torch.autograd.Function):
         return (*scaled, None, None, None, None, None)
 
 
-def _at_least_single(dtype: torch.dtype) -> torch.dtype:
-    return torch.promote_types(dtype, torch.float32)
-
-
-def _scores(x: Tensor, weight: Tensor, bias: Tensor | None, out: Tensor) -> Tensor:
-    """x @ weight.T + bias in ``out``, whose precision may be higher."""
+def _logits(x: Tensor, weight: Tensor, bias: Tensor | None, out: Tensor) -> Tensor:
+    """Write x @ weight.T + bias to ``out``, whose precision may be higher."""
     if x.dtype != out.dtype:
         out.copy_(x @ weight.t())
         return out if bias is None else out.add_(bias)

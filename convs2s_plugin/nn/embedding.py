@@ -1,83 +1,82 @@
-"""Embeddings of words and of their absolute positions (ConvS2S, section 3.1)."""
+"""Embeddings of tokens and of their absolute positions (ConvS2S, section 3.1)."""
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from ..errors import UserError
+from ..errors import SequenceTooLong
 from .dropout import Dropout
 
 
-def word_embedding(
+def random_embedding_matrix(
     num_embeddings: int, embed_dim: int, padding_idx: int, std: float = 0.1
 ) -> nn.Embedding:
-    """A table of word vectors, normal with the given standard deviation, zero for padding."""
-    table = nn.Embedding(num_embeddings, embed_dim, padding_idx)
-    nn.init.normal_(table.weight, std=std)
-    nn.init.zeros_(table.weight[padding_idx])
-    return table
-
-
-def check_length(longest: int, max_positions: int, what: str) -> None:
-    """Refuse a sentence for which there are not enough positions.
+    """Create a random embedding matrix, normal with mean 0, with zeros for padding.
 
     Args:
-        longest: words in the longest sentence of a batch.
-        max_positions: words that there are positions for.
-        what: whose sentence it is, "source" or "target".
-    Raises:
-        UserError: where it is too long.
+        num_embeddings: V.
+        embed_dim: E.
+        padding_idx: index of the padding token.
+        std: standard deviation (0.1).
     """
-    if longest > max_positions:
-        raise UserError(
-            f"A {what} sentence has {longest} tokens, more than the {max_positions} that "
-            f"--max-{what}-positions allowed in training: shorten it or train with a larger value."
-        )
+    matrix = nn.Embedding(num_embeddings, embed_dim, padding_idx)
+    nn.init.normal_(matrix.weight, std=std)
+    nn.init.zeros_(matrix.weight[padding_idx])
+    return matrix
+
+
+def check_length(length: int, max_positions: int) -> None:
+    """Refuse a sequence that is longer than the number of position vectors.
+
+    Raises:
+        SequenceTooLong: if it is.
+    """
+    if length > max_positions:
+        raise SequenceTooLong(length, max_positions)
 
 
 class LearnedPositions(nn.Module):
-    """A learned vector for each absolute position; positions count real words only.
+    """A learned vector for each absolute position; padding does not count as a position.
 
-    Row 0 stands for padding and stays zero; word 1 to word ``max_positions`` have rows of their
-    own, so that ``max_positions`` is the longest sentence there can be.
+    Row 0 is for padding and stays zero; rows 1 to ``max_positions`` are for tokens.
 
     Args:
-        max_positions: words in the longest sentence, end of sentence included.
+        max_positions: largest number of tokens in a sentence, end of sentence included.
         embed_dim: E.
-        what: whose positions these are, for messages.
     """
 
-    def __init__(self, max_positions: int, embed_dim: int, what: str):
+    def __init__(self, max_positions: int, embed_dim: int):
         super().__init__()
-        self.max_positions, self.what = max_positions, what
+        self.max_positions = max_positions
         self.weight = nn.Parameter(torch.empty(max_positions + 1, embed_dim))
         nn.init.normal_(self.weight, std=0.1)
         nn.init.zeros_(self.weight[0])
 
     def forward(self, padding_mask: Tensor, start: int = 0) -> Tensor:
-        """Vectors of the positions from ``start`` on.
+        """Look up the vectors of the columns from ``start`` on.
 
         Args:
-            padding_mask: B x T, True at padding, on whichever side.
-            start: the first position that is wanted (0).
+            padding_mask: B x T, True at padding, on any side.
+            start: first column to look up (0).
         Returns:
             B x (T - start) x E.
         Raises:
-            UserError: where a sentence has more than ``max_positions`` words.
+            SequenceTooLong: if a sentence has more than ``max_positions`` tokens.
         """
         real = ~padding_mask
         positions = real.cumsum(dim=1) * real
+        # Columns are counted first: the number of tokens is on the device, and slow to read.
         if padding_mask.size(1) > self.max_positions:
-            check_length(int(positions.max()), self.max_positions, self.what)
+            check_length(int(positions.max()), self.max_positions)
         return F.embedding(positions[:, start:], self.weight, padding_idx=0)
 
 
 class Embedding(nn.Module):
-    """Word vectors plus position vectors, then dropout.
+    """Token embeddings plus position vectors, then dropout.
 
     Args:
-        words: the table of word vectors, V x E.
-        positions: the table of positions, or None to leave positions out (Table 4).
+        words: embedding matrix, V x E.
+        positions: position vectors, or None for token embeddings only (ConvS2S, table 4).
         dropout: probability of dropping a channel (0).
     """
 
@@ -93,11 +92,13 @@ class Embedding(nn.Module):
         """Embed ``tokens[:, start:]``.
 
         Args:
-            tokens: B x T word indices.
+            tokens: B x T token indices.
             padding_mask: B x T, True at padding.
-            start: the first position that is wanted; those before it only count for positions.
+            start: first column to embed (0); earlier columns only count for positions.
         Returns:
             B x (T - start) x E.
+        Raises:
+            SequenceTooLong: if a sentence has more tokens than there are position vectors.
         """
         x = self.words(tokens[:, start:])
         if self.positions is not None:

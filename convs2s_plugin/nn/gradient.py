@@ -1,4 +1,4 @@
-"""Scaling of gradients on their way back."""
+"""Gradient scaling."""
 
 import torch
 from torch import Tensor
@@ -16,5 +16,5 @@ class _ScaleGradient(torch.autograd.Function):
 
 
 def scale_gradient(x: Tensor, scale: float) -> Tensor:
-    """The identity forwards; multiplies the gradient by ``scale`` backwards."""
+    """Return x; multiply its gradient by ``scale`` in the backward pass."""
     return _ScaleGradient.apply(x, scale)

@@ -1,11 +1,12 @@
-"""Matrix products, and the gradient of ReLU, as fast as this machine can."""
+"""Matrix multiplication, and the gradient of ReLU, by the fastest library for a tensor."""
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-# oneDNN's product in single precision, where torch takes another library. On an AMD EPYC with
-# AVX-512 it was faster by up to a quarter for most sizes, and with a few rows twice as fast.
+# On a CPU, oneDNN multiplies matrices in single precision where torch calls another library. On an
+# AMD EPYC with AVX-512, oneDNN took up to a quarter less time for most sizes, and half as much for
+# a few rows.
 _ONEDNN = torch.backends.mkldnn.is_available() and hasattr(torch.ops.mkldnn, "_linear_pointwise")
 
 
@@ -19,17 +20,17 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     Returns:
         ... x C'.
     """
-    if not _onednn_takes(x) or weight.dtype != x.dtype or x.numel() == 0:
+    if not _is_for_onednn(x) or weight.dtype != x.dtype or x.numel() == 0:
         return F.linear(x, weight, bias)
     if torch.is_grad_enabled():
-        # Rows, because what a function of ours returns as a view could not be changed in place.
-        rows = _Linear.apply(x.reshape(-1, x.size(-1)), weight, bias)
+        # A view that an autograd function returns cannot be changed in place: reshape outside.
+        rows = _OneDnnLinear.apply(x.reshape(-1, x.size(-1)), weight, bias)
         return rows.view(*x.shape[:-1], len(weight))
-    return _onednn(x, weight, bias)
+    return _onednn_linear(x, weight, bias)
 
 
 def matmul_transposed(a: Tensor, b: Tensor) -> Tensor:
-    """a @ b.t() without a gradient, by the fastest library.
+    """``a @ b.t()`` by the fastest library, without a gradient.
 
     Args:
         a: M x K.
@@ -37,19 +38,19 @@ def matmul_transposed(a: Tensor, b: Tensor) -> Tensor:
     Returns:
         M x N.
     """
-    return _onednn(a, b) if _onednn_takes(a) else torch.mm(a, b.t())
+    return _onednn_linear(a, b) if _is_for_onednn(a) else torch.mm(a, b.t())
 
 
 class Linear(nn.Linear):
-    """``nn.Linear`` by the fastest library; arguments are those of torch's."""
+    """``nn.Linear`` by the fastest library; arguments are those of ``nn.Linear``."""
 
     def forward(self, x: Tensor) -> Tensor:
-        """... x ``out_features`` of ... x ``in_features``."""
+        """Map ... x ``in_features`` to ... x ``out_features``."""
         return linear(x, self.weight, self.bias)
 
 
 def is_eager_cpu(x: Tensor) -> bool:
-    """Whether a CPU computes with x in its own type, without tracing or compiling that."""
+    """Whether x is on a CPU and is computed with eagerly, and without autocast."""
     return (
         x.device.type == "cpu"
         and not torch.is_autocast_enabled("cpu")
@@ -58,46 +59,49 @@ def is_eager_cpu(x: Tensor) -> bool:
     )
 
 
-def _onednn_takes(x: Tensor) -> bool:
+def _is_for_onednn(x: Tensor) -> bool:
     return _ONEDNN and x.dtype == torch.float32 and is_eager_cpu(x)
 
 
-def _onednn(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+def _onednn_linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     if not (weight.is_contiguous() or weight.t().is_contiguous()):
-        # What lies in memory in no such order is multiplied a thousand times as slowly.
+        # For any other strides, oneDNN falls back to a routine a thousand times as slow.
         weight = weight.contiguous()
     return torch.ops.mkldnn._linear_pointwise(x, weight, bias, "none", [], "")
 
 
-class _Linear(torch.autograd.Function):
+class _OneDnnLinear(torch.autograd.Function):
     @staticmethod
     def forward(ctx, x, weight, bias):
         ctx.save_for_backward(x, weight)
-        return _onednn(x, weight, bias)
+        return _onednn_linear(x, weight, bias)
 
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx, grad):
         x, weight = ctx.saved_tensors
-        of_x = of_weight = of_bias = None
+        x_grad = weight_grad = bias_grad = None
         if ctx.needs_input_grad[0]:
-            of_x = _onednn(grad, weight.t())
+            x_grad = _onednn_linear(grad, weight.t())
         if ctx.needs_input_grad[1]:
-            # oneDNN would copy what is transposed.
-            of_weight = grad.t() @ x
+            # Not by oneDNN, which would copy the transposed matrix.
+            weight_grad = grad.t() @ x
         if ctx.needs_input_grad[2]:
-            of_bias = grad.sum(dim=0)
-        return of_x, of_weight, of_bias
+            bias_grad = grad.sum(dim=0)
+        return x_grad, weight_grad, bias_grad
 
 
 def relu_backward_(grad: Tensor, rectified: Tensor) -> Tensor:
-    """The gradient, set to zero in place where ``rectified`` is; uses ``rectified`` up.
+    """Backward pass of ReLU in place: zero ``grad`` where ``rectified`` is zero.
 
-    Torch widens bfloat16 to single precision and back on a CPU. What is positive is so as an
-    integer of the same bits too, and the product of integers with 1 or 0 is faster.
+    Torch computes in single precision for bfloat16 on a CPU. Reading the bits as integers is
+    faster: positive numbers are positive integers.
 
     Args:
-        grad, rectified: of one shape and type, the latter not negative.
+        grad: gradient of the output.
+        rectified: the output of ReLU, of the same shape and dtype; overwritten for bfloat16.
+    Returns:
+        ``grad``.
     """
     if grad.dtype == torch.bfloat16 and grad.device.type == "cpu":
         grad.view(torch.int16).mul_(rectified.view(torch.int16).clamp_(0, 1))

@@ -1,20 +1,24 @@
-"""From features to words: the vocabulary's projection."""
+"""Output projections, from decoder features to logits."""
+
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
 
-from ..decoding.state import State
 from .linear import linear
 from .weight_norm import WeightNormLinear
 
+if TYPE_CHECKING:
+    from ..decoding.state import State
 
-class TiedOutput(nn.Module):
-    """A projection whose weight is the table of the target's word vectors.
 
-    As a look-up table, it is not weight-normalised (ConvS2S, section 4.2).
+class TiedOutputProjection(nn.Module):
+    """An output projection whose weight is the target embedding matrix.
+
+    Like other embeddings, the weight is not weight-normalized (ConvS2S, section 4.2).
 
     Args:
-        words: the table, V x E.
+        words: the target embedding matrix, V x E.
     """
 
     def __init__(self, words: nn.Embedding):
@@ -22,54 +26,57 @@ class TiedOutput(nn.Module):
         self.words = words
         self.bias = nn.Parameter(torch.zeros(words.num_embeddings))
 
-    def forward(self, features: Tensor, state: State | None = None) -> Tensor:
-        """Scores B x T x V of features B x T x E."""
+    def forward(self, features: Tensor, state: "State | None" = None) -> Tensor:
+        """Logits R x T x V from features R x T x E; ``state`` is unused."""
         return linear(features, self.words.weight, self.bias)
 
-    def weight_and_bias(self, rows: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """The table V x E and the bias V, or only the words ``rows`` of them."""
-        if rows is None:
-            return self.words.weight, self.bias
-        return self.words.weight.index_select(0, rows), self.bias.index_select(0, rows)
+    def weight_and_bias(self, tokens: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """Weight V x E and bias V; if K token indices are given, K x E and K of these tokens."""
+        return _select(self.words.weight, self.bias, tokens)
 
 
-class Output(nn.Linear):
-    """A projection with weights of its own, not normalised.
+class OutputProjection(nn.Linear):
+    """An output projection with a weight of its own, which is not weight-normalized.
 
-    Weights are normal with variance 1 / C, as those of tables of words are; biases are zero.
+    Weights are initialized from a normal distribution with variance 1 / C, as embeddings are, and
+    biases with zero.
 
     Args:
         channels: C of the features.
-        words: V.
+        vocab_size: V.
     """
 
-    def __init__(self, channels: int, words: int):
-        super().__init__(channels, words)
+    def __init__(self, channels: int, vocab_size: int):
+        super().__init__(channels, vocab_size)
         nn.init.normal_(self.weight, std=channels**-0.5)
         nn.init.zeros_(self.bias)
 
-    def forward(self, features: Tensor, state: State | None = None) -> Tensor:
-        """Scores B x T x V of features B x T x C."""
+    def forward(self, features: Tensor, state: "State | None" = None) -> Tensor:
+        """Logits R x T x V from features R x T x C; ``state`` is unused."""
         return linear(features, self.weight, self.bias)
 
-    def weight_and_bias(self, rows: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """The weight V x C and the bias V, or only the words ``rows`` of them."""
-        if rows is None:
-            return self.weight, self.bias
-        return self.weight.index_select(0, rows), self.bias.index_select(0, rows)
+    def weight_and_bias(self, tokens: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """Weight V x C and bias V; if K token indices are given, K x C and K of these tokens."""
+        return _select(self.weight, self.bias, tokens)
 
 
-def output_projection(
-    features: int, words: nn.Embedding, tied: bool, dropout: float = 0.0
+def _select(weight: Tensor, bias: Tensor, tokens: Tensor | None) -> tuple[Tensor, Tensor]:
+    if tokens is None:
+        return weight, bias
+    return weight.index_select(0, tokens), bias.index_select(0, tokens)
+
+
+def build_output_projection(
+    channels: int, words: nn.Embedding, tied: bool, dropout: float = 0.0
 ) -> nn.Module:
-    """The map from decoder features to scores of words.
+    """Build ConvS2S's output projection, which is weight-normalized unless it is tied.
 
     Args:
-        features: channels of the decoder's output.
-        words: the target's table of word vectors.
-        tied: use that table as weight.
-        dropout: probability with which the features are dropped, for the initialisation (0).
+        channels: channels of the features.
+        words: the target embedding matrix.
+        tied: whether the weight is the target embedding matrix.
+        dropout: probability of dropping a feature, for the initialization (0).
     """
     if tied:
-        return TiedOutput(words)
-    return WeightNormLinear(features, words.num_embeddings, dropout=dropout)
+        return TiedOutputProjection(words)
+    return WeightNormLinear(channels, words.num_embeddings, dropout=dropout)

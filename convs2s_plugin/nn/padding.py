@@ -1,4 +1,4 @@
-"""Sentences with padding on any side, brought to one form: words first, padding behind them."""
+"""Reordering of a batch's columns so that all padding follows the tokens."""
 
 from typing import NamedTuple
 
@@ -6,54 +6,56 @@ import torch
 from torch import Tensor
 
 
-class Compact(NamedTuple):
-    """How the columns of a batch move so that padding follows the words.
+class PaddingOrder(NamedTuple):
+    """A column order that moves padding to the right and keeps the order of tokens.
 
     Attributes:
-        order: B x T, the column that comes to each place; None where nothing moves.
-        places: B x T, the place that each column comes to; None where nothing moves.
-        lengths: B, words of each sentence.
-        mask: B x T, True at padding in the new order, or None where there is none.
-        columns: T.
+        order: B x T, the old column of each new one; None if no column moves.
+        inverse: B x T, the new column of each old one; None if no column moves.
+        lengths: B, the number of tokens in each sentence.
+        padding_mask: B x T, True at padding in the new order; None if there is no padding.
+        num_columns: T.
     """
 
     order: Tensor | None
-    places: Tensor | None
+    inverse: Tensor | None
     lengths: Tensor
-    mask: Tensor | None
-    columns: int
+    padding_mask: Tensor | None
+    num_columns: int
 
     def apply(self, tokens: Tensor) -> Tensor:
-        """Tokens B x T in the new order."""
+        """Bring tokens B x T to the new order."""
         return tokens if self.order is None else tokens.gather(1, self.order)
 
     def restore(self, x: Tensor) -> Tensor:
-        """B x T x C in the new order, back in the order that columns had."""
-        if self.places is None:
+        """Bring x, B x T x C, from the new order back to the old one."""
+        if self.inverse is None:
             return x
-        return x.gather(1, self.places.unsqueeze(-1).expand(-1, -1, x.size(-1)))
+        return x.gather(1, self.inverse.unsqueeze(-1).expand(-1, -1, x.size(-1)))
 
     def positions(self) -> tuple[Tensor, int]:
-        """Numbers of the positions in the new order, T from 0, and words of the longest sentence.
+        """Position numbers of the new columns.
 
-        Padding behind the longest sentence has the number of its last word.
+        Returns:
+            T numbers from 0, and the length of the longest sentence. Columns that are padding in
+            all sentences have the number of the last token.
         """
         longest = int(self.lengths.max())
-        places = torch.arange(self.columns, device=self.lengths.device)
-        return places.clamp(max=longest - 1), longest
+        columns = torch.arange(self.num_columns, device=self.lengths.device)
+        return columns.clamp(max=longest - 1), longest
 
 
-def compact(padding: Tensor) -> Compact:
-    """Find out how columns must move.
+def order_padding_last(padding_mask: Tensor) -> PaddingOrder:
+    """The column order that moves padding to the right.
 
     Args:
-        padding: B x T, True at padding, on whichever side.
+        padding_mask: B x T, True at padding, on any side.
     """
-    lengths, columns = (~padding).sum(dim=1), padding.size(1)
-    if not bool(padding.any()):
-        return Compact(None, None, lengths, None, columns)
-    mask = torch.arange(columns, device=padding.device) >= lengths.unsqueeze(1)
-    if torch.equal(mask, padding):
-        return Compact(None, None, lengths, mask, columns)
-    order = padding.to(torch.uint8).argsort(dim=1, stable=True)
-    return Compact(order, order.argsort(dim=1), lengths, mask, columns)
+    lengths, num_columns = (~padding_mask).sum(dim=1), padding_mask.size(1)
+    if not bool(padding_mask.any()):
+        return PaddingOrder(None, None, lengths, None, num_columns)
+    new_mask = torch.arange(num_columns, device=padding_mask.device) >= lengths.unsqueeze(1)
+    if torch.equal(new_mask, padding_mask):
+        return PaddingOrder(None, None, lengths, new_mask, num_columns)
+    order = padding_mask.to(torch.uint8).argsort(dim=1, stable=True)
+    return PaddingOrder(order, order.argsort(dim=1), lengths, new_mask, num_columns)

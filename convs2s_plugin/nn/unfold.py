@@ -1,13 +1,17 @@
-"""1-D convolution: the inputs of each position side by side, and their product with a weight."""
+"""1-D convolution as one matrix multiplication of unfolded inputs."""
+
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from ..decoding.state import State
 from .autocast import to_autocast_dtype
 from .linear import linear
 from .winograd import should_use_winograd, winograd_conv1d
+
+if TYPE_CHECKING:
+    from ..decoding.state import State
 
 
 def conv1d(
@@ -17,13 +21,13 @@ def conv1d(
     kernel_size: int,
     dilation: int = 1,
     causal: bool = False,
-    state: State | None = None,
+    state: "State | None" = None,
 ) -> Tensor:
-    """The product of what each position sees with a weight, in whichever way is the fastest.
+    """1-D convolution by the fastest algorithm for x.
 
     Args:
-        x: B x T x C; other arguments as those of ``unfold``.
-        weight: C' x kC, for the leftmost input first.
+        x: B x T x C. Arguments that are not described here are those of ``unfold``.
+        weight: C' x kC, the leftmost input first.
         bias: C'.
     Returns:
         B x T x C'.
@@ -38,22 +42,20 @@ def unfold(
     kernel_size: int,
     dilation: int = 1,
     causal: bool = False,
-    state: State | None = None,
+    state: "State | None" = None,
 ) -> Tensor:
-    """Lay the k inputs of each position side by side.
-
-    A convolution is then one matrix product with one weight layout, in training and in generation
-    alike.
+    """Concatenate the k inputs of each output position, so that a convolution is linear in them.
 
     Args:
-        x: B x T x C; with a state, the T positions that follow those already seen.
-        kernel_size: k, the number of positions that an output sees; even widths too.
-        dilation: distance of neighbouring inputs (1).
-        causal: see this and earlier positions only; centred otherwise, where an even kernel sees
-            one more position to the right.
-        state: where the (k - 1) * dilation last inputs are kept; None for a full pass.
+        x: B x T x C; with a state, the T positions that follow those already decoded.
+        kernel_size: k, odd or even.
+        dilation: distance between the inputs of an output position (1).
+        causal: whether position t has inputs up to position t only. Otherwise the inputs are
+            centered; an even kernel has one more to the right (False).
+        state: incremental state, which caches the last (k - 1) * dilation positions of x; None
+            outside incremental decoding.
     Returns:
-        B x T x kC, the leftmost input first; zeros beyond the ends.
+        B x T x kC, the leftmost input first; inputs beyond the sequence are zero.
     """
     length, span = x.size(1), (kernel_size - 1) * dilation
     if span == 0:

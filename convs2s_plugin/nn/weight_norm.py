@@ -1,24 +1,27 @@
-"""Linear maps with weight normalisation (Salimans & Kingma 2016), and their folding."""
+"""Linear layers with weight normalization (Salimans and Kingma 2016)."""
 
 import math
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
 
-from ..decoding.state import State
 from .linear import linear
+
+if TYPE_CHECKING:
+    from ..decoding.state import State
 
 
 class WeightNormLinear(nn.Module):
-    """``y = x W^T + b`` with ``W = g v / |v|``, one norm an output channel.
+    """``y = x W^T + b`` with ``W = g v / |v|``, with one norm per output channel.
 
-    The initialisation is that of ConvS2S (section 3.5, appendix A.3): normal with variance
-    ``gain * (1 - dropout) / in_features``, biases zero.
+    The initialization is ConvS2S's (section 3.5, appendix A.3): normal with variance
+    ``gain * (1 - dropout) / in_features``, and zero biases.
 
     Args:
         in_features: input channels.
         out_features: output channels.
-        dropout: probability with which the caller drops an input (0).
+        dropout: probability of dropping an input channel before this layer (0).
         gain: variance of the output over that of the input (1; 4 before a GLU).
     """
 
@@ -34,31 +37,42 @@ class WeightNormLinear(nn.Module):
         self.bias = nn.Parameter(torch.zeros(out_features))
         self.register_parameter("weight", None)
 
+    def forward(self, x: Tensor, state: "State | None" = None) -> Tensor:
+        """Map ... x in_features to ... x out_features.
+
+        Args:
+            x: the input.
+            state: incremental state, which caches W; None outside incremental decoding.
+        """
+        return linear(x, self.cached_weight(state), self.bias)
+
     def effective_weight(self) -> Tensor:
-        """W, of shape out_features x in_features."""
+        """Compute W, out_features x in_features."""
         if self.weight is not None:
             return self.weight
         return torch._weight_norm(self.weight_v, self.weight_g, 0)
 
-    def weight_and_bias(self, rows: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """W and b, or only the output channels ``rows`` of them."""
-        if rows is None:
-            return self.effective_weight(), self.bias
-        bias = self.bias.index_select(0, rows)
-        if self.weight is not None:
-            return self.weight.index_select(0, rows), bias
-        v, g = self.weight_v.index_select(0, rows), self.weight_g.index_select(0, rows)
-        return torch._weight_norm(v, g, 0), bias
-
-    def forward(self, x: Tensor, state: State | None = None) -> Tensor:
-        """Map ... x in_features to ... x out_features; with a state, W is computed only once."""
-        return linear(x, self.weight_in(state), self.bias)
-
-    def weight_in(self, state: State | None) -> Tensor:
-        """W, which a state keeps for the steps to come."""
+    def cached_weight(self, state: "State | None") -> Tensor:
+        """W, which is computed only once per incremental state."""
         if state is None or self.weight is not None:
             return self.effective_weight()
         return state.constant("weight", self.effective_weight)
+
+    def weight_and_bias(self, tokens: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """W and b of an output projection.
+
+        Args:
+            tokens: K token indices; None for the whole vocabulary.
+        Returns:
+            K x in_features and K, in the order of ``tokens``.
+        """
+        if tokens is None:
+            return self.effective_weight(), self.bias
+        bias = self.bias.index_select(0, tokens)
+        if self.weight is not None:
+            return self.weight.index_select(0, tokens), bias
+        v, g = self.weight_v.index_select(0, tokens), self.weight_g.index_select(0, tokens)
+        return torch._weight_norm(v, g, 0), bias
 
     @torch.no_grad()
     def fold_(self) -> None:
@@ -73,7 +87,7 @@ class WeightNormLinear(nn.Module):
 
 
 def fold_weight_norm_(module: nn.Module) -> None:
-    """Fold every weight-normalised map inside ``module``, which can no longer be trained."""
+    """Fold the weight normalization of all layers in ``module``, which cannot be trained then."""
     for part in module.modules():
         if isinstance(part, WeightNormLinear):
             part.fold_()

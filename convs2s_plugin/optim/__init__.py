@@ -1,4 +1,4 @@
-"""Learning rates; importing this registers ``reduce_lr_on_validation``."""
+"""Learning rate schedulers; importing this package registers ``reduce_lr_on_validation``."""
 
 from .reduce_lr_on_validation import ReduceLROnValidation
 

@@ -1,4 +1,4 @@
-"""``--lr-scheduler reduce_lr_on_validation``: plateaus in validations, not in epochs."""
+"""``--lr-scheduler reduce_lr_on_validation``: plateaus of validations, not of epochs."""
 
 import logging
 from dataclasses import dataclass, field
@@ -16,27 +16,32 @@ logger = logging.getLogger(__name__)
 
 @dataclass
 class ReduceLROnValidationConfig(FairseqDataclass):
-    """When the learning rate shrinks, and how much; warm-up as fairseq's schedulers have it."""
+    """When and by how much to reduce the learning rate; warm-up as in fairseq's schedulers."""
 
     lr_shrink: float = field(
-        default=0.8, metadata={"help": "factor of the learning rate where nothing improves"}
+        default=0.8, metadata={"help": "factor of the learning rate at a reduction"}
     )
     lr_patience: int = field(
         default=3,
-        metadata={"help": "so many validations in a row without improvement shrink it"},
+        metadata={
+            "help": "reduce the learning rate after this many validations in a row without "
+            "improvement"
+        },
     )
     lr_threshold: float = field(
         default=0.0,
         metadata={
-            "help": "only more than this is an improvement on the best value so far, in the unit "
-            "of --best-checkpoint-metric (fairseq's losses are in bits: 0.01 nats are 0.0144)"
+            "help": "smallest improvement on the best value so far that counts, in the unit of "
+            "--best-checkpoint-metric (fairseq's losses are in bits: 0.01 nats are 0.0144)"
         },
     )
     warmup_updates: int = field(
-        default=0, metadata={"help": "increase the learning rate linearly for so many updates"}
+        default=0,
+        metadata={"help": "increase the learning rate linearly during this many updates"},
     )
     warmup_init_lr: float = field(
-        default=-1, metadata={"help": "where the warm-up begins; below 0: at 0"}
+        default=-1,
+        metadata={"help": "learning rate at the start of the warm-up; 0 if this is negative"},
     )
     lr: List[float] = II("optimization.lr")
     best_checkpoint_metric: str = II("checkpoint.best_checkpoint_metric")
@@ -45,17 +50,18 @@ class ReduceLROnValidationConfig(FairseqDataclass):
 
 @register_lr_scheduler("reduce_lr_on_validation", dataclass=ReduceLROnValidationConfig)
 class ReduceLROnValidation(FairseqLRScheduler):
-    """Multiply the learning rate by a factor after some validations without improvement.
+    """Reduce the learning rate after several validations without improvement.
 
-    Every validation counts, those within an epoch too, but for those during the warm-up; where
-    there are several subsets, the first (Elbayad et al. 2018, section 4: 0.8 after three
-    evaluations, one every 8,000 updates, that do not improve the loss by more than 0.01).
+    Every validation after the warm-up counts, also those within an epoch. If there are several
+    validation subsets, the first one counts. Elbayad et al. (2018, section 4) multiply the learning
+    rate by 0.8 after three validations, one every 8,000 updates, that do not improve the loss by
+    more than 0.01.
 
     Args:
         cfg: the options above.
-        optimizer: fairseq's.
+        optimizer: a fairseq optimizer.
     Raises:
-        UserError: where an option is out of range, or the task does not report validations.
+        UserError: if an option is out of range, or the task does not report validations.
     """
 
     def __init__(self, cfg: ReduceLROnValidationConfig, optimizer):
@@ -67,10 +73,10 @@ class ReduceLROnValidation(FairseqLRScheduler):
         self.step_update(0)
 
     def validated(self, stats: Dict[str, Any]) -> None:
-        """Count a validation, and shrink the learning rate where it is time.
+        """Count a validation, and reduce the learning rate if it is due.
 
         Args:
-            stats: values of the validation by name, and ``num_updates``.
+            stats: metrics of the validation by name, and ``num_updates``.
         """
         if stats["num_updates"] <= self.cfg.warmup_updates:
             return
@@ -84,23 +90,23 @@ class ReduceLROnValidation(FairseqLRScheduler):
             self.reductions += 1
             lr = self.step_update(stats["num_updates"])
             logger.info(
-                f"{self.cfg.lr_patience} validation(s) without an improvement of "
+                f"{self.cfg.lr_patience} validation(s) did not improve "
                 f"{self.cfg.best_checkpoint_metric} on {self.best}: the learning rate is now {lr:g}"
             )
 
     def improves(self, value: float) -> bool:
-        """Whether a value is better than the best so far by more than the threshold."""
+        """Whether a value improves on the best one so far by more than the threshold."""
         if self.best is None:
             return True
         gain = value - self.best if self.cfg.maximize_best_checkpoint_metric else self.best - value
         return gain > self.cfg.lr_threshold
 
     def step(self, epoch: int, val_loss: Optional[float] = None) -> float:
-        """Nothing changes at the end of an epoch: its validation has been counted already."""
+        """Do nothing at the end of an epoch: ``validated`` reduces the learning rate."""
         return self.optimizer.get_lr()
 
     def step_update(self, num_updates: int) -> float:
-        """Set the learning rate after an update."""
+        """Set the learning rate after an update, and return it."""
         lr, warmup = self.cfg.lr[0], self.cfg.warmup_updates
         if num_updates < warmup:
             start = max(self.cfg.warmup_init_lr, 0.0)
@@ -109,29 +115,29 @@ class ReduceLROnValidation(FairseqLRScheduler):
         return self.optimizer.get_lr()
 
     def state_dict(self) -> Dict[str, Any]:
-        """What a checkpoint keeps."""
+        """The state that a checkpoint stores."""
         return {"best": self.best, "waited": self.waited, "reductions": self.reductions}
 
     def load_state_dict(self, state_dict: Dict[str, Any]) -> None:
-        """Go on from a checkpoint.
+        """Restore the state that a checkpoint stores.
 
         Raises:
-            UserError: where another scheduler wrote it.
+            UserError: if the state is that of another scheduler.
         """
         if set(state_dict) != set(self.state_dict()):
             raise UserError(
                 "The checkpoint was written with another --lr-scheduler than "
-                "reduce_lr_on_validation: add --reset-lr-scheduler to go on with this one."
+                "reduce_lr_on_validation: add --reset-lr-scheduler to continue with this one."
             )
         self.best = state_dict["best"]
         self.waited, self.reductions = state_dict["waited"], state_dict["reductions"]
 
 
 def check(cfg: ReduceLROnValidationConfig) -> None:
-    """Refuse options that are out of range.
+    """Check that all options are in range.
 
     Raises:
-        UserError: with the option and what it may be.
+        UserError: if one is not; names the option and the range.
     """
     for option, value, allowed, fits in (
         ("--lr", cfg.lr, "one value", len(cfg.lr) == 1),

@@ -23,7 +23,7 @@ from ..base import (
 )
 from ..decoding.state import State, child
 from ..nn.embedding import Embedding
-from ..nn.output import Output, TiedOutput
+from ..nn.output import OutputProjection, TiedOutputProjection
 from .architectures import ARCHITECTURES, BASE, MODEL
 from .config import (
     PervasiveConfig,
@@ -108,7 +108,7 @@ class PervasiveDecoder(PluginDecoder):
         embed: Embedding,
         layers: DecoderStack | None,
         network: PervasiveAttention,
-        output: Output | TiedOutput,
+        output: OutputProjection | TiedOutputProjection,
         max_length: int,
     ):
         super().__init__(dictionary, embed, max_length)
@@ -211,9 +211,9 @@ class PervasiveModel(PluginModel):
         )
         network = PervasiveAttention(network_config)
         # The matrix E of equation 4: the target embeddings, or a matrix of its own.
-        output: Output | TiedOutput = TiedOutput(target_words)
+        output: OutputProjection | TiedOutputProjection = TiedOutputProjection(target_words)
         if cfg.separate_output:
-            output = Output(network.out_channels, len(task.target_dictionary))
+            output = OutputProjection(network.out_channels, len(task.target_dictionary))
         embedding_dropout = dropout_probability(cfg, "embedding_dropout")
         encoder = PervasiveEncoder(
             task.source_dictionary,

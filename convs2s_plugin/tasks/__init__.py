@@ -1,4 +1,4 @@
-"""What fairseq's commands call; importing this registers ``convs2s_translation``."""
+"""fairseq tasks; importing this package registers ``convs2s_translation``."""
 
 from .translation import ConvS2STranslationTask
 

@@ -1,4 +1,4 @@
-"""``--autocast-dtype``: half precision under torch.autocast, on any device."""
+"""``--autocast-dtype``: half precision under ``torch.autocast``, on any device."""
 
 from contextlib import AbstractContextManager, nullcontext
 
@@ -15,7 +15,7 @@ CHOICES = ("none", "bfloat16", "float16")
 
 
 class Precision:
-    """What ``--autocast-dtype`` asks for.
+    """The precision of forward passes.
 
     Args:
         name: one of CHOICES.
@@ -25,26 +25,26 @@ class Precision:
         self.dtype = None if name == "none" else getattr(torch, name)
 
     def autocast(self, model: nn.Module) -> AbstractContextManager:
-        """The context in which a model computes."""
+        """The context manager for the forward passes of a model."""
         if self.dtype is None:
             return nullcontext()
         return torch.autocast(next(model.parameters()).device.type, self.dtype)
 
     def cast_(self, model: nn.Module) -> None:
-        """Cast the weights of a model that will only generate, once for all steps."""
+        """Cast the weights of a model for inference, so that autocast need not cast them."""
         if self.dtype is None:
             return
-        also = [output_layer_of(model.decoder).weight] if has_linear_output(model.decoder) else []
-        cast_weights_(model, self.dtype, also)
+        tied = [output_layer_of(model.decoder).weight] if has_linear_output(model.decoder) else []
+        cast_weights_(model, self.dtype, tied)
 
     def check(self, optimizer) -> None:
-        """Refuse fairseq's own half precision on top of this one.
+        """Check that fairseq's own half precision is not used at the same time.
 
         Raises:
-            UserError: where both are asked for.
+            UserError: if it is.
         """
-        fairseqs = (AMPOptimizer, FP16Optimizer, MemoryEfficientFP16Optimizer)
-        if self.dtype is not None and isinstance(optimizer, fairseqs):
+        half_precision = (AMPOptimizer, FP16Optimizer, MemoryEfficientFP16Optimizer)
+        if self.dtype is not None and isinstance(optimizer, half_precision):
             raise UserError(
                 "--autocast-dtype cannot be combined with --fp16, --memory-efficient-fp16 or --amp:"
                 " leave one of them out."

@@ -1,7 +1,5 @@
-"""``--task convs2s_translation``: fairseq's translation with what the model families share."""
+"""``--task convs2s_translation``: fairseq's translation task with options for all families."""
 
-import atexit
-import logging
 from dataclasses import dataclass, field
 from typing import Optional
 
@@ -23,64 +21,67 @@ from ..fairseq_compat.unknown_words import (
 from ..fairseq_compat.validations import ReportsValidations
 from ..lexicon.files import read_lexicon, read_translations
 from .autocast import CHOICES, Precision
-from .batches import Batches, filter_pairs
-
-logger = logging.getLogger(__name__)
+from .batches import BatchingDataset, filter_pairs
 
 
 @dataclass
 class ConvS2STranslationConfig(TranslationConfig):
-    """The options of fairseq's translation, and these."""
+    """The options of fairseq's translation task, and more."""
 
     autocast_dtype: ChoiceEnum(CHOICES) = field(
         default="none",
         metadata={
-            "help": "train, validate and generate under torch.autocast with this type; weights and "
-            "optimiser stay in single precision"
+            "help": "train, validate and generate under torch.autocast with this dtype; weights "
+            "and optimizer stay in single precision"
         },
     )
     max_train_words: Optional[int] = field(
         default=None,
-        metadata={"help": "leave out training pairs with more words on a side (paper: 175)"},
+        metadata={
+            "help": "leave out training pairs with more tokens than this on a side (paper: 175)"
+        },
     )
     max_length_ratio: Optional[float] = field(
         default=None,
         metadata={
-            "help": "leave out training pairs with one side more times as long as the other "
-            "(paper: 1.5)"
+            "help": "leave out training pairs if one side is more than this many times as long as "
+            "the other (paper: 1.5)"
         },
     )
     equal_length_batches: bool = field(
         default=False,
-        metadata={"help": "validate and generate in batches whose sources have one length"},
+        metadata={"help": "validate and generate in batches whose sources have the same length"},
     )
     max_cells: Optional[int] = field(
         default=None,
         metadata={
-            "help": "cells in a batch at most, sentences x longest source x longest target: what "
-            "the memory of pervasive attention grows with (--max-tokens counts one side)"
+            "help": "largest number of cells in a batch, sentences x longest source x longest "
+            "target; the memory of pervasive attention grows with it (--max-tokens counts one "
+            "side)"
         },
     )
     lexicon: Optional[str] = field(
         default=None,
         metadata={
-            "help": "file with lines 'source target probability' (`convs2s lexicon` makes one): "
-            "score only the words that a batch may need"
+            "help": "file with lines 'source target probability', as `convs2s lexicon` writes it: "
+            "restrict the target vocabulary of each batch to candidates"
         },
     )
     candidates_per_word: int = field(
         default=20,
-        metadata={"help": "with --lexicon: so many translations of each source word"},
+        metadata={
+            "help": "with --lexicon: keep the K most probable translations of each source word"
+        },
     )
     frequent_candidates: int = field(
         default=500,
-        metadata={"help": "with --lexicon: so many of the most frequent target words as well"},
+        metadata={"help": "with --lexicon: add the N most frequent target words to the candidates"},
     )
 
 
 @register_task("convs2s_translation", dataclass=ConvS2STranslationConfig)
 class ConvS2STranslationTask(ReportsValidations, TranslationTask):
-    """Translate from one language to another."""
+    """Translation from one language to another."""
 
     def __init__(self, cfg: ConvS2STranslationConfig, src_dict, tgt_dict):
         super().__init__(cfg, src_dict, tgt_dict)
@@ -88,10 +89,10 @@ class ConvS2STranslationTask(ReportsValidations, TranslationTask):
             raise UserError(f"--max-cells is {cfg.max_cells}, but must be at least 1.")
         self.precision = Precision(str(cfg.autocast_dtype))
         self.candidates = self._load_candidates()
-        # Words that only one text has are added to the dictionaries after those of the models.
+        # The dictionaries may grow: unknown words of a text are appended to them.
         self.source_vocab_size, self.target_vocab_size = len(src_dict), len(tgt_dict)
         self.keep_unknown_words = False
-        self.alignment: Optional[str] = None
+        self.alignment: str | None = None
 
     @classmethod
     def setup_task(cls, cfg: ConvS2STranslationConfig, **options):
@@ -99,10 +100,10 @@ class ConvS2STranslationTask(ReportsValidations, TranslationTask):
         leave_unknown_words_to_the_task()
         return super().setup_task(cfg, **options)
 
-    def _load_candidates(self) -> Optional[Candidates]:
+    def _load_candidates(self) -> Candidates | None:
         if self.cfg.lexicon is None:
             return None
-        candidates = build_candidates(
+        return build_candidates(
             read_lexicon(self.cfg.lexicon),
             self.cfg.lexicon,
             self.src_dict,
@@ -110,47 +111,48 @@ class ConvS2STranslationTask(ReportsValidations, TranslationTask):
             self.cfg.candidates_per_word,
             self.cfg.frequent_candidates,
         )
-        # fairseq's commands end without a word to the task.
-        atexit.register(lambda: candidates.sets and logger.info(candidates.report()))
-        return candidates
 
     def load_dataset(self, split, *arguments, **options):
-        """Load a split; all but the training set in equal lengths where that is wanted."""
+        """Load a split; ``--equal-length-batches`` does not apply to the training set."""
         super().load_dataset(split, *arguments, **options)
         equal = self.cfg.equal_length_batches and split != self.cfg.train_subset
-        self.datasets[split] = self._in_batches(self.datasets[split], equal)
+        self.datasets[split] = self._constrain_batches(self.datasets[split], equal)
 
-    def _in_batches(self, dataset, equal_lengths: bool):
-        """The data set with the batches that the options ask for."""
+    def _constrain_batches(self, dataset, equal_lengths: bool):
+        """Apply the constraints on batches that the options give."""
         if not equal_lengths and self.cfg.max_cells is None:
             return dataset
-        return Batches.of(dataset, equal_lengths, self.cfg.max_cells)
+        return BatchingDataset.wrap(dataset, equal_lengths, self.cfg.max_cells)
 
     def build_dataset_for_inference(self, *arguments, **options):
-        """A data set of sentences that come without translations."""
+        """Make a dataset of sentences without translations."""
         dataset = super().build_dataset_for_inference(*arguments, **options)
-        return self._in_batches(dataset, self.cfg.equal_length_batches)
+        return self._constrain_batches(dataset, self.cfg.equal_length_batches)
 
     def filter_indices_by_size(
         self, indices, dataset, max_positions=None, ignore_invalid_inputs=False
     ):
-        """Leave out what is too long; of the training set, what the papers leave out as well."""
+        """Remove pairs that are too long, or that the options exclude from the training set."""
         if dataset is self.datasets.get(self.cfg.train_subset):
             limits = self.cfg.max_train_words, self.cfg.max_length_ratio
             indices = filter_pairs(dataset, indices, *limits)
         elif ignore_invalid_inputs and self.cfg.max_cells and dataset.tgt_sizes is not None:
-            indices = dataset.without_large_pairs(indices)
+            indices = dataset.remove_large_pairs(indices)
         return super().filter_indices_by_size(
             indices, dataset, max_positions, ignore_invalid_inputs
         )
 
     def build_criterion(self, cfg, *more, **options):
-        """fairseq's criterion; with candidates, it must be one that knows them."""
+        """Build the criterion.
+
+        Raises:
+            UserError: if there are candidates, but the criterion does not use them.
+        """
         criterion = super().build_criterion(cfg, *more, **options)
         if self.candidates is not None and not isinstance(criterion, ConvS2SCrossEntropy):
             raise UserError(
                 "With --lexicon, only --criterion convs2s_cross_entropy trains on candidates: use "
-                "it, or leave out --lexicon for training."
+                "this criterion, or leave out --lexicon for training."
             )
         return criterion
 
@@ -161,7 +163,7 @@ class ConvS2STranslationTask(ReportsValidations, TranslationTask):
         return {**sample, "candidates": words}
 
     def train_step(self, sample, model, criterion, optimizer, update_num, ignore_grad=False):
-        """Forward in the precision asked for, and backward."""
+        """Run a forward pass under ``--autocast-dtype``, and the backward pass."""
         self.precision.check(optimizer)
 
         def loss_of(model, sample):
@@ -171,12 +173,12 @@ class ConvS2STranslationTask(ReportsValidations, TranslationTask):
         return super().train_step(sample, model, loss_of, optimizer, update_num, ignore_grad)
 
     def valid_step(self, sample, model, criterion):
-        """Loss, and translations where BLEU is wanted, in the precision asked for."""
+        """Compute the loss, and BLEU with ``--eval-bleu``, under ``--autocast-dtype``."""
         with self.precision.autocast(model):
             return super().valid_step(self._with_candidates(sample), model, criterion)
 
     def inference_step(self, generator, models, sample, *arguments, **options):
-        """Translate a batch in the precision asked for."""
+        """Translate a batch under ``--autocast-dtype``."""
         with self.precision.autocast(models[0]):
             return super().inference_step(generator, models, sample, *arguments, **options)
 
@@ -188,10 +190,10 @@ class ConvS2STranslationTask(ReportsValidations, TranslationTask):
         extra_gen_cls_kwargs=None,
         prefix_allowed_tokens_fn=None,
     ):
-        """The generator that the options ask for; models prepared for inference are cast.
+        """Build the generator, and cast the weights of models that are prepared for inference.
 
         Raises:
-            UserError: where options do not fit together.
+            UserError: if options cannot be combined.
         """
         for model in models:
             if getattr(model, "_is_generation_fast", False):
@@ -200,14 +202,14 @@ class ConvS2STranslationTask(ReportsValidations, TranslationTask):
         full_context = any(getattr(model, "full_context_alignment", False) for model in models)
         if self.candidates is not None:
             for given, option in (
-                (scores, "--score-reference scores"),
-                (full_context, "--full-context-alignment aligns with"),
-                (prefix_allowed_tokens_fn, "prefix_allowed_tokens_fn chooses from"),
+                (scores, "--score-reference"),
+                (full_context, "--full-context-alignment"),
+                (prefix_allowed_tokens_fn, "prefix_allowed_tokens_fn"),
             ):
                 if given:
                     raise UserError(
-                        f"{option} all words, --lexicon leaves a batch's candidates: leave one of "
-                        "them out."
+                        f"{option} needs the whole vocabulary, but --lexicon restricts it to the "
+                        "candidates of a batch: leave one of them out."
                     )
         self.alignment = getattr(args, "print_alignment", None) or None
         if scores:
@@ -226,8 +228,8 @@ class ConvS2STranslationTask(ReportsValidations, TranslationTask):
             models, args, seq_gen_cls, extra_gen_cls_kwargs, prefix_allowed_tokens_fn
         )
 
-    def _unknown_words(self, replace_unk) -> Optional[UnknownWords]:
-        """What ``--replace-unk [FILE]`` asks for."""
+    def _unknown_words(self, replace_unk) -> UnknownWords | None:
+        """The replacement of unknown words for ``--replace-unk [FILE]``."""
         if replace_unk is None or replace_unk is False:
             return None
         path = replace_unk if replace_unk not in REPLACE_UNK_WITHOUT_FILE else None
@@ -244,10 +246,10 @@ class ConvS2STranslationTask(ReportsValidations, TranslationTask):
         )
 
     def get_interactive_tokens_and_lengths(self, lines, encode_fn):
-        """Indices of the words of each line; unknown words are kept where they may be copied.
+        """Encode lines; with ``--replace-unk``, unknown words are appended to the dictionary.
 
         Raises:
-            UserError: where soft alignments are wanted, which fairseq-interactive cannot print.
+            UserError: with ``--print-alignment soft``, which fairseq-interactive cannot print.
         """
         if self.alignment == "soft":
             raise UserError(
@@ -264,7 +266,7 @@ class ConvS2STranslationTask(ReportsValidations, TranslationTask):
 
 
 def _keep_unknown_words(text, dictionary) -> None:
-    """Encode raw text once more, with its unknown words added to the dictionary."""
+    """Encode raw text once more, and append its unknown words to the dictionary."""
     if isinstance(text, IndexedRawTextDataset):
         text.tokens_list = [
             dictionary.encode_line(

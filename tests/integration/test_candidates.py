@@ -36,16 +36,17 @@ def build(lines, per_word=2, frequent=0, target=None):
     return build_candidates(lines, "file", symbols, target or symbols, per_word, frequent)
 
 
-def test_the_union_of_what_a_batch_needs():
+def test_the_union_of_what_a_batch_needs(caplog):
     candidates = build(entries((0, 5, 0.1), (0, 6, 0.5), (0, 7, 0.4), (1, 6, 1.0), (2, 9, 1.0)))
     source = torch.tensor([[1, 4, 5, 2]])  # padding, w0, w1, end of sentence
     # The special symbols, the two best of w0, the best of w1.
     assert candidates(source).tolist() == [0, 1, 2, 3, 10, 11]
     assert candidates(source, torch.tensor([[20]])).tolist() == [0, 1, 2, 3, 10, 11, 20]
-    assert candidates(source, at_least=8).tolist() == [0, 1, 2, 3, 4, 5, 6, 7, 10, 11]
-    assert candidates.report() == (
-        "candidate vocabularies: 8 of 35 words on average (21.9%), 3 batches"
-    )
+    assert candidates(source, min_size=8).tolist() == [0, 1, 2, 3, 4, 5, 6, 7, 10, 11]
+    with caplog.at_level("INFO"):
+        candidates.log_mean_size()
+    expected = "candidate vocabularies: 8 of 35 tokens on average (21.9%), 3 batches"
+    assert caplog.messages[-1] == expected
 
 
 def test_frequent_words_are_counted_not_taken_in_order():
@@ -141,7 +142,7 @@ def test_interactive_among_candidates_reports_their_number(corpus, trained, lexi
         text="eins zwei drei vier fünf\n",
     )
     # Four special symbols and five translations; no word of another sentence.
-    assert "candidate vocabularies: 9 of 16 words on average" in printed
+    assert "candidate vocabularies: 9 of 16 tokens on average" in printed
     words = {"eins-th", "zwei-th", "drei-th", "vier-th", "fünf-th"}
     assert set(hypotheses(printed)[0][0][1].split()) <= words
 
@@ -207,7 +208,7 @@ def generation_is_refused(corpus, trained, *arguments):
 def test_what_needs_all_words_is_refused(corpus, trained, lexicon, tmp_path):
     given = ("--lexicon", lexicon)
     message = generation_is_refused(corpus, trained, *given, "--score-reference")
-    assert "--score-reference scores all words" in message
+    assert "--score-reference needs the whole vocabulary" in message
     message = generation_is_refused(corpus, trained, "--lexicon", tmp_path / "missing")
     assert "missing" in message
 

@@ -9,7 +9,7 @@ from fairseq.data import LanguagePairDataset
 
 from convs2s_plugin.errors import UserError
 from convs2s_plugin.fairseq_compat.messages import user_message
-from convs2s_plugin.tasks.batches import Batches
+from convs2s_plugin.tasks.batches import BatchingDataset
 from tests.commands import generate, hypotheses, refused, run, train, train_arguments
 from tests.helpers import dictionary
 from tests.integration.test_pervasive_fairseq import TINY
@@ -33,7 +33,7 @@ def test_every_sentence_is_in_one_batch_that_is_small_enough(limits, equal_lengt
     order = plain.ordered_indices()
     theirs = plain.batch_by_size(order, required_batch_size_multiple=8, **limits)
     assert max(cells(plain, batch) for batch in theirs) > 2 * limit
-    dataset = Batches.of(plain, equal_lengths, limit)
+    dataset = BatchingDataset.wrap(plain, equal_lengths, limit)
     batches = dataset.batch_by_size(order, required_batch_size_multiple=8, **limits)
     assert np.concatenate(batches).tolist() == order.tolist()
     assert all(cells(dataset, batch) <= limit for batch in batches)
@@ -44,14 +44,14 @@ def test_every_sentence_is_in_one_batch_that_is_small_enough(limits, equal_lengt
 
 
 def test_a_pair_that_is_too_large_is_named():
-    dataset = Batches.of(pairs([(3, 4), (24, 49), (29, 39), (5, 5)]), False, 1000)
+    dataset = BatchingDataset.wrap(pairs([(3, 4), (24, 49), (29, 39), (5, 5)]), False, 1000)
     order = dataset.ordered_indices()
     with pytest.raises(UserError) as error:
         dataset.batch_by_size(order, max_sentences=4)
     said = str(error.value)
     assert "Pair 1 (counted from 0) has 25 x 50 = 1,250 cells" in said
     assert "--max-cells 1000 is less than 2 pair(s) have" in said and "--max-train-words" in said
-    left = dataset.without_large_pairs(order)
+    left = dataset.remove_large_pairs(order)
     assert sorted(left) == [0, 3]
     assert [list(batch) for batch in dataset.batch_by_size(left, max_sentences=4)] == [[0, 3]]
 
@@ -60,7 +60,7 @@ def test_sentences_without_translation_count_as_long_as_they_are_and_are_never_r
     symbols = dictionary()
     sentences = [torch.tensor([4] * size + [symbols.eos()]) for size in (9, 9, 9, 49, 49)]
     plain = LanguagePairDataset(sentences, np.array([len(s) for s in sentences]), symbols)
-    batches = Batches.of(plain, False, 200).batch_by_size(np.arange(5), max_sentences=8)
+    batches = BatchingDataset.wrap(plain, False, 200).batch_by_size(np.arange(5), max_sentences=8)
     assert [list(batch) for batch in batches] == [[0, 1], [2], [3], [4]]
 
 

@@ -10,7 +10,7 @@ from fairseq.data import LanguagePairDataset
 from convs2s_plugin.errors import UserError
 from convs2s_plugin.nn.autocast import cast_weights_, to_autocast_dtype
 from convs2s_plugin.tasks.autocast import Precision
-from convs2s_plugin.tasks.batches import Batches, filter_pairs
+from convs2s_plugin.tasks.batches import BatchingDataset, filter_pairs
 from tests.commands import (
     PLUGIN,
     TINY,
@@ -188,7 +188,7 @@ def test_filters_apply_to_the_training_set_only(corpus, tmp_path):
 
 
 def test_batches_of_one_length_hold_every_sentence_once():
-    dataset = Batches.of(pairs([(1 + i % 5, 3) for i in range(103)]), True, None)
+    dataset = BatchingDataset.wrap(pairs([(1 + i % 5, 3) for i in range(103)]), True, None)
     batches = dataset.batch_by_size(
         dataset.ordered_indices(), max_sentences=8, required_batch_size_multiple=8
     )

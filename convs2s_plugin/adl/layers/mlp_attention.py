@@ -5,7 +5,7 @@ import math
 import torch
 from torch import Tensor, nn
 
-from ...nn.attention import causal_mask, softmax
+from ...nn.attention import causal_mask, masked_softmax
 from ..language.macros import register_alias
 from ..language.registry import BLOCK, POSITION, Cost, register_layer
 from ..language.spec import LayerSpec
@@ -80,7 +80,7 @@ class MlpAttentionLayer(AttentionLayer):
         scores = hidden @ self.weight.to(hidden.dtype)
         if causal:
             mask = causal_mask(scores)
-        weights = softmax(scores, mask)
+        weights = masked_softmax(scores, mask)
         context = self.dropout(weights).to(values.dtype) @ values
         return context, weights if need_weights else None
 

@@ -79,8 +79,8 @@ class LearnedPositionsLayer(nn.Module):
 
     def __init__(self, spec: LayerSpec):
         super().__init__()
-        self.language = "target" if spec.in_decoder else "source"
-        max_positions = getattr(spec.settings, f"max_{self.language}_positions")
+        language = "target" if spec.in_decoder else "source"
+        max_positions = getattr(spec.settings, f"max_{language}_positions")
         self.weight = nn.Parameter(torch.empty(max_positions, spec.input_width))
         nn.init.normal_(self.weight, std=spec.input_width**-0.5)
         self.dropout = Dropout(spec["dropout"])
@@ -89,7 +89,7 @@ class LearnedPositionsLayer(nn.Module):
         """Map B x T x C to B x T x C.
 
         Raises:
-            UserError: a sentence is longer than the options allow.
+            SequenceTooLong: a sentence is longer than the options allow.
         """
-        check_length(context.longest, len(self.weight), self.language)
+        check_length(context.longest, len(self.weight))
         return self.dropout(x + F.embedding(context.positions, self.weight).to(x.dtype))

@@ -18,7 +18,7 @@ from convs2s_plugin.nn.attention import source_attention
 from convs2s_plugin.nn.dropout import Dropout
 from convs2s_plugin.nn.embedding import Embedding
 from convs2s_plugin.nn.linear import Linear
-from convs2s_plugin.nn.output import TiedOutput
+from convs2s_plugin.nn.output import TiedOutputProjection
 
 from .config import ARCHITECTURES, BASE, MODEL, BagOfWordsConfig
 from .layers import causal_mean
@@ -43,7 +43,7 @@ class BagOfWordsDecoder(PluginDecoder):
         dim = embed.words.embedding_dim
         self.features = Linear(3 * dim, dim)
         self.dropout = Dropout(dropout)
-        self.output = TiedOutput(embed.words)
+        self.output = TiedOutputProjection(embed.words)
 
     def decode(self, tokens, padding_mask, encoder_out, state, need_attn, **unused):
         """Features R x T x E and attention weights R x T x S, or None."""

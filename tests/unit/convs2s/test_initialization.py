@@ -8,9 +8,9 @@ import torch
 from convs2s_plugin.convs2s.gated_conv1d import GatedConv1d
 from convs2s_plugin.convs2s.multi_step_attention import EncoderOutput, MultiStepAttention
 from convs2s_plugin.nn.dropout import Dropout
-from convs2s_plugin.nn.embedding import word_embedding
+from convs2s_plugin.nn.embedding import random_embedding_matrix
 from convs2s_plugin.nn.gradient import scale_gradient
-from convs2s_plugin.nn.output import TiedOutput
+from convs2s_plugin.nn.output import TiedOutputProjection
 from convs2s_plugin.nn.weight_norm import WeightNormLinear
 from tests.helpers import loss_of_logits, random_batch, tiny_convs2s
 
@@ -49,9 +49,9 @@ def test_weight_norm_is_one_norm_an_output_channel():
 
 def test_embeddings():
     torch.manual_seed(1)
-    table = word_embedding(2000, 64, padding_idx=1)
+    table = random_embedding_matrix(2000, 64, padding_idx=1)
     assert abs(table.weight[2:].std() - 0.1) < 1e-3 and not table.weight[1].any()
-    assert not TiedOutput(table).bias.any()
+    assert not TiedOutputProjection(table).bias.any()
 
 
 def test_the_context_is_scaled_by_the_root_of_the_true_length():

@@ -63,7 +63,7 @@ def gradients(model):
 @pytest.mark.parametrize("name", MAKERS)
 @pytest.mark.parametrize("left_pad_target", [False, True], ids=["right", "left"])
 def test_value_and_gradients_are_those_of_fairseq(name, left_pad_target, monkeypatch):
-    monkeypatch.setattr(cross_entropy, "SCORES_AT_A_TIME", 5 * WORDS)
+    monkeypatch.setattr(cross_entropy, "CHUNK_LOGITS", 5 * WORDS)
     model, batch = MAKERS[name](), random_batch(BATCH, left_pad_target=left_pad_target)
     ours = step(model, criterion(ConvS2SCrossEntropy, report_accuracy=True), batch)
     theirs = step(model, criterion(LabelSmoothedCrossEntropyCriterion, report_accuracy=True), batch)
@@ -159,5 +159,5 @@ def test_a_model_that_scores_words_otherwise_is_refused():
 def test_refused_options():
     with pytest.raises(UserError, match="--label-smoothing is 1.0"):
         criterion(ConvS2SCrossEntropy, 1.0)
-    with pytest.raises(UserError, match="sum over a batch only"):
+    with pytest.raises(UserError, match="only computes the sum over a batch"):
         criterion(ConvS2SCrossEntropy)(make("convs2s"), random_batch(BATCH), reduce=False)

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from convs2s_plugin.decoding.generator import TranslationGenerator
-from convs2s_plugin.decoding.word_alignment import ReferenceScorer, align_words
+from convs2s_plugin.decoding.word_alignment import ReferenceScorer, aligns_words
 from tests.families import make
 from tests.helpers import dictionary, random_batch
 
@@ -61,8 +61,8 @@ def test_a_reference_is_scored_with_the_attention_of_its_words():
 
 
 def test_models_whose_attention_does_not_depend_on_words_are_left_alone():
-    assert align_words([make("pervasive"), make("convs2s")])
-    assert not align_words([make("convs2s"), make("adl-cnn")])
+    assert aligns_words([make("pervasive"), make("convs2s")])
+    assert not aligns_words([make("convs2s"), make("adl-cnn")])
     other = torch.nn.Module()
     other.decoder = torch.nn.Module()
-    assert not align_words([make("pervasive"), other])
+    assert not aligns_words([make("pervasive"), other])

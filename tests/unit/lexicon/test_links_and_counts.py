@@ -10,7 +10,7 @@ from convs2s_plugin.errors import UserError
 from convs2s_plugin.lexicon import counts as counts_module
 from convs2s_plugin.lexicon.counts import LinkCounts
 from convs2s_plugin.lexicon.links import parse_links
-from convs2s_plugin.lexicon.symmetrize import METHODS, symmetrise
+from convs2s_plugin.lexicon.symmetrize import METHODS, symmetrize
 
 
 def scan_the_grid(forward, reverse, method):
@@ -59,21 +59,21 @@ def test_is_what_the_scan_of_the_grid_gives(method):
     for _ in range(300):
         shape = numbers.randint(1, 9), numbers.randint(1, 9), numbers.choice([0.1, 0.2, 0.4])
         forward, reverse = random_links(numbers, *shape), random_links(numbers, *shape)
-        found = symmetrise(forward, reverse, method)
+        found = symmetrize(forward, reverse, method)
         assert found == scan_the_grid(forward, reverse, method), (forward, reverse)
         assert forward & reverse <= found <= forward | reverse
-        different.update(other for other in METHODS if found != symmetrise(forward, reverse, other))
+        different.update(other for other in METHODS if found != symmetrize(forward, reverse, other))
     assert set(different) == set(METHODS) - {method}
-    assert symmetrise(set(), set(), method) == set()
+    assert symmetrize(set(), set(), method) == set()
 
 
 def test_an_example_by_hand():
     """Word 2 - word 3 agree in neither direction and touch nothing: only "final" takes them."""
     forward, reverse = {(0, 0), (1, 1), (2, 3)}, {(0, 0), (0, 1), (2, 4)}
-    assert symmetrise(forward, reverse, "intersection") == {(0, 0)}
-    assert symmetrise(forward, reverse, "grow-diag") == {(0, 0), (0, 1), (1, 1)}
-    assert symmetrise(forward, reverse, "grow-diag-final-and") == {(0, 0), (0, 1), (1, 1), (2, 3)}
-    assert symmetrise(forward, reverse, "grow-diag-final") == forward | reverse
+    assert symmetrize(forward, reverse, "intersection") == {(0, 0)}
+    assert symmetrize(forward, reverse, "grow-diag") == {(0, 0), (0, 1), (1, 1)}
+    assert symmetrize(forward, reverse, "grow-diag-final-and") == {(0, 0), (0, 1), (1, 1), (2, 3)}
+    assert symmetrize(forward, reverse, "grow-diag-final") == forward | reverse
 
 
 def test_links():

@@ -9,7 +9,7 @@ from convs2s_plugin.nn.attention import attend
 
 @pytest.mark.parametrize("masked, causal", [(False, False), (True, False), (False, True)])
 @pytest.mark.parametrize("length", [5, 40])
-def test_fused_kernels_and_plain_products_agree(masked, causal, length, monkeypatch):
+def test_fused_and_separate_kernels_agree(masked, causal, length, monkeypatch):
     torch.manual_seed(1)
     tensors = [torch.randn(3, 2, length, 4).double().requires_grad_() for _ in range(3)]
     mask = None
@@ -22,12 +22,12 @@ def test_fused_kernels_and_plain_products_agree(masked, causal, length, monkeypa
         "scaled_dot_product_attention",
         lambda *arguments, **options: calls.append(1) or fused(*arguments, **options),
     )
-    for short in (0, attention.SHORT):
-        monkeypatch.setattr(attention, "SHORT", short)
+    for short in (0, attention.MAX_UNFUSED_LENGTH):
+        monkeypatch.setattr(attention, "MAX_UNFUSED_LENGTH", short)
         context, weights = attend(*tensors, mask, 0.5, causal, need_weights=False)
         assert weights is None
         results.append((context, *torch.autograd.grad(context.sin().sum(), tensors)))
-    assert len(calls) == (1 if length <= attention.SHORT else 2)
+    assert len(calls) == (1 if length <= attention.MAX_UNFUSED_LENGTH else 2)
     torch.testing.assert_close(*results, rtol=1e-10, atol=1e-12)
     context, weights = attend(*tensors, mask, 0.5, causal)
     torch.testing.assert_close(context, results[0][0], rtol=1e-10, atol=1e-12)
