@@ -58,49 +58,50 @@ SIZES = [
 ]
 
 
-def table(words: int) -> str:
+def table(vocabulary_size: int) -> str:
     """The named architectures and the paper's other sizes, one per line.
 
     Args:
-        words: the vocabulary size on each side, for the column "with embeddings".
+        vocabulary_size: V of each language, for the column "with embeddings".
 
     Returns:
         A Markdown table: options besides ``--arch``; parameters without embedding matrices, with
-        those of ``words`` tokens, and with those of the paper's vocabulary; the published count.
+        those of ``vocabulary_size`` tokens, and with those of the paper's vocabulary; the published count.
     """
     rows = [
-        _row(name, "", Size(row.options, row.source, PUBLISHED.get(name, "")), words)
+        _row(name, "", Size(row.options, row.source, PUBLISHED.get(name, "")), vocabulary_size)
         for name, row in ARCHITECTURES.items()
     ]
     for size in SIZES:
         given = size.options.items()
         text = " ".join(f"--{name.replace('_', '-')} {value}" for name, value in given)
-        rows.append(_row("pervasive_iwslt_de_en", f"`{text}`", size, words))
+        rows.append(_row("pervasive_iwslt_de_en", f"`{text}`", size, vocabulary_size))
     return "\n".join([HEAD, *rows])
 
 
-def _row(name: str, text: str, size: Size, words: int) -> str:
-    total = parameters(size.options, (words, words))
-    per_word = total - parameters(size.options, (words - 1, words - 1))
-    counts = (total - per_word * words, total, parameters(size.options, PAPER_VOCABULARY))
+def _row(name: str, text: str, size: Size, vocabulary_size: int) -> str:
+    total = parameters(size.options, (vocabulary_size, vocabulary_size))
+    per_token = total - parameters(size.options, (vocabulary_size - 1, vocabulary_size - 1))
+    network = total - per_token * vocabulary_size
+    counts = network, total, parameters(size.options, PAPER_VOCABULARY)
     millions = (f"{count / 1e6:.2f}M" for count in counts)
     cells = (f"`{name}`", text, *millions, size.published, size.source)
     return f"| {' | '.join(cells)} |"
 
 
-def parameters(options: dict[str, Any], words: tuple[int, int]) -> int:
+def parameters(options: dict[str, Any], vocabulary_sizes: tuple[int, int]) -> int:
     """The number of parameters as the paper counts them, with the masked half of each kernel.
 
     Args:
         options: the options that differ from the base model.
-        words: the source and the target vocabulary size.
+        vocabulary_sizes: of the source and of the target.
     """
     cfg = PervasiveConfig()
     for name, value in {**options, "max_source_positions": 1, "max_target_positions": 1}.items():
         setattr(cfg, name, value)
     fill_defaults(cfg, BASE)
     task = argparse.Namespace()
-    task.source_dictionary, task.target_dictionary = map(_dictionary, words)
+    task.source_dictionary, task.target_dictionary = map(_dictionary, vocabulary_sizes)
     with torch.device("meta"):
         model = PervasiveModel.build_model(cfg, task)
     masked = 0
@@ -111,7 +112,7 @@ def parameters(options: dict[str, Any], words: tuple[int, int]) -> int:
     return masked + sum(parameter.numel() for parameter in model.parameters())
 
 
-def _dictionary(words: int) -> Dictionary:
+def _dictionary(size: int) -> Dictionary:
     symbols = Dictionary()
-    symbols.symbols = [str(i) for i in range(words)]
+    symbols.symbols = [str(i) for i in range(size)]
     return symbols

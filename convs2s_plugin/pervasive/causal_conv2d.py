@@ -1,4 +1,4 @@
-"""Convolution over source positions, and the current and previous target positions (figure 1)."""
+"""Convolution over source positions, and the current and previous target positions (Figure 1)."""
 
 import torch
 from torch import Tensor

@@ -1,4 +1,4 @@
-"""The masked 2-D DenseNet of pervasive attention (section 3, figure 3)."""
+"""The masked 2-D DenseNet of pervasive attention (section 3, Figure 3)."""
 
 import math
 from typing import cast

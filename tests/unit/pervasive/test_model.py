@@ -6,7 +6,7 @@ from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_REGISTRY
 from fairseq.sequence_generator import SequenceGenerator
 from omegaconf import OmegaConf
 
-from convs2s_plugin.cli.pervasive_sizes import parameters
+from convs2s_plugin.cli.pervasive_sizes import PAPER_VOCABULARY, parameters
 from convs2s_plugin.errors import UserError
 from convs2s_plugin.pervasive.architectures import ARCHITECTURES, BASE
 from convs2s_plugin.pervasive.model import PervasiveModel
@@ -14,8 +14,6 @@ from tests.helpers import dictionary, random_batch, tiny_convs2s, tiny_pervasive
 from tests.unit.test_attention_on_demand import count_calls
 
 PAD = dictionary().pad()
-# 20,830 tokens in both vocabularies together, as in the paper.
-VOCABULARY_SIZES = 12000, 8830
 
 
 @pytest.mark.parametrize(
@@ -33,7 +31,7 @@ VOCABULARY_SIZES = 12000, 8830
     ],
 )
 def test_parameters_of_table_2(kernel_size, num_layers, millions):
-    counted = parameters(dict(kernel_size=kernel_size, num_layers=num_layers), VOCABULARY_SIZES)
+    counted = parameters(dict(kernel_size=kernel_size, num_layers=num_layers), PAPER_VOCABULARY)
     assert counted / 1e6 == pytest.approx(millions, rel=0.005)
 
 
@@ -42,14 +40,14 @@ def test_parameters_of_table_2(kernel_size, num_layers, millions):
     [
         ("pervasive_iwslt_de_en_avg", 7.18, 0.005),
         ("pervasive_iwslt_de_en", 7.18, 0.005),
-        # Equation 8 has 449 parameters; table 1 has as many more as for [Max, Attn].
+        # Equation 8 has 449 parameters; Table 1 has as many more as for [Max, Attn].
         ("pervasive_iwslt_de_en_attn", 7.24, 0.01),
         ("pervasive_iwslt_de_en_gated", 9.64, 0.005),
         ("pervasive_iwslt_de_en_max_attn", 7.24, 0.005),
     ],
 )
 def test_parameters_of_table_1(arch, millions, tolerance):
-    counted = parameters(ARCHITECTURES[arch].options, VOCABULARY_SIZES)
+    counted = parameters(ARCHITECTURES[arch].options, PAPER_VOCABULARY)
     assert counted / 1e6 == pytest.approx(millions, rel=tolerance)
 
 
