@@ -66,7 +66,8 @@ def table(vocabulary_size: int) -> str:
 
     Returns:
         A Markdown table: options besides ``--arch``; parameters without embedding matrices, with
-        those of ``vocabulary_size`` tokens, and with those of the paper's vocabulary; the published count.
+        those of ``vocabulary_size`` tokens, and with those of the paper's vocabulary sizes; the
+        published count.
     """
     rows = [
         _row(name, "", Size(row.options, row.source, PUBLISHED.get(name, "")), vocabulary_size)
