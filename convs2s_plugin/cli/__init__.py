@@ -1,6 +1,7 @@
 """The command line: ``convs2s COMMAND`` or ``python -m convs2s_plugin COMMAND``.
 
-`commands.COMMANDS` lists the commands; each is a module here, imported only if it is chosen.
+``commands.COMMANDS`` lists the commands. Each is a module of this folder and is imported only if it
+is chosen.
 """
 
 import sys
@@ -15,7 +16,7 @@ __all__ = ["COMMANDS", "main"]
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run one command and return its exit code (2 for an error that the user can correct)."""
+    """Run one command and return its exit code: 2 for an error that the user can correct."""
     name = commands.chosen(argv, __version__)
     module = import_module(f".{COMMANDS[name].module}", __name__)
     try:

@@ -1,4 +1,4 @@
-"""``convs2s architectures``: the tables of named architectures, with their parameter counts."""
+"""``convs2s architectures``: tables of the named architectures and their numbers of parameters."""
 
 import argparse
 from itertools import groupby
@@ -22,47 +22,49 @@ HEAD = (
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The vocabulary that the last column of numbers counts with."""
+    """Add the options of the command."""
     parser.add_argument(
-        "--words", type=int, default=40000, help="types on each side (default: %(default)s)"
+        "--words",
+        type=int,
+        default=40000,
+        help="vocabulary size of each language (default: %(default)s)",
     )
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the tables of both families; ``convs2s adl list`` has that of models in ADL."""
+    """Print the tables of ConvS2S and of pervasive attention."""
     print(table(args.words))
     print()
     print(pervasive_sizes.table(args.words))
     return 0
 
 
-def table(words: int = 40000) -> str:
-    """The named architectures, one a line.
+def table(vocabulary_size: int = 40000) -> str:
+    """The named architectures of ConvS2S in Markdown, one per line.
 
     Args:
-        words: V of the source and of the target, for the column "with embeddings".
-
+        vocabulary_size: V of source and target for the column "with embeddings" (40,000).
     Returns:
-        A Markdown table: layers as "count x channels (kernel width)", receptive fields in
+        A Markdown table: layers as "count x channels (kernel size)", receptive fields in
         positions, embedding channels E, and parameters without and with the embedding matrices.
     """
-    return "\n".join([HEAD] + [_row(name, words) for name in ARCHITECTURES])
+    return "\n".join([HEAD] + [_row(name, vocabulary_size) for name in ARCHITECTURES])
 
 
-def _row(name: str, words: int) -> str:
+def _row(name: str, vocabulary_size: int) -> str:
     options = argparse.Namespace()
     ARCH_CONFIG_REGISTRY[name](options)
     cfg = ConvS2SConfig.from_namespace(options)
     fill_defaults(cfg, BASE)
-    total = _parameters(cfg, words)
-    per_word = total - _parameters(cfg, words - 1)
+    total = _count_parameters(cfg, vocabulary_size)
+    per_token = total - _count_parameters(cfg, vocabulary_size - 1)
     cells = (
         f"`{name}`",
         _layers(cfg.encoder_layers),
         _layers(cfg.decoder_layers),
         f"{_receptive_field(cfg.encoder_layers)}, {_receptive_field(cfg.decoder_layers)}",
         str(cfg.encoder_embed_dim),
-        f"{(total - per_word * words) / 1e6:.1f}M",
+        f"{(total - per_token * vocabulary_size) / 1e6:.1f}M",
         f"{total / 1e6:.1f}M",
         ARCHITECTURES[name].source,
     )
@@ -71,17 +73,19 @@ def _row(name: str, words: int) -> str:
 
 def _layers(text: str) -> str:
     runs = groupby(parse_layers(text), key=lambda layer: (layer.channels, layer.kernel_size))
-    return ", ".join(f"{len(list(run))} x {width} ({kernel})" for (width, kernel), run in runs)
+    return ", ".join(
+        f"{len(list(run))} x {channels} ({kernel_size})" for (channels, kernel_size), run in runs
+    )
 
 
 def _receptive_field(text: str) -> int:
     return 1 + sum(layer.kernel_size - 1 for layer in parse_layers(text))
 
 
-def _parameters(cfg: ConvS2SConfig, words: int) -> int:
-    symbols = Dictionary()
-    symbols.symbols = [str(i) for i in range(words)]
-    task = argparse.Namespace(source_dictionary=symbols, target_dictionary=symbols)
+def _count_parameters(cfg: ConvS2SConfig, vocabulary_size: int) -> int:
+    dictionary = Dictionary()
+    dictionary.symbols = [str(i) for i in range(vocabulary_size)]
+    task = argparse.Namespace(source_dictionary=dictionary, target_dictionary=dictionary)
     with torch.device("meta"):
         model = ConvS2SModel.build_model(cfg, task)
     return sum(parameter.numel() for parameter in model.parameters())

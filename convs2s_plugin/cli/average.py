@@ -1,4 +1,4 @@
-"""``convs2s average``: one checkpoint with the mean of the weights of several."""
+"""``convs2s average``: average the weights of several checkpoints."""
 
 import argparse
 from typing import Any
@@ -10,28 +10,28 @@ from ..errors import UserError
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The names of fairseq's script for the same purpose, which its packages leave out."""
+    """Add the options of the command, named as those of fairseq's ``average_checkpoints.py``."""
     parser.add_argument("--inputs", metavar="FILE", nargs="+", required=True, help="checkpoints")
-    parser.add_argument("--output", metavar="FILE", required=True, help="where the average goes")
+    parser.add_argument("--output", metavar="FILE", required=True, help="checkpoint to write")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Average and say what was made."""
+    """Write the average and print a summary."""
     save_checkpoint(average(args.inputs), args.output)
     print(f"{args.output}: the average of {len(args.inputs)} checkpoints")
     return 0
 
 
 def average(paths: list[str]) -> dict[str, Any]:
-    """The mean of the weights of some checkpoints, summed in double precision.
+    """Average the weights of checkpoints in double precision.
 
     Args:
-        paths: checkpoint files that fairseq-train wrote.
+        paths: checkpoints of fairseq-train.
     Returns:
-        The last checkpoint with averaged weights and without the optimiser's state; what is not
-        a floating-point number is the last one's too.
+        The last checkpoint with averaged floating-point weights and without optimizer state.
     Raises:
-        UserError: where a file cannot be read or holds weights of other names or shapes.
+        UserError: if a file cannot be read, or its weights have other names or shapes than those
+            of the first one.
     """
     sums: dict[str, torch.Tensor] = {}
     shapes: dict[str, torch.Size] = {}
@@ -41,7 +41,10 @@ def average(paths: list[str]) -> dict[str, Any]:
         found = {name: tensor.shape for name, tensor in weights.items()}
         shapes = shapes or found
         if found != shapes:
-            raise UserError(f"{path} holds another network than {paths[0]}: they have no average.")
+            raise UserError(
+                f"{path} has weights of other names or shapes than {paths[0]}: only checkpoints of "
+                "the same architecture can be averaged."
+            )
         for name, tensor in weights.items():
             if tensor.is_floating_point():
                 sums[name] = sums.get(name, 0.0) + tensor.double() / len(paths)

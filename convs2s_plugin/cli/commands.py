@@ -1,7 +1,7 @@
-"""The commands of ``convs2s``: their names, modules and help, and how one of them is run.
+"""The commands of ``convs2s``, and the parser of their arguments.
 
-This file imports nothing of the package, so that the console script can read it on its own
-without importing torch and fairseq.
+This file imports no other file of the package, so that the console script can load it without
+importing torch and fairseq.
 """
 
 import argparse
@@ -11,9 +11,12 @@ from typing import NamedTuple
 
 
 class Command(NamedTuple):
-    """One command: its module in this folder and one line of help.
+    """A command.
 
-    The module has ``add_arguments(parser)`` and ``run(args) -> int``.
+    Attributes:
+        module: name of its module in this folder, which defines ``add_arguments(parser)`` and
+            ``run(args) -> int``.
+        help: one line of help.
     """
 
     module: str
@@ -24,33 +27,36 @@ COMMANDS = {
     "path": Command("path", "print the folder to give to fairseq's --user-dir"),
     "adl": Command(
         "adl",
-        "explain a definition in the Architecture Definition Language, or list what it knows",
+        "explain a definition in the Architecture Definition Language, or list named "
+        "architectures and layers",
     ),
     "architectures": Command(
         "architectures", "print the tables of named architectures in Markdown"
     ),
     "average": Command("average", "average the weights of several checkpoints of one training"),
     "convert-fconv": Command(
-        "convert_fconv", "turn a checkpoint of fairseq's fconv (version 1 or 2) into one of convs2s"
+        "convert_fconv",
+        "convert a checkpoint of fairseq's fconv (version 1 or 2) to a checkpoint of convs2s",
     ),
     "lexicon": Command(
         "lexicon",
-        "make a lexicon with probabilities from parallel text, for candidates and --replace-unk",
+        "estimate a bilingual lexicon from parallel text, for candidate vocabularies and "
+        "--replace-unk",
     ),
     "plot-attention": Command(
-        "plot_attention", "draw the attention between source sentences and their translations"
+        "plot_attention", "plot the attention between source sentences and their translations"
     ),
 }
 
 
 def chosen(argv: Sequence[str] | None, version: str) -> str:
-    """The name of the command in the arguments.
+    """Return the name of the command in the arguments.
 
-    Answers ``--help`` and ``--version``, and refuses a missing or unknown command, by exiting.
+    Exits after ``--help`` or ``--version``, and if the command is missing or unknown.
 
     Args:
-        argv: the arguments after the program's name (None: those of the process).
-        version: what ``--version`` prints.
+        argv: the arguments after the program name (None: those of the process).
+        version: the version that ``--version`` prints.
     """
     return _parser(version).parse_known_args(argv)[0].command
 
@@ -60,7 +66,8 @@ def run(module: ModuleType, name: str, argv: Sequence[str] | None, version: str)
 
     Args:
         module: the module of the command.
-        name, argv, version: as in `chosen`.
+        name: the command.
+        argv, version: as in ``chosen``.
     """
     return module.run(_parser(version, name, module).parse_args(argv))
 
@@ -68,7 +75,7 @@ def run(module: ModuleType, name: str, argv: Sequence[str] | None, version: str)
 def _parser(
     version: str, chosen: str | None = None, module: ModuleType | None = None
 ) -> argparse.ArgumentParser:
-    """A parser that knows every command's name and help, and the options of the chosen one."""
+    """A parser for the names of all commands and the arguments of the chosen one."""
     parser = argparse.ArgumentParser(prog="convs2s", description="Tools around convs2s_plugin.")
     parser.add_argument("--version", action="version", version=version)
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)

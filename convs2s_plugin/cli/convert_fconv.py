@@ -1,4 +1,4 @@
-"""``convs2s convert-fconv``: a checkpoint of fairseq's fconv becomes one of convs2s."""
+"""``convs2s convert-fconv``: convert a checkpoint of fairseq's fconv."""
 
 import argparse
 
@@ -7,13 +7,13 @@ from ..convs2s.fconv import convert_checkpoint, read_checkpoint
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """OLD and NEW."""
+    """Add the arguments of the command."""
     parser.add_argument("old", metavar="OLD.pt", help="checkpoint of fairseq's fconv")
-    parser.add_argument("new", metavar="NEW.pt", help="where to write the checkpoint of convs2s")
+    parser.add_argument("new", metavar="NEW.pt", help="checkpoint of convs2s to write")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Convert and say what was made."""
+    """Write the converted checkpoint and print a summary."""
     converted = convert_checkpoint(read_checkpoint(args.old), args.old)
     save_checkpoint(converted, args.new)
     parameters = sum(tensor.numel() for tensor in converted["model"].values())

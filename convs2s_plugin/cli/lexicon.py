@@ -1,4 +1,4 @@
-"""``convs2s lexicon``: which words translate which, from parallel text."""
+"""``convs2s lexicon``: estimate a bilingual lexicon from parallel text."""
 
 import argparse
 import os
@@ -17,74 +17,79 @@ DEFAULT_METHOD = "grow-diag-final-and"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The text, its alignment, and what of it is written."""
-    text = "tokenised as for fairseq-preprocess (BPE included); .gz is unpacked"
-    parser.add_argument("--source", metavar="FILE", required=True, help=text)
+    """Add the options of the command."""
+    text = "text, tokenized as for fairseq-preprocess (BPE included); may be compressed (.gz)"
+    parser.add_argument("--source", metavar="FILE", required=True, help=f"source {text}")
     parser.add_argument("--target", metavar="FILE", required=True, help="the same for the target")
     parser.add_argument(
         *("--output", "-o"),
         metavar="FILE",
         required=True,
-        help="where 'source target p(target|source)' goes, each source word's best entry last",
+        help="lexicon to write: lines 'source target p(target|source)', the most probable "
+        "translation of each source word last",
     )
     parser.add_argument(
-        "--reverse-output", metavar="FILE", help="where 'target source p(source|target)' goes"
+        "--reverse-output",
+        metavar="FILE",
+        help="reverse lexicon to write: lines 'target source p(source|target)'",
     )
     parser.add_argument(
         "--alignments",
         metavar="FILE",
         nargs="+",
-        help="links in Pharaoh format (0-0 1-2, source-target) instead of eflomal's: one file, or "
-        "the forward and the reverse one to be symmetrised",
+        help="word alignments in Pharaoh format (0-0 1-2, source-target) to use instead of "
+        "eflomal: one file, or a forward and a reverse one to symmetrize",
     )
     parser.add_argument(
         "--symmetrise",
         choices=tuple(METHODS),
-        help=f"how links of two directions become one alignment (default: {DEFAULT_METHOD})",
+        help=f"method to symmetrize forward and reverse alignments (default: {DEFAULT_METHOD})",
     )
     parser.add_argument(
         "--min-probability",
         metavar="P",
         type=float,
         default=0.0,
-        help="leave out less probable entries (default: %(default)s)",
+        help="leave out entries with a smaller probability (default: %(default)s)",
     )
     parser.add_argument(
         "--max-per-word",
         metavar="N",
         type=int,
         default=100,
-        help="keep each word's N most probable entries (default: %(default)s)",
+        help="keep the N most probable translations of each word (default: %(default)s)",
     )
     parser.add_argument(
         "--block-pairs",
         metavar="N",
         type=int,
         default=500_000,
-        help="align N sentence pairs at a time, which bounds eflomal's memory "
+        help="align N sentence pairs at a time to limit the memory of eflomal "
         "(default: %(default)s)",
     )
 
 
 def run(args: argparse.Namespace) -> int:
-    """Align, count, write; say what was made."""
+    """Align the text, write the lexicons and print a summary."""
     _check(args)
     counts = LinkCounts()
-    pairs = unlinked = 0
+    pairs = unaligned = 0
     with Progress("sentence pairs") as progress:
         for pairs, pair in enumerate(_aligned(args, progress), start=1):
             counts.add(pair)
-            unlinked += not pair[-1]
-            progress.reached(pairs)
-    if pairs == unlinked:
+            unaligned += not pair[-1]
+            progress.update(pairs)
+    if pairs == unaligned:
         raise UserError(
-            f"No words of {args.source} and {args.target} are linked ({pairs:,} sentence pairs): "
+            f"No words of {args.source} and {args.target} are aligned ({pairs:,} sentence pairs): "
             "there is no lexicon to write."
         )
-    if unlinked:
-        never = f" (eflomal gives none to an empty side or to more than {MAX_WORDS:,} words)"
-        why = "" if args.alignments else never
-        print(f"{unlinked:,} of {pairs:,} sentence pairs have no links{why}")
+    if unaligned:
+        reason = f" (eflomal aligns no empty sentences and none of more than {MAX_WORDS:,} words)"
+        print(
+            f"{unaligned:,} of {pairs:,} sentence pairs have no alignment links"
+            f"{'' if args.alignments else reason}"
+        )
     for path, reverse in ((args.output, False), (args.reverse_output, True)):
         if path is not None:
             entries = counts.entries(args.min_probability, args.max_per_word, reverse)
@@ -99,7 +104,7 @@ def _aligned(args: argparse.Namespace, progress: Progress) -> Iterator[AlignedPa
     lines = ((source, target) for _, (source, target) in read_parallel([args.source, args.target]))
 
     def announce(first: int, last: int) -> None:
-        progress.say(f"eflomal aligns sentence pairs {first:,} to {last:,}")
+        progress.show(f"eflomal aligns sentence pairs {first:,} to {last:,}")
 
     return align(lines, method, args.block_pairs, announce)
 

@@ -1,11 +1,11 @@
-"""``convs2s path``: the folder for fairseq's ``--user-dir``."""
+"""``convs2s path``: print the folder to give to fairseq's ``--user-dir``."""
 
 import argparse
 from pathlib import Path
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The command takes no arguments."""
+    """Add no arguments: the command has none."""
 
 
 def run(args: argparse.Namespace) -> int:

@@ -1,28 +1,31 @@
-"""A line of progress on standard error."""
+"""Progress messages on standard error."""
 
 import sys
 import time
 from typing import TextIO
 
-SCREEN_SECONDS, LOG_SECONDS = 0.5, 30.0
-# Units between two looks at the clock.
+# Seconds between two messages, on a terminal and in a log file.
+TERMINAL_SECONDS, LOG_SECONDS = 0.5, 30.0
+# The clock is read once per so many units.
 STEP = 1000
 
 
 class Progress:
-    """Shows how far a long input is read: often on a screen, seldom in a log.
+    """A context manager that prints how much of a long input has been processed.
+
+    On a terminal, each message replaces the previous one.
 
     Args:
-        unit: what is counted, e.g. "sentence pairs".
-        stream: where the line goes (default: standard error).
+        unit: name of the units that are counted, e.g. "sentence pairs".
+        stream: text stream to print to (default: standard error).
     """
 
     def __init__(self, unit: str, stream: TextIO | None = None):
         self.unit, self.stream = unit, stream or sys.stderr
-        self.screen = self.stream.isatty()
+        self.is_terminal = self.stream.isatty()
         self.start = time.monotonic()
-        self.interval = SCREEN_SECONDS if self.screen else LOG_SECONDS
-        self.next = self.start + self.interval
+        self.interval = TERMINAL_SECONDS if self.is_terminal else LOG_SECONDS
+        self.next_message = self.start + self.interval
         self.open_line = False
 
     def __enter__(self) -> "Progress":
@@ -32,17 +35,17 @@ class Progress:
         if self.open_line:
             print(file=self.stream, flush=True)
 
-    def say(self, text: str) -> None:
-        """Show a text now; on a screen the next one replaces it."""
+    def show(self, text: str) -> None:
+        """Print a message now."""
         now = time.monotonic()
-        self.next = now + self.interval
+        self.next_message = now + self.interval
         seconds = int(now - self.start)
-        before, after = ("\r\033[K", "") if self.screen else ("", "\n")
+        before, after = ("\r\033[K", "") if self.is_terminal else ("", "\n")
         line = f"{before}[{seconds // 60}:{seconds % 60:02}] {text}{after}"
         print(line, end="", file=self.stream, flush=True)
-        self.open_line = self.screen
+        self.open_line = self.is_terminal
 
-    def reached(self, number: int) -> None:
-        """Show the number of units that are done, where it is time to."""
-        if number % STEP == 0 and time.monotonic() >= self.next:
-            self.say(f"{number:,} {self.unit}")
+    def update(self, number: int) -> None:
+        """Print the number of processed units if enough time has passed since the last message."""
+        if number % STEP == 0 and time.monotonic() >= self.next_message:
+            self.show(f"{number:,} {self.unit}")

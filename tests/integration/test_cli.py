@@ -60,7 +60,7 @@ def test_average_refuses_what_it_cannot_average(kind, tmp_path, capsys):
     messages = {
         "missing": "There is no file",
         "cut": "is not a complete checkpoint",
-        "other": "holds another network",
+        "other": "has weights of other names or shapes",
         "plain": "is not a checkpoint",
         "foreign": "holds an object of fractions.Fraction, which is not plain data",
     }

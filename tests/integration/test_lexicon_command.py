@@ -102,7 +102,7 @@ def test_pairs_that_eflomal_cannot_align(tmp_path, capsys):
     sources[70:70], targets[70:70] = ["Hund"], ["cat " * 1024]
     write_files(tmp_path, {"text.de": sources, "text.en": targets})
     assert lexicon(tmp_path) == 0
-    assert "3 of 403 sentence pairs have no links" in capsys.readouterr().out
+    assert "3 of 403 sentence pairs have no alignment links" in capsys.readouterr().out
     assert load_align_dict(str(tmp_path / "de-en")) == dict(zip(SOURCE, TARGET))
 
 
@@ -193,7 +193,7 @@ def test_given_links_of_two_directions(tmp_path):
         ({"forward": ["", "", "0:0"]}, ("forward",), "forward, line 3: expected links"),
         ({"reverse": ["", "7-0", ""]}, ("forward", "reverse"), "reverse, line 2: the link 7-0"),
         ({"forward": [""] * 3}, ("forward",), "No words of"),
-        (dict.fromkeys(GIVEN, []), ("forward",), "are linked (0 sentence pairs)"),
+        (dict.fromkeys(GIVEN, []), ("forward",), "are aligned (0 sentence pairs)"),
         ({}, ("forward", "reverse", "forward"), "--alignments has 3 files"),
         ({}, ("missing",), "There is no file {}/missing"),
         ({}, ("forward", "--symmetrise", "union"), "needs two directions"),

@@ -84,12 +84,12 @@ def test_a_picture_of_a_given_target(trained, tmp_path, capsys):
 
 
 def test_each_target_word_spreads_one_over_the_source(trained):
-    model, task = plot_attention._load(trained[1], trained[3])
-    picture = plot_attention.attend(model, task, "ein zwei drei", "one two")
-    assert picture.source == ["ein", "zwei", "drei", "</s>"]
-    assert picture.target == ["one", "two", "</s>"]
-    assert picture.attention.shape == (3, 4)
-    torch.testing.assert_close(picture.attention.sum(dim=1), torch.ones(3))
+    model, task = plot_attention._load_model(trained[1], trained[3])
+    attention = plot_attention.compute_attention(model, task, "ein zwei drei", "one two")
+    assert attention.source == ["ein", "zwei", "drei", "</s>"]
+    assert attention.target == ["one", "two", "</s>"]
+    assert attention.weights.shape == (3, 4)
+    torch.testing.assert_close(attention.weights.sum(dim=1), torch.ones(3))
 
 
 @pytest.mark.parametrize(

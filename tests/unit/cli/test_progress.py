@@ -17,7 +17,7 @@ def test_progress(monkeypatch):
         with Progress("lines", stream) as progress:
             for number in range(1, 100_001):
                 now[0] += 0.001
-                progress.reached(number)
+                progress.update(number)
     assert log.getvalue().splitlines() == [
         *("[0:30] 30,000 lines", "[1:00] 60,000 lines", "[1:30] 90,000 lines")
     ]
