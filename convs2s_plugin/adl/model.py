@@ -8,6 +8,7 @@ from fairseq.models import register_model
 from torch import Tensor, nn
 
 from ..base import (
+    Architecture,
     PluginDecoder,
     PluginEncoder,
     PluginModel,
@@ -241,7 +242,9 @@ register_architectures(
     AdlConfig,
     BASE,
     {
-        name: {"encoder_adl": row.encoder, "decoder_adl": row.decoder, **row.options}
+        name: Architecture(
+            {"encoder_adl": row.encoder, "decoder_adl": row.decoder, **row.options}, row.source
+        )
         for name, row in ARCHITECTURES.items()
     },
 )

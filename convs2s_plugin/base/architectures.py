@@ -13,18 +13,18 @@ class Architecture(NamedTuple):
 
     Attributes:
         options: the options that differ from the base architecture of the family.
-        source: where they come from, such as a section of a paper.
+        source: where they come from, such as a section of a paper, for tables of architectures.
     """
 
     options: dict[str, Any]
-    source: str
+    source: str = ""
 
 
 def register_architectures(
     model: str,
     config_class: type,
     base: dict[str, Any],
-    architectures: Mapping[str, dict[str, Any]],
+    architectures: Mapping[str, Architecture],
 ) -> None:
     """Register named architectures of one model with fairseq.
 
@@ -34,11 +34,11 @@ def register_architectures(
         config_class: the option dataclass of the model. Options that an architecture may set must
             default to None in it.
         base: the base architecture; it has the values of options that an architecture does not set.
-        architectures: name -> the options that it sets.
+        architectures: name -> architecture.
     """
-    for name, options in architectures.items():
+    for name, architecture in architectures.items():
         if name != model:
-            apply = _architecture_function(config_class, {**base, **options})
+            apply = _architecture_function(config_class, {**base, **architecture.options})
             register_model_architecture(model, name)(apply)
 
 

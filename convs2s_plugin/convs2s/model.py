@@ -212,9 +212,4 @@ def _embedding(
     return Embedding(matrix, positions, cfg.dropout)
 
 
-register_architectures(
-    MODEL,
-    ConvS2SConfig,
-    BASE,
-    {name: architecture.options for name, architecture in ARCHITECTURES.items()},
-)
+register_architectures(MODEL, ConvS2SConfig, BASE, ARCHITECTURES)

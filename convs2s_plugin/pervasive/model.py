@@ -253,6 +253,4 @@ def resolve_layers(cfg: PervasiveConfig, side: str, embed_dim: int) -> StackSpec
     )
 
 
-register_architectures(
-    MODEL, PervasiveConfig, BASE, {name: row.options for name, row in ARCHITECTURES.items()}
-)
+register_architectures(MODEL, PervasiveConfig, BASE, ARCHITECTURES)

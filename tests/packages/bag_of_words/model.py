@@ -85,6 +85,4 @@ class BagOfWordsModel(PluginModel):
         return cls(encoder, decoder)
 
 
-register_architectures(
-    MODEL, BagOfWordsConfig, BASE, {name: row.options for name, row in ARCHITECTURES.items()}
-)
+register_architectures(MODEL, BagOfWordsConfig, BASE, ARCHITECTURES)
