@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from fairseq.models import FairseqIncrementalDecoder
+from fairseq.models import FairseqEncoderDecoderModel, FairseqIncrementalDecoder
 from torch import Tensor, nn
 
 from ..base.output_layer import OutputLayer, output_layer_of
@@ -58,7 +58,7 @@ class CandidateModel(nn.Module):
         UserError: if the logits of the model are not one linear map of its features.
     """
 
-    def __init__(self, model: nn.Module):
+    def __init__(self, model: FairseqEncoderDecoderModel):
         super().__init__()
         output_layer_of(model.decoder)
         self.model = model

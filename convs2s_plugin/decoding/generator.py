@@ -94,6 +94,7 @@ class TranslationGenerator(SequenceGenerator):
 
     def _generate_from_candidates(self, sample, prefix_tokens, constraints, bos_token):
         """Search in the candidate vocabulary; number tokens as in the whole vocabulary again."""
+        assert self.candidates is not None
         if constraints is not None:
             raise UserError(
                 "--constraints may require any token, but --lexicon restricts the vocabulary to "

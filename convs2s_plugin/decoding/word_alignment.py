@@ -9,12 +9,13 @@ from itertools import zip_longest
 from typing import Any
 
 import torch
+from fairseq.models import FairseqEncoderDecoderModel
 from fairseq.sequence_scorer import SequenceScorer
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 
-def aligns_words(models: list[nn.Module]) -> bool:
+def aligns_words(models: list[FairseqEncoderDecoderModel]) -> bool:
     """Whether attention depends on the tokens, and all models can compute it for given tokens.
 
     This holds if at least one decoder has ``aligns_words = True``, and all have the attribute.
@@ -23,7 +24,7 @@ def aligns_words(models: list[nn.Module]) -> bool:
     return any(aligns) and None not in aligns
 
 
-def request_attention(models: list[nn.Module], need_attn: bool) -> None:
+def request_attention(models: list[FairseqEncoderDecoderModel], need_attn: bool) -> None:
     """Make every forward pass of the decoders return attention, or none.
 
     Args:
@@ -36,7 +37,7 @@ def request_attention(models: list[nn.Module], need_attn: bool) -> None:
 
 
 def attend_to_chosen_words(
-    models: list[nn.Module],
+    models: list[FairseqEncoderDecoderModel],
     net_input: dict[str, Tensor],
     finalized: list[list[dict[str, Any]]],
     start: int,

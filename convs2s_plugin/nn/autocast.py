@@ -41,4 +41,5 @@ def cast_weights_(model: nn.Module, dtype: torch.dtype, extra: Iterable[Tensor] 
         if isinstance(module, nn.RNNBase):
             weights += module.parameters()
     for weight in [*weights, *extra]:
-        weight.data = weight.data.to(dtype)
+        if weight is not None:  # the weight of an unfolded weight normalization
+            weight.data = weight.data.to(dtype)

@@ -1,6 +1,6 @@
 """Cross-entropy of an output projection that never holds the logits of a whole batch."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -72,8 +72,16 @@ def linear_cross_entropy(
 class _LinearCrossEntropy(torch.autograd.Function):
     @staticmethod
     def forward(
-        ctx, features, weight, bias, target, label_smoothing, count_correct, dtype, need_grad
-    ):
+        ctx: Any,
+        features: Tensor,
+        weight: Tensor,
+        bias: Tensor | None,
+        target: Tensor,
+        label_smoothing: float,
+        count_correct: bool,
+        dtype: torch.dtype,
+        need_grad: bool,
+    ) -> tuple[Tensor, Tensor, Tensor]:
         vocab_size = len(weight)
         exact = torch.promote_types(weight.dtype, torch.float32)
         # The smoothed target distribution: p_other for all tokens, and p_extra more for the target.
@@ -139,7 +147,9 @@ class _LinearCrossEntropy(torch.autograd.Function):
         return loss, nll, correct
 
     @staticmethod
-    def backward(ctx, grad_loss, grad_nll, grad_correct):
+    def backward(
+        ctx: Any, grad_loss: Tensor, grad_nll: Tensor, grad_correct: Tensor
+    ) -> tuple[Tensor | None, ...]:
         gradients, ctx.gradients = ctx.gradients, None
         if gradients is None:
             raise RuntimeError(

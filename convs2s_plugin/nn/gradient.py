@@ -1,17 +1,19 @@
 """Gradient scaling."""
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
 
 class _ScaleGradient(torch.autograd.Function):
     @staticmethod
-    def forward(ctx, x, scale):
+    def forward(ctx: Any, x: Tensor, scale: float) -> Tensor:
         ctx.scale = scale
         return x.view_as(x)
 
     @staticmethod
-    def backward(ctx, grad):
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
         return grad * ctx.scale, None
 
 

@@ -25,6 +25,8 @@ class WeightNormLinear(nn.Module):
         gain: variance of the output over that of the input (1; 4 before a GLU).
     """
 
+    weight: nn.Parameter | None
+
     def __init__(
         self, in_features: int, out_features: int, dropout: float = 0.0, gain: float = 1.0
     ):
@@ -79,7 +81,8 @@ class WeightNormLinear(nn.Module):
         """Replace g and v by W, for inference."""
         if self.weight is None:
             weight = self.effective_weight()
-            self.weight_v = self.weight_g = None
+            self.register_parameter("weight_v", None)
+            self.register_parameter("weight_g", None)
             self.weight = nn.Parameter(weight, requires_grad=False)
 
     def extra_repr(self) -> str:

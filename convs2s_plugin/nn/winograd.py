@@ -8,6 +8,8 @@ multiplications, and the transforms cost little beside them. Each gradient takes
 multiplications as well.
 """
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
@@ -54,7 +56,7 @@ def winograd_conv1d(x: Tensor, weight: Tensor, bias: Tensor, left: int) -> Tenso
 
 class _WinogradConv1d(torch.autograd.Function):
     @staticmethod
-    def forward(ctx, x: Tensor, weight: Tensor, bias: Tensor, left: int) -> Tensor:
+    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, left: int) -> Tensor:
         tiles = -(-x.size(1) // TILE)
         inputs = _transform_inputs(_pad(x, left, TILE * (tiles + 1)))
         weights = _transform_weight(weight)
@@ -67,7 +69,7 @@ class _WinogradConv1d(torch.autograd.Function):
 
     @staticmethod
     @torch.autograd.function.once_differentiable
-    def backward(ctx, grad: Tensor):
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         inputs, weights = ctx.saved_tensors[:6], ctx.saved_tensors[6:]
         length, tiles = grad.size(1), inputs[0].size(1)
         grads = _transform_products_backward(_pad(grad, 0, TILE * tiles))

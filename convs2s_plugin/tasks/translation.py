@@ -28,7 +28,7 @@ from .batches import BatchingDataset, filter_pairs
 class ConvS2STranslationConfig(TranslationConfig):
     """The options of fairseq's translation task, and more."""
 
-    autocast_dtype: ChoiceEnum(CHOICES) = field(
+    autocast_dtype: ChoiceEnum(CHOICES) = field(  # type: ignore[valid-type]
         default="none",
         metadata={
             "help": "train, validate and generate under torch.autocast with this dtype; weights "
