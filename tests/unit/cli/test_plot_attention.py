@@ -18,6 +18,8 @@ WORDS = "ein zwei drei vier fünf one two three four five".split()
 FAMILIES = {
     "convs2s": ["--encoder-layers", "[(8, 3)]", "--decoder-layers", "[(8, 3)]"]
     + ["--encoder-embed-dim", "8", "--decoder-embed-dim", "8", "--decoder-out-embed-dim", "8"],
+    "pervasive": ["--encoder-embed-dim", "8", "--decoder-embed-dim", "8", "--num-layers", "2"]
+    + ["--growth-rate", "4", "--kernel-size", "3"],
     "transformer": ["--encoder-embed-dim", "8", "--encoder-ffn-embed-dim", "8"]
     + ["--encoder-layers", "1", "--decoder-layers", "1", "--encoder-attention-heads", "2"]
     + ["--decoder-attention-heads", "2", "--decoder-ffn-embed-dim", "8"],
@@ -90,6 +92,22 @@ def test_each_target_word_spreads_one_over_the_source(trained):
     assert attention.target == ["one", "two", "</s>"]
     assert attention.weights.shape == (3, 4)
     torch.testing.assert_close(attention.weights.sum(dim=1), torch.ones(3))
+
+
+@torch.no_grad()
+def test_the_attention_is_that_of_the_target_tokens(trained):
+    """And not that of the most probable tokens, on which that of pervasive attention depends."""
+    model, task = plot_attention._load_model(trained[1], trained[3])
+    if not getattr(model.decoder, "aligns_words", False):
+        pytest.skip("attention does not depend on the tokens")
+    source = plot_attention._encode(task.source_dictionary, "ein zwei drei").unsqueeze(0)
+    target = plot_attention._encode(task.target_dictionary, "one two").unsqueeze(0)
+    previous = target.roll(1, dims=1)
+    attention = plot_attention.compute_attention(model, task, "ein zwei drei", "one two")
+    _, extra = model(source, None, previous, need_attn=True, target_tokens=target)
+    torch.testing.assert_close(attention.weights, extra["attn"][0][0])
+    _, extra = model(source, None, previous, need_attn=True)
+    assert not torch.allclose(attention.weights, extra["attn"][0][0])
 
 
 @pytest.mark.parametrize(
