@@ -1,7 +1,7 @@
-"""Random valid definitions, drawn from the grammar and from every layer that is registered.
+"""Random valid definitions, drawn from the grammar and all registered layers.
 
-The rules of widths are written here a second time, so that a definition that is refused shows a
-disagreement between the two.
+The rules of widths are written here a second time. An error about a definition shows a difference
+between the two.
 """
 
 import random
@@ -20,7 +20,7 @@ TO_SOURCE = tuple(
 
 
 class Definition(NamedTuple):
-    """What ``resolve`` takes."""
+    """The arguments of ``resolve``."""
 
     encoder: str
     decoder: str
@@ -29,7 +29,7 @@ class Definition(NamedTuple):
 
 
 def random_definition(seed: int) -> Definition:
-    """A definition that must be accepted; the same for the same seed."""
+    """A valid definition; the same for the same seed."""
     rng = random.Random(seed)
     settings = Settings(
         model_dim=rng.choice(WIDTHS),
@@ -42,7 +42,7 @@ def random_definition(seed: int) -> Definition:
     widths = [side.block_width(block) for block in range(side.blocks + 1)]
     input_feeding = rng.random() < 0.15
     decoder, _ = _Generator(rng, settings, widths).chain(dim, 0, True)
-    # What is fed back must not decide about the width of the output.
+    # With input feeding, the width of the output must not depend on the input.
     return Definition(encoder, f"linear -> {decoder}", settings, input_feeding)
 
 
@@ -163,5 +163,5 @@ class _Generator:
         return width
 
 
-# Layers that a test registers are not drawn.
+# Without layers that a test registers.
 KNOWN = frozenset(entries())

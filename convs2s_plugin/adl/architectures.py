@@ -18,7 +18,7 @@ class AdlArchitecture(NamedTuple):
 
     Attributes:
         encoder, decoder: ADL text.
-        source: where the paper has it.
+        source: the section or table of the paper.
         options: options of the model that differ from their defaults.
         sizes: whether it exists in all SIZES.
     """

@@ -32,9 +32,10 @@ class Context:
         padding_mask: B x T, True at padding. None if there is no padding, or if it follows the
             tokens of a causal pass, where no token sees it.
         state: the incremental state; None in a full pass.
+        beam_size: how many consecutive hypotheses share a row of the key-value caches (1).
         cache_mask: in incremental decoding, which columns of the key-value cache a query may
             attend to (see `decoding.kv_cache.Backpointers.extend`); None for all.
-        source: the encoder output that a decoder attends to.
+        source: the encoder output that a decoder attends to; without blocks in an encoder.
         need_weights: whether layers that attend to the source append their weights to
             ``attention`` (False).
         attention: attention weights, B x T x S each.
@@ -44,8 +45,9 @@ class Context:
     longest: int
     padding_mask: Tensor | None = None
     state: State | None = None
+    beam_size: int = 1
     cache_mask: Tensor | None = None
-    source: Source | None = None
+    source: Source = field(default_factory=lambda: Source({}))
     need_weights: bool = False
     attention: list[Tensor] = field(default_factory=list)
 

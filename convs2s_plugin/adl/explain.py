@@ -161,11 +161,11 @@ def _stack_rows(stack: StackSpec, length: int) -> list[_Row]:
     rows = [_Row(0, stack.side, f"{positions} x {stack.width}", figures(stack.layers, length))]
     rows += rows_of(stack.layers[: stack.starts[0]], 1)
     for run in runs(stack):
-        if run.count == 1:
+        if run.times == 1:
             rows += rows_of(at(run.block), 1)
         else:
-            block = figures(at(run.block * run.count), length)
-            rows.append(_Row(1, f"{run.count} times", "", block))
+            block = figures(at(run.block * run.times), length)
+            rows.append(_Row(1, f"{run.times} times", "", block))
             rows += rows_of(at(run.block), 2)
         rows += rows_of(at(run.rest), 1)
     return rows

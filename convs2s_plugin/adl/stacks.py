@@ -103,9 +103,9 @@ class DecoderStack(nn.ModuleList):
         context = Context(*columns.positions(), source=source, need_weights=need_weights)
         x = embed(columns.apply(tokens), padding_mask)
         if self.input_feeding:
-            state = State()
-            state.backpointers = Backpointers(1)
-            features, attention = self.forward_by_position(x, context, None, state)
+            features, attention = self.forward_by_position(
+                x, context, None, State(), Backpointers(1)
+            )
         else:
             features, attention = self.apply_layers(x, context)
         if attention is not None:
@@ -125,9 +125,10 @@ class DecoderStack(nn.ModuleList):
 
         The caller advances ``state.length``.
         """
-        if state.length == 0:
+        if state.backpointers is None:
             state.beam_size = source.beam_size
             state.backpointers = Backpointers(source.beam_size)
+        backpointers = state.backpointers
         start, length = state.length, tokens.size(1)
         x = embed(tokens, padding_mask, start)
         if bool(padding_mask[:, 0].any()):
@@ -136,17 +137,24 @@ class DecoderStack(nn.ModuleList):
             context = Context(
                 positions[:, start:], longest, source=source, need_weights=need_weights
             )
-            return self.forward_by_position(x, context, padding_mask[:, start:], state)
+            return self.forward_by_position(
+                x, context, padding_mask[:, start:], state, backpointers
+            )
         positions = torch.arange(start, length, device=x.device)
         context = Context(positions, length, source=source, need_weights=need_weights)
         if self.input_feeding:
-            return self.forward_by_position(x, context, None, state)
-        context.state = state
-        context.cache_mask = state.backpointers.extend(tokens[:, start:])
+            return self.forward_by_position(x, context, None, state, backpointers)
+        context.state, context.beam_size = state, backpointers.beam_size
+        context.cache_mask = backpointers.extend(tokens[:, start:])
         return self.apply_layers(x, context)
 
     def forward_by_position(
-        self, x: Tensor, context: Context, padding_mask: Tensor | None, state: State
+        self,
+        x: Tensor,
+        context: Context,
+        padding_mask: Tensor | None,
+        state: State,
+        backpointers: Backpointers,
     ) -> tuple[Tensor, Tensor | None]:
         """As ``apply_layers``, one position after the other.
 
@@ -155,8 +163,10 @@ class DecoderStack(nn.ModuleList):
             context: of the forward pass.
             padding_mask: R x T, True at padding, which precedes the tokens; None if there is none.
             state: the incremental state.
+            backpointers: of the key-value caches in the state.
         """
-        features, attention = [], []
+        features: list[Tensor] = []
+        attention: list[Tensor] = []
         for t in range(x.size(1)):
             mask = None if padding_mask is None else padding_mask[:, t : t + 1]
             step = Context(
@@ -164,7 +174,8 @@ class DecoderStack(nn.ModuleList):
                 context.longest,
                 mask,
                 state,
-                state.backpointers.extend(x[:, t : t + 1, 0], mask),
+                backpointers.beam_size,
+                backpointers.extend(x[:, t : t + 1, 0], mask),
                 context.source,
                 context.need_weights,
             )
@@ -177,9 +188,9 @@ class DecoderStack(nn.ModuleList):
                 new = output.squeeze(1).to(x.dtype)
                 state.rows["output"] = new if mask is None else torch.where(mask, previous, new)
             features.append(output)
-            attention.append(weights)
-        weights = None if attention[0] is None else torch.cat(attention, dim=1)
-        return torch.cat(features, dim=1), weights
+            if weights is not None:
+                attention.append(weights)
+        return torch.cat(features, dim=1), torch.cat(attention, dim=1) if attention else None
 
     def apply_layers(self, x: Tensor, context: Context) -> tuple[Tensor, Tensor | None]:
         """Apply all layers to R x T x C.

@@ -1,4 +1,4 @@
-"""Models in ADL under fairseq's own commands, with layers and definitions of a user's own."""
+"""Models in ADL with fairseq's own commands, with custom layers and definitions."""
 
 import pytest
 import torch
@@ -23,7 +23,7 @@ DECODER = "pos -> repeat(2, res_nd(rnn) -> res_nd(mh_dot_src_att) -> res_nd(ffl)
 
 @pytest.fixture(scope="module")
 def hybrid(corpus, tmp_path_factory):
-    """A hybrid that nobody has named, trained from a definition in a file that is gone since."""
+    """A hybrid without a name, trained from a definition in a file that is deleted afterwards."""
     folder = tmp_path_factory.mktemp("hybrid")
     (folder / "encoder.adl").write_text(f"# a hybrid\n{ENCODER}\n", encoding="utf-8")
     arguments = ("--encoder-adl", f"@{folder / 'encoder.adl'}", "--decoder-adl", DECODER)
@@ -79,7 +79,7 @@ def test_an_ensemble_with_convs2s(hybrid, trained, corpus):
     assert sorted(hypotheses(generate(corpus, both, *OURS))) == list(range(SENTENCES))
 
 
-def test_a_layer_of_ones_own(corpus, tmp_path):
+def test_a_custom_layer(corpus, tmp_path):
     package = tmp_path / "my_layers"
     package.mkdir()
     example = blocks(DOCS / "add_a_layer.md")[0]
@@ -97,7 +97,7 @@ def test_a_layer_of_ones_own(corpus, tmp_path):
     assert sorted(hypotheses(printed)) == list(range(SENTENCES))
 
 
-def test_a_wrong_definition_is_refused_at_its_place(corpus, tmp_path):
+def test_the_error_of_a_wrong_definition_shows_its_place(corpus, tmp_path):
     decoder = "pos -> repeat(2, res_nd(cnn(glu)) -> res_nd(mh_dot_src_at)) -> norm"
     done = run(
         "train",

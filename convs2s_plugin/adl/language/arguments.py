@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from .spec import option_name
 from .tree import Call, Chain, Index, Item, Number, Place, Value, nearest, shorten, write
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -113,6 +114,9 @@ class SubChain:
             raise LayerError(f"must be {self}, found '{shorten(write(value))}'")
         return value
 
+    def write(self, value: Chain) -> str:
+        return write(value)
+
     def __str__(self) -> str:
         return "chains of layers" if self.many else "a chain of layers"
 
@@ -134,6 +138,11 @@ class Default:
     text: str
 
 
+def setting_default(setting: str) -> Default:
+    """A default that is a field of the model's Settings."""
+    return Default(lambda spec: getattr(spec.settings, setting), option_name(setting))
+
+
 REQUIRED = Default(lambda spec: None, "")
 
 
@@ -153,7 +162,7 @@ class Argument:
     default: Any = REQUIRED
     help: str = ""
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name):
             raise ValueError(f"'{self.name}' cannot be the name of an argument.")
 

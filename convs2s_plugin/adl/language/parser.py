@@ -90,9 +90,10 @@ class _Parser:
                 raise self.place(position).error(
                     f"found '{text[position]}', which has no meaning here"
                 )
-            if match.lastgroup != "skip":
-                token = match.group().replace("→", "->")
-                self.tokens.append(_Token(match.lastgroup, token, position))
+            kind = match.lastgroup
+            assert kind is not None
+            if kind != "skip":
+                self.tokens.append(_Token(kind, match.group().replace("→", "->"), position))
             position = match.end()
         self.tokens.append(_Token("end", "", len(text.rstrip())))
 

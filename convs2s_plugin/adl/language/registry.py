@@ -105,7 +105,7 @@ class LayerType:
 
     @property
     def origin(self) -> Any:
-        """What tells a second run of the same declaration from another layer of that name."""
+        """Identifies the declaration, which may run again, among all that have the same name."""
         return self.module.__module__, self.module.__qualname__
 
 
@@ -115,7 +115,7 @@ class Macro:
 
     Args:
         name, summary, arguments: as for a layer.
-        expand: a function that gives the chain of layers. Its arguments are the LayerSpec so far
+        expand: a function that returns the chain of layers. Its arguments are the LayerSpec so far
             (input width, side, settings, place, arguments) and the written items by name.
     """
 
@@ -126,7 +126,7 @@ class Macro:
 
     @property
     def origin(self) -> Any:
-        """What tells a second run of the same declaration from another macro of that name."""
+        """Identifies the declaration, which may run again, among all that have the same name."""
         return self.expand.__module__, getattr(self.expand, "__qualname__", self.expand)
 
 
@@ -213,4 +213,6 @@ def why_unsupported(name: str) -> str | None:
 
 def layer_type(spec: LayerSpec) -> LayerType:
     """The declaration of a resolved layer."""
-    return _ENTRIES[spec.name]
+    entry = _ENTRIES[spec.name]
+    assert isinstance(entry, LayerType)
+    return entry

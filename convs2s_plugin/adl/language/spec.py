@@ -19,6 +19,11 @@ MAX_HEADS = 1024
 MAX_POSITIONS = 10**6
 
 
+def option_name(setting: str) -> str:
+    """The command-line option that sets a field of Settings."""
+    return "--" + setting.replace("_", "-")
+
+
 @dataclass(frozen=True)
 class Settings:
     """Model options that layers take their defaults from.
@@ -43,11 +48,11 @@ class Settings:
     max_source_positions: int = 1024
     max_target_positions: int = 1024
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         for name, low, high in _RANGES:
             value = getattr(self, name)
             if value is not None and not low <= value <= high:
-                option = "--" + name.replace("_", "-")
+                option = option_name(name)
                 raise UserError(f"{option} is {value}, but must be from {low} to {high}.")
 
 

@@ -11,9 +11,9 @@ from .spec import LayerSpec, StackSpec
 
 
 class Run(NamedTuple):
-    """Consecutive equal blocks: ``count`` times ``block``, then ``rest`` after the last."""
+    """Consecutive equal blocks: ``times`` copies of ``block``, then ``rest`` after the last."""
 
-    count: int
+    times: int
     block: list[int]
     rest: list[int]
 
@@ -31,7 +31,7 @@ def definition(stack: StackSpec) -> str:
     parts = texts[: stack.starts[0]]
     for run in found:
         block = " -> ".join(texts[index] for index in run.block)
-        parts.append(f"repeat({run.count}, {block})")
+        parts.append(f"repeat({run.times}, {block})")
         parts += [texts[index] for index in run.rest]
     return " -> ".join(parts)
 
@@ -44,12 +44,13 @@ def runs(stack: StackSpec) -> list[Run]:
     found: list[Run] = []
     while blocks:
         first = blocks.pop(0)
-        count, rest = 1, []
+        times = 1
+        rest: list[int] = []
         text = [texts[index] for index in first]
         while blocks and not rest and [texts[i] for i in blocks[0][: len(first)]] == text:
             rest = blocks.pop(0)[len(first) :]
-            count += 1
-        found.append(Run(count, first, rest))
+            times += 1
+        found.append(Run(times, first, rest))
     return found
 
 

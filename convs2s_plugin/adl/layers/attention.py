@@ -1,4 +1,4 @@
-"""What all attention layers share (Domhan 2018, section 2.3).
+"""The base class of attention layers, and their common arguments (Domhan 2018, section 2.3).
 
 Keys and values of the source are computed once a sentence, and its hypotheses share them. Keys
 and values of the sentence itself are cached for later steps.
@@ -11,15 +11,15 @@ from ...nn.attention import attend
 from ...nn.autocast import to_autocast_dtype
 from ...nn.dropout import Dropout
 from ..context import Context
-from ..language.arguments import Argument, Default, Integer
+from ..language.arguments import Argument, Default, Integer, setting_default
 from ..language.registry import PAST, SENTENCE, Cost, Reach
-from ..language.spec import MAX_WIDTH, LayerSpec
+from ..language.spec import MAX_WIDTH, LayerSpec, option_name
 from .common import PROBABILITY
 
 INNER_WIDTH = Argument(
     "d_p",
     Integer(1, MAX_WIDTH),
-    Default(lambda spec: spec.settings.model_dim, "--model-dim"),
+    setting_default("model_dim"),
     "channels of projected queries and keys",
 )
 WEIGHT_DROPOUT = Argument(
@@ -31,7 +31,7 @@ WEIGHT_DROPOUT = Argument(
             if spec.settings.attention_dropout is None
             else spec.settings.attention_dropout
         ),
-        "--attention-dropout",
+        option_name("attention_dropout"),
     ),
     "probability of dropping an attention weight",
 )
@@ -96,12 +96,18 @@ class AttentionLayer(nn.Module):
         x = to_autocast_dtype(x)
         if self.block is None:
             return self.attend_to_sentence(x, context)
-        return self.attend_to_source(x, context)
+        return self.attend_to_source(x, context.source.blocks[self.block], context)
 
-    def attend_to_source(self, x: Tensor, context: Context) -> Tensor:
-        """Attend to the source, and add the weights, averaged over heads, to the context."""
+    def attend_to_source(self, x: Tensor, source: Tensor, context: Context) -> Tensor:
+        """Attend to a block of the source, and append the weights to those of the context.
+
+        Args:
+            x: R x T x C.
+            source: B x S x C', the output of the block.
+            context: of the forward pass.
+        """
         rows, steps, _ = x.shape
-        keys, values = self.source_keys_values(context)
+        keys, values = self.source_keys_values(source, context)
         query = self.q_proj(x)
         # All hypotheses of a sentence are in one row, one after the other.
         query = self.split_heads(query.reshape(len(keys), -1, query.size(-1)))
@@ -114,13 +120,12 @@ class AttentionLayer(nn.Module):
             context.attention.append(weights.mean(dim=1).reshape(rows, steps, -1))
         return self.join_heads(attended).view(rows, steps, -1)
 
-    def source_keys_values(self, context: Context) -> tuple[Tensor, Tensor]:
+    def source_keys_values(self, source: Tensor, context: Context) -> tuple[Tensor, Tensor]:
         """Keys and values of the source, B x h x S x E, computed once a sentence."""
         state = context.layer_state(self)
         if state is not None and "keys" in state.sentences:
             return state.sentences["keys"], state.sentences["values"]
-        source = to_autocast_dtype(context.source.blocks[self.block])
-        keys, values = map(self.split_heads, self.kv_proj(source))
+        keys, values = map(self.split_heads, self.kv_proj(to_autocast_dtype(source)))
         if state is not None:
             keys, values = keys.contiguous(), values.contiguous()
             state.sentences.update(keys=keys, values=values)
@@ -151,7 +156,7 @@ class AttentionLayer(nn.Module):
             R x n x hE.
         """
         rows, steps, _ = query.shape
-        beam_size = context.state.backpointers.beam_size
+        beam_size = context.beam_size
         # Queries of a sentence are ordered by hypothesis, cache columns by position.
         query = self.split_heads(query.reshape(rows // beam_size, beam_size * steps, -1))
         keys, values = (

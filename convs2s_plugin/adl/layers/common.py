@@ -5,22 +5,19 @@ import math
 from torch import nn
 
 from ...nn.linear import Linear
-from ..language.arguments import Argument, Default, Integer, Real
+from ..language.arguments import Argument, Integer, Real, setting_default
 from ..language.spec import MAX_WIDTH, LayerSpec
 
 MAX_KERNEL = 1023
 
 PROBABILITY = Real(0, 1)
-MODEL_DROPOUT = Default(lambda spec: spec.settings.dropout, "--dropout")
 DROPOUT = Argument(
-    "dropout", PROBABILITY, MODEL_DROPOUT, "probability of dropping a channel of the output"
+    "dropout",
+    PROBABILITY,
+    setting_default("dropout"),
+    "probability of dropping a channel of the output",
 )
-WIDTH = Argument(
-    "d",
-    Integer(1, MAX_WIDTH),
-    Default(lambda spec: spec.settings.model_dim, "--model-dim"),
-    "channels of the output",
-)
+WIDTH = Argument("d", Integer(1, MAX_WIDTH), setting_default("model_dim"), "channels of the output")
 KERNEL = Argument("k", Integer(1, MAX_KERNEL), 3, "positions that an output sees")
 
 

@@ -11,10 +11,10 @@ from collections.abc import Callable
 from torch import Tensor
 
 from ..context import Context
-from ..language.arguments import Argument, Default, Integer, LayerError, Real
+from ..language.arguments import Argument, Default, Integer, LayerError, Real, setting_default
 from ..language.macros import register_alias
 from ..language.registry import BLOCK, POSITION, Cost, register_layer
-from ..language.spec import MAX_HEADS, MAX_WIDTH, LayerSpec
+from ..language.spec import MAX_HEADS, MAX_WIDTH, LayerSpec, option_name
 from .attention import (
     INNER_WIDTH,
     WEIGHT_DROPOUT,
@@ -25,12 +25,7 @@ from .attention import (
 )
 from .common import WIDTH, given_width, xavier_linear
 
-HEADS = Argument(
-    "h",
-    Integer(1, MAX_HEADS),
-    Default(lambda spec: spec.settings.attention_heads, "--attention-heads"),
-    "heads",
-)
+HEADS = Argument("h", Integer(1, MAX_HEADS), setting_default("attention_heads"), "heads")
 HEADS_WIDTH = Argument(
     "d_p",
     Integer(1, MAX_WIDTH),
@@ -63,7 +58,7 @@ def check_heads(spec: LayerSpec) -> None:
     if spec["d_p"] % spec["h"]:
         raise LayerError(
             f"{spec['h']} heads do not divide {spec['d_p']} channels: take another number of "
-            "heads (h, --attention-heads) or of channels (d_p)",
+            f"heads (h, {option_name('attention_heads')}) or of channels (d_p)",
             "h",
         )
 

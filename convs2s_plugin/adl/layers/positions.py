@@ -48,6 +48,8 @@ def check_even(spec: LayerSpec) -> None:
 class SinusoidalPositionsLayer(nn.Module):
     """``pos``: dropout(sqrt(C) x + p)."""
 
+    table: Tensor
+
     def __init__(self, spec: LayerSpec):
         super().__init__()
         root = math.sqrt(spec.input_width)

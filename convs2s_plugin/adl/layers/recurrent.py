@@ -23,7 +23,7 @@ FORGET_BIAS = Argument(
 )
 
 # Hidden states, and cells in case of an LSTM, as torch's networks take and return them.
-HiddenState = Tensor | tuple[Tensor, Tensor] | None
+HiddenState = Tensor | tuple[Tensor, Tensor]
 
 
 def check_cell(spec: LayerSpec) -> None:
@@ -109,7 +109,7 @@ class RecurrentLayer(nn.Module):
         return outputs
 
 
-def load_state(state: State) -> HiddenState:
+def load_state(state: State) -> HiddenState | None:
     """The hidden state before a step, as torch's networks take it; None before the first."""
     if "hidden" not in state.rows:
         return None

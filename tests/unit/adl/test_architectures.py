@@ -1,4 +1,4 @@
-"""The named architectures: all are there, all can be read, and they are what the paper says."""
+"""The named architectures: all exist, all can be resolved, and they are those of the paper."""
 
 import pytest
 
@@ -33,7 +33,7 @@ def test_every_row_has_a_name_in_every_size():
 
 
 @pytest.mark.parametrize("name", ARCHITECTURES)
-def test_can_be_read_and_attends(name):
+def test_can_be_resolved_and_attends(name):
     spec = ARCHITECTURES[name].resolve()
     assert spec.warnings == () and attended(spec)
     width = 128 if name == "adl_rnnsearch" else 256 if name.endswith("wmt") else 512
@@ -91,7 +91,7 @@ def test_table_4_differs_in_the_non_linearity_alone():
         assert sequential_parts(glu.resolve()) == []
 
 
-def test_table_5_has_what_its_names_say():
+def test_table_5_has_the_layers_of_its_names():
     kinds = {"self_att": "mh_dot_self_att", "rnn": "rnn", "cnn": "cnn"}
     for row in ROWS[-9:]:
         spec = ARCHITECTURES[f"adl_{row}"].resolve()

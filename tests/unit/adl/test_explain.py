@@ -109,7 +109,7 @@ def test_multiply_adds_of_one_position(text, products):
 
 
 def test_multiply_adds_of_source_attention():
-    # Keys and values of one source word a target word, since both have the same length.
+    # Keys and values of one source token per target token: both sides have the same length.
     expected = 16 * 24 + 24 * 24 + 2 * 12 * 24 + 2 * 7 * 24
     assert figures(decoder("mh_dot_src_att"), 7).multiply_adds == expected
     assert figures(decoder("linear(12) -> dot_att"), 7).multiply_adds == 16 * 12 + 2 * 7 * 12
@@ -119,7 +119,7 @@ INF = float("inf")
 
 
 @pytest.mark.parametrize(
-    "text, seen",
+    "text, expected",
     [
         ("id -> ffl -> norm", (0, 0)),
         ("cnn(k=5)", (2, 2)),
@@ -137,14 +137,14 @@ INF = float("inf")
         ("qrnn", (INF, 0)),
     ],
 )
-def test_receptive_field_in_an_encoder(text, seen):
+def test_receptive_field_in_an_encoder(text, expected):
     text = text.replace("cnn(", "cnn(d=16, ").replace("cnn)", "cnn(d=16))")
     text = text.replace("cnn(d=16, d=16", "cnn(d=16").replace("cnn ->", "cnn(d=16) ->")
-    assert receptive_field(encoder(text)) == seen
+    assert receptive_field(encoder(text)) == expected
 
 
 @pytest.mark.parametrize(
-    "text, seen",
+    "text, expected",
     [
         ("cnn(k=5)", (4, 0)),
         ("repeat(3, cnn(k=3, dilation=2))", (12, 0)),
@@ -154,8 +154,8 @@ def test_receptive_field_in_an_encoder(text, seen):
         ("rnn -> qrnn", (INF, 0)),
     ],
 )
-def test_receptive_field_in_a_decoder(text, seen):
-    assert receptive_field(decoder(text)) == seen
+def test_receptive_field_in_a_decoder(text, expected):
+    assert receptive_field(decoder(text)) == expected
 
 
 @pytest.mark.parametrize(
@@ -251,7 +251,7 @@ def test_command_explain(capsys):
         (["rnn", "rnn", "--user-dir", "/no/such"], "There is no folder /no/such (--user-dir)"),
     ],
 )
-def test_command_explain_refuses_with_a_sentence(arguments, message, capsys):
+def test_command_explain_reports_errors_in_a_sentence(arguments, message, capsys):
     assert main(["adl", "explain", *arguments]) == 2
     assert message in capsys.readouterr().err
 

@@ -38,7 +38,7 @@ def fairseq_transformer():
 
 
 def converted(theirs):
-    """Names and weights of ours from theirs."""
+    """The state dict of our model, from the weights of fairseq's."""
     found = {}
 
     def copy(name, module):
@@ -84,7 +84,7 @@ def both():
     theirs = fairseq_transformer()
     ours = tiny_adl(model_dim=DIM, attention_heads=HEADS, share_all_embeddings=True).double()
     ours.load_state_dict(converted(theirs))
-    # Theirs have all sines before all cosines, and begin behind the index of padding.
+    # In fairseq, all sines precede all cosines, and positions begin after the padding index.
     positions = theirs.encoder.embed_positions
     positions(torch.full((1, 64), 5))
     table = getattr(positions, "weights", getattr(positions, "weight", None))
@@ -109,7 +109,7 @@ def test_outputs_loss_and_gradients(both, left_pad_source):
 
 def test_parameters_are_as_many_but_for_biases(both):
     ours, theirs = both
-    # Some versions hold weights a second time, for kernels that training does not use.
+    # Some versions hold weights twice, for kernels that training does not use.
     theirs.zero_grad()
     batch = random_batch(LENGTHS)
     loss_of_logits(theirs.train()(**batch["net_input"])[0], batch).backward()

@@ -1,4 +1,4 @@
-"""Every layer against its formula, written out plainly in float64 for one sentence at a time."""
+"""Every layer against its formula, written plainly in float64 for one sentence at a time."""
 
 import math
 
@@ -27,7 +27,7 @@ def built(text, side="encoder", source="id"):
     return chain.requires_grad_(False), chain[-1]
 
 
-def words(length=T, sentences=3, channels=C, seed=2):
+def random_input(length=T, sentences=3, channels=C, seed=2):
     generator = torch.Generator().manual_seed(seed)
     return torch.randn(sentences, length, channels, dtype=torch.float64, generator=generator)
 
@@ -46,7 +46,7 @@ def norm(x, module):
 
 
 def check(chain, x, reference, given=None):
-    """The chain gives for each sentence what the reference gives for it alone."""
+    """The output of the chain for each sentence equals that of the reference for it alone."""
     actual = chain(x, given or context(x))
     for row, sentence in zip(actual, x):
         expected = torch.stack(reference(list(sentence)))
@@ -112,13 +112,13 @@ CELLS = {"lstm": lstm, "gru": gru, "lnlstm": normalized_lstm, "lngru": normalize
 @pytest.mark.parametrize("cell", CELLS)
 def test_rnn(cell):
     chain, layer = built(f"rnn({cell}, d=6)")
-    check(chain, words(), lambda xs: CELLS[cell](layer.network, xs))
+    check(chain, random_input(), lambda xs: CELLS[cell](layer.network, xs))
 
 
 @pytest.mark.parametrize("cell", CELLS)
-def test_birnn_turns_at_the_end_of_each_sentence(cell):
+def test_birnn_starts_at_the_end_of_each_sentence(cell):
     chain, layer = built(f"birnn({cell}, d=6)")
-    x, lengths = words(), [5, 3, 1]
+    x, lengths = random_input(), [5, 3, 1]
     mask = torch.arange(T) >= torch.tensor(lengths).unsqueeze(1)
     actual = chain(x, context(x, padding_mask=mask))
     for row, sentence, length in zip(actual, x, lengths):
@@ -142,7 +142,7 @@ def test_qrnn():
             outputs.append(cell)
         return outputs
 
-    check(chain, words(), reference)
+    check(chain, random_input(), reference)
 
 
 @pytest.mark.parametrize("dilation", [1, 2])
@@ -151,8 +151,8 @@ def test_qrnn():
 @pytest.mark.parametrize("padding", ["centred", "causal"])
 def test_cnn(padding, v, k, dilation):
     chain, layer = built(f"cnn({v}, {k}, d=6, dilation={dilation}, padding={padding})")
-    x = words()
-    # torch's convolution wants a kernel of outputs x inputs x k.
+    x = random_input()
+    # The kernel of torch's convolution is outputs x inputs x k.
     kernel = layer.linear.weight.unflatten(1, (k, C)).transpose(1, 2)
     span = (k - 1) * dilation
     left = span if padding == "causal" else span // 2
@@ -164,7 +164,7 @@ def test_cnn(padding, v, k, dilation):
 
 
 def attention(score, values):
-    """A plain attention for one query position."""
+    """Plain attention for one query position."""
 
     def of(query, seen):
         weights = torch.tensor([score(query, key) for key in seen], dtype=torch.float64).softmax(0)
@@ -174,7 +174,7 @@ def attention(score, values):
 
 
 def heads(layer, h, s, mixed):
-    """The attention of all heads, by the formula, then the last projection where there is one."""
+    """The attention of all heads, by the formula, then the last projection if there is one."""
     if hasattr(layer, "queries_keys_values"):
         q, k, v = layer.queries_keys_values.weight.chunk(3)
     else:
@@ -214,14 +214,14 @@ ATTENTION = {
 
 @pytest.mark.parametrize("text", ATTENTION)
 @pytest.mark.parametrize("side", ["encoder", "decoder"])
-def test_attention_to_itself(text, side):
+def test_self_attention(text, side):
     chain, layer = built(text.format("self"), side)
     of = ATTENTION[text](layer)
 
     def reference(xs):
         return [of(x, xs if side == "encoder" else xs[: t + 1])[0] for t, x in enumerate(xs)]
 
-    check(chain, words(), reference)
+    check(chain, random_input(), reference)
 
 
 @pytest.mark.parametrize("text", [*ATTENTION, "dot_att", "dot_att(s=1)"])
@@ -233,7 +233,7 @@ def test_attention_to_the_source(text):
         of = attention(lambda a, b: float(a @ b) / root, list)
     else:
         of = ATTENTION[text](layer)
-    x, source = words(), words(S, seed=3, channels=channels)
+    x, source = random_input(), random_input(S, seed=3, channels=channels)
     lengths = [6, 4, 1]
     mask = torch.arange(S) >= torch.tensor(lengths).unsqueeze(1)
     given = context(x, source=Source({1: source}, mask), need_weights=True)
@@ -267,16 +267,16 @@ def test_pos():
             outputs.append(math.sqrt(C) * x + torch.tensor(p, dtype=torch.float32).double())
         return outputs
 
-    check(chain, words(), reference)
+    check(chain, random_input(), reference)
     scaled, _ = built("pos(scale=false)")
-    x = words()
+    x = random_input()
     expected = (chain(x, context(x)) / math.sqrt(C)) - x
     torch.testing.assert_close(scaled(x, context(x)) - x, expected, atol=1e-7, rtol=0)
 
 
 def test_learn_pos():
     chain, layer = built("learn_pos")
-    check(chain, words(), lambda xs: [x + layer.weight[t] for t, x in enumerate(xs)])
+    check(chain, random_input(), lambda xs: [x + layer.weight[t] for t, x in enumerate(xs)])
 
 
 @pytest.mark.parametrize(
@@ -299,13 +299,13 @@ def test_learn_pos():
         ("concat(id, act(tanh), act(relu))", lambda m, x: torch.cat([x, x.tanh(), x.clamp(min=0)])),
     ],
 )
-def test_layers_of_one_position(text, formula):
+def test_layers_that_see_one_position(text, formula):
     chain, layer = built(text)
-    check(chain, words(), lambda xs: [formula(layer, x) for x in xs])
+    check(chain, random_input(), lambda xs: [formula(layer, x) for x in xs])
 
 
-def test_input_feeding_is_feeding_the_last_output():
-    """Against a pass over the whole prefix for every word, which keeps nothing."""
+def test_input_feeding_feeds_the_previous_output():
+    """Against a pass over the whole prefix for every token, without incremental state."""
     model = tiny_adl(**MODELS["adl-rnmt"]).double()
     batch = random_batch([(7, 5), (3, 4)])["net_input"]
     expected, _ = model(**batch, features_only=True)

@@ -1,4 +1,4 @@
-"""Networks built from definitions: what random and named ones must satisfy, and what is refused."""
+"""Models built from definitions: properties of random and named ones, and errors."""
 
 from dataclasses import replace
 
@@ -45,7 +45,7 @@ def named_model(name, **options):
 
 
 def assert_counted(module, layer):
-    """A module has as many parameters as its layer declares, and so have those inside it."""
+    """A module has as many parameters as `figures` counts for its specification."""
     count = sum(parameter.numel() for parameter in module.parameters())
     assert count == figures([layer], 10).parameters, layer
 
@@ -85,7 +85,7 @@ def test_a_named_architecture_has_the_layers_that_its_definition_declares(name):
             assert_counted(module, layer)
 
 
-def test_every_layer_has_as_many_parameters_as_it_declares():
+def test_every_layer_has_as_many_parameters_as_are_counted():
     for seed in SEEDS:
         drawn = random_definition(seed)
         settings = replace(drawn.settings, max_source_positions=64, max_target_positions=64)
@@ -95,7 +95,7 @@ def test_every_layer_has_as_many_parameters_as_it_declares():
 
 
 def test_both_dialects_build_the_same_network():
-    # There, attention has 8 heads whatever the model's options.
+    # In Sockeye, attention has 8 heads whatever the options are.
     paper = named_model("adl_transformer", attention_heads=8)
     encoder = (
         "pos->repeat(6,res(norm->mh_dot_self_att->dropout)->"
@@ -155,26 +155,26 @@ def test_forget_bias_and_orthogonal_recurrent_weights():
         ),
     ],
 )
-def test_what_cannot_be_built_is_refused_with_a_sentence(options, said):
+def test_a_model_that_cannot_be_built_is_an_error_in_a_sentence(options, said):
     with pytest.raises(UserError) as error:
         tiny_adl(arch=MODEL, **options)
     assert said in str(error.value)
 
 
-def test_one_table_needs_one_dictionary():
+def test_one_embedding_matrix_needs_one_dictionary():
     task = translation_task(dictionary(5), dictionary(6))
     with pytest.raises(UserError, match="--joined-dictionary"):
         tiny_adl(task=task, share_all_embeddings=True)
 
 
-def test_a_decoder_without_attention_is_warned_of(caplog):
+def test_a_decoder_without_attention_causes_a_warning(caplog):
     model = tiny_adl(arch=MODEL, encoder_adl="id", decoder_adl="rnn")
     assert "no layer attends to the source" in caplog.text
     logits, extra = model(**random_batch([(3, 2), (2, 4)])["net_input"])
     assert extra["attn"] == [None] and logits.shape == (2, 4, 35)
 
 
-def test_too_long_for_learned_positions():
+def test_a_sentence_that_is_too_long_for_learned_positions():
     model = tiny_adl(arch=MODEL, encoder_adl="learn_pos", decoder_adl="learn_pos -> mlp_att")
     assert model(**random_batch([(64, 64)])["net_input"])[0].isfinite().all()
     for lengths, what in (((65, 3), "source"), ((3, 65), "target")):
@@ -182,7 +182,7 @@ def test_too_long_for_learned_positions():
             model(**random_batch([lengths])["net_input"])
 
 
-def test_fixed_positions_have_no_end():
+def test_sinusoidal_positions_have_no_maximum():
     model = tiny_adl(arch=MODEL, encoder_adl="pos", decoder_adl="pos -> mlp_att")
     long = random_batch([(700, 600)])["net_input"]
     assert model(**long)[0].isfinite().all()

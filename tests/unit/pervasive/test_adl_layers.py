@@ -55,7 +55,7 @@ def test_every_layer_is_trained_and_uses_the_dropout_options():
     )
     attention = model.encoder.layers[1].chain[1]
     assert (attention.heads, attention.dropout.p) == (3, 0.3)
-    assert model.encoder.layers[1].chain[2].p == model.encoder.embed.dropout.p == 0.4
+    assert model.encoder.layers[1].chain[2].dropout.p == model.encoder.embed.dropout.p == 0.4
     assert any(p.shape == (9, 16) for p in model.decoder.layers.parameters())
     model.train()(**random_batch([(6, 5), (4, 3)])["net_input"])[0].sum().backward()
     for side in (model.encoder, model.decoder):

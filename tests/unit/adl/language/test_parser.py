@@ -1,4 +1,4 @@
-"""The grammar of ADL: what is read, what is refused where, and that hostile text costs nothing."""
+"""The grammar of ADL: valid and invalid definitions, the places of errors, and hostile text."""
 
 import subprocess
 import sys
@@ -55,12 +55,12 @@ VALID = [
 
 
 @pytest.mark.parametrize("text, expected", VALID)
-def test_means(text, expected):
+def test_syntax_tree(text, expected):
     assert parse(text) == expected
 
 
 @pytest.mark.parametrize("text", [text for text, _ in VALID])
-def test_written_and_read_again(text):
+def test_a_written_tree_parses_to_the_same_tree(text):
     tree = parse(text)
     assert parse(write(tree)) == tree and "\n" not in write(tree) and "#" not in write(tree)
 
@@ -100,13 +100,13 @@ INVALID = [
 
 
 @pytest.mark.parametrize("text, line, column, message", INVALID)
-def test_refusals_show_the_place(text, line, column, message):
-    with pytest.raises(TextError) as refusal:
+def test_errors_show_the_place(text, line, column, message):
+    with pytest.raises(TextError) as error:
         parse(text, "--encoder-adl")
-    assert message in str(refusal.value)
-    assert (refusal.value.line, refusal.value.column) == (line, column)
-    assert str(refusal.value).startswith(f"--encoder-adl, line {line}, column {column}: ")
-    assert str(refusal.value).splitlines()[-1].strip() == "^"
+    assert message in str(error.value)
+    assert (error.value.line, error.value.column) == (line, column)
+    assert str(error.value).startswith(f"--encoder-adl, line {line}, column {column}: ")
+    assert str(error.value).splitlines()[-1].strip() == "^"
 
 
 HOSTILE = [
@@ -132,11 +132,11 @@ HOSTILE = [
 def test_hostile_text_takes_neither_time_nor_memory(text, message):
     tracemalloc.start()
     start = time.process_time()
-    with pytest.raises(TextError, match=message.replace("(", "\\(")) as refusal:
+    with pytest.raises(TextError, match=message.replace("(", "\\(")) as error:
         parse(text)
     taken, (_, peak) = time.process_time() - start, tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert taken < 2 and peak < 30e6 and len(str(refusal.value)) < 1000
+    assert taken < 2 and peak < 30e6 and len(str(error.value)) < 1000
 
 
 def test_definitions_in_files(tmp_path):
@@ -149,32 +149,32 @@ def test_definitions_in_files(tmp_path):
     assert parse(f"res(@{tmp_path}/model.adl -> id)") == parse(f"res({write(expected)} -> id)")
 
 
-def test_a_refusal_in_a_file_names_the_file(tmp_path):
+def test_an_error_in_a_file_names_the_file(tmp_path):
     (tmp_path / "model.adl").write_text("pos ->\n  cnn(,")
-    with pytest.raises(TextError) as refusal:
+    with pytest.raises(TextError) as error:
         parse(f"@{tmp_path}/model.adl")
-    assert str(refusal.value).startswith(f"{tmp_path}/model.adl, line 2, column 7: expected an arg")
+    assert str(error.value).startswith(f"{tmp_path}/model.adl, line 2, column 7: expected an arg")
 
 
-def test_files_that_are_refused(tmp_path):
-    def refusal(name, content):
+def test_files_that_cannot_be_included(tmp_path):
+    def message(name, content):
         (tmp_path / name).write_bytes(content)
-        with pytest.raises(TextError) as refused:
+        with pytest.raises(TextError) as error:
             parse(f"id -> @{tmp_path}/{name}")
-        return str(refused.value)
+        return str(error.value)
 
-    assert "includes itself" in refusal("self", b"rnn -> @self")
+    assert "includes itself" in message("self", b"rnn -> @self")
     (tmp_path / "pong").write_text("@ping")
-    assert "includes itself" in refusal("ping", b"@pong")
-    assert "it is not UTF-8" in refusal("latin", b"rnn # \xe9")
-    assert "is longer than 20000 characters" in refusal("long", b" " * 30000)
-    assert "expected a layer, found the end" in refusal("empty", b"")
-    assert "there is no file" in refusal("folder", b"@..")
+    assert "includes itself" in message("ping", b"@pong")
+    assert "it is not UTF-8" in message("latin", b"rnn # \xe9")
+    assert "is longer than 20000 characters" in message("long", b" " * 30000)
+    assert "expected a layer, found the end" in message("empty", b"")
+    assert "there is no file" in message("folder", b"@..")
     (tmp_path / "one").write_text("id")
-    assert "more than 100 files are included" in refusal("many", b"id" + b"->@one" * 200)
+    assert "more than 100 files are included" in message("many", b"id" + b"->@one" * 200)
     for number in range(60):
         (tmp_path / f"n{number}").write_text(f"@n{number + 1}")
-    assert "nested more than 50 deep" in refusal("n60", b"@n0")
+    assert "nested more than 50 deep" in message("n60", b"@n0")
     with pytest.raises(TextError, match="there is no file"):
         parse("@/dev/zero")
 

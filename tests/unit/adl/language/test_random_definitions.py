@@ -1,4 +1,4 @@
-"""Definitions drawn at random: all are accepted, read back, and never crash when damaged."""
+"""Random definitions: all are valid, resolve again, and never crash when damaged."""
 
 import random
 import time
@@ -13,14 +13,14 @@ from tests.adl_random import KNOWN, random_definition
 SEEDS = range(300)
 
 
-def read(drawn):
+def resolve_drawn(drawn):
     return resolve(drawn.encoder, drawn.decoder, drawn.settings, input_feeding=drawn.input_feeding)
 
 
-def test_all_are_accepted_and_read_back():
+def test_all_are_valid_and_resolve_again():
     for seed in SEEDS:
         drawn = random_definition(seed)
-        spec = read(drawn)
+        spec = resolve_drawn(drawn)
         again = resolve(
             definition(spec.encoder),
             definition(spec.decoder),
@@ -30,9 +30,9 @@ def test_all_are_accepted_and_read_back():
         assert again == spec, (seed, drawn)
 
 
-def test_no_decoder_sees_what_is_to_its_right():
+def test_no_decoder_sees_positions_to_its_right():
     for seed in SEEDS:
-        assert receptive_field(read(random_definition(seed)).decoder.layers).right == 0
+        assert receptive_field(resolve_drawn(random_definition(seed)).decoder.layers).right == 0
 
 
 def test_every_layer_is_drawn():
@@ -41,10 +41,10 @@ def test_every_layer_is_drawn():
     assert words >= KNOWN | {"repeat", "i"}
 
 
-def test_damaged_text_is_refused_with_a_sentence():
+def test_damaged_text_is_an_error_in_a_sentence():
     rng = random.Random(1)
     alphabet = "abcdilnrst_(),=->@#0123456789.e \n$\0é→"
-    refused = 0
+    errors = 0
     for seed in range(400):
         drawn = random_definition(seed % 50)
         letters = list(drawn.decoder)
@@ -52,14 +52,14 @@ def test_damaged_text_is_refused_with_a_sentence():
             place = rng.randrange(len(letters))
             letters[place] = rng.choice(("", rng.choice(alphabet), letters[place] * 2))
         try:
-            as_text(read(drawn._replace(decoder="".join(letters))), 1000, 30)
+            as_text(resolve_drawn(drawn._replace(decoder="".join(letters))), 1000, 30)
         except UserError as error:
-            refused += 1
+            errors += 1
             assert "--decoder-adl, line " in str(error)
-    assert 100 < refused < 400
+    assert 100 < errors < 400
 
 
-def test_noise_is_refused_at_once():
+def test_noise_is_an_error_at_once():
     rng = random.Random(2)
     pieces = [
         "repeat(",

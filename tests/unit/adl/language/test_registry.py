@@ -1,4 +1,4 @@
-"""The registry: a layer of one's own is a decorator away, and cannot be declared wrongly."""
+"""The registry: custom layers, new files of layers, aliases, and wrong declarations."""
 
 import sys
 import textwrap
@@ -39,7 +39,7 @@ SETTINGS = Settings(model_dim=16)
 
 @pytest.fixture(autouse=True)
 def forget(monkeypatch):
-    """What a test registers is gone after it."""
+    """Remove the layers that a test registers."""
     monkeypatch.setattr(registry, "_ENTRIES", dict(registry._ENTRIES))
 
 
@@ -56,7 +56,7 @@ def declare_gain():
     return names["Gain"]
 
 
-def test_a_layer_of_ones_own():
+def test_a_custom_layer():
     gain = declare_gain()
     spec = resolve("res_nd(rnn -> gain(start=2))", "mlp_att -> gain -> res(gain(3))", SETTINGS)
     layer = spec.encoder.layers[0].chains[0][2]
@@ -109,12 +109,12 @@ def test_a_layer_that_declares_everything():
     grouped = facts["decoder"]["layers"][1]
     assert grouped["parameters"] == 32 + grouped["chains"][0][0]["parameters"]
     assert facts["decoder"]["receptive_field"] == {"left": 4 + 2, "right": 0}
-    with pytest.raises(TextError, match="5 groups do not divide 16") as refusal:
+    with pytest.raises(TextError, match="5 groups do not divide 16") as error:
         resolve("grouped(groups=5, body=id)", "id", SETTINGS)
-    assert refusal.value.column == 9
+    assert error.value.column == 9
 
 
-def test_a_layer_that_looks_ahead_is_kept_out_of_decoders():
+def test_a_layer_that_sees_later_positions_is_an_error_in_a_decoder():
     for name, reach in (("peek", Reach(0, 1)), ("whole", SENTENCE), ("past", PAST)):
         register_layer(name, "", reach=reach)(type(name, (nn.Module,), {}))
     resolve("peek -> whole", "past -> mlp_att", SETTINGS)
@@ -125,7 +125,7 @@ def test_a_layer_that_looks_ahead_is_kept_out_of_decoders():
         register_layer("careless", "")
 
 
-def test_an_attention_of_ones_own():
+def test_a_custom_attention():
     @register_layer(
         "mean_att", "the mean of the source", BLOCK, reach=POSITION, attends=True,
         width=lambda layer: layer.source_width,
@@ -139,7 +139,7 @@ def test_an_attention_of_ones_own():
         resolve("mean_att", "id", SETTINGS)
 
 
-def test_declarations_that_are_refused():
+def test_wrong_declarations():
     def declare(name, *arguments, **more):
         register_layer(name, "", *arguments, reach=POSITION, **more)(type("C", (), {}))
 
@@ -192,7 +192,7 @@ def test_a_layer_that_needs_data_when_it_is_built_is_not_counted():
     assert "Without the multiply-adds" not in text
 
 
-def test_a_layer_that_is_declared_anew_is_counted_anew():
+def test_a_layer_that_is_declared_again_is_counted_again():
     for parameters in (3, 5):
 
         @register_layer("several", "", reach=POSITION, cost=Cost())
@@ -222,7 +222,7 @@ def test_the_same_class_may_be_declared_again():
     assert entries()["gain"].module is again
 
 
-def test_every_layer_says_what_it_is():
+def test_every_layer_and_argument_is_described():
     for name, entry in entries().items():
         assert entry.summary, name
         for argument in entry.arguments:

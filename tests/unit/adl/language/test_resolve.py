@@ -1,4 +1,4 @@
-"""What definitions mean, and what is refused before anything is built."""
+"""The specifications of definitions, and errors that are found before anything is built."""
 
 import time
 
@@ -134,7 +134,7 @@ def test_input_feeding_widens_the_input():
         decoder("norm -> res(id)", input_feeding=True)
 
 
-def test_a_decoder_without_source_attention_is_warned_of():
+def test_a_decoder_without_source_attention_causes_a_warning():
     spec = resolve("rnn", "pos ->\n  rnn", SMALL)
     assert len(spec.warnings) == 1 and "no layer attends to the source" in spec.warnings[0]
     assert resolve("rnn", "res(concat(rnn, mlp_att) -> linear)", SMALL).warnings == ()
@@ -142,7 +142,7 @@ def test_a_decoder_without_source_attention_is_warned_of():
 
 LAYERS = "layers are act, birnn, cnn, concat, dot_att,"
 
-REFUSED_ENCODERS = [
+INVALID_ENCODERS = [
     ("rnn -> cn", 8, f"there is no layer 'cn' (nearest: 'cnn'); {LAYERS}"),
     ("rnn -> flurb", 8, f"there is no layer 'flurb'; {LAYERS}"),
     ("res(cnn(glu) -> mh_dot_slf_att)", 17, "(nearest: 'mh_dot_self_att')"),
@@ -189,7 +189,7 @@ REFUSED_ENCODERS = [
     ("i -> rnn", 1, "there is no layer 'i'"),
 ]  # fmt: skip
 
-REFUSED_DECODERS = [
+INVALID_DECODERS = [
     ("birnn", 1, "'birnn' sees all positions to its right, but a decoder must not"),
     ("res_nd(repeat(2, birnn))", 18, "'birnn' sees all positions to its right"),
     ("cnn(relu, 3, padding=centred)", 14, "'cnn' sees 1 position(s) to its right"),
@@ -204,20 +204,20 @@ REFUSED_DECODERS = [
 ]
 
 
-@pytest.mark.parametrize("text, column, message", REFUSED_ENCODERS)
-def test_refused_encoders(text, column, message):
-    with pytest.raises(TextError) as refusal:
+@pytest.mark.parametrize("text, column, message", INVALID_ENCODERS)
+def test_invalid_encoders(text, column, message):
+    with pytest.raises(TextError) as error:
         encoder(text)
-    assert message in str(refusal.value) and refusal.value.column == column
-    assert str(refusal.value).startswith("--encoder-adl, line 1, column ")
+    assert message in str(error.value) and error.value.column == column
+    assert str(error.value).startswith("--encoder-adl, line 1, column ")
 
 
-@pytest.mark.parametrize("text, column, message", REFUSED_DECODERS)
-def test_refused_decoders(text, column, message):
-    with pytest.raises(TextError) as refusal:
+@pytest.mark.parametrize("text, column, message", INVALID_DECODERS)
+def test_invalid_decoders(text, column, message):
+    with pytest.raises(TextError) as error:
         decoder(text, source="repeat(2, rnn)")
-    assert message in str(refusal.value) and refusal.value.column == column
-    assert str(refusal.value).startswith("--decoder-adl, line ")
+    assert message in str(error.value) and error.value.column == column
+    assert str(error.value).startswith("--decoder-adl, line ")
 
 
 def test_a_centred_convolution_of_one_position_may_stand_in_a_decoder():
@@ -256,7 +256,7 @@ def test_text_of_a_specification(text, plain):
     assert encoder(plain) == encoder(text)
 
 
-def test_text_leaves_out_what_the_options_say():
+def test_text_leaves_out_the_defaults_of_the_options():
     side = encoder("linear(32) -> rnn(d=24)")
     assert [layer_text(layer) for layer in side.layers] == ["linear(d=32)", "rnn(d=24)"]
     other = encoder(definition(side), Settings(model_dim=24))

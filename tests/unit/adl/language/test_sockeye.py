@@ -49,7 +49,7 @@ NAMED = {
 
 
 @pytest.mark.parametrize("name", NAMED)
-def test_named_architectures_are_the_same_in_both(name):
+def test_named_architectures_are_the_same_in_both_dialects(name):
     assert resolve(*NAMED[name], dialect="sockeye") == ARCHITECTURES[name].resolve()
 
 
@@ -112,7 +112,7 @@ def test_layers(sockeye, paper):
         ("repeat(2,res(norm->cn))", 20, "there is no layer 'cn' (nearest: 'cnn')"),
     ],
 )  # fmt: skip
-def test_refusals(text, column, message):
-    with pytest.raises(TextError) as refusal:
+def test_errors(text, column, message):
+    with pytest.raises(TextError) as error:
         resolve(text, "id", Settings(model_dim=16), "sockeye")
-    assert message in str(refusal.value) and refusal.value.column == column
+    assert message in str(error.value) and error.value.column == column
