@@ -20,11 +20,29 @@ def add_options(parser: argparse.ArgumentParser, command: str) -> None:
     """
     add = parser.add_argument
     if command == "memory":
-        add("--work", choices=tuple(WORKLOADS), default="train", help="default: %(default)s")
+        add(
+            "--work",
+            choices=tuple(WORKLOADS),
+            default="train",
+            help="a training step or beam search (default: %(default)s)",
+        )
     else:
-        add("--rounds", type=int_at_least(1), default=10, help="default: %(default)s")
-    add("--arch", default="convs2s_iwslt_de_en", help="default: %(default)s")
-    add("--peer", default="fconv_iwslt_de_en", help="default: %(default)s")
+        add(
+            "--rounds",
+            type=int_at_least(1),
+            default=10,
+            help="measured rounds (default: %(default)s)",
+        )
+    add(
+        "--arch",
+        default="convs2s_iwslt_de_en",
+        help="the first architecture (default: %(default)s)",
+    )
+    add(
+        "--peer",
+        default="fconv_iwslt_de_en",
+        help="the architecture to compare with (default: %(default)s)",
+    )
     add(
         "--words",
         type=int_at_least(10),

@@ -22,7 +22,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         ("--words", 10, 8000, "vocabulary size (default: %(default)s)"),
         ("--tokens", 1, 1600, "target tokens in a batch (default: %(default)s)"),
         ("--channels", 1, 256, "channels of the features (default: %(default)s)"),
-        ("--rounds", 1, 10, "default: %(default)s"),
+        ("--rounds", 1, 10, "measured rounds (default: %(default)s)"),
     ):
         parser.add_argument(option, type=int_at_least(least), default=default, help=help_text)
     parser.add_argument("--device", choices=DEVICES, default="cpu", help="default: %(default)s")

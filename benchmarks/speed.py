@@ -40,7 +40,12 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     add("--autocast-dtype", choices=CHOICES, default="none", help="default: %(default)s")
     add("--device", choices=DEVICES, default="cpu", help="default: %(default)s")
-    add("--rounds", type=int_at_least(1), default=3, help="default: %(default)s")
+    add(
+        "--rounds",
+        type=int_at_least(1),
+        default=3,
+        help="measured rounds (default: %(default)s)",
+    )
     add("--json", type=Path, metavar="FILE", help="also write the result to FILE")
     parser.set_defaults(run=run)
 
