@@ -65,6 +65,7 @@ def test_the_makefile_installs_the_pinned_torch(name):
 
 def test_one_minimum_version_of_python():
     assert PROJECT["requires-python"] == f">={OLDEST}"
+    assert PYPROJECT["tool"]["mypy"]["python_version"] == OLDEST
 
 
 def test_every_target_is_phony_and_the_documented_ones_exist():
