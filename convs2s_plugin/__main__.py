@@ -1,4 +1,4 @@
-"""``python -m convs2s_plugin COMMAND``: the same as the console script ``convs2s``."""
+"""``python -m convs2s_plugin COMMAND`` does the same as the console script ``convs2s``."""
 
 import sys
 

@@ -1,3 +1,3 @@
-"""The version of the package, the only place where it stands."""
+"""The version of the package; it is defined here only."""
 
 __version__ = "0.1.0"

@@ -16,8 +16,9 @@ STATE_KEY = "convs2s_plugin"
 class PluginDecoder(FairseqIncrementalDecoder):
     """A decoder whose incremental state is one ``State``.
 
-    A family defines ``decode``, and sets ``output``: a module whose ``forward(features, state)``
-    computes logits, with a method ``weight_and_bias(tokens)``. ``nn/output.py`` has such modules.
+    A family defines ``decode`` and sets the attribute ``output`` to a module of ``nn/output.py``,
+    or to one with the same methods: ``forward(features, state)`` computes logits, and
+    ``weight_and_bias(tokens)`` returns the rows of weight and bias for some tokens or for all.
 
     Args:
         dictionary: target dictionary.

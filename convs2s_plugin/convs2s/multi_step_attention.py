@@ -29,10 +29,10 @@ class EncoderOutput(NamedTuple):
 class MultiStepAttention(nn.Module):
     """The attention of one decoder layer.
 
-    The query is the projected layer input plus the embedding of the previous target token. Keys
-    are the encoder output, and values the encoder output plus the source embedding; they are the
-    same for all layers. The context is multiplied by m sqrt(1/m) for m source tokens, and each sum
-    of two terms by sqrt(0.5) (section 3.4).
+    The query is the projected output of the convolution plus the embedding of the previous target
+    token. Keys are the encoder output, and values the encoder output plus the source embedding;
+    they are the same for all layers. The context is multiplied by m sqrt(1/m) for m source tokens,
+    and each sum of two terms by sqrt(0.5) (section 3.4).
 
     Args:
         channels: C, of the decoder layer.
@@ -64,11 +64,11 @@ class MultiStepAttention(nn.Module):
         Returns:
             R x T x C, and the attention weights R x T x S (None if they are not needed).
         """
-        half = math.sqrt(0.5)
-        query = (self.query(x, child(state, "query")) + target_embedding).mul_(half)
+        sqrt_half = math.sqrt(0.5)
+        query = (self.query(x, child(state, "query")) + target_embedding).mul_(sqrt_half)
         context, weights = source_attention(
             query, source.keys, source.values, source.padding_mask, need_weights
         )
         scale = source.lengths.to(context.dtype).sqrt().view(-1, 1, 1)
         context = (context.view(len(scale), -1, context.size(-1)) * scale).view_as(context)
-        return (self.output(context, child(state, "output")) + x).mul_(half), weights
+        return (self.output(context, child(state, "output")) + x).mul_(sqrt_half), weights

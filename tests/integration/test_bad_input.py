@@ -1,4 +1,4 @@
-"""What is given wrongly: one sentence and a non-zero exit, never a lost or shifted line."""
+"""Wrong input: one sentence and a non-zero exit status; no output line is lost or shifted."""
 
 import pytest
 
@@ -78,7 +78,7 @@ def test_resuming_from_a_truncated_checkpoint(corpus, trained, tmp_path):
 
 
 def test_invalid_utf8(corpus, trained, monkeypatch):
-    """Refused where Python reads strictly; an unknown word where the locale lets it through."""
+    """An error if Python decodes strictly; an unknown word if the locale lets the byte through."""
     text = b"eins\nzw\xf6lf\nneun\n"
     monkeypatch.setenv("PYTHONIOENCODING", "utf-8:strict")
     sentence = refused(ask(corpus, trained / "checkpoint_last.pt", text, start=command))
@@ -99,8 +99,8 @@ def test_a_line_of_5000_words(corpus, trained):
     assert skipped.returncode == 0 and sorted(hypotheses(skipped.stdout)) == [0, 2]
 
 
-def binarised(corpus, folder, sources, targets):
-    """A test set of these lines, binarised with the dictionaries of the training."""
+def binarized(corpus, folder, sources, targets):
+    """A test set of these lines, binarized with the dictionaries of the training."""
     folder.mkdir()
     for language, lines in (("de", sources), ("en", targets)):
         (folder / f"text.{language}").write_text("\n".join(lines) + "\n", encoding="utf-8")
@@ -120,15 +120,15 @@ def translate(data, trained):
     )
 
 
-def test_a_long_line_of_binarised_data(corpus, trained, tmp_path):
-    data = binarised(corpus, tmp_path / "long", ["eins"] * 2, ["eins-th", "eins-th " * 5000])
+def test_a_long_line_of_binarized_data(corpus, trained, tmp_path):
+    data = binarized(corpus, tmp_path / "long", ["eins"] * 2, ["eins-th", "eins-th " * 5000])
     sentence = refused(translate(data, trained))
     assert "Sentence 1 (counted from 0) has (2, 5001) tokens" in sentence
 
 
-def test_empty_and_unknown_lines_of_binarised_data(corpus, trained, tmp_path):
+def test_empty_and_unknown_lines_of_binarized_data(corpus, trained, tmp_path):
     lines = ["zehn", "", "nie gesehen", ""]
-    done = translate(binarised(corpus, tmp_path / "empty", lines, ["zehn-th", "", "", ""]), trained)
+    done = translate(binarized(corpus, tmp_path / "empty", lines, ["zehn-th", "", "", ""]), trained)
     assert done.returncode == 0, done.stderr[-2000:]
     assert sorted(hypotheses(done.stdout)) == [0, 1, 2, 3]
 
@@ -141,7 +141,7 @@ def test_unknown_words_and_empty_lines_keep_their_place(corpus, trained):
 
 
 def test_1024_positions_are_1024_words(corpus, trained):
-    """The longest sentence that the options promise, end of sentence included, translates."""
+    """A sentence of the maximum length, end of sentence included, is translated."""
     done = ask(
         *(corpus, trained / "checkpoint_last.pt", "eins " * 1023 + "\n"),
         *("--max-len-b", "5", "--max-tokens", "2000"),

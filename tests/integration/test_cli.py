@@ -1,4 +1,4 @@
-"""The command line, and what an import says where fairseq is missing."""
+"""The command line of ``convs2s``, and the error of an import without fairseq."""
 
 import subprocess
 import sys
@@ -40,7 +40,7 @@ def test_every_command_has_help(capsys):
     assert capsys.readouterr().out.strip() == __version__
 
 
-def test_without_fairseq_one_sentence_says_what_to_install():
+def test_import_without_fairseq_says_what_to_install():
     done = subprocess.run(
         [sys.executable, "-I", "-S", "-c", f"import sys; sys.path.append({str(PLUGIN.parent)!r}); "
          "import convs2s_plugin"],
@@ -54,7 +54,7 @@ def test_without_fairseq_one_sentence_says_what_to_install():
 
 
 @pytest.mark.parametrize("kind", ["missing", "cut", "other", "plain", "foreign"])
-def test_average_refuses_what_it_cannot_average(kind, tmp_path, capsys):
+def test_errors_of_average(kind, tmp_path, capsys):
     good, bad = tmp_path / "good.pt", tmp_path / "bad.pt"
     torch.save({"model": {"w": torch.ones(2, 3)}}, good)
     messages = {

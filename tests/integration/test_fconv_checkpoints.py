@@ -1,4 +1,4 @@
-"""``convs2s convert-fconv``: old checkpoints translate as they did, and run nothing."""
+"""``convs2s convert-fconv``: converted checkpoints translate as before; no code in them is run."""
 
 import os
 import pickle
@@ -52,7 +52,7 @@ def test_the_same_translations_and_scores(corpus, fconv, tmp_path, capsys):
     assert load(new)["args"].max_source_positions == 1022
 
 
-# What fairseq of 2017 saved of its options, of those that matter here.
+# The options that matter here and that fairseq saved in 2017.
 OPTIONS_OF_2017 = """
     arch clip_norm data decoder_attention decoder_embed_dim decoder_layers decoder_out_embed_dim
     dropout encoder_embed_dim encoder_layers lr max_source_positions max_target_positions
@@ -61,7 +61,7 @@ OPTIONS_OF_2017 = """
 
 
 def make_old(path, target, version=2, stray=False, legacy=False, meters=False):
-    """Rewrite a checkpoint as fairseq of long ago would have written it."""
+    """Rewrite a checkpoint as an old version of fairseq would have written it."""
     checkpoint = load(path)
     weights = OrderedDict(checkpoint["model"])
     if version == 1:
@@ -98,7 +98,7 @@ def test_version_1_with_stray_keys(corpus, fconv, tmp_path, legacy):
 
 
 class Hostile:
-    """Makes a file when it is unpickled the ordinary way."""
+    """Creates a file when it is unpickled with the module pickle."""
 
     def __init__(self, target):
         self.target = target
@@ -121,7 +121,7 @@ def test_nothing_in_the_old_file_is_executed(fconv, tmp_path, legacy):
     assert mark.exists()
 
 
-def test_classes_that_are_gone_do_no_harm(corpus, fconv, tmp_path):
+def test_objects_of_unknown_classes_are_ignored(corpus, fconv, tmp_path):
     old, new = tmp_path / "old.pt", tmp_path / "new.pt"
     make_old(fconv, old, meters=True)
     with pytest.raises(pickle.UnpicklingError):
@@ -130,7 +130,7 @@ def test_classes_that_are_gone_do_no_harm(corpus, fconv, tmp_path):
     assert load(new)["model"].keys()
 
 
-def test_what_is_no_fconv_checkpoint_is_refused(trained, tmp_path, capsys):
+def test_errors_for_other_files(trained, tmp_path, capsys):
     cut = tmp_path / "cut.pt"
     tensor, language_model = tmp_path / "tensor.pt", tmp_path / "lm.pt"
     torch.save(torch.zeros(2), tensor)
@@ -151,7 +151,7 @@ def test_what_is_no_fconv_checkpoint_is_refused(trained, tmp_path, capsys):
         convert_weights({"encoder.layers.0.fc.weight": torch.zeros(1)})
 
 
-def test_training_goes_on_from_a_converted_checkpoint(corpus, fconv, tmp_path):
+def test_training_from_a_converted_checkpoint(corpus, fconv, tmp_path):
     new = tmp_path / "new.pt"
     assert convs2s(["convert-fconv", str(fconv), str(new)]) == 0
     options = tuple("convs2s" if item == "fconv_iwslt_de_en" else item for item in FCONV)
@@ -165,7 +165,7 @@ def test_training_goes_on_from_a_converted_checkpoint(corpus, fconv, tmp_path):
     assert "loss" in log and (tmp_path / "more" / "checkpoint_last.pt").exists()
 
 
-def test_nothing_is_left_where_the_result_cannot_be_written(fconv, tmp_path, capsys):
+def test_no_partial_file_is_left_if_the_output_cannot_be_written(fconv, tmp_path, capsys):
     (tmp_path / "folder").mkdir()
     assert convs2s(["convert-fconv", str(fconv), str(tmp_path / "folder")]) == 2
     assert convs2s(["convert-fconv", str(fconv), str(tmp_path / "no" / "new.pt")]) == 2

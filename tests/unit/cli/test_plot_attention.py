@@ -1,4 +1,4 @@
-"""The attention picture: any family's attention, and one sentence for what cannot be drawn."""
+"""``convs2s plot-attention`` for models of several families, and its errors."""
 
 import argparse
 
@@ -69,7 +69,7 @@ def call(arguments):
 
 
 @pytest.mark.parametrize("sentences", (["ein zwei"], ["ein zwei", "drei vier unbekannt", "fünf"]))
-def test_a_picture_of_translations(trained, sentences, tmp_path, capsys):
+def test_plot_of_translations(trained, sentences, tmp_path, capsys):
     picture = tmp_path / "new" / "attention.png"
     assert call([*trained, "--output", picture, *sentences]) == 0
     assert picture.read_bytes().startswith(b"\x89PNG")
@@ -78,14 +78,14 @@ def test_a_picture_of_translations(trained, sentences, tmp_path, capsys):
     assert printed[-1] == str(picture)
 
 
-def test_a_picture_of_a_given_target(trained, tmp_path, capsys):
+def test_plot_of_a_given_target(trained, tmp_path, capsys):
     picture = tmp_path / "attention.svg"
     call([*trained, "--output", picture, "ein zwei drei", "--target", "one two three"])
     assert capsys.readouterr().out.splitlines()[0] == "one two three"
     assert "three" in picture.read_text(encoding="utf-8")
 
 
-def test_each_target_word_spreads_one_over_the_source(trained):
+def test_weights_of_each_target_token_sum_to_one(trained):
     model, task = plot_attention._load_model(trained[1], trained[3])
     attention = plot_attention.compute_attention(model, task, "ein zwei drei", "one two")
     assert attention.source == ["ein", "zwei", "drei", "</s>"]
@@ -95,8 +95,8 @@ def test_each_target_word_spreads_one_over_the_source(trained):
 
 
 @torch.no_grad()
-def test_the_attention_is_that_of_the_target_tokens(trained):
-    """And not that of the most probable tokens, on which that of pervasive attention depends."""
+def test_attention_is_that_of_the_target_tokens(trained):
+    """Pervasive attention has alignments that depend on the target token."""
     model, task = plot_attention._load_model(trained[1], trained[3])
     if not getattr(model.decoder, "aligns_words", False):
         pytest.skip("attention does not depend on the tokens")
@@ -124,13 +124,13 @@ def test_the_attention_is_that_of_the_target_tokens(trained):
         (["ein", "--output", "a.png", "--data", "missing"], "no folder missing"),
     ),
 )
-def test_what_cannot_be_drawn_is_refused(trained, arguments, sentence, tmp_path, monkeypatch):
+def test_errors(trained, arguments, sentence, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(UserError, match=sentence):
         call([*trained, *arguments])
 
 
-def test_another_data_folder_is_refused(trained, tmp_path):
+def test_other_dictionaries(trained, tmp_path):
     write_dictionaries(tmp_path / "other", WORDS[:4])
     with pytest.raises(UserError, match="dictionar"):
         call([*trained, "--data", tmp_path / "other", "--output", tmp_path / "a.png", "ein"])

@@ -1,4 +1,4 @@
-"""The line of progress on a screen and in a log."""
+"""Progress messages on a terminal and in a log file."""
 
 from io import StringIO
 
@@ -7,7 +7,7 @@ from convs2s_plugin.cli.progress import Progress
 
 
 def test_progress(monkeypatch):
-    """Often on a screen, where a line replaces the one before; seldom in a log."""
+    """A message every half second on a terminal, every half minute in a log file."""
     now = [0.0]
     monkeypatch.setattr(progress_module.time, "monotonic", lambda: now[0])
     log, screen = StringIO(), StringIO()

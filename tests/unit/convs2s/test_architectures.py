@@ -1,4 +1,4 @@
-"""The named architectures: what the papers and fairseq say."""
+"""The named architectures: layers as in the papers, numbers of parameters as in fairseq."""
 
 from argparse import Namespace
 
@@ -61,7 +61,7 @@ def test_fconv_networks_have_the_parameters_of_fairseq(name):
             model = ARCH_MODEL_REGISTRY[arch].build_model(args, translation_task())
         sizes.append(sum(p.numel() for p in model.parameters()))
         width = args.encoder_embed_dim
-    # fconv spends two more rows of each position table on numbers that no word has.
+    # The two position embedding matrices of this package have one row more than those of fconv.
     assert sizes[0] == sizes[1] + 2 * width
 
 

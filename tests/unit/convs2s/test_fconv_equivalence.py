@@ -1,4 +1,4 @@
-"""ConvS2S against fairseq's own fconv: the same weights give the same numbers."""
+"""ConvS2S computes the same as fairseq's fconv with the same weights."""
 
 from argparse import Namespace
 
@@ -37,7 +37,7 @@ NETWORKS = {
 
 
 def both_models(dropout=0.0, **options):
-    """fconv with random weights, and ConvS2S with the same."""
+    """fconv with random weights, and ConvS2S with the same weights."""
     torch.manual_seed(1)
     task = translation_task()
     args = Namespace(
@@ -103,7 +103,7 @@ def test_outputs_loss_and_gradients(name, left_pad_source):
 
 
 def convert_gradients(gradients):
-    """Gradients of fconv under our names and layouts; those of weights need no folding."""
+    """Gradients of fconv under the names and layouts of ConvS2S."""
     weights = {key: gradient.clone() for key, gradient in gradients.items()}
     return convert_weights(weights)
 

@@ -1,4 +1,4 @@
-"""Initialisation and scaling (ConvS2S, sections 3.4 and 3.5, appendix A)."""
+"""Initialization and scaling (ConvS2S, sections 3.4 and 3.5, appendix A)."""
 
 import math
 
@@ -36,7 +36,7 @@ def test_a_linear_layer_keeps_the_variance(dropout):
     assert not layer.bias.any()
 
 
-def test_weight_norm_is_one_norm_an_output_channel():
+def test_weight_norm_has_one_norm_per_output_channel():
     layer = WeightNormLinear(20, 30)
     torch.testing.assert_close(
         layer.effective_weight().norm(dim=1, keepdim=True), layer.weight_g.detach()
@@ -79,7 +79,7 @@ def test_gradient_scaling():
 
 @pytest.mark.parametrize("attention, layers", [("True", 3), ("[True, False, True]", 2)])
 def test_the_encoder_gradient_is_divided_by_the_attention_layers(attention, layers):
-    """By N, the embeddings that the values contain excepted."""
+    """The gradient of the embeddings is not, because values contain them, too."""
     gradients = {}
     for scale in (None, 1.0):
         model = tiny_convs2s(decoder_attention=attention).train()
@@ -97,7 +97,7 @@ def test_the_encoder_gradient_is_divided_by_the_attention_layers(attention, laye
 
 
 def test_dropout_is_where_the_paper_has_it():
-    """On both embeddings, on the input of every convolution and on the decoder's output."""
+    """For both embeddings, the input of each convolution and the input of the output layer."""
     model = tiny_convs2s(dropout=0.3)
     sides = ("encoder", "decoder")
     named = {n for n, m in model.named_modules() if isinstance(m, Dropout) and m.p == 0.3}

@@ -1,4 +1,4 @@
-"""The notation of layer lists: what it means, what it refuses, and how."""
+"""The parser for lists of layers: results, errors and their positions."""
 
 import subprocess
 import sys
@@ -18,7 +18,7 @@ FCONV_NOTATION = [
 
 
 @pytest.mark.parametrize("text", FCONV_NOTATION)
-def test_means_what_python_would_make_of_it(text):
+def test_result_equals_the_evaluated_python_expression(text):
     expected = [ConvSpec(*layer) for layer in eval(text.strip().replace("\n", ""))]
     assert parse_layers(text) == expected
 
@@ -44,27 +44,27 @@ def test_means_what_python_would_make_of_it(text):
         ("[(16, 3)] [(16, 3)]", 11, "expected '+' or the end"),
     ],
 )
-def test_refusals_show_the_place(text, column, message):
-    with pytest.raises(TextError) as refusal:
+def test_errors_show_the_position(text, column, message):
+    with pytest.raises(TextError) as error:
         parse_layers(text, "--encoder-layers")
-    assert (refusal.value.line, refusal.value.column) == (1, column)
-    assert message in str(refusal.value) and str(refusal.value).startswith("--encoder-layers, line")
-    caret = str(refusal.value).splitlines()[-1]
+    assert (error.value.line, error.value.column) == (1, column)
+    assert message in str(error.value) and str(error.value).startswith("--encoder-layers, line")
+    caret = str(error.value).splitlines()[-1]
     assert caret == "  " + " " * (column - 1) + "^"
 
 
-def test_refusal_in_a_later_line():
-    with pytest.raises(TextError) as refusal:
+def test_position_in_a_later_line():
+    with pytest.raises(TextError) as error:
         parse_layers("[(16, 3)] +\n  [(16, no)]")
-    assert (refusal.value.line, refusal.value.column) == (2, 9)
+    assert (error.value.line, error.value.column) == (2, 9)
 
 
-def test_long_text_is_refused_before_it_is_read():
+def test_long_text_is_rejected_before_it_is_parsed():
     with pytest.raises(TextError, match="characters are more than"):
         parse_layers("[(1, 1)," * 10**6)
 
 
-def test_residual_that_reaches_too_far():
+def test_residual_connection_from_before_the_first_layer():
     with pytest.raises(UserError, match="layer 2 skips 3 layers, but there are only 2"):
         parse_layers("[(16, 3), (16, 3, 3)]")
 
@@ -84,7 +84,7 @@ def test_attention():
             parse_attention(text, 3)
 
 
-def test_knows_neither_torch_nor_fairseq():
+def test_imports_neither_torch_nor_fairseq():
     code = (
         "import importlib.util, sys, types\n"
         "package = types.ModuleType('p'); package.__path__ = [sys.argv[1]]\n"
