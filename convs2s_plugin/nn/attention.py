@@ -9,7 +9,7 @@ from torch.nn import functional as F
 MAX_UNFUSED_LENGTH = 32
 
 
-def attend(
+def dot_product_attention(
     query: Tensor,
     keys: Tensor,
     values: Tensor,
@@ -102,7 +102,7 @@ def source_attention(
     mask = None if padding_mask is None else ~padding_mask[:, None]
     # All hypotheses of a sentence become queries of one matrix multiplication.
     query = query.reshape(len(keys), -1, embed_dim)
-    context, weights = attend(query, keys, values, mask, need_weights=need_weights)
+    context, weights = dot_product_attention(query, keys, values, mask, need_weights=need_weights)
     if weights is not None:
         weights = weights.reshape(rows, steps, -1)
     return context.reshape(rows, steps, -1), weights

@@ -116,7 +116,7 @@ def test_the_replaced_word_is_that_of_the_most_attention(names):
                 assert replaced[i][0][1].split()[place] == words[best]
 
 
-def test_binarised_data_in_generate(names, tmp_path, caplog):
+def test_binarized_data_in_generate(names, tmp_path, caplog):
     """What the dictionary knows is used; what it lacks stays, with one sentence."""
     translations = tmp_path / "translations"
     translations.write_text("s0 zero 1.0\ns1 one 1.0\n", encoding="utf-8")
@@ -126,7 +126,7 @@ def test_binarised_data_in_generate(names, tmp_path, caplog):
     found = hypotheses(printed)
     assert sorted(found) == list(range(20))
     assert any("<unk>" in best[0][1] for best in found.values())
-    assert caplog.text.count("binarised data does not keep their text") == 1
+    assert caplog.text.count("binarized data does not keep their text") == 1
 
 
 def test_interactive_with_and_without_a_dictionary(names, tmp_path):

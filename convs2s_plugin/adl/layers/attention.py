@@ -7,7 +7,7 @@ and values of the sentence itself are cached for later steps.
 from torch import Tensor, nn
 
 from ...decoding.state import State
-from ...nn.attention import attend
+from ...nn.attention import dot_product_attention
 from ...nn.autocast import to_autocast_dtype
 from ...nn.dropout import Dropout
 from ..context import Context
@@ -140,7 +140,7 @@ class AttentionLayer(nn.Module):
         padding = context.padding_mask
         mask = None if padding is None else ~padding[:, None, None]
         query, keys, values = map(self.split_heads, (query, keys, values))
-        attended, _ = self.attend(query, keys, values, mask=mask, causal=self.causal)
+        attended, _ = self.dot_product_attention(query, keys, values, mask=mask, causal=self.causal)
         return self.join_heads(attended)
 
     def attend_to_cache(
@@ -165,7 +165,7 @@ class AttentionLayer(nn.Module):
         )
         keys, values = state.kv_cache().append(keys, values)
         # For so few queries, separate matrix multiplications are faster than fused kernels.
-        attended, _ = self.attend(query, keys, values, mask=context.cache_mask, need_weights=True)
+        attended, _ = self.dot_product_attention(query, keys, values, mask=context.cache_mask, need_weights=True)
         return self.join_heads(attended).view(rows, steps, -1)
 
     def attend(
@@ -179,7 +179,7 @@ class AttentionLayer(nn.Module):
     ) -> tuple[Tensor, Tensor | None]:
         """The attention context and the weights of dot attention; see `nn.attention.attend`."""
         p = self.dropout.p if self.dropout.active else 0.0
-        return attend(query, keys, values, mask, self.scale, causal, p, need_weights)
+        return dot_product_attention(query, keys, values, mask, self.scale, causal, p, need_weights)
 
     def split_heads(self, x: Tensor) -> Tensor:
         """B x T x hE to B x h x T x E."""

@@ -5,7 +5,7 @@ import torch
 
 from convs2s_plugin.decoding.kv_cache import Backpointers
 from convs2s_plugin.decoding.state import State
-from convs2s_plugin.nn.attention import attend
+from convs2s_plugin.nn.attention import dot_product_attention
 
 HEADS, SIZE, VALUE_SIZE = 2, 3, 4
 
@@ -53,12 +53,12 @@ def test_attention_to_the_cache_equals_attention_to_copies(kinds, beam_size, ste
 
         cache = state.child("layer").kv_cache()
         keys, values = cache.append(by_position(new_keys, cached), by_position(new_values, cached))
-        found, _ = attend(by_hypothesis(query, cached), keys, values, mask)
+        found, _ = dot_product_attention(by_hypothesis(query, cached), keys, values, mask)
         found = found.unflatten(2, (cached, steps)).transpose(1, 2).flatten(0, 1)
 
         length = past_keys.size(2)
         causal = torch.ones(steps, length, dtype=torch.bool).tril(length - steps)
-        expected, _ = attend(query, past_keys, past_values, causal)
+        expected, _ = dot_product_attention(query, past_keys, past_values, causal)
         torch.testing.assert_close(found, expected, atol=1e-6, rtol=1e-5)
 
         order = new_order(kinds[number % len(kinds)], rows // beam_size, beam_size, generator)

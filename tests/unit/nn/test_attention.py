@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from convs2s_plugin.nn import attention
-from convs2s_plugin.nn.attention import attend
+from convs2s_plugin.nn.attention import dot_product_attention
 
 
 @pytest.mark.parametrize("masked, causal", [(False, False), (True, False), (False, True)])
@@ -24,11 +24,11 @@ def test_fused_and_separate_kernels_agree(masked, causal, length, monkeypatch):
     )
     for short in (0, attention.MAX_UNFUSED_LENGTH):
         monkeypatch.setattr(attention, "MAX_UNFUSED_LENGTH", short)
-        context, weights = attend(*tensors, mask, 0.5, causal, need_weights=False)
+        context, weights = dot_product_attention(*tensors, mask, 0.5, causal, need_weights=False)
         assert weights is None
         results.append((context, *torch.autograd.grad(context.sin().sum(), tensors)))
     assert len(calls) == (1 if length <= attention.MAX_UNFUSED_LENGTH else 2)
     torch.testing.assert_close(*results, rtol=1e-10, atol=1e-12)
-    context, weights = attend(*tensors, mask, 0.5, causal)
+    context, weights = dot_product_attention(*tensors, mask, 0.5, causal)
     torch.testing.assert_close(context, results[0][0], rtol=1e-10, atol=1e-12)
     torch.testing.assert_close(weights @ tensors[2], context)
