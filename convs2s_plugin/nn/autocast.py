@@ -24,7 +24,7 @@ def to_autocast_dtype(x: Tensor) -> Tensor:
 
 @torch.no_grad()
 def cast_weights_(model: nn.Module, dtype: torch.dtype, extra: Iterable[Tensor] = ()) -> None:
-    """Cast all weights of matrix multiplications in place, so that autocast need not do so.
+    """Cast the weights of matrix multiplications in place, so that autocast need not cast them.
 
     Normalization layers, embeddings, position vectors and, except in recurrent networks, biases
     keep their precision.

@@ -6,9 +6,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-# On a CPU, oneDNN multiplies matrices in single precision where torch calls another library. On an
-# AMD EPYC with AVX-512, oneDNN took up to a quarter less time for most sizes, and half as much for
-# a few rows.
+# For single precision on a CPU, torch calls another library than oneDNN. On an AMD EPYC with
+# AVX-512, oneDNN took up to a quarter less time for most sizes, and half the time for a few rows.
 _ONEDNN = torch.backends.mkldnn.is_available() and hasattr(torch.ops.mkldnn, "_linear_pointwise")
 
 
@@ -52,7 +51,7 @@ class Linear(nn.Linear):
 
 
 def is_eager_cpu(x: Tensor) -> bool:
-    """Whether x is on a CPU and is computed with eagerly, and without autocast."""
+    """Whether x is on a CPU, and operations on it are eager and without autocast."""
     return (
         x.device.type == "cpu"
         and not torch.is_autocast_enabled("cpu")
@@ -96,8 +95,8 @@ class _OneDnnLinear(torch.autograd.Function):
 def relu_backward_(grad: Tensor, rectified: Tensor) -> Tensor:
     """Backward pass of ReLU in place: zero ``grad`` where ``rectified`` is zero.
 
-    Torch computes in single precision for bfloat16 on a CPU. Reading the bits as integers is
-    faster: positive numbers are positive integers.
+    For bfloat16 on a CPU, torch converts to single precision and back. It is faster to read the
+    bits as integers and to multiply them by 1 or 0: a positive number is a positive integer, too.
 
     Args:
         grad: gradient of the output.

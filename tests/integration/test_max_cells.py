@@ -89,7 +89,7 @@ def test_training_validation_and_generation(corpus, tmp_path):
 
 @pytest.mark.parametrize(
     "limit, said",
-    [("20", "8 x 8 = 64 cells (source length times target length"), ("0", "--max-cells is 0, but must be")],
+    [("20", "8 x 8 = 64 cells (source length times"), ("0", "--max-cells is 0, but must be")],
 )
 def test_a_training_that_cannot_be_is_refused_with_a_sentence(corpus, tmp_path, limit, said):
     done = run(

@@ -140,7 +140,7 @@ class AttentionLayer(nn.Module):
         padding = context.padding_mask
         mask = None if padding is None else ~padding[:, None, None]
         query, keys, values = map(self.split_heads, (query, keys, values))
-        attended, _ = self.dot_product_attention(query, keys, values, mask=mask, causal=self.causal)
+        attended, _ = self.attend(query, keys, values, mask=mask, causal=self.causal)
         return self.join_heads(attended)
 
     def attend_to_cache(
@@ -165,7 +165,7 @@ class AttentionLayer(nn.Module):
         )
         keys, values = state.kv_cache().append(keys, values)
         # For so few queries, separate matrix multiplications are faster than fused kernels.
-        attended, _ = self.dot_product_attention(query, keys, values, mask=context.cache_mask, need_weights=True)
+        attended, _ = self.attend(query, keys, values, mask=context.cache_mask, need_weights=True)
         return self.join_heads(attended).view(rows, steps, -1)
 
     def attend(
@@ -177,7 +177,7 @@ class AttentionLayer(nn.Module):
         causal: bool = False,
         need_weights: bool = False,
     ) -> tuple[Tensor, Tensor | None]:
-        """The attention context and the weights of dot attention; see `nn.attention.attend`."""
+        """The attention context and the weights; see ``nn.attention.dot_product_attention``."""
         p = self.dropout.p if self.dropout.active else 0.0
         return dot_product_attention(query, keys, values, mask, self.scale, causal, p, need_weights)
 
