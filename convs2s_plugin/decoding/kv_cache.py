@@ -1,4 +1,4 @@
-"""Key-value cache of self-attention whose keys and values are never copied in a beam search.
+"""Key-value cache of self-attention that is not copied when a beam is reordered.
 
 All hypotheses of a sentence write into one row of the cache, position after position. Backpointers
 record which hypothesis wrote each position of a hypothesis' past. Beam reordering changes the

@@ -1,4 +1,4 @@
-"""convs2s_cross_entropy against fairseq's criteria, on every model."""
+"""convs2s_cross_entropy against fairseq's criterions, on every model."""
 
 from argparse import Namespace
 
@@ -18,7 +18,7 @@ BATCH = [(5, 7), (3, 4), (6, 2)]
 
 
 def transformer(arch="transformer_iwslt_de_en", **options):
-    """A small one of fairseq's own models."""
+    """A small transformer of fairseq."""
     torch.manual_seed(1)
     args = Namespace(
         encoder_embed_dim=16,
@@ -47,7 +47,7 @@ def criterion(kind, label_smoothing=0.1, sentence_avg=False, **options):
 
 
 def step(model, loss, batch):
-    """Loss, its log and all gradients that there are, in training mode without dropout."""
+    """Loss, sample size, logging output and gradients, in training mode without dropout."""
     model.train()
     model.zero_grad()
     value, sample_size, log = loss(model, batch)
@@ -56,13 +56,13 @@ def step(model, loss, batch):
 
 
 def gradients(model):
-    """By name; some of fairseq's transformers have parameters that nothing uses."""
+    """Gradients by name; some of fairseq's transformers have unused parameters."""
     return {name: p.grad for name, p in model.named_parameters() if p.grad is not None}
 
 
 @pytest.mark.parametrize("name", MAKERS)
 @pytest.mark.parametrize("left_pad_target", [False, True], ids=["right", "left"])
-def test_value_and_gradients_are_those_of_fairseq(name, left_pad_target, monkeypatch):
+def test_loss_and_gradients_equal_fairseqs(name, left_pad_target, monkeypatch):
     monkeypatch.setattr(cross_entropy, "CHUNK_LOGITS", 5 * WORDS)
     model, batch = MAKERS[name](), random_batch(BATCH, left_pad_target=left_pad_target)
     ours = step(model, criterion(ConvS2SCrossEntropy, report_accuracy=True), batch)
@@ -101,8 +101,8 @@ def test_sentence_average():
 
 
 @pytest.mark.parametrize("name", MAKERS)
-def test_candidates_are_a_softmax_over_them(name):
-    """Loss and gradients of the plain computation with the scores of other words left out."""
+def test_softmax_over_candidates(name):
+    """Loss and gradients against a softmax over the logits of the candidates."""
     model, batch = MAKERS[name](), random_batch(BATCH)
     words = torch.cat([batch["target"].flatten(), torch.arange(8)]).unique()
     assert len(words) < len(dictionary())
@@ -123,7 +123,7 @@ def test_candidates_are_a_softmax_over_them(name):
 
 
 def under_autocast(kind):
-    """A criterion in a pass under autocast."""
+    """A criterion under autocast."""
 
     def loss(model, batch):
         with torch.autocast("cpu", torch.bfloat16):
@@ -133,7 +133,7 @@ def under_autocast(kind):
 
 
 @pytest.mark.parametrize("name", MAKERS)
-def test_autocast_gives_the_gradients_of_single_precision_nearly(name):
+def test_autocast_approximates_single_precision(name):
     model, batch = MAKERS[name](), random_batch(BATCH)
     exact = step(model, criterion(ConvS2SCrossEntropy), batch)
     rough = step(model, under_autocast(ConvS2SCrossEntropy), batch)
@@ -148,7 +148,7 @@ def test_autocast_gives_the_gradients_of_single_precision_nearly(name):
         assert (rough[3][key] - gradient).abs().max() < 0.05 * largest, key
 
 
-def test_a_model_that_scores_words_otherwise_is_refused():
+def test_a_model_without_a_linear_output_layer_is_refused():
     args = Namespace(max_source_positions=64, max_target_positions=64, criterion="")
     ARCH_CONFIG_REGISTRY["lstm"](args)
     model = ARCH_MODEL_REGISTRY["lstm"].build_model(args, translation_task())

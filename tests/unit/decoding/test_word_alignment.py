@@ -1,4 +1,4 @@
-"""Alignments of the words that were chosen, not of those that scored best."""
+"""Attention of given target tokens, not of the most probable ones."""
 
 import pytest
 import torch
@@ -12,7 +12,7 @@ BATCH = [(7, 5), (3, 4), (11, 2)]
 
 
 def of_words(models, source, words):
-    """The mean attention of the models to one sentence for given words, T x S."""
+    """The mean attention T x S of the models to one sentence for given target tokens."""
     prefix = words.roll(1)
     prefix[0] = dictionary().eos()
     found = [
@@ -30,7 +30,7 @@ def of_words(models, source, words):
 
 @pytest.mark.parametrize("names", [["pervasive"], ["pervasive-max-attn-gated", "convs2s"]])
 @torch.no_grad()
-def test_every_hypothesis_has_the_attention_of_its_words(names):
+def test_every_hypothesis_has_the_attention_of_its_tokens(names):
     models, batch = [make(name) for name in names], random_batch(BATCH)
     for model in models:
         model.make_generation_fast_()
@@ -49,7 +49,7 @@ def test_every_hypothesis_has_the_attention_of_its_words(names):
 
 
 @torch.no_grad()
-def test_a_reference_is_scored_with_the_attention_of_its_words():
+def test_a_reference_is_scored_with_the_attention_of_its_tokens():
     models, batch = [make("pervasive")], random_batch(BATCH)
     scorer = ReferenceScorer(dictionary(), compute_alignment=True)
     for i, (hypothesis,) in enumerate(scorer.generate(models, batch)):
@@ -60,7 +60,7 @@ def test_a_reference_is_scored_with_the_attention_of_its_words():
         torch.testing.assert_close(hypothesis["attention"][: len(words)], expected)
 
 
-def test_models_whose_attention_does_not_depend_on_words_are_left_alone():
+def test_aligns_words():
     assert aligns_words([make("pervasive"), make("convs2s")])
     assert not aligns_words([make("convs2s"), make("adl-cnn")])
     other = torch.nn.Module()

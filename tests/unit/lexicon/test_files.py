@@ -1,4 +1,4 @@
-"""The lexicon file: what is read, what is refused and where, and that it is written whole."""
+"""Lexicon files: reading, errors with line numbers, atomic writing."""
 
 import gzip
 import subprocess
@@ -20,7 +20,7 @@ ENTRIES = [
 ]
 
 
-def test_what_is_written_is_read(tmp_path):
+def test_written_entries_are_read_back(tmp_path):
     path = str(tmp_path / "lexicon")
     assert write_lexicon(path, iter(ENTRIES)) == len(ENTRIES)
     read = list(read_lexicon(path))
@@ -33,7 +33,7 @@ def test_what_is_written_is_read(tmp_path):
     )
 
 
-def test_fairseq_takes_the_last_entry_of_a_word(tmp_path):
+def test_fairseq_reads_the_last_entry_of_a_word(tmp_path):
     write_lexicon(str(tmp_path / "lexicon"), ENTRIES)
     assert load_align_dict(str(tmp_path / "lexicon")) == {
         "2@@": "2@@",
@@ -42,13 +42,13 @@ def test_fairseq_takes_the_last_entry_of_a_word(tmp_path):
     }
 
 
-def test_blanks_of_any_kind_separate(tmp_path):
+def test_any_whitespace_separates(tmp_path):
     (tmp_path / "a").write_bytes("hund\tdog  0.5\r\n katze cat\u00a01".encode())
     expected = [Entry("hund", "dog", 0.5), Entry("katze", "cat", 1.0)]
     assert list(read_lexicon(str(tmp_path / "a"))) == expected
 
 
-def test_packed(tmp_path):
+def test_gzip(tmp_path):
     (tmp_path / "a.gz").write_bytes(gzip.compress(b"hund dog 0.5\n" * 3))
     assert list(read_lexicon(str(tmp_path / "a.gz"))) == [Entry("hund", "dog", 0.5)] * 3
 
@@ -70,7 +70,7 @@ def test_packed(tmp_path):
         (b"h\xfcnd dog 1", "byte 0xfc at offset 1 is not valid UTF-8"),
     ],
 )
-def test_a_line_that_is_no_entry(line, message, tmp_path):
+def test_malformed_lines(line, message, tmp_path):
     path = tmp_path / "lexicon"
     path.write_bytes(b"katze cat 0.5\nkatze kitten 0.5\n" + line + b"\nmaus mouse 1\n")
     entries = read_lexicon(str(path))
@@ -81,7 +81,7 @@ def test_a_line_that_is_no_entry(line, message, tmp_path):
     assert message in str(refusal.value) and len(str(refusal.value)) < 400
 
 
-def test_files_that_cannot_be_read(tmp_path):
+def test_unreadable_files(tmp_path):
     cut = tmp_path / "cut.gz"
     cut.write_bytes(gzip.compress(b"hund dog 0.5\n" * 1000)[:-9])
     plain = tmp_path / "plain.gz"
@@ -102,7 +102,7 @@ def failing():
     raise UserError("the source of the entries failed")
 
 
-def test_nothing_half_written(tmp_path):
+def test_no_partial_file(tmp_path):
     path = tmp_path / "lexicon"
     with pytest.raises(UserError, match="the source of the entries"):
         write_lexicon(str(path), failing())
@@ -124,7 +124,7 @@ def test_a_full_disk(tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_places_that_cannot_be_written(tmp_path):
+def test_unwritable_paths(tmp_path):
     for path, message in [
         (tmp_path, "is not a plain file"),
         ("/dev/null", "is not a plain file"),
@@ -135,7 +135,7 @@ def test_places_that_cannot_be_written(tmp_path):
             write_lexicon(str(path), ENTRIES)
 
 
-def test_knows_neither_torch_nor_fairseq():
+def test_imports_neither_torch_nor_fairseq():
     code = (
         "import importlib.util, sys, types\n"
         "package = types.ModuleType('p'); package.__path__ = [sys.argv[1]]\n"

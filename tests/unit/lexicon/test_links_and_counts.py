@@ -1,4 +1,4 @@
-"""Symmetrisation against the textbook's scan of the grid; counts against fractions."""
+"""Symmetrization against the textbook algorithm; probabilities against fractions."""
 
 import random
 from collections import Counter
@@ -14,14 +14,14 @@ from convs2s_plugin.lexicon.symmetrize import METHODS, symmetrize
 
 
 def scan_the_grid(forward, reverse, method):
-    """The definition, as plainly as it can be written: every cell, until nothing changes."""
+    """The definition: visit every cell until nothing changes."""
     union, links = forward | reverse, forward & reverse
     if method in ("union", "intersection"):
         return union if method == "union" else links
     rows = range(max([i for i, _ in union], default=-1) + 1)
     columns = range(max([j for _, j in union], default=-1) + 1)
 
-    def free(i, j):
+    def unaligned(i, j):
         return all(a != i for a, _ in links), all(b != j for _, b in links)
 
     changed = True
@@ -33,27 +33,27 @@ def scan_the_grid(forward, reverse, method):
                     continue
                 for k, m in [(-1, 0), (0, -1), (1, 0), (0, 1), (-1, -1), (-1, 1), (1, -1), (1, 1)]:
                     cell = (i + k, j + m)
-                    if cell in union and cell not in links and any(free(*cell)):
+                    if cell in union and cell not in links and any(unaligned(*cell)):
                         links = links | {cell}
                         changed = True
     if method != "grow-diag":
-        wanted = all if method == "grow-diag-final-and" else any
+        enough = all if method == "grow-diag-final-and" else any
         for direction in (forward, reverse):
             for i in rows:
                 for j in columns:
-                    if (i, j) in direction and wanted(free(i, j)):
+                    if (i, j) in direction and enough(unaligned(i, j)):
                         links = links | {(i, j)}
     return links
 
 
 def random_links(numbers, rows, columns, density):
-    """Any links at all: where they are dense, the order of the scan decides."""
+    """Random links. If they are dense, the result depends on the order of the cells."""
     cells = [(i, j) for i in range(rows) for j in range(columns)]
     return {cell for cell in cells if numbers.random() < density}
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_is_what_the_scan_of_the_grid_gives(method):
+def test_equals_the_definition(method):
     numbers = random.Random(1)
     different = Counter()
     for _ in range(300):
@@ -68,7 +68,7 @@ def test_is_what_the_scan_of_the_grid_gives(method):
 
 
 def test_an_example_by_hand():
-    """Word 2 - word 3 agree in neither direction and touch nothing: only "final" takes them."""
+    """Links of word 2 differ in both directions and have no neighbors: only "final" adds them."""
     forward, reverse = {(0, 0), (1, 1), (2, 3)}, {(0, 0), (0, 1), (2, 4)}
     assert symmetrize(forward, reverse, "intersection") == {(0, 0)}
     assert symmetrize(forward, reverse, "grow-diag") == {(0, 0), (0, 1), (1, 1)}
@@ -94,7 +94,7 @@ def test_links():
         ("0-0 0-2", "the link 0-2 points past"),
     ],
 )
-def test_links_that_are_refused(line, message):
+def test_malformed_links(line, message):
     with pytest.raises(UserError) as refusal:
         parse_links(line, 3, 2, "text.align", 7)
     assert str(refusal.value).startswith("text.align, line 7: ") and message in str(refusal.value)
@@ -115,7 +115,7 @@ def random_pairs(sentences, words, seed=1):
 
 @pytest.mark.parametrize("pending", [1, 50, 1 << 18])
 @pytest.mark.parametrize("reverse", [False, True])
-def test_probabilities_are_the_fractions(pending, reverse, monkeypatch):
+def test_probabilities_are_fractions_of_counts(pending, reverse, monkeypatch):
     monkeypatch.setattr(counts_module, "MIN_PENDING", pending)
     counts, linked = LinkCounts(), Counter()
     for source, target, links in random_pairs(200, 12):
@@ -139,7 +139,7 @@ def test_probabilities_are_the_fractions(pending, reverse, monkeypatch):
     assert list(counts.entries(0.0, 1, reverse)) == list(best.values())
 
 
-def test_no_links_are_no_entries():
+def test_no_entries_without_links():
     counts = LinkCounts()
     counts.add((["a"], ["b"], set()))
     assert list(counts.entries(0.0, 1)) == []

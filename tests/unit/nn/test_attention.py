@@ -1,4 +1,4 @@
-"""Attention by fused kernels and by plain products, which the size chooses between."""
+"""Attention by fused kernels and by separate matrix multiplications."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""The chunked loss against the plain one."""
+"""The chunked cross-entropy against fairseq's loss."""
 
 import pytest
 import torch
@@ -23,7 +23,7 @@ def inputs(bias, dtype=torch.float64, scale=1.0):
 
 
 def plain(features, weight, bias, target, label_smoothing):
-    """Loss and likelihood as fairseq computes them, all scores at once."""
+    """Loss and negative log-likelihood as fairseq computes them, from all logits at once."""
     log_probabilities = F.linear(features, weight, bias).log_softmax(-1)
     return label_smoothed_nll_loss(log_probabilities, target, label_smoothing)
 
@@ -56,8 +56,8 @@ def test_single_precision_to_1e_5():
         torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=1e-5)
 
 
-def test_words_of_vanishing_probability():
-    """Where exp underflows, the loss must not become infinite."""
+def test_tokens_of_vanishing_probability():
+    """If exp underflows, the loss must not become infinite."""
     x, w, b, target = inputs(True, torch.float32, scale=12.0)
     probabilities = F.linear(x, w, b).softmax(-1).gather(1, target.unsqueeze(1))
     assert (probabilities == 0).any()
@@ -97,14 +97,14 @@ def test_without_gradient():
     torch.testing.assert_close(sums.loss, plain(x, w, b, target, 0.0)[0].detach())
 
 
-def test_no_words_at_all():
+def test_without_tokens():
     x, w, b, _ = inputs(True)
     sums = linear_cross_entropy(x[:0], w, b, torch.zeros(0, dtype=torch.long), 0.1)
     assert sums.loss == 0.0
     assert all(not gradient.any() for gradient in gradients(sums.loss, w, b))
 
 
-def test_the_gradient_is_used_once():
+def test_the_backward_pass_runs_once():
     x, w, b, target = inputs(True)
     loss = linear_cross_entropy(x, w, b, target).loss
     loss.backward(retain_graph=True)
@@ -112,8 +112,8 @@ def test_the_gradient_is_used_once():
         loss.backward()
 
 
-def test_the_scores_of_a_batch_are_never_held(monkeypatch):
-    """No tensor of the loss is as large as N x V, whichever operation makes it."""
+def test_the_logits_of_a_batch_are_never_in_memory(monkeypatch):
+    """No operation of the loss creates a tensor as large as N x V."""
     monkeypatch.setattr(cross_entropy, "CHUNK_LOGITS", 5 * V)
     largest = 0
 
@@ -133,6 +133,6 @@ def test_the_scores_of_a_batch_are_never_held(monkeypatch):
 
 
 @pytest.mark.parametrize("label_smoothing", [-0.1, 1.0])
-def test_refuses_impossible_smoothing(label_smoothing):
+def test_label_smoothing_out_of_range(label_smoothing):
     with pytest.raises(ValueError, match="label_smoothing is"):
         linear_cross_entropy(*inputs(True), label_smoothing)

@@ -1,4 +1,4 @@
-"""Matrix products and the gradient of ReLU by other means, against torch's own."""
+"""Matrix multiplication and the gradient of ReLU, against torch's own."""
 
 import pytest
 import torch
@@ -14,13 +14,13 @@ DTYPES = [torch.float32, torch.float64, torch.bfloat16]
 
 @pytest.fixture(params=[True, False], ids=["onednn", "torch"])
 def library(request, monkeypatch):
-    """With the faster library, where torch has it, and without."""
+    """With oneDNN, if torch has it, and without."""
     monkeypatch.setattr(linear_module, "_ONEDNN", linear_module._ONEDNN and request.param)
 
 
 @pytest.mark.parametrize("shape", [(5, 7, 6), (7, 6), (6,), (0, 3, 6), (1, 6)])
 @pytest.mark.parametrize("bias", [True, False])
-def test_linear_is_that_of_torch(library, shape, bias):
+def test_linear_equals_torchs(library, shape, bias):
     torch.manual_seed(1)
     x, weight = torch.randn(shape), torch.randn(4, 6)
     inputs = [x, weight, torch.randn(4)] if bias else [x, weight]
@@ -36,13 +36,13 @@ def test_linear_is_that_of_torch(library, shape, bias):
         torch.testing.assert_close(ours, theirs)
 
 
-def test_only_the_gradients_that_are_wanted(library):
+def test_only_the_required_gradients(library):
     x, weight = torch.randn(3, 6), torch.randn(4, 6, requires_grad=True)
     linear(x, weight).sum().backward()
     torch.testing.assert_close(weight.grad, x.sum(dim=0).expand(4, 6))
 
 
-def test_linear_of_inputs_that_are_not_contiguous(library):
+def test_linear_of_noncontiguous_inputs(library):
     x = torch.randn(6, 5, 7).transpose(0, 2)
     for weight in (
         torch.randn(6, 4).t(),
@@ -52,7 +52,7 @@ def test_linear_of_inputs_that_are_not_contiguous(library):
         torch.testing.assert_close(linear(x, weight), F.linear(x, weight))
 
 
-def test_autocast_and_tracing_have_operators_of_torch(library):
+def test_autocast_and_tracing_use_torchs_operators(library):
     module, x = Linear(6, 4), torch.randn(3, 6)
     with torch.autocast("cpu", torch.bfloat16):
         assert module(x).dtype == torch.bfloat16
@@ -62,7 +62,7 @@ def test_autocast_and_tracing_have_operators_of_torch(library):
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_product(library, dtype):
+def test_matmul_transposed(library, dtype):
     a, b = torch.randn(5, 6).to(dtype), torch.randn(6, 4).to(dtype).t()
     torch.testing.assert_close(matmul_transposed(a, b), a @ b.t())
 
@@ -72,15 +72,15 @@ def test_the_gradient_of_relu(dtype):
     x = torch.tensor([-1.5, -0.0, 0.0, 1e-30, 2.0, -float("inf"), float("inf")]).to(dtype)
     rectified = x.relu()
     grad = torch.tensor([1.0, 2.0, -3.0, -4.0, 5.0, 6.0, -7.0]).to(dtype)
-    wanted = torch.where(rectified > 0, grad, torch.zeros_like(grad))
+    expected = torch.where(rectified > 0, grad, torch.zeros_like(grad))
     given = grad.clone()
-    assert relu_backward_(given, rectified) is given and torch.equal(given, wanted)
+    assert relu_backward_(given, rectified) is given and torch.equal(given, expected)
 
 
 @pytest.mark.parametrize("sign", [1, -1])
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_a_dense_layer_does_not_hide_what_is_not_a_number(dtype, sign):
-    """Processors make negative ones, which are less than zero as integers of the same bits."""
+def test_a_dense_layer_propagates_nan(dtype, sign):
+    """Processors create negative NaNs, whose bits are negative integers."""
     block = torch.tensor([[1.0, float("nan")], [2.0, 3.0]]).to(dtype)
     block = block.copysign(torch.tensor(float(sign), dtype=dtype))
     exact = torch.promote_types(dtype, torch.float32)

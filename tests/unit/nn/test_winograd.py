@@ -1,4 +1,4 @@
-"""Convolution with half of the products equals the product of all inputs side by side."""
+"""Winograd's algorithm against unfolding and one matrix multiplication."""
 
 import pytest
 import torch
@@ -19,7 +19,7 @@ def inputs(length, dtype=torch.float64, batch=3, channels=6, outputs=10):
 
 @pytest.mark.parametrize("length", [1, 3, 4, 5, 8, 25])
 @pytest.mark.parametrize("causal", [True, False])
-def test_equals_the_product_side_by_side(length, causal):
+def test_equals_the_unfolded_convolution(length, causal):
     x, weight, bias = inputs(length)
     expected = linear(unfold(x, 3, causal=causal), weight, bias)
     actual = winograd_conv1d(x, weight, bias, left=2 if causal else 1)
@@ -29,18 +29,18 @@ def test_equals_the_product_side_by_side(length, causal):
     torch.testing.assert_close(*found, rtol=1e-11, atol=1e-12)
 
 
-@pytest.mark.parametrize("wanted", range(3))
-def test_only_the_gradients_that_are_wanted(wanted):
+@pytest.mark.parametrize("required", range(3))
+def test_only_the_required_gradients(required):
     tensors = inputs(9)
     grads = torch.autograd.grad(winograd_conv1d(*tensors, left=2).sum(), tensors)
     for i, tensor in enumerate(tensors):
         tensor.grad = None
-        tensor.requires_grad_(i == wanted)
+        tensor.requires_grad_(i == required)
     winograd_conv1d(*tensors, left=2).sum().backward()
-    assert torch.equal(tensors[wanted].grad, grads[wanted])
+    assert torch.equal(tensors[required].grad, grads[required])
 
 
-def test_gradients_of_a_target_that_is_not_contiguous():
+def test_noncontiguous_output_gradient():
     tensors = inputs(8)
     grad = torch.randn(3, 10, 8, dtype=torch.float64)
     found = [
@@ -50,7 +50,7 @@ def test_gradients_of_a_target_that_is_not_contiguous():
     torch.testing.assert_close(*found)
 
 
-def test_is_as_exact_in_single_precision():
+def test_rounding_errors_in_single_precision():
     exact = inputs(48, channels=256, outputs=512)
     single = [tensor.detach().float() for tensor in exact]
     expected = linear(unfold(exact[0], 3), *exact[1:])
@@ -60,7 +60,7 @@ def test_is_as_exact_in_single_precision():
 
 
 @pytest.mark.parametrize("causal", [True, False])
-def test_a_layer_has_it_where_it_pays(causal, monkeypatch):
+def test_a_layer_uses_it_if_it_is_faster(causal, monkeypatch):
     layer = GatedConv1d(128, 32, 3, causal=causal).double()
     x = torch.randn(20, 28, 128, dtype=torch.float64)
     padding = torch.arange(28) >= torch.randint(1, 28, (20, 1))
@@ -78,7 +78,7 @@ def test_a_layer_has_it_where_it_pays(causal, monkeypatch):
     assert len(calls) == 1
 
 
-def test_where_it_pays():
+def test_should_use_winograd():
     x, weight = torch.empty(64, 24, 256), torch.empty(512, 768)
     assert should_use_winograd(x, weight)
     assert not should_use_winograd(x[:20], weight)
