@@ -9,36 +9,36 @@ from .language.spec import ENCODER, LayerSpec, ModelSpec, StackSpec
 from .language.writer import definition, label, runs
 
 
-def as_dict(model: ModelSpec, vocabulary_size: int, length: int) -> dict[str, Any]:
+def as_dict(model_spec: ModelSpec, vocabulary_size: int, length: int) -> dict[str, Any]:
     """Describe a model as plain data, for JSON.
 
     Args:
-        model: the resolved model.
+        model_spec: the resolved model.
         vocabulary_size: V of source and target.
         length: tokens of source and target for which multiply-adds are counted.
     """
-    total = figures([*model.encoder.layers, *model.decoder.layers], length)
+    total = figures([*model_spec.encoder.layers, *model_spec.decoder.layers], length)
     return {
-        "encoder": _stack_dict(model, model.encoder, length),
-        "decoder": _stack_dict(model, model.decoder, length),
-        "input_feeding": model.input_feeding,
+        "encoder": _stack_dict(model_spec, model_spec.encoder, length),
+        "decoder": _stack_dict(model_spec, model_spec.decoder, length),
+        "input_feeding": model_spec.input_feeding,
         "parameters": total.parameters,
         "multiply_adds": total.multiply_adds,
         "length": length,
         "words": vocabulary_size,
-        "parameters_of_embedding": vocabulary_size * model.settings.model_dim,
-        "parameters_of_output": vocabulary_size * model.decoder.width,
+        "parameters_of_embedding": vocabulary_size * model_spec.settings.model_dim,
+        "parameters_of_output": vocabulary_size * model_spec.decoder.width,
         "not_counted": sorted(total.not_built | total.no_cost),
-        "parallel_over_time": not sequential_parts(model),
-        "sequential": sequential_parts(model),
-        "warnings": list(model.warnings),
+        "parallel_over_time": not sequential_parts(model_spec),
+        "sequential": sequential_parts(model_spec),
+        "warnings": list(model_spec.warnings),
     }
 
 
-def _stack_dict(model: ModelSpec, stack: StackSpec, length: int) -> dict[str, Any]:
+def _stack_dict(model_spec: ModelSpec, stack: StackSpec, length: int) -> dict[str, Any]:
     total = figures(stack.layers, length)
     left, right = (
-        None if far == UNBOUNDED else int(far) for far in stack_receptive_field(model, stack)
+        None if far == UNBOUNDED else int(far) for far in stack_receptive_field(model_spec, stack)
     )
     return {
         "definition": definition(stack),
@@ -82,12 +82,12 @@ class _Row(NamedTuple):
     figures: Figures
 
 
-def as_text(model: ModelSpec, vocabulary_size: int, length: int) -> str:
+def as_text(model_spec: ModelSpec, vocabulary_size: int, length: int) -> str:
     """Describe a model as a table of its layers and a few sentences; arguments as `as_dict`."""
     rows: list[_Row] = []
-    for stack in (model.encoder, model.decoder):
+    for stack in (model_spec.encoder, model_spec.decoder):
         rows += _stack_rows(stack, length)
-    total = figures([*model.encoder.layers, *model.decoder.layers], length)
+    total = figures([*model_spec.encoder.layers, *model_spec.decoder.layers], length)
     rows.append(_Row(0, "all layers", "", total))
     lines = _table(rows)
     lines.append("")
@@ -102,32 +102,32 @@ def as_text(model: ModelSpec, vocabulary_size: int, length: int) -> str:
             f"Without the parameters of {_names(total.not_built)}: PyTorch cannot build the layer "
             "without data (on the meta device)."
         )
-    lines.append(_embeddings(model, vocabulary_size))
-    for stack in (model.encoder, model.decoder):
-        lines.append(f"The receptive field of the {stack.side} is {_field(model, stack)}.")
-    sequential = sequential_parts(model)
+    lines.append(_embeddings(model_spec, vocabulary_size))
+    for stack in (model_spec.encoder, model_spec.decoder):
+        lines.append(f"The receptive field of the {stack.side} is {_field(model_spec, stack)}.")
+    sequential = sequential_parts(model_spec)
     lines.append(
         f"Training is not parallel over time: {', '.join(sequential)}."
         if sequential
         else "Training is parallel over time."
     )
-    return "\n".join([*lines, *(f"Warning: {warning}" for warning in model.warnings)])
+    return "\n".join([*lines, *(f"Warning: {warning}" for warning in model_spec.warnings)])
 
 
 def _names(names: frozenset[str]) -> str:
     return ", ".join(sorted(names))
 
 
-def _embeddings(model: ModelSpec, vocabulary_size: int) -> str:
-    v, dim, out = vocabulary_size, model.settings.model_dim, model.decoder.width
+def _embeddings(model_spec: ModelSpec, vocabulary_size: int) -> str:
+    v, dim, out = vocabulary_size, model_spec.settings.model_dim, model_spec.decoder.width
     text = f"The embedding matrix of {v:,} tokens has {v:,} x {dim} = {v * dim:,} parameters"
     if out == dim:
         return f"{text}: one matrix for source, target and output together, or up to three."
     return f"{text}, for source and target each; the output matrix has {v:,} x {out} = {v * out:,}."
 
 
-def _field(model: ModelSpec, stack: StackSpec) -> str:
-    left, right = stack_receptive_field(model, stack)
+def _field(model_spec: ModelSpec, stack: StackSpec) -> str:
+    left, right = stack_receptive_field(model_spec, stack)
     if left == UNBOUNDED:
         if stack.side == ENCODER and right == UNBOUNDED:
             return "the whole sentence"

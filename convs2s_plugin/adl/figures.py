@@ -100,16 +100,16 @@ def receptive_field(layers: Iterable[LayerSpec]) -> Reach:
     return Reach(left, right)
 
 
-def stack_receptive_field(model: ModelSpec, stack: StackSpec) -> Reach:
+def stack_receptive_field(model_spec: ModelSpec, stack: StackSpec) -> Reach:
     """The receptive field of a model's encoder or decoder."""
     found = receptive_field(stack.layers)
-    if model.input_feeding and stack is model.decoder:
+    if model_spec.input_feeding and stack is model_spec.decoder:
         return Reach(UNBOUNDED, found.right)
     return found
 
 
-def sequential_parts(model: ModelSpec) -> list[str]:
+def sequential_parts(model_spec: ModelSpec) -> list[str]:
     """Names of the parts of a model that training cannot compute for all positions at once."""
-    layers = [*model.encoder.walk(), *model.decoder.walk()]
+    layers = [*model_spec.encoder.walk(), *model_spec.decoder.walk()]
     names = sorted({layer.name for layer in layers if not layer_type(layer).parallel})
-    return [*names, *(["input feeding"] if model.input_feeding else [])]
+    return [*names, *(["input feeding"] if model_spec.input_feeding else [])]

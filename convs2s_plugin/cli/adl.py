@@ -27,7 +27,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "encoder", metavar="ENCODER", help="a chain of layers, or the name of an architecture"
     )
     explain.add_argument("decoder", metavar="DECODER", nargs="?", help="a chain of layers")
-    explain.add_argument("--dialect", default="paper", help=f"{', '.join(DIALECTS)} (%(default)s)")
+    explain.add_argument(
+        "--dialect",
+        default="paper",
+        help=f"dialect of both definitions: {' or '.join(DIALECTS)} (%(default)s)",
+    )
     explain.add_argument(
         "--model-dim", type=int, help=f"channels of embeddings and layers ({Settings.model_dim})"
     )
@@ -74,11 +78,11 @@ def run(args: argparse.Namespace) -> int:
         for name in ("words", "length"):
             if getattr(args, name) < 1:
                 raise UserError(f"--{name} is {getattr(args, name)}: it must be at least 1.")
-        model = _resolve(args)
+        model_spec = _resolve(args)
         if args.json:
-            print(json.dumps(as_dict(model, args.words, args.length), indent=2))
+            print(json.dumps(as_dict(model_spec, args.words, args.length), indent=2))
         else:
-            print(as_text(model, args.words, args.length))
+            print(as_text(model_spec, args.words, args.length))
     return 0
 
 

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from ..adl.config import DEFINITIONS, keep_definitions, layer_settings
 from ..adl.context import Source
-from ..adl.language.resolve import resolve_side
+from ..adl.language.resolve import resolve_stack
 from ..adl.language.spec import DECODER, ENCODER, StackSpec
 from ..adl.stacks import DecoderStack, EncoderStack
 from ..base import (
@@ -248,7 +248,7 @@ def resolve_layers(cfg: PervasiveConfig, side: str, embed_dim: int) -> StackSpec
     if definition is None:
         return None
     settings = layer_settings(cfg, embed_dim)
-    return resolve_side(
+    return resolve_stack(
         definition, side, settings, cfg.adl_dialect, DEFINITIONS[name], NO_SOURCE[side]
     )
 

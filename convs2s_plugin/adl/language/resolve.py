@@ -62,7 +62,7 @@ def resolve(
     return ModelSpec(encoder_stack, decoder_stack, settings, input_feeding, tuple(warnings))
 
 
-def resolve_side(
+def resolve_stack(
     text: str, side: str, settings: Settings, dialect: str, source: str, no_source: str
 ) -> StackSpec:
     """Parse and check a chain of layers that cannot attend to the source.

@@ -16,7 +16,7 @@ CELL = Argument(
     "cell",
     Choice(("lstm", "gru", "lnlstm", "lngru")),
     "lstm",
-    "ln...: with layer normalization inside",
+    "lnlstm, lngru: with layer normalization inside",
 )
 FORGET_BIAS = Argument(
     "forget_bias", Real(-100, 100), 0.0, "initial bias of the forget gate (lstm cells)"
