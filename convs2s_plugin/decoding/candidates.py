@@ -8,6 +8,7 @@ import logging
 from collections.abc import Iterable
 
 import torch
+from fairseq.data import Dictionary
 from torch import Tensor
 
 from ..errors import UserError
@@ -74,7 +75,12 @@ def _is_log_closed() -> bool:
 
 
 def build_candidates(
-    entries: Iterable[Entry], path: str, source, target, per_word: int, frequent: int
+    entries: Iterable[Entry],
+    path: str,
+    source: Dictionary,
+    target: Dictionary,
+    per_word: int,
+    frequent: int,
 ) -> Candidates:
     """Build candidate vocabularies from a lexicon.
 

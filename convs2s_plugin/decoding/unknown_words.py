@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Mapping
 
+from fairseq.data import Dictionary
 from torch import Tensor
 
 logger = logging.getLogger(__name__)
@@ -21,7 +22,11 @@ class UnknownWords:
     """
 
     def __init__(
-        self, source, target, vocab_sizes: tuple[int, int], translations: Mapping[str, str]
+        self,
+        source: Dictionary,
+        target: Dictionary,
+        vocab_sizes: tuple[int, int],
+        translations: Mapping[str, str],
     ):
         self.source, self.target = source, target
         self.source_vocab_size, self.target_vocab_size = vocab_sizes

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, Dict, List, Optional
 
 from fairseq.dataclass import FairseqDataclass
+from fairseq.optim import FairseqOptimizer
 from fairseq.optim.lr_scheduler import FairseqLRScheduler, register_lr_scheduler
 from omegaconf import II
 
@@ -64,7 +65,7 @@ class ReduceLROnValidation(FairseqLRScheduler):
         UserError: if an option is out of range, or the task does not report validations.
     """
 
-    def __init__(self, cfg: ReduceLROnValidationConfig, optimizer):
+    def __init__(self, cfg: ReduceLROnValidationConfig, optimizer: FairseqOptimizer):
         super().__init__(cfg, optimizer)
         check(cfg)
         listen(self)

@@ -5,7 +5,8 @@ all of them: they are computed once per channel, and each layer has only its own
 Statistics are stored in single precision or better, whatever the type of the cells.
 """
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, distributed, nn
@@ -93,7 +94,7 @@ class RunningStats(nn.Module):
         """The running averages of all channels."""
         return BatchStats(self.running_mean, self.running_var)
 
-    def _apply(self, fn, *args, **kwargs):
+    def _apply(self, fn: Callable[[Tensor], Tensor], *args: Any, **kwargs: Any) -> "RunningStats":
         """Follow the module to another device or type, but never to half precision."""
         super()._apply(fn, *args, **kwargs)
         for name, buffer in self._buffers.items():
@@ -179,7 +180,9 @@ def affine_backward(
     return grad_weight, grad_bias
 
 
-def _normalize_backward(grad, x, stats, weight, mask):
+def _normalize_backward(
+    grad: Tensor, x: Tensor, stats: BatchStats, weight: Tensor, mask: list[bool]
+) -> tuple[Tensor, Tensor, Tensor]:
     dtype = stats.mean.dtype
     return torch.ops.aten.native_batch_norm_backward(
         grad, x, weight.to(dtype), stats.mean, stats.var, None, None, False, EPS, mask

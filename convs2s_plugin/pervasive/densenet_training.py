@@ -4,7 +4,8 @@ The forward pass saves the features, the output of each 1x1 convolution and the 
 backward pass recomputes everything else, so that memory grows linearly with the number of layers.
 """
 
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -204,7 +205,7 @@ class DenseNetFunction(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(ctx, training_pass: TrainingPass, x: Tensor, *weights: Tensor) -> Tensor:
+    def forward(ctx: Any, training_pass: TrainingPass, x: Tensor, *weights: Tensor) -> Tensor:
         saved: list[SavedActivations] = []
         with torch.autocast(x.device.type, enabled=False):
             out, buffer = training_pass.forward(x, _layers(weights), saved)
@@ -222,7 +223,7 @@ class DenseNetFunction(torch.autograd.Function):
 
     @staticmethod
     @torch.autograd.function.once_differentiable
-    def backward(ctx, grad: Tensor):
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         tensors = iter(ctx.saved_tensors)
         weights, blocks = ([next(tensors) for _ in range(size)] for size in ctx.sizes)
         num_cells = iter(ctx.num_cells)
@@ -237,6 +238,6 @@ class DenseNetFunction(torch.autograd.Function):
         return (None, grad, *(g.to(w.dtype) for g, w in zip(flat, weights)))
 
 
-def _layers(weights) -> list[LayerWeights]:
+def _layers(weights: Sequence[Tensor]) -> list[LayerWeights]:
     """Group the weights by layer: six each, five for a transition."""
     return [LayerWeights(*weights[i : i + 6]) for i in range(0, len(weights), 6)]

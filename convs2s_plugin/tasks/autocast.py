@@ -3,6 +3,7 @@
 from contextlib import AbstractContextManager, nullcontext
 
 import torch
+from fairseq.optim import FairseqOptimizer
 from fairseq.optim.amp_optimizer import AMPOptimizer
 from fairseq.optim.fp16_optimizer import FP16Optimizer, MemoryEfficientFP16Optimizer
 from torch import nn
@@ -24,7 +25,7 @@ class Precision:
     def __init__(self, name: str):
         self.dtype = None if name == "none" else getattr(torch, name)
 
-    def autocast(self, model: nn.Module) -> AbstractContextManager:
+    def autocast(self, model: nn.Module) -> AbstractContextManager[None]:
         """The context manager for the forward passes of a model."""
         if self.dtype is None:
             return nullcontext()
@@ -37,7 +38,7 @@ class Precision:
         tied = [output_layer_of(model.decoder).weight] if has_linear_output(model.decoder) else []
         cast_weights_(model, self.dtype, tied)
 
-    def check(self, optimizer) -> None:
+    def check(self, optimizer: FairseqOptimizer) -> None:
         """Check that fairseq's own half precision is not used at the same time.
 
         Raises:

@@ -1,6 +1,7 @@
 """Selection of training pairs, and batches limited by source length and by grid cells."""
 
 import logging
+from typing import Any
 
 import numpy as np
 from fairseq.data import LanguagePairDataset
@@ -90,7 +91,7 @@ class BatchingDataset(LanguagePairDataset):
             )
         return indices[fits]
 
-    def batch_by_size(self, indices: np.ndarray, *limits, **options) -> list[np.ndarray]:
+    def batch_by_size(self, indices: np.ndarray, *limits: Any, **options: Any) -> list[np.ndarray]:
         """Make batches as fairseq does, within the additional constraints.
 
         Args:
