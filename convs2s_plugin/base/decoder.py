@@ -28,12 +28,12 @@ class PluginDecoder(FairseqIncrementalDecoder):
     Attributes:
         need_attn: whether to return attention if the caller does not say so (False). fairseq's
             own decoders have an attribute of this name, too.
-        aligns_words: whether the attention of a position depends on the token predicted there
+        aligns_tokens: whether the attention of a position depends on the token predicted there
             (False). If it does, ``decode`` has an argument ``target_tokens`` to give the tokens.
     """
 
     need_attn = False
-    aligns_words = False
+    aligns_tokens = False
 
     def __init__(self, dictionary, embed: Embedding, max_length: int):
         super().__init__(dictionary)
@@ -60,7 +60,7 @@ class PluginDecoder(FairseqIncrementalDecoder):
             need_attn: whether to return attention weights.
         Returns:
             Features R x T x C, and attention weights R x T x S, or None if they are not needed. A
-            decoder with ``aligns_words`` returns a function instead of weights; it is called with
+            decoder with ``aligns_tokens`` returns a function instead of weights; it is called with
             the logits R x T x V, or with None if they are not computed, and returns the weights.
         """
         raise NotImplementedError

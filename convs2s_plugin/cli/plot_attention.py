@@ -12,7 +12,7 @@ import torch
 from fairseq import checkpoint_utils, utils
 from torch import Tensor
 
-from ..decoding.word_alignment import aligns_words, request_attention
+from ..decoding.word_alignment import aligns_tokens, request_attention
 from ..errors import UserError
 
 CELL_INCHES = 0.36
@@ -117,7 +117,7 @@ def compute_attention(
     _check_length("target", target_ids, target_limit)
     previous = torch.cat([target_ids[-1:], target_ids[:-1]]).unsqueeze(0)
     request_attention([model], True)
-    if aligns_words([model]):
+    if aligns_tokens([model]):
         net_input["target_tokens"] = target_ids.unsqueeze(0)
     _, extra = model(prev_output_tokens=previous, **net_input)
     # fairseq's fconv returns a tensor instead of a dictionary, and some models no list in it.

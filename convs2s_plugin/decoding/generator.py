@@ -11,7 +11,7 @@ from ..errors import UserError
 from .candidate_model import CandidateModel
 from .candidates import Candidates
 from .unknown_words import UnknownWords
-from .word_alignment import aligns_words, attend_to_chosen_words, request_attention
+from .word_alignment import aligns_tokens, attend_to_chosen_tokens, request_attention
 
 ALIGNMENTS = {"hard": utils.extract_hard_alignment, "soft": utils.extract_soft_alignment}
 
@@ -59,7 +59,7 @@ class TranslationGenerator(SequenceGenerator):
         self.unknown_words = unknown_words
         # Attention that depends on the tokens is computed once, for the finished hypotheses.
         need_attn = alignment is not None or unknown_words is not None
-        request_attention(whole_models, need_attn and not aligns_words(whole_models))
+        request_attention(whole_models, need_attn and not aligns_tokens(whole_models))
 
     def _generate(
         self,
@@ -82,9 +82,9 @@ class TranslationGenerator(SequenceGenerator):
             )
         if self.extract_alignment is None and self.unknown_words is None:
             return finalized
-        if aligns_words(self.whole_models):
+        if aligns_tokens(self.whole_models):
             start = self.eos if bos_token is None else bos_token
-            attend_to_chosen_words(
+            attend_to_chosen_tokens(
                 self.whole_models, sample["net_input"], finalized, start, self.pad
             )
         for source, hypotheses in zip(src_tokens.cpu(), finalized):

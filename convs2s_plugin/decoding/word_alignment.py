@@ -15,12 +15,12 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 
-def aligns_words(models: list[FairseqEncoderDecoderModel]) -> bool:
+def aligns_tokens(models: list[FairseqEncoderDecoderModel]) -> bool:
     """Whether attention depends on the tokens, and all models can compute it for given tokens.
 
-    This holds if at least one decoder has ``aligns_words = True``, and all have the attribute.
+    This holds if at least one decoder has ``aligns_tokens = True``, and all have the attribute.
     """
-    aligns = [getattr(model.decoder, "aligns_words", None) for model in models]
+    aligns = [getattr(model.decoder, "aligns_tokens", None) for model in models]
     return any(aligns) and None not in aligns
 
 
@@ -36,7 +36,7 @@ def request_attention(models: list[FairseqEncoderDecoderModel], need_attn: bool)
             model.decoder.need_attn = need_attn
 
 
-def attend_to_chosen_words(
+def attend_to_chosen_tokens(
     models: list[FairseqEncoderDecoderModel],
     net_input: dict[str, Tensor],
     finalized: list[list[dict[str, Any]]],
@@ -46,7 +46,7 @@ def attend_to_chosen_words(
     """Set the attention S x T of each hypothesis to that of its tokens, the mean over all models.
 
     Args:
-        models: an ensemble for which ``aligns_words`` is true.
+        models: an ensemble for which ``aligns_tokens`` is true.
         net_input: the input of the batch.
         finalized: the hypotheses of each sentence, with ``tokens``; changed in place.
         start: index of the token before the first.
@@ -83,7 +83,7 @@ class ReferenceScorer(SequenceScorer):
 
     def generate(self, models, sample, **options):
         """Score a batch of translations."""
-        if aligns_words(models):
+        if aligns_tokens(models):
             net_input = {**sample["net_input"], "target_tokens": sample["target"]}
             sample = {**sample, "net_input": net_input}
         return super().generate(models, sample, **options)

@@ -100,7 +100,7 @@ class PervasiveDecoder(PluginDecoder):
         max_length: the maximum target length in tokens, end of sentence included.
     """
 
-    aligns_words = True
+    aligns_tokens = True
 
     def __init__(
         self,

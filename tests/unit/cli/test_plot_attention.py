@@ -98,7 +98,7 @@ def test_weights_of_each_target_token_sum_to_one(trained):
 def test_attention_is_that_of_the_target_tokens(trained):
     """Pervasive attention has alignments that depend on the target token."""
     model, task = plot_attention._load_model(trained[1], trained[3])
-    if not getattr(model.decoder, "aligns_words", False):
+    if not getattr(model.decoder, "aligns_tokens", False):
         pytest.skip("attention does not depend on the tokens")
     source = plot_attention._encode(task.source_dictionary, "ein zwei drei").unsqueeze(0)
     target = plot_attention._encode(task.target_dictionary, "one two").unsqueeze(0)

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from convs2s_plugin.decoding.generator import TranslationGenerator
-from convs2s_plugin.decoding.word_alignment import ReferenceScorer, aligns_words
+from convs2s_plugin.decoding.word_alignment import ReferenceScorer, aligns_tokens
 from tests.families import make
 from tests.helpers import dictionary, random_batch
 
@@ -60,9 +60,9 @@ def test_a_reference_is_scored_with_the_attention_of_its_tokens():
         torch.testing.assert_close(hypothesis["attention"][: len(words)], expected)
 
 
-def test_aligns_words():
-    assert aligns_words([make("pervasive"), make("convs2s")])
-    assert not aligns_words([make("convs2s"), make("adl-cnn")])
+def test_aligns_tokens():
+    assert aligns_tokens([make("pervasive"), make("convs2s")])
+    assert not aligns_tokens([make("convs2s"), make("adl-cnn")])
     other = torch.nn.Module()
     other.decoder = torch.nn.Module()
-    assert not aligns_words([make("pervasive"), other])
+    assert not aligns_tokens([make("pervasive"), other])
