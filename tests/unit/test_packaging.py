@@ -93,3 +93,11 @@ def test_every_published_file_states_the_same_version():
     changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
     released = re.findall(r"^## \[?(\d+\.\d+)", changelog, re.MULTILINE)
     assert __version__.startswith(released[0])
+
+
+def test_paths_in_the_contributing_page_exist():
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    paths = re.findall(r"\b(?:convs2s_plugin|docs|tests)/[\w./-]*\w", text)
+    missing = [path for path in set(paths) if not (ROOT / path).exists() and "NAME" not in path]
+    assert paths and not missing
+    assert set(re.findall(r"`make ([a-z-]+)", text)) <= TARGETS
