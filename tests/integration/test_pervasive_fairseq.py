@@ -1,5 +1,7 @@
 """Pervasive attention through fairseq's commands: training, translation, alignments, averaging."""
 
+import re
+
 import pytest
 import torch
 import yaml
@@ -40,11 +42,13 @@ def test_translations_and_their_alignments(corpus, trained, options):
     found, pairs, references = hypotheses(printed), alignments(printed), expected(corpus)
     correct = [i for i in references if found[i][0][1].split() == references[i]]
     assert len(correct) > 0.9 * len(references)
-    reversed_order = {
-        i: " ".join(f"{len(references[i]) - 1 - t}-{t}" for t in range(len(references[i])))
-        for i in correct
-    }
-    assert sum(pairs[i] == reversed_order[i] for i in correct) > 0.7 * len(correct)
+    links = [link for i in correct for link in pairs[i].split()]
+    backwards = [
+        f"{len(references[i]) - 1 - t}-{t}" for i in correct for t in range(len(references[i]))
+    ]
+    assert len(links) == len(backwards)
+    # Training asks for translations only; random links are right in less than a quarter.
+    assert sum(map(str.__eq__, links, backwards)) > 0.4 * len(links)
 
 
 def test_averaged_checkpoints_have_averaged_statistics(corpus, trained, tmp_path):
@@ -58,21 +62,22 @@ def test_averaged_checkpoints_have_averaged_statistics(corpus, trained, tmp_path
 def test_a_checkpoint_contains_the_layers_of_a_file(corpus, tmp_path):
     (tmp_path / "source.adl").write_text("# source layers\nres_nd(birnn) -> linear(24)\n")
     layers = ("--encoder-adl", f"@{tmp_path / 'source.adl'}", "--decoder-adl", "res_nd(cnn(glu))")
-    train(corpus, tmp_path, "--max-epoch", "24", "--num-layers", "3", *layers, options=TINY)
+    log = train(corpus, tmp_path, "--max-epoch", "4", "--num-layers", "3", *layers, options=TINY)
+    losses = [float(loss) for loss in re.findall(r"valid on .*? \| loss ([\d.]+)", log)]
+    assert losses[-1] < losses[0]
     (tmp_path / "source.adl").unlink()
-    path, references = tmp_path / "checkpoint_best.pt", expected(corpus)
+    path = tmp_path / "checkpoint_best.pt"
     model = torch.load(path, weights_only=True)["cfg"]["model"]
     assert model["encoder_adl"] == "res_nd(birnn) -> linear(24)"
-    found = hypotheses(generate(corpus, path, *TASK, "--beam", "3"))
-    assert sum(found[i][0][1].split() == references[i] for i in references) > 0.4 * len(references)
+    assert model["decoder_adl"] == "res_nd(cnn(glu))"
+    assert sorted(hypotheses(generate(corpus, path, *TASK, "--beam", "3"))) == list(range(24))
 
 
 def test_from_pretrained(corpus, trained):
     hub = PervasiveModel.from_pretrained(str(trained), "checkpoint_best.pt", str(corpus / "bin"))
-    assert hub.translate(["zwei drei vier", "acht"], beam=3) == [
-        "vier-th drei-th zwei-th",
-        "acht-th",
-    ]
+    lines = (corpus / "test.de").read_text("utf-8").splitlines()[:3]
+    found = hypotheses(generate(corpus, trained / "checkpoint_best.pt", *TASK, "--beam", "3"))
+    assert hub.translate(lines, beam=3) == [found[i][0][1] for i in range(3)]
 
 
 def test_hydra(corpus, tmp_path):

@@ -1,39 +1,15 @@
 """examples/multi30k/run.py on the tiny corpus, and its errors."""
 
 import gzip
-import importlib.util
 import sys
 
 import pytest
 
-from tests import ROOT
-
-FOLDER = ROOT / "examples" / "multi30k"
-
-
-def load(monkeypatch, name):
-    """A module of the recipe."""
-    monkeypatch.syspath_prepend(FOLDER)
-    spec = importlib.util.spec_from_file_location(f"multi30k_{name}", FOLDER / f"{name}.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
 
 @pytest.fixture
-def recipe(monkeypatch):
+def recipe(load):
     """The module of the recipe."""
-    return load(monkeypatch, "run")
-
-
-@pytest.fixture
-def raw_dir(corpus, tmp_path):
-    """The tiny corpus with the file names of the dataset."""
-    for split, name in (("train", "train"), ("valid", "val"), ("test", "test")):
-        for language in ("de", "en"):
-            text = (corpus / f"{split}.{language}").read_bytes()
-            (tmp_path / f"{name}.{language}.gz").write_bytes(gzip.compress(text))
-    return tmp_path
+    return load("multi30k/run.py")
 
 
 def start(recipe, monkeypatch, raw_dir):
@@ -42,7 +18,7 @@ def start(recipe, monkeypatch, raw_dir):
     recipe.main()
 
 
-def test_from_text_to_bleu(recipe, raw_dir, monkeypatch, capsys):
+def test_from_text_to_bleu(recipe, raw_dir, quick_programs, monkeypatch, capsys):
     monkeypatch.setattr(recipe, "UPDATES", 21)
     monkeypatch.setattr(recipe, "BPE_MERGES", 20)
     start(recipe, monkeypatch, raw_dir)

@@ -4,17 +4,17 @@ import json
 import sys
 
 import pytest
+from recipe import find_program
 
 from tests import ROOT
-from tests.integration.test_multi30k import load, raw_dir  # noqa: F401  (raw_dir is a fixture)
 
 SMALL = ["adl_rnnsearch", "convs2s_iwslt_de_en"]
 
 
 @pytest.fixture
-def compare(monkeypatch):
+def compare(load, monkeypatch):
     """The module of the comparison, with models that train quickly."""
-    module = load(monkeypatch, "compare")
+    module = load("multi30k/compare.py")
     monkeypatch.setattr(module, "BPE_MERGES", 20)
     monkeypatch.setattr(
         module, "MODELS", {name: module.ModelSettings(1e-3, 0.1, name) for name in SMALL}
@@ -36,7 +36,7 @@ def start(compare, monkeypatch, capsys):
     return run
 
 
-def test_from_text_to_a_table_and_resume(start, compare, raw_dir, monkeypatch):  # noqa: F811
+def test_from_text_to_a_table_and_resume(start, compare, raw_dir, quick_programs, monkeypatch):
     out = raw_dir / "out"
     log = out / "logs" / "train.adl_rnnsearch.1.log"
 
@@ -59,11 +59,12 @@ def test_from_text_to_a_table_and_resume(start, compare, raw_dir, monkeypatch): 
     # One shared matrix with 128 channels, and the bias of the output projection.
     difference = result["parameters"] - result["parameters_without_embeddings"]
     assert difference == vocab_size * 129
-    assert 0 < result["training_minutes"] < 5 and result["tokens_per_second"] > 0
+    assert result["training_minutes"] > 0 and result["tokens_per_second"] > 0
     assert result["bleu_valid"] >= 0 and result["sentences_per_second"] > 0
     assert [path.name for path in (out / "runs" / "adl_rnnsearch.1").glob("*.pt")] == ["average.pt"]
 
     # With binarized data, neither console scripts nor text are needed.
+    monkeypatch.setattr("recipe.find_program", find_program)
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     monkeypatch.setattr("shutil.which", lambda *_, **__: None)
     printed = start(out, "--data-bin", out / "data-bin", "--jobs", 2, "--models", *SMALL)
@@ -77,7 +78,7 @@ def test_from_text_to_a_table_and_resume(start, compare, raw_dir, monkeypatch): 
         start(out, "--lr", "adl_rnnsearch=0.1")
 
 
-def test_errors(start, raw_dir, capsys):  # noqa: F811
+def test_errors(start, raw_dir, capsys):
     for options, message in (
         (["--lr", "fconv=1"], "there is no model fconv; choose adl_rnnsearch, convs2s_iwslt_de_en"),
         (["--updates", 10], "--updates at least 20, the interval"),

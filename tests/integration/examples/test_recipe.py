@@ -3,14 +3,9 @@
 import sys
 
 import pytest
+from recipe import Recipe, relative_path
 
-from tests import ROOT
-
-sys.path.insert(0, str(ROOT / "examples"))
-
-from recipe import Recipe, relative_path  # noqa: E402
-
-from tests.commands import TINY, hypotheses  # noqa: E402
+from tests.commands import TINY, hypotheses
 
 
 @pytest.fixture

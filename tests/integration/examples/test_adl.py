@@ -1,29 +1,22 @@
 """examples/adl/run.py on the tiny corpus."""
 
-import importlib.util
 import json
 import sys
 
 import pytest
 
-from tests import ROOT
-from tests.integration.test_multi30k import raw_dir  # noqa: F401  (a fixture)
-
-RUN = ROOT / "examples" / "adl" / "run.py"
 HYBRID = ["--hybrid", "mine", "pos -> res_nd(cnn(glu)) -> birnn", "rnn -> res(mlp_att)"]
 
 
 @pytest.fixture
-def recipe(monkeypatch):
+def recipe(load, monkeypatch):
     """The module of the recipe."""
-    spec = importlib.util.spec_from_file_location("adl_run", RUN)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    module = load("adl/run.py")
     monkeypatch.setattr(module, "BPE_MERGES", 20)
     return module
 
 
-def test_from_text_to_a_table(recipe, raw_dir, monkeypatch, capsys):  # noqa: F811
+def test_from_text_to_a_table(recipe, raw_dir, quick_programs, monkeypatch, capsys):
     def start(*options):
         common = ["--raw-dir", str(raw_dir), "--out", str(raw_dir / "out"), "--updates", "21"]
         arguments = ["run.py", *common, "--model-dim", "16", *options]
