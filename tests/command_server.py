@@ -8,6 +8,7 @@ streams to it. The plugin itself is imported by the commands, as it is by a user
 
 import atexit
 import json
+import logging
 import os
 import runpy
 import signal
@@ -34,10 +35,13 @@ PROGRAMS = {
     "python": (None, None),
 }
 PRELOADED = [
-    "fairseq_cli.train",
-    "fairseq_cli.generate",
-    "fairseq_cli.interactive",
-    "fairseq_cli.preprocess",
+    "fairseq.binarizer",
+    "fairseq.dataclass.initialize",
+    "fairseq.model_parallel.megatron_trainer",
+    "fairseq.options",
+    "fairseq.sequence_generator",
+    "fairseq.tasks",
+    "hydra.core.hydra_config",
     "sacrebleu.sacrebleu",
 ]
 
@@ -158,6 +162,9 @@ def run(name: str, arguments: list[str]) -> int:
     sys.argv = [name, *arguments]
     if name != "python":
         module, function = PROGRAMS[name]
+        if name == "fairseq-train":
+            # It sets up logging before it imports fairseq, which has its own way.
+            logging.root.handlers.clear()
         return getattr(import_module(module), function)()
     if arguments[0] == "-m":
         sys.argv = arguments[1:]
