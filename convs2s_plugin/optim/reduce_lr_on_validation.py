@@ -32,8 +32,8 @@ class ReduceLROnValidationConfig(FairseqDataclass):
     lr_threshold: float = field(
         default=0.0,
         metadata={
-            "help": "smallest improvement on the best value so far that counts, in the unit of "
-            "--best-checkpoint-metric (fairseq's losses are in bits: 0.01 nats are 0.0144)"
+            "help": "an improvement on the best value so far must be larger than this, in the "
+            "unit of --best-checkpoint-metric (fairseq's losses are in bits: 0.01 nats are 0.0144)"
         },
     )
     warmup_updates: int = field(

@@ -70,12 +70,15 @@ class ConvS2STranslationConfig(TranslationConfig):
     candidates_per_word: int = field(
         default=20,
         metadata={
-            "help": "with --lexicon: keep the K most probable translations of each source word"
+            "help": "with --lexicon: number of most probable translations to keep of each source "
+            "word"
         },
     )
     frequent_candidates: int = field(
         default=500,
-        metadata={"help": "with --lexicon: add the N most frequent target words to the candidates"},
+        metadata={
+            "help": "with --lexicon: number of most frequent target words to add to the candidates"
+        },
     )
 
 
@@ -159,18 +162,18 @@ class ConvS2STranslationTask(ReportsValidations, TranslationTask):
     def _with_candidates(self, sample):
         if self.candidates is None:
             return sample
-        words = self.candidates(sample["net_input"]["src_tokens"], sample["target"])
-        return {**sample, "candidates": words}
+        candidates = self.candidates(sample["net_input"]["src_tokens"], sample["target"])
+        return {**sample, "candidates": candidates}
 
     def train_step(self, sample, model, criterion, optimizer, update_num, ignore_grad=False):
         """Run a forward pass under ``--autocast-dtype``, and the backward pass."""
         self.precision.check(optimizer)
 
-        def loss_of(model, sample):
+        def compute_loss(model, sample):
             with self.precision.autocast(model):
                 return criterion(model, self._with_candidates(sample))
 
-        return super().train_step(sample, model, loss_of, optimizer, update_num, ignore_grad)
+        return super().train_step(sample, model, compute_loss, optimizer, update_num, ignore_grad)
 
     def valid_step(self, sample, model, criterion):
         """Compute the loss, and BLEU with ``--eval-bleu``, under ``--autocast-dtype``."""
@@ -198,11 +201,11 @@ class ConvS2STranslationTask(ReportsValidations, TranslationTask):
         for model in models:
             if getattr(model, "_is_generation_fast", False):
                 self.precision.cast_(model)
-        scores = getattr(args, "score_reference", False)
+        score_reference = getattr(args, "score_reference", False)
         full_context = any(getattr(model, "full_context_alignment", False) for model in models)
         if self.candidates is not None:
             for given, option in (
-                (scores, "--score-reference"),
+                (score_reference, "--score-reference"),
                 (full_context, "--full-context-alignment"),
                 (prefix_allowed_tokens_fn, "prefix_allowed_tokens_fn"),
             ):
@@ -212,7 +215,7 @@ class ConvS2STranslationTask(ReportsValidations, TranslationTask):
                         "candidates of a batch: leave one of them out."
                     )
         self.alignment = getattr(args, "print_alignment", None) or None
-        if scores:
+        if score_reference:
             request_attention(models, bool(self.alignment))
             return ReferenceScorer(self.tgt_dict, compute_alignment=bool(self.alignment))
         if seq_gen_cls is None and not full_context:
