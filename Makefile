@@ -14,7 +14,7 @@ CONSTRAINTS := $(if $(filter 3.10,$(VERSION)),constraints-py310.txt,constraints.
 
 help:
 	@echo "make demo       train and translate a small German-English corpus"
-	@echo "make test       run the tests, but for those that need a GPU (tests/gpu)"
+	@echo "make test       run the tests, except those that need a GPU (tests/gpu)"
 	@echo "make test-fast  run the unit tests only (about two minutes)"
 	@echo "make lint       check the code with ruff and mypy; 'make format' formats it"
 	@echo "make docs       build the site of docs/ into site/; 'make docs-tables' writes the tables of its pages"
@@ -75,6 +75,6 @@ wheel: $(STAMP)
 	$(BIN)/python -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir dist .
 
 clean:
-	rm -rf .venv .venv-* build dist site *.egg-info demo_out multi30k_out multi30k_compare_out
+	rm -rf .venv .venv-* build dist site *.egg-info demo_out multi30k_out multi30k_compare_out adl_out
 	rm -rf .pytest_cache .ruff_cache .mypy_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -43,7 +43,7 @@ def fetch(split: str, language: str) -> str:
 
 
 def write_text(recipe: Recipe, raw_dir: Path | None) -> None:
-    """Write all splits to OUT/text, one sentence a line.
+    """Write all splits to OUT/text, one sentence per line.
 
     Args:
         recipe: the recipe with the folder OUT.

@@ -59,15 +59,15 @@ class AdlEncoder(PluginEncoder):
             A dictionary of tensors with one row per sentence, whose padding follows its tokens:
             ``encoder_out``, B x S x C; ``block0``, ``block1``, ... if the decoder attends to
             other blocks than the topmost; ``encoder_padding_mask``, B x S or None; and
-            ``encoder_places``, B x S, the new column of each column of ``tokens`` (None if all
+            ``encoder_columns``, B x S, the new column of each column of ``tokens`` (None if all
             stay where they are).
         """
-        x, blocks, columns = self.layers(self.embed, tokens, padding_mask)
+        x, blocks, padding_order = self.layers(self.embed, tokens, padding_mask)
         return {
             "encoder_out": x,
             **{f"block{number}": block for number, block in blocks.items()},
-            "encoder_padding_mask": columns.padding_mask,
-            "encoder_places": columns.inverse,
+            "encoder_padding_mask": padding_order.padding_mask,
+            "encoder_columns": padding_order.inverse,
         }
 
 
@@ -125,11 +125,11 @@ class AdlDecoder(PluginDecoder):
         features, attention = self.layers(
             self.embed, tokens, padding_mask, self.source(encoder_out), state, need_attn
         )
-        places = encoder_out["encoder_places"]
-        if attention is not None and places is not None:
-            by_sentence = attention.view(len(places), -1, places.size(1))
-            places = places.unsqueeze(1).expand(-1, by_sentence.size(1), -1)
-            attention = by_sentence.gather(2, places).view_as(attention)
+        columns = encoder_out["encoder_columns"]
+        if attention is not None and columns is not None:
+            by_sentence = attention.view(len(columns), -1, columns.size(1))
+            columns = columns.unsqueeze(1).expand(-1, by_sentence.size(1), -1)
+            attention = by_sentence.gather(2, columns).view_as(attention)
         return features, attention
 
     def source(self, encoder_out: dict[str, Any]) -> Source:
@@ -164,20 +164,20 @@ class AdlModel(PluginModel):
         keep_definitions(cfg)
         check_shared_embeddings(cfg, task)
         dim = cfg.model_dim
-        source_words, target_words = build_embedding_matrices(cfg, task, dim, dim, std=dim**-0.5)
-        output = build_output(cfg, spec, target_words)
+        source_matrix, target_matrix = build_embedding_matrices(cfg, task, dim, dim, std=dim**-0.5)
+        output = build_output(cfg, spec, target_matrix)
         attending = [layer for layer in spec.decoder.walk() if layer_type(layer).attends]
         blocks = sorted({layer["block"] for layer in attending})
         encoder = AdlEncoder(
             task.source_dictionary,
-            Embedding(source_words, None),
+            Embedding(source_matrix, None),
             spec.encoder,
             blocks,
             spec.settings.max_source_positions,
         )
         decoder = AdlDecoder(
             task.target_dictionary,
-            Embedding(target_words, None),
+            Embedding(target_matrix, None),
             spec.decoder,
             blocks,
             output,
@@ -210,7 +210,7 @@ def resolve_model(cfg: AdlConfig) -> ModelSpec:
     )
 
 
-def build_output(cfg: AdlConfig, spec: ModelSpec, target_words: nn.Embedding) -> nn.Module:
+def build_output(cfg: AdlConfig, spec: ModelSpec, target_matrix: nn.Embedding) -> nn.Module:
     """The output layer: tied to the target embeddings, or with weights of its own.
 
     Raises:
@@ -218,14 +218,14 @@ def build_output(cfg: AdlConfig, spec: ModelSpec, target_words: nn.Embedding) ->
     """
     width = spec.decoder.width
     if not (cfg.share_input_output_embed or cfg.share_all_embeddings):
-        return OutputProjection(width, target_words.num_embeddings)
+        return OutputProjection(width, target_matrix.num_embeddings)
     if width != cfg.model_dim:
         raise UserError(
             f"The decoder outputs {width} channels and --model-dim is {cfg.model_dim}, but the "
             "output layer can be tied to the target embeddings only if both are the same: end the "
             f"decoder with 'linear({cfg.model_dim})', for example."
         )
-    return TiedOutputProjection(target_words)
+    return TiedOutputProjection(target_matrix)
 
 
 @torch.no_grad()

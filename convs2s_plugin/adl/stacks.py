@@ -45,15 +45,15 @@ class EncoderStack(nn.ModuleList):
             The output B x S x C with padding after the tokens, the requested blocks by number in
             the same order of columns, and that order.
         """
-        columns = order_padding_last(padding_mask)
-        x = embed(columns.apply(tokens), padding_mask)
-        context = Context(*columns.positions(), columns.padding_mask)
+        padding_order = order_padding_last(padding_mask)
+        x = embed(padding_order.apply(tokens), padding_mask)
+        context = Context(*padding_order.positions(), padding_order.padding_mask)
         blocks = {}
         for number, layer in enumerate(self):
             if number in self.ends:
                 blocks[self.ends[number]] = x
             x = layer(x, context)
-        return x, blocks, columns
+        return x, blocks, padding_order
 
 
 class DecoderStack(nn.ModuleList):
@@ -98,10 +98,10 @@ class DecoderStack(nn.ModuleList):
             return self.forward_incremental(
                 embed, tokens, padding_mask, source, state, need_weights
             )
-        columns = order_padding_last(padding_mask)
+        padding_order = order_padding_last(padding_mask)
         # Padding follows the tokens, where no token sees it in a causal pass.
-        context = Context(*columns.positions(), source=source, need_weights=need_weights)
-        x = embed(columns.apply(tokens), padding_mask)
+        context = Context(*padding_order.positions(), source=source, need_weights=need_weights)
+        x = embed(padding_order.apply(tokens), padding_mask)
         if self.input_feeding:
             features, attention = self.forward_by_position(
                 x, context, None, State(), Backpointers(1)
@@ -109,8 +109,8 @@ class DecoderStack(nn.ModuleList):
         else:
             features, attention = self.apply_layers(x, context)
         if attention is not None:
-            attention = columns.restore(attention)
-        return columns.restore(features), attention
+            attention = padding_order.restore(attention)
+        return padding_order.restore(features), attention
 
     def forward_incremental(
         self,

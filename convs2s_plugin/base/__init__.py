@@ -1,4 +1,4 @@
-"""The foundation of all families: encoder, decoder, model, options, named architectures."""
+"""The base classes of all families: encoder, decoder, model, options, named architectures."""
 
 from .architectures import Architecture, fill_defaults, register_architectures
 from .decoder import PluginDecoder

@@ -19,7 +19,9 @@ from ..errors import UserError
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the three sub-commands and their options."""
-    commands = parser.add_subparsers(dest="asked", metavar="explain | list | layers", required=True)
+    commands = parser.add_subparsers(
+        dest="subcommand", metavar="explain | list | layers", required=True
+    )
     explain = commands.add_parser(
         "explain", help="print the shapes, parameters, costs and receptive fields of a model"
     )
@@ -70,9 +72,9 @@ def run(args: argparse.Namespace) -> int:
     if folder and not Path(folder).is_dir():
         raise UserError(f"There is no folder {folder} (--user-dir).")
     import_user_module(argparse.Namespace(user_dir=folder))
-    if args.asked == "list":
+    if args.subcommand == "list":
         print(table())
-    elif args.asked == "layers":
+    elif args.subcommand == "layers":
         print(layer_list())
     else:
         for name in ("words", "length"):
@@ -128,11 +130,11 @@ def _argument_lines(arguments: Sequence[Argument]) -> list[str]:
     for argument in arguments:
         default = argument.default
         if default is REQUIRED:
-            what = "required"
+            note = "required"
         elif isinstance(default, Default):
-            what = f"default: {default.text}"
+            note = f"default: {default.text}"
         else:
-            what = f"default: {argument.kind.write(default)}"
+            note = f"default: {argument.kind.write(default)}"
         about = f": {argument.help}" if argument.help else ""
-        lines.append(f"      {argument.name}{about} ({argument.kind}; {what})")
+        lines.append(f"      {argument.name}{about} ({argument.kind}; {note})")
     return lines

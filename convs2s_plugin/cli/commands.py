@@ -76,7 +76,7 @@ def _parser(
     version: str, chosen: str | None = None, module: ModuleType | None = None
 ) -> argparse.ArgumentParser:
     """A parser for the names of all commands and the arguments of the chosen one."""
-    parser = argparse.ArgumentParser(prog="convs2s", description="Tools around convs2s_plugin.")
+    parser = argparse.ArgumentParser(prog="convs2s", description="Commands of convs2s_plugin.")
     parser.add_argument("--version", action="version", version=version)
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     for name, command in COMMANDS.items():

@@ -1,6 +1,6 @@
 """Incremental state: everything that is cached between the steps of incremental decoding.
 
-Tensors with one row per hypothesis are reordered once a step. Tensors with one row per sentence
+Tensors with one row per hypothesis are reordered once per step. Tensors with one row per sentence
 (the encoder output, or keys and values computed from it) are shared by the hypotheses of a beam
 and never copied for them.
 """

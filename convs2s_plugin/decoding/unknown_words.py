@@ -12,7 +12,7 @@ logger = logging.getLogger(__name__)
 class UnknownWords:
     """Replaces each ``<unk>`` by a translation of the aligned source word, or by a copy of it.
 
-    Words that are not in the dictionaries are appended to them, behind the vocabularies of the
+    Words that are not in the dictionaries are appended to them, after the vocabularies of the
     models: source words when text is encoded, and target words here.
 
     Args:

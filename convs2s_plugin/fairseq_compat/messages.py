@@ -66,7 +66,7 @@ def _out_of_memory(error: BaseException) -> str | None:
     if match is None:
         return None
     return (
-        f"There is not enough memory: {match[1] or match[2]} more were needed. Use smaller "
+        f"There is not enough memory: {match[1] or match[2]} more are needed. Use smaller "
         "batches: --batch-size, --max-tokens, and for pervasive attention --max-cells of "
         "--task convs2s_translation."
     )

@@ -10,6 +10,6 @@ def leave_unknown_words_to_the_task() -> None:
     """Keep fairseq's commands from replacing unknown words after the task has replaced them.
 
     Their replacement needs alignments, which are not computed without ``--print-alignment``, and
-    raw source text, which binarized data do not have.
+    raw source text, which binarized data does not have.
     """
     utils.load_align_dict = lambda replace_unk: None

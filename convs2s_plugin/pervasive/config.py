@@ -49,8 +49,8 @@ class PervasiveConfig(LayerOptions, EmbeddingOptions):
     dropout: Optional[float] = field(
         default=None,
         metadata={
-            "help": "dropout probability wherever no other is given: in the three places below and "
-            "in layers in ADL"
+            "help": "dropout probability, the default of the three options below and of layers "
+            "in ADL"
         },
     )
     embedding_dropout: Optional[float] = field(

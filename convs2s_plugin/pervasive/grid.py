@@ -38,11 +38,11 @@ class Grid:
             )
             padding = self.source_padding.unsqueeze(1).expand(-1, target_len, -1)
         if target_padding is not None and bool(target_padding.any()):
-            of_target = target_padding.unsqueeze(2)
+            target_cells = target_padding.unsqueeze(2)
             if padding is None:
-                padding = of_target.expand(-1, -1, source_len)
+                padding = target_cells.expand(-1, -1, source_len)
             else:
-                padding = padding | of_target
+                padding = padding | target_cells
         if padding is not None:
             self.real_cells = (~padding).reshape(-1).nonzero().squeeze(1)
 

@@ -80,8 +80,8 @@ class PervasiveEncoder(PluginEncoder):
         if self.layers is None:
             x = self.embed(tokens, padding_mask)
         else:
-            x, _, compacted = self.layers(self.embed, tokens, padding_mask)
-            x = compacted.restore(x)
+            x, _, padding_order = self.layers(self.embed, tokens, padding_mask)
+            x = padding_order.restore(x)
         return {
             "encoder_out": self.share(x),
             "encoder_padding_mask": padding_mask if bool(padding_mask.any()) else None,
@@ -198,7 +198,7 @@ class PervasiveModel(PluginModel):
         """
         fill_defaults(cfg, BASE)
         check_options(cfg, task)
-        source_words, target_words = build_embedding_matrices(
+        source_matrix, target_matrix = build_embedding_matrices(
             cfg, task, cfg.encoder_embed_dim, cfg.decoder_embed_dim
         )
         keep_definitions(cfg)
@@ -211,20 +211,20 @@ class PervasiveModel(PluginModel):
         )
         network = PervasiveAttention(network_config)
         # The matrix E of equation 4: the target embeddings, or a matrix of its own.
-        output: OutputProjection | TiedOutputProjection = TiedOutputProjection(target_words)
+        output: OutputProjection | TiedOutputProjection = TiedOutputProjection(target_matrix)
         if cfg.separate_output:
             output = OutputProjection(network.out_channels, len(task.target_dictionary))
         embedding_dropout = dropout_probability(cfg, "embedding_dropout")
         encoder = PervasiveEncoder(
             task.source_dictionary,
-            Embedding(source_words, None, embedding_dropout),
+            Embedding(source_matrix, None, embedding_dropout),
             EncoderStack(source_layers) if source_layers else None,
             source_projection(network_config),
             max_length_or_default(cfg.max_source_positions),
         )
         decoder = PervasiveDecoder(
             task.target_dictionary,
-            Embedding(target_words, None, embedding_dropout),
+            Embedding(target_matrix, None, embedding_dropout),
             DecoderStack(target_layers) if target_layers else None,
             network,
             output,

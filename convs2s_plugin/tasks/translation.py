@@ -26,7 +26,7 @@ from .batches import BatchingDataset, filter_pairs
 
 @dataclass
 class ConvS2STranslationConfig(TranslationConfig):
-    """The options of fairseq's translation task, and more."""
+    """The options of fairseq's translation task, and those of this package."""
 
     autocast_dtype: ChoiceEnum(CHOICES) = field(  # type: ignore[valid-type]
         default="none",
@@ -38,14 +38,14 @@ class ConvS2STranslationConfig(TranslationConfig):
     max_train_words: Optional[int] = field(
         default=None,
         metadata={
-            "help": "leave out training pairs with more tokens than this on a side (paper: 175)"
+            "help": "leave out training pairs with more tokens than this on a side (ConvS2S: 175)"
         },
     )
     max_length_ratio: Optional[float] = field(
         default=None,
         metadata={
             "help": "leave out training pairs if one side is more than this many times as long as "
-            "the other (paper: 1.5)"
+            "the other (ConvS2S: 1.5)"
         },
     )
     equal_length_batches: bool = field(
@@ -71,13 +71,13 @@ class ConvS2STranslationConfig(TranslationConfig):
         default=20,
         metadata={
             "help": "with --lexicon: number of most probable translations to keep of each source "
-            "word"
+            "token"
         },
     )
     frequent_candidates: int = field(
         default=500,
         metadata={
-            "help": "with --lexicon: number of most frequent target words to add to the candidates"
+            "help": "with --lexicon: number of most frequent target tokens to add to the candidates"
         },
     )
 

@@ -239,7 +239,7 @@ def make_corpus(seed: int, sizes: dict[str, int]) -> dict[str, list[Pair]]:
 
 
 def write_corpus(folder: Path, corpus: dict[str, list[Pair]]) -> None:
-    """Write `SPLIT.de` and `SPLIT.en`, one sentence a line.
+    """Write `SPLIT.de` and `SPLIT.en`, one sentence per line.
 
     Args:
         folder: created if it does not exist.

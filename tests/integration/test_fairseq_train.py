@@ -11,7 +11,7 @@ import torch
 import yaml
 from fairseq.file_io import PathManager
 
-import convs2s_plugin  # noqa: F401 (mends fairseq)
+import convs2s_plugin  # noqa: F401 (works around faults of fairseq)
 from tests.commands import PLUGIN, TINY, command, fairseq, run, train, train_arguments
 
 

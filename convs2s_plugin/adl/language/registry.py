@@ -1,29 +1,29 @@
 """The registry of layers: the declaration of every layer that definitions may name.
 
-A declaration stands at the class that implements the layer. It says which arguments the layer
-takes, how wide its output is, how large its receptive field is, and what it costs. The resolver,
-its checks, ``convs2s adl explain`` and ``convs2s adl layers`` need nothing else, so that one
-decorator makes a layer complete:
+A declaration is a decorator of the class that implements the layer. It states the layer's
+arguments, output width, receptive field and cost. The resolver, its checks,
+``convs2s adl explain`` and ``convs2s adl layers`` need nothing else, so that one decorator
+makes a layer complete:
 
     @register_layer(
         "gain",
         "multiplies every channel by a learned number",
-        Argument("start", Real(0, 10), 1.0, "its first value"),
+        Argument("start", Real(0, 10), 1.0, "initial value"),
         reach=POSITION,
     )
     class Gain(nn.Module):
-        def __init__(self, layer):
+        def __init__(self, spec):
             super().__init__()
-            self.weight = nn.Parameter(torch.full((layer.input_width,), layer["start"]))
+            self.weight = nn.Parameter(torch.full((spec.input_width,), spec["start"]))
 
         def forward(self, x, context):
             return x * self.weight
 
-The class is built from the resolved layer (`spec.LayerSpec`: widths, arguments, side, settings)
-and called with x (B x T x C) and the context of the pass (`context.Context`). The layers of the
+The class is built from its `LayerSpec` (widths, arguments, side and settings of the resolved layer)
+and called with x (B x T x C) and a `Context`. The layers of the
 package are in ``adl/layers``.
 
-``reach``, the receptive field, is required, because it decides whether a layer may stand in a
+``reach``, the receptive field, is required, because it decides whether a layer may be used in a
 decoder: a layer that sees positions to its right is an error there.
 
 Needs neither torch nor fairseq.
@@ -63,7 +63,7 @@ class Cost(NamedTuple):
     Args:
         position: for each position.
         pair: for each position and each position that it attends to.
-        source: for each source position, once a sentence (keys and values).
+        source: for each source position, once per sentence (keys and values).
     """
 
     position: int = 0

@@ -1,6 +1,6 @@
 """The base class of attention layers, and their common arguments (Domhan 2018, section 2.3).
 
-Keys and values of the source are computed once a sentence, and its hypotheses share them. Keys
+Keys and values of the source are computed once per sentence, and its hypotheses share them. Keys
 and values of the sentence itself are cached for later steps.
 """
 
@@ -121,7 +121,7 @@ class AttentionLayer(nn.Module):
         return self.join_heads(attended).view(rows, steps, -1)
 
     def source_keys_values(self, source: Tensor, context: Context) -> tuple[Tensor, Tensor]:
-        """Keys and values of the source, B x h x S x E, computed once a sentence."""
+        """Keys and values of the source, B x h x S x E, computed once per sentence."""
         state = context.layer_state(self)
         if state is not None and "keys" in state.sentences:
             return state.sentences["keys"], state.sentences["values"]

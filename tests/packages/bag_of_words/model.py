@@ -1,4 +1,4 @@
-"""Bag-of-words models: attention over source embeddings, in whatever order they stand."""
+"""Bag-of-words models: attention over source embeddings, regardless of their order."""
 
 from fairseq.models import register_model
 from torch import cat
