@@ -10,6 +10,7 @@ import tempfile
 from contextlib import redirect_stdout
 from pathlib import Path
 
+import torch
 from fairseq import options
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from fairseq_cli import generate as generate_command
@@ -18,6 +19,9 @@ from tests import ROOT
 from tests.command_server import CommandServer
 
 PLUGIN = ROOT / "convs2s_plugin"
+
+TASK = ("--task", "convs2s_translation")
+CRITERION = ("--criterion", "convs2s_cross_entropy")
 
 TINY = (
     *("--arch", "convs2s_iwslt_de_en", "--dropout", "0.1"),
@@ -134,3 +138,21 @@ def alignments(printed):
         for line in printed.splitlines()
         if line.startswith("A-")
     }
+
+
+def validation_losses(log):
+    """The loss of each validation in a log of fairseq-train."""
+    return [float(loss) for loss in re.findall(r"valid on .*? \| loss ([\d.]+)", log)]
+
+
+def weights(path):
+    """The parameters and buffers of a checkpoint."""
+    return torch.load(path, weights_only=True)["model"]
+
+
+def assert_same_weights(first, second, **tolerance):
+    """Two checkpoints have the same keys and, within a tolerance, the same tensors."""
+    expected, actual = weights(first), weights(second)
+    assert expected.keys() == actual.keys()
+    for name in expected:
+        torch.testing.assert_close(actual[name], expected[name], msg=name, **tolerance)

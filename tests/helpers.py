@@ -81,6 +81,23 @@ def tiny_pervasive(task=None, **options):
     return tiny_model("pervasive_iwslt_de_en", task, **{**sizes, **options})
 
 
+def tiny_fairseq_transformer(**options):
+    """A small transformer of fairseq."""
+    torch.manual_seed(1)
+    args = Namespace(
+        encoder_embed_dim=16,
+        encoder_ffn_embed_dim=16,
+        encoder_layers=1,
+        decoder_layers=1,
+        dropout=0.0,
+        max_source_positions=64,
+        max_target_positions=64,
+        **options,
+    )
+    ARCH_CONFIG_REGISTRY["transformer_iwslt_de_en"](args)
+    return ARCH_MODEL_REGISTRY["transformer_iwslt_de_en"].build_model(args, translation_task())
+
+
 def random_batch(lengths, left_pad_source=True, left_pad_target=False, seed=1, words=WORDS):
     """A batch of random sentences as fairseq makes it.
 

@@ -5,17 +5,27 @@ import torch
 import yaml
 
 from convs2s_plugin.adl.model import AdlModel
-from tests.commands import PLUGIN, alignments, fairseq, generate, hypotheses, refused, run, train
+from tests.commands import (
+    CRITERION,
+    PLUGIN,
+    TASK,
+    alignments,
+    fairseq,
+    generate,
+    hypotheses,
+    refused,
+    run,
+    train,
+    validation_losses,
+)
 from tests.conftest import WORDS
 from tests.doc_blocks import DOCS, blocks
 
 SENTENCES = 24
-OURS = ("--task", "convs2s_translation")
-LOSS = ("--criterion", "convs2s_cross_entropy")
 TRAINING = (
     *("--arch", "adl", "--model-dim", "32", "--attention-heads", "2", "--dropout", "0.1"),
     *("--optimizer", "adam", "--lr", "0.01", "--clip-norm", "1.0", "--max-tokens", "400"),
-    *("--share-input-output-embed", *OURS, *LOSS),
+    *("--share-input-output-embed", *TASK, *CRITERION),
 )
 ENCODER = "pos -> res_nd(birnn) -> res_nd(cnn(glu)) -> norm"
 DECODER = "pos -> repeat(2, res_nd(rnn) -> res_nd(mh_dot_src_att) -> res_nd(ffl)) -> norm"
@@ -29,8 +39,7 @@ def hybrid(corpus, tmp_path_factory):
     arguments = ("--encoder-adl", f"@{folder / 'encoder.adl'}", "--decoder-adl", DECODER)
     log = train(corpus, folder, "--max-epoch", "16", *arguments, options=TRAINING)
     (folder / "encoder.adl").unlink()
-    losses = [float(line.split(" | loss ")[1].split()[0]) for line in log.splitlines()
-              if "valid on" in line]  # fmt: skip
+    losses = validation_losses(log)
     assert losses[-1] < 0.6 * losses[0]
     return folder / "checkpoint_last.pt"
 
@@ -42,18 +51,18 @@ def test_the_checkpoint_holds_the_definition_itself(hybrid):
 
 
 def test_translating_with_alignments_and_candidates(hybrid, corpus, tmp_path):
-    found = hypotheses(generate(corpus, hybrid, *OURS, "--beam", 3))
+    found = hypotheses(generate(corpus, hybrid, *TASK, "--beam", 3))
     assert sorted(found) == list(range(SENTENCES))
-    aligned = alignments(generate(corpus, hybrid, *OURS, "--print-alignment", "hard"))
+    aligned = alignments(generate(corpus, hybrid, *TASK, "--print-alignment", "hard"))
     assert sorted(aligned) == list(range(SENTENCES))
     lexicon = tmp_path / "lexicon"
     lexicon.write_text("".join(f"{word} {word}-th 1.0\n" for word in WORDS), encoding="utf-8")
-    reduced = generate(corpus, hybrid, *OURS, "--beam", 3, "--lexicon", lexicon)
+    reduced = generate(corpus, hybrid, *TASK, "--beam", 3, "--lexicon", lexicon)
     assert hypotheses(reduced) == found
 
 
 def test_half_precision_scores_references_nearly_alike(hybrid, corpus):
-    arguments = (corpus, hybrid, *OURS, "--score-reference")
+    arguments = (corpus, hybrid, *TASK, "--score-reference")
     exact = hypotheses(generate(*arguments))
     rough = hypotheses(generate(*arguments, "--autocast-dtype", "bfloat16"))
     for i, ((score, _),) in exact.items():
@@ -61,7 +70,7 @@ def test_half_precision_scores_references_nearly_alike(hybrid, corpus):
 
 
 def test_scores_of_the_search_are_those_of_a_full_pass(hybrid, corpus):
-    searched = hypotheses(generate(corpus, hybrid, *OURS, "--beam", 4, "--lenpen", 0))
+    searched = hypotheses(generate(corpus, hybrid, *TASK, "--beam", 4, "--lenpen", 0))
     model = AdlModel.from_pretrained(
         str(hybrid.parent), hybrid.name, str(corpus / "bin"), task="convs2s_translation"
     )
@@ -80,7 +89,7 @@ def test_scores_of_the_search_are_those_of_a_full_pass(hybrid, corpus):
 
 def test_an_ensemble_with_convs2s(hybrid, trained, corpus):
     both = f"{hybrid}:{trained / 'checkpoint_last.pt'}"
-    assert sorted(hypotheses(generate(corpus, both, *OURS))) == list(range(SENTENCES))
+    assert sorted(hypotheses(generate(corpus, both, *TASK))) == list(range(SENTENCES))
 
 
 def test_a_custom_layer(corpus, tmp_path):
@@ -129,4 +138,4 @@ def test_hydra(corpus, tmp_path):
     )
     path = tmp_path / "checkpoint_last.pt"
     assert "encoder.layers.1.chain.1.forwards.weight_ih_l0" in torch.load(path)["model"]
-    assert sorted(hypotheses(generate(corpus, path, *OURS))) == list(range(SENTENCES))
+    assert sorted(hypotheses(generate(corpus, path, *TASK))) == list(range(SENTENCES))

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests import ROOT
-from tests.commands import alignments, fairseq, hypotheses
+from tests.commands import alignments, fairseq, hypotheses, validation_losses
 from tests.doc_blocks import DOCS, blocks
 
 PAGE = DOCS / "add_a_family.md"
@@ -29,9 +29,7 @@ def checkpoint(corpus, tmp_path_factory):
         *("--save-dir", folder, "--no-epoch-checkpoints", "--num-workers", "0"),
         *("--no-progress-bar", "--log-format", "simple"),
     )
-    losses = [
-        float(loss) for loss in re.findall(r"valid on 'valid' subset.*? loss ([\d.]+)", printed)
-    ]
+    losses = validation_losses(printed)
     assert len(losses) == 8 and losses[-1] < 0.7 * losses[0]
     return folder / "checkpoint_last.pt"
 

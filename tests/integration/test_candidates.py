@@ -3,14 +3,13 @@
 import re
 
 import pytest
-import torch
 from fairseq import __version__ as fairseq_version
 
-from convs2s_plugin.decoding.candidates import build_candidates
 from convs2s_plugin.errors import UserError
-from convs2s_plugin.lexicon.files import Entry
 from tests.commands import (
+    CRITERION,
     PLUGIN,
+    TASK,
     alignments,
     fairseq,
     generate,
@@ -19,59 +18,9 @@ from tests.commands import (
     run,
     train,
     train_arguments,
+    validation_losses,
 )
 from tests.conftest import WORDS
-from tests.helpers import dictionary
-
-OURS = ("--task", "convs2s_translation")
-LOSS = ("--criterion", "convs2s_cross_entropy")
-
-
-def entries(*lines):
-    return [Entry(f"w{s}", f"w{t}", p) for s, t, p in lines]
-
-
-def build(lines, per_word=2, frequent=0, target=None):
-    symbols = dictionary()
-    return build_candidates(lines, "file", symbols, target or symbols, per_word, frequent)
-
-
-def test_the_union_of_what_a_batch_needs(caplog):
-    candidates = build(entries((0, 5, 0.1), (0, 6, 0.5), (0, 7, 0.4), (1, 6, 1.0), (2, 9, 1.0)))
-    source = torch.tensor([[1, 4, 5, 2]])  # padding, w0, w1, end of sentence
-    # The special symbols, the two best of w0, the best of w1.
-    assert candidates(source).tolist() == [0, 1, 2, 3, 10, 11]
-    assert candidates(source, torch.tensor([[20]])).tolist() == [0, 1, 2, 3, 10, 11, 20]
-    assert candidates(source, min_size=8).tolist() == [0, 1, 2, 3, 4, 5, 6, 7, 10, 11]
-    with caplog.at_level("INFO"):
-        candidates.log_mean_size()
-    expected = "candidate vocabularies: 8 of 35 tokens on average (21.9%), 3 batches"
-    assert caplog.messages[-1] == expected
-
-
-def test_frequent_words_are_counted_not_taken_in_order():
-    target = dictionary()
-    target.count[10], target.count[8] = 7, 5
-    candidates = build(entries((0, 0, 1.0)), frequent=2, target=target)
-    assert candidates(torch.tensor([[9]])).tolist() == [0, 1, 2, 3, 8, 10]
-
-
-def test_words_that_are_not_in_the_dictionary(caplog):
-    lines = [*entries((0, 1, 1.0)), Entry("foreign", "w3", 0.5), Entry("w1", "other", 0.5)]
-    candidates = build(lines)
-    assert candidates(torch.tensor([[4]])).tolist() == [0, 1, 2, 3, 5]
-    assert "2 of 3 entries of file have words that are not in the dictionaries" in caplog.text
-    assert "'foreign', 'other'" in caplog.text
-    with pytest.raises(UserError, match="None of the 1 entries of file .*'foreign'"):
-        build([Entry("foreign", "w3", 0.5)])
-    with pytest.raises(UserError, match="None of the 0 entries of file .*is empty"):
-        build([])
-
-
-@pytest.mark.parametrize("numbers", [dict(per_word=0), dict(frequent=-1)])
-def test_impossible_numbers(numbers):
-    with pytest.raises(UserError, match="is (0|-1), but must"):
-        build(entries((0, 0, 1.0)), **numbers)
 
 
 @pytest.fixture(scope="module")
@@ -96,14 +45,14 @@ SEARCHES = {
 
 @pytest.mark.parametrize("search", SEARCHES)
 def test_the_whole_vocabulary_as_candidates_changes_nothing(search, corpus, trained, lexicon):
-    arguments = (corpus, trained / "checkpoint_last.pt", *OURS, *SEARCHES[search])
+    arguments = (corpus, trained / "checkpoint_last.pt", *TASK, *SEARCHES[search])
     everything = ("--lexicon", lexicon, "--frequent-candidates", "1000")
     assert generate(*arguments, *everything) == generate(*arguments)
 
 
 def test_an_ensemble_among_candidates(corpus, trained, lexicon):
     paths = ":".join(str(path) for path in sorted(trained.glob("checkpoint?*[0-9].pt"))[-2:])
-    arguments = (corpus, paths, *OURS, "--beam", "3")
+    arguments = (corpus, paths, *TASK, "--beam", "3")
     everything = ("--lexicon", lexicon, "--frequent-candidates", "1000")
     assert generate(*arguments, *everything) == generate(*arguments)
 
@@ -112,7 +61,7 @@ def test_an_ensemble_among_candidates(corpus, trained, lexicon):
 def test_only_candidates_are_found(search, corpus, trained, lexicon):
     """Translations of the words of a sentence, and nothing else, where it is alone in its batch."""
     printed = generate(
-        *(corpus, trained / "checkpoint_last.pt", *OURS, *SEARCHES[search]),
+        *(corpus, trained / "checkpoint_last.pt", *TASK, *SEARCHES[search]),
         *("--lexicon", lexicon, "--candidates-per-word", "1", "--frequent-candidates", "0"),
         *("--batch-size", "1", "--max-len-b", "20", "--unkpen", "100"),
     )
@@ -137,7 +86,7 @@ def test_interactive_among_candidates_reports_their_number(corpus, trained, lexi
     printed = fairseq(
         "interactive",
         *(corpus / "bin", "--user-dir", PLUGIN, "--path", trained / "checkpoint_last.pt"),
-        *("--cpu", *OURS, "--beam", "2", "--lexicon", lexicon),
+        *("--cpu", *TASK, "--beam", "2", "--lexicon", lexicon),
         *("--candidates-per-word", "1", "--frequent-candidates", "0"),
         text="eins zwei drei vier fünf\n",
     )
@@ -149,17 +98,17 @@ def test_interactive_among_candidates_reports_their_number(corpus, trained, lexi
 
 def test_training_on_candidates(corpus, tmp_path, lexicon):
     log = train(
-        *(corpus, tmp_path, *OURS, *LOSS, "--max-epoch", "3", "--lexicon", lexicon),
+        *(corpus, tmp_path, *TASK, *CRITERION, "--max-epoch", "3", "--lexicon", lexicon),
         *("--frequent-candidates", "0", "--batch-size", "2"),
     )
     sizes = [float(size) for size in re.findall(r"\| candidates ([\d.]+)", log)]
     assert sizes and all(5 < size < 16 for size in sizes)
-    losses = [float(loss) for loss in re.findall(r"valid on .*? \| loss ([\d.]+)", log)]
+    losses = validation_losses(log)
     assert losses[-1] < losses[0]
 
 
 def test_training_on_the_whole_vocabulary_is_training_without_candidates(corpus, tmp_path, lexicon):
-    common = (*OURS, *LOSS, "--max-epoch", "2")
+    common = (*TASK, *CRITERION, "--max-epoch", "2")
     plain = train(corpus, tmp_path / "plain", *common)
     everything = ("--lexicon", lexicon, "--frequent-candidates", "1000")
     ours = train(corpus, tmp_path / "ours", *common, *everything)
@@ -171,7 +120,7 @@ def test_fairseqs_transformer_among_candidates(corpus, tmp_path, lexicon):
     sizes = ("--encoder-embed-dim", "32", "--decoder-embed-dim", "32")
     more = ("--encoder-ffn-embed-dim", "32", "--encoder-layers", "1", "--decoder-layers", "1")
     train(
-        *(corpus, tmp_path, *OURS, *LOSS, "--max-epoch", "4", "--lexicon", lexicon),
+        *(corpus, tmp_path, *TASK, *CRITERION, "--max-epoch", "4", "--lexicon", lexicon),
         options=(
             *("--arch", "transformer_iwslt_de_en", *sizes, *more),
             *("--optimizer", "adam", "--lr", "0.01", "--max-tokens", "400"),
@@ -179,7 +128,7 @@ def test_fairseqs_transformer_among_candidates(corpus, tmp_path, lexicon):
     )
     if fairseq_version == "0.12.2":
         pytest.skip('its transformer stops with "Mask Type should be defined" under torch >= 2')
-    arguments = (corpus, tmp_path / "checkpoint_last.pt", *OURS, "--beam", "3")
+    arguments = (corpus, tmp_path / "checkpoint_last.pt", *TASK, "--beam", "3")
     everything = ("--lexicon", lexicon, "--frequent-candidates", "1000")
     printed, among = (
         generate(*arguments, "--print-alignment", "hard", *more) for more in ((), everything)
@@ -195,13 +144,13 @@ def test_fairseqs_transformer_among_candidates(corpus, tmp_path, lexicon):
 
 
 def test_a_criterion_that_knows_no_candidates_is_refused(corpus, tmp_path, lexicon):
-    done = run("train", *train_arguments(corpus, tmp_path, *OURS, "--lexicon", lexicon))
+    done = run("train", *train_arguments(corpus, tmp_path, *TASK, "--lexicon", lexicon))
     assert "only --criterion convs2s_cross_entropy trains on candidates" in refused(done)
 
 
 def generation_is_refused(corpus, trained, *arguments):
     with pytest.raises(UserError) as error:
-        generate(corpus, trained / "checkpoint_last.pt", *OURS, *arguments)
+        generate(corpus, trained / "checkpoint_last.pt", *TASK, *arguments)
     return str(error.value)
 
 

@@ -1,22 +1,29 @@
 """Pervasive attention through fairseq's commands: training, translation, alignments, averaging."""
 
-import re
-
 import pytest
 import torch
 import yaml
 
 from convs2s_plugin.cli import main as convs2s
 from convs2s_plugin.pervasive.model import PervasiveModel
-from tests.commands import PLUGIN, alignments, fairseq, generate, hypotheses, train
+from tests.commands import (
+    CRITERION,
+    PLUGIN,
+    TASK,
+    alignments,
+    fairseq,
+    generate,
+    hypotheses,
+    train,
+    validation_losses,
+)
 
-TASK = ("--task", "convs2s_translation")
 TINY = (
     *("--arch", "pervasive_iwslt_de_en", "--dropout", "0.0"),
     *("--encoder-embed-dim", "32", "--decoder-embed-dim", "32"),
     *("--num-layers", "6", "--growth-rate", "16", "--kernel-size", "3"),
     *("--optimizer", "adam", "--lr", "0.01", "--clip-norm", "1.0", "--max-tokens", "400"),
-    *(*TASK, "--criterion", "convs2s_cross_entropy"),
+    *(*TASK, *CRITERION),
 )
 
 
@@ -63,7 +70,7 @@ def test_a_checkpoint_contains_the_layers_of_a_file(corpus, tmp_path):
     (tmp_path / "source.adl").write_text("# source layers\nres_nd(birnn) -> linear(24)\n")
     layers = ("--encoder-adl", f"@{tmp_path / 'source.adl'}", "--decoder-adl", "res_nd(cnn(glu))")
     log = train(corpus, tmp_path, "--max-epoch", "4", "--num-layers", "3", *layers, options=TINY)
-    losses = [float(loss) for loss in re.findall(r"valid on .*? \| loss ([\d.]+)", log)]
+    losses = validation_losses(log)
     assert losses[-1] < losses[0]
     (tmp_path / "source.adl").unlink()
     path = tmp_path / "checkpoint_best.pt"

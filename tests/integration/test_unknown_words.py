@@ -5,44 +5,9 @@ import re
 import pytest
 import torch
 
-from convs2s_plugin.decoding.unknown_words import UnknownWords
-from tests.commands import PLUGIN, TINY, alignments, fairseq, generate, hypotheses
-from tests.helpers import dictionary
+from tests.commands import PLUGIN, TASK, TINY, alignments, fairseq, generate, hypotheses
 
-OURS = ("--task", "convs2s_translation")
 NAMES = [f"Name{i}" for i in range(40)]
-
-
-def replacer(translations=()):
-    source, target = dictionary(), dictionary()
-    return UnknownWords(source, target, (len(source), len(target)), dict(translations))
-
-
-def test_the_aligned_word_is_translated_or_copied():
-    words = replacer({"w1": "w7", "w2": "new"})
-    source = torch.tensor([1, 4, 5, 6, 2])  # padding, w0, w1, w2, end of sentence
-    attention = torch.eye(5)[[1, 2, 3, 1]].t()  # to w0, w1, w2, w0
-    tokens = torch.tensor([3, 3, 3, 9])
-    replaced = words.replace(tokens, source, attention)
-    assert words.target.string(replaced) == "w0 w7 new w5"
-    assert tokens.tolist() == [3, 3, 3, 9]
-    assert len(words.target) == len(dictionary()) + 1
-
-
-def test_padding_and_end_of_sentence_never_count():
-    words = replacer()
-    attention = torch.tensor([[0.5], [0.1], [0.0], [0.4]])
-    replaced = words.replace(torch.tensor([3]), torch.tensor([1, 4, 5, 2]), attention)
-    assert words.target.string(replaced) == "w0"
-    assert words.replace(torch.tensor([3]), torch.tensor([1, 2]), attention[:2]).tolist() == [3]
-
-
-def test_a_word_without_text_stays_unknown_and_is_said_once(caplog):
-    words = replacer()
-    for _ in range(2):
-        replaced = words.replace(torch.tensor([3]), torch.tensor([3, 2]), torch.ones(2, 1))
-        assert replaced.tolist() == [3]
-    assert caplog.text.count("Some unknown words stay <unk>") == 1
 
 
 @pytest.fixture(scope="module")
@@ -85,7 +50,7 @@ def name_of(line):
 
 def test_raw_data_in_generate(names):
     """The name is copied, S and T lines show the text, and the score is that of the words."""
-    arguments = (names, names / "checkpoint_last.pt", *OURS, "--beam", "3")
+    arguments = (names, names / "checkpoint_last.pt", *TASK, "--beam", "3")
     raw = ("--dataset-impl", "raw", "--replace-unk")
     printed = generate(*arguments, *raw, data="raw")
     found = hypotheses(printed)
@@ -103,7 +68,7 @@ def test_raw_data_in_generate(names):
 
 
 def test_the_replaced_word_is_that_of_the_most_attention(names):
-    arguments = (names, names / "checkpoint_last.pt", *OURS, "--dataset-impl", "raw")
+    arguments = (names, names / "checkpoint_last.pt", *TASK, "--dataset-impl", "raw")
     replaced = hypotheses(generate(*arguments, "--replace-unk", data="raw"))
     soft = alignments(generate(*arguments, "--print-alignment", "soft", data="raw"))
     plain = hypotheses(generate(*arguments, data="raw"))
@@ -121,7 +86,7 @@ def test_binarized_data_in_generate(names, tmp_path, caplog):
     translations = tmp_path / "translations"
     translations.write_text("s0 zero 1.0\ns1 one 1.0\n", encoding="utf-8")
     printed = generate(
-        names, names / "checkpoint_last.pt", *OURS, "--replace-unk", translations, "--beam", "3"
+        names, names / "checkpoint_last.pt", *TASK, "--replace-unk", translations, "--beam", "3"
     )
     found = hypotheses(printed)
     assert sorted(found) == list(range(20))
@@ -136,7 +101,7 @@ def test_interactive_with_and_without_a_dictionary(names, tmp_path):
         printed = fairseq(
             "interactive",
             *(names / "bin", "--user-dir", PLUGIN, "--path", names / "checkpoint_last.pt"),
-            *("--cpu", *OURS, "--beam", "3", "--buffer-size", "2", "--max-tokens", "99"),
+            *("--cpu", *TASK, "--beam", "3", "--buffer-size", "2", "--max-tokens", "99"),
             *("--replace-unk", *more),
             text="s0 Anna s1 s2\ns1 s2 s3 Otto\n",
         )
@@ -154,7 +119,7 @@ def test_among_candidates_the_lexicon_translates(names, tmp_path):
     printed = fairseq(
         "interactive",
         *(names / "bin", "--user-dir", PLUGIN, "--path", names / "checkpoint_last.pt"),
-        *("--cpu", *OURS, "--beam", "3", "--lexicon", lexicon, "--replace-unk"),
+        *("--cpu", *TASK, "--beam", "3", "--lexicon", lexicon, "--replace-unk"),
         text="s0 Anna s1 s2\n",
     )
     assert hypotheses(printed)[0][0][1].split().count("Ann") == 1

@@ -12,31 +12,20 @@ from convs2s_plugin.criterions import ConvS2SCrossEntropy
 from convs2s_plugin.errors import UserError
 from convs2s_plugin.nn import cross_entropy
 from tests.families import MODELS, make
-from tests.helpers import WORDS, dictionary, random_batch, translation_task
+from tests.helpers import (
+    WORDS,
+    dictionary,
+    random_batch,
+    tiny_fairseq_transformer,
+    translation_task,
+)
 
 BATCH = [(5, 7), (3, 4), (6, 2)]
 
 
-def transformer(arch="transformer_iwslt_de_en", **options):
-    """A small transformer of fairseq."""
-    torch.manual_seed(1)
-    args = Namespace(
-        encoder_embed_dim=16,
-        encoder_ffn_embed_dim=16,
-        encoder_layers=1,
-        decoder_layers=1,
-        dropout=0.0,
-        max_source_positions=64,
-        max_target_positions=64,
-        **options,
-    )
-    ARCH_CONFIG_REGISTRY[arch](args)
-    return ARCH_MODEL_REGISTRY[arch].build_model(args, translation_task())
-
-
 MAKERS = {name: lambda name=name: make(name) for name in MODELS}
-MAKERS["transformer"] = transformer
-MAKERS["transformer-tied"] = lambda: transformer(share_decoder_input_output_embed=True)
+MAKERS["transformer"] = tiny_fairseq_transformer
+MAKERS["transformer-tied"] = lambda: tiny_fairseq_transformer(share_decoder_input_output_embed=True)
 
 
 def criterion(kind, label_smoothing=0.1, sentence_avg=False, **options):

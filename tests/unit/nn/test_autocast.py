@@ -1,0 +1,40 @@
+"""What stays in single precision under autocast."""
+
+import torch
+
+from convs2s_plugin.nn.autocast import cast_weights_, to_autocast_dtype
+from tests.families import make
+from tests.helpers import random_batch
+
+
+@torch.no_grad()
+def test_what_stays_in_single_precision():
+    """Softmax and sums of layers in a pass under autocast, whatever the products give."""
+    model, batch = make("convs2s"), random_batch([(5, 7), (3, 4)])
+    with torch.autocast("cpu", torch.bfloat16):
+        _, extra = model(**batch["net_input"])
+        padding = torch.zeros(2, 4, dtype=torch.bool)
+        embedded = model.encoder.embed(batch["net_input"]["src_tokens"][:, :4], padding)
+        summed, _ = model.encoder.blocks(model.encoder.input(embedded).to(embedded.dtype))
+    assert extra["attn"][0].dtype == torch.float32
+    torch.testing.assert_close(extra["attn"][0].sum(-1), torch.ones(2, 7))
+    assert summed.dtype == torch.float32
+
+
+def test_cast_matrices_keeps_vectors_and_tables():
+    model = torch.nn.ModuleDict(
+        {
+            "table": torch.nn.Embedding(5, 3),
+            "map": torch.nn.Linear(3, 5),
+            "n": torch.nn.LayerNorm(3),
+        }
+    )
+    cast_weights_(model, torch.bfloat16)
+    assert model["map"].weight.dtype == torch.bfloat16
+    kept = [model["table"].weight, model["map"].bias, model["n"].weight]
+    assert {tensor.dtype for tensor in kept} == {torch.float32}
+
+
+def test_autocast_to_outside_of_autocast_is_no_copy():
+    x = torch.ones(2)
+    assert to_autocast_dtype(x) is x
