@@ -25,12 +25,12 @@ def checkpoint(corpus, tmp_path_factory):
         "train",
         *(corpus / "bin", "--user-dir", FAMILY, "--arch", "bag_of_words_small", "--cpu"),
         *("--task", "convs2s_translation", "--criterion", "convs2s_cross_entropy"),
-        *("--optimizer", "adam", "--lr", "0.01", "--max-tokens", "400", "--max-epoch", "8"),
+        *("--optimizer", "adam", "--lr", "0.01", "--max-tokens", "400", "--max-epoch", "16"),
         *("--save-dir", folder, "--no-epoch-checkpoints", "--num-workers", "0"),
         *("--no-progress-bar", "--log-format", "simple"),
     )
     losses = validation_losses(printed)
-    assert len(losses) == 8 and losses[-1] < 0.7 * losses[0]
+    assert len(losses) == 16 and losses[-1] < 0.7 * losses[0]
     return folder / "checkpoint_last.pt"
 
 
