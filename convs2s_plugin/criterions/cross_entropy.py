@@ -11,7 +11,7 @@ from fairseq.criterions.label_smoothed_cross_entropy import (
 )
 from fairseq.logging import metrics
 
-from ..base.output_layer import output_layer_of
+from ..decoding.output_layer import output_layer_of
 from ..errors import UserError
 from ..nn.cross_entropy import linear_cross_entropy
 

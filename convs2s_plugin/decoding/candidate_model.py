@@ -5,7 +5,7 @@ from typing import Any
 from fairseq.models import FairseqEncoderDecoderModel, FairseqIncrementalDecoder
 from torch import Tensor, nn
 
-from ..base.output_layer import OutputLayer, output_layer_of
+from .output_layer import OutputLayer, output_layer_of
 
 
 class CandidateDecoder(FairseqIncrementalDecoder):

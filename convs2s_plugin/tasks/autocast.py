@@ -8,7 +8,7 @@ from fairseq.optim.amp_optimizer import AMPOptimizer
 from fairseq.optim.fp16_optimizer import FP16Optimizer, MemoryEfficientFP16Optimizer
 from torch import nn
 
-from ..base.output_layer import has_linear_output, output_layer_of
+from ..decoding.output_layer import has_linear_output, output_layer_of
 from ..errors import UserError
 from ..nn.autocast import cast_weights_
 

@@ -7,7 +7,6 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from ..errors import UserError
-from .decoder import PluginDecoder
 
 
 class OutputLayer(NamedTuple):
@@ -27,10 +26,14 @@ def has_linear_output(decoder: FairseqDecoder) -> bool:
     This holds for the decoders of this package, and for fairseq's transformers unless they have an
     adaptive softmax.
     """
-    if isinstance(decoder, PluginDecoder):
+    if _is_of_this_package(decoder):
         return True
     is_linear = isinstance(getattr(decoder, "output_projection", None), nn.Linear)
     return is_linear and getattr(decoder, "adaptive_softmax", None) is None
+
+
+def _is_of_this_package(decoder: FairseqDecoder) -> bool:
+    return hasattr(getattr(decoder, "output", None), "weight_and_bias")
 
 
 def output_layer_of(decoder: FairseqDecoder, tokens: Tensor | None = None) -> OutputLayer:
@@ -42,7 +45,7 @@ def output_layer_of(decoder: FairseqDecoder, tokens: Tensor | None = None) -> Ou
     Raises:
         UserError: if the logits of the decoder are not one linear map of its features.
     """
-    if isinstance(decoder, PluginDecoder):
+    if _is_of_this_package(decoder):
         return OutputLayer(*decoder.output.weight_and_bias(tokens))
     if not has_linear_output(decoder):
         raise UserError(
