@@ -2,12 +2,11 @@
 
 import json
 import re
-import time
 
 import pytest
 import torch
 
-from benchmarks import workloads
+from benchmarks import measure, workloads
 from benchmarks.measure import alternate, ratios, summary
 from benchmarks.sentences import sentences
 from benchmarks.setting import Setting, build
@@ -16,27 +15,47 @@ from convs2s_plugin.errors import UserError
 from tests.benchmark_runs import TINY, benchmark
 
 
-def test_rounds_alternate():
-    order = []
+class Clock:
+    """A clock that only works of known duration move."""
 
-    def sleeper(name, seconds):
+    def __init__(self):
+        self.now, self.names = 100.0, []
+
+    def perf_counter(self):
+        return self.now
+
+    def work(self, name, *seconds):
+        """A function that takes these times, one call after the other, and the last from then."""
+        times = iter(seconds)
+        last = seconds[-1]
+
         def run():
-            order.append(name)
-            time.sleep(seconds)
+            self.names.append(name)
+            self.now += next(times, last)
 
         return run
 
-    timed = {"ours": sleeper("ours", 0.01), "peer": sleeper("peer", 0.03)}
+
+@pytest.fixture
+def clock(monkeypatch):
+    found = Clock()
+    monkeypatch.setattr(measure, "time", found)
+    return found
+
+
+def test_rounds_alternate(clock):
+    timed = {"ours": clock.work("ours", 9, 1, 2, 4), "peer": clock.work("peer", 9, 3, 8, 4)}
     times = alternate(timed, rounds=3, warmup=1)
-    assert order == ["ours", "peer"] * 4
-    assert len(times["ours"]) == len(times["peer"]) == 3
+    assert clock.names == ["ours", "peer"] * 4
+    assert times == {"ours": [1, 2, 4], "peer": [3, 8, 4]}
     ratio = summary(ratios(times["peer"], times["ours"]))
-    assert ratio["minimum"] <= ratio["median"] <= ratio["maximum"] and ratio["median"] > 1.5
+    assert ratio == {"minimum": 1, "median": 3, "maximum": 4}
 
 
-def test_time_limit():
-    times = alternate({"one": lambda: time.sleep(0.02)}, rounds=50, warmup=0, max_seconds=0.05)
-    assert 3 <= len(times["one"]) < 6
+@pytest.mark.parametrize("max_seconds, rounds", [(None, 50), (10.5, 6), (0.5, 3)])
+def test_time_limit(clock, max_seconds, rounds):
+    times = alternate({"one": clock.work("one", 2)}, 50, warmup=0, max_seconds=max_seconds)
+    assert times == {"one": [2] * rounds}
 
 
 @pytest.mark.parametrize("work", ["train", "generate"])
@@ -52,7 +71,7 @@ def test_comparison(work, tmp_path, monkeypatch, capsys):
     for side in ("ours", "peer"):
         matmul = result["matmul"][side]
         shares = matmul["share"].values()
-        assert matmul["flops"] > 0 and all(0 < share < 1.5 for share in shares)
+        assert matmul["flops"] > 0 and all(share > 0 for share in shares)
         assert result["parameters"][side] > 1e6
 
 

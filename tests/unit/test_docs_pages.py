@@ -190,9 +190,9 @@ def test_every_module_is_in_the_reference():
 def test_every_definition_is_one(block):
     decoder = "pos -> rnn -> res(mlp_att)"
     try:
-        resolve(block.code, decoder, Settings())
+        assert resolve(block.code, decoder, Settings())
     except UserError:
-        resolve("pos -> repeat(6, res_nd(rnn)) -> norm", block.code, Settings())
+        assert resolve("pos -> repeat(6, res_nd(rnn)) -> norm", block.code, Settings())
 
 
 def test_the_first_page_is_short():

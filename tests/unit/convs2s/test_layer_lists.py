@@ -1,8 +1,5 @@
 """The parser for lists of layers: results, errors and their positions."""
 
-import subprocess
-import sys
-
 import pytest
 
 from convs2s_plugin.convs2s.layer_lists import ConvSpec, parse_attention, parse_layers
@@ -82,17 +79,3 @@ def test_attention():
     ]:
         with pytest.raises(UserError, match=message):
             parse_attention(text, 3)
-
-
-def test_imports_neither_torch_nor_fairseq():
-    code = (
-        "import importlib.util, sys, types\n"
-        "package = types.ModuleType('p'); package.__path__ = [sys.argv[1]]\n"
-        "sys.modules['p'] = package\n"
-        "import p.convs2s.layer_lists\n"
-        "assert not {'torch', 'fairseq', 'numpy'} & set(sys.modules), sys.modules.keys()\n"
-    )
-    from convs2s_plugin.convs2s import layer_lists
-
-    folder = layer_lists.__file__.rsplit("convs2s", 1)[0]
-    subprocess.run([sys.executable, "-c", code, folder], check=True)

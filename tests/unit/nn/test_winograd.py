@@ -5,7 +5,6 @@ import torch
 
 from convs2s_plugin.convs2s.gated_conv1d import GatedConv1d
 from convs2s_plugin.nn import unfold as unfold_module
-from convs2s_plugin.nn import winograd
 from convs2s_plugin.nn.linear import linear
 from convs2s_plugin.nn.unfold import unfold
 from convs2s_plugin.nn.winograd import should_use_winograd, winograd_conv1d
@@ -81,11 +80,13 @@ def test_a_layer_uses_it_if_it_is_faster(causal, monkeypatch):
 def test_should_use_winograd():
     x, weight = torch.empty(64, 24, 256), torch.empty(512, 768)
     assert should_use_winograd(x, weight)
-    assert not should_use_winograd(x[:20], weight)
-    assert not should_use_winograd(x[:, :9], weight)
-    assert not should_use_winograd(x[..., :64], weight)
+    # Six tiles a sentence.
+    assert should_use_winograd(x[:22], weight) and not should_use_winograd(x[:21], weight)
+    # Three tiles, which compute twelve outputs.
+    assert should_use_winograd(x[:, :10], weight) and not should_use_winograd(x[:, :9], weight)
+    assert should_use_winograd(x[..., :128], weight)
+    assert not should_use_winograd(x[..., :127], weight)
     assert not should_use_winograd(x.bfloat16(), weight.bfloat16())
     assert not should_use_winograd(x.to("meta"), weight.to("meta"))
     with torch.autocast("cpu", torch.bfloat16):
         assert not should_use_winograd(x, weight)
-    assert winograd.TILE * 6 == x.size(1)

@@ -1,14 +1,13 @@
 """Random definitions: all are valid, resolve again, and never crash when damaged."""
 
 import random
-import time
 
 from convs2s_plugin.adl import resolve
 from convs2s_plugin.adl.explain import as_text
-from convs2s_plugin.adl.figures import receptive_field
 from convs2s_plugin.adl.language.writer import definition
 from convs2s_plugin.errors import UserError
 from tests.adl_random import KNOWN, random_definition
+from tests.work import at_most_calls
 
 SEEDS = range(300)
 
@@ -28,11 +27,6 @@ def test_all_are_valid_and_resolve_again():
             input_feeding=drawn.input_feeding,
         )
         assert again == spec, (seed, drawn)
-
-
-def test_no_decoder_sees_positions_to_its_right():
-    for seed in SEEDS:
-        assert receptive_field(resolve_drawn(random_definition(seed)).decoder.layers).right == 0
 
 
 def test_every_layer_is_drawn():
@@ -59,7 +53,7 @@ def test_damaged_text_is_an_error_in_a_sentence():
     assert 100 < errors < 400
 
 
-def test_noise_is_an_error_at_once():
+def test_noise_is_an_error_after_little_work():
     rng = random.Random(2)
     pieces = [
         "repeat(",
@@ -76,11 +70,12 @@ def test_noise_is_an_error_at_once():
         "d=",
         "\n",
     ]
-    start = time.process_time()
-    for _ in range(300):
-        text = "".join(rng.choice(pieces) for _ in range(rng.randint(1, 400)))
-        try:
-            resolve(text, "id")
-        except UserError:
-            pass
-    assert time.process_time() - start < 5
+    errors = 0
+    with at_most_calls(1_500_000):
+        for _ in range(300):
+            text = "".join(rng.choice(pieces) for _ in range(rng.randint(1, 400)))
+            try:
+                resolve(text, "id")
+            except UserError:
+                errors += 1
+    assert errors > 290
