@@ -1,6 +1,7 @@
 """The command ``table``, and the tables in the documentation."""
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -32,16 +33,31 @@ def tiny_rows(monkeypatch):
     return made
 
 
+@pytest.fixture
+def in_this_process(monkeypatch):
+    """Rows are not measured in a process of their own, which takes seconds to start."""
+
+    def threads(workers, mp_context):
+        return ThreadPoolExecutor(workers)
+
+    monkeypatch.setattr(table, "ProcessPoolExecutor", threads)
+
+
 def results(folder):
     return json.loads((folder / "cpu.json").read_text(encoding="utf-8"))
 
 
+def test_a_row_is_measured_in_a_process_of_its_own(tiny_rows, tmp_path, monkeypatch):
+    assert benchmark(monkeypatch, "table", "--out", tmp_path, "--rows", "train one") == 0
+    found = results(tmp_path)
+    assert list(found) == ["train one"] and found["train one"]["seconds"]["ratio"]["median"] > 0
+
+
 def test_earlier_results_are_kept_and_failures_are_reported(
-    tiny_rows, tmp_path, monkeypatch, capsys
+    tiny_rows, in_this_process, tmp_path, monkeypatch, capsys
 ):
     assert benchmark(monkeypatch, "table", "--out", tmp_path, "--rows", "train one") == 0
     first = results(tmp_path)
-    assert list(first) == ["train one"] and first["train one"]["seconds"]["ratio"]["median"] > 0
     assert benchmark(monkeypatch, "table", "--out", tmp_path, "--rows", "*t*[wr][oe]*") == 1
     printed = capsys.readouterr()
     assert "train two ... failed: UserError: There is no architecture convs3s" in printed.out
@@ -92,7 +108,7 @@ def test_pages_show_all_results():
     assert pages.results_table("missing.json") == ""
 
 
-def test_table_writes_the_marked_tables(tiny_rows, tmp_path, monkeypatch):
+def test_table_writes_the_marked_tables(tiny_rows, in_this_process, tmp_path, monkeypatch):
     first, second = tmp_path / "first.md", tmp_path / "second.md"
     first.write_text("before\n" + MARKED.format("cpu.json", "old\n"), encoding="utf-8")
     second.write_text(MARKED.format("cuda.json", "old\n") + "after\n", encoding="utf-8")

@@ -98,7 +98,7 @@ def test_interactive_among_candidates_reports_their_number(corpus, trained, lexi
 
 def test_training_on_candidates(corpus, tmp_path, lexicon):
     log = train(
-        *(corpus, tmp_path, *TASK, *CRITERION, "--max-epoch", "3", "--lexicon", lexicon),
+        *(corpus, tmp_path, *TASK, *CRITERION, "--max-epoch", "2", "--lexicon", lexicon),
         *("--frequent-candidates", "0", "--batch-size", "2"),
     )
     sizes = [float(size) for size in re.findall(r"\| candidates ([\d.]+)", log)]

@@ -6,7 +6,7 @@ import sys
 import pytest
 from recipe import find_program
 
-from tests import ROOT
+from tests.commands import server
 
 SMALL = ["adl_rnnsearch", "convs2s_iwslt_de_en"]
 
@@ -65,7 +65,7 @@ def test_from_text_to_a_table_and_resume(start, compare, raw_dir, quick_programs
 
     # With binarized data, neither console scripts nor text are needed.
     monkeypatch.setattr("recipe.find_program", find_program)
-    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    monkeypatch.setattr(sys, "executable", str(server().programs / "python"))
     monkeypatch.setattr("shutil.which", lambda *_, **__: None)
     printed = start(out, "--data-bin", out / "data-bin", "--jobs", 2, "--models", *SMALL)
     assert "adl_rnnsearch.1 has been trained already." in printed
