@@ -42,8 +42,9 @@ demo: $(STAMP)
 	$(BIN)/python examples/demo/run.py
 
 # Two single-threaded workers keep two cores busy; --dist loadfile because a file's tests share
-# fixtures that train a model.
-PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile --durations 10
+# fixtures that train a model. In the order of their folders, the slow files come first.
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder \
+	--durations 10
 
 test: $(STAMP)
 	$(PYTEST) --ignore tests/gpu tests
