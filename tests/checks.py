@@ -1,4 +1,4 @@
-"""Properties that models of every family must have, checked for one model."""
+"""Checks of one model, for the tests of all families and of single ones."""
 
 import copy
 import io
@@ -28,7 +28,7 @@ def dependencies(model, lengths):
         return kept["target"]
 
     embedding = model.decoder.embed.words
-    # Source and target may share their embeddings, and only the target counts here.
+    # Source and target may share their embeddings; the hook is for the target.
     model.encoder.embed.words = copy.deepcopy(model.encoder.embed.words)
     handle = embedding.register_forward_hook(keep)
     features, _ = model(**batch, features_only=True)

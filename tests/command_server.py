@@ -1,9 +1,9 @@
-"""Run shell code of the pages with bash, quickly.
+"""Start fairseq's commands, and shell code that uses them, quickly.
 
-Importing torch and fairseq takes seconds, and a page has many commands. A server imports them once
-and forks a process for each command; ``fairseq-train``, ``convs2s``, ``python`` and the others are
-small programs on the PATH of bash that hand their arguments, folder, environment and standard
-streams to it. The plugin itself is imported by the commands, as it is by a user's.
+Importing torch and fairseq takes seconds, and the tests run many commands. A server imports them
+once and forks a process for each command. ``fairseq-train``, ``convs2s``, ``python`` and others are
+small programs in a folder; they hand their arguments, folder, environment and standard streams to
+the server. The plugin itself is imported by the commands, as it is by a user's.
 """
 
 import atexit
@@ -67,7 +67,7 @@ class CommandServer:
     def __init__(self, folder: Path):
         self.programs = folder / "bin"
         self.programs.mkdir()
-        # The path of a socket must be short.
+        # The path of a socket is limited to about 100 characters.
         self._socket_folder = tempfile.TemporaryDirectory(prefix="docs")
         address = f"{self._socket_folder.name}/socket"
         for name in PROGRAMS:
@@ -163,7 +163,7 @@ def run(name: str, arguments: list[str]) -> int:
     if name != "python":
         module, function = PROGRAMS[name]
         if name == "fairseq-train":
-            # It sets up logging before it imports fairseq, which has its own way.
+            # It sets up logging before it imports fairseq, which would set it up differently.
             logging.root.handlers.clear()
         return getattr(import_module(module), function)()
     if arguments[0] == "-m":

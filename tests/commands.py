@@ -1,4 +1,8 @@
-"""Run fairseq's own commands, each in a process of its own, as a user does."""
+"""Run fairseq's own commands, each in a separate process.
+
+Most are forks of a process that has imported fairseq (see command_server.py): importing it takes
+seconds. ``start=command`` starts a new interpreter, as a user does.
+"""
 
 import atexit
 import functools
@@ -33,7 +37,7 @@ TINY = (
 
 @functools.cache
 def server() -> CommandServer:
-    """The process that imports fairseq once for the commands of this test run."""
+    """The server of this test process."""
     folder = tempfile.TemporaryDirectory()
     started = CommandServer(Path(folder.name))
     atexit.register(folder.cleanup)
@@ -42,13 +46,13 @@ def server() -> CommandServer:
 
 
 def command(name, *arguments):
-    """The command line of ``fairseq-NAME`` in an interpreter of its own."""
+    """The command line of ``fairseq-NAME`` in a new interpreter."""
     code = f"import sys; from fairseq_cli.{name} import cli_main; sys.exit(cli_main())"
     return [sys.executable, "-c", code, *map(str, arguments)]
 
 
 def quick_command(name, *arguments):
-    """The command line of ``fairseq-NAME`` in a fork of a process that has imported fairseq."""
+    """The command line of ``fairseq-NAME`` in a fork of the server."""
     program = server().programs / f"fairseq-{name.replace('_', '-')}"
     return [program, *map(str, arguments)]
 
@@ -58,7 +62,7 @@ def run(name, *arguments, text=None, start=quick_command, **options):
 
     Args:
         text: standard input, str or bytes.
-        start: makes the command line; ``command`` is slower and leaves nothing out.
+        start: ``quick_command`` or ``command``.
     """
     if isinstance(text, str):
         text = text.encode()
@@ -94,7 +98,7 @@ def train_arguments(corpus, folder, *arguments, options=TINY):
 
 
 def refused(done):
-    """The one sentence that a command ended with, instead of a traceback."""
+    """The error message of a command that failed without a traceback."""
     everything = done.stdout + done.stderr
     assert done.returncode != 0, everything[-2000:]
     assert "Traceback" not in everything, everything[-3000:]

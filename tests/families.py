@@ -1,4 +1,4 @@
-"""Small models of every family, which the shared tests hold to one standard.
+"""Small models of every family for the shared tests.
 
 A family is added by one entry of FAMILIES. The models of a family differ in structure: each has
 something that no other has.

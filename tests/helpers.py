@@ -1,4 +1,4 @@
-"""What many tests need: a dictionary, a task, small models, batches padded on either side."""
+"""Shared by many tests: a dictionary, a task, small models, batches padded on either side."""
 
 from argparse import Namespace
 
@@ -26,7 +26,7 @@ def dictionary(words=WORDS):
 
 
 def translation_task(source=None, target=None):
-    """The part of a translation task that a model's construction reads."""
+    """The part of a translation task that is needed to build a model."""
     return Namespace(
         source_dictionary=source or dictionary(), target_dictionary=target or dictionary()
     )
@@ -115,7 +115,7 @@ def random_batch(lengths, left_pad_source=True, left_pad_target=False, seed=1, w
         {"id": i, "source": sentence(s), "target": sentence(t)} for i, (s, t) in enumerate(lengths)
     ]
     batch = collate(samples, symbols.pad(), symbols.eos(), left_pad_source, left_pad_target)
-    # fairseq sorts by length; tests want the given order back.
+    # fairseq sorts by length; restore the given order.
     order = batch["id"].argsort()
     for key in ("src_tokens", "src_lengths", "prev_output_tokens"):
         batch["net_input"][key] = batch["net_input"][key][order]

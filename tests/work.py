@@ -1,4 +1,4 @@
-"""A bound on work that no clock measures."""
+"""A limit on work that does not depend on a clock."""
 
 import sys
 from contextlib import contextmanager
@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def at_most_calls(limit):
-    """Fail as soon as more functions have been called, whether of Python or of C."""
+    """Fail as soon as more functions than ``limit`` have been called, of Python or of C."""
     calls = 0
 
     def count(frame, event, argument):

@@ -16,7 +16,7 @@ from tests.benchmark_runs import TINY, benchmark
 
 
 class Clock:
-    """A clock that only works of known duration move."""
+    """A clock that moves only when its own work functions are called."""
 
     def __init__(self):
         self.now, self.names = 100.0, []
@@ -25,7 +25,7 @@ class Clock:
         return self.now
 
     def work(self, name, *seconds):
-        """A function that takes these times, one call after the other, and the last from then."""
+        """A function whose calls take these seconds in turn, and then the last of them."""
         times = iter(seconds)
         last = seconds[-1]
 

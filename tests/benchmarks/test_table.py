@@ -35,7 +35,7 @@ def tiny_rows(monkeypatch):
 
 @pytest.fixture
 def in_this_process(monkeypatch):
-    """Rows are not measured in a process of their own, which takes seconds to start."""
+    """Measure rows in this process, because a new one takes seconds to start."""
 
     def threads(workers, mp_context):
         return ThreadPoolExecutor(workers)

@@ -1,4 +1,4 @@
-"""Every model on a GPU, where there is one: as on the CPU, in half precision, under fairseq."""
+"""Every model on a GPU: equal to the CPU, in half precision, and in fairseq's commands."""
 
 from argparse import Namespace
 
@@ -20,20 +20,20 @@ LENGTHS = [(7, 5), (3, 9), (11, 2), (1, 1)]
 
 @pytest.fixture(autouse=True)
 def exact():
-    """cuDNN computes in single precision here, not in TF32."""
+    """Let cuDNN compute in single precision, not in TF32."""
     with torch.backends.cudnn.flags(enabled=True, allow_tf32=False):
         yield
 
 
 def on_gpu(batch):
-    """The batch with its tensors moved."""
+    """The batch with all tensors on the GPU."""
     if isinstance(batch, dict):
         return {key: on_gpu(value) for key, value in batch.items()}
     return batch.cuda() if torch.is_tensor(batch) else batch
 
 
 def step(model, batch, dtype=None):
-    """Loss a word and all gradients, flat, on the CPU in double precision."""
+    """The loss per token, and all gradients as one vector on the CPU in double precision."""
     criterion = ConvS2SCrossEntropy(Namespace(target_dictionary=dictionary()), False, 0.1)
     model.train().zero_grad()
     enabled = dtype is not None

@@ -140,7 +140,7 @@ def test_unknown_words_and_empty_lines_keep_their_place(corpus, trained):
     assert "S-2\t<unk> <unk>" in done.stdout
 
 
-def test_1024_positions_are_1024_words(corpus, trained):
+def test_1024_positions_hold_1024_tokens(corpus, trained):
     """A sentence of the maximum length, end of sentence included, is translated."""
     done = ask(
         *(corpus, trained / "checkpoint_last.pt", "eins " * 1023 + "\n"),

@@ -1,4 +1,4 @@
-"""Candidate vocabularies: which words, training on them, searching among them."""
+"""Candidate vocabularies in training and in every kind of search."""
 
 import re
 
@@ -25,7 +25,7 @@ from tests.conftest import WORDS
 
 @pytest.fixture(scope="module")
 def lexicon(tmp_path_factory):
-    """The corpus's translations, and one that is wrong."""
+    """A lexicon of all words of the corpus, with one wrong entry."""
     path = tmp_path_factory.mktemp("lexicon") / "lexicon.de-en"
     lines = [f"{word} {word}-th 0.9\n" for word in WORDS]
     path.write_text(f"eins zwei-th 0.1\n{''.join(lines)}", encoding="utf-8")
@@ -59,7 +59,7 @@ def test_an_ensemble_among_candidates(corpus, trained, lexicon):
 
 @pytest.mark.parametrize("search", ["beam", "nbest", "prefix", "alignment", "sampling"])
 def test_only_candidates_are_found(search, corpus, trained, lexicon):
-    """Translations of the words of a sentence, and nothing else, where it is alone in its batch."""
+    """If a batch holds one sentence, its hypotheses hold translations of its words only."""
     printed = generate(
         *(corpus, trained / "checkpoint_last.pt", *TASK, *SEARCHES[search]),
         *("--lexicon", lexicon, "--candidates-per-word", "1", "--frequent-candidates", "0"),
@@ -73,7 +73,7 @@ def test_only_candidates_are_found(search, corpus, trained, lexicon):
     for i, best in found.items():
         allowed = {f"{word}-th" for word in sources[i].split()}
         if len(allowed) + 4 < 2 * beam + 1:
-            continue  # fewer candidates than a beam needs: the most frequent words fill up
+            continue  # A beam needs more candidates: the most frequent tokens are added.
         for _, words in best:
             assert set(words.split()) <= allowed
         if search == "prefix":
@@ -90,7 +90,7 @@ def test_interactive_among_candidates_reports_their_number(corpus, trained, lexi
         *("--candidates-per-word", "1", "--frequent-candidates", "0"),
         text="eins zwei drei vier fünf\n",
     )
-    # Four special symbols and five translations; no word of another sentence.
+    # Four special symbols and five translations; no token of another sentence.
     assert "candidate vocabularies: 9 of 16 tokens on average" in printed
     words = {"eins-th", "zwei-th", "drei-th", "vier-th", "fünf-th"}
     assert set(hypotheses(printed)[0][0][1].split()) <= words
@@ -143,7 +143,7 @@ def test_fairseqs_transformer_among_candidates(corpus, tmp_path, lexicon):
     assert sorted(hypotheses(generate(*arguments, *few))) == list(range(24))
 
 
-def test_a_criterion_that_knows_no_candidates_is_refused(corpus, tmp_path, lexicon):
+def test_a_criterion_without_candidates_is_refused(corpus, tmp_path, lexicon):
     done = run("train", *train_arguments(corpus, tmp_path, *TASK, "--lexicon", lexicon))
     assert "only --criterion convs2s_cross_entropy trains on candidates" in refused(done)
 
@@ -154,7 +154,7 @@ def generation_is_refused(corpus, trained, *arguments):
     return str(error.value)
 
 
-def test_what_needs_all_words_is_refused(corpus, trained, lexicon, tmp_path):
+def test_score_reference_and_missing_lexicons_are_refused(corpus, trained, lexicon, tmp_path):
     given = ("--lexicon", lexicon)
     message = generation_is_refused(corpus, trained, *given, "--score-reference")
     assert "--score-reference needs the whole vocabulary" in message
@@ -169,7 +169,7 @@ def test_a_lexicon_of_other_languages_is_refused(corpus, trained, tmp_path):
     assert "None of the 2 entries" in message and "'one'" in message
 
 
-def test_a_line_that_is_no_entry_is_named(corpus, trained, tmp_path):
+def test_an_error_names_the_line_of_the_lexicon(corpus, trained, tmp_path):
     path = tmp_path / "lexicon"
     path.write_text("eins eins-th 0.5\nzwei zwei-th\n", encoding="utf-8")
     message = generation_is_refused(corpus, trained, "--lexicon", path)

@@ -1,4 +1,4 @@
-"""Checkpoints that earlier versions wrote load and translate as they did then."""
+"""Checkpoints of earlier versions load, and their translations and scores are unchanged."""
 
 import io
 import json
@@ -26,7 +26,7 @@ each_checkpoint = pytest.mark.parametrize("name", EXPECTED)
 
 @pytest.fixture(scope="module")
 def raw_data(tmp_path_factory):
-    """The dictionaries and the test sentences, under the names of fairseq's raw data sets."""
+    """The dictionaries and the test sentences, with the file names of fairseq's raw datasets."""
     folder = tmp_path_factory.mktemp("raw")
     for language in ("de", "en"):
         shutil.copy(DATA / f"dict.{language}.txt", folder)
@@ -70,13 +70,13 @@ def test_every_checkpoint_has_expectations():
 
 
 @each_checkpoint
-def test_the_file_is_plain_data_with_the_keys_and_shapes_of_then(name):
+def test_the_file_is_plain_data_with_the_same_keys_and_shapes(name):
     weights = torch.load(FIXTURES / f"{name}.pt", weights_only=True)["model"]
     assert {key: list(weights[key].shape) for key in weights} == EXPECTED[name]["state_dict"]
 
 
 @each_checkpoint
-def test_the_model_has_the_keys_shapes_and_weights_of_then(name):
+def test_the_model_has_the_same_keys_shapes_and_weights(name):
     path = str(FIXTURES / f"{name}.pt")
     (model,), _ = checkpoint_utils.load_model_ensemble([path], {"data": str(DATA)})
     tensors = model.state_dict()
@@ -86,12 +86,12 @@ def test_the_model_has_the_keys_shapes_and_weights_of_then(name):
 
 
 @each_checkpoint
-def test_translations_and_scores(name, raw_data):
+def test_translations_and_scores_are_unchanged(name, raw_data):
     assert_translations_are_those_of_then(generate(raw_data, name), name)
 
 
 @each_checkpoint
-def test_translations_with_alignments(name, raw_data):
+def test_translations_with_alignments_are_unchanged(name, raw_data):
     printed = generate(raw_data, name, "--print-alignment", "hard")
     assert_translations_are_those_of_then(printed, name)
     found = dict(re.findall(r"^A-(\d+)\t(.*)$", printed, re.MULTILINE))

@@ -1,4 +1,4 @@
-"""fairseq-generate, fairseq-interactive, from_pretrained: translations in every way there is."""
+"""fairseq-generate, fairseq-interactive and from_pretrained with a ConvS2S checkpoint."""
 
 import math
 from argparse import Namespace
@@ -33,7 +33,7 @@ def task(corpus):
 
 
 def test_the_command_itself(corpus, checkpoint):
-    """The same through a process of its own as through the API that the other tests use."""
+    """A new interpreter prints the same hypotheses as the in-process call of the other tests."""
     printed = fairseq(
         "generate",
         *(corpus / "bin", "--user-dir", PLUGIN, "--path", checkpoint, "--cpu"),
@@ -81,7 +81,7 @@ WAYS = {
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_ways_to_search(way, corpus, checkpoint):
+def test_search_options(way, corpus, checkpoint):
     arguments, nbest = WAYS[way]
     found = hypotheses(generate(corpus, checkpoint, *arguments))
     assert sorted(found) == list(range(SENTENCES))
@@ -124,7 +124,7 @@ def test_score_reference_is_the_loss(corpus, checkpoint, model, task):
             assert found[i][0][1] == reference
 
 
-def test_hard_alignments_point_at_real_words(corpus, checkpoint):
+def test_hard_alignments_point_at_source_tokens(corpus, checkpoint):
     printed = generate(corpus, checkpoint, "--print-alignment", "hard")
     sources = (corpus / "test.de").read_text(encoding="utf-8").splitlines()
     found, aligned = hypotheses(printed), alignments(printed)
@@ -170,7 +170,7 @@ def test_averaged_checkpoints(corpus, trained, tmp_path):
     assert sorted(hypotheses(generate(corpus, target))) == list(range(SENTENCES))
 
 
-def test_interactive_keeps_every_line_in_its_place(corpus, checkpoint):
+def test_interactive_keeps_the_order_of_lines(corpus, checkpoint):
     lines = ["eins zwei drei", "", "unbekannt vier", "   ", "zehn"]
     printed = fairseq(
         "interactive",
@@ -196,7 +196,7 @@ def test_from_pretrained(corpus, trained):
 
 
 def test_from_pretrained_with_sub_words(corpus, trained, tmp_path):
-    """Words that the codes cut are put together again; here every word is cut into letters."""
+    """BPE is applied and removed; these codes split every word into letters."""
     codes = tmp_path / "codes"
     codes.write_text("#version: 0.2\na b</w>\n", encoding="utf-8")
     hub = ConvS2SModel.from_pretrained(

@@ -65,13 +65,13 @@ def test_label_smoothing_and_accuracy(corpus, tmp_path):
 
 
 def test_the_optimization_of_the_paper(corpus, tmp_path):
-    """Nesterov, lr 0.25 cut by ten when validation stalls, until it is below 1e-4."""
+    """Nesterov momentum; each plateau divides the learning rate 0.25 by 10, down to 1e-4."""
     log = train(
         corpus,
         tmp_path,
         *("--optimizer", "nag", "--lr", "0.25", "--momentum", "0.99", "--clip-norm", "0.1"),
         *("--lr-scheduler", "reduce_lr_on_plateau", "--lr-shrink", "0.1", "--stop-min-lr", "1e-4"),
-        # A high bar for an improvement makes the tiny training stall soon.
+        # With a high threshold, plateaus come soon.
         *("--lr-threshold", "0.3", "--max-epoch", "60", "--no-save"),
     )
     rates = [
@@ -89,7 +89,7 @@ TASKS = pytest.mark.parametrize("task", [(), (*TASK, *CRITERION)], ids=["fairseq
 
 
 @TASKS
-def test_update_freq_gives_the_update_of_the_larger_batch(task, corpus, tmp_path):
+def test_update_freq_equals_a_larger_batch(task, corpus, tmp_path):
     common = ("--max-update", "2", "--disable-validation")
     train(corpus, tmp_path / "one", *common, options=WHOLE_CORPUS)
     train(corpus, tmp_path / "two", *common, *task, "--update-freq", "2", options=HALF_CORPUS)
@@ -127,7 +127,7 @@ def free_port():
 
 
 @TASKS
-def test_two_workers_train_as_one_with_twice_the_batch(task, corpus, tmp_path):
+def test_two_workers_equal_one_with_twice_the_batch(task, corpus, tmp_path):
     common = ("--max-update", "2", "--disable-validation")
     port = free_port()
 

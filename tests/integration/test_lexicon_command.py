@@ -1,4 +1,4 @@
-"""``convs2s lexicon``: right translations by the real eflomal, given links, refusals."""
+"""``convs2s lexicon`` with eflomal and with given links, and its errors."""
 
 import random
 import subprocess
@@ -21,7 +21,7 @@ TARGET = "dog cat mouse bird horse cow red blue green small big old jumps runs s
 
 
 def write_text(folder, sentences=400):
-    """Parallel sentences of random words, the target's in the order of the source or nearly so."""
+    """Parallel sentences of random words; in half of the pairs, the first two are swapped."""
     numbers = random.Random(1)
     sources, targets = [], []
     for _ in range(sentences):
@@ -50,7 +50,7 @@ def lexicon(folder, *arguments):
 
 @pytest.fixture
 def temporary(tmp_path_factory, monkeypatch):
-    """The folder that temporary files go to."""
+    """The folder of temporary files."""
     folder = tmp_path_factory.mktemp("temporary")
     monkeypatch.setattr(tempfile, "tempdir", str(folder))
     return folder
@@ -113,7 +113,7 @@ def test_a_block_that_cannot_be_aligned_at_all():
     assert [(words, others) for words, others, _ in found] == [
         (source.split(), target.split()) for source, target in pairs
     ]
-    # Whether eflomal links the two words is a matter of chance where it sees no other sentence.
+    # With a single sentence, eflomal may or may not link the two words.
     assert all(links <= {(0, 0)} for _, _, links in found)
     assert not any(found[place][2] for place in (0, 1, 3))
 
@@ -223,7 +223,7 @@ def test_refusals(texts, arguments, message, tmp_path, temporary, capsys):
 
 
 def test_text_that_is_not_utf8(tmp_path, capsys):
-    """What was there before stays."""
+    """The earlier output file is kept."""
     write_files(tmp_path, {**GIVEN, "de-en": ["of before"]})
     (tmp_path / "text.en").write_bytes(b"the dog\nd\xf6g\nthe cat is sleeping\n")
     assert lexicon(tmp_path, "--alignments", tmp_path / "forward") == 2

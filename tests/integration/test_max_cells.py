@@ -17,7 +17,7 @@ def test_training_validation_and_generation(corpus, tmp_path):
     arguments = ("--max-epoch", "1", "--num-layers", "2", "--batch-size", "24")
     without = train(corpus, tmp_path / "without", *arguments, "--no-save", options=TINY)
     log = train(corpus, tmp_path, *arguments, "--max-cells", "200", options=TINY)
-    # Sentences have 2 to 7 words and an end on either side.
+    # Source and target have 2 to 7 words and an end of sentence.
     assert updates(without) == 10 and updates(log) >= 2 * 10
     words = re.compile(r"valid on .*? \| wpb ([\d.]+)")
     assert float(words.search(log).group(1)) < float(words.search(without).group(1))
@@ -36,7 +36,7 @@ def test_training_validation_and_generation(corpus, tmp_path):
     "limit, said",
     [("20", "8 x 8 = 64 cells (source length times"), ("0", "--max-cells is 0, but must be")],
 )
-def test_a_training_that_cannot_be_is_refused_with_a_sentence(corpus, tmp_path, limit, said):
+def test_impossible_limits_are_refused(corpus, tmp_path, limit, said):
     done = run(
         "train",
         *train_arguments(corpus, tmp_path, "--max-cells", limit, options=TINY),

@@ -16,7 +16,7 @@ from tests.commands import (
     train_arguments,
 )
 
-# Four batches an epoch; nothing but the first value is an improvement of 100.
+# Four batches per epoch; only the first validation is an improvement of 100.
 OPTIONS = (
     *(*TINY[:-2], "--batch-size", "64", "--seed", "1", "--log-interval", "1"),
     *("--lr-scheduler", "reduce_lr_on_validation", "--lr-threshold", "100"),
@@ -38,7 +38,7 @@ def test_every_validation_counts_once_and_at_once(corpus, tmp_path):
         options=OPTIONS,
     )
     found, reductions = events(log), -1
-    # After updates 2, 4 (an epoch's end), 6, 8 and 9, the last.
+    # Validations follow updates 2, 4 (end of epoch), 6, 8 and 9 (the last).
     assert [event is None for event in found] == [0, 0, 1] * 4 + [0, 1]
     for event in found:
         if event is None:
@@ -47,7 +47,7 @@ def test_every_validation_counts_once_and_at_once(corpus, tmp_path):
             assert event == pytest.approx(0.01 * 0.8 ** max(reductions, 0), rel=1e-3)
 
 
-def test_a_resumed_training_ends_as_one_that_was_not_interrupted(corpus, tmp_path):
+def test_a_resumed_training_equals_an_uninterrupted_one(corpus, tmp_path):
     common = ("--lr-patience", "2", "--save-interval-updates", "5", "--max-update", "14")
     whole, resumed = tmp_path / "whole", tmp_path / "resumed"
     log = train(corpus, whole, *TASK, *CRITERION, *common, options=OPTIONS)

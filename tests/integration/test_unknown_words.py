@@ -1,4 +1,4 @@
-"""Unknown words are replaced by what attention points to."""
+"""``--replace-unk``: the source word with the most attention, or its translation."""
 
 import re
 
@@ -7,12 +7,10 @@ import torch
 
 from tests.commands import PLUGIN, TASK, TINY, alignments, fairseq, generate, hypotheses
 
-NAMES = [f"Name{i}" for i in range(40)]
-
 
 @pytest.fixture(scope="module")
 def names(tmp_path_factory):
-    """A corpus in which every sentence has a name of its own, and a model trained on it."""
+    """A corpus with a unique name in every sentence, and a model trained on it."""
     folder = tmp_path_factory.mktemp("names")
     numbers = torch.Generator().manual_seed(1)
     for split, size in (("train", 400), ("valid", 20), ("test", 20)):
@@ -49,7 +47,7 @@ def name_of(line):
 
 
 def test_raw_data_in_generate(names):
-    """The name is copied, S and T lines show the text, and the score is that of the words."""
+    """Hypotheses contain the name, S lines show the raw text, and BLEU counts the replacements."""
     arguments = (names, names / "checkpoint_last.pt", *TASK, "--beam", "3")
     raw = ("--dataset-impl", "raw", "--replace-unk")
     printed = generate(*arguments, *raw, data="raw")
@@ -61,13 +59,13 @@ def test_raw_data_in_generate(names):
     plain = generate(*arguments, "--dataset-impl", "raw", data="raw")
     scores = [float(re.search(r"BLEU4 = ([\d.]+)", text).group(1)) for text in (printed, plain)]
     assert scores[0] > scores[1] + 10
-    # Replacing changes words, not the search.
+    # The search and its scores are the same.
     for i, best in hypotheses(plain).items():
         assert best[0][0] == found[i][0][0]
         assert best[0][1] == found[i][0][1].replace(name_of(sources(names)[i]), "<unk>")
 
 
-def test_the_replaced_word_is_that_of_the_most_attention(names):
+def test_an_unknown_word_becomes_the_word_with_the_most_attention(names):
     arguments = (names, names / "checkpoint_last.pt", *TASK, "--dataset-impl", "raw")
     replaced = hypotheses(generate(*arguments, "--replace-unk", data="raw"))
     soft = alignments(generate(*arguments, "--print-alignment", "soft", data="raw"))
@@ -82,7 +80,7 @@ def test_the_replaced_word_is_that_of_the_most_attention(names):
 
 
 def test_binarized_data_in_generate(names, tmp_path, caplog):
-    """What the dictionary knows is used; what it lacks stays, with one sentence."""
+    """Words of the dictionary are replaced; the others stay unknown, with one warning."""
     translations = tmp_path / "translations"
     translations.write_text("s0 zero 1.0\ns1 one 1.0\n", encoding="utf-8")
     printed = generate(

@@ -1,4 +1,4 @@
-"""What every model must satisfy: padding, causality, incremental decoding, precision, copies."""
+"""Checks for every model: padding, causality, incremental decoding, precision, checkpoints."""
 
 import copy
 

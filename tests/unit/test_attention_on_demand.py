@@ -1,4 +1,4 @@
-"""Attention is computed if somebody asks for it, and costs nothing otherwise."""
+"""Attention is computed only on request, and costs nothing otherwise."""
 
 from argparse import Namespace
 
@@ -15,7 +15,7 @@ LENGTHS = [(7, 5), (3, 9), (11, 2)]
 
 
 def count_calls(module):
-    """A list that grows by the shape of the input with each forward pass of a module."""
+    """A list to which each forward pass of a module adds the shape of its input."""
     calls = []
     module.register_forward_pre_hook(lambda _, inputs: calls.append(tuple(inputs[0].shape)))
     return calls

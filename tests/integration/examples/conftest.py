@@ -1,4 +1,4 @@
-"""What the tests of the recipes share."""
+"""Fixtures of the tests of the recipes."""
 
 import gzip
 import importlib.util
@@ -15,7 +15,7 @@ sys.path.insert(0, str(EXAMPLES))
 
 @pytest.fixture
 def load(monkeypatch):
-    """Loads a module of a recipe, given as FOLDER/FILE.py."""
+    """A function that loads a module of a recipe, given as FOLDER/FILE.py."""
 
     def load(path):
         monkeypatch.syspath_prepend((EXAMPLES / path).parent)

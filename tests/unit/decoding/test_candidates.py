@@ -18,7 +18,7 @@ def build(lines, per_word=2, frequent=0, target=None):
     return build_candidates(lines, "file", symbols, target or symbols, per_word, frequent)
 
 
-def test_the_union_of_what_a_batch_needs(caplog):
+def test_candidates_are_the_union_for_a_batch(caplog):
     candidates = build(entries((0, 5, 0.1), (0, 6, 0.5), (0, 7, 0.4), (1, 6, 1.0), (2, 9, 1.0)))
     source = torch.tensor([[1, 4, 5, 2]])  # padding, w0, w1, end of sentence
     # The special symbols, the two best of w0, the best of w1.
@@ -31,14 +31,14 @@ def test_the_union_of_what_a_batch_needs(caplog):
     assert caplog.messages[-1] == expected
 
 
-def test_frequent_words_are_counted_not_taken_in_order():
+def test_frequent_words_are_those_with_the_highest_counts():
     target = dictionary()
     target.count[10], target.count[8] = 7, 5
     candidates = build(entries((0, 0, 1.0)), frequent=2, target=target)
     assert candidates(torch.tensor([[9]])).tolist() == [0, 1, 2, 3, 8, 10]
 
 
-def test_words_that_are_not_in_the_dictionary(caplog):
+def test_unknown_words_of_a_lexicon_are_reported(caplog):
     lines = [*entries((0, 1, 1.0)), Entry("foreign", "w3", 0.5), Entry("w1", "other", 0.5)]
     candidates = build(lines)
     assert candidates(torch.tensor([[4]])).tolist() == [0, 1, 2, 3, 5]

@@ -30,7 +30,7 @@ def test_padding_and_end_of_sentence_never_count():
     assert words.replace(torch.tensor([3]), torch.tensor([1, 2]), attention[:2]).tolist() == [3]
 
 
-def test_a_word_without_text_stays_unknown_and_is_said_once(caplog):
+def test_a_word_without_text_stays_unknown_with_one_warning(caplog):
     words = replacer()
     for _ in range(2):
         replaced = words.replace(torch.tensor([3]), torch.tensor([3, 2]), torch.ones(2, 1))

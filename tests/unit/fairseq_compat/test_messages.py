@@ -6,7 +6,7 @@ import torch
 from convs2s_plugin.fairseq_compat.messages import user_message
 
 
-def test_memory_that_is_not_there_is_a_sentence_with_the_options():
+def test_running_out_of_memory_names_the_options():
     with pytest.raises(RuntimeError) as error:
         torch.empty(10**17, dtype=torch.int8)
     said = user_message(error.value)

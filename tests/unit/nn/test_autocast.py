@@ -8,7 +8,7 @@ from tests.helpers import random_batch
 
 
 @torch.no_grad()
-def test_what_stays_in_single_precision():
+def test_attention_and_residual_sums_stay_in_single_precision():
     """Softmax and sums of layers in a pass under autocast, whatever the products give."""
     model, batch = make("convs2s"), random_batch([(5, 7), (3, 4)])
     with torch.autocast("cpu", torch.bfloat16):
@@ -21,7 +21,7 @@ def test_what_stays_in_single_precision():
     assert summed.dtype == torch.float32
 
 
-def test_cast_matrices_keeps_vectors_and_tables():
+def test_cast_weights_leaves_vectors_and_embeddings():
     model = torch.nn.ModuleDict(
         {
             "table": torch.nn.Embedding(5, 3),
@@ -35,6 +35,6 @@ def test_cast_matrices_keeps_vectors_and_tables():
     assert {tensor.dtype for tensor in kept} == {torch.float32}
 
 
-def test_autocast_to_outside_of_autocast_is_no_copy():
+def test_to_autocast_dtype_outside_of_autocast_is_no_copy():
     x = torch.ones(2)
     assert to_autocast_dtype(x) is x

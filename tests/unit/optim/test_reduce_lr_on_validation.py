@@ -1,4 +1,4 @@
-"""The scheduler reduce_lr_on_validation: what an improvement is, and when the rate shrinks."""
+"""The scheduler reduce_lr_on_validation: improvements, patience, warm-up and its options."""
 
 from argparse import Namespace
 
@@ -11,7 +11,7 @@ from convs2s_plugin.optim import ReduceLROnValidation
 
 
 class Optimizer(FairseqOptimizer):
-    """Keeps a learning rate."""
+    """Holds a learning rate."""
 
     def __init__(self):
         self.lr = None
@@ -24,7 +24,7 @@ class Optimizer(FairseqOptimizer):
 
 
 class Task:
-    """What a task of fairseq has of validations."""
+    """The part of a fairseq task that validations call."""
 
     def begin_valid_epoch(self, epoch, model):
         pass
@@ -36,7 +36,7 @@ class ReportingTask(validations.ReportsValidations, Task):
 
 @pytest.fixture
 def validate():
-    """Validates with a value at an update, as fairseq does."""
+    """A function that validates with a given value at an update."""
     task = ReportingTask()
 
     def report(value, num_updates=10, metric="loss"):
@@ -74,8 +74,8 @@ def test_some_validations_without_improvement_shrink_the_rate(validate):
     ]
 
 
-def test_what_an_improvement_is(validate):
-    # Small steps add up: each is measured from the last value that was an improvement.
+def test_an_improvement_exceeds_the_threshold(validate):
+    # Small steps add up: each value is compared with the last improvement.
     schedule = scheduler(lr_patience=2, lr_threshold=0.25)
     assert rates(schedule, validate, [2.0, 1.875, 1.75, 1.5]) == [0.5, 0.5, 0.4, 0.4]
     assert schedule.best == 1.5

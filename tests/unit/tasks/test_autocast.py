@@ -1,4 +1,4 @@
-"""Half precision of the task: weights cast once give what autocast gives."""
+"""Weights cast in advance give the logits of autocast."""
 
 import pytest
 import torch
@@ -15,7 +15,7 @@ MAKERS = {
 
 @pytest.mark.parametrize("name", MAKERS)
 @torch.no_grad()
-def test_weights_cast_once_give_what_autocast_gives(name):
+def test_weights_cast_in_advance_equal_autocast(name):
     model, batch = MAKERS[name]().eval(), random_batch([(5, 7), (3, 4)])
     precision = Precision("bfloat16")
     with precision.autocast(model):

@@ -1,4 +1,4 @@
-"""Batches of one length or of few cells, and the filters of training pairs."""
+"""Batches of equal lengths, batches with a limited number of cells, and length filters."""
 
 import numpy as np
 import pytest
@@ -11,7 +11,7 @@ from tests.helpers import dictionary
 
 
 def pairs(sizes, **options):
-    """A data set of sentences of these lengths, end of sentence not counted."""
+    """A dataset of sentences with these lengths, end of sentence excluded."""
     symbols = dictionary()
 
     def text(side):
@@ -24,7 +24,7 @@ def pairs(sizes, **options):
     return LanguagePairDataset(*sides, **options)
 
 
-def test_filters_of_the_paper(caplog):
+def test_length_filters(caplog):
     dataset = pairs([(3, 2), (3, 3), (6, 4), (7, 4), (4, 7), (9, 9), (2, 0)])
     indices = np.arange(7)
     with caplog.at_level("INFO"):
@@ -54,7 +54,7 @@ SIZES = [(1 + i * i % 19, 1 + i * 7 % 23) for i in range(200)]
 
 
 def cells(dataset, batch):
-    """The size of the grid of a batch as the model gets it."""
+    """The number of cells of the grid of a batch."""
     sample = dataset.collater([dataset[int(i)] for i in batch])
     source = sample["net_input"]["src_tokens"]
     target = sample["net_input"].get("prev_output_tokens", source)
@@ -63,7 +63,7 @@ def cells(dataset, batch):
 
 @pytest.mark.parametrize("equal_lengths", [False, True])
 @pytest.mark.parametrize("limits", [dict(max_sentences=16), dict(max_tokens=100), {}])
-def test_every_sentence_is_in_one_batch_that_is_small_enough(limits, equal_lengths):
+def test_every_sentence_is_in_one_batch_within_the_limits(limits, equal_lengths):
     plain, limit = pairs(SIZES), 700
     order = plain.ordered_indices()
     theirs = plain.batch_by_size(order, required_batch_size_multiple=8, **limits)
@@ -78,7 +78,7 @@ def test_every_sentence_is_in_one_batch_that_is_small_enough(limits, equal_lengt
             assert cells(dataset, [*batch, following[0]]) > limit
 
 
-def test_a_pair_that_is_too_large_is_named():
+def test_a_pair_with_too_many_cells_is_named():
     dataset = BatchingDataset.wrap(pairs([(3, 4), (24, 49), (29, 39), (5, 5)]), False, 1000)
     order = dataset.ordered_indices()
     with pytest.raises(UserError) as error:
@@ -91,7 +91,7 @@ def test_a_pair_that_is_too_large_is_named():
     assert [list(batch) for batch in dataset.batch_by_size(left, max_sentences=4)] == [[0, 3]]
 
 
-def test_sentences_without_translation_count_as_long_as_they_are_and_are_never_refused():
+def test_without_targets_the_source_length_counts_for_both():
     symbols = dictionary()
     sentences = [torch.tensor([4] * size + [symbols.eos()]) for size in (9, 9, 9, 49, 49)]
     plain = LanguagePairDataset(sentences, np.array([len(s) for s in sentences]), symbols)
