@@ -1,0 +1,1 @@
+"""Experiments: systems that a YAML file describes, trained, translated and compared."""
