@@ -1,30 +1,141 @@
 """The report of an experiment: tables in Markdown, LaTeX and CSV, and all results in JSON."""
 
-from collections.abc import Sequence
+import csv
+import json
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
+
+from ..text_files import atomic_write
+from .comparison import Comparison, main_table, option_text, test_set_table, trial_table
+from .significance import SAMPLES
+from .summary import VALID, Result, differences, split_names, summarize
+from .tables import escape_markdown
+
+SIGNATURES = {"sacreBLEU": "sacrebleu_signature", "chrF": "chrf_signature"}
+
+
+def signatures(comparison: Comparison) -> dict[str, list[str]]:
+    """The signatures of each metric over all results; several only if versions differ."""
+    scores = [
+        scores for result in comparison.results for scores in result.get("splits", {}).values()
+    ]
+    return {
+        metric: list(dict.fromkeys(each[key] for each in scores if each.get(key)))
+        for metric, key in SIGNATURES.items()
+    }
+
+
+def legend(comparison: Comparison) -> str:
+    """What the columns mean."""
+    sentences = [
+        "Scores are means over seeds ± the sample standard deviation.",
+        "BLEU is computed by fairseq-generate on the tokens of the data, sacreBLEU and chrF on the "
+        "plain text.",
+        "Parameters without embeddings leave out token embeddings and the output layer.",
+        "Training time and speeds are medians over seeds, unless a range (minimum–maximum) "
+        "follows: then they are medians of repeated measurements.",
+    ]
+    if comparison.baseline is not None:
+        base = next((s.title for s in comparison.summaries if s.name == comparison.baseline), "")
+        sentences.append(
+            f"Difference: sacreBLEU minus that of {escape_markdown(base)}; p: paired bootstrap "
+            f"resampling with {SAMPLES:,} samples."
+        )
+    for metric, texts in signatures(comparison).items():
+        if texts:
+            sentences.append(f"{metric}: {', '.join(f'`{text}`' for text in texts)}.")
+    return " ".join(sentences) + "\n"
+
+
+def markdown(
+    comparison: Comparison,
+    unfinished: Sequence[str],
+    failed: Sequence[str],
+) -> str:
+    """The whole report in Markdown."""
+    parts = [f"# {escape_markdown(comparison.title)}\n", main_table(comparison).markdown()]
+    if len(comparison.tests) > 1:
+        parts += ["## sacreBLEU by test set\n", test_set_table(comparison).markdown()]
+    parts.append(legend(comparison))
+    if comparison.limit_updates is not None:
+        parts.append(f"No run has more than {comparison.limit_updates:,} updates.\n")
+    for label, names in (("Unfinished", unfinished), ("Failed", failed)):
+        if names:
+            parts.append(f"{label}: {escape_markdown(', '.join(names))}.\n")
+    tuned = [summary for summary in comparison.summaries if summary.trials]
+    parts += ["## Trials\n"] if tuned else []
+    for summary in tuned:
+        parts += [f"### {escape_markdown(summary.title)}\n", trial_table(summary.trials).markdown()]
+    return "\n".join(parts)
+
+
+def flatten(result: Result) -> Iterator[tuple[str, Any]]:
+    """The names and values of a result's cells in CSV."""
+    yield from ((key, result.get(key)) for key in ("system", "seed", "trial"))
+    yield from ((k, v) for k, v in result.items() if not isinstance(v, dict | list))
+    for split, scores in result.get("splits", {}).items():
+        yield from ((f"{split}.{k}", v) for k, v in scores.items() if not k.endswith("_signature"))
+    for name, value in result.get("options", {}).items():
+        yield f"--{name}", value if value is None else option_text(value)
+
+
+def write_csv(path: Path, results: Sequence[Result]) -> None:
+    """Write one line a run or trial: its numbers, its scores as ``split.metric``, its options."""
+    rows = [dict(flatten(result)) for result in results]
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    with atomic_write(str(path)) as file:
+        writer = csv.DictWriter(file, names, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
 
 
 def write(
     out: Path,
-    results: Sequence[dict[str, Any]],
+    results: Sequence[Result],
     experiment: Any,
     *,
     unfinished: Sequence[str] = (),
     failed: Sequence[str] = (),
-    notes: Sequence[str] = (),
 ) -> str:
     """Write ``results.json``, ``table.md``, ``table.csv`` and ``table.tex``.
 
     Args:
         out: folder of the experiment; it holds ``runs/``, ``references/`` and maybe ``speed.json``.
         results: the contents of the ``result.json`` of all finished runs, trials included.
-        experiment: has ``title``, ``baseline`` (the name of a system, or None) and ``systems``, in
-            the order of the tables; each has a ``name`` and a ``title``.
+        experiment: the experiment; its systems are in the order of the tables.
         unfinished: names of the runs that have no result yet.
         failed: names of the runs that failed.
-        notes: sentences about the whole experiment, one a line of the report.
     Returns:
         The report in Markdown.
     """
-    raise NotImplementedError
+    speeds_file = out / "speed.json"
+    speeds = json.loads(speeds_file.read_text(encoding="utf-8")) if speeds_file.exists() else {}
+    summaries = summarize(out, results, experiment.systems.values(), speeds)
+    tests = split_names(result for result in results if result.get("trial") is None)
+    compared = differences(out, summaries, experiment.baseline, tests or [VALID])
+    comparison = Comparison(
+        *(experiment.title, experiment.baseline, experiment.limit_updates),
+        *(summaries, tests, compared),
+    )
+    content = {
+        "title": comparison.title,
+        "baseline": comparison.baseline,
+        "systems": {summary.name: summary.title for summary in summaries},
+        "signatures": signatures(comparison),
+        "speeds": speeds,
+        "differences": [
+            {"system": system, "split": split, **found._asdict()}
+            for (system, split), found in compared.items()
+        ],
+        "results": comparison.results,
+    }
+    text = markdown(comparison, unfinished, failed)
+    with atomic_write(str(out / "results.json")) as file:
+        json.dump(content, file, ensure_ascii=False, indent=2)
+        file.write("\n")
+    for name, part in (("table.md", text), ("table.tex", main_table(comparison).latex())):
+        with atomic_write(str(out / name)) as file:
+            file.write(part)
+    write_csv(out / "table.csv", comparison.results)
+    return text

@@ -9,10 +9,11 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from sacrebleu.metrics import BLEU
+from sacrebleu.metrics.bleu import BLEU
 
 from .scores import check_line_counts
 
+SAMPLES = 1000
 SMOOTHING = "exp"  # sacreBLEU's default for a corpus
 
 
@@ -64,7 +65,7 @@ def paired_bootstrap(
     references: Sequence[str],
     baseline: Sequence[Sequence[str]],
     system: Sequence[Sequence[str]],
-    samples: int = 1000,
+    samples: int = SAMPLES,
     seed: int = 12345,
 ) -> Significance:
     """Test whether two systems differ in BLEU, by paired bootstrap resampling.
@@ -101,5 +102,5 @@ def paired_bootstrap(
         resampled[sample] = mean_difference(weights @ statistics)
     distances = np.abs(resampled)
     # Resamples equal to the observed difference count, so that identical systems have p = 1.
-    extreme = np.count_nonzero(distances - distances.mean() >= abs(observed))
+    extreme = int(np.count_nonzero(distances - distances.mean() >= abs(observed)))
     return Significance(observed, (extreme + 1) / (samples + 1))
