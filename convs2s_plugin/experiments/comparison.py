@@ -117,7 +117,7 @@ def main_table(comparison: Comparison) -> Table:
     return Table([title for title, _ in columns], rows)
 
 
-def test_set_table(comparison: Comparison) -> Table:
+def table_by_test_set(comparison: Comparison) -> Table:
     """sacreBLEU of each system on each test set, with the difference to the baseline."""
     headers, rows = ["System"], [[summary.title] for summary in comparison.summaries]
     for test in comparison.tests:
@@ -140,19 +140,18 @@ def trial_table(trials: Sequence[Result]) -> Table:
     """One line a trial, with the options in which trials differ."""
     options = [trial.get("options", {}) for trial in trials]
     names = dict.fromkeys(name for each in options for name in each)
-    different = [
-        name for name in names if len({option_text(each.get(name)) for each in options}) > 1
-    ]
+    values = {name: [option_text(each.get(name)) for each in options] for name in names}
+    different = [name for name, texts in values.items() if len(set(texts)) > 1]
     best = best_trial(trials)
     rows = [
         [
             str(trial["trial"]),
-            *(option_text(each.get(name)) for name in different),
+            *(values[name][line] for name in different),
             number(trial.get("updates"), 0),
             number(trial.get("valid_loss"), 3),
             number(trial.get("splits", {}).get(VALID, {}).get("bleu")),
             "yes" if trial is best else "",
         ]
-        for trial, each in zip(trials, options)
+        for line, trial in enumerate(trials)
     ]
     return Table(["Trial", *different, "Updates", "Valid loss", f"BLEU {VALID}", "Chosen"], rows)

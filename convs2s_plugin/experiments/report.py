@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ..text_files import atomic_write
-from .comparison import Comparison, main_table, option_text, test_set_table, trial_table
+from .comparison import Comparison, main_table, option_text, table_by_test_set, trial_table
 from .significance import SAMPLES
 from .summary import VALID, Result, differences, split_names, summarize
 from .tables import escape_markdown
@@ -56,7 +56,7 @@ def markdown(
     """The whole report in Markdown."""
     parts = [f"# {escape_markdown(comparison.title)}\n", main_table(comparison).markdown()]
     if len(comparison.tests) > 1:
-        parts += ["## sacreBLEU by test set\n", test_set_table(comparison).markdown()]
+        parts += ["## sacreBLEU by test set\n", table_by_test_set(comparison).markdown()]
     parts.append(legend(comparison))
     if comparison.limit_updates is not None:
         parts.append(f"No run has more than {comparison.limit_updates:,} updates.\n")
