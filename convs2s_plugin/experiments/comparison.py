@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .significance import Significance
-from .summary import VALID, Result, Summary, best_trial
+from .summary import VALID, Result, Summary
 from .tables import MISSING, Table, number, speed
 
 Cell = Callable[[Summary], str]
@@ -42,6 +42,12 @@ class Comparison:
     def results(self) -> list[Result]:
         """The results of all trials and runs."""
         return [result for each in self.summaries for result in (*each.trials, *each.runs)]
+
+    @property
+    def devices(self) -> list[str]:
+        """The devices of all runs."""
+        names = (result["device"] for result in self.results if result.get("device"))
+        return list(dict.fromkeys(names))
 
     def label(self, metric: str, split: str) -> str:
         """The title of a column: the test set is named only if there are several."""
@@ -86,7 +92,7 @@ def main_columns(comparison: Comparison) -> Iterator[tuple[str, Cell]]:
         return lambda summary: mean_and_deviation(summary.scores(split, metric))
 
     main = comparison.tests[0] if comparison.tests else VALID
-    on_cpu = {run["cpu"] for run in comparison.runs if "cpu" in run} == {True}
+    on_cpu = bool(comparison.devices) and all(name.startswith("CPU") for name in comparison.devices)
     minutes = "cpu_minutes" if on_cpu else "train_minutes"
     yield "System", lambda summary: summary.title
     yield (
@@ -136,13 +142,13 @@ def option_text(value: Any) -> str:
     return MISSING if value is None else value if isinstance(value, str) else json.dumps(value)
 
 
-def trial_table(trials: Sequence[Result]) -> Table:
-    """One line a trial, with the options in which trials differ."""
+def trial_table(summary: Summary) -> Table:
+    """One line a trial of a system, with the options in which its trials differ."""
+    trials = summary.trials
     options = [trial.get("options", {}) for trial in trials]
     names = dict.fromkeys(name for each in options for name in each)
     values = {name: [option_text(each.get(name)) for each in options] for name in names}
     different = [name for name, texts in values.items() if len(set(texts)) > 1]
-    best = best_trial(trials)
     rows = [
         [
             str(trial["trial"]),
@@ -150,7 +156,7 @@ def trial_table(trials: Sequence[Result]) -> Table:
             number(trial.get("updates"), 0),
             number(trial.get("valid_loss"), 3),
             number(trial.get("splits", {}).get(VALID, {}).get("bleu")),
-            "yes" if trial is best else "",
+            "yes" if trial is summary.chosen else "",
         ]
         for line, trial in enumerate(trials)
     ]

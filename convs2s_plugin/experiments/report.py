@@ -42,6 +42,8 @@ def legend(comparison: Comparison) -> str:
             f"Difference: sacreBLEU minus that of {escape_markdown(base)}; p: paired bootstrap "
             f"resampling with {SAMPLES:,} samples."
         )
+    if comparison.devices:
+        sentences.append(f"Device: {escape_markdown('; '.join(comparison.devices))}.")
     for metric, texts in signatures(comparison).items():
         if texts:
             sentences.append(f"{metric}: {', '.join(f'`{text}`' for text in texts)}.")
@@ -66,7 +68,7 @@ def markdown(
     tuned = [summary for summary in comparison.summaries if summary.trials]
     parts += ["## Trials\n"] if tuned else []
     for summary in tuned:
-        parts += [f"### {escape_markdown(summary.title)}\n", trial_table(summary.trials).markdown()]
+        parts += [f"### {escape_markdown(summary.title)}\n", trial_table(summary).markdown()]
     return "\n".join(parts)
 
 
@@ -76,12 +78,16 @@ def flatten(result: Result) -> Iterator[tuple[str, Any]]:
     yield from ((k, v) for k, v in result.items() if not isinstance(v, dict | list))
     for split, scores in result.get("splits", {}).items():
         yield from ((f"{split}.{k}", v) for k, v in scores.items() if not k.endswith("_signature"))
-    for name, value in result.get("options", {}).items():
-        yield f"--{name}", value if value is None else option_text(value)
+    for program, key in (("train", "options"), ("generate", "generate")):
+        for name, value in result.get(key, {}).items():
+            yield f"{program}.{name}", None if value is None else option_text(value)
 
 
 def write_csv(path: Path, results: Sequence[Result]) -> None:
-    """Write one line a run or trial: its numbers, its scores as ``split.metric``, its options."""
+    """Write one line a run or trial: its numbers, scores and options.
+
+    Scores are called ``SPLIT.METRIC``, options ``train.NAME`` and ``generate.NAME``.
+    """
     rows = [dict(flatten(result)) for result in results]
     names = list(dict.fromkeys(name for row in rows for name in row))
     with atomic_write(str(path)) as file:

@@ -3,6 +3,7 @@
 import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from ..text_files import read_lines
 from .significance import Significance, paired_bootstrap
 
 Result = dict[str, Any]  # the content of a result.json
+Lines = tuple[str, ...]
 VALID = "valid"
 
 
@@ -22,6 +24,7 @@ class Summary:
         title: its title.
         runs: the results of its finished runs, in the order of their seeds.
         trials: the results of its finished trials, in order.
+        chosen: the best trial, or None until all trials are finished.
         folders: the folders of the runs.
         speeds: unit -> ``median``, ``min`` and ``max``, from a measurement of speeds alone.
     """
@@ -30,6 +33,7 @@ class Summary:
     title: str
     runs: Sequence[Result]
     trials: Sequence[Result]
+    chosen: Result | None
     folders: Sequence[Path]
     speeds: dict[str, dict[str, float]]
 
@@ -43,14 +47,14 @@ class Summary:
         splits = (run.get("splits", {}).get(split, {}) for run in self.runs)
         return [scores[metric] for scores in splits if scores.get(metric) is not None]
 
-    def translations(self, split: str) -> list[list[str]]:
-        """The plain translations of a split, one list a run."""
-        return [read_text(folder / f"{split}.hyp") for folder in self.folders]
+    def translations(self, split: str) -> tuple[Lines, ...]:
+        """The plain translations of a split by each run."""
+        return tuple(read_text(folder / f"{split}.hyp") for folder in self.folders)
 
 
-def read_text(path: Path) -> list[str]:
+def read_text(path: Path) -> Lines:
     """Read the lines of a file, without line ends."""
-    return [line.rstrip("\n") for line in read_lines(str(path))]
+    return tuple(line.removesuffix("\n") for line in read_lines(str(path)))
 
 
 def summarize(
@@ -73,8 +77,13 @@ def summarize(
         trials = [result for result in mine if result.get("trial") is not None]
         trials.sort(key=lambda trial: trial["trial"])
         folders = [out / "runs" / f"{system.folder_name}.{run['seed']}" for run in runs]
-        measured = speeds.get(system.name, {})
-        summaries.append(Summary(system.name, system.title, runs, trials, folders, measured))
+        chosen = best_trial(trials) if trials and len(trials) == len(system.trials) else None
+        summaries.append(
+            Summary(
+                *(system.name, system.title, runs, trials, chosen),
+                *(folders, speeds.get(system.name, {})),
+            )
+        )
     return summaries
 
 
@@ -84,16 +93,22 @@ def split_names(results: Iterable[Result]) -> list[str]:
     return list(dict.fromkeys(names))
 
 
-def best_trial(trials: Sequence[Result]) -> Result | None:
+def best_trial(trials: Sequence[Result]) -> Result:
     """The trial with the highest BLEU on the validation set; of equal ones, the lower loss."""
 
     def rank(trial: Result) -> tuple[float, float]:
-        loss = trial.get("valid_loss")
-        bleu = trial.get("splits", {}).get(VALID, {}).get("bleu")
-        infinity = float("inf")
-        return -infinity if bleu is None else bleu, -infinity if loss is None else -loss
+        loss = trial["valid_loss"]
+        return trial["splits"][VALID]["bleu"], -float("inf") if loss is None else -loss
 
-    return max(trials, key=rank, default=None)
+    return max(trials, key=rank)
+
+
+@lru_cache(maxsize=256)
+def compare(
+    references: Lines, baseline: tuple[Lines, ...], system: tuple[Lines, ...]
+) -> Significance:
+    """``paired_bootstrap``; kept, because the report is written after each run."""
+    return paired_bootstrap(references, baseline, system)
 
 
 def differences(
@@ -115,5 +130,5 @@ def differences(
         translations = base.translations(split)
         for summary in others:
             system = summary.translations(split)
-            found[summary.name, split] = paired_bootstrap(references, translations, system)
+            found[summary.name, split] = compare(references, translations, system)
     return found

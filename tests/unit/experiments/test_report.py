@@ -31,7 +31,9 @@ class Folder:
 
     def system(self, name, title=None):
         folder = name.replace(" ", "_")
-        self.systems[name] = SimpleNamespace(name=name, title=title or name, folder_name=folder)
+        self.systems[name] = SimpleNamespace(
+            name=name, title=title or name, folder_name=folder, trials=[]
+        )
 
     def result(self, system, number, splits, **values):
         self.results.append(
@@ -52,6 +54,7 @@ class Folder:
         self.result(system, {"seed": seed}, splits, **values)
 
     def trial(self, system, number, bleu, loss, **options):
+        self.systems[system].trials.append(options)
         options = {"arch": "small", **options}
         self.result(
             *(system, {"trial": number}, {"valid": {"bleu": bleu}}),
@@ -201,6 +204,23 @@ def test_trials_show_options_that_differ_and_the_best(folder):
     assert tables(text)[0][2][-1] == "2"  # trials are no seeds
 
 
+def test_no_trial_is_chosen_before_all_are_finished(folder):
+    folder.trial("my net", 1, 21.5, None, lr=0.001)
+    folder.systems["my net"].trials.append({"lr": 0.002})
+    assert tables(folder.write())[1] == [
+        ["Trial", "Updates", "Valid loss", "BLEU valid", "Chosen"],
+        ["1", "500", "–", "21.50", ""],
+    ]
+
+
+def test_options_of_the_search_are_in_the_csv(folder):
+    folder.results[0]["generate"] = {"beam": 5, "lenpen": None}
+    folder.write()
+    with open(folder.out / "table.csv", encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["generate.beam"] for row in rows] == ["5", "", ""]
+
+
 def test_measured_speeds_replace_those_of_the_runs(folder):
     speeds = {
         "sentences_per_second": {"median": 98.76, "min": 90, "max": 101.2},
@@ -217,8 +237,10 @@ def test_measured_speeds_replace_those_of_the_runs(folder):
 
 def test_trainings_on_a_cpu_show_cpu_minutes(folder):
     for result in folder.results:
-        result["cpu"] = True
-    main = tables(folder.write())[0]
+        result["device"] = "CPU, 4 cores"
+    text = folder.write()
+    main = tables(text)[0]
+    assert "Device: CPU, 4 cores." in text
     assert [row[3] for row in main] == ["Training (CPU minutes)", "20.0", "20.0", "–"]
 
 
@@ -246,7 +268,7 @@ def test_csv_read_back(folder):
     assert float(rows[3]["test.sacrebleu"]) == score(BETTER, REFERENCES)["sacrebleu"]
     assert float(rows[3]["test.length_ratio"]) == 1
     assert int(rows[0]["parameters_without_embeddings"]) == 1_234_567
-    assert [rows[1][name] for name in ("--lr", "--fp16", "--arch", "test.bleu")] == [
+    assert [rows[1][name] for name in ("train.lr", "train.fp16", "train.arch", "test.bleu")] == [
         *("0.001", "true", 'a, "b"', "")
     ]
 
