@@ -40,7 +40,7 @@ def legend(comparison: Comparison) -> str:
         base = next((s.title for s in comparison.summaries if s.name == comparison.baseline), "")
         sentences.append(
             f"Difference: sacreBLEU minus that of {escape_markdown(base)}; p: paired bootstrap "
-            f"resampling with {SAMPLES:,} samples."
+            f"resampling of the sentences, {SAMPLES:,} samples."
         )
     if comparison.devices:
         sentences.append(f"Device: {escape_markdown('; '.join(comparison.devices))}.")
