@@ -17,6 +17,7 @@ import stat
 import subprocess
 import sys
 import tempfile
+import threading
 from importlib import import_module
 from pathlib import Path
 
@@ -49,7 +50,8 @@ CLIENT = """#!{python} -IS
 import json, os, socket, sys
 with socket.socket(socket.AF_UNIX) as server:
     server.connect({address!r})
-    asked = json.dumps([os.path.basename(sys.argv[0]), sys.argv[1:], os.getcwd(), dict(os.environ)])
+    folder, name = os.path.split(os.path.abspath(sys.argv[0]))
+    asked = json.dumps([folder, name, sys.argv[1:], os.getcwd(), dict(os.environ)])
     socket.send_fds(server, [b"%010d" % len(asked.encode())], [0, 1, 2])
     server.sendall(asked.encode())
     answer = server.recv(1)
@@ -133,13 +135,16 @@ def answer(client: socket.socket) -> None:
     asked = b""
     while len(asked) < int(size):
         asked += client.recv(int(size) - len(asked))
-    name, arguments, folder, environment = json.loads(asked)
+    programs, name, arguments, folder, environment = json.loads(asked)
     for number, descriptor in enumerate(descriptors):
         os.dup2(descriptor, number)
         os.close(descriptor)
     os.chdir(folder)
     os.environ.clear()
     os.environ.update(environment)
+    # Commands that start the scripts next to the interpreter start these programs.
+    sys.executable = os.path.join(programs, "python")
+    threading.Thread(target=end_with, args=(client,), daemon=True).start()
     status = 1
     try:
         status = run(name, arguments)
@@ -155,6 +160,12 @@ def answer(client: socket.socket) -> None:
     sys.stderr.flush()
     client.sendall(bytes([status or 0]))
     os._exit(0)
+
+
+def end_with(client: socket.socket) -> None:
+    """End this process if the program that asked for it is ended."""
+    if client.recv(1) == b"":
+        os.kill(os.getpid(), signal.SIGTERM)
 
 
 def run(name: str, arguments: list[str]) -> int:

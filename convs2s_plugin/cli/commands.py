@@ -38,6 +38,9 @@ COMMANDS = {
         "convert_fconv",
         "convert a checkpoint of fairseq's fconv (version 1 or 2) to a checkpoint of convs2s",
     ),
+    "experiment": Command(
+        "experiment", "train, translate and compare systems that a YAML file describes"
+    ),
     "lexicon": Command(
         "lexicon",
         "estimate a bilingual lexicon from parallel text, for candidate vocabularies and "

@@ -1,0 +1,25 @@
+"""Count the parameters of embedding matrices and output layers in a checkpoint."""
+
+import re
+from typing import Any
+
+# Embedding matrices of tokens, and weights and biases of output layers, here and in fairseq.
+VOCABULARY = re.compile(
+    r"(embed\.words|embed_tokens|embed_tokens\.\d+\.\d+)\.weight$"
+    r"|(^|\.)decoder\.(output\.words|output|output_projection|fc_out|fc3|embed_out)"
+    r"(\.(weight|weight_g|weight_v|bias))?$"
+)
+
+
+def vocabulary_parameters(weights: dict[str, Any]) -> int:
+    """The number of parameters whose size depends on the vocabulary; shared ones count once.
+
+    Args:
+        weights: the state dict of a checkpoint, as torch.load returns it.
+    """
+    tensors = {
+        (tensor.data_ptr(), tensor.shape): tensor.numel()
+        for name, tensor in weights.items()
+        if VOCABULARY.search(name)
+    }
+    return sum(tensors.values())

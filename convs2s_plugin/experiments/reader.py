@@ -1,0 +1,295 @@
+"""Read an experiment file; every error names its place in the file."""
+
+import itertools
+import re
+from collections.abc import Iterable
+from dataclasses import fields
+from pathlib import Path
+from typing import Any, NoReturn
+
+import yaml
+
+from ..errors import UserError
+from .file import DataSettings, Experiment, Options, System, Tuning, folder_name
+
+EXPERIMENT_KEYS = (
+    *("title", "data", "train", "generate", "average", "seeds", "baseline", "tuning", "systems"),
+)
+SYSTEM_KEYS = ("title", "updates", "train", "generate", "average", "seeds", "trials", "runs_of")
+# A system that uses the trained models of another one.
+REUSING_KEYS = ("title", "runs_of", "generate")
+SPLITS = ("train", "valid", "test")
+
+# The options that the runs set themselves.
+RESERVED = {
+    "fairseq-train": (
+        *("user-dir", "save-dir", "seed", "max-update", "log-format", "log-interval", "log-file"),
+        *("cpu", "distributed-world-size", "source-lang", "target-lang", "restore-file", "no-save"),
+        *("keep-last-epochs", "no-epoch-checkpoints", "no-last-checkpoints", "no-progress-bar"),
+    ),
+    "fairseq-generate": (
+        *("user-dir", "path", "gen-subset", "results-path", "source-lang", "target-lang", "cpu"),
+        *("distributed-world-size", "quiet"),
+    ),
+}
+
+
+def read_experiment(path: Path) -> Experiment:
+    """Read an experiment file.
+
+    Raises:
+        UserError: if the file cannot be read, or something in it is wrong.
+    """
+    try:
+        content = yaml.load(path.read_text(encoding="utf-8"), Loader=_Loader)
+    except FileNotFoundError as error:
+        raise UserError(f"There is no file {path}.") from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"{path} cannot be read: {error}.") from error
+    except yaml.YAMLError as error:
+        raise UserError(f"{path} is not valid YAML: {error}") from error
+    return _Reader(path).experiment(content)
+
+
+class _Loader(yaml.SafeLoader):
+    """A loader of plain data that refuses a key that occurs twice."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        seen = set()
+        for key_node, _ in node.value:
+            if isinstance(key_node, yaml.ScalarNode) and key_node.tag != "tag:yaml.org,2002:merge":
+                if key_node.value in seen:
+                    raise yaml.constructor.ConstructorError(
+                        None, None, f"the key '{key_node.value}' occurs twice", key_node.start_mark
+                    )
+                seen.add(key_node.value)
+        return super().construct_mapping(node, deep)
+
+
+class _Reader:
+    """Turns the content of a file into an Experiment.
+
+    Args:
+        path: the file, for errors and for relative paths.
+    """
+
+    def __init__(self, path: Path):
+        self.path = path
+
+    def experiment(self, content: object) -> Experiment:
+        top = self.section(content, "", EXPERIMENT_KEYS)
+        for key in ("data", "systems"):
+            if key not in top:
+                self.fail(f"the section {key} is missing")
+        self.outer_train = self.options(top.get("train"), "train", "fairseq-train")
+        self.outer_generate = self.options(top.get("generate"), "generate", "fairseq-generate")
+        self.outer_average = self.integer(top.get("average", 1), "average", 0)
+        self.outer_seeds = self.seeds(top.get("seeds", [1]), "seeds")
+        systems = self.systems(top["systems"])
+        baseline = self.text(top.get("baseline"), "baseline")
+        if baseline is not None and baseline not in systems:
+            self.fail(f"baseline is '{baseline}', which is no system; {_choose(systems)}")
+        return Experiment(
+            title=self.text(top.get("title"), "title") or self.path.stem,
+            data=self.data(top["data"]),
+            systems=systems,
+            baseline=baseline,
+            tuning=self.tuning(top.get("tuning")),
+        )
+
+    def data(self, content: object) -> DataSettings:
+        """The section data."""
+        data = self.section(content, "data", [field.name for field in fields(DataSettings)])
+        given: dict[str, Any] = {}
+        for key in ("source", "target", "download"):
+            given[key] = self.text(data.get(key), f"data.{key}")
+        for key in ("text", "bin"):
+            value = self.text(data.get(key), f"data.{key}")
+            given[key] = None if value is None else self.path.parent / Path(value).expanduser()
+        for key in SPLITS:
+            if key in data:
+                given[key] = self.texts(data[key], f"data.{key}")
+        names = self.section(data.get("download_names") or {}, "data.download_names", SPLITS)
+        given["download_names"] = {
+            key: self.texts(value, f"data.download_names.{key}") for key, value in names.items()
+        }
+        for part in ("{name}", "{language}"):
+            if given["download"] is not None and part not in given["download"]:
+                self.fail(f"data.download has no '{part}', which stands for a part of the address")
+        given["bpe_merges"] = self.integer(data.get("bpe_merges", 0), "data.bpe_merges", 0)
+        joined = data.get("joined_dictionary", False)
+        if not isinstance(joined, bool):
+            self.wrong("data.joined_dictionary", joined, "true or false")
+        given["joined_dictionary"] = joined
+        if given["bin"] is None and None in (given["source"], given["target"]):
+            self.fail("data has no source or no target language")
+        return DataSettings(**given)
+
+    def tuning(self, content: object) -> Tuning:
+        """The section tuning."""
+        tuning = self.section({} if content is None else content, "tuning", ("updates", "seed"))
+        share = tuning.get("updates", Tuning.updates)
+        if isinstance(share, bool) or not isinstance(share, int | float) or not 0 < share <= 1:
+            self.wrong("tuning.updates", share, "a share of the updates, above 0 and at most 1")
+        return Tuning(share, self.integer(tuning.get("seed", Tuning.seed), "tuning.seed", 0))
+
+    def systems(self, content: object) -> dict[str, System]:
+        """The section systems."""
+        if not isinstance(content, dict) or not content:
+            self.wrong("systems", content, "at least one system: its name, and its settings")
+        systems: dict[str, System] = {}
+        folders: dict[str, str] = {}
+        for name, settings in content.items():
+            name = str(name)
+            folder = folder_name(name)
+            if not re.fullmatch(r"[\w.-]+", folder) or folder.startswith("."):
+                self.fail(
+                    f"systems has the name '{name}': only letters, digits, '_', '-', '.', commas "
+                    "and blanks are allowed, and no '.' at its beginning"
+                )
+            if folder in folders:
+                self.fail(
+                    f"systems has '{folders[folder]}' and '{name}', whose results would be in the "
+                    f"same folder {folder}: rename one"
+                )
+            folders[folder] = name
+            systems[name] = self.system(name, settings)
+        for name, system in systems.items():
+            if system.runs_of is not None:
+                self.check_reuse(name, system.runs_of, systems)
+        return systems
+
+    def system(self, name: str, content: object) -> System:
+        """One entry of the section systems."""
+        place = f"systems.{name}"
+        settings = self.section(content, place, SYSTEM_KEYS)
+        title = self.text(settings.get("title"), f"{place}.title") or name
+        own = self.options(settings.get("generate"), f"{place}.generate", "fairseq-generate")
+        generate = {**self.outer_generate, **own}
+        runs_of = self.text(settings.get("runs_of"), f"{place}.runs_of")
+        if runs_of is not None:
+            self.section(content, f"{place}, a system with runs_of,", REUSING_KEYS)
+            return System(name, title, generate=generate, runs_of=runs_of)
+        own = self.options(settings.get("train"), f"{place}.train", "fairseq-train")
+        system = System(
+            name,
+            title,
+            updates=self.integer(settings.get("updates"), f"{place}.updates", 1, optional=True),
+            train={**self.outer_train, **own},
+            generate=generate,
+            average=self.integer(
+                settings.get("average", self.outer_average), f"{place}.average", 0
+            ),
+            seeds=self.seeds(settings["seeds"], f"{place}.seeds")
+            if "seeds" in settings
+            else self.outer_seeds,
+            trials=self.trials(settings.get("trials"), f"{place}.trials"),
+        )
+        self.check_updates(system, place)
+        return system
+
+    def check_updates(self, system: System, place: str) -> None:
+        """A system needs a number of updates if something depends on it."""
+        if system.train.get("arch") is None and not all("arch" in t for t in system.trials or [{}]):
+            self.fail(f"{place}.train has no arch, the name of an architecture")
+        if system.updates is not None:
+            return
+        if system.trials:
+            self.fail(f"{place} has trials but no updates: trials train for a share of them")
+        for name, value in system.train.items():
+            if "{updates}" in str(value):
+                self.fail(f"{place} has no updates, but its training option {name} is '{value}'")
+        if not system.train.get("max-epoch"):
+            self.fail(f"{place} has neither updates nor the training option max-epoch")
+
+    def check_reuse(self, name: str, other: str, systems: dict[str, System]) -> None:
+        """``runs_of`` must name a system that is trained."""
+        place = f"systems.{name}.runs_of"
+        trained = [key for key, system in systems.items() if system.runs_of is None]
+        if other not in systems:
+            self.fail(f"{place} is '{other}', which is no system; {_choose(trained)}")
+        if other not in trained:
+            self.fail(f"{place} is '{other}', which uses the runs of another; {_choose(trained)}")
+
+    def trials(self, content: object, place: str) -> tuple[Options, ...]:
+        """A list of options, or a grid of values."""
+        if content is None:
+            return ()
+        if isinstance(content, dict):
+            for name, values in content.items():
+                if not isinstance(values, list) or not values:
+                    self.wrong(f"{place}.{name}", values, "a list of values, as trials is a grid")
+            content = [
+                dict(zip(content, values)) for values in itertools.product(*content.values())
+            ]
+        if not isinstance(content, list):
+            self.wrong(place, content, "a list of options, or lists of values for options")
+        return tuple(
+            self.options(options, f"{place}[{number}]", "fairseq-train")
+            for number, options in enumerate(content, start=1)
+        )
+
+    def options(self, content: object, place: str, program: str) -> Options:
+        """Options of a program; {} if there are none."""
+        if content is None:
+            return {}
+        if not isinstance(content, dict):
+            self.wrong(place, content, "options: names without '--', and values")
+        for name, value in content.items():
+            if not isinstance(name, str) or not re.fullmatch(r"\w[\w-]*", name):
+                self.fail(f"{place} has the option '{name}': write its name without '--'")
+            if name.replace("_", "-") in RESERVED[program]:
+                self.fail(
+                    f"{place} has the option {name}, which `convs2s experiment` sets itself: "
+                    "remove it"
+                )
+            if value is not None and not isinstance(value, str | int | float):
+                self.wrong(f"{place}.{name}", value, "text, a number, true, false or null")
+        return dict(content)
+
+    def section(self, content: object, place: str, allowed: Iterable[str]) -> dict[str, Any]:
+        """A mapping that has only allowed keys."""
+        allowed = tuple(allowed)
+        if not isinstance(content, dict):
+            self.wrong(place or "its content", content, f"a section with {', '.join(allowed)}")
+        for key in content:
+            if key not in allowed:
+                has = f"{place} has" if place else "there is"
+                self.fail(f"{has} an unknown key '{key}'; allowed: {', '.join(allowed)}")
+        return content
+
+    def text(self, value: object, place: str) -> str | None:
+        if value is not None and not isinstance(value, str):
+            self.wrong(place, value, "text (put it in quotes)")
+        return value
+
+    def texts(self, value: object, place: str) -> tuple[str, ...]:
+        values = [value] if isinstance(value, str) else value
+        if not isinstance(values, list) or not all(isinstance(item, str) for item in values):
+            self.wrong(place, value, "a list of names")
+        return tuple(values)
+
+    def integer(self, value: Any, place: str, minimum: int, optional: bool = False) -> Any:
+        if value is None and optional:
+            return None
+        if isinstance(value, bool) or not isinstance(value, int) or value < minimum:
+            self.wrong(place, value, f"an integer of at least {minimum}")
+        return value
+
+    def seeds(self, value: object, place: str) -> tuple[int, ...]:
+        values = value if isinstance(value, list) else [value]
+        for item in values:
+            self.integer(item, place, 0)
+        if not values or len(set(values)) < len(values):
+            self.wrong(place, value, "a list of different integers")
+        return tuple(values)
+
+    def wrong(self, place: str, value: object, expected: str) -> NoReturn:
+        self.fail(f"{place} is {'empty' if value is None else repr(value)}: it must be {expected}")
+
+    def fail(self, message: str) -> NoReturn:
+        raise UserError(f"{self.path}: {message}.")
+
+
+def _choose(names: Iterable[str]) -> str:
+    return f"choose {', '.join(names)}"

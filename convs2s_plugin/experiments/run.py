@@ -1,0 +1,331 @@
+"""Carry out one run: train, average, translate, score."""
+
+import filecmp
+import json
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ..errors import UserError
+from ..text_files import atomic_write
+from . import logs, scores
+from .data import Data
+from .machine import Machine
+from .parameters import vocabulary_parameters
+from .programs import Programs
+from .runs import Run, arguments, best_trial
+
+# The results of a training, which do not depend on the translations.
+TRAINING = (
+    *("updates", "parameters", "parameters_without_embeddings", "train_minutes", "cpu_minutes"),
+    *("tokens_per_second", "valid_loss"),
+)
+USER_DIR = Path(__file__).resolve().parent.parent
+
+
+@dataclass(frozen=True)
+class Workplace:
+    """The folders and programs of an experiment, and the carrying out of its runs.
+
+    Attributes:
+        out: the folder OUT.
+        data: the binarized data.
+        programs: starts programs.
+        machine: the devices.
+        keep_checkpoints: keep all checkpoints of finished trainings.
+    """
+
+    out: Path
+    data: Data
+    programs: Programs
+    machine: Machine
+    keep_checkpoints: bool = False
+
+    def folder(self, name: str) -> Path:
+        """The folder of a run."""
+        return self.out / "runs" / name
+
+    def result(self, name: str) -> dict[str, Any] | None:
+        """The result of a run; None if it is not finished."""
+        return read_json(self.folder(name) / "result.json")
+
+    def check(self, run: Run) -> None:
+        """Refuse a run that was started with other settings.
+
+        Raises:
+            UserError: naming the run, the option and both values.
+        """
+        earlier = read_json(self.folder(run.name) / "settings.json")
+        if earlier is not None:
+            now = json.loads(json.dumps(run.settings))
+            for place, before, after in differences(earlier, now):
+                raise UserError(
+                    f"The run {run.name} was made with {place} {before}, but now it is {after}: "
+                    f"choose another folder with --out, or remove {self.folder(run.name)}."
+                )
+
+    def completed(self, run: Run) -> Run | None:
+        """The run with the options of the best trial, if its system has trials.
+
+        Returns:
+            None if a trial is not finished.
+        """
+        if run.trial is not None or not run.system.trials or run.base is not None:
+            return run
+        numbers = range(1, len(run.system.trials) + 1)
+        results = [self.result(f"{run.system.folder_name}.trial{number}") for number in numbers]
+        finished = [result for result in results if result is not None]
+        if len(finished) < len(results):
+            return None
+        return run.with_options(run.system.trials[best_trial(finished)["trial"] - 1])
+
+    def carry_out(self, run: Run, slot: int, step: Callable[..., None]) -> None:
+        """Do all that is missing of a run.
+
+        Args:
+            run: the run.
+            slot: number of the slot it runs in.
+            step: called with the title of each step, and while training with the numbers of
+                fairseq's log.
+        Raises:
+            UserError: if the run was started with other settings.
+            ProgramFailed, Stopped: see ``Programs.run``.
+        """
+        if self.result(run.name) is not None:
+            return
+        completed = self.completed(run)
+        if completed is None:
+            if not self.programs.dry:
+                raise UserError(f"Trials of {run.system.name} are missing.")
+            print("# with the options of the best trial")
+        run = completed or run
+        self.check(run)
+        folder = self.folder(run.name)
+        if not self.programs.dry:
+            folder.mkdir(parents=True, exist_ok=True)
+            write_json(folder / "settings.json", run.settings)
+        if run.base is None:
+            self.train(run, slot, step)
+            self.average(run, slot, step)
+        for split in self.splits(run):
+            step(f"translates {split}")
+            self.translate(run, split, slot)
+        if not self.programs.dry:
+            write_json(folder / "result.json", self.collect(run))
+            if not self.keep_checkpoints:
+                shutil.rmtree(folder / "checkpoints", ignore_errors=True)
+
+    def splits(self, run: Run) -> dict[str, str]:
+        """The splits that a run translates: a trial must not see the test sets."""
+        return {"valid": "valid"} if run.trial is not None else self.data.subsets
+
+    def train(self, run: Run, slot: int, step: Callable[..., None]) -> None:
+        """Train, or resume from the last checkpoint."""
+        folder = self.folder(run.name)
+        log = folder / "train.log"
+        if (folder / "average.pt").exists() or (log.exists() and logs.DONE in log.read_text()):
+            return
+        step("starts to train")
+
+        def watch(line: str) -> None:
+            stats = logs.read_progress(line)
+            if stats:
+                step("trains", stats)
+
+        kept = ["--keep-last-epochs", run.system.average]
+        command = [
+            *("fairseq-train", self.data.bin, *self.common(), *arguments(run.train)),
+            *("--seed", run.seed, *(["--max-update", run.updates] if run.updates else [])),
+            *("--save-dir", folder / "checkpoints"),
+            *(kept if run.system.average > 1 else ["--no-epoch-checkpoints"]),
+            *("--log-format", "json", "--log-interval", log_interval(run.updates)),
+        ]
+        times = TrainingTimes(folder / "times.json")
+        self.programs.run(
+            *(command, log),
+            environment=self.environment(slot),
+            watch=watch,
+            add_time=times.add,
+        )
+
+    def average(self, run: Run, slot: int, step: Callable[..., None]) -> None:
+        """Average the last checkpoint and those at the end of epochs before it."""
+        folder = self.folder(run.name)
+        average = folder / "average.pt"
+        if average.exists():
+            return
+        step("averages")
+        last = folder / "checkpoints" / "checkpoint_last.pt"
+        count = max(1, run.system.average)
+        if self.programs.dry:
+            epochs = [last.with_name("checkpoint<EPOCH>.pt")] * (count > 1)
+        else:
+            found = last.parent.glob("checkpoint[0-9]*.pt")
+            epochs = [path for path in found if path.stem[len("checkpoint") :].isdigit()]
+            epochs.sort(key=lambda path: int(path.stem[len("checkpoint") :]))
+            # A training that ends with an epoch writes the same checkpoint twice.
+            epochs = [path for path in epochs if not filecmp.cmp(path, last, shallow=False)]
+        inputs = [*epochs[max(0, len(epochs) - count + 1) :], last]
+        command = ["convs2s", "average", "--inputs", *inputs, "--output", average]
+        self.programs.run(command, folder / "average.log", environment=self.environment(slot))
+
+    def translate(self, run: Run, split: str, slot: int) -> None:
+        """Translate a split, and write its references unless they are there."""
+        folder = self.folder(run.name)
+        output = folder / f"{split}.out"
+        if not output.exists():
+            checkpoint = self.folder(run.base or run.name) / "average.pt"
+            self.programs.run(
+                self.translation_command(run, checkpoint, split),
+                folder / f"{split}.log",
+                stdout=output,
+                environment=self.environment(slot),
+            )
+        if self.programs.dry:
+            return
+        text = output.read_text(encoding="utf-8")
+        references = self.out / "references" / split
+        if not references.exists():
+            references.parent.mkdir(exist_ok=True)
+            write_lines(references, logs.read_references(text))
+        count = len(read_lines(references))
+        write_lines(folder / f"{split}.hyp", logs.read_translations(text, count))
+
+    def translation_command(self, run: Run, checkpoint: Path, split: str) -> list[object]:
+        """The command that translates a split."""
+        return [
+            *("fairseq-generate", self.data.bin, *self.common(), "--path", checkpoint),
+            *("--gen-subset", self.data.subsets[split], *arguments(run.generate)),
+        ]
+
+    def common(self) -> list[object]:
+        """The options of training and translation."""
+        languages = ("--source-lang", self.data.source, "--target-lang", self.data.target)
+        return ["--user-dir", USER_DIR, *languages, *self.machine.options]
+
+    def environment(self, slot: int) -> dict[str, str]:
+        return self.machine.environments[slot]
+
+    def collect(self, run: Run) -> dict[str, Any]:
+        """The result of a run whose translations are written."""
+        return {
+            "system": run.system.name,
+            "title": run.system.title,
+            "seed": run.seed,
+            "trial": run.trial,
+            **(self.collect_training(run) if run.base is None else self.borrowed(run)),
+            "options": run.settings.get("train", {}),
+            "trial_options": {} if run.trial is None else run.system.trials[run.trial - 1],
+            "generate": run.settings["generate"],
+            "device": self.machine.device,
+            "sentences_per_second": self.sentences_per_second(run),
+            "splits": {split: self.scores(run, split) for split in self.splits(run)},
+        }
+
+    def collect_training(self, run: Run) -> dict[str, Any]:
+        """The results of a training."""
+        import torch
+
+        folder = self.folder(run.name)
+        log = logs.read_training_log((folder / "train.log").read_text(encoding="utf-8"))
+        last = folder / "checkpoints" / "checkpoint_last.pt"
+        # The average has a copy of each matrix that is shared.
+        checkpoint = torch.load(last, map_location="cpu", weights_only=True)
+        vocabulary = vocabulary_parameters(checkpoint["model"])
+        times = TrainingTimes(folder / "times.json").read()
+        return {
+            "updates": log.updates or run.updates,
+            "parameters": log.parameters,
+            "parameters_without_embeddings": (log.parameters or 0) - vocabulary,
+            "train_minutes": times["wall"] / 60,
+            "cpu_minutes": times["cpu"] / 60,
+            "tokens_per_second": log.tokens_per_second,
+            "valid_loss": log.valid_loss,
+        }
+
+    def sentences_per_second(self, run: Run) -> float | None:
+        """The speed of translating the first test set, or valid if the run is a trial."""
+        split = "valid" if run.trial is not None else self.data.first_test
+        files = [self.folder(run.name) / f"{split}.{end}" for end in ("log", "out")]
+        return logs.read_sentences_per_second("".join(file.read_text("utf-8") for file in files))
+
+    def borrowed(self, run: Run) -> dict[str, Any]:
+        """The results of the training whose model this run uses."""
+        assert run.base is not None
+        base = self.result(run.base)
+        assert base is not None
+        return {**{name: base[name] for name in TRAINING}, "runs_of": run.system.runs_of}
+
+    def scores(self, run: Run, split: str) -> dict[str, Any]:
+        """The scores of the translations of a split."""
+        folder = self.folder(run.name)
+        output = (folder / f"{split}.out").read_text(encoding="utf-8")
+        hypotheses = read_lines(folder / f"{split}.hyp")
+        references = read_lines(self.out / "references" / split)
+        return {"bleu": logs.read_bleu(output), **scores.score(hypotheses, references)}
+
+
+class TrainingTimes:
+    """The time of a training, summed over the parts between interruptions.
+
+    Args:
+        path: the file that keeps it.
+    """
+
+    def __init__(self, path: Path):
+        self.path = path
+
+    def read(self) -> dict[str, float]:
+        """Seconds: "wall", and "cpu" of all processes."""
+        return read_json(self.path) or {"wall": 0.0, "cpu": 0.0}
+
+    def add(self, wall: float, cpu: float) -> None:
+        """Add a part."""
+        before = self.read()
+        write_json(self.path, {"wall": before["wall"] + wall, "cpu": before["cpu"] + cpu})
+
+
+def log_interval(updates: int | None) -> int:
+    """Updates between two lines in the log of fairseq-train."""
+    return 20 if updates is None else max(1, min(20, updates // 10))
+
+
+def differences(
+    earlier: dict[str, Any], now: dict[str, Any], place: str = ""
+) -> list[tuple[str, Any, Any]]:
+    """The settings that differ: their names and both values ("unset" if there is none)."""
+    found = []
+    for name in [*now, *(name for name in earlier if name not in now)]:
+        before, after = earlier.get(name, "unset"), now.get(name, "unset")
+        if isinstance(before, dict) and isinstance(after, dict):
+            found += differences(before, after, f"{name}.")
+        elif before != after:
+            found.append((f"{place}{name}", before, after))
+    return found
+
+
+def read_json(path: Path) -> Any:
+    """The content of a file; None if there is no file."""
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+
+
+def write_json(path: Path, content: object) -> None:
+    """Write a file atomically."""
+    with atomic_write(str(path)) as file:
+        file.write(json.dumps(content, indent=2, ensure_ascii=False) + "\n")
+
+
+def read_lines(path: Path) -> list[str]:
+    """The lines of a text without line ends; only a line feed ends a line."""
+    return path.read_text(encoding="utf-8").split("\n")[:-1]
+
+
+def write_lines(path: Path, lines: list[str]) -> None:
+    """Write lines of text atomically."""
+    with atomic_write(str(path)) as file:
+        file.writelines(f"{line}\n" for line in lines)

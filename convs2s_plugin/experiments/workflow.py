@@ -1,0 +1,245 @@
+"""The whole experiment: data, runs, report."""
+
+import fcntl
+import signal
+import sys
+import traceback
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from types import FrameType
+from typing import IO
+
+from ..errors import UserError
+from . import report
+from .data import DataFolder
+from .file import Experiment
+from .machine import find_machine
+from .programs import ProgramFailed, Programs
+from .progress import Progress
+from .run import Workplace, read_json
+from .runs import Run, all_runs
+from .schedule import Schedule
+
+# Lines of a failed program's log that are printed.
+TAIL = 15
+# The exit code of a program that the user ended with Ctrl-C.
+INTERRUPTED = 130
+
+
+@dataclass(frozen=True)
+class Request:
+    """The part of the command line that does not describe the experiment.
+
+    Attributes:
+        out: the output folder.
+        jobs: number of runs at a time.
+        systems: names of the systems to run; empty for all.
+        download: download the text.
+        report_only: write the tables from what is finished.
+        dry_run: print the commands.
+        speed: measure speeds after the runs.
+        keep_checkpoints: keep all checkpoints.
+    """
+
+    out: Path
+    jobs: int = 1
+    systems: Sequence[str] = ()
+    download: bool = False
+    report_only: bool = False
+    dry_run: bool = False
+    speed: bool = False
+    keep_checkpoints: bool = False
+
+
+def perform(experiment: Experiment, request: Request) -> int:
+    """Do all that is missing of an experiment, and write its report.
+
+    Returns:
+        The exit code: 1 if a run failed.
+    Raises:
+        UserError: if the data or the settings are wrong, or another process uses the folder.
+    """
+    out = request.out.resolve()
+    if request.dry_run:
+        return _Experiment(experiment, request, out, Programs(None)).dry_run()
+    if request.report_only and not (out / "runs").is_dir():
+        raise UserError(f"{out} has no results of an experiment: choose its folder with --out.")
+    out.mkdir(parents=True, exist_ok=True)
+    if request.report_only:
+        text = _Experiment(experiment, request, out, Programs(out / "commands.log")).report([])
+        print(text)
+        return 0
+    with locked(out) as lock, termination():
+        programs = Programs(out / "commands.log", keep_open=[lock.fileno()])
+        try:
+            return _Experiment(experiment, request, out, programs).perform()
+        except ProgramFailed as error:
+            print(log_end(error), file=sys.stderr)
+            return 1
+        except KeyboardInterrupt:
+            programs.stop()
+            print("Stopped. The same command goes on from here.", file=sys.stderr)
+            return INTERRUPTED
+
+
+class _Experiment:
+    """An experiment in its folder."""
+
+    def __init__(self, experiment: Experiment, request: Request, out: Path, programs: Programs):
+        self.experiment, self.request, self.out = experiment, request, out
+        self.programs = programs
+        self.runs = all_runs(experiment)
+        chosen = self.chosen()
+        self.errors: dict[str, Exception] = {}
+        self.finished = 0
+        self.selected = [run for run in self.runs if run.system.name in chosen]
+
+    def chosen(self) -> set[str]:
+        """The systems to run, and those whose trainings they use."""
+        systems = self.experiment.systems
+        chosen = set(self.request.systems or systems)
+        return chosen | {str(systems[name].runs_of) for name in chosen if systems[name].runs_of}
+
+    def prepare(self) -> Workplace:
+        """Prepare the data and the machine."""
+        say = (lambda text: None) if self.programs.dry else print
+        settings = self.experiment.data
+        folder = DataFolder(settings, self.out, self.programs, self.request.download, say)
+        return Workplace(
+            out=self.out,
+            data=folder.prepare(),
+            programs=self.programs,
+            machine=find_machine(self.request.jobs),
+            keep_checkpoints=self.request.keep_checkpoints,
+        )
+
+    def dry_run(self) -> int:
+        """Print all commands that would run."""
+        workplace = self.prepare()
+        for run in self.selected:
+            if workplace.result(run.name) is None:
+                print(f"# {run.name}")
+                workplace.carry_out(run, 0, lambda *_: None)
+        return 0
+
+    def perform(self) -> int:
+        """Do all runs that are missing, and write the report."""
+        self.workplace = workplace = self.prepare()
+        for run in self.selected:
+            completed = workplace.completed(run)
+            if completed is not None:
+                workplace.check(completed)
+        done = [run.name for run in self.selected if workplace.result(run.name) is not None]
+        runs = [run for run in self.selected if run.name not in done]
+        self.progress = Progress(self.selected, done, self.request.jobs, sys.stdout)
+        if done:
+            self.progress.say(f"{len(done)} of {len(self.selected)} runs were finished before.")
+        schedule = Schedule(runs, self.work, self.fail)
+        schedule.start(self.request.jobs)
+        try:
+            self.follow(schedule)
+        except KeyboardInterrupt:
+            schedule.stop()
+            self.programs.stop()
+            schedule.join()
+            raise
+        failed = [*self.errors, *(run.name for run in schedule.skipped)]
+        print(f"\n{self.report(failed)}")
+        for name, message in self.errors.items():
+            print(f"{name} failed: {message}")
+        for run in schedule.skipped:
+            print(f"{run.name} was not started: it needs a run that failed.")
+        return 1 if failed else 0
+
+    def follow(self, schedule: Schedule) -> None:
+        """Show the progress until all runs have ended; keep the report up to date."""
+        reported = self.finished
+        while schedule.active:
+            schedule.wait(0.2)
+            if self.finished > reported:
+                reported = self.finished
+                self.report([*self.errors])
+            self.progress.draw()
+        self.progress.close()
+
+    def work(self, run: Run, slot: int) -> None:
+        """Carry out one run."""
+        self.progress.start(run)
+        self.workplace.carry_out(run, slot, partial(self.progress.step, run))
+        result = self.workplace.result(run.name)
+        assert result is not None
+        split, scores = [*result["splits"].items()][min(1, len(result["splits"]) - 1)]
+        self.progress.end(run, f"{run.name} done: BLEU {scores['bleu']:.2f} on {split}", True)
+        self.finished += 1
+
+    def fail(self, run: Run, error: Exception) -> None:
+        """Print the reason why a run failed, and remember it."""
+        self.errors[run.name] = error
+        text = log_end(error) if isinstance(error, ProgramFailed) else describe(error)
+        self.progress.end(run, f"{run.name} failed: {text}", False)
+
+    def report(self, failed: Sequence[str]) -> str:
+        """Write the tables from all runs that are finished, and return them."""
+        folder = self.out / "runs"
+        found = {run.name: read_json(folder / run.name / "result.json") for run in self.runs}
+        results = [result for result in found.values() if result is not None]
+        unfinished = [
+            name for name, result in found.items() if result is None and name not in failed
+        ]
+        return report.write(
+            self.out, results, self.experiment, unfinished=unfinished, failed=failed
+        )
+
+
+def describe(error: Exception) -> str:
+    """An error as text: its message if a user can correct it, else with its traceback."""
+    if isinstance(error, UserError):
+        return str(error)
+    return "".join(traceback.format_exception(error))
+
+
+def log_end(error: ProgramFailed) -> str:
+    """The message of a failed program and the end of its log."""
+    lines = error.log.read_text(encoding="utf-8").splitlines()[-TAIL:]
+    return "\n  ".join([f"{error}", *lines])
+
+
+@contextmanager
+def locked(out: Path) -> Iterator[IO[str]]:
+    """Keep other processes out of the output folder.
+
+    Programs that are started inherit the lock, so that it lasts as long as any of them runs.
+
+    Raises:
+        UserError: if another process holds the lock.
+    """
+    with open(out / "lock", "w", encoding="utf-8") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            raise UserError(
+                f"Another `convs2s experiment`, or a program that it started, uses {out}: wait for "
+                "its end, or choose another folder with --out."
+            ) from error
+        yield file
+
+
+@contextmanager
+def termination() -> Iterator[None]:
+    """SIGTERM and Ctrl-C raise KeyboardInterrupt, once."""
+    numbers = (signal.SIGINT, signal.SIGTERM)
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        for other in numbers:
+            signal.signal(other, signal.SIG_IGN)
+        raise KeyboardInterrupt
+
+    before = [signal.signal(number, interrupt) for number in numbers]
+    try:
+        yield
+    finally:
+        for number, handler in zip(numbers, before):
+            signal.signal(number, handler)
