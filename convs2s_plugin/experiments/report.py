@@ -8,6 +8,7 @@ from typing import Any
 
 from ..text_files import atomic_write
 from .comparison import Comparison, main_table, option_text, table_by_test_set, trial_table
+from .file import Experiment
 from .significance import SAMPLES
 from .summary import VALID, Result, differences, split_names, summarize
 from .tables import escape_markdown
@@ -99,7 +100,7 @@ def write_csv(path: Path, results: Sequence[Result]) -> None:
 def write(
     out: Path,
     results: Sequence[Result],
-    experiment: Any,
+    experiment: Experiment,
     *,
     unfinished: Sequence[str] = (),
     failed: Sequence[str] = (),

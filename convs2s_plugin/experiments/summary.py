@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from ..text_files import read_lines
+from .file import System
+from .runs import best_trial
 from .significance import Significance, paired_bootstrap
 
 Result = dict[str, Any]  # the content of a result.json
@@ -58,7 +60,7 @@ def read_text(path: Path) -> Lines:
 
 
 def summarize(
-    out: Path, results: Iterable[Result], systems: Iterable[Any], speeds: dict[str, Any]
+    out: Path, results: Iterable[Result], systems: Iterable[System], speeds: dict[str, Any]
 ) -> list[Summary]:
     """Group results by system, in the order of the experiment's file.
 
@@ -91,16 +93,6 @@ def split_names(results: Iterable[Result]) -> list[str]:
     """The names of the test sets, in the order of the results."""
     names = (name for result in results for name in result.get("splits", {}) if name != VALID)
     return list(dict.fromkeys(names))
-
-
-def best_trial(trials: Sequence[Result]) -> Result:
-    """The trial with the highest BLEU on the validation set; of equal ones, the lower loss."""
-
-    def rank(trial: Result) -> tuple[float, float]:
-        loss = trial["valid_loss"]
-        return trial["splits"][VALID]["bleu"], -float("inf") if loss is None else -loss
-
-    return max(trials, key=rank)
 
 
 @lru_cache(maxsize=256)

@@ -2,12 +2,12 @@
 
 import csv
 import json
-from types import SimpleNamespace
 
 import pytest
 
 from convs2s_plugin.errors import UserError
 from convs2s_plugin.experiments import report
+from convs2s_plugin.experiments.file import DataSettings, Experiment, System
 from convs2s_plugin.experiments.scores import score
 from convs2s_plugin.experiments.tables import Table, escape_latex, escape_markdown
 
@@ -29,11 +29,8 @@ class Folder:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
 
-    def system(self, name, title=None):
-        folder = name.replace(" ", "_")
-        self.systems[name] = SimpleNamespace(
-            name=name, title=title or name, folder_name=folder, trials=[]
-        )
+    def system(self, name, title=None, trials=()):
+        self.systems[name] = System(name, title or name, trials=trials)
 
     def result(self, system, number, splits, **values):
         self.results.append(
@@ -54,7 +51,8 @@ class Folder:
         self.result(system, {"seed": seed}, splits, **values)
 
     def trial(self, system, number, bleu, loss, **options):
-        self.systems[system].trials.append(options)
+        trials = (*self.systems[system].trials, options)
+        self.system(system, self.systems[system].title, trials)
         options = {"arch": "small", **options}
         self.result(
             *(system, {"trial": number}, {"valid": {"bleu": bleu}}),
@@ -62,8 +60,8 @@ class Folder:
         )
 
     def write(self, baseline=None, limit=None, **runs):
-        experiment = SimpleNamespace(
-            title="Small test", baseline=baseline, limit_updates=limit, systems=self.systems
+        experiment = Experiment(
+            "Small test", DataSettings(), self.systems, baseline, limit_updates=limit
         )
         return report.write(self.out, self.results, experiment, **runs)
 
@@ -206,7 +204,7 @@ def test_trials_show_options_that_differ_and_the_best(folder):
 
 def test_no_trial_is_chosen_before_all_are_finished(folder):
     folder.trial("my net", 1, 21.5, None, lr=0.001)
-    folder.systems["my net"].trials.append({"lr": 0.002})
+    folder.system("my net", "My net", ({"lr": 0.001}, {"lr": 0.002}))
     assert tables(folder.write())[1] == [
         ["Trial", "Updates", "Valid loss", "BLEU valid", "Chosen"],
         ["1", "500", "–", "21.50", ""],
