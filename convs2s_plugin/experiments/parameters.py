@@ -1,7 +1,7 @@
 """Count the parameters of embedding matrices and output layers in a checkpoint."""
 
 import re
-from typing import Any
+from pathlib import Path
 
 # Embedding matrices of tokens, and weights and biases of output layers, here and in fairseq.
 VOCABULARY = re.compile(
@@ -11,12 +11,16 @@ VOCABULARY = re.compile(
 )
 
 
-def vocabulary_parameters(weights: dict[str, Any]) -> int:
+def vocabulary_parameters(checkpoint: Path) -> int:
     """The number of parameters whose size depends on the vocabulary; shared ones count once.
 
     Args:
-        weights: the state dict of a checkpoint, as torch.load returns it.
+        checkpoint: a checkpoint of fairseq-train. An average of checkpoints has a copy of each
+            matrix that is shared.
     """
+    import torch
+
+    weights = torch.load(checkpoint, map_location="cpu", weights_only=True)["model"]
     tensors = {
         (tensor.data_ptr(), tensor.shape): tensor.numel()
         for name, tensor in weights.items()

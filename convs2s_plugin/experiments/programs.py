@@ -128,7 +128,8 @@ class Programs:
                     if watch:
                         watch(line)
             except BaseException:
-                os.killpg(process.pid, signal.SIGKILL)
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)
                 raise
             finally:
                 usage = self.wait(process)

@@ -9,20 +9,21 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import UserError
-from ..text_files import atomic_write
 from . import logs, scores
+from .commands import training_command, translation_command
 from .data import Data
+from .files import TrainingTimes, read_json, read_lines, write_json, write_lines
 from .machine import Machine
 from .parameters import vocabulary_parameters
 from .programs import Programs
-from .runs import Run, arguments, best_trial
+from .runs import Run
+from .summary import best_trial
 
 # The results of a training, which do not depend on the translations.
 TRAINING = (
     *("updates", "parameters", "parameters_without_embeddings", "train_minutes", "cpu_minutes"),
     *("tokens_per_second", "valid_loss"),
 )
-USER_DIR = Path(__file__).resolve().parent.parent
 
 
 @dataclass(frozen=True)
@@ -134,14 +135,7 @@ class Workplace:
             if stats:
                 step("trains", stats)
 
-        kept = ["--keep-last-epochs", run.system.average]
-        command = [
-            *("fairseq-train", self.data.bin, *self.common(), *arguments(run.train)),
-            *("--seed", run.seed, *(["--max-update", run.updates] if run.updates else [])),
-            *("--save-dir", folder / "checkpoints"),
-            *(kept if run.system.average > 1 else ["--no-epoch-checkpoints"]),
-            *("--log-format", "json", "--log-interval", log_interval(run.updates)),
-        ]
+        command = training_command(self.data, self.machine, run, folder / "checkpoints")
         times = TrainingTimes(folder / "times.json")
         self.programs.run(
             *(command, log),
@@ -158,16 +152,10 @@ class Workplace:
             return
         step("averages")
         last = folder / "checkpoints" / "checkpoint_last.pt"
-        count = max(1, run.system.average)
         if self.programs.dry:
-            epochs = [last.with_name("checkpoint<EPOCH>.pt")] * (count > 1)
+            inputs = [last.with_name("checkpoint<EPOCH>.pt")] * (run.system.average > 1) + [last]
         else:
-            found = last.parent.glob("checkpoint[0-9]*.pt")
-            epochs = [path for path in found if path.stem[len("checkpoint") :].isdigit()]
-            epochs.sort(key=lambda path: int(path.stem[len("checkpoint") :]))
-            # A training that ends with an epoch writes the same checkpoint twice.
-            epochs = [path for path in epochs if not filecmp.cmp(path, last, shallow=False)]
-        inputs = [*epochs[max(0, len(epochs) - count + 1) :], last]
+            inputs = last_checkpoints(last, run.system.average)
         command = ["convs2s", "average", "--inputs", *inputs, "--output", average]
         self.programs.run(command, folder / "average.log", environment=self.environment(slot))
 
@@ -178,7 +166,9 @@ class Workplace:
         if not output.exists():
             checkpoint = self.folder(run.base or run.name) / "average.pt"
             self.programs.run(
-                self.translation_command(run, checkpoint, split),
+                translation_command(
+                    self.data, self.machine, run, checkpoint, self.data.subsets[split]
+                ),
                 folder / f"{split}.log",
                 stdout=output,
                 environment=self.environment(slot),
@@ -192,18 +182,6 @@ class Workplace:
             write_lines(references, logs.read_references(text))
         count = len(read_lines(references))
         write_lines(folder / f"{split}.hyp", logs.read_translations(text, count))
-
-    def translation_command(self, run: Run, checkpoint: Path, split: str) -> list[object]:
-        """The command that translates a split."""
-        return [
-            *("fairseq-generate", self.data.bin, *self.common(), "--path", checkpoint),
-            *("--gen-subset", self.data.subsets[split], *arguments(run.generate)),
-        ]
-
-    def common(self) -> list[object]:
-        """The options of training and translation."""
-        languages = ("--source-lang", self.data.source, "--target-lang", self.data.target)
-        return ["--user-dir", USER_DIR, *languages, *self.machine.options]
 
     def environment(self, slot: int) -> dict[str, str]:
         return self.machine.environments[slot]
@@ -226,19 +204,14 @@ class Workplace:
 
     def collect_training(self, run: Run) -> dict[str, Any]:
         """The results of a training."""
-        import torch
-
         folder = self.folder(run.name)
         log = logs.read_training_log((folder / "train.log").read_text(encoding="utf-8"))
         last = folder / "checkpoints" / "checkpoint_last.pt"
-        # The average has a copy of each matrix that is shared.
-        checkpoint = torch.load(last, map_location="cpu", weights_only=True)
-        vocabulary = vocabulary_parameters(checkpoint["model"])
         times = TrainingTimes(folder / "times.json").read()
         return {
             "updates": log.updates or run.updates,
             "parameters": log.parameters,
-            "parameters_without_embeddings": (log.parameters or 0) - vocabulary,
+            "parameters_without_embeddings": (log.parameters or 0) - vocabulary_parameters(last),
             "train_minutes": times["wall"] / 60,
             "cpu_minutes": times["cpu"] / 60,
             "tokens_per_second": log.tokens_per_second,
@@ -267,29 +240,19 @@ class Workplace:
         return {"bleu": logs.read_bleu(output), **scores.score(hypotheses, references)}
 
 
-class TrainingTimes:
-    """The time of a training, summed over the parts between interruptions.
+def last_checkpoints(last: Path, count: int) -> list[Path]:
+    """The last checkpoint, after those at the end of the epochs before it.
 
     Args:
-        path: the file that keeps it.
+        last: checkpoint_last.pt.
+        count: number of checkpoints in all; the last one is always among them.
     """
-
-    def __init__(self, path: Path):
-        self.path = path
-
-    def read(self) -> dict[str, float]:
-        """Seconds: "wall", and "cpu" of all processes."""
-        return read_json(self.path) or {"wall": 0.0, "cpu": 0.0}
-
-    def add(self, wall: float, cpu: float) -> None:
-        """Add a part."""
-        before = self.read()
-        write_json(self.path, {"wall": before["wall"] + wall, "cpu": before["cpu"] + cpu})
-
-
-def log_interval(updates: int | None) -> int:
-    """Updates between two lines in the log of fairseq-train."""
-    return 20 if updates is None else max(1, min(20, updates // 10))
+    found = {path.stem[len("checkpoint") :]: path for path in last.parent.glob("checkpoint*.pt")}
+    numbers = sorted(int(epoch) for epoch in found if epoch.isdigit())
+    paths = [found[str(number)] for number in numbers]
+    # A training that ends with an epoch writes the same checkpoint twice.
+    paths = [path for path in paths if not filecmp.cmp(path, last, shallow=False)]
+    return [*paths[max(0, len(paths) - max(count, 1) + 1) :], last]
 
 
 def differences(
@@ -304,28 +267,3 @@ def differences(
         elif before != after:
             found.append((f"{place}{name}", before, after))
     return found
-
-
-def read_json(path: Path) -> Any:
-    """The content of a file; None if there is no file."""
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        return None
-
-
-def write_json(path: Path, content: object) -> None:
-    """Write a file atomically."""
-    with atomic_write(str(path)) as file:
-        file.write(json.dumps(content, indent=2, ensure_ascii=False) + "\n")
-
-
-def read_lines(path: Path) -> list[str]:
-    """The lines of a text without line ends; only a line feed ends a line."""
-    return path.read_text(encoding="utf-8").split("\n")[:-1]
-
-
-def write_lines(path: Path, lines: list[str]) -> None:
-    """Write lines of text atomically."""
-    with atomic_write(str(path)) as file:
-        file.writelines(f"{line}\n" for line in lines)

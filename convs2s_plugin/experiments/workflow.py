@@ -16,12 +16,14 @@ from ..errors import UserError
 from . import report
 from .data import DataFolder
 from .file import Experiment
+from .files import read_json
 from .machine import find_machine
 from .programs import ProgramFailed, Programs
 from .progress import Progress
-from .run import Workplace, read_json
+from .run import Workplace
 from .runs import Run, all_runs
 from .schedule import Schedule
+from .speed import Speeds
 
 # Lines of a failed program's log that are printed.
 TAIL = 15
@@ -118,11 +120,13 @@ class _Experiment:
 
     def dry_run(self) -> int:
         """Print all commands that would run."""
-        workplace = self.prepare()
+        self.workplace = self.prepare()
         for run in self.selected:
-            if workplace.result(run.name) is None:
+            if self.workplace.result(run.name) is None:
                 print(f"# {run.name}")
-                workplace.carry_out(run, 0, lambda *_: None)
+                self.workplace.carry_out(run, 0, lambda *_: None)
+        if self.request.speed:
+            self.measure_speeds()
         return 0
 
     def perform(self) -> int:
@@ -147,6 +151,8 @@ class _Experiment:
             schedule.join()
             raise
         failed = [*self.errors, *(run.name for run in schedule.skipped)]
+        if self.request.speed:
+            self.measure_speeds()
         print(f"\n{self.report(failed)}")
         for name, message in self.errors.items():
             print(f"{name} failed: {message}")
@@ -180,6 +186,16 @@ class _Experiment:
         self.errors[run.name] = error
         text = log_end(error) if isinstance(error, ProgramFailed) else describe(error)
         self.progress.end(run, f"{run.name} failed: {text}", False)
+
+    def measure_speeds(self) -> None:
+        """Measure the speeds of the systems whose first run is finished."""
+        workplace = self.workplace
+        first: dict[str, Run] = {}
+        for run in self.selected:
+            if run.trial is None and (self.programs.dry or workplace.result(run.name) is not None):
+                first.setdefault(run.system.name, workplace.completed(run) or run)
+        speeds = Speeds(self.out, workplace.data, find_machine(1), self.programs)
+        speeds.measure([*first.values()], (lambda _: None) if self.programs.dry else print)
 
     def report(self, failed: Sequence[str]) -> str:
         """Write the tables from all runs that are finished, and return them."""

@@ -1,0 +1,66 @@
+"""The commands that train and translate."""
+
+from pathlib import Path
+
+from .data import Data
+from .machine import Machine
+from .runs import Run, arguments
+
+USER_DIR = Path(__file__).resolve().parent.parent
+
+
+def training_command(data: Data, machine: Machine, run: Run, checkpoints: Path) -> list[object]:
+    """The command of a training.
+
+    Args:
+        data: the binarized data.
+        machine: the devices.
+        run: the run.
+        checkpoints: folder of the checkpoints.
+    """
+    average = run.system.average
+    return [
+        *("fairseq-train", data.bin, *_common(data, machine), *arguments(run.train)),
+        *("--seed", run.seed, *(["--max-update", run.updates] if run.updates else [])),
+        *("--save-dir", checkpoints),
+        *(["--keep-last-epochs", average] if average > 1 else ["--no-epoch-checkpoints"]),
+        *("--log-format", "json", "--log-interval", log_interval(run.updates)),
+    ]
+
+
+def measured_training_command(
+    data: Data, machine: Machine, run: Run, updates: int, interval: int
+) -> list[object]:
+    """The command of a short training from scratch that saves and validates nothing.
+
+    Args:
+        data, machine, run: as in ``training_command``.
+        updates: number of updates.
+        interval: updates between two lines of the log.
+    """
+    return [
+        *("fairseq-train", data.bin, *_common(data, machine), *arguments(run.train)),
+        *("--seed", run.seed, "--max-update", updates, "--no-save", "--disable-validation"),
+        *("--log-format", "json", "--log-interval", interval),
+    ]
+
+
+def translation_command(
+    data: Data, machine: Machine, run: Run, checkpoint: Path, subset: str
+) -> list[object]:
+    """The command that translates a split, given by fairseq's name for it."""
+    return [
+        *("fairseq-generate", data.bin, *_common(data, machine), "--path", checkpoint),
+        *("--gen-subset", subset, *arguments(run.generate)),
+    ]
+
+
+def log_interval(updates: int | None) -> int:
+    """Updates between two lines in the log of a training."""
+    return 20 if updates is None else max(1, min(20, updates // 10))
+
+
+def _common(data: Data, machine: Machine) -> list[object]:
+    """The options of training and translation."""
+    languages = ("--source-lang", data.source, "--target-lang", data.target)
+    return ["--user-dir", USER_DIR, *languages, *machine.options]

@@ -1,0 +1,84 @@
+"""Small programs that take the place of fairseq's: they answer at once and learn nothing.
+
+A training logs one line for each update and writes a checkpoint after every second one, from which
+it resumes. It fails if its learning rate is 666, and waits after its first checkpoint while there
+is a file "wait" in the current folder.
+"""
+
+import json
+import shutil
+import sys
+import time
+from pathlib import Path
+
+EPOCH = 2  # updates
+
+
+def main(program, arguments):
+    """Do the work of one program."""
+    options = {
+        name.removeprefix("--"): value for name, value in zip(arguments, [*arguments[1:], ""])
+    }
+    globals()[program.replace("-", "_")](arguments, options)
+
+
+def subword_nmt(arguments, options):
+    """Copy text; the codes are the text too."""
+    shutil.copyfileobj(sys.stdin, sys.stdout)
+
+
+def fairseq_preprocess(arguments, options):
+    """Copy the test sets."""
+    folder = Path(options["destdir"])
+    tests = [options["validpref"], *options["testpref"].split(",")]
+    for subset, prefix in zip(["valid", "test", *map("test{}".format, range(1, 9))], tests):
+        for side, language in (("source", options["-s"]), ("target", options["-t"])):
+            shutil.copy(f"{prefix}.{language}", folder / f"{subset}.{side}")
+
+
+def fairseq_train(arguments, options):
+    """Log and write checkpoints."""
+    print("| num. shared model params: 1,000 (num. trained: 1,000)")
+    if options["lr"] == "666":
+        sys.exit("the reason")
+    folder = Path(options.get("save-dir", ""))
+    last = folder / "checkpoint_last.pt"
+    done = int(last.read_text()) if last.exists() and "save-dir" in options else 0
+    if done:
+        print(f"Loaded checkpoint {last} @ {done} updates")
+    for update in range(done + 1, int(options["max-update"]) + 1):
+        stats = {"epoch": 1, "loss": "3", "wps": str(100 * update), "num_updates": str(update)}
+        print(f"now | INFO | train_inner | {json.dumps(stats)}", flush=True)
+        if update % EPOCH == 0 and "save-dir" in options:
+            folder.mkdir(parents=True, exist_ok=True)
+            for path in (folder / f"checkpoint{update // EPOCH}.pt", last):
+                path.write_text(str(update))
+            stats = {"valid_loss": options["lr"], "valid_num_updates": str(update)}
+            print(f"now | INFO | valid | {json.dumps(stats)}", flush=True)
+            while Path("wait").exists():
+                time.sleep(0.01)
+    print("done training in 1.0 seconds")
+
+
+def convs2s(arguments, options):
+    """Write the names of the checkpoints."""
+    inputs = arguments[arguments.index("--inputs") + 1 : arguments.index("--output")]
+    Path(options["output"]).write_text(" ".join(Path(path).name for path in inputs))
+
+
+def fairseq_generate(arguments, options):
+    """Translate a sentence with its source, in the opposite order; sentence 1 is missing."""
+    assert Path(options["path"]).exists()
+    prefix = f"{arguments[0]}/{options['gen-subset']}"
+    pairs = [Path(f"{prefix}.{side}").read_text().splitlines() for side in ("source", "target")]
+    for number, (source, target) in reversed(list(enumerate(zip(*pairs)))):
+        print(f"S-{number}\t{source}\nT-{number}\t{target}")
+        if number != 1:
+            print(f"H-{number}\t-0.5\t{source}\nH-{number}\t-0.7\tworse")
+    bleu = 10 + ("--unnormalized" in arguments)
+    print(f"Generate with beam=2: BLEU4 = {bleu:.2f}, 1/2/3/4")
+    print("Translated 3 sentences (9 tokens) in 0.1s (30.00 sentences/s, 90.0 tokens/s)")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[0]).name, sys.argv[1:])

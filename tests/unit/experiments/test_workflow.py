@@ -1,0 +1,267 @@
+"""The whole experiment with programs that take the place of fairseq's (see fake_programs.py)."""
+
+import gzip
+import json
+import os
+import re
+import signal
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from convs2s_plugin.cli import experiment as command
+from convs2s_plugin.errors import UserError
+from convs2s_plugin.experiments import run, workflow
+from convs2s_plugin.experiments.machine import Machine
+
+FILE = """
+data: {source: de, target: en, text: text, bpe_merges: 20}
+train: {task: convs2s_translation, lr: 2, total-num-update: "{updates}", fp16: true}
+average: 2
+seeds: [1, 2]
+baseline: a
+tuning: {updates: 0.5, seed: 3}
+systems:
+  a:
+    updates: 8
+    train: {arch: some, fp16: false}
+    trials: {lr: [4, 3], dropout: [0.1]}
+  "b, c":
+    title: B
+    updates: 5
+    average: 1
+    train: {arch: other}
+  d:
+    runs_of: a
+    generate: {unnormalized: true}
+"""
+ALL = ["a.trial1", "a.trial2", "a.1", "a.2", "b_c.1", "b_c.2", "d.1", "d.2"]
+
+
+@pytest.fixture(autouse=True)
+def programs(tmp_path, monkeypatch):
+    """The programs next to the interpreter are fakes."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    fake = Path(__file__).with_name("fake_programs.py").read_text(encoding="utf-8")
+    for name in "fairseq-train fairseq-generate fairseq-preprocess subword-nmt convs2s".split():
+        (folder / name).write_text(f"#!{sys.executable} -IS\n{fake}", encoding="utf-8")
+        (folder / name).chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(folder / "python"))
+    monkeypatch.setattr(run, "vocabulary_parameters", lambda checkpoint: 300)
+    monkeypatch.setattr(
+        workflow, "find_machine", lambda jobs: Machine("no device", ("--cpu",), ({},) * jobs)
+    )
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """The current folder, with an experiment and text."""
+    text = tmp_path / "text"
+    text.mkdir()
+    for language in ("de", "en"):
+        lines = [f"this is sentence {number} in {language} .\n" for number in range(3)]
+        for name in ("train", "val", "test_1", "test_2.tok"):
+            (text / f"{name}.{language}").write_text("".join(lines))
+        (text / f"train.{language}").unlink()
+        (text / f"train.lc.{language}.gz").write_bytes(gzip.compress("".join(lines).encode()))
+    (tmp_path / "words.yaml").write_text(FILE)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def start(folder, capsys):
+    """Runs the command and returns its exit code and standard output."""
+
+    def start(*arguments):
+        parser = command.argparse.ArgumentParser()
+        command.add_arguments(parser)
+        code = command.run(parser.parse_args(["words.yaml", *map(str, arguments)]))
+        return code, capsys.readouterr().out
+
+    return start
+
+
+def change(folder, old, new):
+    """Change the experiment."""
+    text = (folder / "words.yaml").read_text()
+    assert old in text
+    (folder / "words.yaml").write_text(text.replace(old, new))
+
+
+def results(folder):
+    """The results by the name of the run."""
+    found = (folder / "words_out" / "runs").glob("*/result.json")
+    return {path.parent.name: json.loads(path.read_text()) for path in found}
+
+
+def commands(folder):
+    """The commands that were started."""
+    lines = (folder / "words_out" / "commands.log").read_text().splitlines()
+    return [line for line in lines if not line.startswith("# ")]
+
+
+def test_from_text_to_tables(start, folder):
+    code, printed = start("--jobs", 2)
+    assert code == 0 and "| B " in printed
+    out = folder / "words_out"
+    found = results(folder)
+    assert sorted(found) == sorted(ALL)
+    # A training of 8 updates ends with an epoch, one of 5 does not.
+    assert (out / "runs/a.1/average.pt").read_text() == "checkpoint3.pt checkpoint_last.pt"
+    assert (out / "runs/b_c.1/average.pt").read_text() == "checkpoint_last.pt"
+    assert not (out / "runs/a.1/checkpoints").exists()
+    # Both trials have the same BLEU; the second one has the lower loss.
+    assert found["a.1"]["options"]["lr"] == 3 and found["a.1"]["valid_loss"] == 3
+    assert found["a.1"]["options"]["total-num-update"] == "8"
+    assert "fp16" not in found["a.1"]["options"] and found["b_c.1"]["options"]["fp16"] is True
+    trial = found["a.trial2"]
+    assert (trial["updates"], trial["seed"], list(trial["splits"])) == (4, 3, ["valid"])
+    assert found["d.2"]["splits"]["test_1"]["bleu"] == 11
+    assert found["a.2"]["splits"]["test_1"]["bleu"] == 10
+    assert found["d.2"]["parameters_without_embeddings"] == 700
+    assert found["a.1"]["tokens_per_second"] == 450
+    assert found["a.1"]["sentences_per_second"] == 30
+    hypotheses = (out / "runs/a.1/test_2.hyp").read_text().splitlines()
+    assert hypotheses == ["this is sentence 0 in de .", "", "this is sentence 2 in de ."]
+    assert (out / "references/test_2").read_text() == (folder / "text/test_2.tok.en").read_text()
+    trained = [line for line in commands(folder) if "fairseq-train" in line]
+    assert len(trained) == 6 and "--seed 3" in trained[0] and "--task convs2s" in trained[0]
+
+    # Nothing is repeated.
+    before = commands(folder)
+    code, printed = start()
+    assert code == 0 and "8 of 8 runs were finished before." in printed
+    code, reported = start("--report")
+    assert reported in printed and commands(folder) == before
+
+    # Changed options are refused before anything starts.
+    change(folder, "arch: other", "arch: another")
+    with pytest.raises(UserError, match=r"b_c\.1 was made with train\.arch other, but now it is"):
+        start()
+    change(folder, "arch: another", "arch: other")
+    change(folder, "bpe_merges: 20", "bpe_merges: 30")
+    with pytest.raises(UserError, match=r"was made with data\.bpe_merges 20, but now it is 30"):
+        start()
+    assert commands(folder) == before
+
+
+def test_a_failure_loses_no_other_run(start, folder):
+    change(folder, "{arch: other}", "{arch: other, lr: 666}")
+    change(folder, "runs_of: a", 'runs_of: "b, c"')
+    code, printed = start("--jobs", 2, "--seeds", 5)
+    assert code == 1
+    assert "b_c.5 failed: fairseq-train failed with exit code 1" in printed
+    assert "the reason" in printed and "b_c.5/train.log" in printed
+    assert "d.5 was not started: it needs a run that failed." in printed
+    assert sorted(results(folder)) == ["a.5", "a.trial1", "a.trial2"]
+    change(folder, ", lr: 666", "")
+    with pytest.raises(UserError, match=r"b_c\.5 was made with train\.lr 666, but now it is 2"):
+        start("--seeds", 5)
+
+
+def test_a_stopped_training_resumes(start, folder):
+    """SIGTERM ends all programs; the same command goes on from the last checkpoint."""
+    log = folder / "words_out/runs/b_c.1/train.log"
+    (folder / "wait").touch()
+
+    def interrupt():
+        while not (log.exists() and "valid" in log.read_text()):
+            time.sleep(0.01)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    thread = threading.Thread(target=interrupt)
+    thread.start()
+    code, _ = start("--systems", "b, c", "--jobs", 2)
+    thread.join()
+    assert code == workflow.INTERRUPTED and not results(folder)
+    (folder / "wait").unlink()
+    assert start("--systems", "b, c")[0] == 0
+    text = log.read_text()
+    assert text.count("Loaded checkpoint") == 1 and "@ 2 updates" in text
+    updates = re.findall(r'"num_updates": "(\d)"', text)
+    assert updates == ["1", "2", "3", "4", "5"]
+    assert results(folder)["b_c.1"]["train_minutes"] > 0
+
+
+def test_dry_run_writes_nothing(start, folder):
+    code, printed = start("--dry-run", "--speed")
+    assert code == 0 and not (folder / "words_out").exists()
+    assert printed.count("fairseq-train") == 6 + 3 * 2
+    assert "subword-nmt learn-bpe -s 20 < " in printed
+    assert "# with the options of the best trial" in printed
+    assert "--inputs words_out/runs/a.1/checkpoints/checkpoint<EPOCH>.pt" in printed.replace(
+        "'", ""
+    )
+
+
+def test_speed(start, folder):
+    code, printed = start("--speed", "--seeds", 1)
+    assert code == 0
+    speeds = json.loads((folder / "words_out/speed.json").read_text())
+    assert speeds["b, c"]["sentences_per_second"] == {"median": 30, "min": 30, "max": 30}
+    assert speeds["a"]["tokens_per_second"]["median"] == 2100
+    assert list(speeds["d"]) == ["sentences_per_second"]
+
+
+def test_other_direction_and_few_updates(start, folder):
+    code, printed = start("--source", "en", "--target", "de", "--limit-updates", 3, "--seeds", 1)
+    assert code == 0 and "No run has more than 3 updates." in printed
+    assert "in de" in (folder / "words_out/references/valid").read_text()
+    assert results(folder)["a.1"]["options"]["total-num-update"] == "3"
+
+
+def test_binarized_data(start, folder):
+    data = folder / "bin-en"
+    data.mkdir()
+    for name in ("train.en-de.en.bin", "test.en-de.en.bin", "test1.en-de.en.bin"):
+        (data / name).touch()
+    for subset in ("valid", "test", "test1"):
+        for side in ("source", "target"):
+            (data / f"{subset}.{side}").write_text("one\ntwo\n")
+    arguments = ("--data-bin", data, "--systems", "b, c", "--seeds", 1)
+    with pytest.raises(UserError, match="has no training data from de to en; it has en-de"):
+        start(*arguments)
+    assert start(*arguments, "--source", "en", "--target", "de")[0] == 0
+    assert list(results(folder)["b_c.1"]["splits"]) == ["valid", "test", "test1"]
+    assert (folder / "words_out/references/test1").read_text() == "one\ntwo\n"
+
+
+def test_download(start, folder):
+    change(folder, "text: text", f'download: "file://{folder}/text/{{name}}.{{language}}"')
+    for language in ("de", "en"):
+        (folder / f"text/train.lc.{language}.gz").rename(folder / f"text/train.{language}")
+        (folder / f"text/train.{language}").write_text("a\nb\n")
+    change(folder, "data: {", "data: {download_names: {train: train, valid: val, test: test_1}, ")
+    with pytest.raises(UserError, match="There is no text: give its folder with --text, or --down"):
+        start()
+    assert start("--download", "--systems", "b, c")[0] == 0
+    assert list(results(folder)["b_c.1"]["splits"]) == ["valid", "test_1"]
+
+
+def test_two_experiments_in_one_folder(start, folder):
+    out = folder / "words_out"
+    out.mkdir()
+    with workflow.locked(out), pytest.raises(UserError, match="Another `convs2s experiment`"):
+        start()
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        (["--jobs", 0], "--jobs is 0: it must be at least 1"),
+        (["--seeds", 1, 1], "--seeds is 1 1: give different integers"),
+        (["--systems", "z"], "--systems has 'z', which is no system of words.yaml; choose a, b, c"),
+        (["--report"], "has no results of an experiment"),
+        (["--text", "nowhere"], "There is no folder nowhere"),
+        (["--source", "fr"], "must have exactly one file of train in fr"),
+        (["--download"], "--download needs an address"),
+    ],
+)
+def test_wrong_arguments(start, arguments, message):
+    with pytest.raises(UserError, match=message):
+        start(*arguments)
