@@ -74,30 +74,40 @@ class DataFolder:
             UserError: if there is no such text, or earlier data had other settings.
             ProgramFailed: if a program fails.
         """
-        if self.settings.bin is not None:
-            return binarized(self.settings)
-        languages = (str(self.settings.source), str(self.settings.target))
         mark = self.folder / "data.json"
         settings = self.recorded()
         if mark.exists():
             earlier = json.loads(mark.read_text(encoding="utf-8"))
             self.check(earlier["settings"], settings)
             tests = earlier["tests"]
+        elif self.settings.bin is not None:
+            tests = binarized(self.settings).tests
         elif self.fetch and self.programs.dry:
             names = names_to_download(self.settings)
-            tests = self.binarize(languages, dict.fromkeys(names[2:]))
+            tests = self.binarize(dict.fromkeys(["train", "valid", *names[2:]]))
         else:
-            splits = self.splits(languages)
-            tests = self.binarize(languages, splits)
-            if not self.programs.dry:
-                with atomic_write(str(mark)) as file:
-                    json.dump({"settings": settings, "tests": tests}, file, indent=2)
-        return Data(self.folder / "data-bin", *languages, tests)
+            tests = self.binarize(self.splits())
+        if not mark.exists() and not self.programs.dry:
+            self.folder.mkdir(exist_ok=True)
+            with atomic_write(str(mark)) as file:
+                json.dump({"settings": settings, "tests": tests}, file, indent=2)
+        if self.settings.bin is not None:
+            return binarized(self.settings)
+        return Data(self.folder / "data-bin", *self.languages, tests)
+
+    @property
+    def languages(self) -> tuple[str, str]:
+        """Source and target."""
+        return str(self.settings.source), str(self.settings.target)
 
     def recorded(self) -> dict[str, Any]:
         """The settings that the data depends on."""
-        names = ("source", "target", "train", "valid", "test", "bpe_merges", "joined_dictionary")
-        return json.loads(json.dumps({name: getattr(self.settings, name) for name in names}))
+        names = ["source", "target"]
+        if self.settings.bin is None:
+            names += ["train", "valid", "test", "bpe_merges", "joined_dictionary"]
+        folder = self.settings.bin and str(self.settings.bin.resolve())
+        recorded = {"bin": folder, **{name: getattr(self.settings, name) for name in names}}
+        return json.loads(json.dumps(recorded))
 
     def check(self, earlier: dict[str, Any], settings: dict[str, Any]) -> None:
         for name, value in settings.items():
@@ -107,7 +117,7 @@ class DataFolder:
                     f"{value}: choose another folder with --out, or remove {self.folder.parent}."
                 )
 
-    def splits(self, languages: tuple[str, str]) -> dict[str, Pair]:
+    def splits(self) -> dict[str, Pair]:
         """The files of train, valid and the test sets."""
         folder = self.settings.text
         names = {key: getattr(self.settings, key) for key in ("train", "valid", "test")}
@@ -117,11 +127,11 @@ class DataFolder:
             folder = self.folder / "download"
             names |= self.settings.download_names
             self.say(f"Text from {self.settings.download}")
-            download(self.settings, languages, folder)
+            download(self.settings, self.languages, folder)
         if folder is None:
             other = ", or --download" if self.settings.download else ""
             raise UserError(f"There is no text: give its folder with --text{other}.")
-        text = TextFolder(folder, languages)
+        text = TextFolder(folder, self.languages)
         found = {}
         used = []
         for split in ("train", "valid"):
@@ -133,9 +143,10 @@ class DataFolder:
                 raise UserError(f"A test set of {folder} has the name {name}: give it another one.")
         return {**found, **tests}
 
-    def binarize(self, languages: tuple[str, str], splits: dict[str, Any]) -> dict[str, str]:
+    def binarize(self, splits: dict[str, Any]) -> dict[str, str]:
         """Write text, sub-words and binarized data; return the test sets."""
         text = self.folder / "text"
+        languages = self.languages
         if not self.programs.dry:
             for folder in ("text", "bpe", "data-bin", "logs"):
                 shutil.rmtree(self.folder / folder, ignore_errors=True)
@@ -147,7 +158,7 @@ class DataFolder:
                 if name != "train":
                     shutil.copyfile(targets[1], self.references / name)
         if self.settings.bpe_merges:
-            text = self.apply_bpe(text, languages, [*splits])
+            text = self.apply_bpe(text, [*splits])
         tests = [name for name in splits if name not in ("train", "valid")]
         command: list[object] = ["fairseq-preprocess", "-s", languages[0], "-t", languages[1]]
         command += ["--joined-dictionary"] if self.settings.joined_dictionary else []
@@ -157,20 +168,20 @@ class DataFolder:
         self.programs.run(command, self.folder / "logs" / "preprocess.log")
         return {name: f"test{number or ''}" for number, name in enumerate(tests)}
 
-    def apply_bpe(self, text: Path, languages: tuple[str, str], splits: list[str]) -> Path:
+    def apply_bpe(self, text: Path, splits: list[str]) -> Path:
         """Learn BPE on the training text of both languages, and apply it to all text."""
         self.say(f"BPE with {self.settings.bpe_merges:,} merges, learned on both languages")
         both, codes = self.folder / "train.both", self.folder / "codes.bpe"
         logs, bpe = self.folder / "logs", self.folder / "bpe"
         if not self.programs.dry:
             with open(both, "wb") as file:
-                for language in languages:
+                for language in self.languages:
                     file.write((text / f"train.{language}").read_bytes())
         self.programs.run(
             ["subword-nmt", "learn-bpe", "-s", self.settings.bpe_merges],
             *(logs / "learn-bpe.log", both, codes),
         )
-        for name in [f"{split}.{language}" for split in splits for language in languages]:
+        for name in [f"{split}.{language}" for split in splits for language in self.languages]:
             self.programs.run(
                 ["subword-nmt", "apply-bpe", "-c", codes],
                 *(logs / f"apply-bpe.{name}.log", text / name, bpe / name),

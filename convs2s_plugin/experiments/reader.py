@@ -265,7 +265,8 @@ class _Reader:
 
     def texts(self, value: object, place: str) -> tuple[str, ...]:
         values = [value] if isinstance(value, str) else value
-        if not isinstance(values, list) or not all(isinstance(item, str) for item in values):
+        texts = isinstance(values, list) and all(isinstance(item, str) for item in values)
+        if not values or not texts:
             self.wrong(place, value, "a list of names")
         return tuple(values)
 

@@ -16,8 +16,7 @@ from .files import TrainingTimes, read_json, read_lines, write_json, write_lines
 from .machine import Machine
 from .parameters import vocabulary_parameters
 from .programs import Programs
-from .runs import Run
-from .summary import best_trial
+from .runs import Run, best_trial
 
 # The results of a training, which do not depend on the translations.
 TRAINING = (

@@ -1,5 +1,6 @@
 """The runs of an experiment and the options of their programs."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -81,6 +82,16 @@ def all_runs(experiment: Experiment) -> list[Run]:
         for seed in trained.seeds:
             runs.append(Run(system, seed, updates, trained.train).with_options({}))
     return runs
+
+
+def best_trial(results: Iterable[dict[str, Any]]) -> dict[str, Any]:
+    """The result of the trial with the highest BLEU on valid, of equal ones the lowest loss."""
+
+    def key(result: dict[str, Any]) -> tuple[float, float]:
+        loss = result["valid_loss"]
+        return -result["splits"]["valid"]["bleu"], float("inf") if loss is None else loss
+
+    return min(results, key=key)
 
 
 def arguments(options: Options) -> list[str]:

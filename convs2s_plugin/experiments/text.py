@@ -169,11 +169,11 @@ def download(settings: DataSettings, languages: tuple[str, str], folder: Path) -
 
 
 def names_to_download(settings: DataSettings) -> list[str]:
-    """The names of all splits; those without a name of their own are the names of the files."""
+    """The names to download: of train, of valid, and of the test sets."""
     names = settings.download_names
     return [
-        *names.get("train", settings.train[:1]),
-        *names.get("valid", settings.valid[:1]),
+        names.get("train", settings.train)[0],
+        names.get("valid", settings.valid)[0],
         *names.get("test", [name for name in settings.test if not set("*?[") & set(name)]),
     ]
 

@@ -1,15 +1,37 @@
-"""``convs2s experiment`` from text to tables, on the tiny corpus."""
+"""``convs2s experiment`` with fairseq's programs on the tiny corpus.
+
+tests/unit/experiments/test_workflow.py has the rest, with small programs in their place.
+"""
 
 import gzip
 import json
-import shutil
 import subprocess
+import time
 
 import pytest
 
 from tests.commands import server
 
-CONVS2S = """
+EXPERIMENT = """
+title: Numbers
+data: {source: de, target: en, text: text, bpe_merges: 20, joined_dictionary: true}
+train:
+  task: convs2s_translation
+  criterion: convs2s_cross_entropy
+  optimizer: adam
+  lr: 0.005
+  lr-scheduler: polynomial_decay
+  total-num-update: "{updates}"
+  max-tokens: 200
+  share-all-embeddings: true
+  num-workers: 0
+generate: {beam: 2, max-tokens: 400, num-workers: 0}
+average: 2
+baseline: fconv
+systems:
+  convs2s:
+    title: ConvS2S
+    updates: 100
     train:
       arch: convs2s_iwslt_de_en
       encoder-embed-dim: 32
@@ -17,39 +39,6 @@ CONVS2S = """
       decoder-out-embed-dim: 32
       encoder-layers: "[(32, 3)] * 2"
       decoder-layers: "[(32, 3)] * 2"
-"""
-EXPERIMENT = f"""
-title: Numbers
-data:
-  source: de
-  target: en
-  text: text
-  test: ["test*"]
-  bpe_merges: 20
-  joined_dictionary: true
-train:
-  task: convs2s_translation
-  criterion: convs2s_cross_entropy
-  optimizer: adam
-  lr: 0.005
-  lr-scheduler: polynomial_decay
-  total-num-update: "{{updates}}"
-  max-tokens: 200
-  share-all-embeddings: true
-  num-workers: 0
-generate: {{beam: 2, max-tokens: 400, num-workers: 0}}
-average: 2
-seeds: [1, 2]
-baseline: fconv
-tuning: {{updates: 0.5, seed: 3}}
-systems:
-  convs2s:
-    title: ConvS2S
-    updates: 12
-{CONVS2S.rstrip()}
-    trials:
-      - {{lr: 0.001}}
-      - {{lr: 0.01, dropout: 0.3}}
   fconv:
     updates: 10
     average: 1
@@ -65,40 +54,64 @@ systems:
       share-all-embeddings: null
   "ConvS2S, unnormalized":
     runs_of: convs2s
-    generate: {{unnormalized: true}}
+    generate: {unnormalized: true}
 """
 
 
 @pytest.fixture
 def folder(corpus, tmp_path):
-    """A folder with the text, some of it compressed and with longer names, and a YAML file."""
+    """A folder with the text and a YAML file."""
     text = tmp_path / "text"
     text.mkdir()
-    names = {"train": "train", "valid": "val.tok", "test": "test_1.lc.tok"}
-    for split, name in names.items():
+    for split in ("train", "valid", "test"):
         for language in ("de", "en"):
             content = (corpus / f"{split}.{language}").read_bytes()
-            (text / f"{name}.{language}.gz").write_bytes(gzip.compress(content))
-    for language in ("de", "en"):
-        shutil.copy(corpus / f"valid.{language}", text / f"test_2.lc.tok.{language}")
+            (text / f"{split}.tok.{language}.gz").write_bytes(gzip.compress(content))
     (tmp_path / "numbers.yaml").write_text(EXPERIMENT, encoding="utf-8")
     return tmp_path
 
 
-def command(*arguments):
-    return [server().programs / "convs2s", "experiment", *map(str, arguments)]
+def command():
+    """The command, in a fork of the server."""
+    return [server().programs / "convs2s", "experiment", "numbers.yaml", "--jobs", "2"]
 
 
-def start(folder, *arguments, file="numbers.yaml"):
+def start(folder):
     """Run the command to its end."""
-    return subprocess.run(
-        command(file, *arguments), cwd=folder, capture_output=True, text=True, encoding="utf-8"
-    )
+    return subprocess.run(command(), cwd=folder, capture_output=True, text=True, encoding="utf-8")
 
 
-def test_from_text_to_tables(folder):
-    done = start(folder, "--jobs", 2)
+def test_a_stopped_experiment_goes_on(folder):
+    out = folder / "numbers_out"
+    run = out / "runs" / "convs2s.1"
+    with subprocess.Popen(command(), cwd=folder, stdout=subprocess.DEVNULL) as stopped:
+        while not (run / "checkpoints" / "checkpoint_last.pt").exists():
+            assert stopped.poll() is None
+            time.sleep(0.05)
+        stopped.terminate()
+    assert not (run / "result.json").exists()
+
+    while "Another `convs2s experiment`" in (done := start(folder)).stderr:
+        time.sleep(0.1)
     assert done.returncode == 0, done.stdout + done.stderr
+    log = (run / "train.log").read_text()
+    assert "Loaded checkpoint" in log and "num_updates: 100" in log
+    assert sorted(path.name for path in run.glob("*.pt")) == ["average.pt"]
+    assert not (run / "checkpoints").exists()
 
-    results = json.loads((folder / "numbers_out" / "results.json").read_text())["results"]
-    assert len(results) == 8
+    table = [line for line in done.stdout.splitlines() if line.startswith("| ")]
+    assert [line.split("|")[1].strip() for line in table[:5] if "---" not in line] == [
+        *("System", "ConvS2S", "fconv", "ConvS2S, unnormalized"),
+    ]
+    results = json.loads((out / "results.json").read_text())["results"]
+    for result in results:
+        assert result["parameters"] > result["parameters_without_embeddings"] > 0
+        assert result["train_minutes"] > 0 and result["cpu_minutes"] > 0
+        assert result["tokens_per_second"] > 0 and result["sentences_per_second"] > 0
+        assert result["valid_loss"] > 0 and list(result["splits"]) == ["valid", "test"]
+        assert all(scores["bleu"] >= 0 for scores in result["splits"].values())
+    folders = [run, out / "runs" / "fconv.1", out / "runs" / "ConvS2S_unnormalized.1"]
+    for split in ("valid", "test"):
+        for path in (*(folder / f"{split}.hyp" for folder in folders), out / "references" / split):
+            text = path.read_text(encoding="utf-8")
+            assert text.count("\n") == 24 and "@@" not in text

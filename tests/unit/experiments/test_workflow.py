@@ -229,6 +229,8 @@ def test_binarized_data(start, folder):
     assert start(*arguments, "--source", "en", "--target", "de")[0] == 0
     assert list(results(folder)["b_c.1"]["splits"]) == ["valid", "test", "test1"]
     assert (folder / "words_out/references/test1").read_text() == "one\ntwo\n"
+    with pytest.raises(UserError, match="was made with data.bin .*bin-en, but now it is None"):
+        start("--source", "en", "--target", "de")
 
 
 def test_download(start, folder):
@@ -239,6 +241,7 @@ def test_download(start, folder):
     change(folder, "data: {", "data: {download_names: {train: train, valid: val, test: test_1}, ")
     with pytest.raises(UserError, match="There is no text: give its folder with --text, or --down"):
         start()
+    assert "apply-bpe" in start("--download", "--dry-run")[1]
     assert start("--download", "--systems", "b, c")[0] == 0
     assert list(results(folder)["b_c.1"]["splits"]) == ["valid", "test_1"]
 

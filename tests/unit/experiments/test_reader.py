@@ -1,0 +1,123 @@
+"""Reading an experiment file, and the errors in one."""
+
+import pytest
+
+from convs2s_plugin.errors import UserError
+from convs2s_plugin.experiments.reader import read_experiment
+from convs2s_plugin.experiments.runs import all_runs, arguments
+
+SMALL = """
+data: {source: de, target: en}
+train: {optimizer: adam, lr: 0.1, flag: true}
+systems:
+  a: {updates: 8, train: {arch: some, flag: null}}
+"""
+
+
+@pytest.fixture
+def read(tmp_path):
+    """Reads an experiment from text."""
+
+    def read(text):
+        path = tmp_path / "file.yaml"
+        path.write_text(text, encoding="utf-8")
+        return read_experiment(path)
+
+    return read
+
+
+def test_defaults(read, tmp_path):
+    experiment = read(SMALL + '  b: {title: "The b", runs_of: a, generate: {beam: 3}}\n')
+    assert experiment.title == "file" and experiment.baseline is None
+    assert experiment.data.train == ("train",) and experiment.data.test == ("test*",)
+    assert experiment.systems["a"].seeds == (1,) and experiment.systems["a"].average == 1
+    assert experiment.systems["b"].title == "The b"
+    assert experiment.systems["b"].generate == {"beam": 3}
+    assert [run.name for run in all_runs(experiment)] == ["a.1", "b.1"]
+    assert read(SMALL.replace("en}", "en, text: here}")).data.text == tmp_path / "here"
+
+
+def test_outer_options_and_trials(read):
+    text = SMALL + "    trials: {lr: [1, 2], dropout: [0, 0.5]}\n"
+    experiment = read(text.replace("  a: {updates: 8, train: {arch: some, flag: null}}", BLOCK))
+    runs = all_runs(experiment)
+    assert [run.name for run in runs] == [f"a.trial{n}" for n in (1, 2, 3, 4)] + ["a.1"]
+    assert [(run.train["lr"], run.train["dropout"]) for run in runs[:4]] == [
+        (1, 0), (1, 0.5), (2, 0), (2, 0.5)
+    ]  # fmt: skip
+    assert [run.updates for run in runs] == [2, 2, 2, 2, 8]
+    assert arguments(runs[0].train) == (
+        "--optimizer adam --lr 1 --arch some --warmup 2 --dropout 0".split()
+    )
+
+
+BLOCK = """  a:
+    updates: 8
+    train: {arch: some, flag: null, warmup: "{updates}"}"""
+
+
+def test_arguments():
+    options = {"a": True, "b": False, "c": None, "d": 0, "e": 1e-05, "f": "-x y", "g": ""}
+    assert arguments(options) == ["--a", "--d", "0", "--e", "1e-05", "--f=-x y", "--g", ""]
+
+
+A = "  a: {updates: 8, train: {arch: some, flag: null}}"
+ERRORS = [
+    ("data: {source: de, target: en}", "", "the section data is missing"),
+    ("en}", "en", "is not valid YAML"),
+    (A, f"{A}\n{A}", "the key 'a' occurs twice"),
+    ("data: {", "date: {}\ndata: {", "there is an unknown key 'date'; allowed: title, data, train"),
+    ("en}", "en, texts: x}", "data has an unknown key 'texts'; allowed: source, target, text"),
+    ("source: de", "source: no", r"data.source is False: it must be text \(put it in quotes\)"),
+    ("source: de, ", "", "data has no source or no target language"),
+    ("en}", "en, bpe_merges: -1}", "data.bpe_merges is -1: it must be an integer of at least 0"),
+    ("en}", "en, joined_dictionary: 1}", "data.joined_dictionary is 1: it must be true or false"),
+    ("en}", "en, test: 5}", "data.test is 5: it must be a list of names"),
+    ("en}", "en, download: x}", "data.download has no '{name}'"),
+    ("en}", "en, download_names: {dev: x}}", "data.download_names has an unknown key 'dev'"),
+    ("lr: 0.1", "lr: [0.1]", r"train.lr is \[0.1\]: it must be text, a number, true, false or"),
+    ("lr: 0.1", "--lr: 0.1", "train has the option '--lr': write its name without '--'"),
+    ("lr: 0.1", "save-dir: x", "train has the option save-dir, which `convs2s experiment` sets"),
+    ("lr: 0.1", "max_update: 1", "train has the option max_update, which"),
+    (A, "  a: {updates: 8, train: {arch: x}, generate: {path: y}}", "a.generate has the option pa"),
+    ("updates: 8", "updates: 0", "systems.a.updates is 0: it must be an integer of at least 1"),
+    ("updates: 8", "updates: many", "systems.a.updates is 'many'"),
+    ("updates: 8", "trial: 8", "systems.a has an unknown key 'trial'; allowed: title, updates, tr"),
+    ("updates: 8, ", "", "systems.a has neither updates nor the training option max-epoch"),
+    ("updates: 8", "trials: [{lr: 1}]", "systems.a has trials but no updates"),
+    ("updates: 8", "trials: 1, updates: 8", "systems.a.trials is 1: it must be a list of options"),
+    ("updates: 8", "updates: 8, trials: {lr: 1}", "systems.a.trials.lr is 1: it must be a list of"),
+    ("updates: 8", "updates: 8, trials: [{seed: 1}]", r"systems.a.trials\[1\] has the option seed"),
+    ("updates: 8", "updates: 8, seeds: [one]", "systems.a.seeds is 'one': it must be an integer"),
+    ("updates: 8", "updates: 8, seeds: [1, 1]", "must be a list of different integers"),
+    ("updates: 8", "updates: 8, average: x", "systems.a.average is 'x'"),
+    ("arch: some, ", "", "systems.a.train has no arch"),
+    (
+        *("updates: 8, train: {", 'train: {max-epoch: 2, warmup: "{updates}", '),
+        "systems.a has no updates, but its training option warmup is '{updates}'",
+    ),
+    (A, "", "systems is empty: it must be at least one system"),
+    (A, "  a/b: {updates: 1}", "systems has the name 'a/b': only letters, digits"),
+    (A, f"{A.replace('a:', 'a b:')}\n{A.replace('a:', 'a_b:')}", "'a b' and 'a_b', whose results"),
+    (A, f"{A}\nbaseline: b", "baseline is 'b', which is no system; choose a"),
+    (A, f"{A}\ntuning: {{updates: 2}}", "tuning.updates is 2: it must be a share"),
+    (A, f"{A}\n  b: {{runs_of: c}}", "systems.b.runs_of is 'c', which is no system; choose a"),
+    (A, f"{A}\n  b: {{runs_of: a, updates: 1}}", "b, a system with runs_of, has an unknown key"),
+    (
+        *(A, f"{A}\n  b: {{runs_of: a}}\n  c: {{runs_of: b}}"),
+        "systems.c.runs_of is 'b', which uses the runs of another; choose a",
+    ),
+]
+
+
+@pytest.mark.parametrize("old, new, message", ERRORS)
+def test_errors(read, old, new, message):
+    assert old in SMALL
+    with pytest.raises(UserError, match=message) as error:
+        read(SMALL.replace(old, new, 1))
+    assert "file.yaml" in str(error.value)
+
+
+def test_there_is_no_such_file(tmp_path):
+    with pytest.raises(UserError, match="There is no file"):
+        read_experiment(tmp_path / "file.yaml")

@@ -1,0 +1,68 @@
+"""Finding text in a folder."""
+
+import bz2
+import lzma
+
+import pytest
+
+from convs2s_plugin.errors import UserError
+from convs2s_plugin.experiments.text import TextFolder, unpack_pair
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """Makes a folder with files of both languages."""
+
+    def make(*names):
+        for name in names:
+            (tmp_path / name).touch()
+        return TextFolder(tmp_path, ("de", "en"))
+
+    return make
+
+
+def test_first_name_that_exists(folder):
+    text = folder("val.de", "val.tok.en", "other.fr")
+    name, pair = text.first(["valid", "val"])
+    assert name == "val" and [path.name for path in pair] == ["val.de", "val.tok.en"]
+
+
+@pytest.mark.parametrize(
+    "files, patterns, names",
+    [
+        (("test_2", "test_1", "train"), ["test*"], ["test_1", "test_2"]),
+        (("test_2.tok", "test_1.tok"), ["test_2", "test*"], ["test_2", "test_1"]),
+        (("tst.2012", "tst.2013"), ["tst*"], ["tst.2012", "tst.2013"]),
+        (("tst.2012", "tst.2013"), ["tst.2013"], ["tst.2013"]),
+    ],
+)
+def test_names_of_test_sets(folder, files, patterns, names):
+    text = folder(*(f"{file}.{language}" for file in files for language in ("de", "en")))
+    assert list(text.all(patterns, [])) == names
+
+
+def test_errors(folder, tmp_path):
+    text = folder("a.de", "a.x.de", "a.en", "b.de")
+    with pytest.raises(UserError, match=r"exactly one file of a in de .* it has a.de, a.x.de"):
+        text.first(["a"])
+    with pytest.raises(UserError, match="one file of b in en .* it has a.de, a.en, a.x.de, b.de"):
+        text.first(["b"])
+    with pytest.raises(UserError, match="no file c or d in de or en, such as c.de or c.de.gz"):
+        text.first(["c", "d"])
+    with pytest.raises(UserError, match="no test set b or c"):
+        text.all(["b", "c"], [])
+
+
+def test_unpack(tmp_path):
+    targets = (tmp_path / "out.de", tmp_path / "out.en")
+    pair = (tmp_path / "a.de.bz2", tmp_path / "a.en.xz")
+    pair[0].write_bytes(bz2.compress("ä\u2028b\nc".encode()))
+    pair[1].write_bytes(lzma.compress(b"d\ne\n"))
+    assert unpack_pair(pair, targets) == 2
+    assert targets[0].read_bytes() == "ä\u2028b\nc\n".encode()
+    pair[1].write_bytes(lzma.compress(b"d\n"))
+    with pytest.raises(UserError, match=r"a.de.bz2 has 2 lines, but .*a.en.xz has 1"):
+        unpack_pair(pair, targets)
+    pair[1].write_bytes(b"d\n")
+    with pytest.raises(UserError, match="a.en.xz is not readable text in UTF-8"):
+        unpack_pair(pair, targets)
