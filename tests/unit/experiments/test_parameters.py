@@ -26,7 +26,7 @@ FAIRSEQ = {
     "fconv": tiny_fconv,
     "fconv-shared": lambda: tiny_fconv(share_input_output_embed=True),
     "transformer": tiny_fairseq_transformer,
-    "transformer-shared": lambda: tiny_fairseq_transformer(share_all_embeddings=True),
+    "transformer-shared": lambda: tiny_fairseq_transformer(share_decoder_input_output_embed=True),
 }
 
 
