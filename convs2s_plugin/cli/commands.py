@@ -17,10 +17,13 @@ class Command(NamedTuple):
         module: name of its module in this folder, which defines ``add_arguments(parser)`` and
             ``run(args) -> int``.
         help: one line of help.
+        forwards: whether arguments that the command does not know are passed to it as
+            ``args.forwarded``.
     """
 
     module: str
     help: str
+    forwards: bool = False
 
 
 COMMANDS = {
@@ -40,6 +43,9 @@ COMMANDS = {
     ),
     "experiment": Command(
         "experiment", "train, translate and compare systems that a YAML file describes"
+    ),
+    "find-lr": Command(
+        "find_lr", "suggest a learning rate for a training with a short sweep", forwards=True
     ),
     "lexicon": Command(
         "lexicon",
@@ -72,7 +78,11 @@ def run(module: ModuleType, name: str, argv: Sequence[str] | None, version: str)
         name: the command.
         argv, version: as in ``chosen``.
     """
-    return module.run(_parser(version, name, module).parse_args(argv))
+    parser = _parser(version, name, module)
+    if not COMMANDS[name].forwards:
+        return module.run(parser.parse_args(argv))
+    args, args.forwarded = parser.parse_known_args(argv)
+    return module.run(args)
 
 
 def _parser(
@@ -84,7 +94,11 @@ def _parser(
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     for name, command in COMMANDS.items():
         added = commands.add_parser(
-            name, help=command.help, description=command.help, add_help=name == chosen
+            name,
+            help=command.help,
+            description=command.help,
+            add_help=name == chosen,
+            allow_abbrev=not command.forwards,
         )
         if module is not None and name == chosen:
             module.add_arguments(added)

@@ -4,7 +4,6 @@ It works for all encoder-decoder models of this package and of fairseq that retu
 """
 
 import argparse
-import logging
 from pathlib import Path
 from typing import NamedTuple
 
@@ -14,10 +13,10 @@ from torch import Tensor
 
 from ..decoding.word_alignment import aligns_tokens, request_attention
 from ..errors import UserError
+from .plots import check_format, import_pyplot
 
 CELL_INCHES = 0.36
 LABEL_INCHES = 1.5
-FORMATS = (".png", ".pdf", ".svg")
 
 
 class SentenceAttention(NamedTuple):
@@ -59,9 +58,8 @@ def run(args: argparse.Namespace) -> int:
         )
     if args.beam < 1:
         raise UserError(f"--beam is {args.beam}: it must be at least 1.")
-    if Path(args.output).suffix.lower() not in FORMATS:
-        raise UserError(f"--output is {args.output}: its name must end in {', '.join(FORMATS)}.")
-    pyplot = _import_pyplot()
+    check_format(args.output)
+    pyplot = import_pyplot()
     apply_bpe = _load_bpe(args.bpe_codes) if args.bpe_codes else str.strip
     model, task = _load_model(args.path, args.data)
     attentions = []
@@ -177,22 +175,6 @@ def _plot_panel(axis, attention: SentenceAttention, max_weight: float):
     axis.tick_params(which="minor", length=0)
     axis.spines[:].set_visible(False)
     return image
-
-
-def _import_pyplot():
-    # Importing fairseq enables the debug messages of all libraries, and matplotlib has many.
-    logging.getLogger("matplotlib").setLevel(logging.WARNING)
-    try:
-        import matplotlib
-    except ImportError:
-        raise UserError(
-            'Plotting needs matplotlib: run `pip install "convs2s-plugin[plot]"`.'
-        ) from None
-    # This backend needs no display.
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
-    return pyplot
 
 
 def _load_bpe(codes: str):

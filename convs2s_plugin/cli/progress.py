@@ -45,7 +45,11 @@ class Progress:
         print(line, end="", file=self.stream, flush=True)
         self.open_line = self.is_terminal
 
+    def is_due(self) -> bool:
+        """Whether enough time has passed since the last message."""
+        return time.monotonic() >= self.next_message
+
     def update(self, number: int) -> None:
-        """Print the number of processed units if enough time has passed since the last message."""
-        if number % STEP == 0 and time.monotonic() >= self.next_message:
+        """Print the number of processed units if a message is due."""
+        if number % STEP == 0 and self.is_due():
             self.show(f"{number:,} {self.unit}")
