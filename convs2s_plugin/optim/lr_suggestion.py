@@ -11,6 +11,8 @@ SHARE = 0.9
 GROUPS_PER_DECADE = 4
 # Share of the points whose mean is the loss at the start.
 START = 0.1
+# The range was too narrow if the drop begins or ends in this share of the points.
+EDGE = 0.15
 # The suggestion is at most this many times the learning rate at which the loss explodes.
 MAX_OF_EXPLOSION = 0.2
 # A sweep needs so many finite losses.
@@ -100,10 +102,10 @@ def suggest(points: Sequence[Point], smoothing: float, exploded: bool = False) -
     lr = usable[first].lr
     if exploded:
         lr = min(lr, MAX_OF_EXPLOSION * points[-1].lr)
-    if best == len(points) - 1 and not exploded:
-        remark = f"The loss still falls at the end: try a --max-lr above {points[-1].lr:g}."
-    elif curve[round(START * len(curve))] <= start - SHARE / 2 * drop:
-        remark = f"The loss falls from the start: try a --min-lr below {points[0].lr:g}."
+    if first >= (1 - EDGE) * len(usable) and not exploded:
+        remark = f"The loss still falls at the end: try a --max-lr above {points[-1].lr:.1g}."
+    elif curve[round(EDGE * len(usable))] <= start - SHARE / 2 * drop:
+        remark = f"The loss falls from the start: try a --min-lr below {points[0].lr:.1g}."
     else:
         remark = ""
     return Suggestion(rounded(lr), remark)

@@ -44,7 +44,7 @@ def test_an_explosion_does_not_change_the_losses_before_it():
 
 def test_not_close_to_an_explosion():
     points = [point for point in sweep(descent) if point.lr < 1e-2]
-    assert suggest(points, SMOOTHING).lr == 6e-3
+    assert suggest(points, SMOOTHING).lr == 4e-3
     assert suggest(points, SMOOTHING, exploded=True).lr == 2e-3
 
 
@@ -78,7 +78,7 @@ def test_a_loss_that_does_not_fall(loss_of, noise):
 def test_a_range_that_is_too_narrow():
     end = suggest([point for point in sweep(descent) if point.lr < 1e-3], SMOOTHING)
     assert "try a --max-lr above" in end.remark
-    start = suggest([point for point in sweep(descent) if point.lr > 5e-3], SMOOTHING)
+    start = suggest([point for point in sweep(descent) if point.lr > 1e-3], SMOOTHING)
     assert "try a --min-lr below" in start.remark
 
 
