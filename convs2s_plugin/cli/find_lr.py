@@ -179,7 +179,8 @@ def _check(args: argparse.Namespace) -> None:
 
 
 def _announce(args: argparse.Namespace, cfg: FairseqConfig) -> None:
-    unused = [option for option in UNUSED if option in args.forwarded]
+    given = {argument.partition("=")[0] for argument in args.forwarded}
+    unused = [option for option in UNUSED if option in given]
     if unused:
         print(f"The sweep sets the learning rate itself and ignores {', '.join(unused)}.")
     workers = cfg.distributed_training.distributed_world_size

@@ -1,6 +1,7 @@
 """The LR range test: train for a few updates while the learning rate grows exponentially."""
 
 import math
+import os
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -24,9 +25,8 @@ RUNNING_MEAN = 0.8
 class _SweepTrainer(Trainer):
     """fairseq's trainer, without the checkpoint that it writes if a gradient is not finite."""
 
-    def save_checkpoint(self, filename, extra_state):
+    def save_checkpoint(self, filename: str, extra_state: dict[str, Any]) -> None:
         """Write nothing."""
-        return None
 
 
 def sweep(
@@ -36,12 +36,13 @@ def sweep(
     num_updates: int,
     report: Callable[[Point], None] = lambda point: None,
 ) -> list[Point]:
-    """Train a new model with fairseq's trainer; the learning rate of update i is
-    ``min_lr * (max_lr / min_lr) ** (i / (num_updates - 1))``.
+    """Train a model with fairseq's trainer while the learning rate grows exponentially.
 
-    Precision, gradient clipping, ``--update-freq``, criterion and optimizer are those of the
-    training; its learning rate and schedule are not used. Nothing is validated or saved. If the
-    training uses several GPUs, one GPU accumulates their batches.
+    The model is new, or that of ``--finetune-from-model``. The learning rate of update i, counted
+    from 0, is ``min_lr * (max_lr / min_lr) ** (i / (num_updates - 1))``. Precision, gradient
+    clipping, ``--update-freq``, criterion and optimizer are those of the training; its learning
+    rate and schedule are not used. Nothing is validated or saved. If the training uses several
+    GPUs, one GPU accumulates their batches.
 
     Args:
         cfg: the configuration of the training; it is changed.
@@ -62,9 +63,12 @@ def sweep(
     trainer = _SweepTrainer(
         cfg, task, task.build_model(cfg.model), task.build_criterion(cfg.criterion)
     )
-    if cfg.checkpoint.finetune_from_model:
+    pretrained = cfg.checkpoint.finetune_from_model
+    if pretrained:
+        if not os.path.isfile(pretrained):
+            raise UserError(f"There is no checkpoint {pretrained} (--finetune-from-model).")
         trainer.load_checkpoint(
-            cfg.checkpoint.finetune_from_model,
+            pretrained,
             reset_optimizer=True,
             reset_lr_scheduler=True,
             reset_meters=True,

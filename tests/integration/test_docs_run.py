@@ -40,10 +40,11 @@ def runs(block: Block) -> bool:
 
 
 def with_options(code: str, options: str) -> str:
-    """Shell code with further options behind those of each ``fairseq-train``."""
+    """Shell code with further options behind those of each training or sweep."""
     if not options:
         return code
-    changed = re.sub(r"(fairseq-train(?:[^\n]*\\\n)*[^\n]*)", rf"\1 {options}", code)
+    programs = "fairseq-train|convs2s find-lr"
+    changed = re.sub(rf"((?:{programs})(?:[^\n]*\\\n)*[^\n]*)", rf"\1 {options}", code)
     assert changed != code, "a block without a training takes no options"
     return changed
 

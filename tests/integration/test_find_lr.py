@@ -95,6 +95,17 @@ def test_without_matplotlib(corpus, tmp_path):
     assert {path.name for path in tmp_path.iterdir()} == {"matplotlib", "plot.json"}
 
 
+def test_fine_tuning_starts_from_the_checkpoint(corpus, trained, tmp_path):
+    checkpoint = trained / "checkpoint_last.pt"
+    options = (*MODELS["convs2s"], "--sweep-updates", "10", "--output", "lr.svg")
+    done = find_lr(tmp_path, corpus / "bin", *options, "--finetune-from-model", checkpoint)
+    assert done.returncode == 0, done.stdout + done.stderr
+    updates = json.loads((tmp_path / "lr.json").read_text(encoding="utf-8"))["updates"]
+    assert updates[0]["loss"] < 2
+    missing = find_lr(tmp_path, corpus / "bin", *options, "--finetune-from-model", "no.pt")
+    assert "There is no checkpoint no.pt" in refused(missing)
+
+
 def without(options, name):
     """Options without one of them and its value."""
     place = options.index(name)

@@ -110,9 +110,13 @@ def parse_convs2s(arguments: list[str]) -> None:
     from importlib import import_module
 
     module = import_module(f"convs2s_plugin.cli.{COMMANDS[arguments[0]].module}")
-    parser = argparse.ArgumentParser()
+    parser = argparse.ArgumentParser(allow_abbrev=False)
     module.add_arguments(parser)
-    parser.parse_args(arguments[1:])
+    if not COMMANDS[arguments[0]].forwards:
+        parser.parse_args(arguments[1:])
+        return
+    _, forwarded = parser.parse_known_args(arguments[1:])
+    options.parse_args_and_arch(options.get_training_parser(), input_args=forwarded)
 
 
 def known_options() -> set[str]:
