@@ -265,9 +265,11 @@ class _Reader:
 
     def texts(self, value: object, place: str) -> tuple[str, ...]:
         values = [value] if isinstance(value, str) else value
-        texts = isinstance(values, list) and all(isinstance(item, str) for item in values)
-        if not values or not texts:
+        if not isinstance(values, list) or not values:
             self.wrong(place, value, "a list of names")
+        for item in values:
+            if not isinstance(item, str):
+                self.wrong(place, value, "a list of names")
         return tuple(values)
 
     def integer(self, value: Any, place: str, minimum: int, optional: bool = False) -> Any:

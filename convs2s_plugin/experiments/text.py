@@ -16,7 +16,7 @@ from .file import DataSettings
 
 OPENERS: dict[str, Callable[[Path], IO[bytes]]] = {
     ".gz": gzip.open,  # type: ignore[dict-item]
-    ".bz2": bz2.open,  # type: ignore[dict-item]
+    ".bz2": bz2.open,
     ".xz": lzma.open,
 }
 Pair = tuple[Path, Path]
