@@ -81,7 +81,8 @@ def run(module: ModuleType, name: str, argv: Sequence[str] | None, version: str)
     parser = _parser(version, name, module)
     if not COMMANDS[name].forwards:
         return module.run(parser.parse_args(argv))
-    args, args.forwarded = parser.parse_known_args(argv)
+    args, forwarded = parser.parse_known_args(argv)
+    args.forwarded = forwarded
     return module.run(args)
 
 

@@ -18,6 +18,7 @@ REQUIRED = {
     "arch": "the model, for example --arch convs2s_iwslt_de_en",
     "optimizer": "the optimizer, for example --optimizer adam",
 }
+NO_DATA = "The data are missing: give the folder that fairseq-preprocess wrote."
 
 
 def parse_training_options(arguments: Sequence[str]) -> FairseqConfig:
@@ -35,7 +36,7 @@ def parse_training_options(arguments: Sequence[str]) -> FairseqConfig:
     """
     _import_user_dir(arguments)
     parser = options.get_training_parser()
-    parser.error = _refuse(parser)  # type: ignore[method-assign]
+    parser.error = _refuse(parser)
     chosen, _ = parser.parse_known_args(arguments)
     for name, example in REQUIRED.items():
         if getattr(chosen, name, None) is None:
@@ -64,6 +65,8 @@ def _refuse(parser: argparse.ArgumentParser):
 
     def error(message: str):
         match = re.match(r"argument (--[\w-]+).*: invalid choice: '([^']*)'", message)
+        if message.endswith("arguments are required: data"):
+            raise UserError(NO_DATA)
         if match is None:
             raise UserError(f"The options are not those of fairseq-train: {message}.")
         option, value = match.groups()
@@ -78,7 +81,7 @@ def _refuse(parser: argparse.ArgumentParser):
 
 def _check_data(data: str | None) -> None:
     if not data:
-        raise UserError("The data are missing: give the folder that fairseq-preprocess wrote.")
+        raise UserError(NO_DATA)
     folder = Path(data.split(":")[0])
     if not folder.is_dir():
         raise UserError(f"There is no folder {folder}: give the one that fairseq-preprocess wrote.")
