@@ -3,9 +3,10 @@ section 2.4, as text. Needs neither torch nor fairseq.
 
 Names follow the rows: ``adl_rnn_mh_pos`` is the row "+ pos" below "RNN" and "+ mh" of Table 3,
 ``adl_self_att_rnn`` the row "self-att, RNN" of Table 5 (encoder, then decoder). Each name stands
-for the IWSLT size of section 4.1; with ``_iwslt`` or ``_wmt`` appended, for that size.
+for the IWSLT size of section 4.1; with ``_iwslt``, ``_wmt`` or ``_small`` appended, for that size.
 """
 
+import re
 from dataclasses import fields
 from typing import Any, NamedTuple
 
@@ -38,7 +39,28 @@ class AdlArchitecture(NamedTuple):
         return resolve(self.encoder, self.decoder, settings, input_feeding=feeding)
 
 
-SIZES = {"iwslt": {"model_dim": 512}, "wmt": {"model_dim": 256}}
+class Size(NamedTuple):
+    """The size of a named architecture.
+
+    Attributes:
+        options: options of the model.
+        depth: layers of each stack that has DEPTH in the paper.
+    """
+
+    options: dict[str, Any]
+    depth: int
+
+
+# Layers of a stack in the paper.
+DEPTH = 6
+# The sizes of section 4.1, and one for some ten thousand sentence pairs (examples/multi30k).
+SIZES = {
+    "iwslt": Size({"model_dim": 512}, DEPTH),
+    "wmt": Size({"model_dim": 256}, DEPTH),
+    "small": Size(
+        {"model_dim": 128, "ff_dim": 256, "attention_heads": 4, "dropout": 0.2}, depth=4
+    ),
+}
 
 # Sums of layers without normalization grow from layer to layer: with initial weights of full size,
 # the first loss is above 100 and training does not recover.
@@ -209,14 +231,29 @@ NAMED: dict[str, AdlArchitecture] = {
 }
 
 
+def with_depth(definition: str, depth: int) -> str:
+    """A definition of the paper with stacks of another depth.
+
+    Args:
+        definition: ADL text whose stacks have DEPTH layers.
+        depth: the new number of layers.
+    """
+    return re.sub(
+        r"repeat\((\d+)", lambda found: f"repeat({int(found[1]) * depth // DEPTH}", definition
+    )
+
+
 def _with_sizes(named: dict[str, AdlArchitecture]) -> dict[str, AdlArchitecture]:
     found: dict[str, AdlArchitecture] = {}
     for name, architecture in named.items():
         found[name] = architecture
         if architecture.sizes:
-            for size, options in SIZES.items():
-                given = {**architecture.options, **options}
-                found[f"{name}_{size}"] = architecture._replace(options=given)
+            for size, (options, depth) in SIZES.items():
+                found[f"{name}_{size}"] = architecture._replace(
+                    encoder=with_depth(architecture.encoder, depth),
+                    decoder=with_depth(architecture.decoder, depth),
+                    options={**architecture.options, **options},
+                )
     return found
 
 

@@ -40,6 +40,10 @@ NO_SOURCE = {
     DECODER: "here the grid does that, and the layers before it see the target alone",
 }
 
+# Initial embeddings are as small as those of the authors' code. Their size decides how fast the
+# tied output layer and the first convolution learn.
+EMBEDDING_STD = 0.01
+
 # Positions whose logits are computed at a time if only the most probable tokens are needed.
 CHUNK = 1024
 
@@ -199,7 +203,7 @@ class PervasiveModel(PluginModel):
         fill_defaults(cfg, BASE)
         check_options(cfg, task)
         source_matrix, target_matrix = build_embedding_matrices(
-            cfg, task, cfg.encoder_embed_dim, cfg.decoder_embed_dim
+            cfg, task, cfg.encoder_embed_dim, cfg.decoder_embed_dim, std=EMBEDDING_STD
         )
         keep_definitions(cfg)
         source_layers = resolve_layers(cfg, ENCODER, cfg.encoder_embed_dim)

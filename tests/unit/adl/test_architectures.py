@@ -1,5 +1,7 @@
 """The named architectures: all exist, all can be resolved, and they are those of the paper."""
 
+import re
+
 import pytest
 
 from convs2s_plugin.adl.architectures import ARCHITECTURES, SIZES, table
@@ -28,7 +30,7 @@ def attended(spec):
 
 
 def test_every_row_has_a_name_in_every_size():
-    expected = {f"adl_{row}{size}" for row in ROWS for size in ("", "_iwslt", "_wmt")}
+    expected = {f"adl_{row}{size}" for row in ROWS for size in ("", "_iwslt", "_wmt", "_small")}
     assert set(ARCHITECTURES) == {*expected, "adl_rnnsearch"}
 
 
@@ -36,9 +38,23 @@ def test_every_row_has_a_name_in_every_size():
 def test_can_be_resolved_and_attends(name):
     spec = ARCHITECTURES[name].resolve()
     assert spec.warnings == () and attended(spec)
-    width = 128 if name == "adl_rnnsearch" else 256 if name.endswith("wmt") else 512
-    assert spec.settings.model_dim == spec.decoder.width == width
-    assert spec.input_feeding == (name.split("_iwslt")[0].split("_wmt")[0] == "adl_rnmt")
+    widths = {"wmt": 256, "small": 128, "rnnsearch": 128}
+    assert spec.settings.model_dim == spec.decoder.width == widths.get(name.split("_")[-1], 512)
+    assert spec.input_feeding == (re.sub("_(iwslt|wmt|small)$", "", name) == "adl_rnmt")
+
+
+@pytest.mark.parametrize("row", ROWS)
+def test_small_models_have_the_same_layers_in_stacks_of_four(row):
+    paper, small = (ARCHITECTURES[f"adl_{row}{size}"] for size in ("_iwslt", "_small"))
+    for side in ("encoder", "decoder"):
+        definition = getattr(small, side)
+        # A recurrent encoder has a bidirectional layer and three more.
+        counts = {"repeat(6": "repeat(4", "repeat(5": "repeat(3", "repeat(2": "repeat(1"}
+        expected = getattr(paper, side)
+        for count, smaller in counts.items():
+            expected = expected.replace(count, smaller)
+        assert definition == expected
+    assert small.resolve().settings.ff_dim == 256
 
 
 def test_the_transformer_has_the_parameters_of_the_transformer():
