@@ -19,11 +19,19 @@ def training_command(data: Data, machine: Machine, run: Run, checkpoints: Path) 
         checkpoints: folder of the checkpoints.
     """
     average = run.system.average
+    interval = average.interval(run.updates)
+    if interval is not None:
+        kept = ["--save-interval-updates", interval, "--no-epoch-checkpoints"]
+        kept += ["--keep-interval-updates", average.checkpoints]
+    elif average.checkpoints > 1:
+        kept = ["--keep-last-epochs", average.checkpoints]
+    else:
+        kept = ["--no-epoch-checkpoints"]
     return [
         *("fairseq-train", data.bin, *_common(data, machine), *arguments(run.train)),
         *("--seed", run.seed, *(["--max-update", run.updates] if run.updates else [])),
         *("--save-dir", checkpoints),
-        *(["--keep-last-epochs", average] if average > 1 else ["--no-epoch-checkpoints"]),
+        *kept,
         *("--log-format", "json", "--log-interval", log_interval(run.updates)),
     ]
 

@@ -51,6 +51,25 @@ class Tuning:
 
 
 @dataclass(frozen=True)
+class Averaging:
+    """The checkpoints whose weights are averaged: the last one, and some before it.
+
+    Attributes:
+        checkpoints: their number, the last one included.
+        every: share of the updates between two of them; None for those at the end of epochs.
+    """
+
+    checkpoints: int = 1
+    every: float | None = None
+
+    def interval(self, updates: int | None) -> int | None:
+        """Updates between two checkpoints; None for those at the end of epochs."""
+        if self.every is None or updates is None or self.checkpoints < 2:
+            return None
+        return max(1, round(self.every * updates))
+
+
+@dataclass(frozen=True)
 class System:
     """A system: a model with its training and its search.
 
@@ -60,7 +79,7 @@ class System:
         updates: number of updates of a training; None if a training option ends it.
         train, generate: options of fairseq-train and fairseq-generate, those of the whole
             experiment included.
-        average: number of checkpoints in the average.
+        average: the checkpoints in the average.
         seeds: one run for each.
         trials: options to try; those of the best trial are added to ``train``.
         runs_of: name of the system whose trained models this one uses.
@@ -71,7 +90,7 @@ class System:
     updates: int | None = None
     train: Options = field(default_factory=dict)
     generate: Options = field(default_factory=dict)
-    average: int = 1
+    average: Averaging = Averaging()
     seeds: tuple[int, ...] = (1,)
     trials: tuple[Options, ...] = ()
     runs_of: str | None = None

@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 import yaml
 
 from ..errors import UserError
-from .file import DataSettings, Experiment, Options, System, Tuning, folder_name
+from .file import Averaging, DataSettings, Experiment, Options, System, Tuning, folder_name
 
 EXPERIMENT_KEYS = (
     *("title", "data", "train", "generate", "average", "seeds", "baseline", "tuning", "systems"),
@@ -25,7 +25,13 @@ RESERVED = {
     "fairseq-train": (
         *("user-dir", "save-dir", "seed", "max-update", "log-format", "log-interval", "log-file"),
         *("cpu", "distributed-world-size", "source-lang", "target-lang", "restore-file", "no-save"),
-        *("keep-last-epochs", "no-epoch-checkpoints", "no-last-checkpoints", "no-progress-bar"),
+        *(
+            "keep-last-epochs",
+            "keep-interval-updates",
+            "no-epoch-checkpoints",
+            "no-last-checkpoints",
+            "no-progress-bar",
+        ),
     ),
     "fairseq-generate": (
         *("user-dir", "path", "gen-subset", "results-path", "source-lang", "target-lang", "cpu"),
@@ -83,7 +89,7 @@ class _Reader:
                 self.fail(f"the section {key} is missing")
         self.outer_train = self.options(top.get("train"), "train", "fairseq-train")
         self.outer_generate = self.options(top.get("generate"), "generate", "fairseq-generate")
-        self.outer_average = self.integer(top.get("average", 1), "average", 0)
+        self.outer_average = self.averaging(top.get("average", 1), "average")
         self.outer_seeds = self.seeds(top.get("seeds", [1]), "seeds")
         systems = self.systems(top["systems"])
         baseline = self.text(top.get("baseline"), "baseline")
@@ -128,10 +134,24 @@ class _Reader:
     def tuning(self, content: object) -> Tuning:
         """The section tuning."""
         tuning = self.section({} if content is None else content, "tuning", ("updates", "seed"))
-        share = tuning.get("updates", Tuning.updates)
-        if isinstance(share, bool) or not isinstance(share, int | float) or not 0 < share <= 1:
-            self.wrong("tuning.updates", share, "a share of the updates, above 0 and at most 1")
+        share = self.share(tuning.get("updates", Tuning.updates), "tuning.updates")
         return Tuning(share, self.integer(tuning.get("seed", Tuning.seed), "tuning.seed", 0))
+
+    def averaging(self, content: object, place: str) -> Averaging:
+        """A number of checkpoints, or a section with their distance."""
+        if not isinstance(content, dict):
+            return Averaging(self.integer(content, place, 0))
+        keys = [field.name for field in fields(Averaging)]
+        average = self.section(content, place, keys)
+        every = average.get("every")
+        if every is not None:
+            self.share(every, f"{place}.every")
+        return Averaging(self.integer(average.get("checkpoints"), f"{place}.checkpoints", 1), every)
+
+    def share(self, value: object, place: str) -> float:
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= 1:
+            self.wrong(place, value, "a share of the updates, above 0 and at most 1")
+        return value
 
     def systems(self, content: object) -> dict[str, System]:
         """The section systems."""
@@ -177,9 +197,9 @@ class _Reader:
             updates=self.integer(settings.get("updates"), f"{place}.updates", 1, optional=True),
             train={**self.outer_train, **own},
             generate=generate,
-            average=self.integer(
-                settings.get("average", self.outer_average), f"{place}.average", 0
-            ),
+            average=self.averaging(settings["average"], f"{place}.average")
+            if "average" in settings
+            else self.outer_average,
             seeds=self.seeds(settings["seeds"], f"{place}.seeds")
             if "seeds" in settings
             else self.outer_seeds,
@@ -196,6 +216,8 @@ class _Reader:
             return
         if system.trials:
             self.fail(f"{place} has trials but no updates: trials train for a share of them")
+        if system.average.every is not None:
+            self.fail(f"{place} has no updates, but average.every is a share of them")
         for name, value in system.train.items():
             if "{updates}" in str(value):
                 self.fail(f"{place} has no updates, but its training option {name} is '{value}'")

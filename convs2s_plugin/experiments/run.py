@@ -2,6 +2,7 @@
 
 import filecmp
 import json
+import re
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -144,7 +145,7 @@ class Workplace:
         )
 
     def average(self, run: Run, slot: int, step: Callable[..., None]) -> None:
-        """Average the last checkpoint and those at the end of epochs before it."""
+        """Average the last checkpoint and those before it."""
         folder = self.folder(run.name)
         average = folder / "average.pt"
         if average.exists():
@@ -152,9 +153,10 @@ class Workplace:
         step("averages")
         last = folder / "checkpoints" / "checkpoint_last.pt"
         if self.programs.dry:
-            inputs = [last.with_name("checkpoint<EPOCH>.pt")] * (run.system.average > 1) + [last]
+            several = run.system.average.checkpoints > 1
+            inputs = [last.with_name("checkpoint<NUMBER>.pt")] * several + [last]
         else:
-            inputs = last_checkpoints(last, run.system.average)
+            inputs = last_checkpoints(last, run.system.average.checkpoints)
         command = ["convs2s", "average", "--inputs", *inputs, "--output", average]
         self.programs.run(command, folder / "average.log", environment=self.environment(slot))
 
@@ -240,18 +242,21 @@ class Workplace:
 
 
 def last_checkpoints(last: Path, count: int) -> list[Path]:
-    """The last checkpoint, after those at the end of the epochs before it.
+    """The last checkpoint, after those before it.
 
     Args:
         last: checkpoint_last.pt.
         count: number of checkpoints in all; the last one is always among them.
     """
-    found = {path.stem[len("checkpoint") :]: path for path in last.parent.glob("checkpoint*.pt")}
-    numbers = sorted(int(epoch) for epoch in found if epoch.isdigit())
-    paths = [found[str(number)] for number in numbers]
-    # A training that ends with an epoch writes the same checkpoint twice.
-    paths = [path for path in paths if not filecmp.cmp(path, last, shallow=False)]
-    return [*paths[max(0, len(paths) - max(count, 1) + 1) :], last]
+    numbered = []
+    for path in last.parent.glob("checkpoint*.pt"):
+        # checkpointEPOCH.pt at the end of an epoch, checkpoint_EPOCH_UPDATE.pt within it.
+        number = re.fullmatch(r"checkpoint(?:_\d+_)?(\d+)", path.stem)
+        # A training that ends with a saved checkpoint writes it twice.
+        if number and not filecmp.cmp(path, last, shallow=False):
+            numbered.append((int(number[1]), path))
+    before = [path for _, path in sorted(numbered)]
+    return [*before[max(0, len(before) - max(count, 1) + 1) :], last]
 
 
 def differences(

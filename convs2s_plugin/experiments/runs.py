@@ -1,7 +1,7 @@
 """The runs of an experiment and the options of their programs."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from .file import Experiment, Options, System
@@ -52,7 +52,7 @@ class Run:
         return {
             "updates": self.updates,
             "seed": self.seed,
-            "average": self.system.average,
+            "average": asdict(self.system.average),
             "train": _given(self.train),
             "generate": _given(self.generate),
         }

@@ -3,6 +3,7 @@
 import pytest
 
 from convs2s_plugin.errors import UserError
+from convs2s_plugin.experiments.file import Averaging
 from convs2s_plugin.experiments.reader import read_experiment
 from convs2s_plugin.experiments.runs import all_runs, arguments
 
@@ -30,7 +31,7 @@ def test_defaults(read, tmp_path):
     experiment = read(SMALL + '  b: {title: "The b", runs_of: a, generate: {beam: 3}}\n')
     assert experiment.title == "file" and experiment.baseline is None
     assert experiment.data.train == ("train",) and experiment.data.test == ("test*",)
-    assert experiment.systems["a"].seeds == (1,) and experiment.systems["a"].average == 1
+    assert experiment.systems["a"].seeds == (1,) and experiment.systems["a"].average == Averaging(1)
     assert experiment.systems["b"].title == "The b"
     assert experiment.systems["b"].generate == {"beam": 3}
     assert [run.name for run in all_runs(experiment)] == ["a.1", "b.1"]
@@ -91,6 +92,15 @@ ERRORS = [
     ("updates: 8", "updates: 8, seeds: [one]", "systems.a.seeds is 'one': it must be an integer"),
     ("updates: 8", "updates: 8, seeds: [1, 1]", "must be a list of different integers"),
     ("updates: 8", "updates: 8, average: x", "systems.a.average is 'x'"),
+    ("updates: 8", "updates: 8, average: {every: 0.1}", "systems.a.average.checkpoints is empty"),
+    (
+        *("updates: 8", "updates: 8, average: {checkpoints: 2, every: 3}"),
+        "systems.a.average.every is 3: it must be a share of the updates",
+    ),
+    (
+        *("updates: 8, train: {", "average: {checkpoints: 2, every: 0.1}, train: {max-epoch: 2, "),
+        "systems.a has no updates, but average.every is a share of them",
+    ),
     ("arch: some, ", "", "systems.a.train has no arch"),
     (
         *("updates: 8, train: {", 'train: {max-epoch: 2, warmup: "{updates}", '),
