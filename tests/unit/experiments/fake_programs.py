@@ -1,8 +1,8 @@
 """Small programs that take the place of fairseq's: they answer at once and learn nothing.
 
-A training logs one line for each update and writes a checkpoint after every second one, from which
-it resumes. It fails if its learning rate is 666, and waits after its first checkpoint while there
-is a file "wait" in the current folder.
+A training logs one line for each update and writes a checkpoint after every second one, whatever
+its options say. It resumes from its last checkpoint, fails if its learning rate is 666, and waits
+after its first checkpoint while there is a file "wait" in the current folder.
 """
 
 import json
@@ -51,7 +51,10 @@ def fairseq_train(arguments, options):
         print(f"now | INFO | train_inner | {json.dumps(stats)}", flush=True)
         if update % EPOCH == 0 and "save-dir" in options:
             folder.mkdir(parents=True, exist_ok=True)
-            for path in (folder / f"checkpoint{update // EPOCH}.pt", last):
+            name = f"checkpoint{update // EPOCH}.pt"
+            if "save-interval-updates" in options:
+                name = f"checkpoint_1_{update}.pt"
+            for path in (folder / name, last):
                 path.write_text(str(update))
             stats = {"valid_loss": options["lr"], "valid_num_updates": str(update)}
             print(f"now | INFO | valid | {json.dumps(stats)}", flush=True)

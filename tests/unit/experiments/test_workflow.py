@@ -188,13 +188,23 @@ def test_a_stopped_training_resumes(start, folder):
     assert results(folder)["b_c.1"]["train_minutes"] > 0
 
 
+def test_average_of_checkpoints_within_epochs(start, folder):
+    change(folder, "average: 2", "average: {checkpoints: 3, every: 0.25}")
+    start("--systems", "a", "--seeds", 1)
+    average = folder / "words_out/runs/a.1/average.pt"
+    assert average.read_text() == "checkpoint_1_4.pt checkpoint_1_6.pt checkpoint_last.pt"
+    (training,) = [line for line in commands(folder) if "--max-update 8" in line]
+    assert "--save-interval-updates 2 --no-epoch-checkpoints --keep-interval-updates 3" in training
+    assert "--keep-last-epochs" not in training
+
+
 def test_dry_run_writes_nothing(start, folder):
     code, printed = start("--dry-run", "--speed")
     assert code == 0 and not (folder / "words_out").exists()
     assert printed.count("fairseq-train") == 6 + 3 * 2
     assert "subword-nmt learn-bpe -s 20 < " in printed
     assert "# with the options of the best trial" in printed
-    assert "--inputs words_out/runs/a.1/checkpoints/checkpoint<EPOCH>.pt" in printed.replace(
+    assert "--inputs words_out/runs/a.1/checkpoints/checkpoint<NUMBER>.pt" in printed.replace(
         "'", ""
     )
 
