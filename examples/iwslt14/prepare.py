@@ -1,0 +1,247 @@
+"""Prepare the text of IWSLT'14 German-English as fairseq's prepare-iwslt14.sh does.
+
+Writes train, valid and test.{de,en}: tokenized, cleaned, lower-cased, without sub-words.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from functools import cache
+from itertools import chain, islice, zip_longest
+from multiprocessing import Pool
+from pathlib import Path
+
+from archive import ADDRESS, LANGUAGES, TEST_SETS, TRAIN, download, find_files
+
+try:
+    from sacremoses import MosesTokenizer
+except ImportError:
+    sys.exit("sacremoses is not installed: run `pip install -e '.[demo]'` first.")
+
+Pair = tuple[str, str]
+
+# Lines with these tags are dropped.
+DROPPED = ("<url>", "<talkid>", "<keywords>")
+# These tags are removed from their lines.
+REMOVED = re.compile(r"</?(?:title|description)>")
+SEGMENT = re.compile(r'<seg id="[0-9]*">\s*|\s*</seg>\s*')
+# Limits of a training pair, in tokens.
+MAX_TOKENS = 175
+MAX_RATIO = 1.5
+# A sentence with a longer token is dropped, in characters.
+MAX_TOKEN_LENGTH = 1000
+# Every 23rd training pair is for validation.
+VALID_EVERY = 23
+# Pairs that a process tokenizes at a time.
+BATCH = 1000
+# Counts of fairseq's script on the published archive.
+PUBLISHED = {
+    "tagged": 174_443,
+    "cleaned": 167_522,
+    "train": 160_239,
+    "valid": 7_283,
+    "test": 6_750,
+}
+
+
+def progress(text: str) -> None:
+    """Print a line that the next one replaces; nothing if the output is no terminal."""
+    if sys.stdout.isatty():
+        print(f"\r\033[K{text[: shutil.get_terminal_size().columns - 1]}", end="", flush=True)
+
+
+def say(text: str) -> None:
+    """Print a line in place of the last line of progress."""
+    print(("\r\033[K" if sys.stdout.isatty() else "") + text, flush=True)
+
+
+def read_lines(path: Path) -> Iterator[str]:
+    """The lines of a file in UTF-8; only a line feed ends a line."""
+    with open(path, "rb") as file:
+        for number, line in enumerate(file, 1):
+            try:
+                yield line.decode("utf-8").removesuffix("\n")
+            except UnicodeDecodeError as error:
+                sys.exit(f"{path}, line {number}, is not UTF-8: {error.reason}.")
+
+
+def tagged_lines(path: Path) -> Iterator[str]:
+    """The sentences, titles and descriptions of a tagged training file."""
+    for line in read_lines(path):
+        if not any(tag in line for tag in DROPPED):
+            yield REMOVED.sub("", line)
+
+
+def segments(path: Path) -> Iterator[str]:
+    """The sentences of a test set in XML, with straight apostrophes."""
+    for line in read_lines(path):
+        if "<seg id" in line:
+            yield SEGMENT.sub("", line).replace("\N{RIGHT SINGLE QUOTATION MARK}", "'")
+
+
+def read_pairs(paths: list[Path], read: Callable[[Path], Iterator[str]]) -> Iterator[Pair]:
+    """The pairs of two files; exit if their numbers of sentences differ."""
+    counts = [0, 0]
+    for pair in zip_longest(*map(read, paths)):
+        for side, sentence in enumerate(pair):
+            counts[side] += sentence is not None
+        if None not in pair:
+            yield pair
+    if counts[0] != counts[1]:
+        sys.exit(
+            f"{paths[0].name} has {counts[0]:,} sentences, but {paths[1].name} has {counts[1]:,}: "
+            "they must be translations of each other, line by line."
+        )
+
+
+@cache
+def tokenizers() -> list[MosesTokenizer]:
+    return [MosesTokenizer(language) for language in LANGUAGES]
+
+
+def tokenize(pair: Pair) -> Pair:
+    """Tokenize both sides; special characters become entities, as in Moses."""
+    return tuple(
+        tokenizer.tokenize(sentence, return_str=True) if sentence.strip() else ""
+        for tokenizer, sentence in zip(tokenizers(), pair)
+    )
+
+
+@contextmanager
+def tokenizing(jobs: int) -> Iterator[Callable[[Iterable[Pair]], Iterator[Pair]]]:
+    """A function that tokenizes pairs in several processes, some thousands at a time."""
+    if jobs == 1:
+        yield lambda pairs: map(tokenize, pairs)
+        return
+    with Pool(jobs) as pool:
+
+        def run(pairs: Iterable[Pair]) -> Iterator[Pair]:
+            pairs = iter(pairs)
+            while batch := list(islice(pairs, jobs * BATCH)):
+                yield from pool.map(tokenize, batch, chunksize=BATCH // 4)
+
+        yield run
+
+
+def is_clean(pair: Pair) -> bool:
+    """Whether Moses' clean-corpus-n.perl with ratio 1.5 and lengths 1 to 175 keeps a pair."""
+    tokens = [sentence.split() for sentence in pair]
+    shorter, longer = sorted(map(len, tokens))
+    return (
+        1 <= shorter
+        and longer <= MAX_TOKENS
+        and longer / shorter <= MAX_RATIO
+        and max(map(len, chain(*tokens))) <= MAX_TOKEN_LENGTH
+    )
+
+
+class Splits:
+    """Writes lower-cased pairs to SPLIT.LANGUAGE in a folder, and counts them."""
+
+    def __init__(self, folder: Path, files: ExitStack):
+        self.counts = {"train": 0, "valid": 0, "test": 0}
+        self.files = {
+            (split, language): files.enter_context(
+                open(folder / f"{split}.{language}", "w", encoding="utf-8", newline="\n")
+            )
+            for split in self.counts
+            for language in LANGUAGES
+        }
+
+    def add(self, split: str, pair: Pair) -> None:
+        for language, sentence in zip(LANGUAGES, pair):
+            line = " ".join(sentence.split()).lower()
+            self.files[split, language].write(f"{line}\n")
+        self.counts[split] += 1
+
+
+def write_splits(files: dict[str, Path], folder: Path, jobs: int) -> dict[str, int]:
+    """Write all splits to a folder and return the counts, with the keys of PUBLISHED."""
+    counts = {"tagged": 0, "cleaned": 0}
+    with ExitStack() as stack:
+        run = stack.enter_context(tokenizing(jobs))
+        splits = Splits(folder, stack)
+        paths = [files[f"{TRAIN}.{language}"] for language in LANGUAGES]
+        for pair in run(read_pairs(paths, tagged_lines)):
+            counts["tagged"] += 1
+            if is_clean(pair):
+                counts["cleaned"] += 1
+                last = counts["cleaned"] % VALID_EVERY == 0
+                splits.add("valid" if last else "train", pair)
+            if counts["tagged"] % BATCH == 0:
+                progress(f"  {TRAIN}: {counts['tagged']:,} of {PUBLISHED['tagged']:,} lines")
+        say(f"  {TRAIN}: {counts['tagged']:,} lines, {counts['cleaned']:,} after cleaning")
+        for name in TEST_SETS:
+            before = splits.counts["test"]
+            paths = [files[f"{name}.{language}.xml"] for language in LANGUAGES]
+            for pair in run(read_pairs(paths, segments)):
+                splits.add("test", pair)
+            say(f"  {name}: {splits.counts['test'] - before:,} pairs")
+    return {**counts, **splits.counts}
+
+
+def prepare(archive: Path, out: Path, jobs: int) -> dict[str, int]:
+    """Prepare the text; the output folder exists only once it is complete."""
+    out.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=f".{out.name}.", dir=out.parent) as temporary:
+        unpacked, text = Path(temporary) / "unpacked", Path(temporary) / "text"
+        unpacked.mkdir()
+        text.mkdir()
+        counts = write_splits(find_files(archive, unpacked), text, jobs)
+        if out.exists():
+            out.rmdir()
+        text.rename(out)
+    return counts
+
+
+def report(counts: dict[str, int], out: Path) -> None:
+    """Print the counts beside those of fairseq's script."""
+    say(f"\n{'':24}{'here':>9}{'published':>11}")
+    titles = {"tagged": "training lines", "cleaned": "after cleaning"}
+    for name, published in PUBLISHED.items():
+        say(f"{titles.get(name, f'{out.name}/{name}'):24}{counts[name]:>9,}{published:>11,}")
+    if counts != PUBLISHED:
+        say(
+            "\nThe counts are not those that fairseq's script gives for the published archive, so "
+            "scores on this text are not comparable with published ones."
+        )
+
+
+def parse_arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    add = parser.add_argument
+    add("--archive", type=Path, default=Path("de-en.tgz"), metavar="PATH",
+        help="the archive, or a folder with its files (default: %(default)s)")  # fmt: skip
+    add("--download", action="store_true",
+        help="download the archive to --archive if it is not there (20 MB)")  # fmt: skip
+    add("--address", default=ADDRESS, help="of the archive (default: %(default)s)")
+    add("--out", type=Path, default=Path("iwslt14_text"),
+        help="output folder, which must be new or empty (default: %(default)s)")  # fmt: skip
+    add("--jobs", type=int, default=os.cpu_count() or 1,
+        help="processes that tokenize (default: %(default)s)")  # fmt: skip
+    args = parser.parse_args()
+    if args.jobs < 1:
+        parser.error(f"--jobs is {args.jobs}, but must be at least 1.")
+    if args.out.exists() and (not args.out.is_dir() or any(args.out.iterdir())):
+        parser.error(f"{args.out} exists already: remove it, or choose a new folder with --out.")
+    return args
+
+
+def main() -> None:
+    args = parse_arguments()
+    if args.download and not args.archive.exists():
+        say(f"Downloading {args.address}")
+        download(args.address, args.archive, progress)
+    say(f"Preparing the text of {args.archive}")
+    report(prepare(args.archive, args.out, args.jobs), args.out)
+
+
+if __name__ == "__main__":
+    main()
