@@ -106,7 +106,9 @@ def seconds(step: Step, gpu: Gpu) -> float:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("file", nargs="?", type=Path, default=Path(__file__).parent / "iwslt14.yaml")
+    parser.add_argument(
+        "file", nargs="?", type=Path, default=Path(__file__).parent / "iwslt14.yaml"
+    )
     parser.add_argument("--systems", nargs="+", metavar="NAME", help="default: all")
     args = parser.parse_args()
     systems = yaml.safe_load(args.file.read_text(encoding="utf-8"))["systems"]
