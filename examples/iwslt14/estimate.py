@@ -112,7 +112,7 @@ def main() -> None:
     parser.add_argument("--systems", nargs="+", metavar="NAME", help="default: all")
     args = parser.parse_args()
     systems = yaml.safe_load(args.file.read_text(encoding="utf-8"))["systems"]
-    columns = ["system", "parameters", "updates", "GFLOP/update", "GB/update", "operations"]
+    columns = ["system", "updates", "GFLOP/update", "GB/update", "operations"]
     print(f"| {' | '.join([*columns, *(f'hours, {name}' for name in GPUS)])} |")
     print("|" + "---|" * (len(columns) + len(GPUS)))
     for name in args.systems or systems:
@@ -123,7 +123,6 @@ def main() -> None:
         step = count_step(options["arch"], sentences, length)
         cells = [
             name,
-            f"{step.parameters / 1e6:.1f}M",
             f"{updates:,.0f}",
             f"{step.flops / 1e9:,.0f}",
             f"{2 * step.elements / 1e9:.1f}",
