@@ -80,7 +80,7 @@ class System:
         train, generate: options of fairseq-train and fairseq-generate, those of the whole
             experiment included.
         average: the checkpoints in the average.
-        seeds: one run for each.
+        seeds: one run for each; none to train the trials alone.
         trials: options to try; those of the best trial are added to ``train``.
         runs_of: name of the system whose trained models this one uses.
     """

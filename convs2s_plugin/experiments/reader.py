@@ -206,6 +206,8 @@ class _Reader:
             trials=self.trials(settings.get("trials"), f"{place}.trials"),
         )
         self.check_updates(system, place)
+        if not system.seeds and not system.trials:
+            self.fail(f"{place} has no seeds and no trials, so that nothing would be trained")
         return system
 
     def check_updates(self, system: System, place: str) -> None:
@@ -305,7 +307,7 @@ class _Reader:
         values = value if isinstance(value, list) else [value]
         for item in values:
             self.integer(item, place, 0)
-        if not values or len(set(values)) < len(values):
+        if len(set(values)) < len(values):
             self.wrong(place, value, "a list of different integers")
         return tuple(values)
 

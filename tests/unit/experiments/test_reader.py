@@ -38,6 +38,11 @@ def test_defaults(read, tmp_path):
     assert read(SMALL.replace("en}", "en, text: here}")).data.text == tmp_path / "here"
 
 
+def test_trials_alone(read):
+    experiment = read(SMALL.replace("updates: 8", "updates: 8, seeds: [], trials: {lr: [1, 2]}"))
+    assert [run.name for run in all_runs(experiment)] == ["a.trial1", "a.trial2"]
+
+
 def test_outer_options_and_trials(read):
     text = SMALL + "    trials: {lr: [1, 2], dropout: [0, 0.5]}\n"
     experiment = read(text.replace("  a: {updates: 8, train: {arch: some, flag: null}}", BLOCK))
@@ -90,6 +95,7 @@ ERRORS = [
     ("updates: 8", "updates: 8, trials: {lr: 1}", "systems.a.trials.lr is 1: it must be a list of"),
     ("updates: 8", "updates: 8, trials: [{seed: 1}]", r"systems.a.trials\[1\] has the option seed"),
     ("updates: 8", "updates: 8, seeds: [one]", "systems.a.seeds is 'one': it must be an integer"),
+    ("updates: 8", "updates: 8, seeds: []", "systems.a has no seeds and no trials"),
     ("updates: 8", "updates: 8, seeds: [1, 1]", "must be a list of different integers"),
     ("updates: 8", "updates: 8, average: x", "systems.a.average is 'x'"),
     ("updates: 8", "updates: 8, average: {every: 0.1}", "systems.a.average.checkpoints is empty"),
