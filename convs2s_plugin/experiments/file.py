@@ -57,10 +57,12 @@ class Averaging:
     Attributes:
         checkpoints: their number, the last one included.
         every: share of the updates between two of them; None for those at the end of epochs.
+        best: use the checkpoint that fairseq-train found best on the validation set instead.
     """
 
     checkpoints: int = 1
     every: float | None = None
+    best: bool = False
 
     def interval(self, updates: int | None) -> int | None:
         """Updates between two checkpoints; None for those at the end of epochs."""

@@ -138,11 +138,12 @@ class _Reader:
         return Tuning(share, self.integer(tuning.get("seed", Tuning.seed), "tuning.seed", 0))
 
     def averaging(self, content: object, place: str) -> Averaging:
-        """A number of checkpoints, or a section with their distance."""
+        """A number of checkpoints, a section with their distance, or "best"."""
+        if content == "best":
+            return Averaging(best=True)
         if not isinstance(content, dict):
             return Averaging(self.integer(content, place, 0))
-        keys = [field.name for field in fields(Averaging)]
-        average = self.section(content, place, keys)
+        average = self.section(content, place, ("checkpoints", "every"))
         every = average.get("every")
         if every is not None:
             self.share(every, f"{place}.every")

@@ -145,14 +145,16 @@ class Workplace:
         )
 
     def average(self, run: Run, slot: int, step: Callable[..., None]) -> None:
-        """Average the last checkpoint and those before it."""
+        """Average the last checkpoint and those before it, or take the best one."""
         folder = self.folder(run.name)
         average = folder / "average.pt"
         if average.exists():
             return
         step("averages")
         last = folder / "checkpoints" / "checkpoint_last.pt"
-        if self.programs.dry:
+        if run.system.average.best:
+            inputs = [last.with_name("checkpoint_best.pt")]
+        elif self.programs.dry:
             several = run.system.average.checkpoints > 1
             inputs = [last.with_name("checkpoint<NUMBER>.pt")] * several + [last]
         else:

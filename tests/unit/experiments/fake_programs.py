@@ -54,7 +54,7 @@ def fairseq_train(arguments, options):
             name = f"checkpoint{update // EPOCH}.pt"
             if "save-interval-updates" in options:
                 name = f"checkpoint_1_{update}.pt"
-            for path in (folder / name, last):
+            for path in (folder / name, folder / "checkpoint_best.pt", last):
                 path.write_text(str(update))
             stats = {"valid_loss": options["lr"], "valid_num_updates": str(update)}
             print(f"now | INFO | valid | {json.dumps(stats)}", flush=True)

@@ -198,6 +198,12 @@ def test_average_of_checkpoints_within_epochs(start, folder):
     assert "--keep-last-epochs" not in training
 
 
+def test_best_checkpoint_instead_of_an_average(start, folder):
+    change(folder, "average: 2", "average: best")
+    start("--systems", "a", "--seeds", 1)
+    assert (folder / "words_out/runs/a.1/average.pt").read_text() == "checkpoint_best.pt"
+
+
 def test_dry_run_writes_nothing(start, folder):
     code, printed = start("--dry-run", "--speed")
     assert code == 0 and not (folder / "words_out").exists()
