@@ -64,6 +64,10 @@ def test_the_lexicon_needs_neither_torch_nor_fairseq():
     assert "numpy" not in imported("lexicon.files")
 
 
+def test_the_preparation_of_text_needs_neither_torch_nor_fairseq():
+    assert not {"torch", "fairseq", "sacremoses", "sentencepiece"} & imported("preparation")
+
+
 def test_nn_imports_nothing_else_of_the_package_but_errors():
     modules = imported("nn")
     assert {name.split(".")[1] for name in modules if name.startswith("p.")} == {"errors", "nn"}

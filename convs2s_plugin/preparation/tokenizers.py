@@ -1,0 +1,84 @@
+"""Tokenizers: from text to tokens separated by spaces, and back.
+
+``none`` leaves the text as it is, ``moses`` separates words and punctuation as the Moses toolkit
+does, ``characters`` makes a token of each character.
+"""
+
+from collections.abc import Callable
+from typing import Protocol
+
+from .normalize import SPACE_MARK
+from .packages import import_extra
+
+
+class Tokenizer(Protocol):
+    """Splits the text of one language into tokens."""
+
+    def tokenize(self, text: str) -> str:
+        """The tokens of a normalized line, separated by spaces."""
+
+    def detokenize(self, tokens: str) -> str:
+        """The text of such tokens."""
+
+
+class NoTokenizer:
+    """Words are what spaces separate."""
+
+    def __init__(self, language: str):
+        pass
+
+    def tokenize(self, text: str) -> str:
+        return text
+
+    def detokenize(self, tokens: str) -> str:
+        return tokens
+
+
+class MosesTokenizer:
+    """The Moses tokenizer, as sacremoses implements it.
+
+    Special characters are not escaped, unlike the default of Moses: only its decoder needs that.
+    With fairseq's own programs, this is ``--tokenizer moses --moses-no-escape
+    --moses-no-dash-splits``.
+
+    Args:
+        language: its code chooses abbreviations and contractions; for a code that Moses does not
+            know, it takes those of English.
+    """
+
+    def __init__(self, language: str):
+        sacremoses = import_extra("sacremoses", "The Moses tokenizer")
+        code = language.replace("_", "-").partition("-")[0].lower()
+        self._tokenizer = sacremoses.MosesTokenizer(code)
+        self._detokenizer = sacremoses.MosesDetokenizer(code)
+
+    def tokenize(self, text: str) -> str:
+        if not text:
+            return ""
+        tokens: str = self._tokenizer.tokenize(text, return_str=True, escape=False)
+        return tokens
+
+    def detokenize(self, tokens: str) -> str:
+        text: str = self._detokenizer.detokenize(tokens.split(), unescape=False)
+        return text
+
+
+class CharacterTokenizer:
+    """Each character is a token, and a space is the token ``▁``."""
+
+    def __init__(self, language: str):
+        pass
+
+    def tokenize(self, text: str) -> str:
+        return " ".join(text.replace(" ", SPACE_MARK))
+
+    def detokenize(self, tokens: str) -> str:
+        # An unknown character is <unk>, which is longer than one character.
+        return "".join(tokens.split()).replace(SPACE_MARK, " ").strip()
+
+
+TOKENIZERS: dict[str, Callable[[str], Tokenizer]] = {
+    "none": NoTokenizer,
+    "moses": MosesTokenizer,
+    "characters": CharacterTokenizer,
+}

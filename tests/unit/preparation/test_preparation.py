@@ -1,0 +1,164 @@
+"""Text to tokens and back, as preparation.yaml says."""
+
+import hashlib
+
+import pytest
+import yaml
+
+from convs2s_plugin.errors import UserError
+from convs2s_plugin.preparation import Preparation
+from convs2s_plugin.preparation.preparation import make_side
+from convs2s_plugin.preparation.subwords import CACHED_WORDS, SubwordNmt
+
+CODES = "#version: 0.2\ne n</w>\nu n\nun d\nh und\n"
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A folder with a preparation."""
+    (tmp_path / "codes.bpe").write_text(CODES, encoding="utf-8")
+    for language in ("de", "en"):
+        (tmp_path / f"dict.{language}.txt").write_text("x 1\n", encoding="utf-8")
+    write(tmp_path)
+    return tmp_path
+
+
+def write(folder, **changes):
+    sha = hashlib.sha256(b"x 1\n").hexdigest()
+    content = {
+        "format": 1,
+        "languages": {"source": "de", "target": "en"},
+        "lowercase": True,
+        "tokenizer": "none",
+        "subwords": {
+            "method": "subword_nmt",
+            "files": {"source": "codes.bpe", "target": "codes.bpe"},
+        },
+        "dictionaries": {
+            "source": {"file": "dict.de.txt", "sha256": sha},
+            "target": {"file": "dict.en.txt", "sha256": sha},
+        },
+        **changes,
+    }
+    (folder / "preparation.yaml").write_text(yaml.safe_dump(content), encoding="utf-8")
+
+
+def test_read_encode_decode(folder):
+    for path in (folder, folder / "preparation.yaml", str(folder)):
+        preparation = Preparation.read(path)
+        assert preparation.source.language == "de" and preparation.target.language == "en"
+        assert preparation.encode("  Hunde rennen\n") == "hund@@ e r@@ e@@ n@@ n@@ en"
+        assert preparation.encode(" \n") == ""
+        assert preparation.decode("hund@@ e r@@ e@@ n@@ n@@ en") == "hunde rennen"
+        assert preparation.decode("") == ""
+
+
+def test_dictionaries_of_another_model(folder):
+    preparation = Preparation.read(folder)
+    preparation.check_dictionaries(folder / "dict.de.txt", folder / "dict.en.txt")
+    (folder / "dict.en.txt").write_text("y 1\n", encoding="utf-8")
+    with pytest.raises(UserError, match="dict.en.txt is not the dictionary"):
+        preparation.check_dictionaries(folder / "dict.de.txt", folder / "dict.en.txt")
+    with pytest.raises(UserError, match="cannot be read"):
+        preparation.check_dictionaries(folder / "none", folder / "dict.en.txt")
+
+
+@pytest.mark.parametrize(
+    "changes, message",
+    [
+        ({"format": 2}, "its format is 2, but this version reads 1"),
+        ({"tokenizer": "spacy"}, "its tokenizer is 'spacy'; allowed: none, moses, characters"),
+        ({"subwords": "bpe"}, "subwords.method is 'None'; allowed: none, subword_nmt"),
+        ({"subwords": {"method": "subword_nmt"}}, "subwords.files.source is not text"),
+        ({"languages": {"source": "de"}}, "languages.target is not text"),
+        ({"dictionaries": {}}, "dictionaries.source.file is not text"),
+        (
+            {"subwords": {"method": "subword_nmt", "files": {"source": "../c", "target": "c"}}},
+            "subwords.files.source is ../c, which is not in its folder",
+        ),
+        (
+            {"subwords": {"method": "subword_nmt", "files": {"source": "/c", "target": "c"}}},
+            "subwords.files.source is /c, which is not in its folder",
+        ),
+        (
+            {"subwords": {"method": "subword_nmt", "files": {"source": "c", "target": "c"}}},
+            "There is no file .*c with the model of sub-words",
+        ),
+    ],
+)
+def test_malformed(folder, changes, message):
+    write(folder, **changes)
+    with pytest.raises(UserError, match=message):
+        Preparation.read(folder)
+
+
+@pytest.mark.parametrize(
+    "text, message",
+    [
+        (None, "There is no file"),
+        ("- 1\n", "it has no format"),
+        ("a: [", "is not readable YAML"),
+        (b"\xff", "is not readable YAML"),
+    ],
+)
+def test_unreadable(tmp_path, text, message):
+    if text is not None:
+        data = text if isinstance(text, bytes) else text.encode()
+        (tmp_path / "preparation.yaml").write_bytes(data)
+    with pytest.raises(UserError, match=message):
+        Preparation.read(tmp_path)
+
+
+def test_codes_that_are_none(tmp_path):
+    (tmp_path / "codes.bpe").write_text("a b c\n", encoding="utf-8")
+    with pytest.raises(UserError, match="no codes of subword-nmt"):
+        SubwordNmt(tmp_path / "codes.bpe")
+
+
+def test_the_cache_of_words_is_bounded(folder):
+    subwords = SubwordNmt(folder / "codes.bpe")
+    subwords.split(" ".join(f"w{number}" for number in range(CACHED_WORDS + 1)))
+    assert subwords.split("hunde") == "hund@@ e"
+    assert len(subwords._bpe.cache) == 1
+
+
+@pytest.mark.parametrize(
+    "text, tokens",
+    [
+        ("ab c", "a b ▁ c"),
+        ("  über\tx ", "ü b e r ▁ x"),
+        ("", ""),
+        ("你好。", "你 好 。"),
+    ],
+)
+def test_characters(text, tokens):
+    side = make_side("de", "characters", False, "none", None)
+    assert side.encode(text) == tokens
+    assert side.decode(tokens) == " ".join(text.split())
+
+
+@pytest.mark.parametrize(
+    "language, text, tokens",
+    [
+        ("de", "Er liest, z.B. heute.", "Er liest , z.B. heute ."),
+        ("en", 'It\'s a dog & a "cat".', 'It \'s a dog & a " cat " .'),
+        ("fr", "L'homme dort.", "L' homme dort ."),
+        ("de_DE", "Ja!", "Ja !"),
+        ("en", "", ""),
+    ],
+)
+def test_moses(language, text, tokens):
+    pytest.importorskip("sacremoses")
+    side = make_side(language, "moses", False, "none", None)
+    assert side.encode(text) == tokens
+    assert side.decode(tokens) == text
+
+
+@pytest.mark.parametrize(
+    "tokenizer, method, package",
+    [("moses", "none", "sacremoses"), ("none", "sentencepiece", "sentencepiece")],
+)
+def test_a_missing_package_names_the_extra(tokenizer, method, package, tmp_path, monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, package, None)
+    with pytest.raises(UserError, match=rf'needs the package {package}.*plugin\[text\]"'):
+        make_side("de", tokenizer, False, method, tmp_path / "model")
