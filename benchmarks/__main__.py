@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from convs2s_plugin.fairseq_compat.messages import user_message
-from convs2s_plugin.text_files import atomic_write
+from convs2s_plugin.output_files import atomic_write
 
 from . import compare, growth, loss, pages, speed, table
 from .report import report

@@ -14,8 +14,8 @@ from fairseq.sequence_generator import SequenceGenerator
 from fairseq.tasks.translation import TranslationTask
 
 from convs2s_plugin.errors import UserError
+from convs2s_plugin.output_files import atomic_write
 from convs2s_plugin.tasks.autocast import CHOICES, Precision
-from convs2s_plugin.text_files import atomic_write
 
 from .machine import machine
 from .measure import alternate, summary

@@ -13,7 +13,7 @@ from pathlib import Path
 import torch
 
 from convs2s_plugin.errors import UserError
-from convs2s_plugin.text_files import atomic_write
+from convs2s_plugin.output_files import atomic_write
 
 from . import pages
 from .compare import compare

@@ -1,4 +1,4 @@
-"""Checkpoint files: error messages for unreadable files, and atomic writing."""
+"""Checkpoint files: error messages for unreadable files, and writing."""
 
 import os
 import re
@@ -7,6 +7,7 @@ from typing import Any
 import torch
 
 from .errors import UserError
+from .output_files import atomic_path
 
 
 def unreadable_checkpoint(path: str, error: Exception) -> UserError:
@@ -32,16 +33,14 @@ def unreadable_checkpoint(path: str, error: Exception) -> UserError:
 
 
 def save_checkpoint(checkpoint: dict[str, Any], path: str) -> None:
-    """Write a checkpoint atomically.
+    """Write a checkpoint atomically; see ``atomic_path``.
 
     Raises:
         UserError: if the file cannot be written.
     """
-    partial = f"{path}.partial"
-    try:
-        torch.save(checkpoint, partial)
-        os.replace(partial, path)
-    except (OSError, RuntimeError) as error:
-        if os.path.exists(partial):
-            os.remove(partial)
-        raise UserError(f"{path} cannot be written: {error}") from error
+    with atomic_path(path) as partial:
+        try:
+            torch.save(checkpoint, partial)
+        except RuntimeError as error:
+            # torch's own writer, on a full disk.
+            raise UserError(f"{path} cannot be written: {error}.") from error

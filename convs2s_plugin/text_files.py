@@ -1,16 +1,13 @@
-"""Reading text files line by line, and writing them atomically.
+"""Reading text files line by line.
 
 Only a line feed ends a line, so that no other character shifts the lines of one file against those
 of a parallel one. Needs neither torch nor fairseq.
 """
 
 import gzip
-import os
 import zlib
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from itertools import zip_longest
-from typing import TextIO
 
 from .errors import UserError
 
@@ -82,45 +79,3 @@ def read_parallel(paths: Sequence[str]) -> Iterator[tuple[int, tuple[str, ...]]]
                 "both must have the same number of lines",
             )
         yield number, lines
-
-
-def check_writable(path: str) -> None:
-    """Check that a file can be written, before its content is computed.
-
-    Raises:
-        UserError: if no plain text file can be written to ``path``.
-    """
-    folder = os.path.dirname(path) or "."
-    if path.endswith(".gz"):
-        raise UserError(f"{path} cannot be written: the output is not compressed, leave out .gz.")
-    if os.path.exists(path) and not os.path.isfile(path):
-        raise UserError(f"{path} cannot be written: it exists and is not a plain file.")
-    if not os.path.isdir(folder):
-        raise UserError(f"{path} cannot be written: there is no folder {folder}.")
-    if not os.access(folder, os.W_OK):
-        raise UserError(f"{path} cannot be written: the folder {folder} is not writable.")
-
-
-@contextmanager
-def atomic_write(path: str) -> Iterator[TextIO]:
-    """Open a text file that gets its name only when it is complete.
-
-    After an error, nothing is left behind, and an existing file is unchanged.
-
-    Args:
-        path: the file; an existing one is replaced.
-    Raises:
-        UserError: if the file cannot be written.
-    """
-    check_writable(path)
-    partial = f"{path}.partial"
-    try:
-        with open(partial, "w", encoding="utf-8", newline="\n") as file:
-            yield file
-        os.replace(partial, path)
-    except BaseException as error:
-        if os.path.exists(partial):
-            os.remove(partial)
-        if isinstance(error, OSError):
-            raise UserError(f"{path} cannot be written: {error.strerror or error}.") from error
-        raise

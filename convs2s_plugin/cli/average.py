@@ -7,6 +7,7 @@ import torch
 
 from ..checkpoints import save_checkpoint, unreadable_checkpoint
 from ..errors import UserError
+from ..output_files import check_writable
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -17,6 +18,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Write the average and print a summary."""
+    check_writable(args.output)
     save_checkpoint(average(args.inputs), args.output)
     print(f"{args.output}: the average of {len(args.inputs)} checkpoints")
     return 0

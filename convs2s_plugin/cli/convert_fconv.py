@@ -4,6 +4,7 @@ import argparse
 
 from ..checkpoints import save_checkpoint
 from ..convs2s.fconv import convert_checkpoint, read_checkpoint
+from ..output_files import check_writable
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -14,6 +15,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Write the converted checkpoint and print a summary."""
+    check_writable(args.new)
     converted = convert_checkpoint(read_checkpoint(args.old), args.old)
     save_checkpoint(converted, args.new)
     parameters = sum(tensor.numel() for tensor in converted["model"].values())

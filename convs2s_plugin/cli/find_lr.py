@@ -16,8 +16,8 @@ from ..errors import UserError
 from ..fairseq_compat.training_options import parse_training_options
 from ..optim.lr_suggestion import MIN_POINTS, Point, Suggestion, finite, group, smoothed, suggest
 from ..optim.lr_sweep import sweep
-from ..text_files import atomic_write, check_writable
-from .plots import check_format, import_pyplot
+from ..output_files import atomic_write, check_writable
+from .plots import check_format, import_pyplot, save_figure
 from .progress import Progress
 
 # Width of the plot in the table, in characters.
@@ -95,7 +95,7 @@ def run(args: argparse.Namespace) -> int:
         print(f"{args.output} was not written. {error}")
         return 0
     figure = plot(pyplot, points, suggestion, args.smoothing, label)
-    figure.savefig(args.output, dpi=150)
+    save_figure(figure, args.output)
     pyplot.close(figure)
     print(args.output)
     return 0

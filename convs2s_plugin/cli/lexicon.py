@@ -10,7 +10,8 @@ from ..lexicon.counts import LinkCounts
 from ..lexicon.files import write_lexicon
 from ..lexicon.links import AlignedPair, read_aligned
 from ..lexicon.symmetrize import METHODS
-from ..text_files import check_writable, read_parallel
+from ..output_files import check_text_writable
+from ..text_files import read_parallel
 from .progress import Progress
 
 DEFAULT_METHOD = "grow-diag-final-and"
@@ -139,4 +140,4 @@ def _check(args: argparse.Namespace) -> None:
                 "it would be overwritten."
             )
         read.add(os.path.realpath(path))
-        check_writable(path)
+        check_text_writable(path)

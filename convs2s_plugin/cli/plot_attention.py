@@ -13,7 +13,8 @@ from torch import Tensor
 
 from ..decoding.word_alignment import aligns_tokens, request_attention
 from ..errors import UserError
-from .plots import check_format, import_pyplot
+from ..output_files import check_writable
+from .plots import check_format, import_pyplot, save_figure
 
 CELL_INCHES = 0.36
 LABEL_INCHES = 1.5
@@ -59,6 +60,7 @@ def run(args: argparse.Namespace) -> int:
     if args.beam < 1:
         raise UserError(f"--beam is {args.beam}: it must be at least 1.")
     check_format(args.output)
+    check_writable(args.output)
     pyplot = import_pyplot()
     apply_bpe = _load_bpe(args.bpe_codes) if args.bpe_codes else str.strip
     model, task = _load_model(args.path, args.data)
@@ -71,9 +73,8 @@ def run(args: argparse.Namespace) -> int:
         attentions.append(compute_attention(model, task, source, target, args.beam))
         print(" ".join(attentions[-1].target[:-1]))
     figure = plot(pyplot, attentions)
-    Path(args.output).parent.mkdir(parents=True, exist_ok=True)
     # The constrained layout reserves too little space for rotated labels.
-    figure.savefig(args.output, dpi=150, bbox_inches="tight")
+    save_figure(figure, args.output, bbox_inches="tight")
     pyplot.close(figure)
     print(args.output)
     return 0

@@ -1,10 +1,11 @@
-"""What the commands that write plots share: matplotlib, and the formats of the files."""
+"""What the commands that write plots share: matplotlib, and writing the files."""
 
 import logging
 from pathlib import Path
 from typing import Any
 
 from ..errors import UserError
+from ..output_files import atomic_path
 
 FORMATS = (".png", ".pdf", ".svg")
 
@@ -37,3 +38,17 @@ def import_pyplot() -> Any:
     from matplotlib import pyplot
 
     return pyplot
+
+
+def save_figure(figure: Any, path: str, **options: Any) -> None:
+    """Write a figure of matplotlib.
+
+    Args:
+        figure: the figure.
+        path: a file that ``check_format`` accepts.
+        options: further options of ``savefig``.
+    Raises:
+        UserError: if the file cannot be written.
+    """
+    with atomic_path(path) as partial:
+        figure.savefig(partial, format=Path(path).suffix[1:].lower(), dpi=150, **options)

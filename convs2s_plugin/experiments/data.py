@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import UserError
-from ..text_files import atomic_write
+from ..output_files import atomic_write
 from .file import DataSettings
 from .programs import Programs
 from .text import Pair, TextFolder, download, names_to_download, unpack_pair

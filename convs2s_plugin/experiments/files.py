@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from ..text_files import atomic_write
+from ..output_files import atomic_write
 
 
 class TrainingTimes:

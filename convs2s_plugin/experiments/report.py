@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from ..text_files import atomic_write
+from ..output_files import atomic_write
 from .comparison import Comparison, main_table, option_text, table_by_test_set, trial_table
 from .file import Experiment
 from .significance import SAMPLES

@@ -13,7 +13,8 @@ Needs neither torch nor fairseq.
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from ..text_files import atomic_write, excerpt, line_error, read_lines
+from ..output_files import atomic_write
+from ..text_files import excerpt, line_error, read_lines
 
 
 class Entry(NamedTuple):

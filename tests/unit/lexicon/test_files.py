@@ -5,7 +5,7 @@ import gzip
 import pytest
 from fairseq.utils import load_align_dict
 
-from convs2s_plugin import text_files
+from convs2s_plugin import output_files
 from convs2s_plugin.errors import UserError
 from convs2s_plugin.lexicon.files import Entry, read_lexicon, write_lexicon
 
@@ -116,7 +116,7 @@ def test_a_full_disk(tmp_path, monkeypatch):
     def full(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(text_files.os, "replace", full)
+    monkeypatch.setattr(output_files.os, "replace", full)
     with pytest.raises(UserError, match="cannot be written: No space left on device"):
         write_lexicon(str(tmp_path / "lexicon"), ENTRIES)
     assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,83 @@
+"""Writing files atomically: whole, or not at all. Needs neither torch nor fairseq."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import TextIO
+
+from .errors import UserError
+
+
+def check_writable(path: str) -> None:
+    """Check that a file can be written, before its content is computed.
+
+    Raises:
+        UserError: if ``path`` exists and is no plain file, such as a folder or a device, or if its
+            folder is missing or not writable.
+    """
+    target = os.path.realpath(path)
+    folder = os.path.dirname(target)
+    if os.path.exists(target) and not os.path.isfile(target):
+        raise UserError(f"{path} cannot be written: it exists and is not a plain file.")
+    if not os.path.isdir(folder):
+        raise UserError(f"{path} cannot be written: there is no folder {folder}.")
+    if not os.access(folder, os.W_OK):
+        raise UserError(f"{path} cannot be written: the folder {folder} is not writable.")
+
+
+@contextmanager
+def atomic_path(path: str) -> Iterator[str]:
+    """A temporary file beside a file, which gets the name of the file when it is complete.
+
+    A symbolic link stays, and the file that it points at is replaced. An existing file keeps its
+    mode. After an error, nothing is left behind, and an existing file is unchanged.
+
+    Args:
+        path: the file to write.
+    Yields:
+        The path of the temporary file.
+    Raises:
+        UserError: if the file cannot be written.
+    """
+    check_writable(path)
+    target = os.path.realpath(path)
+    partial = f"{target}.partial"
+    try:
+        yield partial
+        if os.path.exists(target):
+            os.chmod(partial, os.stat(target).st_mode & 0o7777)
+        os.replace(partial, target)
+    except BaseException as error:
+        with suppress(FileNotFoundError):
+            os.remove(partial)
+        if isinstance(error, OSError):
+            raise UserError(f"{path} cannot be written: {error.strerror or error}.") from error
+        raise
+
+
+@contextmanager
+def atomic_write(path: str) -> Iterator[TextIO]:
+    """Open a text file that gets its name only when it is complete; see ``atomic_path``.
+
+    Args:
+        path: the file; its name must not promise compression.
+    Raises:
+        UserError: if the file cannot be written.
+    """
+    check_text_writable(path)
+    with (
+        atomic_path(path) as partial,
+        open(partial, "w", encoding="utf-8", newline="\n") as file,
+    ):
+        yield file
+
+
+def check_text_writable(path: str) -> None:
+    """Check that a text file can be written; see ``check_writable``.
+
+    Raises:
+        UserError: if it cannot, or if its name ends in ``.gz``.
+    """
+    if path.endswith(".gz"):
+        raise UserError(f"{path} cannot be written: the output is not compressed, leave out .gz.")
+    check_writable(path)
