@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from .gradient import first_derivatives_only
 from .linear import linear
 
 # Limits of a chunk: logits (64 MiB in single precision) and tokens. Larger chunks only take memory
@@ -147,6 +148,7 @@ class _LinearCrossEntropy(torch.autograd.Function):
         return loss, nll, correct
 
     @staticmethod
+    @first_derivatives_only
     def backward(
         ctx: Any, grad_loss: Tensor, grad_nll: Tensor, grad_correct: Tensor
     ) -> tuple[Tensor | None, ...]:

@@ -98,4 +98,4 @@ class _MaskedDropout(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
-        return ctx.dropout.apply_mask(grad, *ctx.saved_tensors), None, None
+        return _MaskedDropout.apply(grad, *ctx.saved_tensors, ctx.dropout), None, None

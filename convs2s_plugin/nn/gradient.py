@@ -1,9 +1,36 @@
-"""Gradient scaling."""
+"""Gradient scaling, and backward passes that cannot be differentiated."""
 
+from collections.abc import Callable
+from functools import wraps
 from typing import Any
 
 import torch
 from torch import Tensor
+
+Backward = Callable[..., tuple[Tensor | None, ...]]
+
+
+def first_derivatives_only(backward: Backward) -> Backward:
+    """Make a backward pass refuse ``create_graph=True``, with which it would be differentiated.
+
+    torch's ``once_differentiable`` refuses only if the gradient of the output depends on the inputs
+    as well; otherwise, second derivatives would silently lack a part.
+
+    Args:
+        backward: the method of a ``torch.autograd.Function``.
+    """
+
+    @wraps(backward)
+    def first_time(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
+        if torch.is_grad_enabled():
+            name = backward.__qualname__.split(".")[0].lstrip("_")
+            raise RuntimeError(
+                f"{name} has first derivatives only, but create_graph=True asks for a graph of "
+                "its backward pass, to compute second derivatives."
+            )
+        return backward(ctx, *grads)
+
+    return first_time
 
 
 class _ScaleGradient(torch.autograd.Function):
@@ -12,7 +39,10 @@ class _ScaleGradient(torch.autograd.Function):
         ctx.scale = scale
         return x.view_as(x)
 
+    # A scaled gradient is not the derivative of anything, so that differentiating it again would
+    # give wrong numbers.
     @staticmethod
+    @first_derivatives_only
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
         return grad * ctx.scale, None
 

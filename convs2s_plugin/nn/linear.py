@@ -78,12 +78,13 @@ class _OneDnnLinear(torch.autograd.Function):
         return _onednn_linear(x, weight, bias)
 
     @staticmethod
-    @torch.autograd.function.once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         x, weight = ctx.saved_tensors
         x_grad = weight_grad = bias_grad = None
         if ctx.needs_input_grad[0]:
-            x_grad = _onednn_linear(grad, weight.t())
+            # With create_graph=True, by an operation that can be differentiated.
+            differentiable = torch.is_grad_enabled()
+            x_grad = grad @ weight if differentiable else _onednn_linear(grad, weight.t())
         if ctx.needs_input_grad[1]:
             # Not by oneDNN, which would copy the transposed matrix.
             weight_grad = grad.t() @ x

@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from .gradient import first_derivatives_only
 from .linear import is_eager_cpu, linear
 
 TILE = 4
@@ -68,7 +69,7 @@ class _WinogradConv1d(torch.autograd.Function):
         return _transform_products(products)[:, : x.size(1)]
 
     @staticmethod
-    @torch.autograd.function.once_differentiable
+    @first_derivatives_only
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         inputs, weights = ctx.saved_tensors[:6], ctx.saved_tensors[6:]
         length, tiles = grad.size(1), inputs[0].size(1)

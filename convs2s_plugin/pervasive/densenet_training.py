@@ -12,6 +12,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from ..nn.dropout import Dropout
+from ..nn.gradient import first_derivatives_only
 from ..nn.linear import relu_backward_
 from .batch_norm import (
     BatchNorm,
@@ -222,7 +223,7 @@ class DenseNetFunction(torch.autograd.Function):
         return out
 
     @staticmethod
-    @torch.autograd.function.once_differentiable
+    @first_derivatives_only
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         tensors = iter(ctx.saved_tensors)
         weights, blocks = ([next(tensors) for _ in range(size)] for size in ctx.sizes)

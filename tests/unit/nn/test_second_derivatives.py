@@ -1,0 +1,64 @@
+"""Second derivatives through functions with a backward pass of their own: right, or refused."""
+
+import pytest
+import torch
+from torch.autograd import gradgradcheck
+
+from convs2s_plugin.nn.cross_entropy import linear_cross_entropy
+from convs2s_plugin.nn.dropout import Dropout
+from convs2s_plugin.nn.gradient import scale_gradient
+from convs2s_plugin.nn.linear import linear
+from convs2s_plugin.nn.winograd import winograd_conv1d
+
+
+def normal(*shape, dtype=torch.double):
+    return torch.randn(shape, dtype=dtype, requires_grad=True)
+
+
+def cross_entropy(x):
+    weight = torch.ones(7, 3, dtype=x.dtype)
+    target = torch.tensor([0, 1, 2, 6])
+    return linear_cross_entropy(x, weight, None, target, label_smoothing=0.1).loss
+
+
+REFUSED = {
+    "cross entropy": cross_entropy,
+    "scaled gradient": lambda x: (scale_gradient(x, 0.5) ** 3).sum(),
+    "convolution": lambda x: (
+        winograd_conv1d(x[None], x.new_ones(2, 9), x.new_ones(2), 2) ** 2
+    ).sum(),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_refused(name):
+    x = normal(4, 3)
+    with pytest.raises(RuntimeError, match="has first derivatives only"):
+        torch.autograd.grad(REFUSED[name](x), x, create_graph=True)
+    torch.autograd.grad(REFUSED[name](x), x)
+
+
+def test_linear_maps():
+    x, weight, bias = (normal(*shape, dtype=torch.float32) for shape in ((4, 3), (2, 3), (2,)))
+    parameters = x, weight, bias
+
+    def second_derivatives(function):
+        grads = torch.autograd.grad(
+            (function(*parameters) ** 3).sum(), parameters, create_graph=True
+        )
+        return torch.autograd.grad(sum((grad**2).sum() for grad in grads), parameters)
+
+    expected = second_derivatives(torch.nn.functional.linear)
+    for actual, plain in zip(second_derivatives(linear), expected):
+        torch.testing.assert_close(actual, plain, rtol=1e-4, atol=1e-4)
+
+
+def test_dropout_is_linear_twice():
+    dropout = Dropout(0.4).train()
+    x = normal(5, 6)
+
+    def dropped(x):
+        torch.manual_seed(3)
+        return dropout(x) ** 3
+
+    assert gradgradcheck(dropped, (x,))
