@@ -208,3 +208,15 @@ def test_dropout_can_be_retained_in_generation(name, parts, random):
         model = make(name, dropout=0.5)
         model.make_generation_fast_(retain_dropout=True, retain_dropout_modules=parts)
         assert not torch.equal(model(**batch)[0], model(**batch)[0])
+
+
+@EVERY_MODEL
+def test_backward_hooks_on_every_module(name):
+    """No module changes in place the output of another; torch would refuse such a hook."""
+    model = make(name).train()
+    called = set()
+    for path, module in model.named_modules():
+        module.register_full_backward_hook(lambda *_, path=path: called.add(path))
+    logits, _ = model(**random_batch(LENGTHS)["net_input"])
+    logits.square().sum().backward()
+    assert called

@@ -27,8 +27,13 @@ def given_width(spec: LayerSpec) -> int:
 
 
 def xavier_linear(
-    inputs: int, outputs: int, bias: bool = True, parts: int = 1, kernel_size: int = 1
-) -> nn.Linear:
+    inputs: int,
+    outputs: int,
+    bias: bool = True,
+    parts: int = 1,
+    kernel_size: int = 1,
+    module: type[Linear] = Linear,
+) -> Linear:
     """A linear map, initialized as in Glorot and Bengio (2010, "xavier"); biases are zero.
 
     Args:
@@ -39,10 +44,11 @@ def xavier_linear(
             (1).
         kernel_size: the number of positions that lie side by side in the input of a convolution
             (1). Their number counts for the fan-out as well.
+        module: class of the module (Linear).
     """
-    module = Linear(inputs, outputs, bias)
+    built = module(inputs, outputs, bias)
     bound = math.sqrt(6.0 / (inputs + kernel_size * outputs // parts))
-    nn.init.uniform_(module.weight, -bound, bound)
+    nn.init.uniform_(built.weight, -bound, bound)
     if bias:
-        nn.init.zeros_(module.bias)
-    return module
+        nn.init.zeros_(built.bias)
+    return built

@@ -1,9 +1,9 @@
 """Linear maps of each position (Domhan 2018, section 2.3)."""
 
-import torch
 from torch import Tensor, nn
 
 from ...nn.dropout import Dropout
+from ...nn.linear import Linear, RectifiedLinear
 from ..context import Context
 from ..language.arguments import Argument, Flag
 from ..language.registry import POSITION, Cost, register_layer
@@ -49,10 +49,13 @@ class FeedForwardLayer(nn.Module):
     def __init__(self, spec: LayerSpec):
         super().__init__()
         parts = input_parts(spec["v"])
-        self.linear = xavier_linear(spec.input_width, parts * spec.width, parts=parts)
-        # In place: nothing else reads the output of the linear map, and allocating fresh memory
-        # takes longer than ReLU.
-        self.activation = torch.relu_ if spec["v"] == "relu" else ACTIVATIONS[spec["v"]]
+        rectified = spec["v"] == "relu"
+        self.linear = xavier_linear(
+            *(spec.input_width, parts * spec.width),
+            parts=parts,
+            module=RectifiedLinear if rectified else Linear,
+        )
+        self.activation = ACTIVATIONS["none" if rectified else spec["v"]]
         self.dropout = Dropout(spec["dropout"])
 
     def forward(self, x: Tensor, context: Context) -> Tensor:
