@@ -1,6 +1,7 @@
 """Checkpoint files: error messages for unreadable files, and writing."""
 
 import os
+import pickle
 import re
 from typing import Any
 
@@ -9,25 +10,39 @@ import torch
 from .errors import UserError
 from .output_files import atomic_path
 
+# What torch raises if a file is damaged, or is no checkpoint.
+UNREADABLE = (
+    *(RuntimeError, EOFError, OSError, KeyError, IndexError, ValueError),
+    pickle.UnpicklingError,
+)
+
 
 def unreadable_checkpoint(path: str, error: Exception) -> UserError:
     """The error to raise if torch cannot load a checkpoint.
+
+    It never repeats torch's advice to load the file with ``weights_only=False``, which would run
+    code from the file.
 
     Args:
         path: the file.
         error: the error that torch raised.
     """
-    rejected = re.search(r"GLOBAL (\S+) was not an allowed global", str(error))
-    if rejected:
+    refused = re.search(r"GLOBAL (\S+) (?:was not an allowed global|whose module)", str(error))
+    if refused:
         return UserError(
-            f"{path} holds an object of {rejected[1]}, which is not plain data, and is therefore "
+            f"{path} holds an object of {refused[1]}, which is not plain data, and is therefore "
             "not loaded. `convs2s convert-fconv` converts checkpoints of fairseq's fconv to plain "
             "data."
         )
-    reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+    if "weights_only" in str(error):
+        return UserError(
+            f"{path} is not loaded, because it holds pickled data other than tensors, numbers, "
+            "text, and lists and dictionaries of them."
+        )
+    reason = str(error).strip().splitlines()[0] if isinstance(error, RuntimeError) else ""
     size = os.path.getsize(path) if os.path.exists(path) else 0
     return UserError(
-        f"{path} ({size:,} bytes) is not a complete checkpoint: {reason} "
+        f"{path} ({size:,} bytes) is not a complete checkpoint{f': {reason}' if reason else '.'} "
         "If writing or downloading it was interrupted, use another checkpoint or download it again."
     )
 

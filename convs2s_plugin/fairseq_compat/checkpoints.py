@@ -2,7 +2,7 @@
 
 import argparse
 import functools
-import pickle
+import os
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,7 @@ import torch
 from fairseq import checkpoint_utils
 from fairseq.file_io import PathManager
 
-from ..checkpoints import unreadable_checkpoint
+from ..checkpoints import UNREADABLE, unreadable_checkpoint
 
 
 def allow_plain_data() -> None:
@@ -33,7 +33,9 @@ def explain_unreadable_checkpoints() -> None:
     def load_checkpoint_to_cpu(path, *args, **kwargs):
         try:
             return original(path, *args, **kwargs)
-        except (RuntimeError, EOFError, pickle.UnpicklingError) as error:
+        except UNREADABLE as error:
+            if not os.path.isfile(path):
+                raise
             raise unreadable_checkpoint(path, error) from error
 
     checkpoint_utils.load_checkpoint_to_cpu = load_checkpoint_to_cpu

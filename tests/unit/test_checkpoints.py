@@ -1,0 +1,84 @@
+"""Files that are no checkpoints, damaged, or unsafe to load."""
+
+import argparse
+import collections
+import os
+import pickle
+
+import pytest
+import torch
+from fairseq import checkpoint_utils
+from omegaconf import OmegaConf
+
+import convs2s_plugin  # noqa: F401  (explains unreadable checkpoints)
+from convs2s_plugin.errors import UserError
+
+
+class Call:
+    """An object whose unpickling calls a function."""
+
+    def __init__(self, function, *arguments):
+        self.call = function, arguments
+
+    def __reduce__(self):
+        return self.call
+
+
+def zipped(path, content):
+    torch.save(content, path)
+
+
+def legacy(path, content):
+    torch.save(content, path, _use_new_zipfile_serialization=False)
+
+
+def pickled(path, content):
+    path.write_bytes(pickle.dumps(content, protocol=2))
+
+
+@pytest.mark.parametrize("save", [zipped, legacy, pickled])
+@pytest.mark.parametrize("member", ["args", "cfg", "model", "extra_state", "other"])
+@pytest.mark.parametrize(
+    ("content", "name"),
+    [
+        (Call(os.mkdir, "hacked"), "posix.mkdir"),
+        (Call(getattr, collections.OrderedDict, "fromkeys"), "getattr"),
+        (OmegaConf.create({"a": 1}), "omegaconf.dictconfig.DictConfig"),
+    ],
+)
+def test_a_refused_object_is_named(save, member, content, name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / "checkpoint.pt"
+    save(path, {member: content})
+    with pytest.raises(UserError) as caught:
+        checkpoint_utils.load_checkpoint_to_cpu(str(path))
+    assert f"holds an object of {name}, which is not plain data" in str(caught.value)
+    assert "weights_only" not in str(caught.value) and "complete" not in str(caught.value)
+    assert not (tmp_path / "hacked").exists()
+
+
+def test_another_protocol_of_pickle_is_refused_without_advice(tmp_path):
+    path = tmp_path / "checkpoint.pt"
+    path.write_bytes(pickle.dumps({"x": argparse.Namespace()}, protocol=5))
+    with pytest.raises(UserError, match="is not loaded, because it holds pickled data") as caught:
+        checkpoint_utils.load_checkpoint_to_cpu(str(path))
+    assert "weights_only" not in str(caught.value)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.5, 0.99])
+def test_an_incomplete_file(share, tmp_path):
+    path = tmp_path / "checkpoint.pt"
+    zipped(path, {"model": {"weight": torch.zeros(1000)}})
+    whole = path.read_bytes()
+    path.write_bytes(whole[: int(share * len(whole))])
+    with pytest.raises(UserError, match=r"bytes\) is not a complete checkpoint"):
+        checkpoint_utils.load_checkpoint_to_cpu(str(path))
+
+
+def test_a_text_file(tmp_path):
+    path = tmp_path / "checkpoint.pt"
+    path.write_text("hello")
+    with pytest.raises(
+        UserError, match=r"checkpoint.pt \(5 bytes\) is not a complete checkpoint\."
+    ):
+        checkpoint_utils.load_checkpoint_to_cpu(str(path))
