@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from .runs import arguments
 from .significance import Significance
 from .summary import VALID, Result, Summary
 from .tables import MISSING, Table, number, speed
@@ -140,6 +141,18 @@ def table_by_test_set(comparison: Comparison) -> Table:
 def option_text(value: Any) -> str:
     """The value of an option as in the experiment's file; a dash if it is not set."""
     return MISSING if value is None else value if isinstance(value, str) else json.dumps(value)
+
+
+def search_table(summary: Summary) -> Table:
+    """One line a seed of a system, with BLEU on the validation set for all search options tried."""
+    options = [each["options"] for each in summary.runs[0]["searches"]]
+    headers = [" ".join(arguments(each)) or "none" for each in options]
+    rows = []
+    for run in summary.runs:
+        scores = [each["bleu"] for each in run["searches"]]
+        cells = [number(score) for score in scores]
+        rows.append([str(run["seed"]), *cells, headers[scores.index(max(scores))]])
+    return Table(["Seed", *headers, "Chosen"], rows)
 
 
 def trial_table(summary: Summary) -> Table:

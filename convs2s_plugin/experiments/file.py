@@ -84,6 +84,8 @@ class System:
         average: the checkpoints in the average.
         seeds: one run for each; none to train the trials alone.
         trials: options to try; those of the best trial are added to ``train``.
+        searches: options of fairseq-generate to try on the validation set; those with the highest
+            BLEU are added to ``generate``, for each run by itself.
         runs_of: name of the system whose trained models this one uses.
     """
 
@@ -95,6 +97,7 @@ class System:
     average: Averaging = Averaging()
     seeds: tuple[int, ...] = (1,)
     trials: tuple[Options, ...] = ()
+    searches: tuple[Options, ...] = ()
     runs_of: str | None = None
 
     @property

@@ -13,11 +13,14 @@ from ..errors import UserError
 from .file import Averaging, DataSettings, Experiment, Options, System, Tuning, folder_name
 
 EXPERIMENT_KEYS = (
-    *("title", "data", "train", "generate", "average", "seeds", "baseline", "tuning", "systems"),
+    *("title", "data", "train", "generate", "searches", "average", "seeds", "baseline", "tuning"),
+    "systems",
 )
-SYSTEM_KEYS = ("title", "updates", "train", "generate", "average", "seeds", "trials", "runs_of")
+SYSTEM_KEYS = (
+    *("title", "updates", "train", "generate", "searches", "average", "seeds", "trials", "runs_of"),
+)
 # A system that uses the trained models of another one.
-REUSING_KEYS = ("title", "runs_of", "generate")
+REUSING_KEYS = ("title", "runs_of", "generate", "searches")
 SPLITS = ("train", "valid", "test")
 
 # The options that the runs set themselves.
@@ -89,6 +92,7 @@ class _Reader:
                 self.fail(f"the section {key} is missing")
         self.outer_train = self.options(top.get("train"), "train", "fairseq-train")
         self.outer_generate = self.options(top.get("generate"), "generate", "fairseq-generate")
+        self.outer_searches = self.variants(top.get("searches"), "searches", "fairseq-generate")
         self.outer_average = self.averaging(top.get("average", 1), "average")
         self.outer_seeds = self.seeds(top.get("seeds", [1]), "seeds")
         systems = self.systems(top["systems"])
@@ -187,10 +191,13 @@ class _Reader:
         title = self.text(settings.get("title"), f"{place}.title") or name
         own = self.options(settings.get("generate"), f"{place}.generate", "fairseq-generate")
         generate = {**self.outer_generate, **own}
+        searches = self.outer_searches
+        if "searches" in settings:
+            searches = self.variants(settings["searches"], f"{place}.searches", "fairseq-generate")
         runs_of = self.text(settings.get("runs_of"), f"{place}.runs_of")
         if runs_of is not None:
             self.section(content, f"{place}, a system with runs_of,", REUSING_KEYS)
-            return System(name, title, generate=generate, runs_of=runs_of)
+            return System(name, title, generate=generate, searches=searches, runs_of=runs_of)
         own = self.options(settings.get("train"), f"{place}.train", "fairseq-train")
         system = System(
             name,
@@ -204,7 +211,8 @@ class _Reader:
             seeds=self.seeds(settings["seeds"], f"{place}.seeds")
             if "seeds" in settings
             else self.outer_seeds,
-            trials=self.trials(settings.get("trials"), f"{place}.trials"),
+            trials=self.variants(settings.get("trials"), f"{place}.trials", "fairseq-train"),
+            searches=searches,
         )
         self.check_updates(system, place)
         if not system.seeds and not system.trials:
@@ -236,21 +244,21 @@ class _Reader:
         if other not in trained:
             self.fail(f"{place} is '{other}', which uses the runs of another; {_choose(trained)}")
 
-    def trials(self, content: object, place: str) -> tuple[Options, ...]:
-        """A list of options, or a grid of values."""
+    def variants(self, content: object, place: str, program: str) -> tuple[Options, ...]:
+        """A list of options of a program, or a grid of values."""
         if content is None:
             return ()
         if isinstance(content, dict):
             for name, values in content.items():
                 if not isinstance(values, list) or not values:
-                    self.wrong(f"{place}.{name}", values, "a list of values, as trials is a grid")
+                    self.wrong(f"{place}.{name}", values, "a list of values, one for each variant")
             content = [
                 dict(zip(content, values)) for values in itertools.product(*content.values())
             ]
         if not isinstance(content, list):
             self.wrong(place, content, "a list of options, or lists of values for options")
         return tuple(
-            self.options(options, f"{place}[{number}]", "fairseq-train")
+            self.options(options, f"{place}[{number}]", program)
             for number, options in enumerate(content, start=1)
         )
 

@@ -7,7 +7,14 @@ from pathlib import Path
 from typing import Any
 
 from ..output_files import atomic_write
-from .comparison import Comparison, main_table, option_text, table_by_test_set, trial_table
+from .comparison import (
+    Comparison,
+    main_table,
+    option_text,
+    search_table,
+    table_by_test_set,
+    trial_table,
+)
 from .file import Experiment
 from .significance import SAMPLES
 from .summary import VALID, Result, differences, split_names, summarize
@@ -70,6 +77,11 @@ def markdown(
     parts += ["## Trials\n"] if tuned else []
     for summary in tuned:
         parts += [f"### {escape_markdown(summary.title)}\n", trial_table(summary).markdown()]
+    searched = [each for each in comparison.summaries if each.runs and each.runs[0].get("searches")]
+    parts += ["## Search options\n"] if searched else []
+    parts += [f"BLEU on {VALID}; each run uses the best for the test sets.\n"] if searched else []
+    for summary in searched:
+        parts += [f"### {escape_markdown(summary.title)}\n", search_table(summary).markdown()]
     return "\n".join(parts)
 
 

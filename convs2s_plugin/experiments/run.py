@@ -17,7 +17,7 @@ from .files import TrainingTimes, read_json, read_lines, write_json, write_lines
 from .machine import Machine
 from .parameters import vocabulary_parameters
 from .programs import Programs
-from .runs import Run, best_trial
+from .runs import Run, best_search, best_trial
 
 # The results of a training, which do not depend on the translations.
 TRAINING = (
@@ -110,6 +110,7 @@ class Workplace:
         if run.base is None:
             self.train(run, slot, step)
             self.average(run, slot, step)
+        run = self.choose_search(run, slot, step)
         for split in self.splits(run):
             step(f"translates {split}")
             self.translate(run, split, slot)
@@ -162,20 +163,52 @@ class Workplace:
         command = ["convs2s", "average", "--inputs", *inputs, "--output", average]
         self.programs.run(command, folder / "average.log", environment=self.environment(slot))
 
-    def translate(self, run: Run, split: str, slot: int) -> None:
-        """Translate a split, and write its references unless they are there."""
-        folder = self.folder(run.name)
-        output = folder / f"{split}.out"
+    def choose_search(self, run: Run, slot: int, step: Callable[..., None]) -> Run:
+        """Translate the validation set with all search options to choose from.
+
+        Returns:
+            The run with the options that have the highest BLEU, of equal ones the first.
+        """
+        found = self.searches(run)
+        if run.searches and not found:
+            for number, options in enumerate(run.searches, start=1):
+                step(f"tries search options {number} of {len(run.searches)}")
+                output = self.search(run.with_search(options), "valid", f"valid.{number}", slot)
+                if not self.programs.dry:
+                    bleu = logs.read_bleu(output.read_text(encoding="utf-8"))
+                    found.append({"options": options, "bleu": bleu})
+            if self.programs.dry:
+                print("# with the search options that are best on valid")
+                return run
+            folder = self.folder(run.name)
+            best = [each["options"] for each in found].index(best_search(found)) + 1
+            shutil.copyfile(folder / f"valid.{best}.out", folder / "valid.out")
+            write_json(folder / "searches.json", found)
+        return run.with_search(best_search(found))
+
+    def searches(self, run: Run) -> list[dict[str, Any]]:
+        """The search options that a run has tried, each with its BLEU on the validation set."""
+        return read_json(self.folder(run.name) / "searches.json") or []
+
+    def search(self, run: Run, split: str, name: str, slot: int) -> Path:
+        """Translate a split to a file in the folder of the run, unless the file is there."""
+        output = self.folder(run.name) / f"{name}.out"
         if not output.exists():
             checkpoint = self.folder(run.base or run.name) / "average.pt"
             self.programs.run(
                 translation_command(
                     self.data, self.machine, run, checkpoint, self.data.subsets[split]
                 ),
-                folder / f"{split}.log",
+                output.with_suffix(".log"),
                 stdout=output,
                 environment=self.environment(slot),
             )
+        return output
+
+    def translate(self, run: Run, split: str, slot: int) -> None:
+        """Translate a split, and write its references unless they are there."""
+        folder = self.folder(run.name)
+        output = self.search(run, split, split, slot)
         if self.programs.dry:
             return
         text = output.read_text(encoding="utf-8")
@@ -199,7 +232,8 @@ class Workplace:
             **(self.collect_training(run) if run.base is None else self.borrowed(run)),
             "options": run.settings.get("train", {}),
             "trial_options": {} if run.trial is None else run.system.trials[run.trial - 1],
-            "generate": run.settings["generate"],
+            "generate": {**run.settings["generate"], **run.search},
+            "searches": self.searches(run),
             "device": self.machine.device,
             "sentences_per_second": self.sentences_per_second(run),
             "splits": {split: self.scores(run, split) for split in self.splits(run)},

@@ -1,7 +1,7 @@
 """The runs of an experiment and the options of their programs."""
 
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from .file import Experiment, Options, System
@@ -18,6 +18,7 @@ class Run:
         train: options of fairseq-train. If the system has trials, those of the best one are
             missing until the trials are done; see ``with_options``.
         trial: number of the trial, counted from 1; None for a final run.
+        search: options of fairseq-generate that were chosen on the validation set.
     """
 
     system: System
@@ -25,6 +26,7 @@ class Run:
     updates: int | None
     train: Options
     trial: int | None = None
+    search: Options = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -42,20 +44,34 @@ class Run:
     def with_options(self, options: Options) -> "Run":
         """This run with further options of fairseq-train."""
         train = _resolved({**self.train, **options}, self.updates)
-        return Run(self.system, self.seed, self.updates, train, self.trial)
+        return replace(self, train=train)
+
+    def with_search(self, options: Options) -> "Run":
+        """This run with further options of fairseq-generate."""
+        return replace(self, search=options)
+
+    @property
+    def searches(self) -> tuple[Options, ...]:
+        """The search options to choose from; a trial has no choice."""
+        return self.system.searches if self.trial is None else ()
 
     @property
     def settings(self) -> dict[str, Any]:
         """All that the results depend on; written to a file to notice changes."""
         if self.system.runs_of is not None:
-            return {"runs_of": self.system.runs_of, "generate": _given(self.generate)}
+            return {"runs_of": self.system.runs_of, **self._search_settings}
         return {
             "updates": self.updates,
             "seed": self.seed,
             "average": asdict(self.system.average),
             "train": _given(self.train),
-            "generate": _given(self.generate),
+            **self._search_settings,
         }
+
+    @property
+    def _search_settings(self) -> dict[str, Any]:
+        choice = {"searches": list(self.searches)} if self.searches else {}
+        return {"generate": _given(replace(self, search={}).generate), **choice}
 
     @property
     def generate(self) -> Options:
@@ -63,7 +79,8 @@ class Run:
         removal: Options = {"remove-bpe": True}
         if {"post-process", "remove-bpe"} & set(self.system.generate):
             removal = {}
-        return {"task": self.train.get("task"), **removal, **self.system.generate}
+        task = {"task": self.train.get("task")}
+        return {**task, **removal, **self.system.generate, **self.search}
 
 
 def all_runs(experiment: Experiment) -> list[Run]:
@@ -92,6 +109,11 @@ def best_trial(results: Iterable[dict[str, Any]]) -> dict[str, Any]:
         return -result["splits"]["valid"]["bleu"], float("inf") if loss is None else loss
 
     return min(results, key=key)
+
+
+def best_search(tried: Iterable[dict[str, Any]]) -> Options:
+    """The search options with the highest BLEU, of equal ones the first; {} if none were tried."""
+    return max(tried, key=lambda each: each["bleu"], default={"options": {}})["options"]
 
 
 def arguments(options: Options) -> list[str]:

@@ -21,7 +21,7 @@ from .machine import find_machine
 from .programs import ProgramFailed, Programs
 from .progress import Progress
 from .run import Workplace
-from .runs import Run, all_runs
+from .runs import Run, all_runs, best_search
 from .schedule import Schedule
 from .speed import Speeds
 
@@ -193,7 +193,9 @@ class _Experiment:
         first: dict[str, Run] = {}
         for run in self.selected:
             if run.trial is None and (self.programs.dry or workplace.result(run.name) is not None):
-                first.setdefault(run.system.name, workplace.completed(run) or run)
+                completed = workplace.completed(run) or run
+                chosen = best_search(workplace.searches(run))
+                first.setdefault(run.system.name, completed.with_search(chosen))
         speeds = Speeds(self.out, workplace.data, find_machine(1), self.programs)
         speeds.measure([*first.values()], (lambda _: None) if self.programs.dry else print)
 

@@ -198,6 +198,41 @@ def test_average_of_checkpoints_within_epochs(start, folder):
     assert "--keep-last-epochs" not in training
 
 
+def test_search_options_are_chosen_on_the_validation_set(start, folder):
+    change(
+        folder, "seeds: [1, 2]", "seeds: [1, 2]\nsearches: [{}, {unnormalized: true}, {beam: 3}]"
+    )
+    change(folder, "    generate: {unnormalized: true}", "    searches: []")
+    code, printed = start("--speed")
+    assert code == 0
+    found = results(folder)
+    assert found["a.1"]["searches"] == [
+        {"options": {}, "bleu": 10},
+        {"options": {"unnormalized": True}, "bleu": 11},
+        {"options": {"beam": 3}, "bleu": 10},
+    ]
+    # Trials and the system d have no choice.
+    assert found["a.trial1"]["searches"] == [] and found["d.1"]["searches"] == []
+    assert found["d.1"]["splits"]["test_1"]["bleu"] == 10
+    assert found["a.1"]["generate"]["unnormalized"] is True
+    assert found["a.1"]["splits"]["valid"]["bleu"] == found["a.1"]["splits"]["test_1"]["bleu"] == 11
+    assert "| Seed | none | --unnormalized | --beam 3 | Chosen" in re.sub(" +", " ", printed)
+    assert re.search(r"\| 2 *\| 10.00 *\| +11.00 *\| +10.00 *\| --unnormalized *\|", printed)
+    searches = [
+        line for line in commands(folder) if "--gen-subset valid" in line and "/b_c.1/" in line
+    ]
+    assert len(searches) == 3
+    speeds = [line for line in commands(folder) if "speed/a.1" in line and "generate" in line]
+    assert len(speeds) == 1 and "--unnormalized" in speeds[0]
+    # Nothing is translated again, and a change is refused.
+    before = len(commands(folder))
+    start()
+    assert len(commands(folder)) == before
+    change(folder, "{beam: 3}", "{beam: 4}")
+    with pytest.raises(UserError, match="searches"):
+        start()
+
+
 def test_best_checkpoint_instead_of_an_average(start, folder):
     change(folder, "average: 2", "average: best")
     start("--systems", "a", "--seeds", 1)
