@@ -19,6 +19,7 @@ from ..base import (
 )
 from ..decoding.state import State
 from ..errors import UserError
+from ..limits import MAX_INIT_GAIN, check_range
 from ..nn.embedding import Embedding
 from ..nn.output import OutputProjection, TiedOutputProjection
 from .architectures import ARCHITECTURES
@@ -193,8 +194,9 @@ def resolve_model(cfg: AdlConfig) -> ModelSpec:
     """The specification that the options describe.
 
     Raises:
-        UserError: a definition is missing or wrong.
+        UserError: a definition is missing or wrong, or an option is out of range.
     """
+    check_range("--init-gain", cfg.init_gain, 0, MAX_INIT_GAIN)
     missing = [option for name, option in DEFINITIONS.items() if not getattr(cfg, name)]
     if missing:
         raise UserError(

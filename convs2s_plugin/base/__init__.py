@@ -5,7 +5,7 @@ from .decoder import PluginDecoder
 from .embeddings import build_embedding_matrices, build_embedding_matrix, check_shared_embeddings
 from .encoder import PluginEncoder
 from .model import PluginModel
-from .options import EmbeddingOptions, max_length_or_default
+from .options import EmbeddingOptions, check_lengths, max_length_or_default
 
 __all__ = [
     "Architecture",
@@ -15,6 +15,7 @@ __all__ = [
     "PluginModel",
     "build_embedding_matrices",
     "build_embedding_matrix",
+    "check_lengths",
     "check_shared_embeddings",
     "fill_defaults",
     "max_length_or_default",

@@ -6,6 +6,8 @@ from typing import Any, Optional
 from fairseq.dataclass import FairseqDataclass
 from omegaconf import II
 
+from ..limits import MAX_POSITIONS, check_range, option_name
+
 DEFAULT_MAX_POSITIONS = 1024
 
 
@@ -28,6 +30,18 @@ class EmbeddingOptions(FairseqDataclass):
     )
     max_source_positions: Optional[int] = II("task.max_source_positions")
     max_target_positions: Optional[int] = II("task.max_target_positions")
+
+
+def check_lengths(cfg: Any) -> None:
+    """Check the maximum lengths of sentences.
+
+    Args:
+        cfg: options of ``EmbeddingOptions``.
+    Raises:
+        UserError: if one is out of range.
+    """
+    for name in ("max_source_positions", "max_target_positions"):
+        check_range(option_name(name), max_length_or_default(getattr(cfg, name)), 1, MAX_POSITIONS)
 
 
 def max_length_or_default(value: Any) -> int:

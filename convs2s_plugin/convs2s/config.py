@@ -3,8 +3,9 @@
 from dataclasses import dataclass, field
 from typing import Optional
 
-from ..base import EmbeddingOptions, check_shared_embeddings
+from ..base import EmbeddingOptions, check_lengths, check_shared_embeddings
 from ..errors import UserError
+from ..limits import MAX_WIDTH, check_probability, check_range, option_name
 
 
 @dataclass
@@ -77,11 +78,9 @@ def check_options(cfg: ConvS2SConfig, task) -> None:
         UserError: if they are not, or do.
     """
     for name in ("encoder_embed_dim", "decoder_embed_dim", "decoder_out_embed_dim"):
-        if getattr(cfg, name) < 1:
-            option = name.replace("_", "-")
-            raise UserError(f"--{option} is {getattr(cfg, name)}, but must be at least 1.")
-    if not 0.0 <= cfg.dropout < 1.0:
-        raise UserError(f"--dropout is {cfg.dropout}, but must be at least 0 and below 1.")
+        check_range(option_name(name), getattr(cfg, name), 1, MAX_WIDTH)
+    check_lengths(cfg)
+    check_probability("--dropout", cfg.dropout)
     if cfg.encoder_gradient_uses not in (1, 2):
         raise UserError(
             f"--encoder-gradient-uses is {cfg.encoder_gradient_uses}, but must be 1 or 2."

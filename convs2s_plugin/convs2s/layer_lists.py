@@ -13,11 +13,9 @@ from collections.abc import Callable
 from typing import NamedTuple, TypeVar
 
 from ..errors import TextError, UserError
+from ..limits import MAX_KERNEL_SIZE, MAX_LAYERS, MAX_WIDTH
 
-MAX_LAYERS = 1000
 MAX_CHARACTERS = 10000
-MAX_CHANNELS = 65536
-MAX_KERNEL_SIZE = 1023
 
 END = "the end"
 
@@ -140,7 +138,7 @@ def _parse_list(parser: _LayerListParser, item: Callable[[_LayerListParser], Ite
 
 def _parse_layer(parser: _LayerListParser) -> ConvSpec:
     parser.expect("(")
-    channels = parser.integer("the number of channels", 1, MAX_CHANNELS)
+    channels = parser.integer("the number of channels", 1, MAX_WIDTH)
     parser.expect(",")
     kernel_size = parser.integer("the kernel size", 1, MAX_KERNEL_SIZE)
     residual = 1

@@ -4,8 +4,9 @@ from dataclasses import dataclass, field
 from typing import Optional
 
 from ..adl.config import LayerOptions
-from ..base import EmbeddingOptions, check_shared_embeddings
+from ..base import EmbeddingOptions, check_lengths, check_shared_embeddings
 from ..errors import UserError
+from ..limits import MAX_WIDTH, check_probability, check_range, option_name
 from .network_config import AGGREGATORS, NetworkConfig
 
 
@@ -98,14 +99,10 @@ def check_options(cfg: PervasiveConfig, task) -> None:
         UserError: if an option is out of range, or if options contradict each other.
     """
     for name in ("encoder_embed_dim", "decoder_embed_dim"):
-        if getattr(cfg, name) < 1:
-            raise UserError(f"{_option(name)} is {getattr(cfg, name)}, but must be at least 1.")
+        check_range(option_name(name), getattr(cfg, name), 1, MAX_WIDTH)
+    check_lengths(cfg)
     for name in ("dropout", "embedding_dropout", "convolution_dropout", "prediction_dropout"):
-        probability = dropout_probability(cfg, name)
-        if not 0.0 <= probability < 1.0:
-            raise UserError(
-                f"{_option(name)} is {probability}, but must be at least 0 and below 1."
-            )
+        check_probability(option_name(name), dropout_probability(cfg, name))
     check_shared_embeddings(cfg, task)
     if cfg.share_all_embeddings and cfg.encoder_embed_dim != cfg.decoder_embed_dim:
         raise UserError(
@@ -147,7 +144,3 @@ def build_network_config(cfg: PervasiveConfig, source_dim: int, target_dim: int)
         output_dim=None if cfg.separate_output else cfg.decoder_embed_dim,
         local_statistics=cfg.local_statistics,
     )
-
-
-def _option(name: str) -> str:
-    return f"--{name.replace('_', '-')}"

@@ -3,9 +3,16 @@
 from dataclasses import dataclass
 
 from ..errors import UserError
+from ..limits import MAX_KERNEL_SIZE, MAX_LAYERS, MAX_WIDTH, check_range, option_name
 
 EMBED_DIM = 128
 DROPOUT = 0.2
+_LIMITS = {
+    **dict.fromkeys(("source_dim", "target_dim", "output_dim", "growth_rate"), MAX_WIDTH),
+    "num_layers": MAX_LAYERS,
+    "kernel_size": MAX_KERNEL_SIZE,
+    "bottleneck": 64,
+}
 AGGREGATORS = ("max", "avg", "attn", "max+attn")
 
 
@@ -52,19 +59,18 @@ class NetworkConfig:
     local_statistics: bool = False
 
     def __post_init__(self) -> None:
-        sizes = ("source_dim", "target_dim", "num_layers", "growth_rate", "kernel_size")
-        for name in (*sizes, "bottleneck", "output_dim"):
-            value = getattr(self, name)
-            if value is not None and value < 1:
-                raise UserError(f"{name} is {value}, but must be at least 1.")
+        for name, limit in _LIMITS.items():
+            # The dimensions are those of the embeddings, whose options are checked before.
+            shown = name if name.endswith("_dim") else option_name(name)
+            check_range(shown, getattr(self, name), 1, limit)
         if self.kernel_size % 2 == 0:
             raise UserError(
-                f"kernel_size is {self.kernel_size}, but must be odd (1, 3, 5, ...), so that the "
+                f"--kernel-size is {self.kernel_size}, but must be odd (1, 3, 5, ...), so that the "
                 "kernel has a center over the source."
             )
         if self.aggregator not in AGGREGATORS:
             raise UserError(
-                f"aggregator is '{self.aggregator}', but must be one of {', '.join(AGGREGATORS)}."
+                f"--aggregator is '{self.aggregator}', but must be one of {', '.join(AGGREGATORS)}."
             )
 
     @property

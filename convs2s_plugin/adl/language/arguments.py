@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from .spec import option_name
+from ...limits import option_name
 from .tree import Call, Chain, Index, Item, Number, Place, Value, nearest, shorten, write
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")

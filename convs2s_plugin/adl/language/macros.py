@@ -6,9 +6,10 @@ Needs neither torch nor fairseq.
 from dataclasses import dataclass, replace
 from typing import Any
 
+from ...limits import MAX_WIDTH
 from .arguments import CHAIN, Argument, Default, Integer, make_item
 from .registry import Macro, entries, register
-from .spec import MAX_WIDTH, LayerSpec
+from .spec import LayerSpec
 from .tree import Call, Chain, Item, Value
 
 Items = dict[str, tuple[Item, ...]]

@@ -8,11 +8,12 @@ from dataclasses import replace
 from typing import Any
 
 from ...errors import UserError
+from ...limits import MAX_WIDTH
 from .arguments import Argument, LayerError, SubChain, bind, default_of
 from .parser import MAX_LAYERS, parse
 from .registry import UNBOUNDED, LayerType, Macro, entries, layer_type, why_unsupported
 from .sockeye import translate
-from .spec import DECODER, ENCODER, MAX_WIDTH, LayerSpec, ModelSpec, Settings, StackSpec
+from .spec import DECODER, ENCODER, LayerSpec, ModelSpec, Settings, StackSpec
 from .tree import Call, Chain, Index, Item, Number, Repeat, nearest, unknown_layer
 
 DIALECTS: dict[str, Callable[[Chain, Settings], Chain]] = {

@@ -10,18 +10,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from ...errors import UserError
+from ...limits import (
+    MAX_HEADS,
+    MAX_POSITIONS,
+    MAX_WIDTH,
+    check_probability,
+    check_range,
+    option_name,
+)
 from .tree import Item, Place
 
 ENCODER, DECODER = "encoder", "decoder"
-MAX_WIDTH = 65536
-MAX_HEADS = 1024
-MAX_POSITIONS = 10**6
-
-
-def option_name(setting: str) -> str:
-    """The command-line option that sets a field of Settings."""
-    return "--" + setting.replace("_", "-")
 
 
 @dataclass(frozen=True)
@@ -49,22 +48,19 @@ class Settings:
     max_target_positions: int = 1024
 
     def __post_init__(self) -> None:
-        for name, low, high in _RANGES:
-            value = getattr(self, name)
-            if value is not None and not low <= value <= high:
-                option = option_name(name)
-                raise UserError(f"{option} is {value}, but must be from {low} to {high}.")
+        for name, limit in _LIMITS.items():
+            check_range(option_name(name), getattr(self, name), 1, limit)
+        for name in ("dropout", "attention_dropout"):
+            check_probability(option_name(name), getattr(self, name))
 
 
-_RANGES = (
-    ("model_dim", 1, MAX_WIDTH),
-    ("ff_dim", 1, MAX_WIDTH),
-    ("attention_heads", 1, MAX_HEADS),
-    ("dropout", 0, 1),
-    ("attention_dropout", 0, 1),
-    ("max_source_positions", 1, MAX_POSITIONS),
-    ("max_target_positions", 1, MAX_POSITIONS),
-)
+_LIMITS = {
+    "model_dim": MAX_WIDTH,
+    "ff_dim": MAX_WIDTH,
+    "attention_heads": MAX_HEADS,
+    "max_source_positions": MAX_POSITIONS,
+    "max_target_positions": MAX_POSITIONS,
+}
 
 
 @dataclass(frozen=True)

@@ -7,13 +7,14 @@ and values of the sentence itself are cached for later steps.
 from torch import Tensor, nn
 
 from ...decoding.state import State
+from ...limits import MAX_WIDTH, option_name
 from ...nn.attention import dot_product_attention
 from ...nn.autocast import to_autocast_dtype
 from ...nn.dropout import Dropout
 from ..context import Context
 from ..language.arguments import Argument, Default, Integer, setting_default
 from ..language.registry import PAST, SENTENCE, Cost, Reach
-from ..language.spec import MAX_WIDTH, LayerSpec, option_name
+from ..language.spec import LayerSpec
 from .common import PROBABILITY
 
 INNER_WIDTH = Argument(

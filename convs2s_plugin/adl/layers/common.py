@@ -4,9 +4,10 @@ import math
 
 from torch import nn
 
+from ...limits import MAX_WIDTH
 from ...nn.linear import Linear
 from ..language.arguments import Argument, Integer, Real, setting_default
-from ..language.spec import MAX_WIDTH, LayerSpec
+from ..language.spec import LayerSpec
 
 MAX_KERNEL = 1023
 

@@ -10,11 +10,12 @@ from collections.abc import Callable
 
 from torch import Tensor
 
+from ...limits import MAX_HEADS, MAX_WIDTH, option_name
 from ..context import Context
 from ..language.arguments import Argument, Default, Integer, LayerError, Real, setting_default
 from ..language.macros import register_alias
 from ..language.registry import BLOCK, POSITION, Cost, register_layer
-from ..language.spec import MAX_HEADS, MAX_WIDTH, LayerSpec, option_name
+from ..language.spec import LayerSpec
 from .attention import (
     INNER_WIDTH,
     WEIGHT_DROPOUT,

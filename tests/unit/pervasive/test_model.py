@@ -75,10 +75,10 @@ def test_each_dropout_has_its_place():
 @pytest.mark.parametrize(
     "options, message",
     [
-        (dict(encoder_embed_dim=0), "--encoder-embed-dim is 0, but must be at least 1"),
+        (dict(encoder_embed_dim=0), "--encoder-embed-dim is 0, but must be from 1 to 65536"),
         (dict(convolution_dropout=1.0), "--convolution-dropout is 1.0, but must be at least 0"),
-        (dict(aggregator="mean"), "aggregator is 'mean', but must be one of"),
-        (dict(kernel_size=4), "kernel_size is 4, but must be odd"),
+        (dict(aggregator="mean"), "--aggregator is 'mean', but must be one of"),
+        (dict(kernel_size=4), "--kernel-size is 4, but must be odd"),
         (
             dict(share_all_embeddings=True, encoder_embed_dim=12),
             "--share-all-embeddings uses one embedding matrix: give both the same value",

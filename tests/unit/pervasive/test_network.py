@@ -190,15 +190,17 @@ def test_the_joint_alignment_is_the_mean_of_attention_weights_and_contributions(
 @pytest.mark.parametrize(
     "options, message",
     [
-        (dict(source_dim=0), "source_dim is 0, but must be at least 1"),
-        (dict(num_layers=0), "num_layers is 0, but must be at least 1"),
-        (dict(growth_rate=-1), "growth_rate is -1, but must be at least 1"),
-        (dict(kernel_size=4), "kernel_size is 4, but must be odd"),
-        (dict(bottleneck=0), "bottleneck is 0, but must be at least 1"),
-        (dict(output_dim=0), "output_dim is 0, but must be at least 1"),
+        (dict(source_dim=0), "^source_dim is 0, but must be from 1 to 65536"),
+        (dict(num_layers=0), "--num-layers is 0, but must be from 1 to 1000"),
+        (dict(num_layers=10**6), "--num-layers is 1000000, but must be from 1 to 1000"),
+        (dict(growth_rate=-1), "--growth-rate is -1, but must be from 1 to 65536"),
+        (dict(kernel_size=4), "--kernel-size is 4, but must be odd"),
+        (dict(kernel_size=1025), "--kernel-size is 1025, but must be from 1 to 1023"),
+        (dict(bottleneck=0), "--bottleneck is 0, but must be from 1 to 64"),
+        (dict(output_dim=0), "^output_dim is 0, but must be from 1 to 65536"),
         (
             dict(aggregator="sum"),
-            "aggregator is 'sum', but must be one of max, avg, attn, max.attn",
+            "--aggregator is 'sum', but must be one of max, avg, attn, max.attn",
         ),
     ],
 )

@@ -227,7 +227,7 @@ def test_options_out_of_range():
     for name, value, message in [
         ("model_dim", 0, "--model-dim is 0, but must be from 1 to 65536"),
         ("attention_heads", -1, "--attention-heads is -1"),
-        ("dropout", 1.5, "--dropout is 1.5, but must be from 0 to 1"),
+        ("dropout", 1.5, "--dropout is 1.5, but must be at least 0 and below 1"),
     ]:
         with pytest.raises(UserError, match=message):
             Settings(**{name: value})

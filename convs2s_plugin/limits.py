@@ -1,0 +1,42 @@
+"""Limits of the sizes of models, and the check of an option against them.
+
+Needs neither torch nor fairseq.
+"""
+
+from .errors import UserError
+
+MAX_LAYERS = 1000
+MAX_WIDTH = 65536
+MAX_HEADS = 1024
+MAX_KERNEL_SIZE = 1023
+MAX_POSITIONS = 10**6
+MAX_INIT_GAIN = 100
+
+
+def option_name(setting: str) -> str:
+    """The command-line option that sets a field of a configuration."""
+    return "--" + setting.replace("_", "-")
+
+
+def check_range(name: str, value: float | None, low: float, high: float) -> None:
+    """Check that a number is in its range.
+
+    Args:
+        name: what it is, such as an option.
+        value: its value; None is allowed.
+        low, high: the smallest and the largest allowed value.
+    Raises:
+        UserError: if it is out of range, or not a number.
+    """
+    if value is not None and not low <= value <= high:
+        raise UserError(f"{name} is {value}, but must be from {low} to {high}.")
+
+
+def check_probability(name: str, value: float | None) -> None:
+    """Check that a dropout probability is at least 0 and below 1; None is allowed.
+
+    Raises:
+        UserError: if it is not.
+    """
+    if value is not None and not 0.0 <= value < 1.0:
+        raise UserError(f"{name} is {value}, but must be at least 0 and below 1.")
