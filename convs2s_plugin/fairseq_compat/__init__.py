@@ -1,6 +1,6 @@
 """Workarounds for faults of fairseq, and differences between its versions."""
 
-from . import batches, checkpoints, messages
+from . import batches, checkpoints, evaluated_options, messages
 
 
 def prepare() -> None:
@@ -9,5 +9,6 @@ def prepare() -> None:
     checkpoints.allow_plain_data()
     checkpoints.explain_unreadable_checkpoints()
     checkpoints.copy_checkpoints_atomically()
+    evaluated_options.parse_options()
     batches.resume_with_same_batches()
     batches.keep_last_batch()
