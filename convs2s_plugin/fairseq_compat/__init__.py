@@ -1,6 +1,6 @@
 """Workarounds for faults of fairseq, and differences between its versions."""
 
-from . import batches, checkpoints, evaluated_options, messages
+from . import batches, checkpoints, evaluated_options, messages, unknown_words
 
 
 def prepare() -> None:
@@ -10,5 +10,6 @@ def prepare() -> None:
     checkpoints.explain_unreadable_checkpoints()
     checkpoints.copy_checkpoints_atomically()
     evaluated_options.parse_options()
+    unknown_words.allow_binarized_data()
     batches.resume_with_same_batches()
     batches.keep_last_batch()

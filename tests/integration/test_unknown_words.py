@@ -1,11 +1,22 @@
 """``--replace-unk``: the source word with the most attention, or its translation."""
 
 import re
+import sys
 
 import pytest
 import torch
 
-from tests.commands import PLUGIN, TASK, TINY, alignments, fairseq, generate, hypotheses
+from tests.commands import (
+    PLUGIN,
+    TASK,
+    TINY,
+    alignments,
+    command,
+    fairseq,
+    generate,
+    hypotheses,
+    run,
+)
 
 
 @pytest.fixture(scope="module")
@@ -79,17 +90,33 @@ def test_an_unknown_word_becomes_the_word_with_the_most_attention(names):
                 assert replaced[i][0][1].split()[place] == words[best]
 
 
-def test_binarized_data_in_generate(names, tmp_path, caplog):
+def as_a_module(name, *arguments):
+    """``python -m fairseq_cli.NAME``."""
+    return [sys.executable, "-m", f"fairseq_cli.{name}", *map(str, arguments)]
+
+
+@pytest.mark.parametrize("start", [command, as_a_module])
+def test_binarized_data_in_generate(names, tmp_path, start):
     """Words of the dictionary are replaced; the others stay unknown, with one warning."""
     translations = tmp_path / "translations"
     translations.write_text("s0 zero 1.0\ns1 one 1.0\n", encoding="utf-8")
-    printed = generate(
-        names, names / "checkpoint_last.pt", *TASK, "--replace-unk", translations, "--beam", "3"
+    printed = fairseq(
+        *("generate", names / "bin", "--user-dir", PLUGIN, "--path", names / "checkpoint_last.pt"),
+        *("--cpu", *TASK, "--replace-unk", translations, "--beam", "3", "--max-tokens", "200"),
+        start=start,
     )
     found = hypotheses(printed)
     assert sorted(found) == list(range(20))
     assert any("<unk>" in best[0][1] for best in found.values())
-    assert caplog.text.count("binarized data does not keep their text") == 1
+    assert printed.count("binarized data does not keep their text") == 1
+
+
+def test_fairseqs_own_task_still_needs_raw_text(names):
+    done = run(
+        *("generate", names / "bin", "--user-dir", PLUGIN, "--path", names / "checkpoint_last.pt"),
+        *("--cpu", "--task", "translation", "--replace-unk", "--beam", "3"),
+    )
+    assert done.returncode != 0 and "--replace-unk requires a raw text dataset" in done.stderr
 
 
 def test_interactive_with_and_without_a_dictionary(names, tmp_path):
