@@ -4,14 +4,15 @@ Only a line feed ends a line, so that no other character shifts the lines of one
 of a parallel one. Needs neither torch nor fairseq.
 """
 
-import gzip
-import zlib
+import codecs
 from collections.abc import Iterator, Sequence
 from itertools import zip_longest
 
+from .compression import ERRORS, open_binary
 from .errors import UserError
 
 EXCERPT_LENGTH = 60
+UTF_16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
 def excerpt(text: str) -> str:
@@ -35,26 +36,27 @@ def read_lines(path: str) -> Iterator[str]:
     """Read the lines of a file, line ends included.
 
     Args:
-        path: a text file in UTF-8; it is unpacked if its name ends in ``.gz``.
+        path: a text file in UTF-8; it is unpacked if it is compressed (.gz, .bz2, .xz).
     Raises:
         UserError: if the file cannot be read or is not UTF-8.
     """
     number = 0
     try:
-        with gzip.open(path) if path.endswith(".gz") else open(path, "rb") as file:
+        with open_binary(path) as file:
             for line in file:
                 number += 1
                 yield line.decode("utf-8")
     except FileNotFoundError as error:
         raise UserError(f"There is no file {path}.") from error
     except UnicodeDecodeError as error:
+        encoding = "utf-16" if number == 1 and line[:2] in UTF_16_MARKS else "latin1"
         raise line_error(
             *(path, number),
             f"byte 0x{error.object[error.start]:02x} at offset {error.start} is not valid UTF-8; "
-            "convert the file (`iconv -f latin1 -t utf-8`) or drop the invalid bytes "
+            f"convert the file (`iconv -f {encoding} -t utf-8`) or drop the invalid bytes "
             "(`iconv -c -t utf-8`)",
         ) from error
-    except (OSError, EOFError, zlib.error) as error:
+    except ERRORS as error:
         reason = getattr(error, "strerror", None) or error
         raise UserError(f"{path} cannot be read beyond line {number}: {reason}.") from error
 

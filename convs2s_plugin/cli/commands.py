@@ -55,6 +55,9 @@ COMMANDS = {
     "plot-attention": Command(
         "plot_attention", "plot the attention between source sentences and their translations"
     ),
+    "prepare": Command(
+        "prepare", "prepare parallel text for a training, from raw files to binarized data"
+    ),
 }
 
 

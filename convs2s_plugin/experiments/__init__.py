@@ -2,6 +2,6 @@
 
 ``file`` defines the content of such a file and ``reader`` reads it; ``runs`` derives the runs and
 their options. ``workflow`` prepares the data (``data``), schedules the runs (``schedule``), carries
-out each (``run``) and writes the report. All programs are started by ``programs``. Needs neither a
-model family nor fairseq.
+out each (``run``) and writes the report. ``convs2s_plugin.programs`` starts programs. Needs neither
+a model family nor fairseq.
 """

@@ -10,8 +10,8 @@ from typing import Any
 
 from ..errors import UserError
 from ..output_files import atomic_write
+from ..programs import Programs
 from .file import DataSettings
-from .programs import Programs
 from .text import Pair, TextFolder, download, names_to_download, unpack_pair
 
 

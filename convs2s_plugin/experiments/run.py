@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import UserError
+from ..programs import Programs
 from . import logs, scores
 from .commands import training_command, translation_command
 from .data import Data
 from .files import TrainingTimes, read_json, read_lines, write_json, write_lines
 from .machine import Machine
 from .parameters import vocabulary_parameters
-from .programs import Programs
 from .runs import Run, best_search, best_trial
 
 # The results of a training, which do not depend on the translations.

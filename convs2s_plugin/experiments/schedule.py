@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from threading import Condition, Thread
 
-from .programs import Stopped
+from ..programs import Stopped
 from .runs import Run
 
 

@@ -6,12 +6,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from ..programs import Programs
 from . import logs
 from .commands import measured_training_command, translation_command
 from .data import Data
 from .files import write_json
 from .machine import Machine
-from .programs import Programs
 from .runs import Run
 
 # Each system is measured so many times, in turn with the others.

@@ -13,12 +13,12 @@ from types import FrameType
 from typing import IO
 
 from ..errors import UserError
+from ..programs import ProgramFailed, Programs
 from . import report
 from .data import DataFolder
 from .file import Experiment
 from .files import read_json
 from .machine import find_machine
-from .programs import ProgramFailed, Programs
 from .progress import Progress
 from .run import Workplace
 from .runs import Run, all_runs, best_search

@@ -39,13 +39,13 @@ class Side:
     subwords: Subwords
     lowercase: bool = False
 
-    def tokenize(self, line: str) -> str:
-        """The tokens of a line of text, without sub-words."""
-        return self.tokenizer.tokenize(normalize(line, self.lowercase))
+    def normalize(self, line: str) -> str:
+        """A line of text in normal form, not yet tokenized."""
+        return normalize(line, self.lowercase)
 
     def encode(self, line: str) -> str:
         """The tokens of a line of text, as the model reads them; "" for an empty line."""
-        return self.subwords.split(self.tokenize(line))
+        return self.subwords.split(self.tokenizer.tokenize(self.normalize(line)))
 
     def decode(self, tokens: str) -> str:
         """The text of a line of tokens, as the model writes them."""

@@ -1,4 +1,7 @@
-"""Start programs, log their output and their commands, and end them all if asked."""
+"""Start programs, log their output and their commands, and end them all if asked.
+
+Needs neither torch nor fairseq.
+"""
 
 import contextlib
 import os
@@ -15,7 +18,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from threading import Lock
 
-from ..errors import UserError
+from .errors import UserError
 
 # Console script -> its module, used if the script is not installed next to the interpreter.
 MODULES = {
@@ -45,7 +48,7 @@ class ProgramFailed(Exception):
 
 
 class Stopped(Exception):
-    """The experiment was stopped while a program ran."""
+    """``Programs.stop`` was called while a program ran."""
 
 
 class Programs:

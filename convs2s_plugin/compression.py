@@ -1,0 +1,75 @@
+"""Open files that may be compressed. Needs neither torch nor fairseq."""
+
+import bz2
+import gzip
+import lzma
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import PurePath
+from typing import IO, Any
+
+from .errors import UserError
+
+OPENERS: dict[str, Callable[[Any], IO[bytes]]] = {
+    ".gz": gzip.open,
+    ".bz2": bz2.open,
+    ".xz": lzma.open,
+}
+# Suffix -> program that unpacks such a file.
+UNREADABLE = {
+    ".zst": "zstd -d",
+    ".lz4": "lz4 -d",
+    ".br": "brotli -d",
+    ".Z": "uncompress",
+    ".zip": "unzip",
+    ".7z": "7z x",
+    ".rar": "unrar x",
+    ".tar": "tar xf",
+    ".tgz": "tar xf",
+}
+# First bytes of a file -> suffix that it should have.
+FIRST_BYTES = {
+    b"\x1f\x8b": ".gz",
+    b"BZh": ".bz2",
+    b"\xfd7zXZ\x00": ".xz",
+    b"\x28\xb5\x2f\xfd": ".zst",
+    b"\x04\x22\x4d\x18": ".lz4",
+    b"PK\x03\x04": ".zip",
+    b"7z\xbc\xaf\x27\x1c": ".7z",
+}
+# Errors of files that are damaged or have the wrong suffix.
+ERRORS = (OSError, EOFError, zlib.error, lzma.LZMAError)
+
+
+def without_compression(name: str) -> str:
+    """A file name without the suffix of its compression."""
+    return name.removesuffix(suffix) if (suffix := PurePath(name).suffix) in OPENERS else name
+
+
+@contextmanager
+def open_binary(path: str) -> Iterator[IO[bytes]]:
+    """Open a file for reading and unpack it if it is compressed (.gz, .bz2, .xz).
+
+    Its first bytes or its suffix say so. It is opened once, so that it may be a pipe.
+
+    Raises:
+        UserError: if it is compressed in another way, or an archive.
+        OSError: if it cannot be opened.
+    """
+    with ExitStack() as files:
+        file = files.enter_context(open(path, "rb"))
+        first = file.peek(8)
+        suffix = PurePath(path).suffix
+        for start, kind in FIRST_BYTES.items():
+            if first.startswith(start):
+                suffix = kind
+        if PurePath(without_compression(path)).suffix == ".tar":
+            suffix = ".tar"
+        if suffix in UNREADABLE:
+            raise UserError(
+                f"{path} is a {suffix} file, which is not read here: unpack it with "
+                f"`{UNREADABLE[suffix]}` (plain text, .gz, .bz2 and .xz are read)."
+            )
+        opener = OPENERS.get(suffix)
+        yield files.enter_context(opener(file)) if opener else file

@@ -1,0 +1,112 @@
+"""A command that trains a good first model for a text of some size."""
+
+import shlex
+from dataclasses import dataclass
+from pathlib import Path
+
+# Positions of the models' embeddings, without the end of sentence and the padding before it.
+MAX_TOKENS = 1022
+# The fewest and the most epochs, and the sentence pairs to see.
+EPOCHS, PAIRS = (20, 100), 500_000
+CONVS2S = "--task convs2s_translation --criterion convs2s_cross_entropy --label-smoothing 0.1"
+ADAM = "--optimizer adam --lr-scheduler inverse_sqrt --clip-norm 1.0"
+
+
+@dataclass(frozen=True)
+class SizeClass:
+    """A model for texts of some size.
+
+    Attributes:
+        least: smallest number of training pairs.
+        arch: the architecture.
+        options: options of fairseq-train.
+        source: where they come from.
+    """
+
+    least: int
+    arch: str
+    options: str
+    source: str
+
+
+SIZE_CLASSES = (
+    SizeClass(
+        0,
+        "convs2s_iwslt_de_en",
+        f"--dropout 0.2 {ADAM} --lr 0.002 --warmup-updates 400 --max-tokens 2000",
+        "the options tuned on Multi30k (29,000 pairs)",
+    ),
+    SizeClass(
+        100_000,
+        "convs2s_iwslt_de_en",
+        f"--dropout 0.2 {ADAM} --lr 0.001 --warmup-updates 4000 --max-tokens 4000 --max-epoch 30",
+        "the same model with larger batches and a longer warm-up",
+    ),
+    SizeClass(
+        1_000_000,
+        "convs2s_wmt_en_de",
+        "--dropout 0.2 --optimizer nag --momentum 0.99 --lr 0.25 --clip-norm 0.1 "
+        "--lr-scheduler reduce_lr_on_plateau --lr-shrink 0.1 --stop-min-lr 0.0001 "
+        "--max-tokens 4000 --max-epoch 40",
+        "the model and the optimizer of Gehring et al. (2017) for WMT'14 English-German",
+    ),
+)
+
+
+def training_command(
+    data: Path,
+    languages: tuple[str, str],
+    pairs: int,
+    joined: bool,
+    longest_held_out: int,
+    checkpoints: Path,
+) -> str:
+    """The command, in several lines that a shell reads as one.
+
+    Args:
+        data: folder of the binarized data.
+        languages: source and target.
+        pairs: number of training pairs.
+        joined: whether both languages have one dictionary.
+        longest_held_out: tokens of the longest line to validate or test on.
+        checkpoints: folder for the checkpoints.
+    """
+    size = size_class(pairs)
+    embeddings = " --share-all-embeddings" if joined else ""
+    options = size.options
+    if "--max-epoch" not in options:
+        options += f" --max-epoch {epochs(pairs)}"
+    if longest_held_out > MAX_TOKENS:
+        options += " --skip-invalid-size-inputs-valid-test"
+    source, target = languages
+    lines = [
+        f'fairseq-train {shlex.quote(str(data))} --user-dir "$(convs2s path)"',
+        f"--source-lang {source} --target-lang {target} --save-dir {shlex.quote(str(checkpoints))}",
+        f"--arch {size.arch}{embeddings}",
+        CONVS2S,
+        *_wrapped(options),
+        "--keep-last-epochs 5",
+    ]
+    return " \\\n  ".join(lines)
+
+
+def size_class(pairs: int) -> SizeClass:
+    """The class of a text."""
+    return [one for one in SIZE_CLASSES if pairs >= one.least][-1]
+
+
+def epochs(pairs: int) -> int:
+    """Epochs for a small text: enough to see some hundred thousand pairs."""
+    fewest, most = EPOCHS
+    return max(fewest, min(most, PAIRS // pairs))
+
+
+def _wrapped(options: str, width: int = 90) -> list[str]:
+    """Lines of whole options."""
+    lines = [""]
+    for option in options.split(" --"):
+        option = option if option.startswith("--") else f"--{option}"
+        if len(lines[-1]) + len(option) > width:
+            lines.append("")
+        lines[-1] = f"{lines[-1]} {option}".strip()
+    return lines
