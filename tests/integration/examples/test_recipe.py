@@ -1,9 +1,9 @@
-"""examples/recipe.py: printed commands, logs, and failures."""
+"""examples/demo/recipe.py: printed commands, logs, and failures."""
 
 import sys
 
 import pytest
-from recipe import Recipe, relative_path
+from recipe import Recipe
 
 from tests.commands import TINY, hypotheses
 
@@ -45,12 +45,6 @@ def test_missing_program(recipe):
         recipe.run("missing", ["nothing-of-that-name"])
 
 
-def test_relative_path(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    assert relative_path(tmp_path / "a" / "b") == "a/b"
-    assert relative_path("--option") == "--option"
-
-
 def test_binarize_train_and_generate(corpus, recipe, capsys):
     recipe.binarize(corpus, ("train", "valid", "test"), ("de", "en"), merges=20)
     recipe.train("a model", 12, list(TINY))
@@ -65,7 +59,6 @@ def test_binarize_train_and_generate(corpus, recipe, capsys):
 def test_only_a_recipes_folder_is_emptied(tmp_path):
     out = tmp_path / "out"
     (Recipe(out).out / "old").touch()
-    assert (Recipe(out, resume=True).out / "old").exists()
     assert not (Recipe(out).out / "old").exists()
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.tex").touch()

@@ -1,4 +1,4 @@
-"""Shared by all recipes: print a command, run it, log its output, and stop if it fails."""
+"""Print a command, run it, log its output, and stop if it fails."""
 
 from __future__ import annotations
 
@@ -11,12 +11,14 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable
-from importlib.util import find_spec
 from pathlib import Path
 
 import torch
 
-USER_DIR = Path(__file__).resolve().parent.parent / "convs2s_plugin"
+from convs2s_plugin.errors import UserError
+from convs2s_plugin.experiments.programs import find_program, relative_path
+
+USER_DIR = Path(__file__).resolve().parents[2] / "convs2s_plugin"
 
 # Lines of a failed command's log that are printed.
 TAIL = 15
@@ -24,14 +26,6 @@ TAIL = 15
 LOG_INTERVAL = 20
 # A file in OUT/logs that marks a folder made by a recipe.
 MARK = ".recipe"
-# Console script -> its module, used if the script is not installed next to the interpreter.
-MODULES = {
-    "convs2s": "convs2s_plugin",
-    "fairseq-generate": "fairseq_cli.generate",
-    "fairseq-preprocess": "fairseq_cli.preprocess",
-    "fairseq-train": "fairseq_cli.train",
-    "subword-nmt": "subword_nmt.subword_nmt",
-}
 
 
 class Recipe:
@@ -39,18 +33,13 @@ class Recipe:
 
     Args:
         out: the output folder. If a recipe made it before, its content is removed.
-        resume: keep the content of the output folder.
-
-    Attributes:
-        data_bin: the folder of binarized data, for training and translation.
     """
 
-    def __init__(self, out: Path, resume: bool = False):
+    def __init__(self, out: Path):
         self.out = out.resolve()
         self.logs = self.out / "logs"
         self.data_bin = self.out / "data-bin"
-        if not (resume and (self.logs / MARK).exists()):
-            clear_folder(self.out)
+        clear_folder(self.out)
         self.start = time.monotonic()
         self.at_line_start = True
 
@@ -80,7 +69,6 @@ class Recipe:
         stdin: Path | None = None,
         stdout: Path | None = None,
         watch: Callable[[str], None] | None = None,
-        append: bool = False,
     ) -> None:
         """Run a command and log its output; if it fails, print the end of the log and exit.
 
@@ -89,9 +77,11 @@ class Recipe:
             command: the program and its arguments. See ``find_program``.
             stdin, stdout: files to redirect to.
             watch: called with every line of the log.
-            append: keep the content of the log.
         """
-        arguments = [*find_program(str(command[0])), *map(str, command[1:])]
+        try:
+            arguments = [*find_program(str(command[0])), *map(str, command[1:])]
+        except UserError as error:
+            sys.exit(str(error))
         shown = shlex.join([relative_path(argument) for argument in arguments])
         for sign, path in (("<", stdin), (">", stdout)):
             shown += f" {sign} {shlex.quote(relative_path(path))}" if path else ""
@@ -100,7 +90,7 @@ class Recipe:
         with contextlib.ExitStack() as files:
             source = files.enter_context(open(stdin, "rb")) if stdin else subprocess.DEVNULL
             sink = files.enter_context(open(stdout, "wb")) if stdout else subprocess.PIPE
-            lines = files.enter_context(open(log, "a" if append else "w", encoding="utf-8"))
+            lines = files.enter_context(open(log, "w", encoding="utf-8"))
             # The log has stderr, and stdout unless that is redirected.
             errors = subprocess.PIPE if stdout else subprocess.STDOUT
             process = subprocess.Popen(arguments, stdin=source, stdout=sink, stderr=errors)
@@ -146,37 +136,29 @@ class Recipe:
             + [*prefixes, "--destdir", self.data_bin, "--workers", 1],
         )
 
-    def train(
-        self, title: str, updates: int, options: list[object], name: str = "checkpoints"
-    ) -> None:
+    def train(self, title: str, updates: int, options: list[object]) -> None:
         """Run fairseq-train and print its progress.
-
-        It resumes from the last checkpoint if there is one, and appends to the log.
 
         Args:
             title: the model's name, for the progress.
             updates: number of updates.
             options: options of fairseq-train.
-            name: folder of the checkpoints in OUT; the log is named after it.
         """
         self.step(f"Training {title}")
         self.run(
-            "train" if name == "checkpoints" else f"train.{Path(name).name}",
+            "train",
             ["fairseq-train", self.data_bin, "--user-dir", USER_DIR, *device_options(), *options]
-            + ["--max-update", updates, "--save-dir", self.out / name]
+            + ["--max-update", updates, "--save-dir", self.out / "checkpoints"]
             + ["--log-format", "json", "--log-interval", LOG_INTERVAL],
             watch=TrainingProgress(self, title, updates),
-            append=True,
         )
 
-    def generate(
-        self, checkpoint: Path, subset: str, output: Path, options: list[object] = ()
-    ) -> None:
+    def generate(self, checkpoint: Path, subset: str, output: Path) -> None:
         """Translate a split with fairseq-generate and beam 5, and write its stdout to a file."""
         self.run(
             output.stem,
             ["fairseq-generate", self.data_bin, "--user-dir", USER_DIR, *device_options()]
-            + ["--path", checkpoint, "--gen-subset", subset, *options]
+            + ["--path", checkpoint, "--gen-subset", subset]
             + ["--beam", 5, "--max-tokens", 4000, "--remove-bpe"],
             stdout=output,
         )
@@ -219,21 +201,6 @@ class TrainingProgress:
                 self.recipe.say()
 
 
-def find_program(name: str) -> list[str]:
-    """The command that starts a program.
-
-    It is the script next to this interpreter, else its module, else a program on PATH.
-    """
-    script = shutil.which(name, path=str(Path(sys.executable).parent))
-    module = MODULES.get(name)
-    if script is None and module and find_spec(module.partition(".")[0]):
-        return [sys.executable, "-m", module]
-    found = script or shutil.which(name)
-    if found is None:
-        sys.exit(f'There is no program {name}: run `pip install -e ".[fairseq,demo]"` first.')
-    return [found]
-
-
 def device_options() -> list[object]:
     """fairseq's options for one GPU, or for the CPU if torch finds no GPU."""
     return ["--distributed-world-size", 1] if torch.cuda.is_available() else ["--cpu"]
@@ -249,11 +216,3 @@ def clear_folder(out: Path) -> None:
         shutil.rmtree(out)
     (out / "logs").mkdir(parents=True)
     (out / "logs" / MARK).touch()
-
-
-def relative_path(path: object) -> str:
-    """A path relative to the current folder if it is below it; any other text as it is."""
-    try:
-        return str(Path(path).relative_to(Path.cwd()))
-    except ValueError:
-        return str(path)

@@ -1,0 +1,109 @@
+"""The experiments in examples/: fairseq knows their options, and one of them runs."""
+
+import argparse
+import json
+import re
+import shutil
+import subprocess
+
+import pytest
+from fairseq import options
+
+from convs2s_plugin.cli import experiment as command
+from convs2s_plugin.experiments.reader import read_experiment
+from tests import ROOT
+from tests.commands import server
+from tests.doc_blocks import commands
+
+EXAMPLES = ROOT / "examples"
+# The files of examples/hydra are for fairseq-hydra-train.
+FILES = sorted(path for path in EXAMPLES.glob("*/*.yaml") if path.parent.name != "hydra")
+TABLE_5 = EXAMPLES / "adl" / "table5.yaml"
+PARSERS = {
+    "fairseq-train": options.get_training_parser,
+    "fairseq-generate": options.get_generation_parser,
+}
+
+
+@pytest.fixture
+def text(corpus, tmp_path):
+    """The tiny corpus with the file names of Multi30k."""
+    folder = tmp_path / "text"
+    folder.mkdir()
+    for split, name in (("train", "train"), ("valid", "val"), ("test", "test_2016_flickr")):
+        for language in ("de", "en"):
+            shutil.copyfile(corpus / f"{split}.{language}", folder / f"{name}.{language}")
+    return folder
+
+
+@pytest.fixture
+def dry_run(text, tmp_path, capsys):
+    """Prints the commands of an experiment and returns each as a list of words."""
+
+    def dry_run(path):
+        parser = argparse.ArgumentParser()
+        command.add_arguments(parser)
+        words = [path, "--text", text, "--out", tmp_path / "out", "--dry-run", "--speed"]
+        assert command.run(parser.parse_args([*map(str, words)])) == 0
+        assert not (tmp_path / "out").exists()
+        return commands(capsys.readouterr().out)
+
+    return dry_run
+
+
+def check(printed):
+    """fairseq's parsers accept the commands; returns the number of trainings."""
+    trainings = 0
+    for program, *arguments in printed:
+        trainings += program == "fairseq-train"
+        if program in PARSERS:
+            options.parse_args_and_arch(PARSERS[program](), input_args=arguments)
+    return trainings
+
+
+def test_there_are_experiments():
+    assert TABLE_5 in FILES and EXAMPLES / "multi30k" / "compare.yaml" in FILES
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: f"{path.parent.name}/{path.name}")
+def test_fairseq_knows_the_options(path, dry_run):
+    trained = [s for s in read_experiment(path).systems.values() if s.runs_of is None]
+    runs = sum(len(system.seeds) + len(system.trials) for system in trained)
+    # --speed trains each system in three rounds.
+    assert check(dry_run(path)) == runs + 3 * len(trained)
+
+
+def test_systems_of_the_readme(dry_run, tmp_path):
+    readme = (EXAMPLES / "adl" / "README.md").read_text(encoding="utf-8")
+    entries = re.findall(r"^```yaml\n(.*?)^```$", readme, re.MULTILINE | re.DOTALL)
+    path = tmp_path / "table5.yaml"
+    path.write_text(TABLE_5.read_text(encoding="utf-8") + "".join(entries), encoding="utf-8")
+    systems = read_experiment(path).systems
+    assert list(systems)[-2:] == ["rnn_self_att", "mine"]
+    given = check(dry_run(path))
+    assert given == len(systems) * (2 + 3)
+
+
+def test_two_architectures_of_table_5(text, tmp_path):
+    systems = ["cnn_cnn", "self_att_none"]
+    done = subprocess.run(
+        [
+            *(server().programs / "convs2s", "experiment", TABLE_5, "--text", text),
+            *("--systems", *systems, "--seeds", "1", "--limit-updates", "2", "--jobs", "2"),
+        ],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    out = tmp_path / "table5_out"
+    results = json.loads((out / "results.json").read_text(encoding="utf-8"))["results"]
+    assert sorted(result["system"] for result in results) == systems
+    for result in results:
+        assert result["updates"] == 2
+        assert list(result["splits"]) == ["valid", "test_2016_flickr"]
+        log = (out / "runs" / f"{result['system']}.1" / "average.log").read_text(encoding="utf-8")
+        assert "checkpoint_1_1.pt" in log or "2 checkpoints" in log
+    table = (out / "table.md").read_text(encoding="utf-8")
+    assert "| CNN, CNN | " in table and "No run has more than 2 updates." in table
