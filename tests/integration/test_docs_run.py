@@ -36,14 +36,15 @@ def write_corpus(folder: Path, name: str, size: int) -> None:
 
 def runs(block: Block) -> bool:
     installs = block.language == "sh" and block.code.split()[0] in INSTALLING
-    return block.run and block.language in ("sh", "python") and not installs
+    code = block.language in ("sh", "python") or bool(block.title)
+    return block.run and code and not installs
 
 
 def with_options(code: str, options: str) -> str:
-    """Shell code with further options behind those of each training or sweep."""
+    """Shell code with further options behind those of each training, sweep or experiment."""
     if not options:
         return code
-    programs = "fairseq-train|convs2s find-lr"
+    programs = "fairseq-train|convs2s find-lr|convs2s experiment"
     changed = re.sub(rf"((?:{programs})(?:[^\n]*\\\n)*[^\n]*)", rf"\1 {options}", code)
     assert changed != code, "a block without a training takes no options"
     return changed

@@ -14,8 +14,11 @@ from fairseq.tasks import TASK_DATACLASS_REGISTRY
 
 import benchmarks.__main__ as benchmarks
 from convs2s_plugin.adl import Settings, resolve
+from convs2s_plugin.cli import experiment
 from convs2s_plugin.cli.commands import COMMANDS
 from convs2s_plugin.errors import UserError
+from convs2s_plugin.experiments.file import Averaging, DataSettings, Tuning
+from convs2s_plugin.experiments.reader import EXPERIMENT_KEYS, SYSTEM_KEYS
 from tests.commands import PLUGIN
 from tests.doc_blocks import DOCS, README, ROOT, Block, blocks, commands, inline_code, pages, prose
 
@@ -197,6 +200,23 @@ def test_every_definition_is_one(block):
         assert resolve(block.code, decoder, Settings())
     except UserError:
         assert resolve("pos -> repeat(6, res_nd(rnn)) -> norm", block.code, Settings())
+
+
+def test_every_key_of_an_experiment_is_on_its_page():
+    shown = set(re.findall(r"`(\w+)`", prose(DOCS / "experiments.md")))
+    sections = (DataSettings, Tuning, Averaging)
+    known = {*EXPERIMENT_KEYS, *SYSTEM_KEYS, *(f.name for s in sections for f in fields(s))}
+    # They are shown in an example.
+    assert known - shown == {"checkpoints", "every"}
+    for option in experiment_options():
+        assert f"`{option}" in prose(DOCS / "experiments.md"), option
+
+
+def experiment_options() -> set[str]:
+    """The options of ``convs2s experiment``."""
+    parser = argparse.ArgumentParser(add_help=False)
+    experiment.add_arguments(parser)
+    return {option for action in parser._actions for option in action.option_strings}
 
 
 def test_the_first_page_is_short():

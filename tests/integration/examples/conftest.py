@@ -1,7 +1,27 @@
-"""The tests import the modules of the demo."""
+"""Fixtures of the tests of the examples."""
 
+import importlib.util
 import sys
+
+import pytest
 
 from tests import ROOT
 
-sys.path.insert(0, str(ROOT / "examples" / "demo"))
+EXAMPLES = ROOT / "examples"
+# The modules of the demo import one another.
+sys.path.insert(0, str(EXAMPLES / "demo"))
+
+
+@pytest.fixture
+def load(monkeypatch):
+    """A function that loads a module of an example, given as FOLDER/FILE.py."""
+
+    def load(path):
+        monkeypatch.syspath_prepend((EXAMPLES / path).parent)
+        name = path.removesuffix(".py").replace("/", "_")
+        spec = importlib.util.spec_from_file_location(name, EXAMPLES / path)
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        return module
+
+    return load

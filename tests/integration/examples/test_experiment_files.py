@@ -11,11 +11,10 @@ from fairseq import options
 
 from convs2s_plugin.cli import experiment as command
 from convs2s_plugin.experiments.reader import read_experiment
-from tests import ROOT
 from tests.commands import server
-from tests.doc_blocks import commands
+from tests.doc_blocks import DOCS, blocks, commands
+from tests.integration.examples.conftest import EXAMPLES
 
-EXAMPLES = ROOT / "examples"
 # The files of examples/hydra are for fairseq-hydra-train.
 FILES = sorted(path for path in EXAMPLES.glob("*/*.yaml") if path.parent.name != "hydra")
 TABLE_5 = EXAMPLES / "adl" / "table5.yaml"
@@ -27,10 +26,11 @@ PARSERS = {
 
 @pytest.fixture
 def text(corpus, tmp_path):
-    """The tiny corpus with the file names of Multi30k."""
+    """The tiny corpus with two test sets."""
     folder = tmp_path / "text"
     folder.mkdir()
-    for split, name in (("train", "train"), ("valid", "val"), ("test", "test_2016_flickr")):
+    names = {"train": "train", "val": "valid", "test": "test", "test_2017_flickr": "valid"}
+    for name, split in names.items():
         for language in ("de", "en"):
             shutil.copyfile(corpus / f"{split}.{language}", folder / f"{name}.{language}")
     return folder
@@ -68,20 +68,40 @@ def test_there_are_experiments():
 @pytest.mark.parametrize("path", FILES, ids=lambda path: f"{path.parent.name}/{path.name}")
 def test_fairseq_knows_the_options(path, dry_run):
     trained = [s for s in read_experiment(path).systems.values() if s.runs_of is None]
-    runs = sum(len(system.seeds) + len(system.trials) for system in trained)
-    # --speed trains each system in three rounds.
-    assert check(dry_run(path)) == runs + 3 * len(trained)
+    # --speed trains each system in three rounds, except those that have trials only.
+    expected = sum(len(s.seeds) + len(s.trials) + 3 * bool(s.seeds) for s in trained)
+    assert check(dry_run(path)) == expected
 
 
 def test_systems_of_the_readme(dry_run, tmp_path):
-    readme = (EXAMPLES / "adl" / "README.md").read_text(encoding="utf-8")
-    entries = re.findall(r"^```yaml\n(.*?)^```$", readme, re.MULTILINE | re.DOTALL)
+    added = entries(EXAMPLES / "adl" / "README.md")
     path = tmp_path / "table5.yaml"
-    path.write_text(TABLE_5.read_text(encoding="utf-8") + "".join(entries), encoding="utf-8")
+    path.write_text(TABLE_5.read_text(encoding="utf-8") + added, encoding="utf-8")
     systems = read_experiment(path).systems
     assert list(systems)[-2:] == ["rnn_self_att", "mine"]
-    given = check(dry_run(path))
-    assert given == len(systems) * (2 + 3)
+    # Each has two seeds and three measurements of speed.
+    assert check(dry_run(path)) == 5 * len(systems)
+
+
+def test_systems_of_the_page(dry_run, tmp_path):
+    page = DOCS / "experiments.md"
+    (file,) = (block.code for block in blocks(page) if block.title)
+    path = tmp_path / "small.yaml"
+    path.write_text(file + entries(page), encoding="utf-8")
+    assert list(read_experiment(path).systems) == [
+        "convs2s",
+        "fconv",
+        "transformer",
+        "unnormalized",
+    ]
+    # ConvS2S has two trials.
+    assert check(dry_run(path)) == 2 + 3 * 5
+
+
+def entries(page):
+    """The systems that a page adds to a file."""
+    text = page.read_text(encoding="utf-8")
+    return "".join(re.findall(r"^```yaml\n(.*?)^```$", text, re.MULTILINE | re.DOTALL))
 
 
 def test_two_architectures_of_table_5(text, tmp_path):
@@ -102,7 +122,7 @@ def test_two_architectures_of_table_5(text, tmp_path):
     assert sorted(result["system"] for result in results) == systems
     for result in results:
         assert result["updates"] == 2
-        assert list(result["splits"]) == ["valid", "test_2016_flickr"]
+        assert list(result["splits"]) == ["valid", "test", "test_2017_flickr"]
         log = (out / "runs" / f"{result['system']}.1" / "average.log").read_text(encoding="utf-8")
         assert "checkpoint_1_1.pt" in log or "2 checkpoints" in log
     table = (out / "table.md").read_text(encoding="utf-8")
