@@ -1,6 +1,6 @@
 """Workarounds for faults of fairseq, and differences between its versions."""
 
-from . import batches, checkpoints, evaluated_options, messages, unknown_words
+from . import batches, checkpoints, evaluated_options, messages, search, unknown_words
 
 
 def prepare() -> None:
@@ -11,5 +11,6 @@ def prepare() -> None:
     checkpoints.copy_checkpoints_atomically()
     evaluated_options.parse_options()
     unknown_words.allow_binarized_data()
+    search.number_sentences_by_batch()
     batches.resume_with_same_batches()
     batches.keep_last_batch()

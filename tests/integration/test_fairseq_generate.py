@@ -90,14 +90,17 @@ def test_search_options(way, corpus, checkpoint):
         assert all(math.isfinite(score) and words for score, words in best)
 
 
-def test_batches_do_not_change_translations(corpus, checkpoint):
-    together = hypotheses(generate(corpus, checkpoint, "--beam", 5, "--max-len-b", 20))
-    alone = hypotheses(
-        generate(corpus, checkpoint, "--beam", 5, "--max-len-b", 20, "--batch-size", 1)
+@pytest.mark.parametrize("search", [("--beam", 5), WAYS["diverse groups"][0]])
+def test_batches_do_not_change_translations(corpus, checkpoint, search):
+    together, some, alone = (
+        hypotheses(generate(corpus, checkpoint, *search, "--max-len-b", 20, *batches))
+        for batches in ((), ("--batch-size", 3), ("--batch-size", 1))
     )
-    assert {i: h[0][1] for i, h in together.items()} == {i: h[0][1] for i, h in alone.items()}
-    for i in together:
-        assert together[i][0][0] == pytest.approx(alone[i][0][0], abs=1e-4)
+    for other in (some, alone):
+        for i in together:
+            for (score, words), (same_score, same_words) in zip(together[i], other[i]):
+                assert words == same_words
+                assert score == pytest.approx(same_score, abs=1e-4)
 
 
 def test_prefixes_are_kept(corpus, checkpoint):
