@@ -16,7 +16,7 @@ from pathlib import Path
 import torch
 
 from convs2s_plugin.errors import UserError
-from convs2s_plugin.experiments.programs import find_program, relative_path
+from convs2s_plugin.programs import find_program, relative_path
 
 USER_DIR = Path(__file__).resolve().parents[2] / "convs2s_plugin"
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from make_corpus import LANGUAGES, SIZES, detokenize, tokenize
 from recipe import Recipe
 
-from convs2s_plugin.experiments.programs import relative_path
+from convs2s_plugin.programs import relative_path
 
 HERE = Path(__file__).resolve().parent
 

@@ -1,6 +1,6 @@
 """Commands in the form in which they are printed."""
 
-from convs2s_plugin.experiments.programs import relative_path
+from convs2s_plugin.programs import relative_path
 
 
 def test_relative_path(tmp_path, monkeypatch):
