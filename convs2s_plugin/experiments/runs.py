@@ -63,7 +63,7 @@ class Run:
         return {
             "updates": self.updates,
             "seed": self.seed,
-            "average": asdict(self.system.average),
+            "average": _given(asdict(self.system.average)),
             "train": _given(self.train),
             **self._search_settings,
         }
