@@ -57,7 +57,7 @@ DEPTH = 6
 SIZES = {
     "iwslt": Size({"model_dim": 512}, DEPTH),
     "wmt": Size({"model_dim": 256}, DEPTH),
-    "small": Size({"model_dim": 128, "ff_dim": 256, "attention_heads": 4, "dropout": 0.2}, depth=4),
+    "small": Size({"model_dim": 128, "ff_dim": 256, "attention_heads": 4}, depth=4),
 }
 
 # Sums of layers without normalization grow from layer to layer: with initial weights of full size,
