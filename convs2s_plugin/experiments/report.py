@@ -16,6 +16,7 @@ from .comparison import (
     trial_table,
 )
 from .file import Experiment
+from .results import write_results
 from .significance import SAMPLES
 from .summary import VALID, Result, differences, split_names, summarize
 from .tables import escape_markdown
@@ -137,22 +138,8 @@ def write(
         *(experiment.title, experiment.baseline, experiment.limit_updates),
         *(summaries, tests, compared),
     )
-    content = {
-        "title": comparison.title,
-        "baseline": comparison.baseline,
-        "systems": {summary.name: summary.title for summary in summaries},
-        "signatures": signatures(comparison),
-        "speeds": speeds,
-        "differences": [
-            {"system": system, "split": split, **found._asdict()}
-            for (system, split), found in compared.items()
-        ],
-        "results": comparison.results,
-    }
+    write_results(out / "results.json", comparison, signatures(comparison))
     text = markdown(comparison, unfinished, failed)
-    with atomic_write(str(out / "results.json")) as file:
-        json.dump(content, file, ensure_ascii=False, indent=2)
-        file.write("\n")
     for name, part in (("table.md", text), ("table.tex", main_table(comparison).latex())):
         with atomic_write(str(out / name)) as file:
             file.write(part)

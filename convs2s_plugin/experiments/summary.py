@@ -79,7 +79,7 @@ def summarize(
         trials = [result for result in mine if result.get("trial") is not None]
         trials.sort(key=lambda trial: trial["trial"])
         folders = [out / "runs" / f"{system.folder_name}.{run['seed']}" for run in runs]
-        chosen = best_trial(trials) if trials and len(trials) == len(system.trials) else None
+        chosen = chosen_trial(trials, len(system.trials))
         summaries.append(
             Summary(
                 *(system.name, system.title, runs, trials, chosen),
@@ -87,6 +87,11 @@ def summarize(
             )
         )
     return summaries
+
+
+def chosen_trial(trials: Sequence[Result], number: int) -> Result | None:
+    """The best trial, or None until there are as many as ``number``."""
+    return best_trial(trials) if trials and len(trials) == number else None
 
 
 def split_names(results: Iterable[Result]) -> list[str]:

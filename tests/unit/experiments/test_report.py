@@ -8,6 +8,7 @@ import pytest
 from convs2s_plugin.errors import UserError
 from convs2s_plugin.experiments import report
 from convs2s_plugin.experiments.file import DataSettings, Experiment, System
+from convs2s_plugin.experiments.results import read_results
 from convs2s_plugin.experiments.scores import score
 from convs2s_plugin.experiments.tables import Table, escape_latex, escape_markdown
 
@@ -85,6 +86,19 @@ def tables(text):
         [[cell.strip() for cell in line.strip("|").split(" | ")] for line in (head, *rows)]
         for head, _, *rows in blocks
     ]
+
+
+def test_tables_can_be_made_from_the_results_alone(folder):
+    folder.trial("base", 1, 20, 3.0, lr=0.1)
+    folder.trial("base", 2, 21, 3.0, lr=0.2)
+    (folder.out / "speed.json").write_text(
+        '{"base": {"sentences_per_second": {"median": 2, "min": 1, "max": 3}}}'
+    )
+    text = folder.write(baseline="base", limit=2000)
+    comparison = read_results(folder.out / "results.json")
+    assert comparison.limit_updates == 2000
+    assert report.markdown(comparison, [], []) == text
+    assert "yes" in text and "(p = " in text and "2.0 (1.0–3.0)" in text
 
 
 def test_one_line_a_system_in_the_order_of_the_file(folder):
