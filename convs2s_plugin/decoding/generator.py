@@ -3,7 +3,6 @@
 import weakref
 
 import torch
-from fairseq import utils
 from fairseq.sequence_generator import EnsembleModel, SequenceGenerator
 from torch import Tensor
 
@@ -11,9 +10,12 @@ from ..errors import UserError
 from .candidate_model import CandidateModel
 from .candidates import Candidates
 from .unknown_words import UnknownWords
-from .word_alignment import aligns_tokens, attend_to_chosen_tokens, request_attention
-
-ALIGNMENTS = {"hard": utils.extract_hard_alignment, "soft": utils.extract_soft_alignment}
+from .word_alignment import (
+    ALIGNMENTS,
+    aligns_tokens,
+    attend_to_chosen_tokens,
+    request_attention,
+)
 
 
 class TranslationGenerator(SequenceGenerator):

@@ -9,10 +9,14 @@ from itertools import zip_longest
 from typing import Any
 
 import torch
+from fairseq import utils
 from fairseq.models import FairseqEncoderDecoderModel
 from fairseq.sequence_scorer import SequenceScorer
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
+
+# Values of --print-alignment.
+ALIGNMENTS = {"hard": utils.extract_hard_alignment, "soft": utils.extract_soft_alignment}
 
 
 def aligns_tokens(models: list[FairseqEncoderDecoderModel]) -> bool:
@@ -79,11 +83,28 @@ def attend_to_chosen_tokens(
 
 
 class ReferenceScorer(SequenceScorer):
-    """fairseq's scorer of reference translations, with the attention of their tokens."""
+    """fairseq's scorer of reference translations, with the attention of their tokens.
+
+    Args:
+        tgt_dict: as in fairseq.
+        alignment: "hard" or "soft" to add an alignment to each translation; None for no alignment.
+    """
+
+    def __init__(self, tgt_dict, alignment: str | None = None):
+        super().__init__(tgt_dict)
+        self.extract_alignment = ALIGNMENTS[alignment] if alignment else None
 
     def generate(self, models, sample, **options):
         """Score a batch of translations."""
         if aligns_tokens(models):
             net_input = {**sample["net_input"], "target_tokens": sample["target"]}
             sample = {**sample, "net_input": net_input}
-        return super().generate(models, sample, **options)
+        scored = super().generate(models, sample, **options)
+        if self.extract_alignment is not None:
+            for source, target, (hypothesis,) in zip(
+                sample["net_input"]["src_tokens"], sample["target"], scored
+            ):
+                hypothesis["alignment"] = self.extract_alignment(
+                    hypothesis["attention"], source, target, self.pad, self.eos
+                )
+        return scored

@@ -217,7 +217,7 @@ class ConvS2STranslationTask(ReportsValidations, TranslationTask):
         self.alignment = getattr(args, "print_alignment", None) or None
         if score_reference:
             request_attention(models, bool(self.alignment))
-            return ReferenceScorer(self.tgt_dict, compute_alignment=bool(self.alignment))
+            return ReferenceScorer(self.tgt_dict, self.alignment)
         if seq_gen_cls is None and not full_context:
             seq_gen_cls = TranslationGenerator
             extra_gen_cls_kwargs = {

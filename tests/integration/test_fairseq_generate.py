@@ -10,7 +10,7 @@ from fairseq.tasks.translation import TranslationConfig, TranslationTask
 
 from convs2s_plugin.cli import main as convs2s
 from convs2s_plugin.convs2s.model import ConvS2SModel
-from tests.commands import PLUGIN, alignments, fairseq, generate, hypotheses
+from tests.commands import PLUGIN, TASK, alignments, fairseq, generate, hypotheses
 
 SENTENCES = 24
 
@@ -146,6 +146,23 @@ def test_soft_alignments_are_distributions(corpus, checkpoint):
     for text in aligned.values():
         for row in text.split():
             assert sum(map(float, row.split(","))) == pytest.approx(1.0, abs=1e-3)
+
+
+@pytest.mark.parametrize("kind", ["hard", "soft"])
+def test_alignments_of_references(kind, corpus, checkpoint):
+    printed = generate(*(corpus, checkpoint, "--score-reference", "--print-alignment", kind, *TASK))
+    references = (corpus / "test.en").read_text(encoding="utf-8").splitlines()
+    aligned = alignments(printed)
+    assert sorted(aligned) == list(range(SENTENCES))
+    for i, text in aligned.items():
+        links, words = text.split(), references[i].split()
+        if kind == "hard":
+            assert [int(link.split("-")[1]) for link in links] == list(range(len(words)))
+        else:
+            # The end of the sentence has a row, too.
+            assert len(links) == len(words) + 1
+            for row in links:
+                assert sum(map(float, row.split(","))) == pytest.approx(1.0, abs=1e-3)
 
 
 def test_an_ensemble_averages_probabilities(corpus, trained):
