@@ -5,7 +5,7 @@ of a parallel one. Needs neither torch nor fairseq.
 """
 
 import codecs
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import zip_longest
 
 from .compression import ERRORS, open_binary
@@ -40,25 +40,40 @@ def read_lines(path: str) -> Iterator[str]:
     Raises:
         UserError: if the file cannot be read or is not UTF-8.
     """
-    number = 0
     try:
         with open_binary(path) as file:
-            for line in file:
-                number += 1
-                yield line.decode("utf-8")
+            yield from decode_lines(file, path)
     except FileNotFoundError as error:
         raise UserError(f"There is no file {path}.") from error
+    except OSError as error:
+        raise UserError(f"{path} cannot be read: {error.strerror or error}.") from error
+
+
+def decode_lines(file: Iterable[bytes], name: str) -> Iterator[str]:
+    """Decode the lines of an open file, line ends included.
+
+    Args:
+        file: a file that was opened in binary mode.
+        name: its name, for errors.
+    Raises:
+        UserError: if it cannot be read or is not UTF-8.
+    """
+    number = 0
+    try:
+        for line in file:
+            number += 1
+            yield line.decode("utf-8")
     except UnicodeDecodeError as error:
         encoding = "utf-16" if number == 1 and line[:2] in UTF_16_MARKS else "latin1"
         raise line_error(
-            *(path, number),
+            *(name, number),
             f"byte 0x{error.object[error.start]:02x} at offset {error.start} is not valid UTF-8; "
             f"convert the file (`iconv -f {encoding} -t utf-8`) or drop the invalid bytes "
             "(`iconv -c -t utf-8`)",
         ) from error
     except ERRORS as error:
         reason = getattr(error, "strerror", None) or error
-        raise UserError(f"{path} cannot be read beyond line {number}: {reason}.") from error
+        raise UserError(f"{name} cannot be read beyond line {number}: {reason}.") from error
 
 
 def read_parallel(paths: Sequence[str]) -> Iterator[tuple[int, tuple[str, ...]]]:

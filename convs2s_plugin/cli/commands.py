@@ -58,6 +58,7 @@ COMMANDS = {
     "prepare": Command(
         "prepare", "prepare parallel text for a training, from raw files to binarized data"
     ),
+    "translate": Command("translate", "translate lines of text with a trained model"),
 }
 
 

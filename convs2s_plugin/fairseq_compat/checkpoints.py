@@ -3,6 +3,9 @@
 import argparse
 import functools
 import os
+import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -39,6 +42,28 @@ def explain_unreadable_checkpoints() -> None:
             raise unreadable_checkpoint(path, error) from error
 
     checkpoint_utils.load_checkpoint_to_cpu = load_checkpoint_to_cpu
+
+
+@contextmanager
+def memory_mapped() -> Iterator[None]:
+    """Map the checkpoints that fairseq loads into memory, instead of reading them.
+
+    The state of the optimizer, most of a checkpoint, is then never read. Checkpoints of torch
+    before 1.6 cannot be mapped.
+    """
+    original = torch.load
+
+    def load(file, *args, **kwargs):
+        path = getattr(file, "name", None)
+        if isinstance(path, str) and zipfile.is_zipfile(path):
+            return original(path, *args, mmap=True, **kwargs)
+        return original(file, *args, **kwargs)
+
+    torch.load = load
+    try:
+        yield
+    finally:
+        torch.load = original
 
 
 def copy_checkpoints_atomically() -> None:

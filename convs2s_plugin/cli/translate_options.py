@@ -1,0 +1,176 @@
+"""The options of ``convs2s translate``."""
+
+import argparse
+import os
+
+from ..errors import UserError
+from ..output_files import check_text_writable
+from ..tasks.autocast import CHOICES
+from ..translation.options import EnsembleOptions
+from ..translation.translator import BUFFER_SIZE
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of the command; those that fairseq-interactive has too, have its names."""
+    parser.add_argument(
+        "--path",
+        nargs="+",
+        required=True,
+        metavar="CHECKPOINT",
+        help="a trained model; several are an ensemble",
+    )
+    _add_files(parser)
+    _add_preparation(parser)
+    _add_search(parser)
+    _add_speed(parser)
+    parser.add_argument(
+        "--user-dir", metavar="DIR", help="a package that registers models of your own"
+    )
+
+
+def _add_files(parser: argparse.ArgumentParser) -> None:
+    files = parser.add_argument_group("files")
+    files.add_argument("--input", metavar="FILE", help="text to translate (standard input)")
+    files.add_argument("--output", metavar="FILE", help="translations (standard output)")
+    files.add_argument(
+        "--report", metavar="FILE", help="list the lines that were split or may be cut off"
+    )
+    files.add_argument(
+        "--alignment",
+        metavar="FILE",
+        help="the alignment of each translation with its source, in tokens: 0-0 1-2 ...",
+    )
+
+
+def _add_preparation(parser: argparse.ArgumentParser) -> None:
+    text = parser.add_argument_group(
+        "preparation", "default: preparation.yaml beside the checkpoint or the dictionaries"
+    )
+    text.add_argument(
+        "--preparation", metavar="DIR", help="folder of the preparation.yaml of `convs2s prepare`"
+    )
+    text.add_argument("--data", metavar="DIR", help="folder of the dictionaries")
+    text.add_argument(
+        "--bpe-codes", metavar="FILE", help="segment tokenized text with these codes of subword-nmt"
+    )
+    text.add_argument(
+        "--raw", action="store_true", help="the text consists of tokens separated by spaces"
+    )
+
+
+def _add_search(parser: argparse.ArgumentParser) -> None:
+    default = EnsembleOptions()
+    search = parser.add_argument_group("search")
+    search.add_argument(
+        "--beam", type=int, default=default.beam, metavar="N", help="beam size (%(default)s)"
+    )
+    search.add_argument(
+        "--nbest",
+        type=int,
+        metavar="N",
+        help="write the N best translations of each line: number of the line, score and text, "
+        "separated by tabs",
+    )
+    search.add_argument(
+        "--scores", action="store_true", help="write the score and a tab before each translation"
+    )
+    search.add_argument(
+        "--lenpen",
+        type=float,
+        default=default.lenpen,
+        metavar="ALPHA",
+        help="exponent of the length in the score: above 1 favors long translations (%(default)s)",
+    )
+    search.add_argument(
+        "--unnormalized", action="store_true", help="scores without a length penalty"
+    )
+    search.add_argument(
+        "--max-len-b",
+        type=int,
+        default=default.max_len_b,
+        metavar="N",
+        help="largest number of target tokens (%(default)s)",
+    )
+    search.add_argument(
+        "--replace-unk",
+        nargs="?",
+        const="",
+        metavar="FILE",
+        help="replace unknown words by their source word, or by its translation in FILE",
+    )
+    search.add_argument(
+        "--lexicon", metavar="FILE", help="restrict the target vocabulary to candidates"
+    )
+    search.add_argument(
+        "--candidates-per-word",
+        type=int,
+        default=default.candidates_per_word,
+        metavar="N",
+        help="with --lexicon: number of candidates of each source token (%(default)s)",
+    )
+    search.add_argument(
+        "--frequent-candidates",
+        type=int,
+        default=default.frequent_candidates,
+        metavar="N",
+        help="with --lexicon: number of frequent target tokens (%(default)s)",
+    )
+
+
+def _add_speed(parser: argparse.ArgumentParser) -> None:
+    default = EnsembleOptions()
+    speed = parser.add_argument_group("speed")
+    speed.add_argument(
+        "--max-tokens",
+        type=int,
+        default=default.max_tokens,
+        metavar="N",
+        help="largest number of source tokens in a batch (%(default)s)",
+    )
+    speed.add_argument(
+        "--batch-size", type=int, metavar="N", help="largest number of sentences in a batch"
+    )
+    speed.add_argument(
+        "--buffer-size",
+        type=int,
+        default=BUFFER_SIZE,
+        metavar="N",
+        help="number of lines that are sorted by length and translated together (%(default)s)",
+    )
+    speed.add_argument(
+        "--line-by-line",
+        action="store_true",
+        help="answer each line before reading the next one; default on a terminal",
+    )
+    speed.add_argument(
+        "--workers",
+        type=int,
+        default=1,
+        metavar="N",
+        help="number of processes that translate with one copy of the weights (%(default)s)",
+    )
+    speed.add_argument("--autocast-dtype", choices=CHOICES, default="none", help="precision")
+    speed.add_argument(
+        "--device", metavar="NAME", help="cpu, cuda, cuda:1 (default: a GPU if there is one)"
+    )
+
+
+def check(args: argparse.Namespace) -> None:
+    """Check the options that are about files, before a model is loaded.
+
+    Raises:
+        UserError: if a file is named twice, an output cannot be written, or the input is missing.
+    """
+    if args.nbest is not None and args.nbest < 1:
+        raise UserError(f"--nbest is {args.nbest}: it must be at least 1.")
+    named = {os.path.realpath(args.input): "--input"} if args.input else {}
+    for option in ("output", "report", "alignment"):
+        path = getattr(args, option)
+        if path is None:
+            continue
+        other = named.setdefault(os.path.realpath(path), f"--{option}")
+        if other != f"--{option}":
+            raise UserError(f"--{option} is {path}, which {other} names too: it would be lost.")
+        check_text_writable(path)
+    if args.input and not os.path.exists(args.input):
+        raise UserError(f"There is no file {args.input} (--input).")

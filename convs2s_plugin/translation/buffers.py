@@ -1,0 +1,138 @@
+"""Buffers of lines: they become batches of similar length, and come back in order.
+
+Needs neither torch nor fairseq.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
+from typing import NamedTuple, Protocol
+
+from .results import Candidate, Translation, join
+from .splitting import split
+
+
+class TextProcessor(Protocol):
+    """Makes source tokens from text, and text from target tokens."""
+
+    def encode(self, line: str) -> str:
+        """The tokens of a line, separated by spaces."""
+
+    def decode(self, tokens: str) -> str:
+        """The text of tokens that are separated by spaces."""
+
+
+class Search(Protocol):
+    """The search for translations, as far as a buffer needs it.
+
+    Attributes:
+        max_source_tokens: largest number of tokens in a source sentence, without its end.
+        aligns: whether translations have alignments.
+    """
+
+    max_source_tokens: int
+    aligns: bool
+
+    def batches(self, lengths: Sequence[int]) -> list[list[int]]:
+        """Group sentences of these lengths: lists of their positions in ``lengths``."""
+
+    def rescore(self, token_scores: list[float]) -> float:
+        """The score of a translation with these token scores."""
+
+
+class Job(NamedTuple):
+    """A batch of sentences of one buffer.
+
+    Attributes:
+        buffer: the buffer.
+        numbers: the positions of the sentences in the buffer.
+    """
+
+    buffer: "Buffer"
+    numbers: list[int]
+
+    @property
+    def sentences(self) -> list[list[str]]:
+        """The source tokens of each sentence."""
+        return [self.buffer.sentences[number] for number in self.numbers]
+
+
+class Buffer:
+    """Lines that are translated together.
+
+    Args:
+        lines: the lines, with or without line breaks.
+        text: makes tokens from text, and text from tokens.
+        search: the search.
+    Attributes:
+        sentences: the source tokens of all sentences. Most lines are one sentence; an empty line
+            is none, and a line that is too long is several.
+    """
+
+    def __init__(self, lines: Sequence[str], text: TextProcessor, search: Search):
+        self.lines = [line.rstrip("\n").removesuffix("\r") for line in lines]
+        self.text, self.search = text, search
+        self.parts = [self._parts(line) for line in self.lines]
+        self.sentences = [part for parts in self.parts for part in parts]
+        self._found: list[Sequence[Candidate]] = [()] * len(self.sentences)
+        self._num_missing = len(self.sentences)
+
+    def _parts(self, line: str) -> list[list[str]]:
+        tokens = self.text.encode(line).split() if line.strip() else []
+        return split(tokens, self.search.max_source_tokens) if tokens else []
+
+    def jobs(self) -> list[Job]:
+        """The batches, those of the longest sentences first; one empty batch if there are none."""
+        batches = self.search.batches([len(tokens) for tokens in self.sentences])
+        return [Job(self, batch) for batch in batches] or [Job(self, [])]
+
+    def add(self, job: Job, candidates: Sequence[Sequence[Candidate]]) -> None:
+        """Take the candidates of all sentences of a job."""
+        for number, found in zip(job.numbers, candidates, strict=True):
+            self._found[number] = found
+        self._num_missing -= len(job.numbers)
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether all jobs are done."""
+        return self._num_missing == 0
+
+    def translations(self) -> Iterator[Translation]:
+        """The translations of the lines, in order."""
+        start = 0
+        for line, parts in zip(self.lines, self.parts):
+            found = self._found[start : start + len(parts)]
+            start += len(parts)
+            yield join(
+                line, parts, found, self.text.decode, self.search.rescore, self.search.aligns
+            )
+
+
+# Does jobs, in any order: takes them one by one, and returns each with its result.
+Mapper = Callable[[Iterator[Job]], Iterator[tuple[Job, Sequence[Sequence[Candidate]]]]]
+
+
+def translate_in_buffers(
+    lines: Iterable[str], size: int, text: TextProcessor, search: Search, do: Mapper
+) -> Iterator[Translation]:
+    """Translate lines, and return one translation for each, in order.
+
+    Args:
+        lines: the lines; read as they are needed.
+        size: number of lines in a buffer.
+        text, search: as for ``Buffer``.
+        do: does the jobs. Buffers are read ahead only if it asks for jobs ahead.
+    """
+    pending: deque[Buffer] = deque()
+
+    def jobs() -> Iterator[Job]:
+        rest = iter(lines)
+        while chunk := list(islice(rest, size)):
+            buffer = Buffer(chunk, text, search)
+            pending.append(buffer)
+            yield from buffer.jobs()
+
+    for job, candidates in do(jobs()):
+        job.buffer.add(job, candidates)
+        while pending and pending[0].is_complete:
+            yield from pending.popleft().translations()

@@ -1,0 +1,150 @@
+"""One or several models that translate batches of tokens."""
+
+import argparse
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from fairseq import utils
+
+from ..errors import UserError
+from .loading import find_dictionaries, load_model, read_checkpoint, setup_task
+from .options import EnsembleOptions
+from .results import Candidate
+
+
+class Ensemble:
+    """Models that translate together: the mean of their probabilities.
+
+    Args:
+        paths: checkpoints of models with the same dictionaries.
+        options: how to translate.
+        folders: folders in which the dictionaries may be, in this order. The folder that the first
+            model was trained on is tried last.
+    Attributes:
+        languages: the source and the target language.
+        data: the folder of the dictionaries.
+        max_source_tokens: largest number of tokens in a source sentence, without its end.
+        aligns: whether translations have alignments.
+    Raises:
+        UserError: if a checkpoint or the dictionaries cannot be read or do not fit, or if an
+            option has a value that is not allowed.
+    """
+
+    def __init__(self, paths: Sequence[str], options: EnsembleOptions, folders: Sequence[Path]):
+        options.check()
+        self.options, self.aligns = options, options.alignment
+        self.device = _device(options.device)
+        first, *others = (read_checkpoint(path) for path in paths)
+        self.data, source, target = find_dictionaries(first, folders)
+        self.languages = source, target
+        for checkpoint in others:
+            if checkpoint.languages not in ((None, None), self.languages):
+                other = " to ".join(map(str, checkpoint.languages))
+                raise UserError(
+                    f"{checkpoint.path} translates from {other}, but {first.path} from {source} "
+                    f"to {target}: an ensemble needs models of the same languages."
+                )
+        self._task = setup_task(first, self.data, source, target, options)
+        self._models = [
+            load_model(checkpoint, self._task, self.device, options.beam)
+            for checkpoint in (first, *others)
+        ]
+        self._generator = self._task.build_generator(self._models, _generation(options))
+        self._ignored = self._generator.symbols_to_strip_from_output
+        limits = utils.resolve_max_positions(
+            self._task.max_positions(), *(model.max_positions() for model in self._models)
+        )
+        self.max_source_tokens = max(1, int(limits[0]) - 1)
+
+    def batches(self, lengths: Sequence[int]) -> list[list[int]]:
+        """Make batches of sentences of similar length, those of the longest sentences first.
+
+        Args:
+            lengths: the number of tokens of each sentence, without its end.
+        Returns:
+            For each batch, the positions of its sentences in ``lengths``.
+        """
+        if not lengths:
+            return []
+        with_ends = np.array(lengths) + 1
+        dataset = self._task.build_dataset_for_inference([None] * len(lengths), with_ends)
+        order = np.argsort(with_ends, kind="stable")
+        batches = dataset.batch_by_size(
+            order,
+            max_tokens=max(self.options.max_tokens, int(with_ends.max())),
+            max_sentences=self.options.batch_size,
+        )
+        return [[int(number) for number in batch] for batch in reversed(batches)]
+
+    def rescore(self, token_scores: list[float]) -> float:
+        """The score of a translation with these token scores."""
+        return self.options.score(token_scores)
+
+    def translate(self, sentences: Sequence[Sequence[str]]) -> list[list[Candidate]]:
+        """Translate a batch.
+
+        Args:
+            sentences: the source tokens of each sentence, at least one.
+        Returns:
+            The n best translations of each sentence, the best one first.
+        """
+        if not sentences:
+            return []
+        tokens, lengths = self._task.get_interactive_tokens_and_lengths(
+            [" ".join(sentence) for sentence in sentences], lambda line: line
+        )
+        dataset = self._task.build_dataset_for_inference(tokens, lengths)
+        batch = dataset.collater([dataset[i] for i in range(len(tokens))])
+        sample = utils.apply_to_sample(lambda tensor: tensor.to(self.device), batch)
+        found = self._task.inference_step(self._generator, self._models, sample)
+        # The dataset sorts the sentences of a batch by length.
+        by_number = dict(zip(batch["id"].tolist(), found))
+        return [
+            [self._candidate(hypothesis) for hypothesis in by_number[i][: self.options.nbest]]
+            for i in range(len(tokens))
+        ]
+
+    def _candidate(self, hypothesis: dict[str, Any]) -> Candidate:
+        tokens = hypothesis["tokens"].int().cpu()
+        text = self._task.target_dictionary.string(tokens, extra_symbols_to_ignore=self._ignored)
+        token_scores = (hypothesis["positional_scores"].cpu() / math.log(2)).tolist()
+        return Candidate(
+            text.split(" ") if text else [],
+            float(hypothesis["score"]) / math.log(2),
+            token_scores,
+            [(int(s), int(t)) for s, t in hypothesis["alignment"]] if self.aligns else None,
+            is_cut_off=len(tokens) > self._generator_limit(),
+        )
+
+    def _generator_limit(self) -> int:
+        """Largest number of target tokens, without the end of the sentence."""
+        return min(self.options.max_len_b, self._generator.max_len - 1)
+
+
+def _generation(options: EnsembleOptions) -> argparse.Namespace:
+    """fairseq's options of a generation."""
+    return argparse.Namespace(
+        beam=options.beam,
+        nbest=options.nbest,
+        lenpen=options.lenpen,
+        unnormalized=options.unnormalized,
+        max_len_b=options.max_len_b,
+        print_alignment="hard" if options.alignment else None,
+        replace_unk=options.replace_unk,
+    )
+
+
+def _device(name: str | None) -> torch.device:
+    if name is None:
+        name = "cuda" if torch.cuda.is_available() else "cpu"
+    try:
+        device = torch.device(name)
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError) as error:
+        reason = str(error).strip().splitlines()[0]
+        raise UserError(f"--device {name} cannot be used: {reason}") from error
+    return device

@@ -1,0 +1,165 @@
+"""Loading of checkpoints with the task of this package."""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from fairseq import checkpoint_utils
+from fairseq.dataclass.configs import FairseqConfig, GenerationConfig
+from fairseq.dataclass.utils import convert_namespace_to_omegaconf
+from fairseq.models import FairseqEncoderDecoderModel
+
+from ..errors import UserError
+from ..fairseq_compat.checkpoints import memory_mapped
+from ..tasks.translation import ConvS2STranslationConfig, ConvS2STranslationTask
+from .options import EnsembleOptions
+
+# The options of fairseq's translation task that a model depends on.
+OF_THE_MODEL = (
+    *("source_lang", "target_lang", "left_pad_source", "left_pad_target"),
+    *("max_source_positions", "max_target_positions"),
+)
+TASKS = ("translation", "convs2s_translation")
+
+
+@dataclasses.dataclass(frozen=True)
+class Checkpoint:
+    """A checkpoint whose weights are not in a model yet.
+
+    Attributes:
+        path: the file.
+        state: the content of the file.
+        task: the options of its task.
+    """
+
+    path: str
+    state: dict[str, Any]
+    task: Mapping[str, Any]
+
+    @property
+    def languages(self) -> tuple[str | None, str | None]:
+        """The source and the target language of its training."""
+        return self.task.get("source_lang"), self.task.get("target_lang")
+
+
+def read_checkpoint(path: str) -> Checkpoint:
+    """Read a checkpoint; its tensors stay in the file until they are used.
+
+    Raises:
+        UserError: if the file is no checkpoint of a translation model.
+    """
+    if not Path(path).is_file():
+        raise UserError(f"There is no checkpoint {path}.")
+    with memory_mapped():
+        state = _read(path)
+    if state.get("args") is not None:
+        cfg = convert_namespace_to_omegaconf(state["args"])
+    else:
+        cfg = state["cfg"]
+    task = cfg.get("task") or {}
+    name = task.get("_name", "translation")
+    if name not in TASKS:
+        raise UserError(
+            f"{path} was trained with --task {name}, but only models of the tasks "
+            f"{' and '.join(TASKS)} can be translated with here: use fairseq-interactive."
+        )
+    return Checkpoint(path, state, task)
+
+
+def _read(path: str) -> dict[str, Any]:
+    try:
+        state = checkpoint_utils.load_checkpoint_to_cpu(path)
+    except (AttributeError, KeyError, TypeError) as error:
+        raise UserError(f"{path} is not a checkpoint of fairseq-train.") from error
+    if state.get("args") is None and state.get("cfg") is None:
+        raise UserError(f"{path} is not a checkpoint of fairseq-train: it has no options.")
+    return state
+
+
+def find_dictionaries(checkpoint: Checkpoint, folders: Sequence[Path]) -> tuple[Path, str, str]:
+    """Find the first folder with the dictionaries of a checkpoint.
+
+    Args:
+        checkpoint: the checkpoint; the folder of its training data is tried last.
+        folders: folders to try.
+    Returns:
+        The folder, the source and the target language.
+    Raises:
+        UserError: if no folder has both dictionaries.
+    """
+    source, target = checkpoint.languages
+    trained_on = str(checkpoint.task.get("data") or "").split(":")[0]
+    tried = [*folders, *([Path(trained_on)] if trained_on else [])]
+    for folder in tried:
+        if source and target and all(_dictionary(folder, x).is_file() for x in (source, target)):
+            return folder, source, target
+    names = f"dict.{source or 'SOURCE'}.txt and dict.{target or 'TARGET'}.txt"
+    places = ", ".join(dict.fromkeys(str(folder) for folder in tried))
+    raise UserError(
+        f"There are no dictionaries for {checkpoint.path}: {names} are not both in {places}. Give "
+        "the folder that fairseq-preprocess wrote with --data."
+    )
+
+
+def _dictionary(folder: Path, language: str) -> Path:
+    return folder / f"dict.{language}.txt"
+
+
+def setup_task(
+    checkpoint: Checkpoint, data: Path, source: str, target: str, options: EnsembleOptions
+) -> ConvS2STranslationTask:
+    """The task ``convs2s_translation`` with the dictionaries of a folder.
+
+    Raises:
+        UserError: if an option has a value that is not allowed.
+    """
+    given = {key: checkpoint.task[key] for key in OF_THE_MODEL if key in checkpoint.task}
+    cfg = ConvS2STranslationConfig(
+        **{
+            **given,
+            "data": str(data),
+            "source_lang": source,
+            "target_lang": target,
+            "autocast_dtype": options.autocast_dtype,
+            "lexicon": options.lexicon,
+            "candidates_per_word": options.candidates_per_word,
+            "frequent_candidates": options.frequent_candidates,
+        }
+    )
+    return ConvS2STranslationTask.setup_task(cfg)
+
+
+def load_model(
+    checkpoint: Checkpoint, task: ConvS2STranslationTask, device: torch.device, beam: int
+) -> FairseqEncoderDecoderModel:
+    """Make the model of a checkpoint, ready for generation.
+
+    Raises:
+        UserError: if the weights do not fit the dictionaries, or the architecture is unknown.
+    """
+    try:
+        (model,), _ = checkpoint_utils.load_model_ensemble(
+            [checkpoint.path], task=task, state=checkpoint.state
+        )
+    except AssertionError as error:
+        if "Could not infer model type" not in str(error):
+            raise
+        raise UserError(
+            f"{checkpoint.path} has a model that is unknown here: give the package that defines "
+            "it with --user-dir."
+        ) from error
+    except RuntimeError as error:
+        if "size mismatch" not in str(error) and "Error(s) in loading" not in str(error):
+            raise
+        raise UserError(
+            f"{checkpoint.path} was trained with other dictionaries than those in "
+            f"{task.cfg.data}: give its own with --data."
+        ) from error
+    if not hasattr(model, "encoder") or not hasattr(model, "decoder"):
+        raise UserError(f"{checkpoint.path} is not a model of translation: it has no decoder.")
+    model.to(device)
+    generation = GenerationConfig(beam=beam)
+    model.prepare_for_inference_(FairseqConfig(generation=generation))
+    return model

@@ -1,0 +1,144 @@
+"""The translation of a line, and how the translations of its parts are joined.
+
+Needs neither torch nor fairseq.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+
+class Candidate(NamedTuple):
+    """A hypothesis of the beam search, before its tokens become text.
+
+    Attributes:
+        tokens: T target tokens, without the end of the sentence.
+        score: as fairseq prints it: in base 2, with the length penalty.
+        token_scores: log probabilities of the tokens and of the end of the sentence, in base 2.
+        alignment: pairs of source and target token, counted from 0; None if not asked for.
+        is_cut_off: whether the search ended at its largest length.
+    """
+
+    tokens: list[str]
+    score: float
+    token_scores: list[float]
+    alignment: list[tuple[int, int]] | None = None
+    is_cut_off: bool = False
+
+
+@dataclass(frozen=True)
+class Hypothesis:
+    """A translation of a line.
+
+    Attributes:
+        text: plain text, without line breaks.
+        score: as fairseq prints it: in base 2, with the length penalty.
+        tokens: the target tokens behind the text.
+        token_scores: log probabilities of the tokens in base 2, with the end of the sentence.
+        alignment: pairs of source and target token, counted from 0; None if not asked for.
+    """
+
+    text: str
+    score: float
+    tokens: list[str]
+    token_scores: list[float]
+    alignment: list[tuple[int, int]] | None
+
+
+@dataclass(frozen=True)
+class Translation:
+    """The translations of one line.
+
+    Attributes:
+        source: the line, without its line break.
+        hypotheses: the best translations, the best one first; there is always one.
+        num_tokens: number of source tokens.
+        num_parts: number of parts that the line was split into; 0 if it is empty.
+        is_cut_off: whether the search for the best translation ended at its largest length.
+    """
+
+    source: str
+    hypotheses: list[Hypothesis]
+    num_tokens: int
+    num_parts: int
+    is_cut_off: bool
+
+    @property
+    def text(self) -> str:
+        """The best translation."""
+        return self.hypotheses[0].text
+
+    @property
+    def score(self) -> float:
+        """The score of the best translation."""
+        return self.hypotheses[0].score
+
+
+def join(
+    source: str,
+    parts: Sequence[Sequence[str]],
+    candidates: Sequence[Sequence[Candidate]],
+    decode: Callable[[str], str],
+    rescore: Callable[[list[float]], float],
+    align: bool = False,
+) -> Translation:
+    """Make the translation of a line from the candidates of its parts.
+
+    The n-th best translation of a line consists of the n-th best ones of its parts.
+
+    Args:
+        source: the line.
+        parts: the source tokens of each part.
+        candidates: the candidates of each part, the best ones first.
+        decode: makes text from target tokens that are separated by spaces.
+        rescore: the score of a translation with these token scores, for lines of several parts.
+        align: whether an empty line has an alignment, an empty one.
+    """
+    hypotheses = [
+        _join_best(
+            parts, [found[min(rank, len(found) - 1)] for found in candidates], decode, rescore
+        )
+        for rank in range(max((len(found) for found in candidates), default=0))
+    ]
+    return Translation(
+        source,
+        hypotheses or [Hypothesis("", 0.0, [], [], [] if align else None)],
+        num_tokens=sum(map(len, parts)),
+        num_parts=len(parts),
+        is_cut_off=any(found[0].is_cut_off for found in candidates),
+    )
+
+
+def _join_best(
+    parts: Sequence[Sequence[str]],
+    best: Sequence[Candidate],
+    decode: Callable[[str], str],
+    rescore: Callable[[list[float]], float],
+) -> Hypothesis:
+    """Join one candidate of each part."""
+    tokens: list[str] = []
+    token_scores: list[float] = []
+    alignment: list[tuple[int, int]] = []
+    texts = []
+    first_source = 0
+    for part, candidate in zip(parts, best):
+        alignment += [
+            (first_source + source, len(tokens) + target)
+            for source, target in candidate.alignment or ()
+        ]
+        first_source += len(part)
+        tokens += candidate.tokens
+        token_scores += candidate.token_scores
+        texts.append(_one_line(decode(" ".join(candidate.tokens))))
+    return Hypothesis(
+        " ".join(text for text in texts if text) if len(texts) > 1 else texts[0],
+        best[0].score if len(best) == 1 else rescore(token_scores),
+        tokens,
+        token_scores,
+        None if best[0].alignment is None else alignment,
+    )
+
+
+def _one_line(text: str) -> str:
+    """Text without line breaks, which would shift all further lines of the output."""
+    return text.replace("\n", " ").replace("\r", " ")

@@ -1,0 +1,59 @@
+"""The lines that the command writes, and the options of a search."""
+
+import pytest
+
+from convs2s_plugin.errors import UserError
+from convs2s_plugin.translation.buffers import translate_in_buffers
+from convs2s_plugin.translation.options import EnsembleOptions
+from convs2s_plugin.translation.output import (
+    alignment_lines,
+    is_reported,
+    output_lines,
+    report_line,
+)
+from tests.unit.translation.made_up import Reversal, Words
+
+
+def translations(*lines, **options):
+    search = Reversal(**options)
+    return list(translate_in_buffers(lines, 10, Words(), search, search.do))
+
+
+def test_output():
+    found, empty = translations("a b", "")
+    assert list(output_lines(found, 7)) == ["b/0 a/0\n"]
+    assert list(output_lines(found, 7, scores=True)) == ["-2.0000\tb/0 a/0\n"]
+    assert list(output_lines(found, 7, nbest=True, scores=True)) == [
+        "7\t-2.0000\tb/0 a/0\n",
+        "7\t-3.0000\tb/1 a/1\n",
+    ]
+    assert list(output_lines(empty, 8)) == ["\n"]
+    assert list(output_lines(empty, 8, nbest=True)) == ["8\t0.0000\t\n"]
+    assert list(alignment_lines(found)) == ["1-0 0-1\n"]
+    assert list(alignment_lines(found, nbest=True)) == ["1-0 0-1\n"] * 2
+    assert list(alignment_lines(empty)) == ["\n"]
+
+
+def test_report():
+    short, long = translations("a", "a b c", limit=2)
+    assert not is_reported(short) and is_reported(long)
+    assert report_line(long, 2) == "2\t3\t2\tlonger than the model allows: split\n"
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (dict(beam=0), "--beam is 0"),
+        (dict(beam=2, nbest=3), "--nbest is 3, but a beam search with --beam 2"),
+        (dict(max_tokens=0), "--max-tokens is 0"),
+        (dict(batch_size=0), "--batch-size is 0"),
+    ],
+)
+def test_options_out_of_range(options, message):
+    with pytest.raises(UserError, match=message):
+        EnsembleOptions(**options).check()
+
+
+def test_score():
+    assert EnsembleOptions(lenpen=2.0).score([-1.0, -3.0]) == -1.0
+    assert EnsembleOptions(unnormalized=True).score([-1.0, -3.0]) == -4.0
