@@ -81,6 +81,8 @@ def _translator(args: argparse.Namespace, buffer_size: int) -> Translator:
         preparation=args.preparation,
         bpe_codes=args.bpe_codes,
         raw=args.raw,
+        source_lang=args.source_lang,
+        target_lang=args.target_lang,
         workers=args.workers,
         buffer_size=buffer_size,
         beam=args.beam,

@@ -51,6 +51,10 @@ def _add_preparation(parser: argparse.ArgumentParser) -> None:
     )
     text.add_argument("--data", metavar="DIR", help="folder of the dictionaries")
     text.add_argument(
+        *("--source-lang", "-s"), metavar="CODE", help="source language, if the data do not say it"
+    )
+    text.add_argument("--target-lang", "-t", metavar="CODE", help="the same for the target")
+    text.add_argument(
         "--bpe-codes", metavar="FILE", help="segment tokenized text with these codes of subword-nmt"
     )
     text.add_argument(

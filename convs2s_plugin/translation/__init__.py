@@ -3,7 +3,7 @@
 ``Translator`` is the way in; ``convs2s translate`` uses it.
 """
 
-from .ensemble import EnsembleOptions
+from .options import EnsembleOptions
 from .results import Hypothesis, Translation
 from .translator import Translator
 

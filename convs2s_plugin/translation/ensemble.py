@@ -11,7 +11,7 @@ import torch
 from fairseq import utils
 
 from ..errors import UserError
-from .loading import find_dictionaries, load_model, read_checkpoint, setup_task
+from .loading import Languages, find_dictionaries, load_model, read_checkpoint, setup_task
 from .options import EnsembleOptions
 from .results import Candidate
 
@@ -24,6 +24,7 @@ class Ensemble:
         options: how to translate.
         folders: folders in which the dictionaries may be, in this order. The folder that the first
             model was trained on is tried last.
+        languages: see ``find_dictionaries``.
     Attributes:
         languages: the source and the target language.
         data: the folder of the dictionaries.
@@ -34,21 +35,28 @@ class Ensemble:
             option has a value that is not allowed.
     """
 
-    def __init__(self, paths: Sequence[str], options: EnsembleOptions, folders: Sequence[Path]):
+    def __init__(
+        self,
+        paths: Sequence[str],
+        options: EnsembleOptions,
+        folders: Sequence[Path],
+        languages: Languages = (None, None),
+    ):
         options.check()
         self.options, self.aligns = options, options.alignment
         self.device = _device(options.device)
         first, *others = (read_checkpoint(path) for path in paths)
-        self.data, source, target = find_dictionaries(first, folders)
+        dictionaries = find_dictionaries(first, folders, languages)
+        self.data, source, target = dictionaries
         self.languages = source, target
         for checkpoint in others:
-            if checkpoint.languages not in ((None, None), self.languages):
+            if None not in checkpoint.languages and checkpoint.languages != self.languages:
                 other = " to ".join(map(str, checkpoint.languages))
                 raise UserError(
                     f"{checkpoint.path} translates from {other}, but {first.path} from {source} "
                     f"to {target}: an ensemble needs models of the same languages."
                 )
-        self._task = setup_task(first, self.data, source, target, options)
+        self._task = setup_task(first, dictionaries, options)
         self._models = [
             load_model(checkpoint, self._task, self.device, options.beam)
             for checkpoint in (first, *others)

@@ -3,10 +3,11 @@
 import dataclasses
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from fairseq import checkpoint_utils
+from fairseq.data import data_utils
 from fairseq.dataclass.configs import FairseqConfig, GenerationConfig
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from fairseq.models import FairseqEncoderDecoderModel
@@ -21,6 +22,7 @@ OF_THE_MODEL = (
     *("source_lang", "target_lang", "left_pad_source", "left_pad_target"),
     *("max_source_positions", "max_target_positions"),
 )
+Languages = tuple[str | None, str | None]
 TASKS = ("translation", "convs2s_translation")
 
 
@@ -39,8 +41,8 @@ class Checkpoint:
     task: Mapping[str, Any]
 
     @property
-    def languages(self) -> tuple[str | None, str | None]:
-        """The source and the target language of its training."""
+    def languages(self) -> Languages:
+        """The source and the target language; None if training found them in its data."""
         return self.task.get("source_lang"), self.task.get("target_lang")
 
 
@@ -78,29 +80,53 @@ def _read(path: str) -> dict[str, Any]:
     return state
 
 
-def find_dictionaries(checkpoint: Checkpoint, folders: Sequence[Path]) -> tuple[Path, str, str]:
+class Dictionaries(NamedTuple):
+    """The place of the dictionaries of a model: a folder and two languages."""
+
+    folder: Path
+    source: str
+    target: str
+
+
+def find_dictionaries(
+    checkpoint: Checkpoint, folders: Sequence[Path], languages: Languages = (None, None)
+) -> Dictionaries:
     """Find the first folder with the dictionaries of a checkpoint.
 
     Args:
         checkpoint: the checkpoint; the folder of its training data is tried last.
         folders: folders to try.
-    Returns:
-        The folder, the source and the target language.
+        languages: the source and the target language; by default those of the checkpoint, or those
+            in the names of the binarized data in the folder.
     Raises:
         UserError: if no folder has both dictionaries.
     """
-    source, target = checkpoint.languages
     trained_on = str(checkpoint.task.get("data") or "").split(":")[0]
     tried = [*folders, *([Path(trained_on)] if trained_on else [])]
     for folder in tried:
+        known = [languages, checkpoint.languages, *map(_languages_of_data, (folder, *tried))]
+        source, target = (next(filter(None, found), None) for found in zip(*known))
         if source and target and all(_dictionary(folder, x).is_file() for x in (source, target)):
-            return folder, source, target
-    names = f"dict.{source or 'SOURCE'}.txt and dict.{target or 'TARGET'}.txt"
+            return Dictionaries(folder, source, target)
     places = ", ".join(dict.fromkeys(str(folder) for folder in tried))
+    if source is None or target is None:
+        raise UserError(
+            f"The languages of {checkpoint.path} are unknown: neither the checkpoint nor file "
+            f"names in {places} have them. Give --source-lang and --target-lang, and with --data "
+            "the folder of the dictionaries."
+        )
     raise UserError(
-        f"There are no dictionaries for {checkpoint.path}: {names} are not both in {places}. Give "
-        "the folder that fairseq-preprocess wrote with --data."
+        f"There are no dictionaries for {checkpoint.path}: dict.{source}.txt and dict.{target}.txt "
+        f"are not both in {places}. Give the folder that fairseq-preprocess wrote with --data."
     )
+
+
+def _languages_of_data(folder: Path) -> Languages:
+    """The languages in the names of binarized data, or None for each if there is none."""
+    if not folder.is_dir():
+        return None, None
+    source, target = data_utils.infer_language_pair(str(folder))
+    return source, target
 
 
 def _dictionary(folder: Path, language: str) -> Path:
@@ -108,9 +134,9 @@ def _dictionary(folder: Path, language: str) -> Path:
 
 
 def setup_task(
-    checkpoint: Checkpoint, data: Path, source: str, target: str, options: EnsembleOptions
+    checkpoint: Checkpoint, dictionaries: Dictionaries, options: EnsembleOptions
 ) -> ConvS2STranslationTask:
-    """The task ``convs2s_translation`` with the dictionaries of a folder.
+    """The task ``convs2s_translation`` with the dictionaries of a model.
 
     Raises:
         UserError: if an option has a value that is not allowed.
@@ -119,9 +145,9 @@ def setup_task(
     cfg = ConvS2STranslationConfig(
         **{
             **given,
-            "data": str(data),
-            "source_lang": source,
-            "target_lang": target,
+            "data": str(dictionaries.folder),
+            "source_lang": dictionaries.source,
+            "target_lang": dictionaries.target,
             "autocast_dtype": options.autocast_dtype,
             "lexicon": options.lexicon,
             "candidates_per_word": options.candidates_per_word,

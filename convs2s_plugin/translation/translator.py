@@ -4,12 +4,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from ..errors import UserError
+from ..preparation import Preparation
 from .buffers import Job, translate_in_buffers
 from .ensemble import Ensemble
 from .options import EnsembleOptions
 from .results import Candidate, Translation
 from .text import (
-    Preparation,
     Tokenized,
     check_preparation,
     find_preparation,
@@ -40,6 +40,8 @@ class Translator:
         bpe_codes: instead, segment tokenized text with these codes of subword-nmt.
         raw: instead, take the text as tokens separated by spaces. This is also done if there is no
             preparation.
+        source_lang, target_lang: the languages, if neither the checkpoint nor the names of the
+            binarized data say them.
         workers: number of processes that translate; they share the weights. More than one needs
             a CPU and a system that can fork processes.
         buffer_size: number of lines that are sorted by length and translated together (2,000).
@@ -61,6 +63,8 @@ class Translator:
         preparation: str | Path | None = None,
         bpe_codes: str | Path | None = None,
         raw: bool = False,
+        source_lang: str | None = None,
+        target_lang: str | None = None,
         workers: int = 1,
         buffer_size: int = BUFFER_SIZE,
         **options: object,
@@ -74,13 +78,15 @@ class Translator:
         self.workers, self.buffer_size = workers, buffer_size
         beside = Path(paths[0]).parent
         text = given_text(preparation, bpe_codes, raw)
-        if data is not None:
-            folders = [Path(data)]
-        else:
-            prepared = text or find_preparation([beside])
-            own = [folder_of_dictionaries(prepared)] if isinstance(prepared, Preparation) else []
-            folders = [*own, beside]
-        self._ensemble = Ensemble(paths, EnsembleOptions(**options), folders)  # type: ignore[arg-type]
+        prepared = text or find_preparation([beside])
+        own = [folder_of_dictionaries(prepared)] if isinstance(prepared, Preparation) else []
+        folders = [*own, beside] if data is None else [Path(data)]
+        self._ensemble = Ensemble(
+            paths,
+            EnsembleOptions(**options),  # type: ignore[arg-type]
+            folders,
+            (source_lang, target_lang),
+        )
         found = self._ensemble.data
         self.text = text or find_preparation([beside, found, found.parent]) or Tokenized()
         if isinstance(self.text, Preparation):

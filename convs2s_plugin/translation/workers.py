@@ -12,7 +12,7 @@ import traceback
 from collections.abc import Callable, Iterator, Sequence
 from multiprocessing.connection import Connection, wait
 from types import TracebackType
-from typing import Any
+from typing import Any, cast
 
 import torch
 
@@ -83,7 +83,7 @@ class Workers:
             WorkerError: if a job fails with another error, or if a process ends.
         """
         idle = list(self._connections)
-        held: dict[Any, Job] = {}
+        held: dict[Connection, Job] = {}
         # Taken ahead, so that no process waits for text to be read and made into tokens.
         upcoming = next(jobs, None)
         done: tuple[Job, Sequence[Sequence[Candidate]]] | None = None
@@ -97,7 +97,7 @@ class Workers:
                 yield done
             if not held:
                 return
-            connection = wait(list(held))[0]
+            (connection, *_) = cast(list[Connection], wait(list(held)))
             job = held.pop(connection)
             done = job, self._receive(connection, job)
             idle.append(connection)

@@ -1,6 +1,8 @@
 """``convs2s translate`` and ``Translator``: the same translations as fairseq-interactive."""
 
+import hashlib
 import io
+import json
 import os
 import shutil
 import subprocess
@@ -293,6 +295,28 @@ def test_line_by_line(tmp_path):
     assert answers[1] == ["0.0000", ""] and answers[0][1] and answers[2][1]
 
 
+def test_a_terminal_is_answered_line_by_line():
+    master, slave = os.openpty()
+    process = subprocess.Popen(
+        [
+            *(server().programs / "convs2s", "translate", "--path", FIXTURES / "adl.pt"),
+            *("--data", DATA, "--device", "cpu", "--raw"),
+        ],
+        stdin=slave,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    for line in (b"eins zwei\n", b"acht\n"):
+        os.write(master, line)
+        assert process.stdout.readline().endswith(b"-th\n")
+    # The end of the input, as Ctrl-D gives it.
+    os.write(master, b"\x04")
+    _, errors = process.communicate()
+    os.close(master)
+    os.close(slave)
+    assert process.returncode == 0 and b"Ctrl-D ends" in errors
+
+
 def test_progress(tmp_path, capsys):
     translate(FIXTURES / "convs2s.pt", LINES, tmp_path)
     assert f"] {len(LINES)} lines" in capsys.readouterr().err
@@ -300,11 +324,11 @@ def test_progress(tmp_path, capsys):
 
 ERRORS = {
     "checkpoint": (["--path", "no/such.pt"], "There is no checkpoint no/such.pt."),
-    "text as checkpoint": (["--path", "INPUT"], "is not a complete checkpoint"),
+    "text as checkpoint": (["--path", "INPUT"], "INPUT is not loaded, because it holds pickled"),
     "dictionaries": (["--data", "FOLDER"], "dict.de.txt and dict.en.txt are not both in FOLDER"),
     "input": (["--input", "no/such/file"], "There is no file no/such/file (--input)."),
     "latin-1": (["--input", "LATIN"], "LATIN, line 2: byte 0xf6 at offset 2 is not valid UTF-8"),
-    "output": (["--output", "no/such/file"], "there is no folder no/such"),
+    "output": (["--output", "no/such/file"], "no/such/file cannot be written: there is no folder"),
     "overwritten": (["--output", "INPUT"], "--output is INPUT, which --input names too"),
     "nbest": (["--nbest", "6"], "--nbest is 6, but a beam search with --beam 5"),
     "lexicon": (["--lexicon", "INPUT"], "INPUT"),
@@ -344,4 +368,81 @@ def test_dictionaries_of_another_model(transformer, corpus, trained, tmp_path):
         (transformer, "was trained with other dictionaries than those in"),
     ):
         with pytest.raises(UserError, match=message):
-            Translator(path, data=tmp_path, device="cpu")
+            Translator(path, data=tmp_path, source_lang="de", target_lang="en", device="cpu")
+
+
+def test_languages_that_the_checkpoint_does_not_say(corpus, trained, tmp_path):
+    """Training found them in the names of its data, and its options do not have them."""
+    path = trained / "checkpoint_last.pt"
+    expected = Translator(path, device="cpu").translate(["eins zwei"])
+    assert Translator(path, data=corpus / "bin", device="cpu").translate(["eins zwei"]) == expected
+    shutil.copy(path, tmp_path)
+    (tmp_path / "data").mkdir()
+    for language in ("de", "en"):
+        shutil.copy(corpus / "bin" / f"dict.{language}.txt", tmp_path / "data")
+    named = Translator(
+        tmp_path / "checkpoint_last.pt",
+        data=tmp_path / "data",
+        source_lang="de",
+        target_lang="en",
+        device="cpu",
+    )
+    assert named.translate(["eins zwei"]) == expected
+
+
+def prepared(folder, **changes):
+    """A folder as ``convs2s prepare`` leaves it, with the dictionaries of the fixtures."""
+    shutil.copytree(DATA, folder / "data-bin")
+    sides = {"source": "de", "target": "en"}
+    files = {name: f"data-bin/dict.{language}.txt" for name, language in sides.items()}
+    content = {
+        "format": 1,
+        "languages": sides,
+        "tokenizer": "none",
+        "lowercase": True,
+        "subwords": {"method": "none"},
+        "dictionaries": {
+            name: {
+                "file": file,
+                "sha256": hashlib.sha256((folder / file).read_bytes()).hexdigest(),
+            }
+            for name, file in files.items()
+        },
+    }
+    path = folder / "preparation.yaml"
+    path.write_text(json.dumps({**content, **changes}), encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize("where", ["given", "beside the checkpoint", "beside the data"])
+def test_preparation(where, tmp_path):
+    path = FIXTURES / "convs2s.pt"
+    expected = Translator(path, data=DATA, device="cpu").translate(["eins zwei acht", ""])
+    file = prepared(tmp_path)
+    given = {}
+    if where == "beside the checkpoint":
+        path = shutil.copy(path, tmp_path)
+    elif where == "beside the data":
+        given = {"data": tmp_path / "data-bin"}
+    else:
+        given = {"preparation": file}
+    found = Translator(path, device="cpu", **given).translate(["  EINS \u00a0zwei Acht", "\ufeff"])
+    assert [translation.text for translation in found] == [
+        translation.text for translation in expected
+    ]
+
+
+def test_preparation_of_another_model(tmp_path):
+    other = {name: {"file": "data-bin/dict.de.txt", "sha256": "0"} for name in ("source", "target")}
+    for name, changes, message in (
+        ("dictionary", {"dictionaries": other}, "is not the dictionary data-bin/dict.de.txt that"),
+        (
+            "languages",
+            {"languages": {"source": "fr", "target": "en"}},
+            "prepares text for translation from fr to en, but .* translates from de to en",
+        ),
+    ):
+        (tmp_path / name).mkdir()
+        file = prepared(tmp_path / name, **changes)
+        with pytest.raises(UserError, match=message):
+            Translator(FIXTURES / "adl.pt", device="cpu", data=DATA, preparation=file)

@@ -132,8 +132,8 @@ def known_options() -> set[str]:
         *(c for r in registry.REGISTRIES.values() for c in r["dataclass_registry"].values() if c),
     ]
     known = {f"--{f.name.replace('_', '-')}" for c in dataclasses for f in fields(c)}
-    for module in COMMANDS.values():
-        text = (PLUGIN / "cli" / f"{module.module}.py").read_text(encoding="utf-8")
+    for module in (PLUGIN / "cli").glob("*.py"):
+        text = module.read_text(encoding="utf-8")
         known |= set(re.findall(r'"(--[\w-]+)"', text))
     for path in [*(ROOT / "benchmarks").glob("*.py"), *(ROOT / "examples").rglob("*.py")]:
         known |= set(re.findall(r'"(--[\w-]+)"', path.read_text(encoding="utf-8")))
