@@ -48,8 +48,9 @@ def run(args: argparse.Namespace) -> int:
         )
     if args.user_dir and not Path(args.user_dir).is_dir():
         raise UserError(f"There is no folder {args.user_dir} (--user-dir).")
-    # A package that was imported may have set it to end the process.
-    signal.signal(signal.SIGPIPE, signal.SIG_IGN)
+    if hasattr(signal, "SIGPIPE"):
+        # Importing sacrebleu makes this signal end the process.
+        signal.signal(signal.SIGPIPE, signal.SIG_IGN)
     import_user_module(argparse.Namespace(user_dir=args.user_dir))
     try:
         with _warnings_only():

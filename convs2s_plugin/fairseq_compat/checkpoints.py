@@ -59,7 +59,7 @@ def memory_mapped() -> Iterator[None]:
             return original(path, *args, mmap=True, **kwargs)
         return original(file, *args, **kwargs)
 
-    torch.load = load
+    torch.load = load  # type: ignore[assignment]
     try:
         yield
     finally:

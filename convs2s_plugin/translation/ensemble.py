@@ -3,7 +3,6 @@
 import argparse
 import math
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,7 +10,7 @@ import torch
 from fairseq import utils
 
 from ..errors import UserError
-from .loading import Languages, find_dictionaries, load_model, read_checkpoint, setup_task
+from .loading import Places, find_dictionaries, load_model, read_checkpoint, setup_task
 from .options import EnsembleOptions
 from .results import Candidate
 
@@ -22,9 +21,7 @@ class Ensemble:
     Args:
         paths: checkpoints of models with the same dictionaries.
         options: how to translate.
-        folders: folders in which the dictionaries may be, in this order. The folder that the first
-            model was trained on is tried last.
-        languages: see ``find_dictionaries``.
+        places: where the dictionaries may be.
     Attributes:
         languages: the source and the target language.
         data: the folder of the dictionaries.
@@ -35,18 +32,12 @@ class Ensemble:
             option has a value that is not allowed.
     """
 
-    def __init__(
-        self,
-        paths: Sequence[str],
-        options: EnsembleOptions,
-        folders: Sequence[Path],
-        languages: Languages = (None, None),
-    ):
+    def __init__(self, paths: Sequence[str], options: EnsembleOptions, places: Places):
         options.check()
         self.options, self.aligns = options, options.alignment
         self.device = _device(options.device)
         first, *others = (read_checkpoint(path) for path in paths)
-        dictionaries = find_dictionaries(first, folders, languages)
+        dictionaries = find_dictionaries(first, places)
         self.data, source, target = dictionaries
         self.languages = source, target
         for checkpoint in others:

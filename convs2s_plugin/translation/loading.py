@@ -1,7 +1,7 @@
 """Loading of checkpoints with the task of this package."""
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -80,44 +80,56 @@ def _read(path: str) -> dict[str, Any]:
     return state
 
 
+class Places(NamedTuple):
+    """Where the dictionaries of a model may be.
+
+    Attributes:
+        folders: folders to try, in this order.
+        languages: the source and the target language; None for those of the checkpoint, or those in
+            the names of binarized data, or those of the preparation.
+        prepared: the languages of the preparation.
+        with_training_data: whether to try the folder that the model was trained on, too.
+    """
+
+    folders: list[Path]
+    languages: Languages = (None, None)
+    prepared: Languages = (None, None)
+    with_training_data: bool = True
+
+
 class Dictionaries(NamedTuple):
-    """The place of the dictionaries of a model: a folder and two languages."""
+    """The dictionaries of a model: a folder and two languages."""
 
     folder: Path
     source: str
     target: str
 
 
-def find_dictionaries(
-    checkpoint: Checkpoint, folders: Sequence[Path], languages: Languages = (None, None)
-) -> Dictionaries:
+def find_dictionaries(checkpoint: Checkpoint, places: Places) -> Dictionaries:
     """Find the first folder with the dictionaries of a checkpoint.
 
-    Args:
-        checkpoint: the checkpoint; the folder of its training data is tried last.
-        folders: folders to try.
-        languages: the source and the target language; by default those of the checkpoint, or those
-            in the names of the binarized data in the folder.
     Raises:
         UserError: if no folder has both dictionaries.
     """
     trained_on = str(checkpoint.task.get("data") or "").split(":")[0]
-    tried = [*folders, *([Path(trained_on)] if trained_on else [])]
+    named = [*places.folders, *([Path(trained_on)] if trained_on else [])]
+    tried = named if places.with_training_data else places.folders
     for folder in tried:
-        known = [languages, checkpoint.languages, *map(_languages_of_data, (folder, *tried))]
+        of_data = map(_languages_of_data, (folder, *named))
+        known = [places.languages, checkpoint.languages, *of_data, places.prepared]
         source, target = (next(filter(None, found), None) for found in zip(*known))
         if source and target and all(_dictionary(folder, x).is_file() for x in (source, target)):
             return Dictionaries(folder, source, target)
-    places = ", ".join(dict.fromkeys(str(folder) for folder in tried))
+    looked_in = ", ".join(dict.fromkeys(str(folder) for folder in tried))
     if source is None or target is None:
         raise UserError(
             f"The languages of {checkpoint.path} are unknown: neither the checkpoint nor file "
-            f"names in {places} have them. Give --source-lang and --target-lang, and with --data "
-            "the folder of the dictionaries."
+            f"names in {looked_in} have them. Give --source-lang and --target-lang, and the folder "
+            "of the dictionaries with --data."
         )
     raise UserError(
         f"There are no dictionaries for {checkpoint.path}: dict.{source}.txt and dict.{target}.txt "
-        f"are not both in {places}. Give the folder that fairseq-preprocess wrote with --data."
+        f"are not both in {looked_in}. Give the folder that fairseq-preprocess wrote with --data."
     )
 
 

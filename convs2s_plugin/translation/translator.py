@@ -7,6 +7,7 @@ from ..errors import UserError
 from ..preparation import Preparation
 from .buffers import Job, translate_in_buffers
 from .ensemble import Ensemble
+from .loading import Places
 from .options import EnsembleOptions
 from .results import Candidate, Translation
 from .text import (
@@ -79,14 +80,15 @@ class Translator:
         beside = Path(paths[0]).parent
         text = given_text(preparation, bpe_codes, raw)
         prepared = text or find_preparation([beside])
-        own = [folder_of_dictionaries(prepared)] if isinstance(prepared, Preparation) else []
-        folders = [*own, beside] if data is None else [Path(data)]
-        self._ensemble = Ensemble(
-            paths,
-            EnsembleOptions(**options),  # type: ignore[arg-type]
-            folders,
-            (source_lang, target_lang),
-        )
+        places = Places([beside], (source_lang, target_lang))
+        if isinstance(prepared, Preparation):
+            places = places._replace(
+                folders=[folder_of_dictionaries(prepared), beside],
+                prepared=(prepared.source.language, prepared.target.language),
+            )
+        if data is not None:
+            places = places._replace(folders=[Path(data)], with_training_data=False)
+        self._ensemble = Ensemble(paths, EnsembleOptions(**options), places)  # type: ignore[arg-type]
         found = self._ensemble.data
         self.text = text or find_preparation([beside, found, found.parent]) or Tokenized()
         if isinstance(self.text, Preparation):

@@ -30,7 +30,10 @@ class WorkerError(RuntimeError):
 def available_threads() -> int:
     """The number of threads of this process: OMP_NUM_THREADS, or the CPUs that it may use."""
     given = os.environ.get("OMP_NUM_THREADS", "")
-    return int(given) if given.isdigit() and int(given) else len(os.sched_getaffinity(0))
+    if given.isdigit() and int(given):
+        return int(given)
+    # Not all systems limit a process to some CPUs.
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 class Workers:
@@ -47,6 +50,11 @@ class Workers:
         self._connections: list[Connection] = []
 
     def __enter__(self) -> "Workers":
+        if "fork" not in multiprocessing.get_all_start_methods():
+            raise UserError(
+                f"--workers {self._number} needs an operating system that can fork a process: "
+                "leave it out."
+            )
         context = multiprocessing.get_context("fork")
         threads = max(1, available_threads() // self._number)
         for _ in range(self._number):

@@ -325,7 +325,7 @@ def test_progress(tmp_path, capsys):
 ERRORS = {
     "checkpoint": (["--path", "no/such.pt"], "There is no checkpoint no/such.pt."),
     "text as checkpoint": (["--path", "INPUT"], "INPUT is not loaded, because it holds pickled"),
-    "dictionaries": (["--data", "FOLDER"], "dict.de.txt and dict.en.txt are not both in FOLDER"),
+    "dictionaries": (["--data", "FOLDER"], "dict.de.txt and dict.en.txt are not both in FOLDER."),
     "input": (["--input", "no/such/file"], "There is no file no/such/file (--input)."),
     "latin-1": (["--input", "LATIN"], "LATIN, line 2: byte 0xf6 at offset 2 is not valid UTF-8"),
     "output": (["--output", "no/such/file"], "no/such/file cannot be written: there is no folder"),
@@ -371,7 +371,7 @@ def test_dictionaries_of_another_model(transformer, corpus, trained, tmp_path):
             Translator(path, data=tmp_path, source_lang="de", target_lang="en", device="cpu")
 
 
-def test_languages_that_the_checkpoint_does_not_say(corpus, trained, tmp_path):
+def test_languages_that_the_checkpoint_does_not_say(corpus, trained, tmp_path, capsys):
     """Training found them in the names of its data, and its options do not have them."""
     path = trained / "checkpoint_last.pt"
     expected = Translator(path, device="cpu").translate(["eins zwei"])
@@ -388,6 +388,10 @@ def test_languages_that_the_checkpoint_does_not_say(corpus, trained, tmp_path):
         device="cpu",
     )
     assert named.translate(["eins zwei"]) == expected
+    assert convs2s(
+        ["translate", "--path", str(tmp_path / "checkpoint_last.pt"), "--data", str(tmp_path)]
+    )
+    assert "There are no dictionaries for" in capsys.readouterr().err
 
 
 def prepared(folder, **changes):
