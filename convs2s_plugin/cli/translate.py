@@ -12,6 +12,7 @@ from typing import TextIO
 
 from fairseq.utils import import_user_module
 
+from ..compression import ERRORS, open_binary
 from ..errors import UserError
 from ..output_files import atomic_write
 from ..text_files import decode_lines, read_lines
@@ -134,7 +135,8 @@ def _with_progress(
     if args.input is None:
         yield from enumerate(translations, start=1)
         return
-    total = f" of {_count_lines(args.input):,}" if not args.input.endswith(".gz") else ""
+    lines = _count_lines(args.input)
+    total = f" of {lines:,}" if lines is not None else ""
     number = 0
     with Progress("lines") as progress:
         for number, translation in enumerate(translations, start=1):
@@ -144,13 +146,15 @@ def _with_progress(
         progress.show(f"{number:,} lines")
 
 
-def _count_lines(path: str) -> int:
-    """Number of lines in a file; 0 if it cannot be read."""
+def _count_lines(path: str) -> int | None:
+    """Number of lines in a file; None if it is a pipe, which can be read only once."""
+    if not os.path.isfile(path):
+        return None
     try:
-        with open(path, "rb") as file:
+        with open_binary(path) as file:
             return sum(1 for _ in file)
-    except OSError:
-        return 0
+    except ERRORS:
+        return None
 
 
 def _warn(args: argparse.Namespace, translator: Translator, split: int, cut_off: int) -> None:
