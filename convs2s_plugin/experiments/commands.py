@@ -21,8 +21,10 @@ def training_command(data: Data, machine: Machine, run: Run, checkpoints: Path) 
     average = run.system.average
     interval = average.interval(run.updates)
     if interval is not None:
-        kept = ["--save-interval-updates", interval, "--no-epoch-checkpoints"]
+        # An interval may end with an epoch, whose checkpoint then takes the place of its own.
+        kept = ["--save-interval-updates", interval]
         kept += ["--keep-interval-updates", average.checkpoints]
+        kept += ["--keep-last-epochs", average.checkpoints]
     elif average.checkpoints > 1:
         kept = ["--keep-last-epochs", average.checkpoints]
     else:

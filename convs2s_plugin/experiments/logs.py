@@ -41,6 +41,12 @@ def read_training_log(text: str) -> TrainingLog:
     )
 
 
+def read_saved(text: str) -> dict[str, int]:
+    """The names of the checkpoints that a training has saved, each with its number of updates."""
+    found = re.findall(r"Saved checkpoint \S*?([^/\s]+\.pt) \(epoch \d+ @ (\d+) updates", text)
+    return {name: int(updates) for name, updates in found}
+
+
 def training_speeds(text: str) -> list[float]:
     """The logged speeds of a training in tokens per second."""
     speeds = [float(speed) for speed in re.findall(r'"wps": "([\d.]+)"', text)]

@@ -1,6 +1,5 @@
 """Carry out one run: train, average, translate, score."""
 
-import filecmp
 import json
 import re
 import shutil
@@ -14,6 +13,7 @@ from ..programs import Programs
 from . import logs, scores
 from .commands import training_command, translation_command
 from .data import Data
+from .file import Averaging
 from .files import TrainingTimes, read_json, read_lines, write_json, write_lines
 from .machine import Machine
 from .parameters import vocabulary_parameters
@@ -159,7 +159,8 @@ class Workplace:
             several = run.system.average.checkpoints > 1
             inputs = [last.with_name("checkpoint<NUMBER>.pt")] * several + [last]
         else:
-            inputs = last_checkpoints(last, run.system.average.checkpoints)
+            saved = logs.read_saved((folder / "train.log").read_text(encoding="utf-8"))
+            inputs = last_checkpoints(last.parent, saved, run.system.average)
         command = ["convs2s", "average", "--inputs", *inputs, "--output", average]
         self.programs.run(command, folder / "average.log", environment=self.environment(slot))
 
@@ -277,22 +278,27 @@ class Workplace:
         return {"bleu": logs.read_bleu(output), **scores.score(hypotheses, references)}
 
 
-def last_checkpoints(last: Path, count: int) -> list[Path]:
-    """The last checkpoint, after those before it.
+def last_checkpoints(folder: Path, saved: dict[str, int], averaging: Averaging) -> list[Path]:
+    """The checkpoints to average, the last one at the end.
 
     Args:
-        last: checkpoint_last.pt.
-        count: number of checkpoints in all; the last one is always among them.
+        folder: the folder of the checkpoints.
+        saved: names of saved checkpoints, each with its number of updates; they may be gone.
+        averaging: the checkpoints to choose.
     """
-    numbered = []
-    for path in last.parent.glob("checkpoint*.pt"):
-        # checkpointEPOCH.pt at the end of an epoch, checkpoint_EPOCH_UPDATE.pt within it.
-        number = re.fullmatch(r"checkpoint(?:_\d+_)?(\d+)", path.stem)
-        # A training that ends with a saved checkpoint writes it twice.
-        if number and not filecmp.cmp(path, last, shallow=False):
-            numbered.append((int(number[1]), path))
-    before = [path for _, path in sorted(numbered)]
-    return [*before[max(0, len(before) - max(count, 1) + 1) :], last]
+    total = max(saved.values())
+    interval = averaging.interval(total)
+    # Two checkpoints of the same update are the same; the last one is among them.
+    numbered = {
+        updates: name
+        for name, updates in saved.items()
+        if re.fullmatch(r"checkpoint(_\d+_)?\d+\.pt", name) and (folder / name).exists()
+        if updates < total and (interval is None or updates % interval == 0)
+    }
+    names = [name for _, name in sorted(numbered.items())]
+    count = max(averaging.checkpoints, 1) - 1
+    before = names[len(names) - min(count, len(names)) :]
+    return [folder / name for name in (*before, "checkpoint_last.pt")]
 
 
 def differences(

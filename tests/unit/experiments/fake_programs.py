@@ -52,10 +52,13 @@ def fairseq_train(arguments, options):
         if update % EPOCH == 0 and "save-dir" in options:
             folder.mkdir(parents=True, exist_ok=True)
             name = f"checkpoint{update // EPOCH}.pt"
-            if "save-interval-updates" in options:
+            # Every second one is within an epoch.
+            if "save-interval-updates" in options and update % (2 * EPOCH):
                 name = f"checkpoint_1_{update}.pt"
             for path in (folder / name, folder / "checkpoint_best.pt", last):
                 path.write_text(str(update))
+            # The name of the first copy only.
+            print(f"Saved checkpoint {folder / name} (epoch 1 @ {update} updates, score 3)")
             stats = {"valid_loss": options["lr"], "valid_num_updates": str(update)}
             print(f"now | INFO | valid | {json.dumps(stats)}", flush=True)
             while Path("wait").exists():

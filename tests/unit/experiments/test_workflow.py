@@ -192,10 +192,10 @@ def test_average_of_checkpoints_within_epochs(start, folder):
     change(folder, "average: 2", "average: {checkpoints: 3, every: 0.25}")
     start("--systems", "a", "--seeds", 1)
     average = folder / "words_out/runs/a.1/average.pt"
-    assert average.read_text() == "checkpoint_1_4.pt checkpoint_1_6.pt checkpoint_last.pt"
+    # After 4 updates, the interval ends with an epoch.
+    assert average.read_text() == "checkpoint2.pt checkpoint_1_6.pt checkpoint_last.pt"
     (training,) = [line for line in commands(folder) if "--max-update 8" in line]
-    assert "--save-interval-updates 2 --no-epoch-checkpoints --keep-interval-updates 3" in training
-    assert "--keep-last-epochs" not in training
+    assert "--save-interval-updates 2 --keep-interval-updates 3 --keep-last-epochs 3" in training
 
 
 def test_search_options_are_chosen_on_the_validation_set(start, folder):
