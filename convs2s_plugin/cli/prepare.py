@@ -99,7 +99,7 @@ def _settings(args: argparse.Namespace) -> Settings:
         size=args.bpe_size,
         joint=not args.separate,
         lowercase=args.lowercase,
-        limits=Limits(length, args.max_ratio, args.keep_duplicates),
+        limits=Limits(length, args.max_ratio, args.keep_duplicates, tokenizer == "none"),
         valid_size=args.valid_size,
         test_size=args.test_size,
     )

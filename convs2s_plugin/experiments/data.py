@@ -10,6 +10,7 @@ from typing import Any
 
 from ..errors import UserError
 from ..output_files import atomic_write
+from ..preparation.binarize import preprocess_command
 from ..programs import Programs
 from .file import DataSettings
 from .text import Pair, TextFolder, download, names_to_download, unpack_pair
@@ -160,11 +161,14 @@ class DataFolder:
         if self.settings.bpe_merges:
             text = self.apply_bpe(text, [*splits])
         tests = [name for name in splits if name not in ("train", "valid")]
-        command: list[object] = ["fairseq-preprocess", "-s", languages[0], "-t", languages[1]]
-        command += ["--joined-dictionary"] if self.settings.joined_dictionary else []
-        command += ["--trainpref", text / "train", "--validpref", text / "valid"]
-        command += ["--testpref", ",".join(str(text / name) for name in tests)]
-        command += ["--destdir", self.folder / "data-bin", "--workers", 1]
+        command = preprocess_command(
+            languages,
+            text / "train",
+            text / "valid",
+            [text / name for name in tests],
+            self.folder / "data-bin",
+            self.settings.joined_dictionary,
+        )
         self.programs.run(command, self.folder / "logs" / "preprocess.log")
         return {name: f"test{number or ''}" for number, name in enumerate(tests)}
 

@@ -1,24 +1,17 @@
 """Find the text of an experiment in a folder, or download it."""
 
-import bz2
-import gzip
-import lzma
-import re
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
+from contextlib import ExitStack
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import IO
 
+from ..compression import OPENERS, without_compression
 from ..errors import UserError
+from ..text_files import read_parallel
 from .file import DataSettings
 
-OPENERS: dict[str, Callable[[Path], IO[bytes]]] = {
-    ".gz": gzip.open,  # type: ignore[dict-item]
-    ".bz2": bz2.open,
-    ".xz": lzma.open,
-}
 Pair = tuple[Path, Path]
 
 
@@ -40,7 +33,7 @@ class TextFolder:
         # The files of each language: name without language and compression -> paths.
         self.files: tuple[dict[str, list[Path]], ...] = ({}, {})
         for path in sorted(folder.iterdir()):
-            name = re.sub(r"\.(gz|bz2|xz)$", "", path.name)
+            name = without_compression(path.name)
             for files, language in zip(self.files, languages):
                 if name.endswith(f".{language}") and path.is_file():
                     files.setdefault(name[: -len(language) - 1], []).append(path)
@@ -122,26 +115,18 @@ class TextFolder:
 
 def unpack_pair(pair: Pair, targets: Pair) -> int:
     """Write the text of both languages without compression and return the number of lines."""
-    counts = []
-    for path, target in zip(pair, targets):
-        try:
-            with OPENERS.get(path.suffix, _open)(path) as file:
-                content = file.read()
-            content.decode("utf-8")
-        except (OSError, EOFError, lzma.LZMAError, UnicodeDecodeError) as error:
-            raise UserError(f"{path} is not readable text in UTF-8: {error}.") from error
-        if content and not content.endswith(b"\n"):
-            content += b"\n"
-        counts.append(content.count(b"\n"))
-        target.write_bytes(content)
-    if counts[0] != counts[1]:
-        raise UserError(
-            f"{pair[0]} has {counts[0]:,} lines, but {pair[1]} has {counts[1]:,}: line by line, "
-            "one must be the translation of the other."
-        )
-    if not counts[0]:
+    count = 0
+    with ExitStack() as stack:
+        files = [
+            stack.enter_context(open(path, "w", encoding="utf-8", newline="\n")) for path in targets
+        ]
+        for _, lines in read_parallel([*map(str, pair)]):
+            count += 1
+            for file, line in zip(files, lines):
+                file.write(line if line.endswith("\n") else f"{line}\n")
+    if not count:
         raise UserError(f"{pair[0]} and {pair[1]} have no lines.")
-    return counts[0]
+    return count
 
 
 def download(settings: DataSettings, languages: tuple[str, str], folder: Path) -> None:
@@ -176,7 +161,3 @@ def names_to_download(settings: DataSettings) -> list[str]:
         names.get("valid", settings.valid)[0],
         *names.get("test", [name for name in settings.test if not set("*?[") & set(name)]),
     ]
-
-
-def _open(path: Path) -> IO[bytes]:
-    return open(path, "rb")

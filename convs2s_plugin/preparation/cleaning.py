@@ -1,7 +1,7 @@
 """Leave out the training pairs that would not help, and count them.
 
-The rules for lengths are those of Moses' ``clean-corpus-n.perl``. They count tokens; in a script
-that is written without spaces, each character is one.
+The rules for lengths are those of Moses' ``clean-corpus-n.perl``, which count tokens. In text that
+is not tokenized, each character of a script without spaces can be counted as one.
 """
 
 import re
@@ -33,11 +33,13 @@ class Limits:
         length: most tokens on a side.
         ratio: of the longer side's tokens to those of the shorter.
         duplicates: keep pairs that occurred before.
+        unspaced: count each character of a script without spaces as a token.
     """
 
     length: int
     ratio: float
     duplicates: bool = False
+    unspaced: bool = False
 
 
 @dataclass
@@ -69,7 +71,8 @@ class Cleaner:
         """Why to leave out a pair; None to keep it."""
         if not source or not target:
             return "empty"
-        shorter, longer = sorted((token_count(source), token_count(target)))
+        count = unspaced_count if self.limits.unspaced else token_count
+        shorter, longer = sorted((count(source), count(target)))
         if longer > self.limits.length or _has_long_token(source) or _has_long_token(target):
             return "long"
         if longer > shorter * self.limits.ratio:
@@ -83,13 +86,15 @@ class Cleaner:
 
 
 def token_count(line: str) -> int:
-    """The number of tokens; a character of a script without spaces is one."""
+    """The number of tokens."""
+    return len(line.split())
+
+
+def unspaced_count(line: str) -> int:
+    """The number of tokens; each character of a script without spaces is one."""
     if line.isascii():
-        return line.count(" ") + 1
-    unspaced = len(_UNSPACED.findall(line))
-    if not unspaced:
-        return line.count(" ") + 1
-    return unspaced + len(_UNSPACED.sub(" ", line).split())
+        return len(line.split())
+    return len(_UNSPACED.findall(line)) + len(_UNSPACED.sub(" ", line).split())
 
 
 def _has_long_token(line: str) -> bool:

@@ -28,6 +28,8 @@ def mapper(
         function = make()
         yield lambda items: map(function, items)
         return
+    # An error in a process that starts would be lost, and the process started again.
+    make()
     with Pool(workers, _start, (make,)) as pool:
 
         def run(items: Iterable[Item]) -> Iterator[Result]:

@@ -50,7 +50,11 @@ class Stages:
             for path in (partial, self.folder / name):
                 shutil.rmtree(path, ignore_errors=True)
             partial.mkdir()
-            counts = work(partial)
+            try:
+                counts = work(partial)
+            except BaseException:
+                shutil.rmtree(partial, ignore_errors=True)
+                raise
             partial.rename(self.folder / name)
             self._done[name] = counts
             self._write()

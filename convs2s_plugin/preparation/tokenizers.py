@@ -37,29 +37,31 @@ class NoTokenizer:
 class MosesTokenizer:
     """The Moses tokenizer, as sacremoses implements it.
 
-    Special characters are not escaped, unlike the default of Moses: only its decoder needs that.
-    With fairseq's own programs, this is ``--tokenizer moses --moses-no-escape
+    Unlike in Moses, special characters are not escaped by default: only its decoder needs that.
+    fairseq's own programs do the same with ``--tokenizer moses --moses-no-escape
     --moses-no-dash-splits``.
 
     Args:
         language: its code chooses abbreviations and contractions; for a code that Moses does not
             know, it takes those of English.
+        escape: write special characters as entities, as in ``&apos;s``.
     """
 
-    def __init__(self, language: str):
+    def __init__(self, language: str, escape: bool = False):
         sacremoses = import_extra("sacremoses", "The Moses tokenizer")
         code = language.replace("_", "-").partition("-")[0].lower()
         self._tokenizer = sacremoses.MosesTokenizer(code)
         self._detokenizer = sacremoses.MosesDetokenizer(code)
+        self._escape = escape
 
     def tokenize(self, text: str) -> str:
         if not text:
             return ""
-        tokens: str = self._tokenizer.tokenize(text, return_str=True, escape=False)
+        tokens: str = self._tokenizer.tokenize(text, return_str=True, escape=self._escape)
         return tokens
 
     def detokenize(self, tokens: str) -> str:
-        text: str = self._detokenizer.detokenize(tokens.split(), unescape=False)
+        text: str = self._detokenizer.detokenize(tokens.split(), unescape=self._escape)
         return text
 
 

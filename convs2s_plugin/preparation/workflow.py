@@ -13,7 +13,7 @@ from ..version import __version__
 from . import texts
 from .binarize import binarize, preprocess_command
 from .learning import learn_sentencepiece, learn_subword_nmt
-from .packages import installed_version
+from .packages import import_extra, installed_version
 from .preparation import FILE_NAME, FORMAT, SIDES, digest, read_content
 from .settings import Settings, coverage, default_size, dictionary_limit
 from .stages import Stages, check_settings
@@ -46,7 +46,7 @@ def prepare(
         remove(out)
     if path.exists():
         content = read_content(path)
-        check_settings(content["settings"], settings.recorded(), out)
+        check_settings(content.get("settings", {}), settings.recorded(), out)
         return content
     if out.exists() and not out.is_dir():
         raise UserError(f"--out is {out}, which is a file: choose another name.")
@@ -55,7 +55,19 @@ def prepare(
             f"--out is {out}, which has files that `convs2s prepare` did not write: choose a new "
             "folder."
         )
-    return Workflow(settings, out, workers, progress).run()
+    if settings.tokenizer == "moses":
+        import_extra("sacremoses", "--tokenizer moses")
+    if settings.method == "sentencepiece":
+        import_extra("sentencepiece", "--bpe sentencepiece")
+    try:
+        return Workflow(settings, out, workers, progress).run()
+    except UserError:
+        # Leave nothing if the first stage has failed: its input is to be corrected.
+        if not any(path.is_dir() for path in (out / WORK).iterdir()):
+            shutil.rmtree(out / WORK)
+            if not any(out.iterdir()):
+                out.rmdir()
+        raise
 
 
 def remove(out: Path) -> None:
@@ -87,6 +99,8 @@ class Workflow:
     out: Path
     workers: int
     progress: OpenProgress
+    # Training pairs that equal one that was cut from the training text.
+    also_held_out: int = 0
 
     def run(self) -> dict[str, Any]:
         """Carry out all stages and return the content of ``preparation.yaml``."""
@@ -133,7 +147,7 @@ class Workflow:
                 "cut",
                 lambda new: texts.cut(new, folder, settings, pairs["train"], self.progress),
             )
-            cleaned["left_out"]["held_out"] += counts["also_held_out"]
+            self.also_held_out = counts["also_held_out"]
             for name in SPLITS:
                 if name in counts:
                     pairs[name], folders[name] = counts[name], self.work / "cut"
@@ -241,7 +255,10 @@ class Workflow:
             },
             "pairs": pairs,
             "read": cleaned["read"],
-            "left_out": cleaned["left_out"],
+            "left_out": {
+                **cleaned["left_out"],
+                "held_out": cleaned["left_out"]["held_out"] + self.also_held_out,
+            },
             "tokens": encoded["tokens"],
             "longest": encoded["longest"],
             "settings": settings.recorded(),

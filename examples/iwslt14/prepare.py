@@ -11,19 +11,18 @@ import re
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, contextmanager
-from functools import cache
-from itertools import chain, islice, zip_longest
-from multiprocessing import Pool
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from itertools import zip_longest
 from pathlib import Path
 
 from archive import ADDRESS, LANGUAGES, TEST_SETS, TRAIN, download, find_files
 
-try:
-    from sacremoses import MosesTokenizer
-except ImportError:
-    sys.exit("sacremoses is not installed: run `pip install -e '.[demo]'` first.")
+from convs2s_plugin.errors import UserError
+from convs2s_plugin.preparation.cleaning import Cleaner, Limits
+from convs2s_plugin.preparation.hashes import HashSet
+from convs2s_plugin.preparation.parallel import mapper
+from convs2s_plugin.preparation.tokenizers import MosesTokenizer
 
 Pair = tuple[str, str]
 
@@ -32,15 +31,12 @@ DROPPED = ("<url>", "<talkid>", "<keywords>")
 # These tags are removed from their lines.
 REMOVED = re.compile(r"</?(?:title|description)>")
 SEGMENT = re.compile(r'<seg id="[0-9]*">\s*|\s*</seg>\s*')
-# Limits of a training pair, in tokens.
-MAX_TOKENS = 175
-MAX_RATIO = 1.5
-# A sentence with a longer token is dropped, in characters.
-MAX_TOKEN_LENGTH = 1000
+# Those of the script, which calls Moses' clean-corpus-n.perl.
+LIMITS = Limits(length=175, ratio=1.5, duplicates=True)
 # Every 23rd training pair is for validation.
 VALID_EVERY = 23
-# Pairs that a process tokenizes at a time.
-BATCH = 1000
+# Pairs between two lines of progress.
+STEP = 1000
 # Counts of fairseq's script on the published archive.
 PUBLISHED = {
     "tagged": 174_443,
@@ -101,45 +97,17 @@ def read_pairs(paths: list[Path], read: Callable[[Path], Iterator[str]]) -> Iter
         )
 
 
-@cache
-def tokenizers() -> list[MosesTokenizer]:
-    return [MosesTokenizer(language) for language in LANGUAGES]
+def make_tokenizer() -> Callable[[Pair], Pair]:
+    """A function that tokenizes both sides; special characters become entities, as in Moses."""
+    tokenizers = [MosesTokenizer(language, escape=True) for language in LANGUAGES]
 
+    def tokenize(pair: Pair) -> Pair:
+        source, target = (
+            tokenizer.tokenize(sentence.strip()) for tokenizer, sentence in zip(tokenizers, pair)
+        )
+        return source, target
 
-def tokenize(pair: Pair) -> Pair:
-    """Tokenize both sides; special characters become entities, as in Moses."""
-    return tuple(
-        tokenizer.tokenize(sentence, return_str=True) if sentence.strip() else ""
-        for tokenizer, sentence in zip(tokenizers(), pair)
-    )
-
-
-@contextmanager
-def tokenizing(jobs: int) -> Iterator[Callable[[Iterable[Pair]], Iterator[Pair]]]:
-    """A function that tokenizes pairs in several processes, some thousands at a time."""
-    if jobs == 1:
-        yield lambda pairs: map(tokenize, pairs)
-        return
-    with Pool(jobs) as pool:
-
-        def run(pairs: Iterable[Pair]) -> Iterator[Pair]:
-            pairs = iter(pairs)
-            while batch := list(islice(pairs, jobs * BATCH)):
-                yield from pool.map(tokenize, batch, chunksize=BATCH // 4)
-
-        yield run
-
-
-def is_clean(pair: Pair) -> bool:
-    """Whether Moses' clean-corpus-n.perl with ratio 1.5 and lengths 1 to 175 keeps a pair."""
-    tokens = [sentence.split() for sentence in pair]
-    shorter, longer = sorted(map(len, tokens))
-    return (
-        1 <= shorter
-        and longer <= MAX_TOKENS
-        and longer / shorter <= MAX_RATIO
-        and max(map(len, chain(*tokens))) <= MAX_TOKEN_LENGTH
-    )
+    return tokenize
 
 
 class Splits:
@@ -166,16 +134,17 @@ def write_splits(files: dict[str, Path], folder: Path, jobs: int) -> dict[str, i
     """Write all splits to a folder and return the counts, with the keys of PUBLISHED."""
     counts = {"tagged": 0, "cleaned": 0}
     with ExitStack() as stack:
-        run = stack.enter_context(tokenizing(jobs))
+        run = stack.enter_context(mapper(jobs, make_tokenizer))
         splits = Splits(folder, stack)
+        cleaner = Cleaner(LIMITS, HashSet())
         paths = [files[f"{TRAIN}.{language}"] for language in LANGUAGES]
         for pair in run(read_pairs(paths, tagged_lines)):
             counts["tagged"] += 1
-            if is_clean(pair):
+            if cleaner.keeps(*pair):
                 counts["cleaned"] += 1
                 last = counts["cleaned"] % VALID_EVERY == 0
                 splits.add("valid" if last else "train", pair)
-            if counts["tagged"] % BATCH == 0:
+            if counts["tagged"] % STEP == 0:
                 progress(f"  {TRAIN}: {counts['tagged']:,} of {PUBLISHED['tagged']:,} lines")
         say(f"  {TRAIN}: {counts['tagged']:,} lines, {counts['cleaned']:,} after cleaning")
         for name in TEST_SETS:
@@ -240,7 +209,10 @@ def main() -> None:
         say(f"Downloading {args.address}")
         download(args.address, args.archive, progress)
     say(f"Preparing the text of {args.archive}")
-    report(prepare(args.archive, args.out, args.jobs), args.out)
+    try:
+        report(prepare(args.archive, args.out, args.jobs), args.out)
+    except UserError as error:
+        sys.exit(str(error))
 
 
 if __name__ == "__main__":

@@ -88,6 +88,9 @@ def test_what_a_page_says_works(page, readme, tmp_path):
         return
     if page.stem == "lexicons":
         pytest.importorskip("eflomal")
+    if page.stem == "prepare":
+        pytest.importorskip("sacremoses")
+        pytest.importorskip("sentencepiece")
     folder = tmp_path / "folder"
     shutil.copytree(readme[0], folder)
     write_corpus(folder, "test", 20)

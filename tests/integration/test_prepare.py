@@ -1,0 +1,288 @@
+"""``convs2s prepare``: from two text files to data that trains."""
+
+import bz2
+import gzip
+import json
+import lzma
+import os
+import random
+import re
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+import yaml
+
+from convs2s_plugin import programs
+from convs2s_plugin.cli import main
+from convs2s_plugin.preparation import Preparation, workflow
+from tests import ROOT
+from tests.commands import server
+
+WORDS = "ein zwei drei vier fünf sechs sieben acht neun zehn elf zwölf Hunde rennen".split()
+PACK = {"": bytes, ".gz": gzip.compress, ".bz2": bz2.compress, ".xz": lzma.compress}
+NONE = ("--tokenizer", "none", "--workers", "1")
+
+
+def make_pairs(size=200, seed=1):
+    """Different pairs of sentences with punctuation."""
+    numbers = random.Random(seed)
+    pairs = {}
+    while len(pairs) < size:
+        words = numbers.choices(WORDS, k=numbers.randint(3, 7))
+        end = numbers.choice(".!")
+        pairs[f"{' '.join(words)}{end}"] = f"The {', '.join(word[::-1] for word in words)}{end}"
+    return list(pairs.items())
+
+
+PAIRS = make_pairs()
+
+
+def write_pairs(folder, name, pairs, suffix="", end="\n"):
+    """Two files; their paths."""
+    paths = []
+    for language, lines in zip(("de", "en"), zip(*pairs)):
+        path = folder / f"{name}.{language}{suffix}"
+        path.write_bytes(PACK[suffix]("".join(f"{line}{end}" for line in lines).encode()))
+        paths.append(str(path))
+    return paths
+
+
+@pytest.fixture
+def prepare(monkeypatch, capsys):
+    """Runs the command in this process, with fairseq-preprocess in a fork; returns what it printed.
+
+    It must succeed, unless ``code`` is another exit code.
+    """
+
+    def run(*arguments, code=0):
+        capsys.readouterr()
+        assert main(["prepare", *map(str, arguments)]) == code
+        printed = capsys.readouterr()
+        return printed.err if code else printed.out
+
+    quick = programs.find_program
+    monkeypatch.setattr(
+        programs,
+        "find_program",
+        lambda name: [str(server().programs / name)] if "fairseq" in name else quick(name),
+    )
+    return run
+
+
+def files(folder):
+    """Path -> content of all files in a folder."""
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
+
+
+def data(folder):
+    """The text and the binarized data."""
+    return {
+        name: content
+        for name, content in files(folder).items()
+        if name.endswith((".bin", ".idx", ".txt", ".bpe")) or name.startswith(("text", "tokens"))
+    }
+
+
+def lines(path):
+    return path.read_text(encoding="utf-8").split("\n")[:-1]
+
+
+def test_every_format_gives_the_same_data(prepare, tmp_path):
+    first = None
+    tsv = tmp_path / "corpus.de-en.tsv.gz"
+    tsv.write_bytes(gzip.compress("".join(f"{s}\t{t}\r\n" for s, t in PAIRS).encode("utf-8-sig")))
+    for name, train in (
+        *((suffix, write_pairs(tmp_path, "corpus", PAIRS, suffix)) for suffix in PACK),
+        ("crlf", write_pairs(tmp_path, "other", PAIRS, end="\r\n")),
+        ("tsv", [tsv]),
+    ):
+        out = tmp_path / f"out{name}"
+        prepare("--train", *train, "--out", out, *NONE)
+        first = first or data(out)
+        assert data(out) == first and len(first) == 25
+        assert sorted(path.name for path in out.iterdir()) == [
+            *("codes.bpe", "data-bin", "preparation.yaml", "text", "tokens")
+        ]
+
+
+@pytest.mark.parametrize(
+    "options, package",
+    [
+        (("--tokenizer", "moses", "--workers", "2"), "sacremoses"),
+        (("--bpe", "sentencepiece", "--bpe-size", "80", "--lowercase"), "sentencepiece"),
+        (("--bpe", "sentencepiece", "--bpe-size", "60", "--separate"), "sentencepiece"),
+        (("--tokenizer", "none", "--bpe-size", "50", "--separate"), None),
+        (("--tokenizer", "none", "--bpe", "none", "--bpe-size", "20"), None),
+        (("--tokenizer", "characters", "--max-length", "40"), None),
+    ],
+)
+def test_the_preparation_of_the_data_prepares_raw_text(prepare, tmp_path, options, package):
+    if package:
+        pytest.importorskip(package)
+    out = tmp_path / "out"
+    prepare("--train", *write_pairs(tmp_path, "a", PAIRS), "--out", out, "--workers", "1", *options)
+    preparation = Preparation.read(out)
+    for name in ("valid", "test"):
+        for side in (preparation.source, preparation.target):
+            texts = lines(out / "text" / f"{name}.{side.language}")
+            tokens = lines(out / "tokens" / f"{name}.{side.language}")
+            assert len(texts) == len(tokens) > 0
+            assert [side.encode(text) for text in texts] == tokens
+            assert [side.decode(line) for line in tokens] == texts
+    folder = out / "data-bin"
+    preparation.check_dictionaries(folder / "dict.de.txt", folder / "dict.en.txt")
+    separate = "--separate" in options
+    same = (folder / "dict.de.txt").read_bytes() == (folder / "dict.en.txt").read_bytes()
+    assert same != separate
+    if "20" in options:
+        assert len(lines(folder / "dict.de.txt")) <= 24
+
+
+def test_held_out_pairs_and_counts(prepare, tmp_path):
+    extra = [("", "x"), ("a", "b c d e f g"), PAIRS[5], (" ".join("x" * 200), "y " * 200)]
+    valid = [*make_pairs(7, seed=2), ("", "")]
+    train = [*PAIRS, *extra, valid[0]]
+    out = tmp_path / "out"
+    printed = prepare(
+        *("--train", *write_pairs(tmp_path, "a", train)),
+        *("--valid", *write_pairs(tmp_path, "v", valid), "--test-size", "13", "--out", out, *NONE),
+    )
+    assert lines(out / "text" / "valid.de") == [source for source, _ in valid]
+    content = yaml.safe_load((out / "preparation.yaml").read_text(encoding="utf-8"))
+    assert content["left_out"] == dict(empty=1, long=1, ratio=1, held_out=1, duplicate=1)
+    assert content["pairs"] == dict(train=187, valid=8, test=13)
+    assert "205 pairs of training text read" in printed and "13 pairs in test, cut" in printed
+    kept = {
+        name: set(zip(lines(out / "tokens" / f"{name}.de"), lines(out / "tokens" / f"{name}.en")))
+        for name in ("train", "valid", "test")
+    }
+    assert not kept["train"] & (kept["valid"] | kept["test"]) and len(kept["test"]) == 13
+
+
+def test_duplicates_of_pairs_that_are_held_out_are_dropped(prepare, tmp_path):
+    out = tmp_path / "out"
+    train = write_pairs(tmp_path, "a", PAIRS[:50] * 3)
+    prepare("--train", *train, "--keep-duplicates", "--out", out, *NONE)
+    content = yaml.safe_load((out / "preparation.yaml").read_text(encoding="utf-8"))
+    kept = {
+        name: set(zip(lines(out / "tokens" / f"{name}.de"), lines(out / "tokens" / f"{name}.en")))
+        for name in ("train", "valid", "test")
+    }
+    assert not kept["train"] & (kept["valid"] | kept["test"])
+    assert content["left_out"]["held_out"] > 0 == content["left_out"]["duplicate"]
+    assert sum(content["pairs"].values()) + content["left_out"]["held_out"] == 150
+
+
+def test_the_printed_command_trains(prepare, tmp_path):
+    out = tmp_path / "my data"
+    train = write_pairs(tmp_path, "a", PAIRS)
+    printed = prepare("--train", *train, "--out", out, *NONE)
+    command = re.search(r"^fairseq-train .*\Z", printed, re.MULTILINE | re.DOTALL)[0].rstrip()
+    done = server().bash(f"{command} --max-update 2 --cpu", tmp_path)
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-3000:]
+    assert (out / "checkpoints" / "checkpoint_last.pt").is_file()
+    message = prepare("--train", *train, "--out", out, *NONE, "--overwrite", code=2)
+    assert "checkpoints has models for the dictionaries that --overwrite would replace" in message
+
+
+def test_a_killed_preparation_continues(prepare, tmp_path, monkeypatch):
+    train = write_pairs(tmp_path, "a", PAIRS)
+    arguments = ("--train", *train, "--out", tmp_path / "out", *NONE)
+    record = tmp_path / "out" / "work" / "stages.json"
+    command = [sys.executable, "-m", "convs2s_plugin", "prepare", *map(str, arguments)]
+    process = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.DEVNULL, start_new_session=True)
+    while not record.exists() or not json.loads(record.read_text())["stages"]:
+        assert process.poll() is None
+        time.sleep(0.01)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["work"]
+    message = prepare(*arguments, "--lowercase", code=2)
+    assert "prepared with no --lowercase, now with --lowercase" in message
+    with monkeypatch.context() as patch:
+        patch.setattr(workflow.texts, "clean", None)
+        prepare(*arguments)
+    prepare(*arguments[:-4], tmp_path / "other", *NONE)
+    assert data(tmp_path / "out") == data(tmp_path / "other")
+
+
+def test_a_finished_preparation_is_not_repeated(prepare, tmp_path, monkeypatch):
+    train = write_pairs(tmp_path, "a", PAIRS)
+    arguments = ("--train", *train, "--out", tmp_path / "out", *NONE)
+    printed = prepare(*arguments)
+    before = files(tmp_path / "out")
+    with monkeypatch.context() as patch:
+        patch.setattr(workflow, "Workflow", None)
+        assert prepare(*arguments) == printed
+        message = prepare(*arguments, "--bpe", "none", code=2)
+    assert "prepared with --bpe subword_nmt, now with --bpe none: choose another" in message
+    assert files(tmp_path / "out") == before
+    prepare(*arguments, "--bpe", "none", "--overwrite")
+    assert "codes.bpe" not in files(tmp_path / "out")
+
+
+def test_ctrl_c(prepare, tmp_path, monkeypatch):
+    def stop(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(workflow, "binarize", stop)
+    arguments = ("--train", *write_pairs(tmp_path, "a", PAIRS), "--out", tmp_path / "out", *NONE)
+    assert "the same command continues" in prepare(*arguments, code=130)
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["work"]
+
+
+@pytest.mark.parametrize(
+    "names, options, message",
+    [
+        (("a.de", "a.en"), (), "line 2: .* has no such line"),
+        (("a.de", "latin.en"), (), "latin.en, line 2: byte 0xfc at offset 1 is not valid UTF-8"),
+        (("a.de-en.tsv",), (), "a.de-en.tsv, line 2: expected .* found 2 tabs"),
+        (("a.de.zst", "a.en"), (), "a.de.zst is a .zst file"),
+        (("empty.de", "empty.en"), (), "has no lines"),
+        (("blank.de", "blank.en"), (), "No training pair is left after cleaning: 2 with an empty"),
+        (("b.de", "b.en"), (), "remain after cleaning, which is too few to hold out"),
+        (("b.de", "b.en"), ("--workers", "0"), "--workers is 0"),
+        (("b.de", "b.en"), ("--source-lang", "en"), "Source and target language are both en"),
+        (("b.de", "none.en"), (), "There is no file .*none.en"),
+    ],
+)
+def test_bad_input_leaves_nothing(prepare, tmp_path, names, options, message):
+    contents = {
+        "a.de": "a\nb\n",
+        "a.en": "a\n",
+        "a.de-en.tsv": "a\tb\na\tb\t\n",
+        "a.de.zst": "a\n",
+        "empty.de": "",
+        "empty.en": "",
+        "blank.de": "a\n \n",
+        "blank.en": "\n\n",
+        "b.de": "a\nb\n",
+        "b.en": "c\nd\n",
+    }
+    for name, content in contents.items():
+        (tmp_path / name).write_text(content)
+    (tmp_path / "latin.en").write_bytes(b"a\na\xfc\n")
+    paths = [tmp_path / name for name in names]
+    error = prepare("--train", *paths, "--out", tmp_path / "out", *NONE, *options, code=2)
+    sentence = error.splitlines()[-1]
+    assert sentence.startswith("convs2s prepare: error: ") and re.search(message, sentence)
+    if "too few" not in message:
+        assert not (tmp_path / "out").exists()
+
+
+def test_folders_of_others_are_left_alone(prepare, tmp_path):
+    train = write_pairs(tmp_path, "a", PAIRS)
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "mine").touch()
+    for options in ((), ("--overwrite",)):
+        message = prepare("--train", *train, "--out", tmp_path / "out", *NONE, *options, code=2)
+        assert "which has files that `convs2s prepare` did not write" in message
+    assert "which is a file" in prepare("--train", *train, "--out", train[0], *NONE, code=2)
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["mine"]

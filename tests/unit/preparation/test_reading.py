@@ -1,0 +1,148 @@
+"""Compressed files, parallel text and the languages in file names."""
+
+import bz2
+import gzip
+import lzma
+
+import pytest
+
+from convs2s_plugin.errors import UserError
+from convs2s_plugin.preparation.sources import ParallelText, find_languages
+from convs2s_plugin.text_files import read_lines
+
+PACK = {"": bytes, ".gz": gzip.compress, ".bz2": bz2.compress, ".xz": lzma.compress}
+PAIRS = [("zwei Hunde", "two dogs"), ("", "x"), ("ü\u2028b", "ü")]
+
+
+def write(folder, name, content, suffix=""):
+    path = folder / f"{name}{suffix}"
+    path.write_bytes(PACK[suffix](content.encode() if isinstance(content, str) else content))
+    return str(path)
+
+
+@pytest.mark.parametrize("suffix", PACK)
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+@pytest.mark.parametrize("mark", ["", "\ufeff"])
+def test_pairs(tmp_path, suffix, end, mark):
+    sides = [mark + "".join(f"{line}{end}" for line in side) for side in zip(*PAIRS)]
+    paths = [write(tmp_path, f"a.{name}", text, suffix) for name, text in zip("xy", sides)]
+    table = mark + "".join(f"{source}\t{target}{end}" for source, target in PAIRS)
+    for text in (
+        ParallelText("--train", tuple(paths)),
+        ParallelText("--train", (write(tmp_path, "a.tsv", table, suffix),)),
+    ):
+        pairs = [tuple(line.strip("\r\n\ufeff") for line in pair) for pair in text.pairs()]
+        assert pairs == PAIRS
+
+
+def test_the_first_bytes_decide(tmp_path):
+    (tmp_path / "a.de").write_bytes(gzip.compress(b"a\nb\n"))
+    assert list(read_lines(str(tmp_path / "a.de"))) == ["a\n", "b\n"]
+
+
+@pytest.mark.parametrize(
+    "name, content, message",
+    [
+        ("a.zst", b"\x28\xb5\x2f\xfd", r"a.zst is a .zst file, .* unpack it with `zstd -d`"),
+        ("a.de", b"\x28\xb5\x2f\xfd", "a.de is a .zst file"),
+        ("a.zip", b"PK\x03\x04", "a.zip is a .zip file"),
+        ("a.tar.gz", gzip.compress(b"x"), "a.tar.gz is a .tar file"),
+        ("a.gz", b"text\n", "a.gz cannot be read beyond line 0"),
+        ("a.xz", b"text\n", "a.xz cannot be read beyond line 0"),
+        ("a.bz2", b"text\n", "a.bz2 cannot be read beyond line 0"),
+        ("a.gz", gzip.compress(b"x\n" * 9999)[:-9], "a.gz cannot be read beyond line"),
+        ("a.xz", lzma.compress(b"x\n" * 9999)[:-9], "a.xz cannot be read beyond line"),
+        ("a.de", b"a\n\xfcber\n", "a.de, line 2: byte 0xfc at offset 0 is not valid UTF-8.*latin1"),
+        ("a.de", "a\n".encode("utf-16"), "a.de, line 1: byte 0xff .*-f utf-16"),
+    ],
+)
+def test_unreadable_files(tmp_path, name, content, message):
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(UserError, match=message):
+        list(read_lines(str(tmp_path / name)))
+
+
+@pytest.mark.parametrize("line, tabs", [("no tab", 0), ("a\tb\tc", 2), ("a\tb\t", 2), ("", 0)])
+def test_lines_without_exactly_one_tab(tmp_path, line, tabs):
+    path = write(tmp_path, "a.tsv", f"a\tb\n{line}\n")
+    with pytest.raises(UserError, match=f"a.tsv, line 2: expected .* found {tabs} tabs in"):
+        list(ParallelText("--train", (path,)).pairs())
+
+
+@pytest.mark.parametrize("longer", [0, 1])
+def test_files_of_different_lengths(tmp_path, longer):
+    contents = ["a\n", "a\n"]
+    contents[longer] += "b\n"
+    paths = tuple(write(tmp_path, f"a.{name}", text) for name, text in zip("xy", contents))
+    with pytest.raises(UserError, match=r"line 2: .* has no such line, it ends after 1"):
+        list(ParallelText("--train", paths).pairs())
+
+
+@pytest.mark.parametrize(
+    "names, message",
+    [
+        (["a", "b", "c"], "--valid has 3 files: give one of each language"),
+        (["none"], r"There is no file .*none \(--valid\)"),
+        (["folder"], "is a folder: give files"),
+        (["a", "a"], "--valid names .*a twice"),
+    ],
+)
+def test_wrong_files(tmp_path, names, message):
+    (tmp_path / "folder").mkdir()
+    for name in "abc":
+        write(tmp_path, name, "x\n")
+    with pytest.raises(UserError, match=message):
+        ParallelText("--valid", tuple(str(tmp_path / name) for name in names))
+
+
+@pytest.mark.parametrize(
+    "names, expected",
+    [
+        (["corpus.de", "corpus.en"], ("de", "en")),
+        (["corpus.de.gz", "corpus.en.xz"], ("de", "en")),
+        (["corpus.de.txt", "corpus.en.txt"], ("de", "en")),
+        (["a.zh_CN", "a.pt-BR"], ("zh_CN", "pt-BR")),
+        (["corpus.de-en.tsv.gz"], ("de", "en")),
+        (["corpus.de-en"], ("de", "en")),
+        (["de.txt", "en.txt"], None),
+        (["corpus.tsv"], None),
+        (["a.tok.gz", "b.raw"], None),
+        (["a.en", "b.en"], None),
+        (["corpus.german", "corpus.english"], None),
+    ],
+)
+def test_languages_of_names(tmp_path, names, expected):
+    text = ParallelText("--train", tuple(write(tmp_path, name, b"x\n") for name in names))
+    assert text.languages() == expected
+
+
+@pytest.mark.parametrize(
+    "names, source, target, expected",
+    [
+        (["a.de", "a.en"], None, None, ("de", "en")),
+        (["a.de", "a.en"], "x", None, ("x", "en")),
+        (["a.1", "a.2"], "x", "y", ("x", "y")),
+        (["a.1", "a.2"], "x", None, "The target language is not in the name of .*--target-lang"),
+        (["a.tsv"], None, "y", "The source language is not in the name of .*--source-lang"),
+        (["a.de", "a.en"], "d/e", None, "--source-lang is 'd/e'"),
+        (["a.de", "a.en"], "en", None, "Source and target language are both en"),
+        (["a.de", "a.en"], "en", "de", "--train names .*: swap the files"),
+        (["a.de-en.tsv"], "en", "de", "--train names .*: swap its columns"),
+    ],
+)
+def test_languages(tmp_path, names, source, target, expected):
+    text = ParallelText("--train", tuple(write(tmp_path, name, b"x\n") for name in names))
+    if isinstance(expected, tuple):
+        assert find_languages([text], source, target) == expected
+    else:
+        with pytest.raises(UserError, match=expected):
+            find_languages([text], source, target)
+
+
+def test_swapped_validation_files(tmp_path):
+    texts = [
+        ParallelText(f"--{name}", tuple(write(tmp_path, f"{name}.{end}", "x\n") for end in ends))
+        for name, ends in (("train", ("de", "en")), ("valid", ("en", "de")))
+    ]
+    with pytest.raises(UserError, match="--valid names .*: swap the files"):
+        find_languages(texts, None, None)

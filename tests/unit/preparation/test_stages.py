@@ -1,0 +1,304 @@
+"""The stages of a preparation one by one: cleaning, held-out sets, sub-words, resuming."""
+
+import json
+import random
+
+import pytest
+
+from convs2s_plugin.errors import UserError
+from convs2s_plugin.preparation import learning
+from convs2s_plugin.preparation.binarize import preprocess_command
+from convs2s_plugin.preparation.cleaning import Cleaner, Limits, unspaced_count
+from convs2s_plugin.preparation.first_model import SIZE_CLASSES, epochs, training_command
+from convs2s_plugin.preparation.hashes import HashSet, pair_hash
+from convs2s_plugin.preparation.held_out import choose, default_size
+from convs2s_plugin.preparation.parallel import mapper
+from convs2s_plugin.preparation.settings import (
+    Settings,
+    default_length,
+    default_method,
+    default_tokenizer,
+)
+from convs2s_plugin.preparation.settings import default_size as default_bpe_size
+from convs2s_plugin.preparation.sources import ParallelText
+from convs2s_plugin.preparation.stages import Stages
+from convs2s_plugin.preparation.subwords import SentencePiece, SubwordNmt
+
+
+def test_a_set_of_hashes_is_a_set():
+    numbers = random.Random(1)
+    # Many that occur again, and some that collide.
+    values = [numbers.choice(range(1, 2**64, 2**52 + 1)) for _ in range(8000)]
+    values += [number << 50 for number in range(1, 50)]
+    hashes, expected = HashSet(), set()
+    for value in values:
+        assert (value in hashes) == (value in expected)
+        assert hashes.add(value) == (value not in expected)
+        expected.add(value)
+    assert len(hashes) == len(expected)
+    assert pair_hash("a b", "c") != pair_hash("a", "b c") != 0
+
+
+@pytest.mark.parametrize(
+    "line, count",
+    [
+        ("a", 1),
+        ("a b .", 3),
+        ("你好 。", 3),
+        ("你好x y", 4),
+        ("über alles", 2),
+        ("สวัสดี", 6),
+        ("a你", 2),
+    ],
+)
+def test_count_of_scripts_without_spaces(line, count):
+    assert unspaced_count(line) == count
+
+
+@pytest.mark.parametrize(
+    "pair, reason",
+    [
+        (("a b", "c d"), None),
+        (("", "a"), "empty"),
+        (("a", ""), "empty"),
+        (("a b c d e", "a b c d e f"), "long"),
+        (("x" * 1001, "a"), "long"),
+        (("a", "b c"), None),
+        (("a", "b c d"), "ratio"),
+        (("a b c d e", "b c"), "ratio"),
+        (("held", "out"), "held_out"),
+        (("twice", "2 x"), "duplicate"),
+        (("twice", "2 y"), None),
+    ],
+)
+def test_cleaning(pair, reason):
+    held_out = HashSet()
+    held_out.add(pair_hash("held", "out"))
+    cleaner = Cleaner(Limits(length=5, ratio=2.0), held_out)
+    assert cleaner.keeps("twice", "2 x")
+    assert cleaner.keeps(*pair) == (reason is None)
+    assert {name for name, count in cleaner.counts.items() if count} == {reason} - {None}
+    assert Cleaner(Limits(3, 2.0, unspaced=True), held_out).keeps("你好", "hello")
+    assert not Cleaner(Limits(3, 2.0, unspaced=True), held_out).keeps("你好吗。", "how are you")
+    tolerant = Cleaner(Limits(length=5, ratio=2.0, duplicates=True), held_out)
+    assert tolerant.keeps("twice", "2 x") and tolerant.keeps("twice", "2 x")
+
+
+@pytest.mark.parametrize(
+    "pairs, size", [(5, 1), (20, 1), (1000, 50), (40_000, 2000), (10**7, 2000)]
+)
+def test_default_size_of_held_out_sets(pairs, size):
+    assert default_size(pairs) == size
+
+
+@pytest.mark.parametrize(
+    "pairs, sizes",
+    [
+        (4, {"valid": 1, "test": 1}),
+        (100, {"valid": 5}),
+        (1000, {"valid": 50, "test": 50}),
+        (1000, {"valid": 10, "test": 333}),
+        (999, {"valid": 250, "test": 1}),
+    ],
+)
+def test_held_out_pairs_are_spread(pairs, sizes):
+    chosen = choose(pairs, sizes)
+    assert chosen == choose(pairs, sizes)
+    names = list(chosen.values())
+    assert {name: names.count(name) for name in sizes} == sizes
+    places = sorted(chosen)
+    assert 0 <= places[0] and places[-1] < pairs
+    gaps = [after - before for before, after in zip(places, places[1:])]
+    assert max(gaps) - min(gaps) <= 1
+    for name, size in sizes.items():
+        half = sum(place < pairs / 2 for place in places if chosen[place] == name)
+        assert abs(half - size / 2) <= 1
+
+
+def test_too_few_pairs_to_hold_out():
+    with pytest.raises(UserError, match="3 pairs remain .* to hold out 1 for valid and 1 for test"):
+        choose(3, {"valid": 1, "test": 1})
+
+
+@pytest.mark.parametrize(
+    "pairs, size", [(1, 2000), (9999, 2000), (10_000, 8000), (200_000, 16_000), (10**7, 32_000)]
+)
+def test_default_size_of_subwords(pairs, size):
+    assert default_bpe_size(pairs) == size
+
+
+@pytest.mark.parametrize(
+    "tokenizer, languages, method, used",
+    [
+        (None, ("de", "en"), "subword_nmt", "moses"),
+        (None, ("zh_CN", "en"), "sentencepiece", "none"),
+        (None, ("en", "ja"), "sentencepiece", "none"),
+        ("characters", ("de", "en"), "none", "characters"),
+        ("moses", ("de", "en"), "subword_nmt", "moses"),
+    ],
+)
+def test_default_tokenizer_and_method(tokenizer, languages, method, used):
+    assert default_method(tokenizer, languages) == method
+    assert (tokenizer or default_tokenizer(method)) == used
+    assert default_length(used) == (1000 if used == "characters" else 175)
+
+
+@pytest.mark.parametrize(
+    "changes, message",
+    [
+        ({"tokenizer": "characters"}, "--tokenizer characters .* --bpe subword_nmt cannot split"),
+        ({"size": 0}, "--bpe-size is 0: it must be at least 1"),
+        ({"limits": Limits(0, 3.0)}, "--max-length is 0"),
+        ({"limits": Limits(9, 0.5)}, "--max-ratio is 0.5"),
+        ({"valid_size": 0}, "--valid-size is 0"),
+        ({"test_size": -1}, "--test-size is -1"),
+        ({"given": "test", "test_size": 5}, "--test gives files and --test-size 5"),
+    ],
+)
+def test_wrong_settings(tmp_path, changes, message):
+    (tmp_path / "a.tsv").touch()
+    text = ParallelText("--train", (str(tmp_path / "a.tsv"),))
+    values = dict(
+        languages=("de", "en"),
+        train=text,
+        valid=None,
+        test=text if changes.pop("given", None) else None,
+        tokenizer="none",
+        method="subword_nmt",
+        size=None,
+        joint=True,
+        lowercase=False,
+        limits=Limits(175, 3.0),
+        valid_size=None,
+        test_size=None,
+    )
+    Settings(**values).recorded()
+    with pytest.raises(UserError, match=message):
+        Settings(**{**values, **changes})
+
+
+SETTINGS = {"--bpe": "none", "--bpe-size": None, "--separate": False}
+
+
+def test_a_complete_stage_is_not_repeated(tmp_path):
+    calls = []
+
+    def work(folder):
+        calls.append(folder)
+        (folder / "x").touch()
+        return {"pairs": 3}
+
+    assert Stages(tmp_path / "work", SETTINGS).run("clean", work) == {"pairs": 3}
+    assert Stages(tmp_path / "work", SETTINGS).run("clean", work) == {"pairs": 3}
+    assert len(calls) == 1 and (tmp_path / "work" / "clean" / "x").exists()
+
+
+def test_an_interrupted_stage_starts_again(tmp_path):
+    def fail(folder):
+        (folder / "x").touch()
+        raise UserError("wrong")
+
+    stages = Stages(tmp_path, SETTINGS)
+    with pytest.raises(UserError):
+        stages.run("clean", fail)
+    assert [path.name for path in tmp_path.iterdir()] == ["stages.json"]
+    # What a killed process leaves: a partial folder, or a folder that is not recorded.
+    for name in ("clean.partial", "clean"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "old").touch()
+    Stages(tmp_path, SETTINGS).run("clean", lambda folder: {})
+    assert not list((tmp_path / "clean").iterdir())
+    assert json.loads((tmp_path / "stages.json").read_text())["stages"] == {"clean": {}}
+
+
+@pytest.mark.parametrize(
+    "changes, message",
+    [
+        ({"--bpe": "subword_nmt"}, "prepared with --bpe none, now with --bpe subword_nmt: choose"),
+        ({"--bpe-size": 5}, "prepared with no --bpe-size, now with --bpe-size 5"),
+        ({"--separate": True}, "prepared with no --separate, now with --separate: .*--overwrite"),
+    ],
+)
+def test_other_settings_are_refused(tmp_path, changes, message):
+    Stages(tmp_path, SETTINGS)
+    with pytest.raises(UserError, match=message):
+        Stages(tmp_path, {**SETTINGS, **changes})
+
+
+def test_a_file_that_has_changed_is_noticed(tmp_path):
+    path = tmp_path / "a.tsv"
+    path.touch()
+    text = ParallelText("--train", (str(path),))
+    Stages(tmp_path / "work", {"--train": text.fingerprint()})
+    path.write_text("more\n")
+    with pytest.raises(UserError, match="a.tsv has changed since .* was prepared"):
+        Stages(tmp_path / "work", {"--train": text.fingerprint()})
+
+
+def double():
+    return lambda number: 2 * number
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_mapper_keeps_the_order(workers):
+    with mapper(workers, double) as run:
+        assert list(run(iter(range(9000)))) == list(range(0, 18_000, 2))
+
+
+def write(path, lines):
+    path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    return path
+
+
+def test_subword_nmt_is_learned(tmp_path):
+    text = write(tmp_path / "a", ["hunde rennen", "runde hunde", "unde"] * 3)
+    learning.learn_subword_nmt([text, text], 3, tmp_path / "codes", lambda number: None)
+    subwords = SubwordNmt(tmp_path / "codes")
+    assert subwords.split("hunde rennen") == "h@@ unde r@@ e@@ n@@ n@@ en"
+    with pytest.raises(UserError, match="have one character"):
+        learning.learn_subword_nmt([write(text, "abc")], 3, tmp_path / "none", lambda number: None)
+    assert not (tmp_path / "none").exists()
+
+
+def test_the_number_of_counted_words_is_bounded(tmp_path, monkeypatch):
+    monkeypatch.setattr(learning, "MAX_COUNTED", 3)
+    text = write(tmp_path / "a", ["a a b b", "c d e", "b f"])
+    assert learning.count_words([text], lambda number: None) == {"a": 2, "b": 3, "f": 1}
+
+
+def test_sentencepiece_is_learned(tmp_path):
+    pytest.importorskip("sentencepiece")
+    lines = ["Zwei Hunde rennen über eine Wiese.", "Ein Mann liest ein Buch."] * 20
+    text = write(tmp_path / "a", lines)
+    model = tmp_path / "model"
+    learning.learn_sentencepiece([text], 60, model, 1.0, len(lines), lambda number: None)
+    subwords = SentencePiece(model)
+    for line in (*lines[:2], "Ein Ñ", ""):
+        assert subwords.join(subwords.split(line)) == line
+    with pytest.raises(UserError, match="cannot learn 3 sub-words .*--bpe-size"):
+        learning.learn_sentencepiece([text], 3, model, 1.0, len(lines), lambda number: None)
+    with pytest.raises(UserError, match="is not a model of sentencepiece"):
+        SentencePiece(text)
+
+
+def test_preprocess_command(tmp_path):
+    command = preprocess_command(("a", "b"), "t", "v", [], "d", joined=False, max_words=7)
+    assert command == [
+        *("fairseq-preprocess", "-s", "a", "-t", "b", "--trainpref", "t", "--validpref", "v"),
+        *("--nwordssrc", 7, "--nwordstgt", 7, "--destdir", "d", "--workers", 1),
+    ]
+
+
+@pytest.mark.parametrize("pairs", [10, 30_000, *(size.least for size in SIZE_CLASSES)])
+def test_the_command_of_a_first_training(tmp_path, pairs):
+    command = training_command(tmp_path / "a b", ("de", "en"), max(pairs, 1), True, 2000, tmp_path)
+    assert all(len(line) <= 100 + len(str(tmp_path)) for line in command.splitlines())
+    assert f"'{tmp_path}/a b'" in command and "--skip-invalid-size" in command
+    assert command.count("--max-epoch") == 1 and "--share-all-embeddings" in command
+    other = training_command(tmp_path, ("de", "en"), max(pairs, 1), False, 20, tmp_path)
+    assert "--share-all" not in other and "--skip-invalid-size" not in other
+
+
+@pytest.mark.parametrize("pairs, expected", [(10, 100), (5000, 100), (10_000, 50), (29_000, 20)])
+def test_small_texts_take_more_epochs(pairs, expected):
+    assert epochs(pairs) == expected
