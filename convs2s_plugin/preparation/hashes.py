@@ -14,9 +14,9 @@ def pair_hash(source: str, target: str) -> int:
 
 
 class HashSet:
-    """A set of integers from 1 to 2**64 - 1: a hash table with linear probing.
+    """A set of hashes, integers from 1 to 2**64 - 1: a hash table with linear probing.
 
-    It takes 11 to 22 bytes for each integer, and half as much again while it grows; a set of
+    It takes 11 to 22 bytes for each hash, and half as much again while it grows; a set of
     Python takes about 100.
     """
 
@@ -31,7 +31,7 @@ class HashSet:
         return self._table[self._place(self._table, value)] != 0
 
     def add(self, value: int) -> bool:
-        """Add an integer; whether it is new."""
+        """Add a hash; whether it is new."""
         place = self._place(self._table, value)
         if self._table[place]:
             return False
@@ -51,7 +51,7 @@ class HashSet:
 
     @staticmethod
     def _place(table: "array[int]", value: int) -> int:
-        """The place of an integer, or the free one for it."""
+        """The place of a hash, or the free one for it."""
         mask = len(table) - 1
         place = value & mask
         while table[place] not in (0, value):

@@ -2,6 +2,7 @@
 
 import bz2
 import gzip
+import hashlib
 import json
 import lzma
 import os
@@ -82,9 +83,9 @@ def files(folder):
 
 
 def data(folder):
-    """The text and the binarized data."""
+    """Path -> digest of the text and of the binarized data."""
     return {
-        name: content
+        name: hashlib.sha256(content).hexdigest()
         for name, content in files(folder).items()
         if name.endswith((".bin", ".idx", ".txt", ".bpe")) or name.startswith(("text", "tokens"))
     }
