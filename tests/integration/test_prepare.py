@@ -8,19 +8,23 @@ import lzma
 import os
 import random
 import re
+import shlex
 import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 import yaml
+from fairseq.options import get_training_parser, parse_args_and_arch
 
 from convs2s_plugin import programs
 from convs2s_plugin.cli import main
 from convs2s_plugin.preparation import Preparation, workflow
+from convs2s_plugin.preparation.first_model import SIZE_CLASSES, training_command
 from tests import ROOT
-from tests.commands import server
+from tests.commands import PLUGIN, server
 
 WORDS = "ein zwei drei vier fünf sechs sieben acht neun zehn elf zwölf Hunde rennen".split()
 PACK = {"": bytes, ".gz": gzip.compress, ".bz2": bz2.compress, ".xz": lzma.compress}
@@ -193,6 +197,17 @@ def test_the_printed_command_trains(prepare, tmp_path):
     assert "checkpoints has models for the dictionaries that --overwrite would replace" in message
 
 
+@pytest.mark.parametrize("size", SIZE_CLASSES, ids=lambda size: str(size.least))
+def test_fairseq_train_knows_every_option_of_the_commands(size):
+    command = training_command(
+        Path("data"), ("de", "en"), max(1, size.least), True, 5000, Path("checkpoints")
+    )
+    command = command.replace("$(convs2s path)", str(PLUGIN)).replace("\\\n", "")
+    parser = get_training_parser()
+    args = parse_args_and_arch(parser, shlex.split(command)[1:])
+    assert args.arch == size.arch and args.share_all_embeddings
+
+
 def test_a_killed_preparation_continues(prepare, tmp_path, monkeypatch):
     train = write_pairs(tmp_path, "a", PAIRS)
     arguments = ("--train", *train, "--out", tmp_path / "out", *NONE)
@@ -282,8 +297,8 @@ def test_folders_of_others_are_left_alone(prepare, tmp_path):
     train = write_pairs(tmp_path, "a", PAIRS)
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "mine").touch()
-    for options in ((), ("--overwrite",)):
-        message = prepare("--train", *train, "--out", tmp_path / "out", *NONE, *options, code=2)
+    for more in ((), ("--overwrite",)):
+        message = prepare("--train", *train, "--out", tmp_path / "out", *NONE, *more, code=2)
         assert "which has files that `convs2s prepare` did not write" in message
     assert "which is a file" in prepare("--train", *train, "--out", train[0], *NONE, code=2)
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["mine"]

@@ -254,7 +254,7 @@ def test_subword_nmt_is_learned(tmp_path):
     text = write(tmp_path / "a", ["hunde rennen", "runde hunde", "unde"] * 3)
     learning.learn_subword_nmt([text, text], 3, tmp_path / "codes", lambda number: None)
     subwords = SubwordNmt(tmp_path / "codes")
-    assert subwords.split("hunde rennen") == "h@@ unde r@@ e@@ n@@ n@@ en"
+    assert subwords.split("hunde rennen") == "h@@ unde r@@ e@@ n@@ n@@ e@@ n"
     with pytest.raises(UserError, match="have one character"):
         learning.learn_subword_nmt([write(text, "abc")], 3, tmp_path / "none", lambda number: None)
     assert not (tmp_path / "none").exists()
