@@ -12,9 +12,9 @@ from typing import IO, Any
 from .errors import UserError
 
 OPENERS: dict[str, Callable[[Any], IO[bytes]]] = {
-    ".gz": gzip.open,
-    ".bz2": bz2.open,
-    ".xz": lzma.open,
+    ".gz": lambda file: gzip.open(file),
+    ".bz2": lambda file: bz2.open(file),
+    ".xz": lambda file: lzma.open(file),
 }
 # Suffix -> program that unpacks such a file.
 UNREADABLE = {

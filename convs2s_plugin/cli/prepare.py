@@ -11,11 +11,12 @@ from ..preparation import settings as defaults
 from ..preparation.cleaning import REASONS, Limits
 from ..preparation.first_model import size_class, training_command
 from ..preparation.preparation import FILE_NAME
+from ..preparation.record import DATA
 from ..preparation.settings import Settings
 from ..preparation.sources import ParallelText, find_languages
 from ..preparation.subwords import METHODS
 from ..preparation.tokenizers import TOKENIZERS
-from ..preparation.workflow import CHECKPOINTS, DATA, prepare
+from ..preparation.workflow import CHECKPOINTS, prepare
 from .progress import Progress
 
 # A share of training pairs to leave out that needs a look.
@@ -25,7 +26,7 @@ MANY = 0.2
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
     add = parser.add_argument
-    files = {"metavar": "FILE", "nargs": "+"}
+    files: dict[str, Any] = {"metavar": "FILE", "nargs": "+"}
     add("--train", **files, required=True,
         help="training text: a source and a target file with one sentence per line, or one file "
         "with tab-separated values; plain, .gz, .bz2 or .xz, in UTF-8")  # fmt: skip

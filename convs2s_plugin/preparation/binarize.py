@@ -1,6 +1,6 @@
-"""The commands of fairseq-preprocess and what it writes."""
+"""Binarize text with fairseq-preprocess."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from ..errors import UserError
@@ -51,11 +51,3 @@ def binarize(command: Sequence[object], log: Path) -> None:
         Programs(log.with_suffix(".sh")).run(command, log)
     except ProgramFailed as error:
         raise UserError(f"{error}.") from error
-
-
-def dictionary_sizes(folder: Path, languages: Languages) -> Mapping[str, int]:
-    """Language -> number of tokens in its dictionary, without fairseq's special symbols."""
-    return {
-        language: (folder / f"dict.{language}.txt").read_bytes().count(b"\n")
-        for language in languages
-    }

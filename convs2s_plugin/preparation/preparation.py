@@ -80,8 +80,8 @@ class Preparation:
         if path.is_dir():
             path /= FILE_NAME
         content = read_content(path)
-        sides = (_side(content, name, path) for name in SIDES)
-        return cls(*sides, content, path.parent)
+        source, target = (_side(content, name, path) for name in SIDES)
+        return cls(source, target, content, path.parent)
 
     def encode(self, line: str) -> str:
         """The tokens of a line of source text, separated by spaces."""

@@ -4,23 +4,22 @@ A folder of a stage has ``tokenized/SPLIT.LANGUAGE``, and ``text/SPLIT.LANGUAGE`
 or may be held out: a translation is scored against text without tokenization.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol, TextIO
+from typing import Any, Protocol
 
 from ..errors import UserError
-from ..text_files import read_parallel
 from .cleaning import REASONS, Cleaner
 from .hashes import HashSet, pair_hash
 from .held_out import choose, default_size
+from .pairs import Pair, PairWriter, read_pairs
 from .parallel import mapper
 from .preparation import Side, make_side
 from .settings import Settings
 from .sources import Languages
 
-Pair = tuple[str, str]
 TOKENIZED, TEXT = "tokenized", "text"
 
 
@@ -36,36 +35,6 @@ class Progress(Protocol):
 
 # Opens the progress of a stage; the argument is the name of the units that it counts.
 OpenProgress = Callable[[str], AbstractContextManager[Progress]]
-
-
-class PairWriter(ExitStack):
-    """Writes pairs to ``NAME.LANGUAGE`` in a folder.
-
-    Args:
-        folder: the folder; made if it is missing.
-        name: of the split.
-        languages: source and target.
-    """
-
-    def __init__(self, folder: Path, name: str, languages: Languages):
-        super().__init__()
-        folder.mkdir(exist_ok=True)
-        paths = [folder / f"{name}.{language}" for language in languages]
-        self._files: list[TextIO] = [
-            self.enter_context(open(path, "w", encoding="utf-8", newline="\n")) for path in paths
-        ]
-
-    def write(self, source: str, target: str) -> None:
-        """Write a pair."""
-        self._files[0].write(f"{source}\n")
-        self._files[1].write(f"{target}\n")
-
-
-def read_pairs(folder: Path, name: str, languages: Languages) -> Iterator[Pair]:
-    """The pairs that a ``PairWriter`` wrote."""
-    paths = [str(folder / f"{name}.{language}") for language in languages]
-    for _, (source, target) in read_parallel(paths):
-        yield source.rstrip("\n"), target.rstrip("\n")
 
 
 def clean(folder: Path, settings: Settings, workers: int, progress: OpenProgress) -> dict[str, Any]:

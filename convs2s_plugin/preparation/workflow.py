@@ -1,26 +1,23 @@
-"""Carry out the stages of a preparation and write ``preparation.yaml``."""
+"""Carry out the stages of a preparation."""
 
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from ..errors import UserError
-from ..output_files import atomic_write
-from ..version import __version__
 from . import texts
 from .binarize import binarize, preprocess_command
 from .learning import learn_sentencepiece, learn_subword_nmt
-from .packages import import_extra, installed_version
-from .preparation import FILE_NAME, FORMAT, SIDES, digest, read_content
+from .packages import import_extra
+from .preparation import FILE_NAME, read_content
+from .record import DATA, write_record
 from .settings import Settings, coverage, default_size, dictionary_limit
 from .stages import Stages, check_settings
 from .texts import TEXT, TOKENIZED, OpenProgress
 
 SPLITS = ("train", "valid", "test")
-DATA, TOKENS, WORK, CHECKPOINTS = "data-bin", "tokens", "work", "checkpoints"
+TOKENS, WORK, CHECKPOINTS = "tokens", "work", "checkpoints"
 # Files of models of sub-words.
 SUFFIXES = {"subword_nmt": "codes.bpe", "sentencepiece": "sentencepiece.model"}
 
@@ -102,11 +99,13 @@ class Workflow:
     # Training pairs that equal one that was cut from the training text.
     also_held_out: int = 0
 
+    def __post_init__(self) -> None:
+        self.work = self.out / WORK
+        self.stages = Stages(self.work, self.settings.recorded())
+
     def run(self) -> dict[str, Any]:
         """Carry out all stages and return the content of ``preparation.yaml``."""
         settings = self.settings
-        self.work = self.out / WORK
-        self.stages = Stages(self.work, settings.recorded())
         cleaned = self.stages.run(
             "clean",
             lambda folder: texts.clean(folder, settings, self.workers, self.progress),
@@ -119,20 +118,17 @@ class Workflow:
                 folder,
                 {name: path / TOKENIZED for name, path in folders.items()},
                 settings,
-                [path and self.work / "learn" / path for path in models],
+                [self.work / "learn" / path if path else None for path in models],
                 self.workers,
                 self.progress,
             ),
         )
         self.stages.run("binarize", lambda folder: self.binarize(folder, "test" in pairs))
         self.move(folders)
-        content = self.content(cleaned, pairs, size, models, encoded)
-        with atomic_write(str(self.out / FILE_NAME)) as file:
-            file.write(
-                "# How `convs2s prepare` made this folder. `convs2s translate` reads it to prepare "
-                "raw text.\n"
-            )
-            yaml.safe_dump(content, file, sort_keys=False, allow_unicode=True)
+        left_out = cleaned["left_out"]
+        left_out = {**left_out, "held_out": left_out["held_out"] + self.also_held_out}
+        counts = {"pairs": pairs, "read": cleaned["read"], "left_out": left_out, **encoded}
+        content = write_record(self.out, settings, size, models, counts)
         shutil.rmtree(self.work)
         return content
 
@@ -221,56 +217,3 @@ class Workflow:
         for path, place in moves:
             if path.exists():
                 path.rename(place)
-
-    def content(
-        self,
-        cleaned: dict[str, Any],
-        pairs: dict[str, int],
-        size: int | None,
-        models: list[str | None],
-        encoded: dict[str, Any],
-    ) -> dict[str, Any]:
-        """The content of ``preparation.yaml``."""
-        settings = self.settings
-        dictionaries = [f"{DATA}/dict.{language}.txt" for language in settings.languages]
-        return {
-            "format": FORMAT,
-            "languages": dict(zip(SIDES, settings.languages)),
-            "lowercase": settings.lowercase,
-            "tokenizer": settings.tokenizer,
-            "subwords": {
-                "method": settings.method,
-                "size": size,
-                "joint": settings.joint,
-                "files": dict(zip(SIDES, models)) if settings.method != "none" else None,
-            },
-            "data": DATA,
-            "dictionaries": {
-                side: {
-                    "file": file,
-                    "tokens": (self.out / file).read_bytes().count(b"\n"),
-                    "sha256": digest(self.out / file),
-                }
-                for side, file in zip(SIDES, dictionaries)
-            },
-            "pairs": pairs,
-            "read": cleaned["read"],
-            "left_out": {
-                **cleaned["left_out"],
-                "held_out": cleaned["left_out"]["held_out"] + self.also_held_out,
-            },
-            "tokens": encoded["tokens"],
-            "longest": encoded["longest"],
-            "settings": settings.recorded(),
-            "versions": {
-                name: version
-                for name, version in (
-                    ("convs2s-plugin", __version__),
-                    *((name, installed_version(name)) for name in PACKAGES),
-                )
-                if version is not None
-            },
-        }
-
-
-PACKAGES = ("fairseq", "ve-fairseq", "sacremoses", "sentencepiece", "subword-nmt")
