@@ -7,12 +7,12 @@ import zlib
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import PurePath
-from typing import IO, Any
+from typing import IO, Any, cast
 
 from .errors import UserError
 
 OPENERS: dict[str, Callable[[Any], IO[bytes]]] = {
-    ".gz": lambda file: gzip.open(file),
+    ".gz": lambda file: cast(IO[bytes], gzip.open(file)),
     ".bz2": lambda file: bz2.open(file),
     ".xz": lambda file: lzma.open(file),
 }

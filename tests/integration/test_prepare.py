@@ -225,7 +225,7 @@ def test_a_killed_preparation_continues(prepare, tmp_path, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(workflow.texts, "clean", None)
         prepare(*arguments)
-    prepare(*arguments[:-4], tmp_path / "other", *NONE)
+    prepare("--train", *train, "--out", tmp_path / "other", *NONE)
     assert data(tmp_path / "out") == data(tmp_path / "other")
 
 
