@@ -126,7 +126,7 @@ def _report(content: dict[str, Any], out: Path) -> None:
         )
     print(f"{out / FILE_NAME} records all choices.")
     kind = size_class(pairs["train"])
-    print(f"\nTrain a first model ({kind.source}):\n")
+    print(f"\nTrain a first model, {kind.source}:\n")
     languages = content["languages"]["source"], content["languages"]["target"]
     held_out = [content["longest"][name] for name in content["longest"] if name != "train"]
     print(

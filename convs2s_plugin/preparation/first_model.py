@@ -20,7 +20,7 @@ class SizeClass:
         least: smallest number of training pairs.
         arch: the architecture.
         options: options of fairseq-train.
-        source: where they come from.
+        source: their origin, which is printed.
     """
 
     least: int
@@ -34,13 +34,13 @@ SIZE_CLASSES = (
         0,
         "convs2s_iwslt_de_en",
         f"--dropout 0.2 {ADAM} --lr 0.002 --warmup-updates 400 --max-tokens 2000",
-        "the options tuned on Multi30k (29,000 pairs)",
+        "with the options tuned on Multi30k (29,000 pairs)",
     ),
     SizeClass(
         100_000,
         "convs2s_iwslt_de_en",
         f"--dropout 0.2 {ADAM} --lr 0.001 --warmup-updates 4000 --max-tokens 4000 --max-epoch 30",
-        "the same model with larger batches and a longer warm-up",
+        "as for less text, but with larger batches and a longer warm-up",
     ),
     SizeClass(
         1_000_000,
@@ -48,7 +48,7 @@ SIZE_CLASSES = (
         "--dropout 0.2 --optimizer nag --momentum 0.99 --lr 0.25 --clip-norm 0.1 "
         "--lr-scheduler reduce_lr_on_plateau --lr-shrink 0.1 --stop-min-lr 0.0001 "
         "--max-tokens 4000 --max-epoch 40",
-        "the model and the optimizer of Gehring et al. (2017) for WMT'14 English-German",
+        "with the model and the optimizer of Gehring et al. (2017) for WMT'14 English-German",
     ),
 )
 
