@@ -44,7 +44,9 @@ def _add_files(parser: argparse.ArgumentParser) -> None:
 
 def _add_preparation(parser: argparse.ArgumentParser) -> None:
     text = parser.add_argument_group(
-        "preparation", "default: preparation.yaml beside the checkpoint or the dictionaries"
+        "preparation",
+        "default: preparation.yaml in the folder of the checkpoint or of the dictionaries, or in "
+        "the folder above it",
     )
     text.add_argument(
         "--preparation", metavar="DIR", help="folder of the preparation.yaml of `convs2s prepare`"

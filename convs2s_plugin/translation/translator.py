@@ -37,7 +37,8 @@ class Translator:
         data: the folder of the dictionaries. By default, they are those of the preparation, or
             beside the first checkpoint, or in the folder of its training data.
         preparation: ``preparation.yaml`` of ``convs2s prepare``, or its folder. By default, it is
-            beside the first checkpoint or beside the dictionaries.
+            looked for in the folder of the first checkpoint, in that of the dictionaries, and in
+            the folders above them.
         bpe_codes: instead, segment tokenized text with these codes of subword-nmt.
         raw: instead, take the text as tokens separated by spaces. This is also done if there is no
             preparation.
@@ -79,7 +80,9 @@ class Translator:
         self.workers, self.buffer_size = workers, buffer_size
         beside = Path(paths[0]).parent
         text = given_text(preparation, bpe_codes, raw)
-        prepared = text or find_preparation([beside])
+        # `convs2s prepare` suggests a folder of checkpoints inside its own.
+        near = [beside, beside.parent]
+        prepared = text or find_preparation(near)
         places = Places([beside], (source_lang, target_lang))
         if isinstance(prepared, Preparation):
             places = places._replace(
@@ -90,7 +93,7 @@ class Translator:
             places = places._replace(folders=[Path(data)], with_training_data=False)
         self._ensemble = Ensemble(paths, EnsembleOptions(**options), places)  # type: ignore[arg-type]
         found = self._ensemble.data
-        self.text = text or find_preparation([beside, found, found.parent]) or Tokenized()
+        self.text = text or find_preparation([*near, found, found.parent]) or Tokenized()
         if isinstance(self.text, Preparation):
             check_preparation(self.text, self._ensemble.languages, found, paths[0])
         if workers > 1 and self._ensemble.device.type != "cpu":

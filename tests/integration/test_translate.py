@@ -418,7 +418,9 @@ def prepared(folder, **changes):
     return path
 
 
-@pytest.mark.parametrize("where", ["given", "beside the checkpoint", "beside the data"])
+@pytest.mark.parametrize(
+    "where", ["given", "beside the checkpoint", "above the checkpoint", "above the data"]
+)
 def test_preparation(where, tmp_path):
     path = FIXTURES / "convs2s.pt"
     expected = Translator(path, data=DATA, device="cpu").translate(["eins zwei acht", ""])
@@ -426,7 +428,10 @@ def test_preparation(where, tmp_path):
     given = {}
     if where == "beside the checkpoint":
         path = shutil.copy(path, tmp_path)
-    elif where == "beside the data":
+    elif where == "above the checkpoint":
+        (tmp_path / "checkpoints").mkdir()
+        path = shutil.copy(path, tmp_path / "checkpoints")
+    elif where == "above the data":
         given = {"data": tmp_path / "data-bin"}
     else:
         given = {"preparation": file}
