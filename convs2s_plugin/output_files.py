@@ -15,10 +15,10 @@ def check_writable(path: str) -> None:
         UserError: if ``path`` exists and is no plain file, such as a folder or a device, or if its
             folder is missing or not writable.
     """
-    target = os.path.realpath(path)
-    folder = os.path.dirname(target)
-    if os.path.exists(target) and not os.path.isfile(target):
+    if os.path.exists(path) and not os.path.isfile(path):
         raise UserError(f"{path} cannot be written: it exists and is not a plain file.")
+    file = os.path.realpath(path) if os.path.islink(path) else path
+    folder = os.path.dirname(file) or "."
     if not os.path.isdir(folder):
         raise UserError(f"{path} cannot be written: there is no folder {folder}.")
     if not os.access(folder, os.W_OK):

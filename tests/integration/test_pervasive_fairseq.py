@@ -69,7 +69,7 @@ def test_averaged_checkpoints_have_averaged_statistics(corpus, trained, tmp_path
 def test_a_checkpoint_contains_the_layers_of_a_file(corpus, tmp_path):
     (tmp_path / "source.adl").write_text("# source layers\nres_nd(birnn) -> linear(24)\n")
     layers = ("--encoder-adl", f"@{tmp_path / 'source.adl'}", "--decoder-adl", "res_nd(cnn(glu))")
-    log = train(corpus, tmp_path, "--max-epoch", "4", "--num-layers", "3", *layers, options=TINY)
+    log = train(corpus, tmp_path, "--max-epoch", "8", "--num-layers", "3", *layers, options=TINY)
     losses = validation_losses(log)
     assert losses[-1] < losses[0]
     (tmp_path / "source.adl").unlink()

@@ -70,7 +70,7 @@ def call(arguments):
 
 @pytest.mark.parametrize("sentences", (["ein zwei"], ["ein zwei", "drei vier unbekannt", "fünf"]))
 def test_plot_of_translations(trained, sentences, tmp_path, capsys):
-    picture = tmp_path / "new" / "attention.png"
+    picture = tmp_path / "attention.png"
     assert call([*trained, "--output", picture, *sentences]) == 0
     assert picture.read_bytes().startswith(b"\x89PNG")
     printed = capsys.readouterr().out.splitlines()

@@ -63,8 +63,12 @@ def test_loss_and_gradients_equal_fairseqs(name, left_pad_target, monkeypatch):
             torch.as_tensor(ours[2][key]), torch.as_tensor(theirs[2][key]), rtol=1e-5, atol=1e-5
         )
     assert ours[3].keys() == theirs[3].keys()
+    # Gradients that are zero but for rounding, such as those before a batch normalization, are as
+    # far from zero as the largest ones are wrong.
+    largest = max(float(gradient.abs().max()) for gradient in theirs[3].values())
     for key, gradient in theirs[3].items():
-        torch.testing.assert_close(ours[3][key], gradient, rtol=1e-5, atol=1e-5, msg=key)
+        atol = 1e-5 * max(1.0, largest)
+        torch.testing.assert_close(ours[3][key], gradient, rtol=1e-5, atol=atol, msg=key)
 
 
 def test_without_smoothing_it_is_cross_entropy():

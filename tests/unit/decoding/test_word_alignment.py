@@ -51,7 +51,7 @@ def test_every_hypothesis_has_the_attention_of_its_tokens(names):
 @torch.no_grad()
 def test_a_reference_is_scored_with_the_attention_of_its_tokens():
     models, batch = [make("pervasive")], random_batch(BATCH)
-    scorer = ReferenceScorer(dictionary(), compute_alignment=True)
+    scorer = ReferenceScorer(dictionary(), "soft")
     for i, (hypothesis,) in enumerate(scorer.generate(models, batch)):
         words = batch["target"][i]
         words = words[words.ne(dictionary().pad())]
