@@ -1,7 +1,6 @@
 """Carry out one run: train, average, translate, score."""
 
 import json
-import re
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,13 +10,13 @@ from typing import Any
 from ..errors import UserError
 from ..programs import Programs
 from . import logs, scores
+from .averaging import last_checkpoints
 from .commands import training_command, translation_command
 from .data import Data
-from .file import Averaging
 from .files import TrainingTimes, read_json, read_lines, write_json, write_lines
 from .machine import Machine
 from .parameters import vocabulary_parameters
-from .runs import Run, best_search, best_trial
+from .runs import Run, best_search, best_trial, changed_settings
 
 # The results of a training, which do not depend on the translations.
 TRAINING = (
@@ -61,7 +60,7 @@ class Workplace:
         earlier = read_json(self.folder(run.name) / "settings.json")
         if earlier is not None:
             now = json.loads(json.dumps(run.settings))
-            for place, before, after in differences(earlier, now):
+            for place, before, after in changed_settings(earlier, now):
                 raise UserError(
                     f"The run {run.name} was made with {place} {before}, but now it is {after}: "
                     f"choose another folder with --out, or remove {self.folder(run.name)}."
@@ -276,40 +275,3 @@ class Workplace:
         hypotheses = read_lines(folder / f"{split}.hyp")
         references = read_lines(self.out / "references" / split)
         return {"bleu": logs.read_bleu(output), **scores.score(hypotheses, references)}
-
-
-def last_checkpoints(folder: Path, saved: dict[str, int], averaging: Averaging) -> list[Path]:
-    """The checkpoints to average, the last one at the end.
-
-    Args:
-        folder: the folder of the checkpoints.
-        saved: names of saved checkpoints, each with its number of updates; they may be gone.
-        averaging: the checkpoints to choose.
-    """
-    total = max(saved.values())
-    interval = averaging.interval(total)
-    # Two checkpoints of the same update are the same; the last one is among them.
-    numbered = {
-        updates: name
-        for name, updates in saved.items()
-        if re.fullmatch(r"checkpoint(_\d+_)?\d+\.pt", name) and (folder / name).exists()
-        if updates < total and (interval is None or updates % interval == 0)
-    }
-    names = [name for _, name in sorted(numbered.items())]
-    count = max(averaging.checkpoints, 1) - 1
-    before = names[len(names) - min(count, len(names)) :]
-    return [folder / name for name in (*before, "checkpoint_last.pt")]
-
-
-def differences(
-    earlier: dict[str, Any], now: dict[str, Any], place: str = ""
-) -> list[tuple[str, Any, Any]]:
-    """The settings that differ: their names and both values ("unset" if there is none)."""
-    found = []
-    for name in [*now, *(name for name in earlier if name not in now)]:
-        before, after = earlier.get(name, "unset"), now.get(name, "unset")
-        if isinstance(before, dict) and isinstance(after, dict):
-            found += differences(before, after, f"{name}.")
-        elif before != after:
-            found.append((f"{place}{name}", before, after))
-    return found

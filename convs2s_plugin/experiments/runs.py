@@ -116,6 +116,20 @@ def best_search(tried: Iterable[dict[str, Any]]) -> Options:
     return max(tried, key=lambda each: each["bleu"], default={"options": {}})["options"]
 
 
+def changed_settings(
+    earlier: dict[str, Any], now: dict[str, Any], place: str = ""
+) -> list[tuple[str, Any, Any]]:
+    """The settings that differ: their names and both values ("unset" if there is none)."""
+    found = []
+    for name in [*now, *(name for name in earlier if name not in now)]:
+        before, after = earlier.get(name, "unset"), now.get(name, "unset")
+        if isinstance(before, dict) and isinstance(after, dict):
+            found += changed_settings(before, after, f"{name}.")
+        elif before != after:
+            found.append((f"{place}{name}", before, after))
+    return found
+
+
 def arguments(options: Options) -> list[str]:
     """Options as arguments of a command line."""
     words = []

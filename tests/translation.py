@@ -1,0 +1,38 @@
+"""Shared by the tests of ``convs2s translate``: models, text, and the command."""
+
+from convs2s_plugin.cli import main as convs2s
+from tests import ROOT
+
+FIXTURES = ROOT / "tests" / "fixtures" / "old_checkpoints"
+
+DATA = FIXTURES / "data"
+
+MODELS = sorted(path.stem for path in FIXTURES.glob("*.pt"))
+
+LINES = (DATA / "test.de").read_text(encoding="utf-8").splitlines()
+
+# Each position of the models of the fixtures: 20 with the end of the sentence.
+LIMIT = 19
+
+SENTENCE = "acht vier fünf zehn elf zwölf eins zwei drei ."
+
+
+def text_file(folder, lines, name="input.de"):
+    path = folder / name
+    path.write_text("".join(line + "\n" for line in lines), encoding="utf-8")
+    return path
+
+
+def translate(path, lines, folder, *arguments, data=DATA):
+    """The lines that ``convs2s translate`` writes."""
+    output = folder / "output.en"
+    paths = path if isinstance(path, list) else [path]
+    code = convs2s(
+        [
+            *("translate", "--path", *map(str, paths), "--data", str(data), "--device", "cpu"),
+            *("--input", str(text_file(folder, lines)), "--output", str(output)),
+            *map(str, arguments),
+        ]
+    )
+    assert code == 0
+    return output.read_text(encoding="utf-8").split("\n")[:-1]
