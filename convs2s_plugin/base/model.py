@@ -1,5 +1,7 @@
 """The base class of all encoder-decoder models."""
 
+from typing import Any
+
 from fairseq.models import FairseqEncoderDecoderModel
 from torch import Tensor
 
@@ -13,6 +15,47 @@ class PluginModel(FairseqEncoderDecoderModel):
 
     The encoder is a ``PluginEncoder`` and the decoder a ``PluginDecoder``.
     """
+
+    @classmethod
+    def hub_models(cls) -> dict[str, Any]:
+        """Names of published models, for ``from_pretrained``: there are none.
+
+        A subclass may name models of its own: name -> folder or address, or a dictionary with
+        ``path`` and further arguments of ``from_pretrained``.
+        """
+        return {}
+
+    @classmethod
+    def from_pretrained(
+        cls,
+        model_name_or_path: str,
+        checkpoint_file: str | None = None,
+        data_name_or_path: str | None = None,
+        **options: Any,
+    ):
+        """Load a trained model that translates text.
+
+            model = ConvS2SModel.from_pretrained("prepared/checkpoints")
+            model.translate("Zwei Hunde rennen.", beam=5)
+
+        Args:
+            model_name_or_path: the folder of a training, or that of ``convs2s prepare`` above it,
+                or a checkpoint, or a name of ``hub_models``.
+            checkpoint_file, data_name_or_path, options: see ``translation.hub.from_pretrained``.
+        Returns:
+            A ``HubInterface``, with the methods of fairseq's GeneratorHubInterface.
+        Raises:
+            UserError: if a file cannot be read or does not fit, or an option is not allowed.
+        """
+        # Only this method needs it, and it needs the tasks, which need the models.
+        from ..translation.hub import from_pretrained
+
+        named = cls.hub_models().get(str(model_name_or_path), model_name_or_path)
+        if isinstance(named, dict):
+            options = {**named, **options}
+            named = options.pop("path")
+            checkpoint_file = options.pop("checkpoint_file", checkpoint_file)
+        return from_pretrained(named, checkpoint_file, data_name_or_path, model=cls, **options)
 
     def make_generation_fast_(
         self,

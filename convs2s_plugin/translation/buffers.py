@@ -27,11 +27,13 @@ class Search(Protocol):
 
     Attributes:
         max_source_tokens: largest number of tokens in a source sentence, without its end.
-        aligns: whether translations have alignments.
     """
 
     max_source_tokens: int
-    aligns: bool
+
+    @property
+    def aligns(self) -> bool:
+        """Whether translations have alignments."""
 
     def batches(self, lengths: Sequence[int]) -> list[list[int]]:
         """Group sentences of these lengths: lists of their positions in ``lengths``."""

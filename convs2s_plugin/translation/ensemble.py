@@ -1,6 +1,7 @@
 """One or several models that translate batches of tokens."""
 
 import argparse
+import copy
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -23,10 +24,11 @@ class Ensemble:
         options: how to translate.
         places: where the dictionaries may be.
     Attributes:
+        task: the task, which has the dictionaries.
+        models: the models, prepared for generation.
         languages: the source and the target language.
         data: the folder of the dictionaries.
         max_source_tokens: largest number of tokens in a source sentence, without its end.
-        aligns: whether translations have alignments.
     Raises:
         UserError: if a checkpoint or the dictionaries cannot be read or do not fit, or if an
             option has a value that is not allowed.
@@ -34,8 +36,8 @@ class Ensemble:
 
     def __init__(self, paths: Sequence[str], options: EnsembleOptions, places: Places):
         options.check()
-        self.options, self.aligns = options, options.alignment
-        self.device = _device(options.device)
+        self.options = options
+        device = _device(options.device)
         first, *others = (read_checkpoint(path) for path in paths)
         dictionaries = find_dictionaries(first, places)
         self.data, source, target = dictionaries
@@ -47,17 +49,42 @@ class Ensemble:
                     f"{checkpoint.path} translates from {other}, but {first.path} from {source} "
                     f"to {target}: an ensemble needs models of the same languages."
                 )
-        self._task = setup_task(first, dictionaries, options)
-        self._models = [
-            load_model(checkpoint, self._task, self.device, options.beam)
+        self.task = setup_task(first, dictionaries, options)
+        self.models = [
+            load_model(checkpoint, self.task, device, options.beam)
             for checkpoint in (first, *others)
         ]
-        self._generator = self._task.build_generator(self._models, _generation(options))
-        self._ignored = self._generator.symbols_to_strip_from_output
+        self._generator = self.task.build_generator(self.models, _generation(options))
         limits = utils.resolve_max_positions(
-            self._task.max_positions(), *(model.max_positions() for model in self._models)
+            self.task.max_positions(), *(model.max_positions() for model in self.models)
         )
         self.max_source_tokens = max(1, int(limits[0]) - 1)
+
+    @property
+    def aligns(self) -> bool:
+        """Whether translations have alignments."""
+        return self.options.alignment
+
+    @property
+    def device(self) -> torch.device:
+        """The device of the models."""
+        device: torch.device = next(self.models[0].parameters()).device
+        return device
+
+    def with_options(self, **options: object) -> "Ensemble":
+        """The same models with other options of the search.
+
+        Only the ensemble that was made last may translate: its options are those of the task.
+
+        Args:
+            options: see ``EnsembleOptions.for_search``.
+        Raises:
+            UserError: if an option is not one of the search, or has a value that is not allowed.
+        """
+        changed = copy.copy(self)
+        changed.options = self.options.for_search(options)
+        changed._generator = self.task.build_generator(self.models, _generation(changed.options))
+        return changed
 
     def batches(self, lengths: Sequence[int]) -> list[list[int]]:
         """Make batches of sentences of similar length, those of the longest sentences first.
@@ -70,7 +97,7 @@ class Ensemble:
         if not lengths:
             return []
         with_ends = np.array(lengths) + 1
-        dataset = self._task.build_dataset_for_inference([None] * len(lengths), with_ends)
+        dataset = self.task.build_dataset_for_inference([None] * len(lengths), with_ends)
         order = np.argsort(with_ends, kind="stable")
         batches = dataset.batch_by_size(
             order,
@@ -93,13 +120,13 @@ class Ensemble:
         """
         if not sentences:
             return []
-        tokens, lengths = self._task.get_interactive_tokens_and_lengths(
+        tokens, lengths = self.task.get_interactive_tokens_and_lengths(
             [" ".join(sentence) for sentence in sentences], lambda line: line
         )
-        dataset = self._task.build_dataset_for_inference(tokens, lengths)
+        dataset = self.task.build_dataset_for_inference(tokens, lengths)
         batch = dataset.collater([dataset[i] for i in range(len(tokens))])
         sample = utils.apply_to_sample(lambda tensor: tensor.to(self.device), batch)
-        found = self._task.inference_step(self._generator, self._models, sample)
+        found = self.task.inference_step(self._generator, self.models, sample)
         # The dataset sorts the sentences of a batch by length.
         by_number = dict(zip(batch["id"].tolist(), found))
         return [
@@ -109,7 +136,8 @@ class Ensemble:
 
     def _candidate(self, hypothesis: dict[str, Any]) -> Candidate:
         tokens = hypothesis["tokens"].int().cpu()
-        text = self._task.target_dictionary.string(tokens, extra_symbols_to_ignore=self._ignored)
+        ignored = self._generator.symbols_to_strip_from_output
+        text = self.task.target_dictionary.string(tokens, extra_symbols_to_ignore=ignored)
         token_scores = (hypothesis["positional_scores"].cpu() / math.log(2)).tolist()
         return Candidate(
             text.split(" ") if text else [],

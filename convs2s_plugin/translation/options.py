@@ -1,8 +1,14 @@
 """The options of a translation; needs neither torch nor fairseq."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ..errors import UserError
+
+# The options that may change between translations; the others belong to the loaded models.
+OF_THE_SEARCH = (
+    *("beam", "nbest", "lenpen", "unnormalized", "max_len_b", "max_tokens", "batch_size"),
+    "alignment",
+)
 
 
 @dataclass(frozen=True)
@@ -57,6 +63,24 @@ class EnsembleOptions:
                 f"--nbest is {self.nbest}, but a beam search with --beam {self.beam} finds "
                 f"{self.beam} translations: use a larger --beam or a smaller --nbest."
             )
+
+    def for_search(self, options: dict[str, object]) -> "EnsembleOptions":
+        """These options with some of the search changed.
+
+        Args:
+            options: names of ``OF_THE_SEARCH``, and values.
+        Raises:
+            UserError: if an option is not one of the search, or has a value that is not allowed.
+        """
+        unknown = sorted(options.keys() - set(OF_THE_SEARCH))
+        if unknown:
+            raise UserError(
+                f"{', '.join(unknown)} cannot change between translations; allowed: "
+                f"{', '.join(OF_THE_SEARCH)}. Other options are given when a model is loaded."
+            )
+        changed = replace(self, **options)  # type: ignore[arg-type]
+        changed.check()
+        return changed
 
     def score(self, token_scores: list[float]) -> float:
         """The score of a translation with these log probabilities of its tokens."""

@@ -1,5 +1,6 @@
 """Translation of lines with one or several models: what ``convs2s translate`` does, in Python."""
 
+import copy
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
@@ -50,6 +51,7 @@ class Translator:
         options: see ``EnsembleOptions``.
     Attributes:
         text: the preparation, or another object with ``encode`` and ``decode``.
+        ensemble: the models and their dictionaries.
         languages: the source and the target language.
         max_source_tokens: the number of tokens above which a line is split.
     Raises:
@@ -91,18 +93,28 @@ class Translator:
             )
         if data is not None:
             places = places._replace(folders=[Path(data)], with_training_data=False)
-        self._ensemble = Ensemble(paths, EnsembleOptions(**options), places)  # type: ignore[arg-type]
-        found = self._ensemble.data
+        self.ensemble = Ensemble(paths, EnsembleOptions(**options), places)  # type: ignore[arg-type]
+        found = self.ensemble.data
         self.text = text or find_preparation([*near, found, found.parent]) or Tokenized()
         if isinstance(self.text, Preparation):
-            check_preparation(self.text, self._ensemble.languages, found, paths[0])
-        if workers > 1 and self._ensemble.device.type != "cpu":
+            check_preparation(self.text, self.ensemble.languages, found, paths[0])
+        if workers > 1 and self.ensemble.device.type != "cpu":
             raise UserError(
-                f"--workers {workers} needs a CPU, but the model is on {self._ensemble.device}: "
+                f"--workers {workers} needs a CPU, but the model is on {self.ensemble.device}: "
                 "leave out --workers or give --device cpu."
             )
-        self.languages = self._ensemble.languages
-        self.max_source_tokens = self._ensemble.max_source_tokens
+        self.languages = self.ensemble.languages
+        self.max_source_tokens = self.ensemble.max_source_tokens
+
+    def with_options(self, **options: object) -> "Translator":
+        """The same models with other options of the search; see ``Ensemble.with_options``.
+
+        Raises:
+            UserError: if an option is not one of the search, or has a value that is not allowed.
+        """
+        changed = copy.copy(self)
+        changed.ensemble = self.ensemble.with_options(**options)
+        return changed
 
     def translate(self, lines: Iterable[str]) -> list[Translation]:
         """Translate lines.
@@ -124,14 +136,14 @@ class Translator:
         Raises:
             WorkerError: if a worker process ends.
         """
-        arguments = lines, self.buffer_size, self.text, self._ensemble
+        arguments = lines, self.buffer_size, self.text, self.ensemble
         if self.workers == 1:
             yield from translate_in_buffers(*arguments, self._do)
             return
-        with Workers(self._ensemble.translate, self.workers) as workers:
+        with Workers(self.ensemble.translate, self.workers) as workers:
             yield from translate_in_buffers(*arguments, workers.do)
 
     def _do(self, jobs: Iterator[Job]) -> Iterator[tuple[Job, Sequence[Sequence[Candidate]]]]:
         """Do jobs one by one."""
         for job in jobs:
-            yield job, self._ensemble.translate(job.sentences)
+            yield job, self.ensemble.translate(job.sentences)

@@ -1,0 +1,200 @@
+"""``torch.hub.load`` and ``from_pretrained``: folders of models, addresses, text, errors."""
+
+import functools
+import http.server
+import importlib.util
+import json
+import shutil
+import subprocess
+import sys
+import tarfile
+import threading
+
+import pytest
+import torch
+
+from convs2s_plugin.convs2s.model import ConvS2SModel
+from convs2s_plugin.errors import UserError
+from convs2s_plugin.pervasive.model import PervasiveModel
+from convs2s_plugin.translation import Translator
+from convs2s_plugin.translation.hub import from_pretrained
+from tests import ROOT
+from tests.integration.test_translate_models import prepared
+from tests.translation import DATA, FIXTURES
+
+LINES = ["eins zwei drei", "", "acht vier"]
+LOAD = """
+import json, sys, torch
+assert not {"convs2s_plugin", "fairseq"} & set(sys.modules)
+repository, *models = sys.argv[1:]
+found = {}
+for model in models:
+    entry_point, path = model.split("=")
+    hub = torch.hub.load(repository, entry_point, path=path, source="local", trust_repo=True)
+    found[entry_point] = hub.translate(["eins zwei drei", "", "acht vier"], beam=4)
+print(json.dumps(found))
+"""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """As ``convs2s prepare`` and a training leave it."""
+    folder = tmp_path_factory.mktemp("prepared")
+    prepared(folder)
+    (folder / "checkpoints").mkdir()
+    shutil.copy(FIXTURES / "convs2s.pt", folder / "checkpoints" / "checkpoint_best.pt")
+    shutil.copy(FIXTURES / "pervasive.pt", folder / "checkpoints" / "pervasive.pt")
+    return folder
+
+
+def expected(name, lines=LINES, **options):
+    translator = Translator(FIXTURES / f"{name}.pt", data=DATA, device="cpu", **options)
+    return [one.text for one in translator.translate(lines)]
+
+
+def test_torch_hub(folder, tmp_path):
+    """In a process that has not imported the package, in another folder."""
+    for name in ("pervasive", "adl"):
+        shutil.copytree(folder, tmp_path / name)
+        shutil.copy(FIXTURES / f"{name}.pt", tmp_path / name / "checkpoints" / "checkpoint_best.pt")
+    models = {"translator": folder, "convs2s": folder / "checkpoints"}
+    models |= {name: tmp_path / name for name in ("pervasive", "adl")}
+    arguments = [f"{entry_point}={path}" for entry_point, path in models.items()]
+    done = subprocess.run(
+        [sys.executable, "-c", LOAD, str(ROOT), *arguments],
+        **{"cwd": tmp_path, "capture_output": True, "text": True},
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    for entry_point, texts in json.loads(done.stdout).items():
+        name = "convs2s" if entry_point == "translator" else entry_point
+        assert texts == expected(name, beam=4)
+
+
+def test_entry_points():
+    """torch.hub takes every callable of hubconf.py for an entry point."""
+    spec = importlib.util.spec_from_file_location("hubconf", ROOT / "hubconf.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    public = [name for name in vars(module) if not name.startswith("_")]
+    entry_points = [name for name in public if callable(getattr(module, name))]
+    assert sorted(entry_points) == ["adl", "convs2s", "pervasive", "translator"]
+
+
+def test_text(folder):
+    hub = ConvS2SModel.from_pretrained(folder)
+    assert hub.translate("  EINS zwei Drei ") == expected("convs2s")[0]
+    assert hub.translate(iter(LINES), nbest=2, lenpen=0.5) == expected("convs2s", lenpen=0.5)
+    assert hub.sample("EINS zwei drei", beam=5) == expected("convs2s")[0]
+    assert hub.translate("eins zwei drei", beam=5, min_len=1) == expected("convs2s")[0]
+    (translation,) = hub.translations(["eins zwei drei"], beam=3, nbest=2, alignment=True)
+    best, second = translation.hypotheses
+    assert best.score > second.score and len(best.alignment) == len(best.tokens)
+    found = hub.generate(hub.encode("EINS zwei drei"), beam=3, print_alignment="hard")
+    assert len(found) == 3 and hub.decode(found[0]["tokens"]) == best.text
+    assert found[0]["alignment"] == best.alignment
+    assert hub.translations(["eins"])[0].hypotheses[0].alignment is None
+    assert hub.device.type == "cpu" and len(hub.models) == 1
+
+
+def test_fairseq_arguments(folder, tmp_path):
+    shutil.copytree(DATA, tmp_path / "data")
+    shutil.copy(FIXTURES / "convs2s.pt", tmp_path / "model.pt")
+    (tmp_path / "code").write_text("#version: 0.2\na c\n", encoding="utf-8")
+    hub = ConvS2SModel.from_pretrained(
+        str(tmp_path), "model.pt:model.pt", "./data", tokenizer="moses", bpe="subword_nmt"
+    )
+    # "eins" has no codes: it becomes characters, which the dictionary does not have.
+    assert hub.encode("eins").tolist() == [3, 3, 3, 3, 2] and len(hub.models) == 2
+    assert hub.apply_bpe("eins, zwei").startswith("e@@ i@@ n@@ s ,")
+    hub = ConvS2SModel.from_pretrained(str(tmp_path), "model.pt", "./data", tokenizer="moses")
+    assert hub.translate("eins  zwei drei") == expected("convs2s")[0]
+
+
+class _Named(ConvS2SModel):
+    """A model with a name of its own."""
+
+    models: dict = {}
+
+    @classmethod
+    def hub_models(cls):
+        return cls.models
+
+
+def test_names_of_models(folder):
+    assert ConvS2SModel.hub_models() == {}
+    _Named.models = {"numbers": {"path": str(folder), "checkpoint_file": "no.pt", "workers": 0}}
+    with pytest.raises(UserError, match="There is no checkpoint no.pt in .* \\(checkpoint_file\\)"):
+        _Named.from_pretrained("numbers")
+
+
+@pytest.fixture
+def server(tmp_path):
+    """The address of a folder, and the folder."""
+    served = tmp_path / "served"
+    served.mkdir()
+    handler = functools.partial(_Quiet, directory=str(served))
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as opened:
+        thread = threading.Thread(target=opened.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{opened.server_port}", served
+        opened.shutdown()
+        thread.join()
+
+
+class _Quiet(http.server.SimpleHTTPRequestHandler):
+    def log_message(self, *unused):
+        pass
+
+
+def test_address(folder, server, tmp_path, monkeypatch):
+    """An archive is downloaded once; nothing is left of one that cannot be read."""
+    monkeypatch.setenv("no_proxy", "*")
+    monkeypatch.setattr(torch.hub, "get_dir", lambda: str(tmp_path / "cache"))
+    address, served = server
+    with tarfile.open(served / "model.tar.gz", "w:gz") as archive:
+        archive.add(folder, "model")
+    (served / "text.tar").write_text("no archive")
+    url = f"{address}/model.tar.gz"
+    assert from_pretrained(url).translate(LINES) == expected("convs2s")
+    (served / "model.tar.gz").unlink()
+    assert from_pretrained(url).translate(LINES) == expected("convs2s")
+    for name, message in (("no.tar", "cannot be downloaded: HTTP Error 404"), ("text.tar", "")):
+        with pytest.raises(UserError, match=f"{address}/{name} {message or 'cannot be unpacked'}"):
+            from_pretrained(f"{address}/{name}")
+    (cached,) = (tmp_path / "cache" / "convs2s_plugin").iterdir()
+    assert cached.name.startswith("model-")
+
+
+ERRORS = {
+    "no folder": (dict(path="no/such"), "There is no folder no/such"),
+    "no checkpoint": (dict(path=str(DATA)), "none of checkpoint_best.pt, model.pt"),
+    "option": (
+        dict(bean=5),
+        "bean is not an option of a model that translates; allowed: alignment",
+    ),
+    "tokenizer": (dict(tokenizer="nltk"), "tokenizer='nltk' is not available here; allowed: moses"),
+    "bpe": (dict(bpe="gpt2"), "bpe='gpt2' is not available here; allowed: subword_nmt"),
+    "codes": (dict(bpe="subword_nmt"), "has neither bpecodes nor code"),
+    "both": (dict(tokenizer="moses", raw=True), "raw excludes tokenizer and bpe"),
+}
+
+
+@pytest.mark.parametrize("kind", ERRORS)
+def test_errors(kind, folder):
+    options, message = ERRORS[kind]
+    with pytest.raises(UserError, match=message):
+        from_pretrained(**{"path": folder, **options})
+
+
+def test_another_family(folder):
+    with pytest.raises(UserError, match="has a ConvS2SModel, not a PervasiveModel"):
+        PervasiveModel.from_pretrained(folder)
+    assert PervasiveModel.from_pretrained(folder, "pervasive.pt").translate("acht")
+
+
+def test_options_that_belong_to_the_model(folder):
+    hub = from_pretrained(folder)
+    with pytest.raises(UserError, match="device cannot change between translations"):
+        hub.translations(["eins"], device="cpu")
+    with pytest.raises(UserError, match="--nbest is 9"):
+        hub.translate("eins", nbest=9)
