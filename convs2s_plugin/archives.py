@@ -1,64 +1,148 @@
-"""Unpacking archives, whole or not at all. Needs neither torch nor fairseq."""
+"""Downloading and unpacking archives. Needs neither torch nor fairseq."""
 
+import http.client
 import lzma
-import os
+import re
 import shutil
 import tarfile
-import tempfile
+import urllib.error
+import urllib.request
 import zlib
-from pathlib import Path, PurePosixPath
+from collections.abc import Callable
+from pathlib import Path, PurePosixPath, PureWindowsPath
 
+from .compression import FIRST_BYTES
 from .errors import UserError
+from .text_files import excerpt
 
-# What tarfile raises if an archive is damaged.
-DAMAGED = (tarfile.TarError, EOFError, OSError, lzma.LZMAError, zlib.error)
+ADDRESS = re.compile(r"https?://", re.IGNORECASE)
+_ARCHIVE_NAME = re.compile(r"\.(tar(\.\w+)?|tgz|tbz2?|txz)$", re.IGNORECASE)
+_COMPRESSIONS = (".gz", ".bz2", ".xz")
+# Seconds without an answer.
+TIMEOUT = 60
+CHUNK = 1 << 20
 
 
-def unpack(archive: Path, folder: Path) -> None:
-    """Unpack a tar archive, compressed or not, into a new folder.
+def is_address(text: str) -> bool:
+    """Whether a text is an http(s) address rather than a path."""
+    return ADDRESS.match(text) is not None
 
-    Nothing is written outside of the folder, and only files and folders are made. After an error,
-    there is no folder.
+
+def is_archive_name(name: str) -> bool:
+    """Whether the name or the address of a file is that of a tar archive."""
+    return _ARCHIVE_NAME.search(name) is not None
+
+
+def is_archive(path: Path, name: str) -> bool:
+    """Whether a file is a tar archive: its name or its first bytes say so.
 
     Args:
-        archive: the file.
-        folder: the folder to make; the one above it must exist.
-    Raises:
-        UserError: if the file is no archive, is damaged, or holds anything but files and folders.
+        path: the file.
+        name: its name, or the address that it comes from.
     """
-    partial = Path(tempfile.mkdtemp(prefix=f"{folder.name}.", dir=folder.parent))
+    with path.open("rb") as file:
+        first = file.read(8)
+    compressions = (suffix for start, suffix in FIRST_BYTES.items() if first.startswith(start))
+    return next(compressions, None) in _COMPRESSIONS or is_archive_name(name)
+
+
+def download(address: str, path: Path, report: Callable[[int, int | None], None]) -> None:
+    """Download a file.
+
+    Args:
+        address: http or https.
+        path: the file to write.
+        report: called with the number of bytes so far, and with that of the whole file if known.
+    Raises:
+        UserError: if the address does not answer, or the answer is incomplete.
+        OSError: if the file cannot be written.
+    """
     try:
-        with tarfile.open(archive) as opened:
-            for member in opened:
-                _write(opened, member, archive, partial)
-        # mkdtemp makes folders that nobody else can read.
-        partial.chmod(0o755)
-        os.replace(partial, folder)
-    except DAMAGED as error:
-        raise UserError(f"{archive} cannot be unpacked: {error}.") from error
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
-
-
-def _write(opened: tarfile.TarFile, member: tarfile.TarInfo, archive: Path, folder: Path) -> None:
-    """Write one member of an archive."""
-    name = PurePosixPath(member.name)
-    if name.is_absolute() or ".." in name.parts or not (member.isfile() or member.isdir()):
+        answer = urllib.request.urlopen(address, timeout=TIMEOUT)
+    except urllib.error.HTTPError as error:
         raise UserError(
-            f"{archive} is not unpacked: '{member.name}' is not a file or folder inside of it."
+            f"{address} cannot be downloaded: the server answers {error.code} {error.reason}."
+        ) from error
+    except (OSError, http.client.HTTPException, ValueError) as error:
+        raise _no_answer(address, error) from error
+    with answer, path.open("wb") as file:
+        length = answer.headers.get("Content-Length", "")
+        total = int(length) if length.isdecimal() else None
+        size = 0
+        while True:
+            try:
+                chunk = answer.read(CHUNK)
+            except (OSError, http.client.HTTPException) as error:
+                raise _no_answer(address, error) from error
+            if not chunk:
+                break
+            file.write(chunk)
+            size += len(chunk)
+            report(size, total)
+    if total is not None and size < total:
+        raise UserError(
+            f"The download of {address} ended after {size:,} of {total:,} bytes: try again."
         )
-    path = folder.joinpath(*name.parts)
-    if member.isdir():
-        path.mkdir(parents=True, exist_ok=True)
+
+
+def _no_answer(address: str, error: Exception) -> UserError:
+    reason = getattr(error, "reason", None) or error
+    text = getattr(reason, "strerror", None) or str(reason) or type(reason).__name__
+    return UserError(
+        f"{address} cannot be downloaded: {text}. Check the address and the connection, or "
+        "download the file in another way and give its path."
+    )
+
+
+def unpack(path: Path, folder: Path, is_wanted: Callable[[PurePosixPath], bool], name: str) -> None:
+    """Unpack the wanted files of a tar archive, compressed or not.
+
+    Every member is checked, wanted or not, so that an archive with a dangerous member is refused as
+    a whole.
+
+    Args:
+        path: the archive.
+        folder: the folder to unpack it to.
+        is_wanted: whether to unpack the file with this name.
+        name: name of the archive, for errors.
+    Raises:
+        UserError: if the archive is damaged, or a member lies outside the folder or is a link or a
+            device.
+        OSError: if a file cannot be written.
+    """
+    try:
+        with tarfile.open(path, mode="r:*") as archive:
+            for member in archive:
+                _check(member, name)
+                if member.isfile() and is_wanted(PurePosixPath(member.name)):
+                    content = archive.extractfile(member)
+                    target = folder / member.name
+                    target.parent.mkdir(parents=True, exist_ok=True)
+                    with target.open("wb") as file:
+                        shutil.copyfileobj(content, file, CHUNK)  # type: ignore[arg-type]
+    except (tarfile.TarError, EOFError, zlib.error, lzma.LZMAError, OSError) as error:
+        if isinstance(error, OSError) and error.errno and not isinstance(error, tarfile.TarError):
+            raise
+        raise UserError(
+            f"{name} is not a complete tar archive: {error}. If copying or downloading it was "
+            "interrupted, get it again."
+        ) from error
+
+
+def _check(member: tarfile.TarInfo, archive: str) -> None:
+    """Check that a member can be unpacked safely.
+
+    Raises:
+        UserError: if it cannot.
+    """
+    # A path of Windows is split at both kinds of slashes.
+    path = PureWindowsPath(member.name)
+    if path.anchor or ".." in path.parts:
+        problem = "lies outside the folder of the archive"
+    elif member.issym() or member.islnk():
+        problem = "is a link"
+    elif not (member.isfile() or member.isdir()):
+        problem = "is a device or a pipe"
+    else:
         return
-    path.parent.mkdir(parents=True, exist_ok=True)
-    source = opened.extractfile(member)
-    assert source is not None
-    with source, path.open("xb") as file:
-        shutil.copyfileobj(source, file)
-
-
-def only_folder(folder: Path) -> Path:
-    """The single folder in a folder, where an archive has its content; otherwise the folder."""
-    inside = list(folder.iterdir())
-    return inside[0] if len(inside) == 1 and inside[0].is_dir() else folder
+    raise UserError(f"{archive} is not unpacked: its member {excerpt(member.name)} {problem}.")

@@ -1,6 +1,7 @@
-"""Writing files atomically: whole, or not at all. Needs neither torch nor fairseq."""
+"""Writing files and folders atomically: whole, or not at all. Needs neither torch nor fairseq."""
 
 import os
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import TextIO
@@ -70,6 +71,48 @@ def atomic_write(path: str) -> Iterator[TextIO]:
         open(partial, "w", encoding="utf-8", newline="\n") as file,
     ):
         yield file
+
+
+def check_folder_writable(path: str) -> None:
+    """Check that a new folder can be written.
+
+    Raises:
+        UserError: if ``path`` exists and is not an empty folder, or if the folder that it is to be
+            in is missing or not writable.
+    """
+    if os.path.lexists(path) and not (os.path.isdir(path) and not os.listdir(path)):
+        raise UserError(f"{path} cannot be written: it exists already. Give a new folder.")
+    parent = os.path.dirname(os.path.abspath(path))
+    if not os.path.isdir(parent):
+        raise UserError(f"{path} cannot be written: there is no folder {parent}.")
+    if not os.access(parent, os.W_OK):
+        raise UserError(f"{path} cannot be written: the folder {parent} is not writable.")
+
+
+@contextmanager
+def atomic_folder(path: str) -> Iterator[str]:
+    """A temporary folder beside a new one, which gets the name of the new one when it is complete.
+
+    After an error, nothing is left behind.
+
+    Args:
+        path: the folder to write.
+    Yields:
+        The path of the temporary folder.
+    Raises:
+        UserError: if the folder cannot be written.
+    """
+    check_folder_writable(path)
+    partial = f"{os.path.abspath(path)}.{os.getpid()}.partial"
+    try:
+        os.mkdir(partial)
+        yield partial
+        os.replace(partial, os.path.abspath(path))
+    except BaseException as error:
+        shutil.rmtree(partial, ignore_errors=True)
+        if isinstance(error, OSError):
+            raise UserError(f"{path} cannot be written: {error.strerror or error}.") from error
+        raise
 
 
 def check_text_writable(path: str) -> None:

@@ -2,20 +2,14 @@
 
 import hashlib
 import tempfile
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from urllib.parse import urlparse
 
 import torch
 
-from ..archives import only_folder, unpack
+from .. import archives
 from ..errors import UserError
-
-SCHEMES = ("https", "http")
-
-
-def is_address(path: str) -> bool:
-    """Whether a path is an address on the network."""
-    return urlparse(path).scheme in SCHEMES
+from ..output_files import atomic_folder
 
 
 def download(address: str) -> Path:
@@ -26,20 +20,20 @@ def download(address: str) -> Path:
     Raises:
         UserError: if the address cannot be read, or the file is no such archive.
     """
-    name = Path(urlparse(address).path).name.partition(".")[0]
+    name = PurePosixPath(urlparse(address).path).name.partition(".")[0]
     digest = hashlib.sha256(address.encode()).hexdigest()[:16]
     cache = Path(torch.hub.get_dir()) / "convs2s_plugin"
     folder = cache / f"{name}-{digest}"
     if not folder.is_dir():
-        cache.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=cache) as temporary:
-            archive = Path(temporary) / "archive"
-            try:
-                torch.hub.download_url_to_file(address, str(archive))
-            except (OSError, ValueError) as error:
-                raise UserError(f"{address} cannot be downloaded: {error}.") from error
-            try:
-                unpack(archive, folder)
-            except UserError as error:
-                raise UserError(str(error).replace(str(archive), address, 1)) from error
-    return only_folder(folder)
+        try:
+            cache.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryDirectory(dir=cache) as temporary:
+                archive = Path(temporary) / "archive"
+                archives.download(address, archive, lambda size, total: None)
+                with atomic_folder(str(folder)) as new:
+                    archives.unpack(archive, Path(new), lambda name: True, address)
+        except OSError as error:
+            raise UserError(f"{cache} cannot be written: {error.strerror or error}.") from error
+    # An archive usually holds the folder, rather than what is in it.
+    inside = list(folder.iterdir())
+    return inside[0] if len(inside) == 1 and inside[0].is_dir() else folder

@@ -19,9 +19,10 @@ from fairseq.hub_utils import GeneratorHubInterface
 from fairseq.utils import import_user_module
 from omegaconf import OmegaConf
 
+from ..archives import is_address
 from ..errors import UserError
 from .buffers import TextProcessor
-from .download import download, is_address
+from .download import download
 from .options import OF_THE_SEARCH, EnsembleOptions
 from .results import Translation
 from .translator import Translator
