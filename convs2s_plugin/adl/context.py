@@ -1,6 +1,7 @@
 """The inputs of a layer that all layers of one forward pass share."""
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from torch import Tensor, nn
 
@@ -15,11 +16,28 @@ class Source:
         blocks: outputs of encoder blocks by number, B x S x C each.
         padding_mask: B x S, True at padding; None if there is none.
         beam_size: how many consecutive hypotheses share a sentence (1).
+        columns: B x S, for each column of the batch its column here, where padding follows the
+            tokens; None if all stay where they are.
     """
 
     blocks: dict[int, Tensor]
     padding_mask: Tensor | None = None
     beam_size: int = 1
+    columns: Tensor | None = None
+
+
+class LayerAttention(NamedTuple):
+    """The attention weights of one layer.
+
+    Attributes:
+        name: the type of the layer, such as "mh_dot_src_att".
+        to_source: whether the keys are source positions; if not, they are those of the queries.
+        weights: R x h x Q x K.
+    """
+
+    name: str
+    to_source: bool
+    weights: Tensor
 
 
 @dataclass
@@ -38,7 +56,8 @@ class Context:
         source: the encoder output that a decoder attends to; without blocks in an encoder.
         need_weights: whether layers that attend to the source append their weights to
             ``attention`` (False).
-        attention: attention weights, B x T x S each.
+        need_self_weights: whether self-attention layers do, too (False).
+        attention: attention weights in the order of the layers.
     """
 
     positions: Tensor
@@ -49,7 +68,8 @@ class Context:
     cache_mask: Tensor | None = None
     source: Source = field(default_factory=lambda: Source({}))
     need_weights: bool = False
-    attention: list[Tensor] = field(default_factory=list)
+    need_self_weights: bool = False
+    attention: list[LayerAttention] = field(default_factory=list)
 
     def layer_state(self, layer: nn.Module) -> State | None:
         """The incremental state of one layer; None in a full pass.

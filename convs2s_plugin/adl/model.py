@@ -17,6 +17,7 @@ from ..base import (
     fill_defaults,
     register_architectures,
 )
+from ..decoding.attention_maps import AttentionMaps
 from ..decoding.state import State
 from ..errors import UserError
 from ..limits import MAX_INIT_GAIN, check_range
@@ -44,18 +45,23 @@ class AdlEncoder(PluginEncoder):
         max_length: the largest number of tokens in a source sentence, end of sentence included.
     """
 
+    has_attention_maps = True
+
     def __init__(
         self, dictionary, embed: Embedding, spec: StackSpec, blocks: list[int], max_length: int
     ):
         super().__init__(dictionary, embed, max_length)
         self.layers = EncoderStack(spec, blocks)
 
-    def encode(self, tokens: Tensor, padding_mask: Tensor) -> dict[str, Any]:
+    def encode(
+        self, tokens: Tensor, padding_mask: Tensor, maps: AttentionMaps | None = None
+    ) -> dict[str, Any]:
         """Encode a batch of source sentences.
 
         Args:
             tokens: B x S token indices.
             padding_mask: B x S, True at padding.
+            maps: to which the weights of self-attention layers are added, or None.
         Returns:
             A dictionary of tensors with one row per sentence, whose padding follows its tokens:
             ``encoder_out``, B x S x C; ``block0``, ``block1``, ... if the decoder attends to
@@ -63,7 +69,7 @@ class AdlEncoder(PluginEncoder):
             ``encoder_columns``, B x S, the new column of each column of ``tokens`` (None if all
             stay where they are).
         """
-        x, blocks, padding_order = self.layers(self.embed, tokens, padding_mask)
+        x, blocks, padding_order = self.layers(self.embed, tokens, padding_mask, maps)
         return {
             "encoder_out": x,
             **{f"block{number}": block for number, block in blocks.items()},
@@ -108,6 +114,7 @@ class AdlDecoder(PluginDecoder):
         encoder_out: dict[str, Any],
         state: State | None,
         need_attn: bool,
+        maps: AttentionMaps | None = None,
         **unused,
     ) -> tuple[Tensor, Tensor | None]:
         """Compute the input of the output layer.
@@ -119,19 +126,13 @@ class AdlDecoder(PluginDecoder):
             state: the incremental state, or None. If it is given, only the positions from
                 ``state.length`` on are computed.
             need_attn: whether to return attention weights.
+            maps: to which the weights of each layer are added, or None.
         Returns:
             Features R x T x C, and attention weights R x T x S averaged over layers and heads
             (None if they are not needed, or if no layer attends to the source).
         """
-        features, attention = self.layers(
-            self.embed, tokens, padding_mask, self.source(encoder_out), state, need_attn
-        )
-        columns = encoder_out["encoder_columns"]
-        if attention is not None and columns is not None:
-            by_sentence = attention.view(len(columns), -1, columns.size(1))
-            columns = columns.unsqueeze(1).expand(-1, by_sentence.size(1), -1)
-            attention = by_sentence.gather(2, columns).view_as(attention)
-        return features, attention
+        source = self.source(encoder_out)
+        return self.layers(self.embed, tokens, padding_mask, source, state, need_attn, maps)
 
     def source(self, encoder_out: dict[str, Any]) -> Source:
         """The part of the encoder's dictionary that layers attend to."""
@@ -140,6 +141,7 @@ class AdlDecoder(PluginDecoder):
             {block: encoder_out.get(f"block{block}", top) for block in self.blocks},
             encoder_out["encoder_padding_mask"],
             encoder_out["beam_size"],
+            encoder_out["encoder_columns"],
         )
 
 

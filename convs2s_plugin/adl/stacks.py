@@ -4,16 +4,18 @@ Layers expect padding after the tokens. Stacks move tokens to the left before th
 move features back if the caller needs the columns of the batch.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
+from ..decoding.attention_maps import DECODER, ENCODER, SOURCE, AttentionMaps
 from ..decoding.kv_cache import Backpointers
 from ..decoding.state import State
 from ..nn.embedding import Embedding
-from ..nn.padding import PaddingOrder, order_padding_last
-from .context import Context, Source
+from ..nn.padding import PaddingOrder, order_padding_last, select_columns
+from .context import Context, LayerAttention, Source
 from .language.spec import StackSpec
 from .layers.chains import build_layer
 
@@ -33,7 +35,11 @@ class EncoderStack(nn.ModuleList):
         self.ends = {spec.block_end(block): block for block in blocks if block < spec.blocks}
 
     def forward(
-        self, embed: Embedding, tokens: Tensor, padding_mask: Tensor
+        self,
+        embed: Embedding,
+        tokens: Tensor,
+        padding_mask: Tensor,
+        maps: AttentionMaps | None = None,
     ) -> tuple[Tensor, dict[int, Tensor], PaddingOrder]:
         """Embed the tokens and apply all layers.
 
@@ -41,6 +47,8 @@ class EncoderStack(nn.ModuleList):
             embed: the embedding of tokens, B x S to B x S x E, without positions.
             tokens: B x S.
             padding_mask: B x S, True at padding, on any side.
+            maps: to which the weights of self-attention layers are added, in the columns of
+                ``tokens``; None if they are not needed.
         Returns:
             The output B x S x C with padding after the tokens, the requested blocks by number in
             the same order of columns, and that order.
@@ -48,11 +56,16 @@ class EncoderStack(nn.ModuleList):
         padding_order = order_padding_last(padding_mask)
         x = embed(padding_order.apply(tokens), padding_mask)
         context = Context(*padding_order.positions(), padding_order.padding_mask)
+        context.need_self_weights = maps is not None
         blocks = {}
         for number, layer in enumerate(self):
             if number in self.ends:
                 blocks[self.ends[number]] = x
             x = layer(x, context)
+        if maps is not None:
+            for found in context.attention:
+                weights = padding_order.restore(padding_order.restore(found.weights, 2), 3)
+                maps.add(ENCODER, weights, found.name)
         return x, blocks, padding_order
 
 
@@ -78,6 +91,7 @@ class DecoderStack(nn.ModuleList):
         source: Source,
         state: State | None = None,
         need_weights: bool = False,
+        maps: AttentionMaps | None = None,
     ) -> tuple[Tensor, Tensor | None]:
         """Embed the tokens and apply all layers.
 
@@ -89,28 +103,29 @@ class DecoderStack(nn.ModuleList):
             state: the incremental state, a root, with ``length`` decoded positions; None for a
                 full pass.
             need_weights: whether to return attention weights (False).
+            maps: to which the weights of each layer are added, in the columns of the batch; None
+                if they are not needed. Those of self-attention are added in a full pass only.
         Returns:
             Features R x T x C of the positions that are not decoded yet, and their attention
             weights R x T x S, averaged over layers and heads (None if they are not needed, or if
             no layer attends to the source).
         """
         if state is not None:
-            return self.forward_incremental(
+            features, attention = self.forward_incremental(
                 embed, tokens, padding_mask, source, state, need_weights
             )
+            return features, _collect(attention, source, None, maps)
         padding_order = order_padding_last(padding_mask)
         # Padding follows the tokens, where no token sees it in a causal pass.
         context = Context(*padding_order.positions(), source=source, need_weights=need_weights)
+        context.need_self_weights = maps is not None
         x = embed(padding_order.apply(tokens), padding_mask)
         if self.input_feeding:
-            features, attention = self.forward_by_position(
-                x, context, None, State(), Backpointers(1)
-            )
+            features = self.forward_by_position(x, context, None, State(), Backpointers(1))
         else:
-            features, attention = self.apply_layers(x, context)
-        if attention is not None:
-            attention = padding_order.restore(attention)
-        return padding_order.restore(features), attention
+            features = self.apply_layers(x, context)
+        weights = _collect(context.attention, source, padding_order, maps)
+        return padding_order.restore(features), weights
 
     def forward_incremental(
         self,
@@ -120,10 +135,13 @@ class DecoderStack(nn.ModuleList):
         source: Source,
         state: State,
         need_weights: bool = False,
-    ) -> tuple[Tensor, Tensor | None]:
+    ) -> tuple[Tensor, list[LayerAttention]]:
         """As ``forward``, for the positions from ``state.length`` on.
 
         The caller advances ``state.length``.
+
+        Returns:
+            Features, and the weights of each layer that attends to the source.
         """
         if state.backpointers is None:
             state.beam_size = source.beam_size
@@ -137,16 +155,18 @@ class DecoderStack(nn.ModuleList):
             context = Context(
                 positions[:, start:], longest, source=source, need_weights=need_weights
             )
-            return self.forward_by_position(
+            features = self.forward_by_position(
                 x, context, padding_mask[:, start:], state, backpointers
             )
+            return features, context.attention
         positions = torch.arange(start, length, device=x.device)
         context = Context(positions, length, source=source, need_weights=need_weights)
         if self.input_feeding:
-            return self.forward_by_position(x, context, None, state, backpointers)
+            features = self.forward_by_position(x, context, None, state, backpointers)
+            return features, context.attention
         context.state, context.beam_size = state, backpointers.beam_size
         context.cache_mask = backpointers.extend(tokens[:, start:])
-        return self.apply_layers(x, context)
+        return self.apply_layers(x, context), context.attention
 
     def forward_by_position(
         self,
@@ -155,18 +175,18 @@ class DecoderStack(nn.ModuleList):
         padding_mask: Tensor | None,
         state: State,
         backpointers: Backpointers,
-    ) -> tuple[Tensor, Tensor | None]:
+    ) -> Tensor:
         """As ``apply_layers``, one position after the other.
 
         Args:
             x: R x T x E.
-            context: of the forward pass.
+            context: of the forward pass; the attention of all positions is left in it.
             padding_mask: R x T, True at padding, which precedes the tokens; None if there is none.
             state: the incremental state.
             backpointers: of the key-value caches in the state.
         """
         features: list[Tensor] = []
-        attention: list[Tensor] = []
+        attention: list[list[LayerAttention]] = []
         for t in range(x.size(1)):
             mask = None if padding_mask is None else padding_mask[:, t : t + 1]
             step = Context(
@@ -178,29 +198,62 @@ class DecoderStack(nn.ModuleList):
                 backpointers.extend(x[:, t : t + 1, 0], mask),
                 context.source,
                 context.need_weights,
+                context.need_self_weights,
             )
             inputs = x[:, t : t + 1]
             if self.input_feeding:
                 previous = state.rows.get("output", x.new_zeros(len(x), self.width))
                 inputs = torch.cat([inputs, previous.unsqueeze(1)], dim=-1)
-            output, weights = self.apply_layers(inputs, step)
+            output = self.apply_layers(inputs, step)
             if self.input_feeding:
                 new = output.squeeze(1).to(x.dtype)
                 state.rows["output"] = new if mask is None else torch.where(mask, previous, new)
             features.append(output)
-            if weights is not None:
-                attention.append(weights)
-        return torch.cat(features, dim=1), torch.cat(attention, dim=1) if attention else None
+            attention.append(step.attention)
+        context.attention = [_join(layer) for layer in zip(*attention)]
+        return torch.cat(features, dim=1)
 
-    def apply_layers(self, x: Tensor, context: Context) -> tuple[Tensor, Tensor | None]:
-        """Apply all layers to R x T x C.
-
-        Returns:
-            R x T x C' and attention weights R x T x S, averaged over layers; None if no layer has
-            left any in the context.
-        """
+    def apply_layers(self, x: Tensor, context: Context) -> Tensor:
+        """Apply all layers to R x T x C; their attention is left in the context."""
         for layer in self:
             x = layer(x, context)
-        if not context.attention:
-            return x, None
-        return x, torch.stack(context.attention).mean(dim=0)
+        return x
+
+
+def _join(steps: Sequence[LayerAttention]) -> LayerAttention:
+    """The attention of one layer to more and more keys, one query after the other."""
+    keys = steps[-1].weights.size(-1)
+    padded = [F.pad(step.weights, (0, keys - step.weights.size(-1))) for step in steps]
+    return steps[-1]._replace(weights=torch.cat(padded, dim=2))
+
+
+def _collect(
+    attention: Iterable[LayerAttention],
+    source: Source,
+    padding_order: PaddingOrder | None,
+    maps: AttentionMaps | None,
+) -> Tensor | None:
+    """Bring the attention of a decoder to the columns of the batch.
+
+    Args:
+        attention: the weights of each layer.
+        source: the encoder output.
+        padding_order: the order of the target columns; None if they are those of the batch.
+        maps: to which the weights are added, or None.
+    Returns:
+        The attention to the source averaged over heads, then over layers, R x T x S; None if no
+        layer has any.
+    """
+
+    def restore(weights: Tensor, to_source: bool) -> Tensor:
+        if padding_order is not None:
+            weights = padding_order.restore(weights, weights.dim() - 2)
+        if to_source:
+            return select_columns(weights, source.columns, -1)
+        return weights if padding_order is None else padding_order.restore(weights, 3)
+
+    for found in attention if maps is not None else ():
+        kind = SOURCE if found.to_source else DECODER
+        maps.add(kind, restore(found.weights, found.to_source), found.name)
+    layers = [found.weights.mean(dim=1) for found in attention if found.to_source]
+    return restore(torch.stack(layers).mean(dim=0), True) if layers else None

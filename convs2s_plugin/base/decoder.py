@@ -6,6 +6,7 @@ from typing import Any
 from fairseq.models import FairseqIncrementalDecoder
 from torch import Tensor
 
+from ..decoding.attention_maps import SOURCE, AttentionMaps
 from ..decoding.state import State, child
 from ..nn.embedding import Embedding
 from .length_limit import explain_length_limit
@@ -62,6 +63,10 @@ class PluginDecoder(FairseqIncrementalDecoder):
             Features R x T x C, and attention weights R x T x S, or None if they are not needed. A
             decoder with ``aligns_tokens`` returns a function instead of weights; it is called with
             the logits R x T x V, or with None if they are not computed, and returns the weights.
+
+            A decoder with several layers or heads that attend has an argument ``maps``: an
+            ``AttentionMaps`` to which it adds the weights of each, or None. If it adds none to the
+            source, the returned weights count as those of one layer.
         """
         raise NotImplementedError
 
@@ -72,6 +77,7 @@ class PluginDecoder(FairseqIncrementalDecoder):
         incremental_state: dict[str, Any] | None = None,
         features_only: bool = False,
         need_attn: bool | None = None,
+        attention_maps: AttentionMaps | None = None,
         **options,
     ) -> tuple[Tensor, dict[str, list[Tensor | None]]]:
         """Compute the logits of the next target tokens.
@@ -84,6 +90,8 @@ class PluginDecoder(FairseqIncrementalDecoder):
                 positions that it has not seen are computed.
             features_only: whether to return features instead of logits (False).
             need_attn: whether to return attention weights (default: the attribute ``need_attn``).
+            attention_maps: to which layers add their weights, with R rows; None if they are not
+                needed. See ``PluginModel.attention_maps``.
             options: passed on to ``decode``.
         Returns:
             Logits R x T x V or features R x T x C, and ``{"attn": [weights R x T x S or None]}``.
@@ -91,13 +99,16 @@ class PluginDecoder(FairseqIncrementalDecoder):
             UserError: if a sentence has more tokens than the model has positions for.
         """
         state = self._state(incremental_state)
+        need_attn = self.need_attn if need_attn is None else need_attn
+        if attention_maps is not None:
+            options["maps"], need_attn = attention_maps, True
         with explain_length_limit("target"):
             features, attention = self.decode(
                 prev_output_tokens,
                 prev_output_tokens.eq(self.dictionary.pad()),
                 encoder_out,
                 state,
-                self.need_attn if need_attn is None else need_attn,
+                need_attn,
                 **options,
             )
         if state is not None:
@@ -105,6 +116,9 @@ class PluginDecoder(FairseqIncrementalDecoder):
         logits = None if features_only else self.output_layer(features, state)
         if callable(attention):
             attention = attention(logits)
+        if attention_maps is not None and attention is not None:
+            if not attention_maps.of_kind(SOURCE):
+                attention_maps.add(SOURCE, attention.unsqueeze(1), "attention to the source")
         return features if features_only else logits, {"attn": [attention]}
 
     def extract_features(

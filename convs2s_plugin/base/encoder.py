@@ -5,6 +5,7 @@ from typing import Any
 from fairseq.models import FairseqEncoder
 from torch import Tensor
 
+from ..decoding.attention_maps import AttentionMaps
 from ..decoding.state import reorder_encoder_output
 from ..nn.embedding import Embedding
 from .length_limit import explain_length_limit
@@ -19,7 +20,13 @@ class PluginEncoder(FairseqEncoder):
         dictionary: source dictionary.
         embed: source embedding.
         max_length: the largest number of tokens in a source sentence, end of sentence included.
+
+    Attributes:
+        has_attention_maps: whether ``encode`` has an argument ``maps``, an ``AttentionMaps`` to
+            which it adds the weights of its self-attention layers, or None (False).
     """
+
+    has_attention_maps = False
 
     def __init__(self, dictionary, embed: Embedding, max_length: int):
         super().__init__(dictionary)
@@ -40,13 +47,19 @@ class PluginEncoder(FairseqEncoder):
         raise NotImplementedError
 
     def forward(
-        self, src_tokens: Tensor, src_lengths: Tensor | None = None, **unused
+        self,
+        src_tokens: Tensor,
+        src_lengths: Tensor | None = None,
+        attention_maps: AttentionMaps | None = None,
+        **unused,
     ) -> dict[str, Any]:
         """Encode a batch of source sentences.
 
         Args:
             src_tokens: B x S token indices, padded on either side or on both.
             src_lengths: unused; lengths follow from the padding.
+            attention_maps: to which self-attention layers add their weights; None if they are not
+                needed.
         Returns:
             The dictionary of ``encode``, and ``beam_size``: the number of consecutive hypotheses
             that share a row of it, which is 1 before the search.
@@ -55,7 +68,10 @@ class PluginEncoder(FairseqEncoder):
         """
         padding_mask = src_tokens.eq(self.dictionary.pad())
         with explain_length_limit("source"):
-            encoded = self.encode(src_tokens, padding_mask)
+            if attention_maps is not None and self.has_attention_maps:
+                encoded = self.encode(src_tokens, padding_mask, maps=attention_maps)
+            else:
+                encoded = self.encode(src_tokens, padding_mask)
         return {**encoded, "beam_size": 1}
 
     def reorder_encoder_out(self, encoder_out: dict[str, Any], new_order: Tensor) -> dict[str, Any]:

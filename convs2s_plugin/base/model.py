@@ -2,9 +2,11 @@
 
 from typing import Any
 
+import torch
 from fairseq.models import FairseqEncoderDecoderModel
 from torch import Tensor
 
+from ..decoding.attention_maps import AttentionMaps
 from ..errors import UserError
 from ..nn.dropout import Dropout
 from ..nn.weight_norm import fold_weight_norm_
@@ -85,6 +87,47 @@ class PluginModel(FairseqEncoderDecoderModel):
                 if isinstance(module, Dropout):
                     module.always = retain_dropout and selected
         super().make_generation_fast_(**kwargs)
+
+    @torch.no_grad()
+    def attention_maps(
+        self,
+        src_tokens: Tensor,
+        src_lengths: Tensor | None,
+        prev_output_tokens: Tensor,
+        target_tokens: Tensor | None = None,
+    ) -> AttentionMaps:
+        """Compute the attention weights of every layer and head, in evaluation mode.
+
+        Their mean over the heads and layers that attend to the source
+        (``AttentionMaps.mean``) is the attention that ``forward`` returns.
+
+        Args:
+            src_tokens: B x S token indices.
+            src_lengths: B, or None.
+            prev_output_tokens: B x T indices of the previous target tokens.
+            target_tokens: B x T, the target tokens. They matter only if the attention of a
+                position depends on the token there, as in pervasive attention; None for the most
+                probable token at each position.
+        Returns:
+            The weights of each layer; none of them attends to the source if no layer does.
+        """
+        maps = AttentionMaps()
+        modes = {module: module.training for module in self.modules()}
+        self.eval()
+        try:
+            encoder_out = self.encoder(src_tokens, src_lengths, attention_maps=maps)
+            aligned = {"target_tokens": target_tokens} if self.decoder.aligns_tokens else {}
+            self.decoder(
+                prev_output_tokens,
+                encoder_out=encoder_out,
+                features_only=True,
+                attention_maps=maps,
+                **aligned,
+            )
+        finally:
+            for module, training in modes.items():
+                module.training = training
+        return maps
 
     def load_state_dict(self, state_dict: dict[str, Tensor], strict: bool = True, **kwargs):
         """Load weights.

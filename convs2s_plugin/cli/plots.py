@@ -1,6 +1,7 @@
 """What the commands that write plots share: matplotlib, and writing the files."""
 
 import logging
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,14 +11,17 @@ from ..output_files import atomic_path
 FORMATS = (".png", ".pdf", ".svg")
 
 
-def check_format(path: str) -> None:
+def check_format(path: str, formats: Sequence[str] = FORMATS) -> None:
     """Check that the name of a file is that of a plot.
 
+    Args:
+        path: the file.
+        formats: the allowed suffixes (FORMATS).
     Raises:
-        UserError: if it does not end in one of FORMATS.
+        UserError: if it does not end in one of them.
     """
-    if Path(path).suffix.lower() not in FORMATS:
-        raise UserError(f"--output is {path}: its name must end in {', '.join(FORMATS)}.")
+    if Path(path).suffix.lower() not in formats:
+        raise UserError(f"--output is {path}: its name must end in {', '.join(formats)}.")
 
 
 def import_pyplot() -> Any:

@@ -58,7 +58,7 @@ class ConvBlocks(nn.Module):
         target_embedding: Tensor | None = None,
         state: State | None = None,
         need_weights: bool = False,
-    ) -> tuple[Tensor, Tensor | None]:
+    ) -> tuple[Tensor, dict[int, Tensor]]:
         """Run all layers.
 
         Args:
@@ -69,10 +69,11 @@ class ConvBlocks(nn.Module):
             state: the incremental state, or None.
             need_weights: whether to return attention weights (False).
         Returns:
-            R x T x C', and the attention weights R x T x S averaged over the layers that attend
-            (None if they are not needed or no layer attends).
+            R x T x C', and the attention weights R x T x S of each layer that attends, by the index
+            of the layer (empty if they are not needed).
         """
-        outputs, mean_weights = [x], None
+        outputs = [x]
+        attention: dict[int, Tensor] = {}
         for i, convolution in enumerate(self.convolutions):
             name = str(i)
             # Under autocast the convolution has an output of lower precision.
@@ -82,12 +83,11 @@ class ConvBlocks(nn.Module):
                     x, target_embedding, source, child(state, f"attention{i}"), need_weights
                 )
                 if weights is not None:
-                    share = weights / len(self.attention)
-                    mean_weights = share if mean_weights is None else mean_weights + share
+                    attention[i] = weights
             if self.layers[i].residual:
                 residual = outputs[-self.layers[i].residual]
                 if name in self.residuals:
                     residual = self.residuals[name](residual, child(state, f"residual{i}"))
                 x = (x + residual).mul_(math.sqrt(0.5))
             outputs.append(x)
-        return x, mean_weights
+        return x, attention

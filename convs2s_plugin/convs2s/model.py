@@ -18,6 +18,7 @@ from ..base import (
     max_length_or_default,
     register_architectures,
 )
+from ..decoding.attention_maps import SOURCE, AttentionMaps
 from ..decoding.state import State, child
 from ..nn.autocast import to_autocast_dtype
 from ..nn.dropout import Dropout
@@ -123,6 +124,7 @@ class ConvS2SDecoder(PluginDecoder):
         encoder_out: dict[str, Any],
         state: State | None,
         need_attn: bool,
+        maps: AttentionMaps | None = None,
         **unused,
     ) -> tuple[Tensor, Tensor | None]:
         """Compute the input of the output layer.
@@ -134,6 +136,7 @@ class ConvS2SDecoder(PluginDecoder):
             state: the incremental state, or None. If it is given, only the positions from
                 ``state.length`` on are computed.
             need_attn: whether to return attention weights.
+            maps: to which the weights of each layer are added, or None.
         Returns:
             Features R x T x C, and the attention weights R x T x S averaged over the layers that
             attend (None if they are not needed).
@@ -142,7 +145,7 @@ class ConvS2SDecoder(PluginDecoder):
         embedded = self.embed(tokens, padding_mask, start)
         # A causal convolution does not read padding on the right.
         left_padded = bool(padding_mask[:, start : start + 1].any())
-        x, weights = self.blocks(
+        x, attention = self.blocks(
             self.input(embedded, child(state, "input")).to(embedded.dtype),
             padding_mask[:, start:] if left_padded else None,
             EncoderOutput(
@@ -155,7 +158,12 @@ class ConvS2SDecoder(PluginDecoder):
             child(state, "blocks"),
             need_attn,
         )
-        return self.dropout(self.features(x, child(state, "features"))), weights
+        if maps is not None:
+            for layer, weights in attention.items():
+                number = layer + 1
+                maps.add(SOURCE, weights.unsqueeze(1), f"decoder layer {number}", str(number))
+        features = self.dropout(self.features(x, child(state, "features")))
+        return features, sum(attention.values()) / len(attention) if attention else None
 
 
 @register_model(MODEL, dataclass=ConvS2SConfig)

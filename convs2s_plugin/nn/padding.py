@@ -27,11 +27,14 @@ class PaddingOrder(NamedTuple):
         """Bring tokens B x T to the new order."""
         return tokens if self.order is None else tokens.gather(1, self.order)
 
-    def restore(self, x: Tensor) -> Tensor:
-        """Bring x, B x T x C, from the new order back to the old one."""
-        if self.inverse is None:
-            return x
-        return x.gather(1, self.inverse.unsqueeze(-1).expand(-1, -1, x.size(-1)))
+    def restore(self, x: Tensor, dim: int = 1) -> Tensor:
+        """Bring a dimension of T columns from the new order back to the old one.
+
+        Args:
+            x: B x T x C, or of any shape that starts with B.
+            dim: the dimension of the columns (1).
+        """
+        return select_columns(x, self.inverse, dim)
 
     def positions(self) -> tuple[Tensor, int]:
         """Position numbers of the new columns.
@@ -43,6 +46,23 @@ class PaddingOrder(NamedTuple):
         longest = int(self.lengths.max())
         columns = torch.arange(self.num_columns, device=self.lengths.device)
         return columns.clamp(max=longest - 1), longest
+
+
+def select_columns(x: Tensor, columns: Tensor | None, dim: int) -> Tensor:
+    """Reorder one dimension of x, in each sentence in its own way.
+
+    Args:
+        x: R x ..., where R is a multiple of B: consecutive rows share a sentence.
+        columns: B x T, for each new column its index along ``dim``; None to change nothing.
+        dim: the dimension, of size T.
+    """
+    if columns is None:
+        return x
+    by_sentence = x.unflatten(0, (len(columns), -1))
+    shape = [1] * by_sentence.dim()
+    shape[0], shape[dim + 1 if dim > 0 else dim] = columns.shape
+    index = columns.view(shape).expand_as(by_sentence)
+    return by_sentence.gather(dim + 1 if dim > 0 else dim, index).flatten(0, 1)
 
 
 def order_padding_last(padding_mask: Tensor) -> PaddingOrder:

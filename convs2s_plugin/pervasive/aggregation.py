@@ -6,7 +6,8 @@ for the maximum); with attention, it consists of the attention weights (equation
 """
 
 import math
-from typing import cast
+from collections.abc import Iterator
+from typing import NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
@@ -14,12 +15,35 @@ from torch import Tensor, nn
 from .grid import Grid
 
 
+class Explanation(NamedTuple):
+    """Alignments and contributions of one aggregator.
+
+    Attributes:
+        name: ``max``, ``avg`` or ``attn``.
+        description: the aggregator in words, with its equation.
+        alignment: R x T x S.
+        contributions: R x T x S.
+    """
+
+    name: str
+    description: str
+    alignment: Tensor
+    contributions: Tensor
+
+
 class Aggregator(nn.Module):
     """A reduction of the grid over the source positions.
 
     Args:
         out_channels: channels of the aggregated features.
+
+    Attributes:
+        name: its name in the option ``--aggregator``.
+        description: the aggregator in words, with its equation.
     """
+
+    name: str
+    description: str
 
     def __init__(self, out_channels: int):
         super().__init__()
@@ -45,6 +69,12 @@ class Aggregator(nn.Module):
         """The softmax of the contributions over the source positions, R x T x S."""
         return _masked_softmax(self.contributions(cells, grid, token_weights), grid)
 
+    def explain(self, cells: Tensor, grid: Grid, token_weights: Tensor) -> list[Explanation]:
+        """The alignment and the contributions of each part, one after the other."""
+        contributions = self.contributions(cells, grid, token_weights)
+        alignment = self.alignment(cells, grid, token_weights)
+        return [Explanation(self.name, self.description, alignment, contributions)]
+
 
 class MaxAggregator(Aggregator):
     """The maximum over the source positions (equation 2).
@@ -52,6 +82,9 @@ class MaxAggregator(Aggregator):
     Args:
         out_channels: C, those of the cells.
     """
+
+    name = "max"
+    description = "maximum (equation 7)"
 
     def forward(self, cells: Tensor, grid: Grid) -> Tensor:
         """Reduce N x C to R x T x C."""
@@ -81,6 +114,9 @@ class AverageAggregator(Aggregator):
         out_channels: C, those of the cells.
     """
 
+    name = "avg"
+    description = "average (equation 3)"
+
     def forward(self, cells: Tensor, grid: Grid) -> Tensor:
         """Reduce N x C to R x T x C."""
         total = grid.unpack(cells).sum(dim=2)
@@ -99,6 +135,9 @@ class AttentionAggregator(Aggregator):
         channels: C of the cells.
     """
 
+    name = "attn"
+    description = "attention (equation 8)"
+
     def __init__(self, channels: int):
         super().__init__(channels)
         self.scores = nn.Linear(channels, 1)
@@ -114,6 +153,12 @@ class AttentionAggregator(Aggregator):
     def weights(self, cells: Tensor, grid: Grid) -> Tensor:
         """The attention weights (rho, equation 8), R x T x S, in single precision or better."""
         return _masked_softmax(grid.unpack(self.scores(cells)).squeeze(-1), grid)
+
+    def contributions(self, cells: Tensor, grid: Grid, token_weights: Tensor) -> Tensor:
+        """The terms of equation 9, each times the weights of the token."""
+        products = single_precision(grid.unpack(cells)) @ token_weights.unsqueeze(-1)
+        weighted = products.squeeze(-1) * self.weights(cells, grid)
+        return weighted * grid.source_lengths(weighted).sqrt()
 
     def alignment(self, cells: Tensor, grid: Grid, token_weights: Tensor) -> Tensor:
         """The attention weights, which do not depend on the token."""
@@ -137,16 +182,27 @@ class JointAggregator(Aggregator):
 
     def alignment(self, cells: Tensor, grid: Grid, token_weights: Tensor) -> Tensor:
         """The mean of the parts' alignments, R x T x S."""
-        parts = cast(list[Aggregator], list(self.parts))
-        by_part = token_weights.split([part.out_channels for part in parts], dim=-1)
-        alignments = [part.alignment(cells, grid, weights) for part, weights in zip(parts, by_part)]
+        alignments = [
+            part.alignment(cells, grid, weights) for part, weights in self._split(token_weights)
+        ]
         return torch.stack(alignments).mean(dim=0)
+
+    def explain(self, cells: Tensor, grid: Grid, token_weights: Tensor) -> list[Explanation]:
+        """The alignment and the contributions of each part, one after the other."""
+        return [
+            explanation
+            for part, weights in self._split(token_weights)
+            for explanation in part.explain(cells, grid, weights)
+        ]
+
+    def _split(self, token_weights: Tensor) -> Iterator[tuple[Aggregator, Tensor]]:
+        """Each part with its own weights of the token."""
+        parts = cast(list[Aggregator], list(self.parts))
+        return zip(parts, token_weights.split([part.out_channels for part in parts], dim=-1))
 
 
 PARTS: dict[str, type[Aggregator]] = {
-    "max": MaxAggregator,
-    "avg": AverageAggregator,
-    "attn": AttentionAggregator,
+    part.name: part for part in (MaxAggregator, AverageAggregator, AttentionAggregator)
 }
 
 

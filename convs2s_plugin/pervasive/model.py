@@ -21,6 +21,7 @@ from ..base import (
     max_length_or_default,
     register_architectures,
 )
+from ..decoding.attention_maps import CONTRIBUTIONS, SOURCE, AttentionMaps
 from ..decoding.state import State, child
 from ..nn.embedding import Embedding
 from ..nn.output import OutputProjection, TiedOutputProjection
@@ -59,6 +60,8 @@ class PervasiveEncoder(PluginEncoder):
         max_length: the maximum source length in tokens, end of sentence included.
     """
 
+    has_attention_maps = True
+
     def __init__(
         self,
         dictionary,
@@ -71,12 +74,15 @@ class PervasiveEncoder(PluginEncoder):
         self.layers = layers
         self.share = share
 
-    def encode(self, tokens: Tensor, padding_mask: Tensor) -> dict[str, Any]:
+    def encode(
+        self, tokens: Tensor, padding_mask: Tensor, maps: AttentionMaps | None = None
+    ) -> dict[str, Any]:
         """Encode a batch of source sentences.
 
         Args:
             tokens: B x S token indices.
             padding_mask: B x S, True at padding.
+            maps: to which the weights of self-attention layers are added, or None.
         Returns:
             A dictionary with ``encoder_out``, the source projection B x S x C, and
             ``encoder_padding_mask``, B x S, or None if there is no padding.
@@ -84,7 +90,7 @@ class PervasiveEncoder(PluginEncoder):
         if self.layers is None:
             x = self.embed(tokens, padding_mask)
         else:
-            x, _, padding_order = self.layers(self.embed, tokens, padding_mask)
+            x, _, padding_order = self.layers(self.embed, tokens, padding_mask, maps)
             x = padding_order.restore(x)
         return {
             "encoder_out": self.share(x),
@@ -128,6 +134,7 @@ class PervasiveDecoder(PluginDecoder):
         state: State | None,
         need_attn: bool,
         target_tokens: Tensor | None = None,
+        maps: AttentionMaps | None = None,
         **unused,
     ) -> tuple[Tensor, Callable[[Tensor | None], Tensor] | None]:
         """Compute the input of the output layer.
@@ -141,6 +148,7 @@ class PervasiveDecoder(PluginDecoder):
             need_attn: whether to return alignments.
             target_tokens: R x T, the tokens to align, for example those of a reference; None for
                 the most probable token at each position.
+            maps: to which the weights of each layer and each aggregator are added, or None.
         Returns:
             Features R x T x E', and a function from logits R x T x V (or None) to the alignments
             R x T x S of equations 7 and 8 (None if they are not needed).
@@ -150,7 +158,7 @@ class PervasiveDecoder(PluginDecoder):
             x = self.embed(tokens, padding_mask, start)
         else:
             source = Source({}, beam_size=encoder_out["beam_size"])
-            x, _ = self.layers(self.embed, tokens, padding_mask, source, state)
+            x, _ = self.layers(self.embed, tokens, padding_mask, source, state, maps=maps)
         features, grid_features = self.network(
             encoder_out["encoder_out"],
             x,
@@ -168,6 +176,8 @@ class PervasiveDecoder(PluginDecoder):
                 aligned = logits.argmax(dim=-1)
             else:
                 aligned = self.most_probable_tokens(features)
+            if maps is not None:
+                self.add_maps(maps, grid_features, aligned)
             return self.alignment(grid_features, aligned)
 
         return features, align
@@ -182,8 +192,22 @@ class PervasiveDecoder(PluginDecoder):
     @torch.no_grad()
     def alignment(self, features: GridFeatures, tokens: Tensor) -> Tensor:
         """The alignment of tokens R x T with the source, R x T x S."""
+        return self.network.alignment(features, self.token_vectors(tokens))
+
+    @torch.no_grad()
+    def add_maps(self, maps: AttentionMaps, features: GridFeatures, tokens: Tensor) -> None:
+        """Add the alignments of tokens R x T, and the contributions to their logits."""
+        found = self.network.explain(features, self.token_vectors(tokens))
+        for part in found:
+            maps.add(SOURCE, part.alignment.unsqueeze(1), part.description, part.name)
+        for part in found:
+            contributions = part.contributions.unsqueeze(1)
+            maps.add(CONTRIBUTIONS, contributions, f"logit, {part.description}", part.name)
+
+    def token_vectors(self, tokens: Tensor) -> Tensor:
+        """The output layer's weight vectors of tokens R x T, R x T x E'."""
         vectors, _ = self.output.weight_and_bias(tokens.flatten())
-        return self.network.alignment(features, vectors.view(*tokens.shape, -1))
+        return vectors.view(*tokens.shape, -1)
 
 
 @register_model(MODEL, dataclass=PervasiveConfig)

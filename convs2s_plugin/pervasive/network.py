@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from ..decoding.state import State, child
 from ..nn.dropout import Dropout
 from ..nn.linear import Linear
-from .aggregation import build_aggregator, single_precision
+from .aggregation import Explanation, build_aggregator, single_precision
 from .densenet import DenseNet2d
 from .grid import Grid
 from .grid_projection import first_features, target_projection
@@ -93,7 +93,30 @@ class PervasiveAttention(nn.Module):
             contribution to the token's logit; with attention, the attention weights; with both,
             the mean of the two.
         """
+        token_weights = self.token_weights(token_vectors)
+        return self.aggregator.alignment(features.cells, features.grid, token_weights)
+
+    def explain(self, features: GridFeatures, token_vectors: Tensor) -> list[Explanation]:
+        """The alignment of ``alignment`` for each aggregator, and the terms of the token's logit.
+
+        Args:
+            features, token_vectors: as in ``alignment``.
+        Returns:
+            One explanation for each aggregator, with tensors R x T x S. The contributions of all of
+            them add up to the logit without its biases (equation 6).
+        """
+        token_weights = self.token_weights(token_vectors)
+        return self.aggregator.explain(features.cells, features.grid, token_weights)
+
+    def token_weights(self, token_vectors: Tensor) -> Tensor:
+        """The weights of the aggregated features in the logits of tokens.
+
+        Args:
+            token_vectors: R x T x ``out_channels``, the output layer's weight vectors.
+        Returns:
+            R x T x C in single precision or better, for C channels of aggregated features.
+        """
         token_weights = single_precision(token_vectors)
         if self.output is not None:
             token_weights = token_weights @ single_precision(self.output.weight)
-        return self.aggregator.alignment(features.cells, features.grid, token_weights)
+        return token_weights

@@ -11,7 +11,7 @@ from ...limits import MAX_WIDTH, option_name
 from ...nn.attention import dot_product_attention
 from ...nn.autocast import to_autocast_dtype
 from ...nn.dropout import Dropout
-from ..context import Context
+from ..context import Context, LayerAttention
 from ..language.arguments import Argument, Default, Integer, setting_default
 from ..language.registry import PAST, SENTENCE, Cost, Reach
 from ..language.spec import LayerSpec
@@ -75,7 +75,7 @@ class AttentionLayer(nn.Module):
 
     def __init__(self, spec: LayerSpec, heads: int = 1, scale: float = 1.0):
         super().__init__()
-        self.heads, self.scale = heads, scale
+        self.name, self.heads, self.scale = spec.name, heads, scale
         self.block = spec.arguments.get("block")
         self.causal = spec.in_decoder
         self.dropout = Dropout(spec["dropout"])
@@ -118,7 +118,8 @@ class AttentionLayer(nn.Module):
             query, keys, values, mask=mask, need_weights=context.need_weights
         )
         if weights is not None:
-            context.attention.append(weights.mean(dim=1).reshape(rows, steps, -1))
+            by_row = weights.unflatten(2, (-1, steps)).transpose(1, 2).flatten(0, 1)
+            context.attention.append(LayerAttention(self.name, True, by_row))
         return self.join_heads(attended).view(rows, steps, -1)
 
     def source_keys_values(self, source: Tensor, context: Context) -> tuple[Tensor, Tensor]:
@@ -141,7 +142,11 @@ class AttentionLayer(nn.Module):
         padding = context.padding_mask
         mask = None if padding is None else ~padding[:, None, None]
         query, keys, values = map(self.split_heads, (query, keys, values))
-        attended, _ = self.attend(query, keys, values, mask=mask, causal=self.causal)
+        attended, weights = self.attend(
+            query, keys, values, mask, self.causal, context.need_self_weights
+        )
+        if weights is not None:
+            context.attention.append(LayerAttention(self.name, False, weights))
         return self.join_heads(attended)
 
     def attend_to_cache(
@@ -166,7 +171,11 @@ class AttentionLayer(nn.Module):
         )
         keys, values = state.kv_cache().append(keys, values)
         # For so few queries, separate matrix multiplications are faster than fused kernels.
-        attended, _ = self.attend(query, keys, values, mask=context.cache_mask, need_weights=True)
+        attended, weights = self.attend(
+            query, keys, values, mask=context.cache_mask, need_weights=True
+        )
+        if context.need_self_weights and weights is not None:
+            context.attention.append(LayerAttention(self.name, False, weights))
         return self.join_heads(attended).view(rows, steps, -1)
 
     def attend(

@@ -1,0 +1,184 @@
+"use strict";
+
+// The page of `convs2s plot-attention`. Text of the data goes into text nodes only, never into markup.
+
+const content = JSON.parse(document.getElementById("data").textContent);
+const element = (id) => document.getElementById(id);
+const MEAN = "mean of heads";
+
+// Colors from 0 to the largest weight, and from the most negative to the most positive contribution.
+// Lightness alone orders the first; the second is orange and purple, which all readers tell apart.
+const RAMPS = {
+  light: {
+    plain: ["#ffffff", "#d6e6f4", "#85bcdc", "#2f7ebc", "#08306b"],
+    signed: ["#7f3b08", "#e08214", "#f7f7f7", "#8073ac", "#2d004b"],
+  },
+  dark: {
+    plain: ["#14171c", "#173f66", "#1f78b4", "#7cc4e8", "#fff7d6"],
+    signed: ["#ffb75e", "#b35806", "#14171c", "#7a5fb8", "#d5c6ff"],
+  },
+};
+
+// What is shown. `map` and `head` are indexes; head -1 is the mean of all heads. `row` and `column` are
+// the marked cell, or -1.
+const state = {
+  sentence: 0, map: 0, head: 0, beside: "", view: "map", scale: "map", row: -1, column: -1,
+};
+
+const sentence = () => content.sentences[state.sentence];
+
+function titleOf(entry) {
+  const model = content.models.length > 1 ? `${content.models[entry.model]}: ` : "";
+  return `${model}${entry.name}, ${entry.description}`;
+}
+
+function headName(entry, head) {
+  if (head < 0) return MEAN;
+  return entry.heads[head] === "mean" ? MEAN : `head ${entry.heads[head]}`;
+}
+
+function weightsOf(entry, head) {
+  if (head >= 0) return entry.weights[head];
+  const sum = (q, k) => entry.weights.reduce((total, one) => total + one[q][k], 0);
+  return entry.weights[0].map((row, q) => row.map((_, k) => sum(q, k) / entry.weights.length));
+}
+
+const largestOf = (rows) => Math.max(...rows.map((row) => Math.max(...row.map(Math.abs))));
+
+/** The number to which each row is relative: its weights over it are from -1 to 1. */
+function scalesOf(rows, signed) {
+  const whole = state.scale === "one" && !signed ? 1 : largestOf(rows);
+  return rows.map((row) => (state.scale === "row" ? largestOf([row]) : whole) || 1);
+}
+
+const theme = () => document.documentElement.dataset.theme;
+
+function rgb(share, signed) {
+  const ramp = RAMPS[theme()][signed ? "signed" : "plain"];
+  const at = Math.min(Math.max(signed ? (share + 1) / 2 : share, 0), 1) * (ramp.length - 1);
+  const low = Math.min(Math.floor(at), ramp.length - 2);
+  const channel = (color, i) => parseInt(color.slice(1 + 2 * i, 3 + 2 * i), 16);
+  return [0, 1, 2].map((i) => {
+    const [from, to] = [channel(ramp[low], i), channel(ramp[low + 1], i)];
+    return Math.round(from + (at - low) * (to - from));
+  });
+}
+
+const css = (color) => `rgb(${color.join(",")})`;
+const isLight = (color) => 0.299 * color[0] + 0.587 * color[1] + 0.114 * color[2] > 140;
+
+/** A new element in a parent. */
+function add(parent, name, attributes = {}, text = "") {
+  const svg = ["svg", "g", "rect", "text", "line"].includes(name);
+  const made = svg
+    ? document.createElementNS("http://www.w3.org/2000/svg", name)
+    : document.createElement(name);
+  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
+  if (text) made.textContent = text;
+  parent.append(made);
+  return made;
+}
+
+const shorten = (token) => ([...token].length > 18 ? `${[...token].slice(0, 17).join("")}…` : token);
+const labelWidth = (tokens, size) => Math.max(...tokens.map((t) => [...shorten(t)].length)) * size * 0.62 + 12;
+
+/** What one panel shows. */
+function viewOf(index, head) {
+  const entry = sentence().maps[index];
+  const rows = weightsOf(entry, head);
+  const caption = `${titleOf(entry)}${entry.heads.length > 1 || entry.heads[0] === "mean" ? `, ${headName(entry, head)}` : ""}`;
+  return {
+    entry, rows, caption, signed: entry.signed, scales: scalesOf(rows, entry.signed),
+    queries: sentence()[entry.queries], keys: sentence()[entry.keys],
+  };
+}
+
+function heatMap(figure, view) {
+  const { queries, keys, rows } = view;
+  const room = element("panels").clientWidth || 1000;
+  const size = keys.length > 24 || queries.length > 24 ? 12 : 14;
+  const left = labelWidth(queries, size);
+  const cell = Math.max(14, Math.min(46, Math.floor((room - left - 60) / keys.length)));
+  const top = labelWidth(keys, size) * 0.8 + 6;
+  const [width, height] = [left + keys.length * cell + top * 0.7, top + queries.length * cell + 4];
+  const svg = add(figure, "svg", {
+    width, height, viewBox: `0 0 ${width} ${height}`, tabindex: 0, role: "application",
+    "aria-roledescription": "heat map", "font-size": size, "aria-describedby": "value",
+    "aria-label": `${view.caption}: ${queries.length} rows, ${keys.length} columns`,
+  });
+  keys.forEach((token, k) => {
+    const x = left + (k + 0.6) * cell;
+    add(svg, "text", { x, y: top - 5, "data-key": k, transform: `rotate(-52 ${x} ${top - 5})` }, shorten(token));
+  });
+  rows.forEach((row, q) => {
+    const y = top + q * cell;
+    add(svg, "text", { x: left - 6, y: y + cell / 2, "text-anchor": "end", "dominant-baseline": "central", "data-query": q }, shorten(queries[q]));
+    row.forEach((weight, k) => {
+      const color = rgb(weight / view.scales[q], view.signed);
+      const x = left + k * cell;
+      const box = add(svg, "rect", { x: x + 0.5, y: y + 0.5, width: cell - 1, height: cell - 1, fill: css(color), class: "cell" });
+      box.addEventListener("pointerenter", () => mark(q, k));
+      if (cell >= 34) {
+        const text = view.signed ? weight.toFixed(1) : weight.toFixed(2).replace(/^0/, "");
+        add(svg, "text", { x: x + cell / 2, y: y + cell / 2, "text-anchor": "middle", "dominant-baseline": "central", "font-size": 11, class: "value", style: `fill:${isLight(color) ? "#111" : "#fff"}` }, text);
+      }
+    });
+  });
+  const frame = add(svg, "rect", { class: "mark", width: cell, height: cell, visibility: "hidden" });
+  svg.addEventListener("keydown", (event) => move(event, view));
+  return () => {
+    const shown = state.row >= 0 && state.row < queries.length && state.column < keys.length;
+    frame.setAttribute("visibility", shown ? "visible" : "hidden");
+    frame.setAttribute("x", left + state.column * cell);
+    frame.setAttribute("y", top + state.row * cell);
+    markLabels(svg);
+  };
+}
+
+function lines(figure, view) {
+  const { queries, keys, rows } = view;
+  const step = Math.max(queries.length, keys.length) > 20 ? 20 : 26;
+  const [left, right] = [labelWidth(keys, 14), labelWidth(queries, 14)];
+  const gap = 260;
+  const [width, height] = [left + gap + right, step * Math.max(queries.length, keys.length) + 8];
+  const svg = add(figure, "svg", {
+    width, height, viewBox: `0 0 ${width} ${height}`, tabindex: 0, role: "application",
+    "aria-roledescription": "lines between tokens", "font-size": 14, "aria-describedby": "value",
+    "aria-label": `${view.caption}: ${keys.length} tokens on the left, ${queries.length} on the right`,
+  });
+  const group = add(svg, "g");
+  const y = (index) => step * (index + 0.5) + 4;
+  const drawn = rows.map((row, q) => row.map((weight, k) => {
+    const share = Math.abs(weight) / view.scales[q];
+    if (share < 0.02) return null;
+    const color = css(rgb(view.signed ? Math.sign(weight) * 0.75 : theme() === "dark" ? 0.75 : 0.8, view.signed));
+    const line = add(group, "line", { x1: left + 4, y1: y(k), x2: left + gap - 4, y2: y(q), stroke: color, "stroke-width": 1 + 3 * share, "stroke-linecap": "round" });
+    return { line, share };
+  }));
+  const labels = [[keys, left - 4, "end", "data-key", (k) => mark(-1, k)], [queries, left + gap + 4, "start", "data-query", (q) => mark(q, -1)]];
+  for (const [tokens, x, anchor, name, marks] of labels) {
+    tokens.forEach((token, index) => {
+      add(svg, "text", { x, y: y(index), "text-anchor": anchor, "dominant-baseline": "central", [name]: index }, shorten(token));
+      const hit = add(svg, "rect", { class: "hit", x: anchor === "end" ? 0 : x, y: y(index) - step / 2, width: anchor === "end" ? left : right, height: step });
+      hit.addEventListener("pointerenter", () => marks(index));
+    });
+  }
+  svg.addEventListener("keydown", (event) => move(event, view));
+  return () => {
+    drawn.forEach((row, q) => row.forEach((found, k) => {
+      if (!found) return;
+      const chosen = (state.row < 0 || state.row === q) && (state.column < 0 || state.column === k);
+      found.line.setAttribute("stroke-opacity", chosen ? Math.max(0.08, found.share) : 0.03);
+    }));
+    markLabels(svg);
+  };
+}
+
+function markLabels(svg) {
+  for (const [name, index] of [["query", state.row], ["key", state.column]]) {
+    for (const label of svg.querySelectorAll(`text[data-${name}]`)) {
+      label.classList.toggle("marked", Number(label.dataset[name]) === index);
+    }
+  }
+}
+
