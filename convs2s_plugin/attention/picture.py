@@ -14,7 +14,7 @@ TITLE_INCHES = 0.35
 ROW_INCHES = 18.0
 # The longest side of a picture, in inches at 150 dots an inch; matplotlib draws no larger ones.
 MAX_INCHES = 430.0
-COLORS = {False: "Blues", True: "PuOr_r"}
+COLORS = {False: "Blues", True: "PuOr"}
 BAR_LABELS = {False: "attention", True: "contribution to the logit"}
 
 
@@ -57,10 +57,10 @@ def plot(pyplot: Any, content: Document) -> Any:
         for column in range(columns)
     ]
     heights = [max(len(panel.rows) for panel in row) for row in grid]
-    title = TITLE_INCHES if any(panel.title for row in grid for panel in row) else 0.0
+    above = sum(max(map(_inches_above, row)) for row in grid)
     size = (
         CELL_INCHES * sum(widths) + LABEL_INCHES * columns + 0.8,
-        CELL_INCHES * sum(heights) + (LABEL_INCHES + title) * len(grid),
+        CELL_INCHES * sum(heights) + above,
     )
     if max(size) > MAX_INCHES:
         raise UserError(
@@ -84,8 +84,8 @@ def plot(pyplot: Any, content: Document) -> Any:
     for row, line in zip(grid, axes):
         for panel, axis in zip(row, line):
             images[panel.signed] = _plot_panel(axis, panel, largest[panel.signed])
-    for axis in axes.flat:
-        axis.axis("off")
+        for axis in line[len(row) :]:
+            axis.axis("off")
     for signed, image in sorted(images.items()):
         bar = figure.colorbar(image, ax=axes, shrink=0.6, aspect=30, pad=0.02)
         bar.set_label(BAR_LABELS[signed], fontsize=8, color="0.35")
@@ -105,6 +105,13 @@ def _grid(content: Document) -> list[list[Panel]]:
         width = CELL_INCHES * max(len(panel.columns) for panel in panels) + LABEL_INCHES
         rows += _rows(panels, max(1, int(ROW_INCHES / width)))
     return rows
+
+
+def _inches_above(panel: Panel) -> float:
+    """Room for the labels above a panel, which are rotated, and for its title."""
+    if not panel.title:
+        return LABEL_INCHES
+    return TITLE_INCHES + min(LABEL_INCHES, 0.3 + 0.07 * max(map(len, panel.columns)))
 
 
 def _rows(panels: Sequence[Panel], columns: int) -> list[list[Panel]]:
@@ -129,9 +136,9 @@ def _title(entry: MapEntry, head: str, models: list[str]) -> str:
     title = entry["description"]
     if title != f"decoder layer {entry['layer']}":
         title = f"{entry['name']}: {title}"
-    if head == MEAN:
+    if head == MEAN and entry["layer"] != MEAN:
         title += ", mean of heads"
-    elif len(entry["heads"]) > 1 or head != "1":
+    elif len(entry["heads"]) > 1 or head not in ("1", MEAN):
         title += f", head {head}"
     return title if len(models) == 1 else f"{models[entry['model']]}, {title}"
 

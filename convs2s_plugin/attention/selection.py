@@ -55,9 +55,10 @@ def choose_layers(maps_of_models: Sequence[AttentionMaps], layers: str) -> list[
 def _matches(maps: AttentionMaps, text: str) -> list[AttentionMap]:
     if text == ALL:
         # The mean of a single layer with a single head is that layer.
-        first, *others = maps
-        alone = len(others) == 1 and others[0].weights.size(1) == 1
-        return others if first.layer == MEAN and alone else list(maps)
+        layers = [found for found in maps.of_kind(SOURCE) if found.layer != MEAN]
+        alone = len(layers) == 1 and layers[0].weights.size(1) == 1
+        by_kind = (found for kind in KINDS for found in maps.of_kind(kind))
+        return [found for found in by_kind if not (alone and found.layer == MEAN)]
     if text in KINDS:
         return [found for found in maps.of_kind(text) if found.layer != MEAN]
     names = (text, f"{SOURCE}.{text}")
@@ -88,7 +89,14 @@ def choose_heads(chosen: AttentionMap, heads: str) -> ChosenMap:
     """
     weights = chosen.weights[0].float().cpu()
     count = len(weights)
-    if heads == MEAN:
+    if chosen.layer == MEAN:
+        if heads not in (ALL, MEAN):
+            raise UserError(
+                f"{chosen.name} has no single heads (--heads {heads}): choose layers with --layers, "
+                f"too, such as --layers {ALL}."
+            )
+        names = [MEAN]
+    elif heads == MEAN:
         names, weights = [MEAN if count > 1 else "1"], weights.mean(dim=0, keepdim=True)
     else:
         names = [str(1 + i) for i in range(count)]

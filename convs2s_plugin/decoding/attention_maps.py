@@ -10,7 +10,7 @@ SOURCE = "source"  # target positions attend to source positions
 ENCODER = "encoder"  # source positions attend to source positions
 DECODER = "decoder"  # target positions attend to target positions
 CONTRIBUTIONS = "contributions"  # terms of a target token's logit, one for each source position
-KINDS = (SOURCE, ENCODER, DECODER, CONTRIBUTIONS)
+KINDS = (SOURCE, CONTRIBUTIONS, DECODER, ENCODER)
 MEAN = "mean"
 
 

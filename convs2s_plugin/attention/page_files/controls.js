@@ -76,14 +76,15 @@ function draw() {
     legend(figure, view);
     return { view, update };
   });
-  for (const button of element("overview").children) {
+  for (const button of thumbnails()) {
     const checked = button.dataset.choice === `${state.map}.${state.head}`;
     button.setAttribute("aria-checked", checked);
     button.tabIndex = checked ? 0 : -1;
   }
-  if (!element("overview").querySelector("[tabindex='0']")) element("overview").firstChild.tabIndex = 0;
   mark(state.row, state.column);
 }
+
+const thumbnails = () => [...element("overview").querySelectorAll("button")];
 
 function fill(select, choices, value) {
   select.replaceChildren();
@@ -120,9 +121,9 @@ function choose(map, head) {
   draw();
 }
 
-function thumbnail(index, head) {
+function thumbnail(row, index, head) {
   const { entry, rows, caption, signed, scales } = viewOf(index, head);
-  const button = add(element("overview"), "button", { type: "button", role: "radio", "data-choice": `${index}.${head}`, "aria-label": caption, title: caption });
+  const button = add(row, "button", { type: "button", role: "radio", "data-choice": `${index}.${head}`, "aria-label": caption, title: caption });
   const canvas = add(button, "canvas", { width: rows[0].length, height: rows.length, "aria-hidden": true });
   const context = canvas.getContext("2d");
   const image = context.createImageData(rows[0].length, rows.length);
@@ -130,13 +131,24 @@ function thumbnail(index, head) {
     image.data.set([...rgb(weight / scales[q], signed), 255], 4 * (q * row.length + k));
   }));
   context.putImageData(image, 0, 0);
-  add(button, "span", {}, `${entry.name}${entry.heads.length > 1 ? ` ${head < 0 ? "mean" : entry.heads[head]}` : ""}`);
+  add(button, "span", {}, entry.heads.length > 1 ? headName(entry, head) : entry.name);
   button.addEventListener("click", () => choose(index, head));
 }
 
+/** A row for each layer with several heads, and rows of the other layers of a kind. */
 function overview() {
   element("overview").replaceChildren();
-  for (const [index, head] of choices()) thumbnail(index, head);
+  let [row, last] = [null, null];
+  for (const [index, head] of choices()) {
+    const entry = sentence().maps[index];
+    const heading = entry.heads.length > 1 ? titleOf(entry) : KINDS[entry.kind];
+    if (heading !== last) {
+      add(element("overview"), "h3", {}, heading);
+      row = add(element("overview"), "div", { class: "row" });
+    }
+    last = heading;
+    thumbnail(row, index, head);
+  }
 }
 
 /** Show another sentence, with the same layer and head if it has them. */
@@ -149,7 +161,7 @@ function show(number) {
   const named = maps.map((entry, index) => [index, titleOf(entry), KINDS[entry.kind]]);
   fill(element("layer"), named, 0);
   const pairs = choices();
-  const beside = pairs.map(([index, head]) => [`${index}.${head}`, `${titleOf(maps[index])}${maps[index].heads.length > 1 ? `, ${headName(maps[index], head)}` : ""}`]);
+  const beside = pairs.map(([index, head]) => [`${index}.${head}`, captionOf(maps[index], head)]);
   fill(element("beside"), [["", "nothing"], ...beside], state.beside);
   if (element("beside").selectedIndex < 0) state.beside = element("beside").value = "";
   overview();
@@ -184,7 +196,7 @@ function start() {
     const step = { ArrowLeft: -1, ArrowUp: -1, ArrowRight: 1, ArrowDown: 1 }[event.key];
     if (!step) return;
     event.preventDefault();
-    const all = [...element("overview").children];
+    const all = thumbnails();
     const next = all[(all.indexOf(document.activeElement) + step + all.length) % all.length];
     next.click();
     next.focus();

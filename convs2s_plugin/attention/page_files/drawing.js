@@ -32,9 +32,15 @@ function titleOf(entry) {
   return `${model}${entry.name}, ${entry.description}`;
 }
 
+/** Whether heads need a name: there are several, or their mean was chosen. */
+const hasHeads = (entry) => entry.layer !== "mean" && (entry.heads.length > 1 || entry.heads[0] === "mean");
+
 function headName(entry, head) {
-  if (head < 0) return MEAN;
-  return entry.heads[head] === "mean" ? MEAN : `head ${entry.heads[head]}`;
+  return head < 0 || entry.heads[head] === "mean" ? MEAN : `head ${entry.heads[head]}`;
+}
+
+function captionOf(entry, head) {
+  return hasHeads(entry) ? `${titleOf(entry)}, ${headName(entry, head)}` : titleOf(entry);
 }
 
 function weightsOf(entry, head) {
@@ -86,9 +92,8 @@ const labelWidth = (tokens, size) => Math.max(...tokens.map((t) => [...shorten(t
 function viewOf(index, head) {
   const entry = sentence().maps[index];
   const rows = weightsOf(entry, head);
-  const caption = `${titleOf(entry)}${entry.heads.length > 1 || entry.heads[0] === "mean" ? `, ${headName(entry, head)}` : ""}`;
   return {
-    entry, rows, caption, signed: entry.signed, scales: scalesOf(rows, entry.signed),
+    entry, rows, caption: captionOf(entry, head), signed: entry.signed, scales: scalesOf(rows, entry.signed),
     queries: sentence()[entry.queries], keys: sentence()[entry.keys],
   };
 }
@@ -118,8 +123,8 @@ function heatMap(figure, view) {
       const x = left + k * cell;
       const box = add(svg, "rect", { x: x + 0.5, y: y + 0.5, width: cell - 1, height: cell - 1, fill: css(color), class: "cell" });
       box.addEventListener("pointerenter", () => mark(q, k));
-      if (cell >= 34) {
-        const text = view.signed ? weight.toFixed(1) : weight.toFixed(2).replace(/^0/, "");
+      const text = view.signed ? weight.toFixed(1) : weight.toFixed(2).replace(/^0/, "");
+      if (cell >= 34 && Number(text) !== 0) {
         add(svg, "text", { x: x + cell / 2, y: y + cell / 2, "text-anchor": "middle", "dominant-baseline": "central", "font-size": 11, class: "value", style: `fill:${isLight(color) ? "#111" : "#fff"}` }, text);
       }
     });

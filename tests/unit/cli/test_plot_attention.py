@@ -1,6 +1,7 @@
 """``convs2s plot-attention`` for models of several families, and its errors."""
 
 import argparse
+import json
 
 import pytest
 import torch
@@ -9,6 +10,7 @@ from fairseq.data import Dictionary
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from omegaconf import OmegaConf
 
+from convs2s_plugin.attention.sentences import compute_attention, translate
 from convs2s_plugin.cli import plot_attention
 from convs2s_plugin.errors import UserError
 
@@ -16,10 +18,11 @@ pytest.importorskip("matplotlib")
 
 WORDS = "ein zwei drei vier fünf one two three four five".split()
 FAMILIES = {
-    "convs2s": ["--encoder-layers", "[(8, 3)]", "--decoder-layers", "[(8, 3)]"]
+    "convs2s": ["--encoder-layers", "[(8, 3)]", "--decoder-layers", "[(8, 3)] * 2"]
     + ["--encoder-embed-dim", "8", "--decoder-embed-dim", "8", "--decoder-out-embed-dim", "8"],
     "pervasive": ["--encoder-embed-dim", "8", "--decoder-embed-dim", "8", "--num-layers", "2"]
     + ["--growth-rate", "4", "--kernel-size", "3"],
+    "adl_transformer_small": ["--model-dim", "8", "--attention-heads", "2"],
     "transformer": ["--encoder-embed-dim", "8", "--encoder-ffn-embed-dim", "8"]
     + ["--encoder-layers", "1", "--decoder-layers", "1", "--encoder-attention-heads", "2"]
     + ["--decoder-attention-heads", "2", "--decoder-ffn-embed-dim", "8"],
@@ -27,7 +30,7 @@ FAMILIES = {
 
 
 def write_dictionaries(folder, words=WORDS):
-    folder.mkdir()
+    folder.mkdir(parents=True)
     dictionary = Dictionary()
     for word in words:
         dictionary.add_symbol(word)
@@ -35,15 +38,36 @@ def write_dictionaries(folder, words=WORDS):
         dictionary.save(str(folder / f"dict.{lang}.txt"))
 
 
+# What `--layers all` finds, by the name of the first model.
+LAYERS = {
+    "convs2s": ["source.mean", "source.1", "source.2"],
+    "pervasive": ["source.max", "contributions.max"],
+    "adl_transformer_small": [
+        *["source.mean", *(f"source.{i}" for i in range(1, 5))],
+        *(f"{side}.{i}" for side in ("decoder", "encoder") for i in range(1, 5)),
+    ],
+    "transformer": ["source.mean"],
+}
+
+
 @pytest.fixture(scope="module", params=FAMILIES)
 def trained(request, tmp_path_factory):
     """A checkpoint of random weights and its data folder."""
-    folder = tmp_path_factory.mktemp(request.param)
+    return make_checkpoint(tmp_path_factory.mktemp(request.param), request.param)
+
+
+@pytest.fixture(scope="module")
+def convs2s(tmp_path_factory):
+    return make_checkpoint(tmp_path_factory.mktemp("convs2s"), "convs2s")
+
+
+def make_checkpoint(folder, arch, given=None):
+    """Options ``--path`` and ``--data`` of a model with random weights."""
     write_dictionaries(folder / "data")
     parser = options.get_training_parser()
     args = options.parse_args_and_arch(
         parser,
-        [str(folder / "data"), "--arch", request.param, *FAMILIES[request.param]]
+        [str(folder / "data"), "--arch", arch, *(FAMILIES[arch] if given is None else given)]
         + ["--source-lang", "de", "--target-lang", "en"]
         + ["--max-source-positions", "64", "--max-target-positions", "64"],
     )
@@ -87,11 +111,101 @@ def test_plot_of_a_given_target(trained, tmp_path, capsys):
 
 def test_weights_of_each_target_token_sum_to_one(trained):
     model, task = plot_attention._load_model(trained[1], trained[3])
-    attention = plot_attention.compute_attention(model, task, "ein zwei drei", "one two")
+    attention = compute_attention(model, task, "ein zwei drei", "one two")
     assert attention.source == ["ein", "zwei", "drei", "</s>"]
     assert attention.target == ["one", "two", "</s>"]
-    assert attention.weights.shape == (3, 4)
-    torch.testing.assert_close(attention.weights.sum(dim=1), torch.ones(3))
+    assert attention.maps[0].name == "source.mean"
+    weights = attention.maps[0].weights
+    assert weights.shape == (1, 1, 3, 4)
+    torch.testing.assert_close(weights.sum(dim=-1), torch.ones(1, 1, 3))
+
+
+def test_data_of_all_layers(trained, tmp_path, capsys):
+    output = tmp_path / "attention.json"
+    assert call([*trained, "--output", output, "ein zwei", "drei $ <b> $"]) == 0
+    read = json.loads(output.read_text(encoding="utf-8"))
+    assert read["models"] == ["model.pt"]
+    assert [one["source"] for one in read["sentences"]] == [
+        ["ein", "zwei", "</s>"],
+        ["drei", "$", "<b>", "$", "</s>"],
+    ]
+    printed = capsys.readouterr().out.splitlines()
+    model, task = plot_attention._load_model(trained[1], trained[3])
+    for sentence, line in zip(read["sentences"], printed, strict=False):
+        source = " ".join(sentence["source"][:-1])
+        assert " ".join(sentence["target"][:-1]) == line == translate(model, task, source)
+        arch = next(name for name in LAYERS if name in trained[1])
+        assert [entry["name"] for entry in sentence["maps"]] == LAYERS[arch]
+        expected = {one.name: one for one in compute_attention(model, task, source, line).maps}
+        for entry in sentence["maps"]:
+            weights = expected[entry["name"]].weights[0]
+            torch.testing.assert_close(torch.tensor(entry["weights"]), weights, atol=1e-6, rtol=0)
+
+
+@pytest.mark.parametrize("suffix", ["html", "png", "svg"])
+def test_all_layers_and_heads_in_every_format(trained, suffix, tmp_path):
+    output = tmp_path / f"attention.{suffix}"
+    every = ["--layers", "all", "--heads", "all", "--target", "one $ two $"]
+    call([*trained, "--output", output, *every, "ein $ zwei $"])
+    assert output.stat().st_size > 5_000
+    if suffix == "svg" and "adl" in trained[1]:
+        assert "decoder.3: mh_dot_self_att, head 2" in output.read_text(encoding="utf-8")
+
+
+def test_two_models_and_a_file_of_sentences(convs2s, tmp_path, capsys):
+    other = make_checkpoint(tmp_path / "other", "pervasive")
+    (tmp_path / "de").write_text("ein zwei\ndrei\n", encoding="utf-8")
+    (tmp_path / "en").write_text("one two\nthree four\n", encoding="utf-8")
+    files = ["--input", tmp_path / "de", "--target-input", tmp_path / "en"]
+    output = tmp_path / "a.json"
+    call([*convs2s, *other[:2], "--layers", "2,max", "--output", output, *files])
+    assert capsys.readouterr().out.splitlines() == ["one two", "three four", str(output)]
+    read = json.loads(output.read_text(encoding="utf-8"))
+    assert read["models"] == [convs2s[1], other[1]]
+    for sentence in read["sentences"]:
+        named = [(entry["model"], entry["name"]) for entry in sentence["maps"]]
+        assert named == [(0, "source.2"), (1, "source.max")]
+    call([*convs2s, *other[:2], "--layers", "2,max", "--output", tmp_path / "a.png", *files])
+    call([*convs2s, "--output", output, "--input", tmp_path / "de"])
+    assert len(json.loads(output.read_text(encoding="utf-8"))["sentences"]) == 2
+
+
+def test_a_layer_of_a_user(tmp_path, monkeypatch):
+    """A model whose decoder has an attention layer of another package (``--user-dir``)."""
+    package = tmp_path / "plotted_layers"
+    package.mkdir()
+    (package / "__init__.py").write_text(
+        "from convs2s_plugin.adl.language.registry import BLOCK, POSITION, register_layer\n"
+        "from convs2s_plugin.adl.layers.attention import WEIGHT_DROPOUT\n"
+        "from convs2s_plugin.adl.layers.dot_attention import DotAttentionLayer, WIDTH_SCALE\n"
+        "from convs2s_plugin.adl.layers.attention import attended_width\n"
+        "from convs2s_plugin.adl.language.registry import Cost\n"
+        "@register_layer('plotted_att', 'for a test', WIDTH_SCALE, BLOCK, WEIGHT_DROPOUT,\n"
+        "    reach=POSITION, width=attended_width, cost=Cost(), attends=True)\n"
+        "class PlottedAttention(DotAttentionLayer):\n"
+        "    'Dot attention under another name.'\n",
+        encoding="utf-8",
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    __import__("plotted_layers")
+    given = ["--encoder-adl", "cnn", "--decoder-adl", "cnn -> plotted_att", "--model-dim", "8"]
+    trained = make_checkpoint(tmp_path / "model", "adl", given)
+    output = tmp_path / "a.json"
+    call([*trained, "--user-dir", package, "--output", output, "ein"])
+    (sentence,) = json.loads(output.read_text(encoding="utf-8"))["sentences"]
+    assert [entry["description"] for entry in sentence["maps"]] == ["plotted_att"]
+
+
+def test_a_model_without_attention_to_the_source(tmp_path):
+    given = ["--encoder-adl", "mh_dot_self_att(h=2)", "--decoder-adl", "cnn", "--model-dim", "8"]
+    trained = make_checkpoint(tmp_path / "self", "adl", given)
+    call([*trained, "--output", tmp_path / "a.png", "--layers", "encoder.1", "ein zwei"])
+    with pytest.raises(UserError, match="No layer of the model attends to the source"):
+        call([*trained, "--output", tmp_path / "a.png", "ein zwei"])
+    given = ["--encoder-adl", "cnn", "--decoder-adl", "cnn", "--model-dim", "8"]
+    trained = make_checkpoint(tmp_path / "none", "adl", given)
+    with pytest.raises(UserError, match="AdlModel returns no attention: there is nothing to plot"):
+        call([*trained, "--output", tmp_path / "a.html", "ein zwei"])
 
 
 @torch.no_grad()
@@ -100,14 +214,19 @@ def test_attention_is_that_of_the_target_tokens(trained):
     model, task = plot_attention._load_model(trained[1], trained[3])
     if not getattr(model.decoder, "aligns_tokens", False):
         pytest.skip("attention does not depend on the tokens")
-    source = plot_attention._encode(task.source_dictionary, "ein zwei drei").unsqueeze(0)
-    target = plot_attention._encode(task.target_dictionary, "one two").unsqueeze(0)
+    source, target = (
+        dictionary.encode_line(text, add_if_not_exist=False).long().unsqueeze(0)
+        for dictionary, text in (
+            (task.source_dictionary, "ein zwei drei"),
+            (task.target_dictionary, "one two"),
+        )
+    )
     previous = target.roll(1, dims=1)
-    attention = plot_attention.compute_attention(model, task, "ein zwei drei", "one two")
+    maps = compute_attention(model, task, "ein zwei drei", "one two").maps
     _, extra = model(source, None, previous, need_attn=True, target_tokens=target)
-    torch.testing.assert_close(attention.weights, extra["attn"][0][0])
+    torch.testing.assert_close(maps.mean(), extra["attn"][0])
     _, extra = model(source, None, previous, need_attn=True)
-    assert not torch.allclose(attention.weights, extra["attn"][0][0])
+    assert not torch.allclose(maps.mean(), extra["attn"][0])
 
 
 @pytest.mark.parametrize(
@@ -122,6 +241,15 @@ def test_attention_is_that_of_the_target_tokens(trained):
         (["ein", "--output", "a.png", "--bpe-codes", "missing"], "BPE codes missing cannot"),
         (["ein", "--output", "a.png", "--path", "missing"], "no checkpoint missing"),
         (["ein", "--output", "a.png", "--data", "missing"], "no folder missing"),
+        (["ein", "--output", "a.png", "--user-dir", "missing"], "no folder missing .--user-dir"),
+        (["ein", "--output", "a.html", "--layers", "17"], "no attention layer '17'"),
+        (["ein", "--output", "a.html", "--heads", "17"], "no head '17'|no single heads"),
+        (["--output", "a.html"], "with --input"),
+        (["ein", "--input", "b", "--output", "a.html"], "with --input"),
+        (["--input", "missing", "--output", "a.html"], "no file missing"),
+        (["ein", "--target-input", "b", "--output", "a.html"], "--input, which is missing"),
+        (["--input", "b", "--target", "c", "--output", "a.html"], "with --target-input"),
+        (["ein", "--output", "missing/a.html"], "no folder missing"),
     ),
 )
 def test_errors(trained, arguments, sentence, tmp_path, monkeypatch):
