@@ -228,7 +228,7 @@ def _join(steps: Sequence[LayerAttention]) -> LayerAttention:
 
 
 def _collect(
-    attention: Iterable[LayerAttention],
+    attention: list[LayerAttention],
     source: Source,
     padding_order: PaddingOrder | None,
     maps: AttentionMaps | None,
@@ -252,8 +252,9 @@ def _collect(
             return select_columns(weights, source.columns, -1)
         return weights if padding_order is None else padding_order.restore(weights, 3)
 
-    for found in attention if maps is not None else ():
-        kind = SOURCE if found.to_source else DECODER
-        maps.add(kind, restore(found.weights, found.to_source), found.name)
+    if maps is not None:
+        for found in attention:
+            kind = SOURCE if found.to_source else DECODER
+            maps.add(kind, restore(found.weights, found.to_source), found.name)
     layers = [found.weights.mean(dim=1) for found in attention if found.to_source]
     return restore(torch.stack(layers).mean(dim=0), True) if layers else None

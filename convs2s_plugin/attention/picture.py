@@ -11,7 +11,7 @@ CELL_INCHES = 0.36
 LABEL_INCHES = 1.5
 TITLE_INCHES = 0.35
 # Panels stand beside each other up to this width.
-ROW_INCHES = 18.0
+ROW_INCHES = 20.0
 # The longest side of a picture, in inches at 150 dots an inch; matplotlib draws no larger ones.
 MAX_INCHES = 430.0
 COLORS = {False: "Blues", True: "PuOr"}

@@ -92,8 +92,8 @@ def choose_heads(chosen: AttentionMap, heads: str) -> ChosenMap:
     if chosen.layer == MEAN:
         if heads not in (ALL, MEAN):
             raise UserError(
-                f"{chosen.name} has no single heads (--heads {heads}): choose layers with --layers, "
-                f"too, such as --layers {ALL}."
+                f"{chosen.name} has no single heads (--heads {heads}): choose layers with "
+                f"--layers, too, such as --layers {ALL}."
             )
         names = [MEAN]
     elif heads == MEAN:

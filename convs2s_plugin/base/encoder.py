@@ -68,10 +68,10 @@ class PluginEncoder(FairseqEncoder):
         """
         padding_mask = src_tokens.eq(self.dictionary.pad())
         with explain_length_limit("source"):
+            options: dict[str, Any] = {}
             if attention_maps is not None and self.has_attention_maps:
-                encoded = self.encode(src_tokens, padding_mask, maps=attention_maps)
-            else:
-                encoded = self.encode(src_tokens, padding_mask)
+                options["maps"] = attention_maps
+            encoded = self.encode(src_tokens, padding_mask, **options)
         return {**encoded, "beam_size": 1}
 
     def reorder_encoder_out(self, encoder_out: dict[str, Any], new_order: Tensor) -> dict[str, Any]:

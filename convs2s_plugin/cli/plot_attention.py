@@ -128,14 +128,15 @@ def _pairs(args: argparse.Namespace) -> list[tuple[str, str | None]]:
     if args.input:
         if args.target is not None:
             raise UserError("Give the targets of --input with --target-input, not with --target.")
-        if not args.target_input:
-            sources = [(line.rstrip("\n"), None) for line in read_lines(args.input)]
-        else:
+        pairs: list[tuple[str, str | None]]
+        if args.target_input:
             lines = read_parallel((args.input, args.target_input))
-            sources = [tuple(line.rstrip("\n") for line in pair) for _, pair in lines]
-        if not sources:
+            pairs = [(source.strip(), target.strip()) for _, (source, target) in lines]
+        else:
+            pairs = [(line.strip(), None) for line in read_lines(args.input)]
+        if not pairs:
             raise UserError(f"{args.input} is empty.")
-        return sources
+        return pairs
     if args.target is not None and len(args.target) != len(args.sentences):
         raise UserError(
             f"There are {len(args.sentences)} sentences and {len(args.target)} --target: "
