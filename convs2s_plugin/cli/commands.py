@@ -41,6 +41,9 @@ COMMANDS = {
         "convert_fconv",
         "convert a checkpoint of fairseq's fconv (version 1 or 2) to a checkpoint of convs2s",
     ),
+    "evaluate": Command(
+        "evaluate", "score translations, summaries or alignments, and compare systems"
+    ),
     "experiment": Command(
         "experiment", "train, translate and compare systems that a YAML file describes"
     ),

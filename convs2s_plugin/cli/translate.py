@@ -28,7 +28,7 @@ from ..translation.text import Tokenized
 from ..translation.translator import Translator
 from ..translation.workers import WorkerError
 from .progress import Progress
-from .translate_options import add_arguments, check
+from .translate_options import add_arguments, check, split_paths, translator_options
 
 __all__ = ["add_arguments", "run"]
 
@@ -78,29 +78,11 @@ def run(args: argparse.Namespace) -> int:
 
 def _translator(args: argparse.Namespace, buffer_size: int) -> Translator:
     return Translator(
-        [path for paths in args.path for path in paths.split(os.pathsep)],
-        data=args.data,
-        preparation=args.preparation,
-        bpe_codes=args.bpe_codes,
-        raw=args.raw,
-        source_lang=args.source_lang,
-        target_lang=args.target_lang,
-        workers=args.workers,
+        split_paths(args.path),
         buffer_size=buffer_size,
-        beam=args.beam,
         nbest=args.nbest or 1,
-        lenpen=args.lenpen,
-        unnormalized=args.unnormalized,
-        max_len_b=args.max_len_b,
-        max_tokens=args.max_tokens,
-        batch_size=args.batch_size,
-        autocast_dtype=args.autocast_dtype,
-        lexicon=args.lexicon,
-        candidates_per_word=args.candidates_per_word,
-        frequent_candidates=args.frequent_candidates,
-        replace_unk=args.replace_unk,
         alignment=args.alignment is not None,
-        device=args.device,
+        **translator_options(args),
     )
 
 

@@ -2,6 +2,8 @@
 
 import argparse
 import os
+from collections.abc import Sequence
+from typing import Any
 
 from ..errors import UserError
 from ..output_files import check_text_writable
@@ -20,9 +22,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="a trained model; several are an ensemble",
     )
     _add_files(parser)
-    _add_preparation(parser)
-    _add_search(parser)
-    _add_speed(parser)
+    add_preparation(parser)
+    add_search(parser)
+    add_speed(parser)
     parser.add_argument(
         "--user-dir", metavar="DIR", help="a package that registers models of your own"
     )
@@ -33,6 +35,11 @@ def _add_files(parser: argparse.ArgumentParser) -> None:
     files.add_argument("--input", metavar="FILE", help="text to translate (standard input)")
     files.add_argument("--output", metavar="FILE", help="translations (standard output)")
     files.add_argument(
+        "--line-by-line",
+        action="store_true",
+        help="answer each line before reading the next one; default on a terminal",
+    )
+    files.add_argument(
         "--report", metavar="FILE", help="list the lines that were split or may be cut off"
     )
     files.add_argument(
@@ -40,9 +47,20 @@ def _add_files(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="the alignment of each translation with its source, in tokens: 0-0 1-2 ...",
     )
+    files.add_argument(
+        "--nbest",
+        type=int,
+        metavar="N",
+        help="write the N best translations of each line: number of the line, score and text, "
+        "separated by tabs",
+    )
+    files.add_argument(
+        "--scores", action="store_true", help="write the score and a tab before each translation"
+    )
 
 
-def _add_preparation(parser: argparse.ArgumentParser) -> None:
+def add_preparation(parser: argparse.ArgumentParser) -> None:
+    """Add the options that say how text becomes tokens."""
     text = parser.add_argument_group(
         "preparation",
         "default: preparation.yaml in the folder of the checkpoint or of the dictionaries, or in "
@@ -64,21 +82,12 @@ def _add_preparation(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _add_search(parser: argparse.ArgumentParser) -> None:
+def add_search(parser: argparse.ArgumentParser) -> None:
+    """Add the options of the search."""
     default = EnsembleOptions()
     search = parser.add_argument_group("search")
     search.add_argument(
         "--beam", type=int, default=default.beam, metavar="N", help="beam size (%(default)s)"
-    )
-    search.add_argument(
-        "--nbest",
-        type=int,
-        metavar="N",
-        help="write the N best translations of each line: number of the line, score and text, "
-        "separated by tabs",
-    )
-    search.add_argument(
-        "--scores", action="store_true", help="write the score and a tab before each translation"
     )
     search.add_argument(
         "--lenpen",
@@ -89,6 +98,13 @@ def _add_search(parser: argparse.ArgumentParser) -> None:
     )
     search.add_argument(
         "--unnormalized", action="store_true", help="scores without a length penalty"
+    )
+    search.add_argument(
+        "--min-len",
+        type=int,
+        default=default.min_len,
+        metavar="N",
+        help="smallest number of target tokens (%(default)s)",
     )
     search.add_argument(
         "--max-len-b",
@@ -123,7 +139,8 @@ def _add_search(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _add_speed(parser: argparse.ArgumentParser) -> None:
+def add_speed(parser: argparse.ArgumentParser) -> None:
+    """Add the options that change the speed."""
     default = EnsembleOptions()
     speed = parser.add_argument_group("speed")
     speed.add_argument(
@@ -144,11 +161,6 @@ def _add_speed(parser: argparse.ArgumentParser) -> None:
         help="number of lines that are sorted by length and translated together (%(default)s)",
     )
     speed.add_argument(
-        "--line-by-line",
-        action="store_true",
-        help="answer each line before reading the next one; default on a terminal",
-    )
-    speed.add_argument(
         "--workers",
         type=int,
         default=1,
@@ -159,6 +171,24 @@ def _add_speed(parser: argparse.ArgumentParser) -> None:
     speed.add_argument(
         "--device", metavar="NAME", help="cpu, cuda, cuda:1 (default: a GPU if there is one)"
     )
+
+
+def translator_options(args: argparse.Namespace) -> dict[str, Any]:
+    """The options of a ``Translator`` that the functions above add."""
+    return {
+        name: getattr(args, name)
+        for name in (
+            *("data", "preparation", "bpe_codes", "raw", "source_lang", "target_lang"),
+            *("beam", "lenpen", "unnormalized", "min_len", "max_len_b"),
+            *("lexicon", "candidates_per_word", "frequent_candidates", "replace_unk"),
+            *("max_tokens", "batch_size", "workers", "autocast_dtype", "device"),
+        )
+    }
+
+
+def split_paths(paths: Sequence[str]) -> list[str]:
+    """The checkpoints in the values of an option; a value may name several, as in fairseq."""
+    return [path for value in paths for path in value.split(os.pathsep)]
 
 
 def check(args: argparse.Namespace) -> None:

@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ..evaluation.significance import Significance
+from ..tables import MISSING, Table, number, speed
 from .runs import arguments
-from .significance import Significance
 from .summary import VALID, Result, Summary
-from .tables import MISSING, Table, number, speed
 
 Cell = Callable[[Summary], str]
 

@@ -6,7 +6,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from ..evaluation.significance import SAMPLES
 from ..output_files import atomic_write
+from ..tables import escape_markdown
 from .comparison import (
     Comparison,
     main_table,
@@ -17,9 +19,7 @@ from .comparison import (
 )
 from .file import Experiment
 from .results import write_results
-from .significance import SAMPLES
 from .summary import VALID, Result, differences, split_names, summarize
-from .tables import escape_markdown
 
 SIGNATURES = {"sacreBLEU": "sacrebleu_signature", "chrF": "chrf_signature"}
 

@@ -4,9 +4,9 @@ import json
 from pathlib import Path
 from typing import Any
 
+from ..evaluation.significance import Significance
 from ..output_files import atomic_write
 from .comparison import Comparison
-from .significance import Significance
 from .summary import Summary, chosen_trial, split_names
 
 

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import UserError
+from ..evaluation import scores
 from ..programs import Programs
-from . import logs, scores
+from . import logs
 from .averaging import last_checkpoints
 from .commands import training_command, translation_command
 from .data import Data

@@ -7,10 +7,10 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from ..evaluation.significance import Significance, paired_bootstrap
 from ..text_files import read_lines
 from .file import System
 from .runs import best_trial
-from .significance import Significance, paired_bootstrap
 
 Result = dict[str, Any]  # the content of a result.json
 Lines = tuple[str, ...]

@@ -159,6 +159,7 @@ def _generation(options: EnsembleOptions) -> argparse.Namespace:
         nbest=options.nbest,
         lenpen=options.lenpen,
         unnormalized=options.unnormalized,
+        min_len=options.min_len,
         max_len_b=options.max_len_b,
         print_alignment="hard" if options.alignment else None,
         replace_unk=options.replace_unk,

@@ -20,6 +20,7 @@ class EnsembleOptions:
         nbest: number of hypotheses for each line, at most ``beam``.
         lenpen: exponent of the length in the score.
         unnormalized: whether the score is the log probability, without a length penalty.
+        min_len: smallest number of target tokens, without the end of the sentence.
         max_len_b: largest number of target tokens, without the end of the sentence.
         max_tokens: largest number of source tokens in a batch, padding and ends of sentences
             included; a longer sentence is a batch of its own.
@@ -37,6 +38,7 @@ class EnsembleOptions:
     nbest: int = 1
     lenpen: float = 1.0
     unnormalized: bool = False
+    min_len: int = 1
     max_len_b: int = 200
     max_tokens: int = 4000
     batch_size: int | None = None
@@ -54,10 +56,14 @@ class EnsembleOptions:
         Raises:
             UserError: if a value is out of range.
         """
-        for name in ("beam", "nbest", "max_len_b", "max_tokens", "batch_size"):
+        for name in ("beam", "nbest", "min_len", "max_len_b", "max_tokens", "batch_size"):
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise UserError(f"--{name.replace('_', '-')} is {value}: it must be at least 1.")
+        if self.min_len > self.max_len_b:
+            raise UserError(
+                f"--min-len is {self.min_len}, which is more than --max-len-b, {self.max_len_b}."
+            )
         if self.nbest > self.beam:
             raise UserError(
                 f"--nbest is {self.nbest}, but a beam search with --beam {self.beam} finds "

@@ -6,11 +6,11 @@ import json
 import pytest
 
 from convs2s_plugin.errors import UserError
+from convs2s_plugin.evaluation.scores import score
 from convs2s_plugin.experiments import report
 from convs2s_plugin.experiments.file import DataSettings, Experiment, System
 from convs2s_plugin.experiments.results import read_results
-from convs2s_plugin.experiments.scores import score
-from convs2s_plugin.experiments.tables import Table, escape_latex, escape_markdown
+from convs2s_plugin.tables import Table, escape_latex, escape_markdown
 
 REFERENCES = ["a dog runs over the grass .", "two men watch a small dog play .", "it is green ."]
 WORSE = ["a dog runs on the grass .", "two men watch a dog play .", "it is red ."]

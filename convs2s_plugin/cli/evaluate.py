@@ -1,0 +1,258 @@
+"""``convs2s evaluate``: scores of translations, summaries and alignments."""
+
+import argparse
+import json
+import logging
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from ..errors import UserError
+from ..evaluation import links, report
+from ..evaluation.comparison import Evaluation, evaluate
+from ..evaluation.lengths import group_by_length
+from ..evaluation.metrics import DEFAULT_METRICS, METRICS, MetricOptions
+from ..evaluation.systems import (
+    System,
+    check_lines,
+    parse_system,
+    parse_systems,
+    read_references,
+    read_text,
+    translations_of,
+)
+from ..output_files import atomic_write, check_text_writable
+from .progress import Progress
+from .translate_options import add_preparation, add_search, add_speed, translator_options
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of the command."""
+    parser.add_argument(
+        "systems",
+        nargs="*",
+        metavar="SYSTEM",
+        help="[NAME=]FILE with translations, one a line, or [NAME=]CHECKPOINT.pt, which "
+        "translates --source; CHECKPOINT.pt:CHECKPOINT.pt is an ensemble. Others are compared "
+        "with the first system",
+    )
+    files = parser.add_argument_group("files")
+    files.add_argument(
+        "--references",
+        action="append",
+        metavar="FILE",
+        help="references; give the option again for further sets of references",
+    )
+    files.add_argument(
+        "--source",
+        metavar="FILE",
+        help="source text, for checkpoints; BLEU by length takes its lengths",
+    )
+    files.add_argument("--output", metavar="FILE", help="write all results as JSON")
+    files.add_argument(
+        "--translations",
+        metavar="DIR",
+        help="write the translations of checkpoints to this folder, one file a system",
+    )
+    scores = parser.add_argument_group("scores")
+    scores.add_argument(
+        "--metrics",
+        default=",".join(DEFAULT_METRICS),
+        metavar="NAMES",
+        help=f"any of {', '.join(METRICS)}, separated by commas (default: %(default)s)",
+    )
+    scores.add_argument("--lowercase", action="store_true", help="compare in lower case")
+    scores.add_argument(
+        "--length-bounds",
+        metavar="NUMBERS",
+        help="largest length of each group of BLEU by length but the last, such as 10,20,30 "
+        "(default: five groups of about the same size)",
+    )
+    _add_summaries(parser)
+    _add_alignments(parser)
+    add_preparation(parser)
+    add_search(parser)
+    add_speed(parser)
+
+
+def _add_summaries(parser: argparse.ArgumentParser) -> None:
+    summaries = parser.add_argument_group("summaries")
+    summaries.add_argument(
+        "--summary-bytes",
+        type=int,
+        metavar="N",
+        help="cut summaries to N bytes before ROUGE; 75 in DUC 2004",
+    )
+    summaries.add_argument(
+        "--min-words", type=int, metavar="N", help="count the outputs with fewer than N words"
+    )
+    summaries.add_argument(
+        "--stem", action="store_true", help="compare the stems of English words in ROUGE"
+    )
+
+
+def _add_alignments(parser: argparse.ArgumentParser) -> None:
+    alignments = parser.add_argument_group("alignments")
+    alignments.add_argument(
+        "--gold-links",
+        metavar="FILE",
+        help="gold alignment of source and reference: 0-0 is sure, 1p2 is only possible",
+    )
+    alignments.add_argument(
+        "--links",
+        action="append",
+        metavar="[NAME=]FILE",
+        help="alignment to score against --gold-links: 0-0 1-2, source-target, counted from 0; "
+        "give the option again for further alignments",
+    )
+    alignments.add_argument(
+        "--gold-from-one",
+        action="store_true",
+        help="positions of the gold alignment are counted from 1",
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the tables, and write the results."""
+    _check(args)
+    content: dict[str, Any] = {}
+    if args.systems:
+        evaluation = _evaluate(args)
+        content.update(evaluation.as_dict())
+        _print(evaluation, args.min_words)
+    if args.links:
+        scores = _alignment_scores(args)
+        content["alignments"] = {name: each._asdict() for name, each in scores.items()}
+        print(report.alignment_table(scores).markdown())
+    if args.output:
+        with atomic_write(args.output) as file:
+            json.dump(content, file, indent=1)
+            file.write("\n")
+    return 0
+
+
+def _check(args: argparse.Namespace) -> None:
+    if not args.systems and not args.links:
+        raise UserError(
+            "There is nothing to evaluate: give translations or checkpoints with --references, "
+            "or alignments with --links and --gold-links."
+        )
+    if bool(args.systems) != bool(args.references):
+        raise UserError("Systems need --references FILE, and --references needs systems.")
+    if bool(args.links) != bool(args.gold_links):
+        raise UserError("--links needs --gold-links FILE, and --gold-links needs --links.")
+    for name in ("summary_bytes", "min_words"):
+        value = getattr(args, name)
+        if value is not None and value < 1:
+            raise UserError(f"--{name.replace('_', '-')} is {value}: it must be at least 1.")
+    if args.output:
+        check_text_writable(args.output)
+
+
+def _evaluate(args: argparse.Namespace) -> Evaluation:
+    systems = parse_systems(args.systems)
+    references = read_references(args.references)
+    count = len(references[0])
+    source = None
+    if args.source:
+        source = read_text(args.source)
+        check_lines(args.source, source, args.references[0], count)
+    lengths = [len(line.split()) for line in source or references[0]]
+    groups = group_by_length(lengths, _bounds(args.length_bounds))
+    options = MetricOptions(args.lowercase, args.summary_bytes, args.stem)
+    translations = {
+        system.name: translations_of(
+            system,
+            lambda checkpoints: _translate(args, checkpoints, source),
+            args.references[0],
+            count,
+        )
+        for system in systems
+    }
+    if args.translations:
+        _write(args.translations, systems, translations)
+    with _quiet():
+        return evaluate(
+            *(translations, references, groups, "source" if args.source else "reference"),
+            *(args.metrics.split(","), options, args.min_words),
+        )
+
+
+def _bounds(text: str | None) -> list[int] | None:
+    if text is None:
+        return None
+    try:
+        return [int(part) for part in text.split(",")]
+    except ValueError:
+        raise UserError(
+            f"--length-bounds is {text}: give numbers of tokens such as 10,20,30."
+        ) from None
+
+
+def _translate(
+    args: argparse.Namespace, checkpoints: Sequence[str], source: Sequence[str] | None
+) -> list[str]:
+    """The translations of the source text by a model or an ensemble."""
+    if source is None:
+        raise UserError(f"{checkpoints[0]} has nothing to translate: give the text with --source.")
+    # Files of translations are scored without torch.
+    from ..translation.translator import Translator
+
+    with _quiet():
+        translator = Translator(
+            checkpoints, buffer_size=args.buffer_size, **translator_options(args)
+        )
+        lines: list[str] = []
+        with Progress("sentences") as progress:
+            for translation in translator.stream(source):
+                lines.append(translation.text)
+                if progress.is_due():
+                    progress.show(f"{checkpoints[0]}: {len(lines):,} of {len(source):,} sentences")
+    return lines
+
+
+def _write(folder: str, systems: Sequence[System], translations: dict[str, list[str]]) -> None:
+    """Write the translations of all checkpoints."""
+    try:
+        Path(folder).mkdir(exist_ok=True)
+    except OSError as error:
+        raise UserError(
+            f"{folder} cannot be made (--translations): {error.strerror or error}."
+        ) from error
+    for system in systems:
+        if system.checkpoints:
+            name = system.name.replace("/", "_")
+            with atomic_write(str(Path(folder, f"{name}.txt"))) as file:
+                file.writelines(f"{line}\n" for line in translations[system.name])
+
+
+def _alignment_scores(args: argparse.Namespace) -> dict[str, links.AlignmentScores]:
+    gold = links.read_gold(args.gold_links, int(args.gold_from_one))
+    scores = {}
+    for text in args.links:
+        name, _, file = parse_system(text)
+        if file is None:
+            raise UserError(f"{text} is a checkpoint: --links takes files of links.")
+        scores[name] = links.alignment_scores(links.read_links(file, args.gold_links), gold)
+    return scores
+
+
+def _print(evaluation: Evaluation, min_words: int | None) -> None:
+    print(report.main_table(evaluation).markdown())
+    print("\n".join(report.remarks(evaluation, min_words)))
+    print(f"\nBLEU by length:\n\n{report.length_table(evaluation).markdown()}")
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Hide the messages and warnings of libraries."""
+    previous = logging.root.manager.disable
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        logging.disable(logging.WARNING)
+        try:
+            yield
+        finally:
+            logging.disable(previous)

@@ -1,0 +1,200 @@
+"""Score systems, and test their differences."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from sacrebleu.significance import PairedTest
+
+from .lengths import LengthGroup
+from .metrics import (
+    Metric,
+    MetricOptions,
+    References,
+    Scores,
+    Texts,
+    find_metrics,
+    sacrebleu_metrics,
+)
+
+
+@dataclass(frozen=True)
+class Test:
+    """A system against the first one, by one metric (sacreBLEU's paired bootstrap).
+
+    Attributes:
+        p: p-value of the difference; None for the first system.
+        mean: mean of the score over the resamples.
+        confidence: half of the 95% confidence interval of the score.
+    """
+
+    p: float | None
+    mean: float
+    confidence: float
+
+
+@dataclass(frozen=True)
+class GroupScore:
+    """BLEU of the sentences of similar length.
+
+    Attributes:
+        low, high: smallest and largest length in tokens.
+        sentences: number of sentences.
+        bleu: sacreBLEU of these sentences.
+    """
+
+    low: int
+    high: int
+    sentences: int
+    bleu: float
+
+
+@dataclass(frozen=True)
+class Result:
+    """The results of a system.
+
+    Attributes:
+        name: the system.
+        scores: in percent, by name.
+        length_ratio: number of tokens in the translations, divided by that of the references.
+        tests: by metric; empty if there is one system only.
+        by_length: BLEU by length.
+        short: number of translations with fewer words than asked for; None if not asked for.
+    """
+
+    name: str
+    scores: dict[str, float]
+    length_ratio: float
+    tests: dict[str, Test]
+    by_length: list[GroupScore]
+    short: int | None = None
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """The results of all systems.
+
+    Attributes:
+        sentences: number of sentences.
+        reference_sets: number of references of each sentence.
+        settings: what the scores of each metric depend on.
+        lengths_of: "source" or "reference", whose lengths the groups have.
+        results: one for each system.
+    """
+
+    sentences: int
+    reference_sets: int
+    settings: dict[str, str]
+    lengths_of: str
+    results: list[Result]
+
+    def as_dict(self) -> dict[str, Any]:
+        """The content of the .json file."""
+        return asdict(self)
+
+
+def evaluate(
+    systems: Mapping[str, Texts],
+    references: References,
+    groups: Sequence[LengthGroup],
+    lengths_of: str,
+    metrics: Sequence[str],
+    options: MetricOptions,
+    min_words: int | None = None,
+) -> Evaluation:
+    """Score systems, and test each against the first one.
+
+    Args:
+        systems: the translations of each system, by name.
+        references: one list of references for each set of references.
+        groups: groups of sentences by length.
+        lengths_of: "source" or "reference", whose lengths these are.
+        metrics: names of metrics.
+        options: their options.
+        min_words: count translations with fewer words; None to count nothing.
+    Raises:
+        UserError: if a metric is unknown, or its package is not installed.
+    """
+    chosen = find_metrics(metrics, options)
+    tests = _tests(systems, references, chosen, options) if len(systems) > 1 else {}
+    settings: dict[str, str] = {}
+    results = []
+    for name, hypotheses in systems.items():
+        scores: dict[str, float] = {}
+        for metric in chosen:
+            found: Scores = metric.score(hypotheses, references)
+            scores.update(found.values)
+            settings[metric.name] = found.settings
+        results.append(
+            Result(
+                name,
+                scores,
+                _length_ratio(hypotheses, references, options),
+                {metric: by_system[name] for metric, by_system in tests.items()},
+                _by_length(hypotheses, references, groups, options),
+                None
+                if min_words is None
+                else sum(len(hypothesis.split()) < min_words for hypothesis in hypotheses),
+            )
+        )
+    return Evaluation(len(references[0]), len(references), settings, lengths_of, results)
+
+
+def _tests(
+    systems: Mapping[str, Texts],
+    references: References,
+    metrics: Sequence[Metric],
+    options: MetricOptions,
+) -> dict[str, dict[str, Test]]:
+    """The tests by metric and system."""
+    tests = {}
+    for metric in metrics:
+        if metric.has_test:
+            test = PairedTest(
+                [(name, list(lines)) for name, lines in systems.items()],
+                {metric.name: sacrebleu_metrics(options)[metric.name]()},
+                [list(lines) for lines in references],
+                test_type="bs",
+            )
+            _, found = test()
+            # Besides the names of the systems, there is one column.
+            columns = [results for title, results in found.items() if title != "System"]
+            tests[metric.name] = _tests_of_metric(list(systems), columns[0])
+    return tests
+
+
+def _tests_of_metric(systems: Sequence[str], results: Sequence[Any]) -> dict[str, Test]:
+    """The tests of sacreBLEU's results, by system."""
+    baseline = results[0].score
+    return {
+        name: Test(
+            # sacreBLEU calls a difference of zero significant.
+            1.0 if result.p_value and result.score == baseline else result.p_value,
+            float(result.mean),
+            float(result.ci),
+        )
+        for name, result in zip(systems, results)
+    }
+
+
+def _bleu(hypotheses: Texts, references: References, options: MetricOptions) -> Any:
+    metric = sacrebleu_metrics(options)["BLEU"]()
+    return metric.corpus_score(list(hypotheses), [list(lines) for lines in references])
+
+
+def _length_ratio(hypotheses: Texts, references: References, options: MetricOptions) -> float:
+    return float(_bleu(hypotheses, references, options).ratio)
+
+
+def _by_length(
+    hypotheses: Texts,
+    references: References,
+    groups: Sequence[LengthGroup],
+    options: MetricOptions,
+) -> list[GroupScore]:
+    scores = []
+    for group in groups:
+        parts = [[lines[i] for i in group.sentences] for lines in (hypotheses, *references)]
+        bleu = _bleu(parts[0], parts[1:], options)
+        scores.append(GroupScore(group.low, group.high, len(group.sentences), float(bleu.score)))
+    return scores

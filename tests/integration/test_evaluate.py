@@ -1,0 +1,95 @@
+"""``convs2s evaluate``."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+from sacrebleu.metrics import BLEU
+
+from convs2s_plugin.cli import main
+from tests.commands import PLUGIN
+from tests.translation import DATA, FIXTURES, LINES, translate
+
+SOURCE = [line for line in LINES if line.strip()][:6]
+
+
+@pytest.fixture
+def texts(tmp_path, monkeypatch):
+    """A source text, a model's translations of it, and references that differ a little."""
+    monkeypatch.chdir(tmp_path)
+    checkpoint = FIXTURES / "convs2s.pt"
+    translations = translate(checkpoint, SOURCE, tmp_path)
+    references = [f"{line} indeed" for line in translations]
+    for name, lines in (("src", SOURCE), ("hyp", translations), ("ref", references)):
+        (tmp_path / name).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    return checkpoint
+
+
+def evaluate(capsys, *arguments):
+    assert main(["evaluate", *map(str, arguments)]) == 0
+    return capsys.readouterr().out
+
+
+def test_a_checkpoint_scores_like_its_translations(texts, capsys, tmp_path):
+    printed = evaluate(
+        *(capsys, f"model={texts}", "file=hyp", "--data", DATA, "--source", "src"),
+        *("--references", "ref", "--output", "scores.json", "--translations", "out"),
+    )
+    assert (tmp_path / "out" / "model.txt").read_text() == (tmp_path / "hyp").read_text()
+    content = json.loads((tmp_path / "scores.json").read_text())
+    model, file = content["results"]
+    assert model["scores"] == file["scores"] and file["tests"]["BLEU"]["p"] == 1
+    hypotheses, references = ((tmp_path / name).read_text().splitlines() for name in ("hyp", "ref"))
+    expected = BLEU(force=True).corpus_score(hypotheses, [references]).score
+    assert model["scores"]["BLEU"] == pytest.approx(expected)
+    assert f"{expected:.2f}" in printed and "| source tokens" in printed
+
+
+def test_the_command_as_a_user_starts_it(texts, tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-m", "convs2s_plugin", "evaluate", "hyp", "--references", "ref",
+         "--metrics", "tokenized_bleu,rouge", "--min-words", "2"],
+        capture_output=True,
+        text=True,
+        env={"PYTHONPATH": str(PLUGIN.parent), "PATH": "/usr/bin"},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "tokenized BLEU" in done.stdout and "ROUGE-L F1" in done.stdout
+    assert f"of {len(SOURCE)} outputs have fewer than 2 words" in done.stdout
+
+
+def test_alignments(texts, tmp_path, capsys):
+    (tmp_path / "gold").write_text("1-1 2p2\n")
+    (tmp_path / "links").write_text("0-0 0-1\n")
+    printed = evaluate(
+        *(capsys, "--links", "mine=links", "--gold-links", "gold", "--gold-from-one"),
+        *("--output", "scores.json"),
+    )
+    assert "| mine  |     50.00 | 100.00 |                33.33 |" in printed
+    content = json.loads((tmp_path / "scores.json").read_text())
+    assert content["alignments"]["mine"]["recall"] == 100
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        ([], "There is nothing to evaluate"),
+        (["hyp"], "Systems need --references"),
+        (["--links", "hyp"], "--links needs --gold-links"),
+        (["hyp", "--references", "nothing"], "There is no file nothing"),
+        (["model.pt", "--references", "ref"], "There is no file model.pt"),
+        (["{model}", "--references", "ref"], "has nothing to translate"),
+        (["hyp", "--references", "ref", "--metrics", "bleurt"], "There is no metric bleurt"),
+        (["hyp", "--references", "ref", "--min-words", "0"], "--min-words is 0"),
+        (["hyp", "--references", "ref", "--length-bounds", "a"], "--length-bounds is a"),
+        (["hyp", "--references", "ref", "--output", "no/scores.json"], "there is no folder no"),
+        (["hyp", "--references", "ref", "--source", "one"], "one has 1 lines, but ref has 6"),
+        (["--links", "{model}", "--gold-links", "gold"], "is a checkpoint"),
+    ],
+)
+def test_errors(arguments, message, texts, tmp_path, capsys):
+    (tmp_path / "one").write_text("one\n")
+    (tmp_path / "gold").write_text("0-0\n")
+    assert main(["evaluate", *(each.format(model=texts) for each in arguments)]) == 2
+    assert message in capsys.readouterr().err

@@ -1,0 +1,142 @@
+"""The metrics of ``convs2s evaluate`` against their libraries and hand-made counts."""
+
+from importlib import util
+
+import nltk
+import pytest
+from sacrebleu.metrics import BLEU, CHRF
+
+from convs2s_plugin.errors import UserError
+from convs2s_plugin.evaluation import meteor
+from convs2s_plugin.evaluation.comparison import evaluate
+from convs2s_plugin.evaluation.lengths import group_by_length
+from convs2s_plugin.evaluation.metrics import MetricOptions, find_metrics
+from convs2s_plugin.evaluation.summaries import cut_bytes, rouge
+
+HYPOTHESES = ["a dog runs over the grass .", "Two men see a dog .", "it 's green ."]
+REFERENCES = ["a dog runs on the grass .", "two men see a small dog .", "it is green ."]
+
+
+def scores(name, hypotheses, *references, **options):
+    (metric,) = find_metrics([name], MetricOptions(**options))
+    return metric.score(hypotheses, references)
+
+
+def test_sacrebleu_metrics():
+    bleu = scores("bleu", HYPOTHESES, REFERENCES)
+    assert bleu.values == {"BLEU": BLEU().corpus_score(HYPOTHESES, [REFERENCES]).score}
+    assert bleu.settings.startswith("nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp")
+    lower = scores("bleu", HYPOTHESES, REFERENCES, lowercase=True)
+    assert lower.values["BLEU"] > bleu.values["BLEU"] and "case:lc" in lower.settings
+    expected = CHRF().corpus_score(HYPOTHESES, [REFERENCES]).score
+    assert scores("chrf", HYPOTHESES, REFERENCES).values == {"chrF": expected}
+
+
+def test_several_references():
+    both = scores("bleu", HYPOTHESES, REFERENCES, HYPOTHESES)
+    assert both.values["BLEU"] == pytest.approx(100) and both.settings.startswith("nrefs:2")
+
+
+def test_tokenized_bleu_splits_at_spaces_and_smooths_nothing():
+    # 13a splits "men." and finds a match that tokenized BLEU does not.
+    same = scores("tokenized_bleu", ["two men .", "a b c d e"], ["two men.", "a b c d e"])
+    other = scores("bleu", ["two men .", "a b c d e"], ["two men.", "a b c d e"])
+    assert other.values["BLEU"] == pytest.approx(100)
+    assert same.values["tokenized BLEU"] < 90
+    # No 4-gram matches: BLEU as the papers print it is 0.
+    assert scores("tokenized_bleu", ["a b c x"], ["a b c d"]).values == {"tokenized BLEU": 0}
+    assert scores("bleu", ["a b c x"], ["a b c d"]).values["BLEU"] > 0
+
+
+def test_rouge_by_hand():
+    # 4 of 5 words of the reference are found, and 4 of 6 of the summary are right; of the bigrams
+    # "a dog" alone is right; the longest common subsequence is "a dog on grass".
+    found = rouge(["a dog sits there on grass"], [["a dog runs on grass"]])
+    f1 = lambda precision, recall: 200 * precision * recall / (precision + recall)  # noqa: E731
+    assert found == pytest.approx(
+        {
+            "ROUGE-1 recall": 80,
+            "ROUGE-1 F1": f1(4 / 6, 4 / 5),
+            "ROUGE-2 recall": 100 * 2 / 4,
+            "ROUGE-2 F1": f1(2 / 5, 2 / 4),
+            "ROUGE-L recall": 80,
+            "ROUGE-L F1": f1(4 / 6, 4 / 5),
+        }
+    )
+
+
+def test_rouge_of_several_references_takes_the_best():
+    assert rouge(["a dog"], [["a cat"], ["a dog"]])["ROUGE-1 F1"] == 100
+
+
+def test_rouge_of_limited_length():
+    summary, reference = ["a dog runs"], [["a dog runs"]]
+    assert rouge(summary, reference, limit=5)["ROUGE-1 recall"] == pytest.approx(100 * 2 / 3)
+    assert rouge(summary, reference, limit=10)["ROUGE-1 recall"] == 100
+
+
+def test_stems_of_english_words():
+    assert rouge(["dogs running"], [["dog runs"]])["ROUGE-1 F1"] == 0
+    assert rouge(["dogs running"], [["dog runs"]], stem=True)["ROUGE-1 F1"] == 100
+
+
+def test_bytes_are_cut_between_characters():
+    assert cut_bytes("größe", 3) == "gr" and cut_bytes("größe", 4) == "grö"
+
+
+def test_meteor_of_exact_matches():
+    # One chunk: penalty 0.5 * (1/3)^3, and an F-mean of 1.
+    assert meteor.meteor(["a dog runs"], [["a dog runs"]]) == pytest.approx(
+        100 * (1 - 0.5 * (1 / 3) ** 3)
+    )
+
+
+@pytest.mark.parametrize(
+    "module, name, message",
+    [("rouge_score", "rouge", "ROUGE needs rouge-score"), ("nltk", "meteor", "METEOR needs nltk")],
+)
+def test_missing_packages(module, name, message, monkeypatch):
+    find = util.find_spec
+    for target in ("summaries", "meteor"):
+        monkeypatch.setattr(
+            f"convs2s_plugin.evaluation.{target}.find_spec",
+            lambda wanted: None if wanted == module else find(wanted),
+        )
+    with pytest.raises(UserError, match=message):
+        find_metrics([name], MetricOptions())
+
+
+def test_meteor_without_wordnet(monkeypatch, tmp_path):
+    monkeypatch.setattr(nltk.data, "path", [str(tmp_path)])
+    with pytest.raises(UserError, match="METEOR needs WordNet .* nltk.downloader wordnet"):
+        find_metrics(["meteor"], MetricOptions())
+
+
+def test_unknown_metric():
+    with pytest.raises(UserError, match="There is no metric bleurt: choose from bleu, chrf"):
+        find_metrics(["bleu", "bleurt"], MetricOptions())
+
+
+def test_comparison_of_systems():
+    systems = {"first": HYPOTHESES * 8, "same": HYPOTHESES * 8, "better": REFERENCES * 8}
+    references = [REFERENCES * 8]
+    groups = group_by_length([len(line.split()) for line in references[0]], [5])
+    evaluation = evaluate(
+        systems, references, groups, "reference", ["bleu", "rouge"], MetricOptions(), min_words=6
+    )
+    first, same, better = evaluation.results
+    assert first.tests["BLEU"].p is None
+    assert same.scores == first.scores and same.tests["BLEU"].p == 1
+    assert better.scores["BLEU"] == pytest.approx(100) and better.tests["BLEU"].p < 0.01
+    assert set(first.tests) == {"BLEU"} and "ROUGE-L F1" in first.scores
+    assert first.length_ratio < 1 == better.length_ratio
+    assert [(group.low, group.high, group.sentences) for group in first.by_length] == [
+        (4, 4, 8),
+        (7, 7, 16),
+    ]
+    long = [i for i in range(24) if i % 3 < 2]
+    expected = BLEU().corpus_score(
+        [systems["first"][i] for i in long], [[references[0][i] for i in long]]
+    )
+    assert first.by_length[1].bleu == expected.score
+    assert (first.short, better.short) == (8, 8)

@@ -1,0 +1,69 @@
+"""Which files are systems."""
+
+import pytest
+
+from convs2s_plugin.errors import UserError
+from convs2s_plugin.evaluation.systems import (
+    System,
+    parse_system,
+    parse_systems,
+    read_references,
+    translations_of,
+)
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "run").mkdir()
+    for name in ("a.txt", "b.txt", "x=y.txt", "run/best.pt", "run/last.pt"):
+        (tmp_path / name).write_text("one\ntwo\n")
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    "text, system",
+    [
+        ("a.txt", System("a.txt", file="a.txt")),
+        ("mine=a.txt", System("mine", file="a.txt")),
+        ("x=y.txt", System("x=y.txt", file="x=y.txt")),
+        ("run/best.pt", System("run/best.pt", ("run/best.pt",))),
+        ("two=run/best.pt:run/last.pt", System("two", ("run/best.pt", "run/last.pt"))),
+    ],
+)
+def test_systems(text, system, folder):
+    assert parse_system(text) == system
+
+
+@pytest.mark.parametrize(
+    "text, message",
+    [
+        ("c.txt", "There is no file c.txt"),
+        ("mine=", "There is no file 'mine='"),
+        ("run", "There is no file run"),
+        ("a.txt:b.txt", "not all are checkpoints"),
+        ("run/best.pt:a.txt", "not all are checkpoints"),
+    ],
+)
+def test_no_system(text, message, folder):
+    with pytest.raises(UserError, match=message):
+        parse_system(text)
+
+
+def test_names_differ(folder):
+    with pytest.raises(UserError, match="Two systems are called mine"):
+        parse_systems(["mine=a.txt", "mine=b.txt"])
+
+
+def test_texts_have_the_same_number_of_lines(folder):
+    (folder / "short").write_text("one")
+    (folder / "empty").write_text("")
+    system = parse_system("short")
+    assert translations_of(system, None, "a.txt", 1) == ["one"]
+    with pytest.raises(UserError, match="short has 1 lines, but a.txt has 2"):
+        translations_of(system, None, "a.txt", 2)
+    assert read_references(["a.txt", "b.txt"]) == [["one", "two"]] * 2
+    with pytest.raises(UserError, match="short has 1 lines, but a.txt has 2"):
+        read_references(["a.txt", "short"])
+    with pytest.raises(UserError, match="empty has no lines"):
+        read_references(["empty"])
