@@ -55,6 +55,9 @@ COMMANDS = {
         "estimate a bilingual lexicon from parallel text, for candidate vocabularies and "
         "--replace-unk",
     ),
+    "plot": Command(
+        "plot", "plot the curves of trainings, BLEU by length, or the sweep of an option"
+    ),
     "plot-attention": Command(
         "plot_attention", "plot the attention between source sentences and their translations"
     ),

@@ -1,0 +1,100 @@
+"""The curves of one or several trainings."""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from .style import color, label_axes
+from .training_log import Series, TrainingLog
+
+WIDTH, HEIGHT = 5.2, 3.2
+COLUMNS = 2
+# Curves with many points are drawn as the mean of so many windows.
+WINDOWS = 200
+
+
+class Panel(NamedTuple):
+    """A panel of the figure.
+
+    Attributes:
+        of: "train" or "valid".
+        name: the name of the curve in the log.
+        title: what it shows, with its unit.
+        log: whether the axis is logarithmic.
+    """
+
+    of: str
+    name: str
+    title: str
+    log: bool = False
+
+
+PANELS = (
+    Panel("train", "loss", "training loss (bits per token)"),
+    Panel("valid", "loss", "validation loss (bits per token)"),
+    Panel("valid", "ppl", "validation perplexity", log=True),
+    Panel("valid", "bleu", "validation BLEU"),
+    Panel("train", "lr", "learning rate"),
+    Panel("train", "wps", "training speed (tokens per second)"),
+)
+
+
+def curve(log: TrainingLog, panel: Panel) -> Series:
+    """The curve of a panel; empty if the log does not have it."""
+    curves = log.train if panel.of == "train" else log.valid
+    series = curves.get(panel.name, {})
+    if panel.name == "wps":
+        # The first line of a training has no speed yet.
+        return {updates: value for updates, value in series.items() if value > 0}
+    return series
+
+
+def smoothed(series: Series, windows: int = WINDOWS) -> Series:
+    """A curve with at most ``windows`` points, each the mean of a window of updates."""
+    points = sorted(series.items())
+    size = -(-len(points) // windows)
+    means = {}
+    for start in range(0, len(points), max(size, 1)):
+        window = points[start : start + size]
+        middle = window[len(window) // 2][0]
+        means[middle] = sum(value for _, value in window) / len(window)
+    return means
+
+
+def plot(pyplot: Any, logs: Mapping[str, TrainingLog]) -> Any:
+    """Return a figure with a panel for each curve that a log has.
+
+    Args:
+        pyplot: matplotlib.pyplot.
+        logs: the logs by the names of the trainings.
+    """
+    panels = [panel for panel in PANELS if any(curve(log, panel) for log in logs.values())]
+    columns = min(COLUMNS, len(panels))
+    rows = -(-len(panels) // columns)
+    figure, axes = pyplot.subplots(
+        *(rows, columns), figsize=(WIDTH * columns, HEIGHT * rows), layout="constrained",
+        squeeze=False,
+    )  # fmt: skip
+    for axis, panel in zip(axes.flat, panels):
+        for number, (name, log) in enumerate(logs.items()):
+            points = sorted(smoothed(curve(log, panel)).items())
+            axis.plot(
+                [updates for updates, _ in points],
+                [value for _, value in points],
+                color=color(number),
+                linewidth=1.5,
+                marker="." if len(points) < 30 else None,
+                label=name,
+            )
+        if panel.log:
+            axis.set_yscale("log")
+        label_axes(axis, "updates", panel.title)
+    for axis in axes.flat[len(panels) :]:
+        axis.set_visible(False)
+    if len(logs) > 1:
+        figure.legend(
+            *axes.flat[0].get_legend_handles_labels(),
+            loc="outside lower center",
+            ncols=min(len(logs), 4),
+            frameon=False,
+        )
+    return figure

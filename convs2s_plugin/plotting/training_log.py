@@ -1,0 +1,89 @@
+"""Read the log of fairseq-train, in any of its formats but ``--log-format none``."""
+
+import json
+import math
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from ..errors import UserError
+from ..text_files import read_lines
+
+_MESSAGE = re.compile(r"\| INFO \| (?P<kind>\S+) \| (?P<stats>.*)")
+_ASSIGNMENT = re.compile(r"(\w+)=([^,\s]+)")
+_COLUMN = re.compile(r"(\w+) (\S+)")
+
+# A value at some number of updates.
+Series = dict[int, float]
+
+
+class TrainingLog(NamedTuple):
+    """The curves of a training, each a value by number of updates.
+
+    Attributes:
+        train: curves of the training batches, such as "loss", "lr" and "wps".
+        valid: curves of the first validation set, such as "loss", "ppl" and "bleu".
+    """
+
+    train: dict[str, Series]
+    valid: dict[str, Series]
+
+
+def read_training_log(path: str) -> TrainingLog:
+    """Read a log.
+
+    After a restart, fairseq trains some updates again: the later value counts.
+
+    Raises:
+        UserError: if the file cannot be read, or has no line about training.
+    """
+    log = TrainingLog({}, {})
+    for line in read_lines(path):
+        found = _MESSAGE.search(line)
+        if found is None:
+            continue
+        kind, text = found["kind"], found["stats"]
+        if kind == "train_inner":
+            _add(log.train, dict(_stats(text)))
+        elif kind == "valid":
+            _add(log.valid, dict(_stats(text)))
+    if not log.train and not log.valid:
+        raise UserError(
+            f"{path} has no lines about training: give a log that fairseq-train printed, or wrote "
+            "with --log-file, and not with --log-format none."
+        )
+    return log
+
+
+def _stats(text: str) -> Iterator[tuple[str, float]]:
+    """The numbers in the message of a line, by name."""
+    if text.startswith("{"):
+        try:
+            pairs = [(name, str(value)) for name, value in json.loads(text).items()]
+        except json.JSONDecodeError:
+            # The end of the line is missing, because the training was killed.
+            return
+    elif "=" in text:
+        pairs = _ASSIGNMENT.findall(text)
+    else:
+        pairs = [
+            (match[1], match[2])
+            for match in map(_COLUMN.fullmatch, map(str.strip, text.split("|")))
+            if match
+        ]
+    for name, value in pairs:
+        try:
+            number = float(value)
+        except ValueError:
+            continue
+        yield name.removeprefix("valid_"), number
+
+
+def _add(curves: dict[str, Series], stats: dict[str, float]) -> None:
+    """Add the numbers of a line to the curves."""
+    updates = stats.pop("num_updates", None)
+    if updates is None:
+        return
+    for name, value in stats.items():
+        if math.isfinite(value):
+            curves.setdefault(name, {})[int(updates)] = value

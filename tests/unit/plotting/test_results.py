@@ -1,0 +1,141 @@
+"""Plots of BLEU by length and of sweeps."""
+
+import json
+
+import pytest
+
+from convs2s_plugin.cli import main
+from convs2s_plugin.errors import UserError
+from convs2s_plugin.plotting import lengths, sweep
+
+pyplot = pytest.importorskip("matplotlib.pyplot")
+
+
+def run(system, seed, bleu, trial=None, **options):
+    splits = {"valid": {"bleu": bleu}} if trial else {"valid": {"bleu": 1}, "test": {"bleu": bleu}}
+    options = {name.replace("_", "-"): value for name, value in options.items()}
+    return {"system": system, "seed": seed, "trial": trial, "options": options, "splits": splits}
+
+
+@pytest.fixture
+def results(tmp_path):
+    path = tmp_path / "results.json"
+
+    def write(*runs):
+        path.write_text(json.dumps({"results": runs, "systems": {"a": "System A"}}))
+        return str(path)
+
+    return write
+
+
+def test_mean_and_deviation_over_seeds(results):
+    path = results(
+        run("two", 1, 42.0, dropout="0.2", arch="x"),
+        run("one", 1, 40.0, dropout=0.1, arch="x"),
+        run("two", 2, 44.0, dropout=0.2, arch="x"),
+    )
+    found = sweep.read_sweep(path, "dropout")
+    assert (found.option, found.split) == ("dropout", "test")
+    ((name, points),) = found.lines.items()
+    assert name == "one" or name == "two"
+    assert points == [(0.1, 40.0, None), (0.2, 43.0, pytest.approx(2**0.5))]
+
+
+def test_a_line_for_each_combination_of_other_options(results):
+    path = results(
+        *(run("a", 1, 40 + x, encoder_layers=x, decoder_layers=3) for x in (3, 5, 9)),
+        *(run("b", 1, 41 + x, encoder_layers=x, decoder_layers=5) for x in (5, 3)),
+    )
+    found = sweep.read_sweep(path, "encoder-layers")
+    assert {name: [point[:2] for point in points] for name, points in found.lines.items()} == {
+        "decoder-layers 3": [(3, 43), (5, 45), (9, 49)],
+        "decoder-layers 5": [(3, 44), (5, 46)],
+    }
+    figure = sweep.plot(pyplot, found)
+    (axis,) = figure.axes
+    assert axis.get_ylabel() == "BLEU (test)" and axis.get_xlabel() == "encoder-layers"
+    assert [text.get_text() for text in axis.get_legend().get_texts()] == list(found.lines)
+    pyplot.close(figure)
+
+
+def test_trials_if_nothing_else_differs(results):
+    path = results(
+        run("a", 1, 38.0, trial=1, lr=0.001),
+        run("a", 1, 39.0, trial=2, lr=0.01),
+        run("a", 1, 43.0, lr=0.01),
+    )
+    found = sweep.read_sweep(path, "lr")
+    assert found.split == "valid" and list(found.lines) == ["System A"]
+    assert found.lines["System A"][0] == (0.001, 38.0, None)
+
+
+def test_values_that_are_no_numbers(results):
+    found = sweep.read_sweep(
+        results(run("a", 1, 1.0, arch="y"), run("b", 1, 2.0, arch="x")), "arch"
+    )
+    figure = sweep.plot(pyplot, found)
+    assert [label.get_text() for label in figure.axes[0].get_xticklabels()] == ["x", "y"]
+    pyplot.close(figure)
+
+
+def test_errors_of_a_sweep(results, tmp_path):
+    path = results(run("a", 1, 1.0, arch="x", lr=1), run("b", 1, 2.0, arch="x", lr=2))
+    with pytest.raises(UserError, match="No runs of .* differ in arch: choose one of lr"):
+        sweep.read_sweep(path, "arch")
+    with pytest.raises(UserError, match="no results on test_2017 .* valid, test"):
+        sweep.read_sweep(path, "lr", "test_2017")
+    for content in ("[]", "{}", "no"):
+        (tmp_path / "other").write_text(content)
+        with pytest.raises(UserError, match="give the results.json of `convs2s experiment`"):
+            sweep.read_sweep(str(tmp_path / "other"), "lr")
+
+
+@pytest.fixture
+def scores(tmp_path):
+    path = tmp_path / "scores.json"
+    groups = [{"low": 1, "high": 1, "sentences": 2}, {"low": 2, "high": 9, "sentences": 1000}]
+    path.write_text(
+        json.dumps(
+            {
+                "lengths_of": "source",
+                "results": [
+                    {"name": name, "by_length": [{**group, "bleu": bleu} for group in groups]}
+                    for name, bleu in (("a", 30.0), ("b", 31.0))
+                ],
+            }
+        )
+    )
+    return path
+
+
+def test_lengths(scores):
+    results = lengths.read_length_results(str(scores))
+    assert results.groups == [("1", 2), ("2-9", 1000)]
+    figure = lengths.plot(pyplot, results)
+    (axis,) = figure.axes
+    assert [list(line.get_ydata()) for line in axis.lines] == [[30, 30], [31, 31]]
+    assert [text.get_text() for text in axis.get_xticklabels()] == ["1\n(2)", "2-9\n(1,000)"]
+    pyplot.close(figure)
+
+
+def test_the_command_writes_a_plot(scores, tmp_path, capsys):
+    output = tmp_path / "lengths.svg"
+    assert main(["plot", "lengths", str(scores), "--output", str(output)]) == 0
+    assert output.read_text().startswith("<?xml") and str(output) in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        (["lengths", "{folder}/other"], "has no BLEU by length"),
+        (["lengths", "{folder}/missing"], "There is no file"),
+        (["lengths", "{folder}/scores.json", "--output", "plot.jpg"], "must end in .png"),
+        (["training", "{folder}/other"], "has no lines about training"),
+        (["training", "{folder}/scores.json", "{folder}/other"], "has no lines about training"),
+    ],
+)
+def test_errors_of_the_command(arguments, message, scores, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "other").write_text("{}")
+    assert main(["plot", *(each.format(folder=tmp_path) for each in arguments)]) == 2
+    assert message in capsys.readouterr().err
