@@ -15,6 +15,10 @@ UNREADABLE = (
     *(RuntimeError, EOFError, OSError, KeyError, IndexError, ValueError),
     pickle.UnpicklingError,
 )
+CLEAN = (
+    "`convs2s clean-checkpoint` rewrites a checkpoint of any fairseq model as plain data, without "
+    "executing anything in it."
+)
 
 
 def unreadable_checkpoint(path: str, error: Exception) -> UserError:
@@ -31,13 +35,12 @@ def unreadable_checkpoint(path: str, error: Exception) -> UserError:
     if refused:
         return UserError(
             f"{path} holds an object of {refused[1]}, which is not plain data, and is therefore "
-            "not loaded. `convs2s convert-fconv` converts checkpoints of fairseq's fconv to plain "
-            "data."
+            f"not loaded. {CLEAN}"
         )
     if "weights_only" in str(error):
         return UserError(
             f"{path} is not loaded, because it holds pickled data other than tensors, numbers, "
-            "text, and lists and dictionaries of them."
+            f"text, and lists and dictionaries of them. {CLEAN}"
         )
     reason = str(error).strip().splitlines()[0] if isinstance(error, RuntimeError) else ""
     size = os.path.getsize(path) if os.path.exists(path) else 0

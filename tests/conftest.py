@@ -9,6 +9,7 @@ import pytest
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 from tests.commands import fairseq, train  # noqa: E402
+from tests.fconv import FCONV  # noqa: E402
 
 WORDS = "eins zwei drei vier fünf sechs sieben acht neun zehn elf zwölf".split()
 
@@ -47,3 +48,11 @@ def trained(corpus, tmp_path_factory):
     log = train(corpus, folder, "--max-epoch", "12", "--keep-last-epochs", "3")
     (folder / "log").write_text(log, encoding="utf-8")
     return folder
+
+
+@pytest.fixture(scope="session")
+def fconv(corpus, tmp_path_factory):
+    """A checkpoint that fairseq trained with its own fconv."""
+    folder = tmp_path_factory.mktemp("fconv")
+    train(corpus, folder, options=FCONV)
+    return folder / "checkpoint_last.pt"

@@ -37,9 +37,14 @@ COMMANDS = {
         "architectures", "print the tables of named architectures in Markdown"
     ),
     "average": Command("average", "average the weights of several checkpoints of one training"),
+    "clean-checkpoint": Command(
+        "clean_checkpoint",
+        "rewrite a checkpoint of any fairseq model as plain data, without executing anything in it",
+    ),
     "convert-fconv": Command(
         "convert_fconv",
-        "convert a checkpoint of fairseq's fconv (version 1 or 2) to a checkpoint of convs2s",
+        "convert checkpoints and released archives of fairseq's fconv (version 1 or 2) to "
+        "checkpoints of convs2s",
     ),
     "evaluate": Command(
         "evaluate", "score translations, summaries or alignments, and compare systems"

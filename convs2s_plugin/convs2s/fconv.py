@@ -2,15 +2,12 @@
 
 import argparse
 import re
-from pathlib import Path
 from typing import Any
 
-import torch
 from torch import Tensor
 
-from ..checkpoints import unreadable_checkpoint
 from ..errors import UserError
-from ..fairseq_compat import inert_pickle
+from ..fairseq_compat.old_checkpoints import architecture, model_options
 
 # fairseq numbers positions from padding_idx + 1 = 2; this package numbers them from 1.
 UNUSED_POSITION_ROWS = 1
@@ -29,6 +26,13 @@ _RENAMED = (
     (r"^decoder\.attention\.(\d+)\.in_projection\.", r"decoder.blocks.attention.\1.query."),
     (r"^decoder\.attention\.(\d+)\.out_projection\.", r"decoder.blocks.attention.\1.output."),
 )
+# Prefix of the names of other models of fairseq -> what they are.
+OTHERS = {
+    "fconv_lm": "a language model (Dauphin et al., 2017) that fairseq itself runs with "
+    "fairseq-eval-lm",
+    "fconv_self_att": "a model of story generation with self-attention in its decoder (Fan et al., "
+    "2018) that fairseq itself runs with fairseq-generate",
+}
 _DROPPED = re.compile(r"(^decoder\.version|_linearized_weight|\._float_tensor)$")
 
 
@@ -39,7 +43,7 @@ def convert_weights(weights: dict[str, Tensor]) -> dict[str, Tensor]:
         weights: ``model`` of an fconv checkpoint of version 1 or 2. Entries that are not
             parameters (``_linearized_weight`` and others) are dropped.
     Raises:
-        UserError: if a name is not one of fconv.
+        UserError: if a name is not one of fconv, or a weight is missing.
     """
     converted = {}
     for key, tensor in weights.items():
@@ -56,9 +60,15 @@ def convert_weights(weights: dict[str, Tensor]) -> dict[str, Tensor]:
         if key.endswith(".weight_v"):
             gain_key = key[: -len("weight_v")] + "weight_g"
             new_gain_key = new_key[: -len("weight_v")] + "weight_g"
+            if gain_key not in weights:
+                raise UserError(f"The weight '{gain_key}' of fairseq's fconv is missing.")
             converted[new_gain_key], tensor = _norm_per_channel(weights[gain_key], tensor)
         if not key.endswith(".weight_g"):
             converted[new_key] = tensor
+    for side in ("encoder", "decoder"):
+        for name in (f"{side}.embed_tokens.weight", f"{side}.embed_positions.weight"):
+            if name not in weights:
+                raise UserError(f"The weight '{name}' of fairseq's fconv is missing.")
     return converted
 
 
@@ -93,8 +103,7 @@ def convert_options(args: argparse.Namespace, weights: dict[str, Tensor]) -> arg
         args: the options of the fconv checkpoint.
         weights: the converted weights; the numbers of positions are taken from them.
     """
-    plain = {k: v for k, v in vars(args).items() if not isinstance(v, inert_pickle.Inert)}
-    options = argparse.Namespace(**plain)
+    options = argparse.Namespace(**vars(args))
     # The weights include the embeddings, so that their files are not needed.
     options.encoder_embed_path = options.decoder_embed_path = None
     options.arch = options._name = "convs2s"
@@ -111,18 +120,17 @@ def convert_options(args: argparse.Namespace, weights: dict[str, Tensor]) -> arg
     return options
 
 
-def read_checkpoint(path: str) -> dict[str, Any]:
-    """Read a checkpoint of any version of fairseq as plain data, without executing code from it.
+def is_translation_model(arch: str) -> bool:
+    """Whether an architecture may be a translation model of fairseq's fconv."""
+    return arch.startswith("fconv") and not _kind(arch)
 
-    Raises:
-        UserError: if the file does not exist or is not a checkpoint.
-    """
-    if not Path(path).is_file():
-        raise UserError(f"There is no file {path}.")
-    try:
-        return torch.load(path, map_location="cpu", pickle_module=inert_pickle, weights_only=False)
-    except Exception as error:
-        raise unreadable_checkpoint(path, error) from error
+
+def _kind(arch: str) -> str:
+    """A description of an architecture of fairseq that is similar to fconv; "" for others."""
+    for prefix, kind in OTHERS.items():
+        if arch.startswith(prefix):
+            return f", {kind}"
+    return ""
 
 
 def convert_checkpoint(checkpoint: dict[str, Any], path: str) -> dict[str, Any]:
@@ -131,36 +139,26 @@ def convert_checkpoint(checkpoint: dict[str, Any], path: str) -> dict[str, Any]:
     The optimizer state is dropped, because its tensors have the layouts of fconv.
 
     Args:
-        checkpoint: the result of ``read_checkpoint``.
+        checkpoint: its content, as plain data.
         path: its file, for error messages.
     Raises:
         UserError: if it is not a checkpoint of fconv.
     """
-    args = _training_options(checkpoint)
-    arch = str(getattr(args, "arch", None) or getattr(args, "_name", "unknown"))
+    arch = architecture(checkpoint)
     weights = checkpoint.get("model") if isinstance(checkpoint, dict) else None
-    if not isinstance(weights, dict) or not arch.startswith("fconv") or "lm" in arch:
+    if not is_translation_model(arch) or not isinstance(weights, dict):
         raise UserError(
-            f"{path} has a model of --arch {arch}, but only translation models of fairseq's fconv "
-            "can be converted."
+            f"{path} has a model of --arch {arch}{_kind(arch)}, but only translation models of "
+            "fairseq's fconv can be converted."
         )
-    weights = convert_weights(weights)
+    try:
+        weights = convert_weights(weights)
+    except UserError as error:
+        raise UserError(f"{path}, a model of --arch {arch}: {error}") from error
     optimizer = {"criterion_name": "", "optimizer_name": "", "lr_scheduler_state": {}}
     return {
-        "args": convert_options(args, weights),
+        "args": convert_options(model_options(checkpoint), weights),
         "model": weights,
         "optimizer_history": [{**optimizer, "num_updates": 0}],
         "extra_state": {"train_iterator": {"epoch": 1, "iterations_in_epoch": 0}},
     }
-
-
-def _training_options(checkpoint: Any) -> argparse.Namespace:
-    """The options in a checkpoint of an old or a new version of fairseq; empty if it has none."""
-    if not isinstance(checkpoint, dict):
-        return argparse.Namespace()
-    args = checkpoint.get("args")
-    if args is None and isinstance(checkpoint.get("cfg"), dict):
-        args = checkpoint["cfg"].get("model")
-    if isinstance(args, dict):
-        args = argparse.Namespace(**args)
-    return args if isinstance(args, argparse.Namespace) else argparse.Namespace()

@@ -1,9 +1,11 @@
 """Tokenizers: from text to tokens separated by spaces, and back.
 
 ``none`` leaves the text as it is, ``moses`` separates words and punctuation as the Moses toolkit
-does, ``characters`` makes a token of each character.
+does, ``moses_fairseq`` also escapes special characters and splits words at hyphens, ``characters``
+makes a token of each character.
 """
 
+import functools
 from collections.abc import Callable
 from typing import Protocol
 
@@ -45,19 +47,25 @@ class MosesTokenizer:
         language: its code chooses abbreviations and contractions; for a code that Moses does not
             know, it takes those of English.
         escape: write special characters as entities, as in ``&apos;s``.
+        split_hyphens: separate the parts of words, as in ``well @-@ known``.
     """
 
-    def __init__(self, language: str, escape: bool = False):
+    def __init__(self, language: str, escape: bool = False, split_hyphens: bool = False):
         sacremoses = import_extra("sacremoses", "The Moses tokenizer")
         code = language.replace("_", "-").partition("-")[0].lower()
         self._tokenizer = sacremoses.MosesTokenizer(code)
         self._detokenizer = sacremoses.MosesDetokenizer(code)
-        self._escape = escape
+        self._escape, self._split_hyphens = escape, split_hyphens
 
     def tokenize(self, text: str) -> str:
         if not text:
             return ""
-        tokens: str = self._tokenizer.tokenize(text, return_str=True, escape=self._escape)
+        tokens: str = self._tokenizer.tokenize(
+            text,
+            return_str=True,
+            escape=self._escape,
+            aggressive_dash_splits=self._split_hyphens,
+        )
         return tokens
 
     def detokenize(self, tokens: str) -> str:
@@ -82,5 +90,7 @@ class CharacterTokenizer:
 TOKENIZERS: dict[str, Callable[[str], Tokenizer]] = {
     "none": NoTokenizer,
     "moses": MosesTokenizer,
+    # The tokenizer of fairseq's scripts for WMT, and of its programs with --tokenizer moses.
+    "moses_fairseq": functools.partial(MosesTokenizer, escape=True, split_hyphens=True),
     "characters": CharacterTokenizer,
 }

@@ -3,7 +3,6 @@
 import os
 import pickle
 from argparse import Namespace
-from collections import OrderedDict
 
 import pytest
 import torch
@@ -11,26 +10,8 @@ import torch
 from convs2s_plugin.cli import main as convs2s
 from convs2s_plugin.convs2s.fconv import convert_weights
 from tests.commands import hypotheses, train
+from tests.fconv import FCONV, load, make_old
 from tests.integration.test_fairseq_generate import generate
-
-FCONV = (
-    *("--arch", "fconv_iwslt_de_en", "--dropout", "0.1", "--decoder-attention", "[True, False]"),
-    *("--encoder-embed-dim", "32", "--decoder-embed-dim", "32", "--decoder-out-embed-dim", "32"),
-    *("--encoder-layers", "[(32, 3), (24, 2)]", "--decoder-layers", "[(32, 3), (24, 2)]"),
-    *("--optimizer", "adam", "--lr", "0.01", "--max-tokens", "400", "--max-epoch", "4"),
-)
-
-
-@pytest.fixture(scope="module")
-def fconv(corpus, tmp_path_factory):
-    """A checkpoint that fairseq trained with its own fconv."""
-    folder = tmp_path_factory.mktemp("fconv")
-    train(corpus, folder, options=FCONV)
-    return folder / "checkpoint_last.pt"
-
-
-def load(path):
-    return torch.load(path, weights_only=True)
 
 
 def assert_translates_alike(corpus, old, new, *arguments):
@@ -50,43 +31,6 @@ def test_the_same_translations_and_scores(corpus, fconv, tmp_path, capsys):
     assert_translates_alike(corpus, fconv, new, "--beam", 4, "--nbest", 2)
     assert_translates_alike(corpus, fconv, new, "--score-reference")
     assert load(new)["args"].max_source_positions == 1022
-
-
-# The options that matter here and that fairseq saved in 2017.
-OPTIONS_OF_2017 = """
-    arch clip_norm data decoder_attention decoder_embed_dim decoder_layers decoder_out_embed_dim
-    dropout encoder_embed_dim encoder_layers lr max_source_positions max_target_positions
-    max_tokens momentum seed source_lang target_lang weight_decay
-""".split()
-
-
-def make_old(path, target, version=2, stray=False, legacy=False, meters=False):
-    """Rewrite a checkpoint as an old version of fairseq would have written it."""
-    checkpoint = load(path)
-    weights = OrderedDict(checkpoint["model"])
-    if version == 1:
-        weights["decoder.version"] = torch.Tensor([1])
-        for key in [k for k in weights if k.startswith("decoder.conv") and k.endswith("weight_g")]:
-            direction = weights[key[:-1] + "v"]
-            weight = direction * (weights[key] / direction.norm(dim=(0, 1), keepdim=True))
-            # One norm a kernel position; any direction of that weight will do.
-            weights[key[:-1] + "v"] = weight * 3
-            weights[key] = weight.norm(dim=(1, 2), keepdim=True)
-    if stray:
-        weights["decoder.convolutions.0._linearized_weight"] = torch.zeros(64, 96)
-    options = vars(checkpoint["cfg"]["model"])
-    old = {
-        "args": Namespace(**{name: options[name] for name in OPTIONS_OF_2017 if name in options}),
-        "model": weights,
-        "optimizer_history": checkpoint["optimizer_history"],
-        "extra_state": {"train_iterator": {"epoch": 1}},
-        "last_optimizer_state": None,
-    }
-    if meters:
-        from fairseq.meters import AverageMeter
-
-        old["extra_state"]["train_meters"] = {"loss": AverageMeter()}
-    torch.save(old, target, _use_new_zipfile_serialization=not legacy)
 
 
 @pytest.mark.parametrize("legacy", [False, True])

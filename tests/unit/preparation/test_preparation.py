@@ -67,7 +67,10 @@ def test_dictionaries_of_another_model(folder):
     "changes, message",
     [
         ({"format": 2}, "its format is 2, but this version reads 1"),
-        ({"tokenizer": "spacy"}, "its tokenizer is 'spacy'; allowed: none, moses, characters"),
+        (
+            {"tokenizer": "spacy"},
+            "its tokenizer is 'spacy'; allowed: none, moses, moses_fairseq, characters",
+        ),
         ({"subwords": "bpe"}, "subwords.method is 'None'; allowed: none, subword_nmt"),
         ({"subwords": {"method": "subword_nmt"}}, "subwords.files.source is not text"),
         ({"languages": {"source": "de"}}, "languages.target is not text"),
