@@ -39,6 +39,12 @@ OPTIONS_OF_2018 = {
     "skip_invalid_size_inputs_valid_test": False, "model": "fconv",
 }  # fmt: skip
 
+# Those of the copy of fconv in CrosentGEC.
+OPTIONS_OF_2019 = {
+    "arch": "fconv_gec", "normalization_constant": 0.5, "source_token_dropout": 0.2, "lr": [0.25],
+    "task": "translation", "criterion": "label_smoothed_cross_entropy", "raw_text": True,
+}  # fmt: skip
+
 
 def make_old(path, target, version=2, stray=False, legacy=False, meters=False, changes=None):
     """Rewrite a checkpoint as an old version of fairseq would have written it.

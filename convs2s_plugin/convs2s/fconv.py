@@ -11,6 +11,8 @@ from ..fairseq_compat.old_checkpoints import architecture, model_options
 
 # fairseq numbers positions from padding_idx + 1 = 2; this package numbers them from 1.
 UNUSED_POSITION_ROWS = 1
+# fconv multiplies sums of a layer and its input by the square root of this number.
+RESIDUAL_FACTOR = 0.5
 
 # Pattern of a parameter name of fconv -> name in this package.
 _RENAMED = (
@@ -26,8 +28,10 @@ _RENAMED = (
     (r"^decoder\.attention\.(\d+)\.in_projection\.", r"decoder.blocks.attention.\1.query."),
     (r"^decoder\.attention\.(\d+)\.out_projection\.", r"decoder.blocks.attention.\1.output."),
 )
-# Prefix of the names of other models of fairseq -> what they are.
+# Prefix of the names of similar models -> what they are.
 OTHERS = {
+    "fconv_dualenc": "a model of grammatical error correction with a second encoder (Chollampatt "
+    "et al., 2019) that only its authors' fork of fairseq runs",
     "fconv_lm": "a language model (Dauphin et al., 2017) that fairseq itself runs with "
     "fairseq-eval-lm",
     "fconv_self_att": "a model of story generation with self-attention in its decoder (Fan et al., "
@@ -126,7 +130,7 @@ def is_translation_model(arch: str) -> bool:
 
 
 def _kind(arch: str) -> str:
-    """A description of an architecture of fairseq that is similar to fconv; "" for others."""
+    """A description of an architecture that is similar to fconv; "" for others."""
     for prefix, kind in OTHERS.items():
         if arch.startswith(prefix):
             return f", {kind}"
@@ -151,13 +155,21 @@ def convert_checkpoint(checkpoint: dict[str, Any], path: str) -> dict[str, Any]:
             f"{path} has a model of --arch {arch}{_kind(arch)}, but only translation models of "
             "fairseq's fconv can be converted."
         )
+    options = model_options(checkpoint)
+    # An option of fconv_gec, a copy of fconv by Chollampatt et al. (2019).
+    factor = getattr(options, "normalization_constant", RESIDUAL_FACTOR)
+    if factor != RESIDUAL_FACTOR:
+        raise UserError(
+            f"{path} was trained with --normalization-constant {factor}, but only models with "
+            f"{RESIDUAL_FACTOR}, as fconv has it, can be converted."
+        )
     try:
         weights = convert_weights(weights)
     except UserError as error:
         raise UserError(f"{path}, a model of --arch {arch}: {error}") from error
     optimizer = {"criterion_name": "", "optimizer_name": "", "lr_scheduler_state": {}}
     return {
-        "args": convert_options(model_options(checkpoint), weights),
+        "args": convert_options(options, weights),
         "model": weights,
         "optimizer_history": [{**optimizer, "num_updates": 0}],
         "extra_state": {"train_iterator": {"epoch": 1, "iterations_in_epoch": 0}},

@@ -1,6 +1,7 @@
 """Loading of checkpoints with the task of this package."""
 
 import dataclasses
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -22,6 +23,8 @@ OF_THE_MODEL = (
     *("source_lang", "target_lang", "left_pad_source", "left_pad_target"),
     *("max_source_positions", "max_target_positions"),
 )
+# What fairseq's fconv finds in checkpoints that it wrote in 2017.
+OLD_FCONV = re.compile(r"decoder\.convolutions\.\d+\.(weight_g|_linearized_weight)\b")
 Languages = tuple[str | None, str | None]
 TASKS = ("translation", "convs2s_translation")
 
@@ -191,6 +194,11 @@ def load_model(
     except RuntimeError as error:
         if "size mismatch" not in str(error) and "Error(s) in loading" not in str(error):
             raise
+        if OLD_FCONV.search(str(error)):
+            raise UserError(
+                f"{checkpoint.path} is a checkpoint of an old version of fairseq's fconv, which "
+                "fairseq no longer loads: convert it with `convs2s convert-fconv`."
+            ) from error
         raise UserError(
             f"{checkpoint.path} was trained with other dictionaries than those in "
             f"{task.cfg.data}: give its own with --data."

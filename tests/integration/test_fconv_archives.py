@@ -16,7 +16,7 @@ from subword_nmt.learn_bpe import learn_bpe
 from convs2s_plugin.cli import main as convs2s
 from convs2s_plugin.preparation import Preparation
 from tests.commands import PLUGIN, fairseq
-from tests.fconv import OPTIONS_OF_2018, load, make_old
+from tests.fconv import OPTIONS_OF_2018, OPTIONS_OF_2019, load, make_old
 
 
 @pytest.fixture(scope="module")
@@ -94,6 +94,13 @@ def test_an_archive_of_an_address_translates_as_before(
     assert translate([new / "model.pt"], corpus / "test.de", tmp_path / "out.en") == expected
 
 
+def test_translate_says_how_to_convert_an_old_checkpoint(corpus, release, capsys):
+    torch.save(torch.load(release / "model.pt", weights_only=True), release / "model.pt")
+    command = ["translate", "--path", str(release / "model.pt"), "--input", str(corpus / "test.de")]
+    assert convs2s(command) == 2
+    assert "convert it with `convs2s convert-fconv`" in capsys.readouterr().err
+
+
 def test_the_layout_of_mlconvgec(corpus, fconv, codes, tmp_path):
     models, new = tmp_path / "models", tmp_path / "new"
     for name in ("mlconv_embed", "data_bin", "bpe_model"):
@@ -104,7 +111,7 @@ def test_the_layout_of_mlconvgec(corpus, fconv, codes, tmp_path):
             version=1,
             legacy=True,
             meters=True,
-            changes=OPTIONS_OF_2018,
+            changes={**OPTIONS_OF_2018, **(OPTIONS_OF_2019 if i == 2 else {})},
         )
     for language, name in (("de", "src"), ("en", "trg")):
         dictionary = corpus / "bin" / f"dict.{language}.txt"
@@ -191,6 +198,7 @@ def test_other_models_are_refused_with_what_they_are(tmp_path, capsys):
     for arch, message in (
         ("fconv_lm_dauphin_gbw", "a language model (Dauphin et al., 2017) that fairseq itself"),
         ("fconv_self_att_wp", "a model of story generation with self-attention"),
+        ("fconv_dualenc_gec_gatedaux", "with a second encoder"),
         ("fconv", "'auxencoder.fc1.weight' is not a weight of fairseq's fconv"),
     ):
         old = tmp_path / "old.pt"
@@ -199,3 +207,10 @@ def test_other_models_are_refused_with_what_they_are(tmp_path, capsys):
         )
         error = refused(capsys, old, tmp_path / "new.pt")
         assert message in error and f"--arch {arch}" in error
+
+
+def test_another_residual_factor_is_refused(fconv, tmp_path, capsys):
+    old = tmp_path / "old.pt"
+    make_old(fconv, old, changes={**OPTIONS_OF_2019, "normalization_constant": 0.25})
+    message = "trained with --normalization-constant 0.25, but only models with 0.5"
+    assert message in refused(capsys, old, tmp_path / "new.pt")
