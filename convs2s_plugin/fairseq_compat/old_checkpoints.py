@@ -71,7 +71,7 @@ def model_options(checkpoint: Any) -> argparse.Namespace:
     """
     if not isinstance(checkpoint, dict):
         return argparse.Namespace()
-    cfg = checkpoint.get("cfg") if isinstance(checkpoint.get("cfg"), dict) else {}
+    cfg = _entries(checkpoint.get("cfg"))
     args = _entries(checkpoint.get("args")) or _entries(cfg.get("model"))
     # fairseq finds the languages in the data and notes them in the options of the task.
     task = _entries(cfg.get("task"))
@@ -85,7 +85,7 @@ def _entries(options: Any) -> dict[str, Any]:
     """A copy of options of either form."""
     if isinstance(options, argparse.Namespace):
         options = vars(options)
-    return dict(options) if isinstance(options, dict) else {}
+    return {str(k): v for k, v in options.items()} if isinstance(options, dict) else {}
 
 
 def architecture(checkpoint: Any) -> str:
@@ -123,8 +123,9 @@ def clean(
     cleaned = dict(content)
     lines = []
     extra = content.get("extra_state")
-    history = [key for key in HISTORY if isinstance(extra, dict) and key in extra]
-    if history:
+    history = []
+    if isinstance(extra, dict) and any(key in extra for key in HISTORY):
+        history = [key for key in HISTORY if key in extra]
         cleaned["extra_state"] = {key: extra[key] for key in extra if key not in HISTORY}
         lines.append(f"the training history ({', '.join(f'extra_state.{x}' for x in history)})")
     if drop_optimizer and _without_optimizer(cleaned):
@@ -143,10 +144,11 @@ def _without_optimizer(checkpoint: dict[str, Any]) -> bool:
         if checkpoint.get(key) is not None:
             checkpoint[key], found = None, True
     history = checkpoint.get("optimizer_history")
-    if isinstance(history, list) and any("optimizer" in entry for entry in history):
+    if isinstance(history, list) and all(isinstance(entry, dict) for entry in history):
         # Versions of 2017 kept the state of each optimizer here.
+        found = found or any("optimizer" in entry for entry in history)
         checkpoint["optimizer_history"] = [
             {key: value for key, value in entry.items() if key != "optimizer"} for entry in history
         ]
-        checkpoint["last_optimizer_state"], found = None, True
+        checkpoint["last_optimizer_state"] = None
     return found

@@ -80,17 +80,19 @@ class _Walk:
         if isinstance(value, Inert):
             return self.value(_equivalent(value), (*place, "()"))
         if isinstance(value, dict):
-            made = type(value)(self._entries(value.items(), place))
-            if hasattr(value, "_metadata"):
-                # Versions of the modules, in a state dictionary of torch.
-                made._metadata = self.value(value._metadata, (*place, "_metadata"))
+            made = type(value)(self._entries(dict.items(value), place))
+            # torch keeps the versions of the modules in an attribute of a state dictionary.
+            kept = {k: v for k, v in getattr(value, "__dict__", {}).items() if k == "_metadata"}
+            if kept:
+                made.__dict__.update(self._entries(kept.items(), place))
             return made
         if isinstance(value, argparse.Namespace):
             return argparse.Namespace(**dict(self._entries(vars(value).items(), place)))
         if isinstance(value, list | tuple | set | frozenset):
             items = self._entries(enumerate(value), place)
             return type(value)(item for _, item in items)
-        raise NotPlain(value.name if isinstance(value, type) else type(value).__name__)
+        # A class that pickle was to call, or an object that it could make.
+        raise NotPlain(getattr(value, "name", type(value).__name__))
 
     def _entries(self, entries: Any, place: tuple[str, ...]) -> list[tuple[Any, Any]]:
         """The entries of a container that are plain data."""
