@@ -64,7 +64,9 @@ COMMANDS = {
         "plot", "plot the curves of trainings, BLEU by length, or the sweep of an option"
     ),
     "plot-attention": Command(
-        "plot_attention", "plot the attention between source sentences and their translations"
+        "plot_attention",
+        "show the attention of every layer and head between sentences and their translations, as a "
+        "picture, a page or data",
     ),
     "prepare": Command(
         "prepare", "prepare parallel text for a training, from raw files to binarized data"

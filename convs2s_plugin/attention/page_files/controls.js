@@ -131,7 +131,7 @@ function thumbnail(row, index, head) {
     image.data.set([...rgb(weight / scales[q], signed), 255], 4 * (q * row.length + k));
   }));
   context.putImageData(image, 0, 0);
-  add(button, "span", {}, entry.heads.length > 1 ? headName(entry, head) : entry.name);
+  add(button, "span", {}, entry.heads.length === 1 ? entry.layer : head < 0 ? "mean" : headName(entry, head));
   button.addEventListener("click", () => choose(index, head));
 }
 
@@ -179,7 +179,7 @@ function start() {
   setTheme(dark.matches ? "dark" : "light");
   dark.addEventListener("change", () => { setTheme(dark.matches ? "dark" : "light"); redraw(); });
   element("theme").addEventListener("click", () => { setTheme(theme() === "dark" ? "light" : "dark"); redraw(); });
-  fill(element("sentence"), content.sentences.map((one, i) => [i, `${i + 1}: ${shorten(one.source.slice(0, 4).join(" "))}`]), 0);
+  fill(element("sentence"), content.sentences.map((one, i) => [i, `${i + 1}: ${shorten(one.source.join(" "), 40)}`]), 0);
   const on = (id, change) => element(id).addEventListener("change", (event) => change(event.target.value));
   on("sentence", (value) => show(Number(value)));
   on("layer", (value) => choose(Number(value), state.head));

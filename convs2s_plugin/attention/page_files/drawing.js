@@ -85,7 +85,12 @@ function add(parent, name, attributes = {}, text = "") {
   return made;
 }
 
-const shorten = (token) => ([...token].length > 18 ? `${[...token].slice(0, 17).join("")}…` : token);
+/** A text without the characters after `limit`. */
+function shorten(text, limit = 18) {
+  const characters = [...text];
+  return characters.length > limit ? `${characters.slice(0, limit - 1).join("")}…` : text;
+}
+
 const labelWidth = (tokens, size) => Math.max(...tokens.map((t) => [...shorten(t)].length)) * size * 0.62 + 12;
 
 /** What one panel shows. */
@@ -100,12 +105,17 @@ function viewOf(index, head) {
 
 function heatMap(figure, view) {
   const { queries, keys, rows } = view;
-  const room = element("panels").clientWidth || 1000;
+  // Two maps are narrower, so that they stand beside each other if their cells do not get tiny.
+  const room = (element("panels").clientWidth || 1000) - 24;
   const size = keys.length > 24 || queries.length > 24 ? 12 : 14;
   const left = labelWidth(queries, size);
-  const cell = Math.max(14, Math.min(46, Math.floor((room - left - 60) / keys.length)));
   const top = labelWidth(keys, size) * 0.8 + 6;
-  const [width, height] = [left + keys.length * cell + top * 0.7, top + queries.length * cell + 4];
+  // The last label leans to the right of its column.
+  const right = labelWidth(keys.slice(-1), size) * 0.6;
+  const cellIn = (width) => Math.floor((width - left - right - 12) / keys.length);
+  const half = cellIn(room / 2);
+  const cell = Math.max(14, Math.min(46, state.beside && half >= 18 ? half : cellIn(room)));
+  const [width, height] = [left + keys.length * cell + right, top + queries.length * cell + 4];
   const svg = add(figure, "svg", {
     width, height, viewBox: `0 0 ${width} ${height}`, tabindex: 0, role: "application",
     "aria-roledescription": "heat map", "font-size": size, "aria-describedby": "value",
@@ -173,7 +183,7 @@ function lines(figure, view) {
     drawn.forEach((row, q) => row.forEach((found, k) => {
       if (!found) return;
       const chosen = (state.row < 0 || state.row === q) && (state.column < 0 || state.column === k);
-      found.line.setAttribute("stroke-opacity", chosen ? Math.max(0.08, found.share) : 0.03);
+      found.line.setAttribute("stroke-opacity", chosen ? Math.sqrt(found.share) : 0.03);
     }));
     markLabels(svg);
   };
