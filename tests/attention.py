@@ -29,7 +29,7 @@ def made_up_maps(source: int, target: int, heads: int = 2, seed: int = 1) -> Att
     causal = weights(target, target).tril()
     maps.add(DECODER, causal / causal.sum(dim=-1, keepdim=True), "mh_dot_self_att")
     signed = torch.randn(1, 1, target, source, generator=generator)
-    maps.add(CONTRIBUTIONS, signed, "logit, maximum (equation 7)", "max")
+    maps.add(CONTRIBUTIONS, signed, "parts of the logit", "max")
     return maps
 
 

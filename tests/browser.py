@@ -4,14 +4,25 @@ import base64
 import fcntl
 import json
 import os
+import select
 import shutil
 import subprocess
+import sys
 import tempfile
+import time
 from pathlib import Path
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
-# File descriptors on which Chromium reads commands and writes answers.
-COMMANDS, ANSWERS = 3, 4
+# Seconds to wait for an answer, which only a browser that hangs exceeds.
+PATIENCE = 120
+# Chromium reads commands from file descriptor 3 and writes answers to 4.
+CONNECT = """
+import os, sys
+commands, answers, *program = sys.argv[1:]
+os.dup2(int(commands), 3)
+os.dup2(int(answers), 4)
+os.execv(program[0], program)
+"""
 KEY_CODES = {
     **{"PageUp": 33, "PageDown": 34, "End": 35, "Home": 36, "Escape": 27, "Tab": 9},
     **{"ArrowLeft": 37, "ArrowUp": 38, "ArrowRight": 39, "ArrowDown": 40},
@@ -34,21 +45,16 @@ class Browser:
     def __enter__(self):
         self.profile = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
         ours, theirs = self._pipe(), self._pipe()
-
-        def connect():
-            os.dup2(ours[0], COMMANDS)
-            os.dup2(theirs[1], ANSWERS)
-
         self.process = subprocess.Popen(
-            [self.program, "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run"]
+            [sys.executable, "-c", CONNECT, str(ours[0]), str(theirs[1])]
+            + [self.program, "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run"]
             + ["--disable-dev-shm-usage", "--disable-background-networking", "--mute-audio"]
             + ["--force-color-profile=srgb", "--hide-scrollbars"]
             + [f"--user-data-dir={self.profile.name}", "--remote-debugging-pipe", "about:blank"],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
-            pass_fds=(COMMANDS, ANSWERS, ours[0], theirs[1]),
-            preexec_fn=connect,
+            pass_fds=(ours[0], theirs[1]),
         )
         os.close(ours[0])
         os.close(theirs[1])
@@ -69,19 +75,15 @@ class Browser:
         try:
             self.send("Browser.close")
         except (OSError, EOFError):
-            pass
+            self.process.kill()
         for file in (self.commands, self.answers):
             file.close()
-        try:
-            self.process.wait(timeout=60)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait()
+        self.process.wait(timeout=PATIENCE)
         self.profile.cleanup()
 
     @staticmethod
     def _pipe() -> tuple[int, int]:
-        """A pipe whose descriptors cannot be COMMANDS or ANSWERS."""
+        """A pipe whose descriptors are neither 3 nor 4."""
         ends = os.pipe()
         high = tuple(fcntl.fcntl(end, fcntl.F_DUPFD_CLOEXEC, 20) for end in ends)
         for end in ends:
@@ -107,6 +109,8 @@ class Browser:
 
     def _read(self) -> dict:
         while b"\0" not in self.buffer:
+            if not select.select([self.answers], [], [], PATIENCE)[0]:
+                raise TimeoutError("the browser does not answer")
             piece = os.read(self.answers.fileno(), 1 << 16)
             if not piece:
                 raise EOFError("the browser has ended")
@@ -143,8 +147,9 @@ class Browser:
         self.send("Emulation.setEmulatedMedia", features=[scheme])
         self.send("Page.navigate", url=Path(path).resolve().as_uri())
         wanted = json.dumps(Path(path).resolve().as_uri())
+        end = time.monotonic() + PATIENCE
         while not self.run(f"document.readyState === 'complete' && location.href === {wanted}"):
-            pass
+            assert time.monotonic() < end, f"{path} does not load"
 
     def run(self, code: str):
         """Evaluate an expression in the page and return its value."""

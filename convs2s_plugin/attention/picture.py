@@ -103,7 +103,8 @@ def _grid(content: Document) -> list[list[Panel]]:
     rows: list[list[Panel]] = []
     for panels in by_sentence:
         width = CELL_INCHES * max(len(panel.columns) for panel in panels) + LABEL_INCHES
-        rows += _rows(panels, max(1, int(ROW_INCHES / width)))
+        lines = -(-len(panels) // max(1, int(ROW_INCHES / width)))
+        rows += _rows(panels, -(-len(panels) // lines))
     return rows
 
 

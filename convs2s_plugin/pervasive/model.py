@@ -202,7 +202,7 @@ class PervasiveDecoder(PluginDecoder):
             maps.add(SOURCE, part.alignment.unsqueeze(1), part.description, part.name)
         for part in found:
             contributions = part.contributions.unsqueeze(1)
-            maps.add(CONTRIBUTIONS, contributions, f"logit, {part.description}", part.name)
+            maps.add(CONTRIBUTIONS, contributions, "parts of the logit", part.name)
 
     def token_vectors(self, tokens: Tensor) -> Tensor:
         """The output layer's weight vectors of tokens R x T, R x T x E'."""

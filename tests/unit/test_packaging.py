@@ -63,6 +63,19 @@ def test_the_makefile_installs_the_pinned_torch(name):
     assert re.findall(r"torch==(\S+)", MAKEFILE) == [pins(name)["torch"]]
 
 
+def test_the_wheel_has_every_file_of_the_package():
+    """setuptools packs Python files, and of the others those that package-data names."""
+    patterns = PYPROJECT["tool"]["setuptools"]["package-data"]["convs2s_plugin"]
+    folder = ROOT / "convs2s_plugin"
+    packed = {path for pattern in patterns for path in folder.glob(pattern)}
+    others = {
+        path
+        for path in folder.rglob("*")
+        if path.is_file() and path.suffix not in (".py", ".pyc") and "__pycache__" not in path.parts
+    }
+    assert others == packed
+
+
 def test_one_minimum_version_of_python():
     assert PROJECT["requires-python"] == f">={OLDEST}"
     assert PYPROJECT["tool"]["mypy"]["python_version"] == OLDEST
