@@ -35,6 +35,7 @@ from convs2s_plugin.optim.reduce_lr_on_validation import ReduceLROnValidationCon
 from convs2s_plugin.pervasive.architectures import BASE as PERVASIVE_BASE  # noqa: E402
 from convs2s_plugin.pervasive.config import PervasiveConfig  # noqa: E402
 from convs2s_plugin.tasks.translation import ConvS2STranslationConfig  # noqa: E402
+from docs import other_projects  # noqa: E402
 
 TYPES = 40_000
 
@@ -115,6 +116,10 @@ GENERATORS: dict[str, Callable[[], str]] = {
     "options scheduler": lambda: options(ReduceLROnValidationConfig, {}),
     "layers": layers,
     "commands": commands,
+    "other fconv": lambda: other_projects.fconv(rows),
+    "other attn2d": lambda: other_projects.attn2d(rows),
+    "other sockeye options": lambda: other_projects.sockeye_options(rows),
+    "other sockeye layers": lambda: other_projects.sockeye_layers(rows),
 }
 
 

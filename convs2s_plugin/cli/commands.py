@@ -41,6 +41,10 @@ COMMANDS = {
         "clean_checkpoint",
         "rewrite a checkpoint of any fairseq model as plain data, without executing anything in it",
     ),
+    "convert-attn2d": Command(
+        "convert_attn2d",
+        "convert a checkpoint of the 2018 code for pervasive attention (attn2d)",
+    ),
     "convert-fconv": Command(
         "convert_fconv",
         "convert checkpoints and released archives of fairseq's fconv (version 1 or 2) to "

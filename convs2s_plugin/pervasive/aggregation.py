@@ -6,7 +6,7 @@ for the maximum); with attention, it consists of the attention weights (equation
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple, cast
 
 import torch
@@ -133,13 +133,15 @@ class AttentionAggregator(Aggregator):
 
     Args:
         channels: C of the cells.
+        exponent: power of |s| to multiply by (0.5, the square root).
     """
 
     name = "attn"
     description = "attention (equation 8)"
 
-    def __init__(self, channels: int):
+    def __init__(self, channels: int, exponent: float = 0.5):
         super().__init__(channels)
+        self.exponent = exponent
         self.scores = nn.Linear(channels, 1)
         nn.init.normal_(self.scores.weight, std=channels**-0.5)
         nn.init.zeros_(self.scores.bias)
@@ -148,7 +150,7 @@ class AttentionAggregator(Aggregator):
         """Reduce N x C to R x T x C."""
         rho = self.weights(cells, grid).to(cells.dtype)
         context = (rho.unsqueeze(2) @ grid.unpack(cells)).squeeze(2)
-        return context * grid.source_lengths(context).sqrt()
+        return context * grid.source_lengths(context).pow(self.exponent)
 
     def weights(self, cells: Tensor, grid: Grid) -> Tensor:
         """The attention weights (rho, equation 8), R x T x S, in single precision or better."""
@@ -158,7 +160,7 @@ class AttentionAggregator(Aggregator):
         """The terms of equation 9, each times the weights of the token."""
         products = single_precision(grid.unpack(cells)) @ token_weights.unsqueeze(-1)
         weighted = products.squeeze(-1) * self.weights(cells, grid)
-        return weighted * grid.source_lengths(weighted).sqrt()
+        return weighted * grid.source_lengths(weighted).pow(self.exponent)
 
     def alignment(self, cells: Tensor, grid: Grid, token_weights: Tensor) -> Tensor:
         """The attention weights, which do not depend on the token."""
@@ -201,19 +203,20 @@ class JointAggregator(Aggregator):
         return zip(parts, token_weights.split([part.out_channels for part in parts], dim=-1))
 
 
-PARTS: dict[str, type[Aggregator]] = {
-    part.name: part for part in (MaxAggregator, AverageAggregator, AttentionAggregator)
-}
-
-
-def build_aggregator(name: str, channels: int) -> Aggregator:
+def build_aggregator(name: str, channels: int, attention_exponent: float = 0.5) -> Aggregator:
     """The aggregator of a name, such as ``max`` or ``max+attn``.
 
     Args:
         name: one of ``network_config.AGGREGATORS``.
         channels: C of the cells.
+        attention_exponent: see ``AttentionAggregator`` (0.5).
     """
-    parts = [PARTS[part](channels) for part in name.split("+")]
+    build: dict[str, Callable[[], Aggregator]] = {
+        MaxAggregator.name: lambda: MaxAggregator(channels),
+        AverageAggregator.name: lambda: AverageAggregator(channels),
+        AttentionAggregator.name: lambda: AttentionAggregator(channels, attention_exponent),
+    }
+    parts = [build[part]() for part in name.split("+")]
     return parts[0] if len(parts) == 1 else JointAggregator(parts)
 
 

@@ -14,6 +14,7 @@ BASE = {
     "kernel_size": _NETWORK.kernel_size,
     "bottleneck": _NETWORK.bottleneck,
     "aggregator": _NETWORK.aggregator,
+    "attention_exponent": _NETWORK.attention_exponent,
     "gated": _NETWORK.gated,
     "dropout": DROPOUT,
     "adl_dialect": "paper",

@@ -80,6 +80,27 @@ class PervasiveConfig(LayerOptions, EmbeddingOptions):
             "instead of one tied to the target embeddings"
         },
     )
+    attention_exponent: Optional[float] = field(
+        default=None,
+        metadata={
+            "help": "attention aggregation multiplies by the source length to this power "
+            "(0.5 in equation 9 of the paper, -0.5 in its authors' code)"
+        },
+    )
+    no_source_eos: bool = field(
+        default=False,
+        metadata={
+            "help": "leave out the token for the end of the source sentence, as the authors' code "
+            "does"
+        },
+    )
+    target_bos: bool = field(
+        default=False,
+        metadata={
+            "help": "start the target sentence with the token for a beginning instead of that for "
+            "an end, as the authors' code does"
+        },
+    )
     local_statistics: bool = field(
         default=False,
         metadata={
@@ -136,6 +157,7 @@ def build_network_config(cfg: PervasiveConfig, source_dim: int, target_dim: int)
         kernel_size=cfg.kernel_size,
         bottleneck=cfg.bottleneck,
         aggregator=cfg.aggregator,
+        attention_exponent=cfg.attention_exponent,
         gated=cfg.gated,
         convolution_dropout=dropout_probability(cfg, "convolution_dropout"),
         prediction_dropout=dropout_probability(cfg, "prediction_dropout"),

@@ -58,6 +58,7 @@ class PervasiveEncoder(PluginEncoder):
         layers: the layers between the embeddings and the grid, or None.
         share: the source projection.
         max_length: the maximum source length in tokens, end of sentence included.
+        no_eos: whether to treat the end of a sentence as padding.
     """
 
     has_attention_maps = True
@@ -69,10 +70,12 @@ class PervasiveEncoder(PluginEncoder):
         layers: EncoderStack | None,
         share: GridProjection,
         max_length: int,
+        no_eos: bool = False,
     ):
         super().__init__(dictionary, embed, max_length)
         self.layers = layers
         self.share = share
+        self.no_eos = no_eos
 
     def encode(
         self, tokens: Tensor, padding_mask: Tensor, maps: AttentionMaps | None = None
@@ -87,6 +90,8 @@ class PervasiveEncoder(PluginEncoder):
             A dictionary with ``encoder_out``, the source projection B x S x C, and
             ``encoder_padding_mask``, B x S, or None if there is no padding.
         """
+        if self.no_eos:
+            padding_mask = self._with_eos(tokens, padding_mask)
         if self.layers is None:
             x = self.embed(tokens, padding_mask)
         else:
@@ -96,6 +101,11 @@ class PervasiveEncoder(PluginEncoder):
             "encoder_out": self.share(x),
             "encoder_padding_mask": padding_mask if bool(padding_mask.any()) else None,
         }
+
+    def _with_eos(self, tokens: Tensor, padding_mask: Tensor) -> Tensor:
+        """The padding mask with ends of sentences, except that of an empty sentence."""
+        ends = padding_mask | tokens.eq(self.dictionary.eos())
+        return torch.where(ends.all(dim=1, keepdim=True), padding_mask, ends)
 
 
 class PervasiveDecoder(PluginDecoder):
@@ -108,6 +118,7 @@ class PervasiveDecoder(PluginDecoder):
         network: the network over the grid.
         output: the output layer, from features to logits.
         max_length: the maximum target length in tokens, end of sentence included.
+        starts_with_bos: whether ``<s>`` replaces the ``</s>`` at the start of fairseq's targets.
     """
 
     aligns_tokens = True
@@ -120,11 +131,13 @@ class PervasiveDecoder(PluginDecoder):
         network: PervasiveAttention,
         output: OutputProjection | TiedOutputProjection,
         max_length: int,
+        starts_with_bos: bool = False,
     ):
         super().__init__(dictionary, embed, max_length)
         self.layers = layers
         self.network = network
         self.output = output
+        self.starts_with_bos = starts_with_bos
 
     def decode(
         self,
@@ -154,6 +167,8 @@ class PervasiveDecoder(PluginDecoder):
             R x T x S of equations 7 and 8 (None if they are not needed).
         """
         start = 0 if state is None else state.length
+        if self.starts_with_bos:
+            tokens = tokens.masked_fill(tokens.eq(self.dictionary.eos()), self.dictionary.bos())
         if self.layers is None:
             x = self.embed(tokens, padding_mask, start)
         else:
@@ -249,6 +264,7 @@ class PervasiveModel(PluginModel):
             EncoderStack(source_layers) if source_layers else None,
             source_projection(network_config),
             max_length_or_default(cfg.max_source_positions),
+            cfg.no_source_eos,
         )
         decoder = PervasiveDecoder(
             task.target_dictionary,
@@ -257,6 +273,7 @@ class PervasiveModel(PluginModel):
             network,
             output,
             max_length_or_default(cfg.max_target_positions),
+            cfg.target_bos,
         )
         return cls(encoder, decoder)
 

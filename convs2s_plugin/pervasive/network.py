@@ -40,7 +40,9 @@ class PervasiveAttention(nn.Module):
         super().__init__()
         self.target = target_projection(config)
         self.dense = DenseNet2d(config)
-        self.aggregator = build_aggregator(config.aggregator, self.dense.out_channels)
+        self.aggregator = build_aggregator(
+            config.aggregator, self.dense.out_channels, config.attention_exponent
+        )
         self.out_channels = self.aggregator.out_channels
         self.output: Linear | None = None
         if config.output_dim is not None:

@@ -13,6 +13,7 @@ _LIMITS = {
     "kernel_size": MAX_KERNEL_SIZE,
     "bottleneck": 64,
 }
+MAX_EXPONENT = 2
 AGGREGATORS = ("max", "avg", "attn", "max+attn")
 
 
@@ -30,6 +31,7 @@ class NetworkConfig:
             previous (k - 1) / 2 target positions.
         bottleneck: channels after a layer's 1x1 convolution, in multiples of g.
         aggregator: reduction over the source positions, one of ``AGGREGATORS``.
+        attention_exponent: attention aggregation multiplies by the source length |s| to this power.
         gated: whether half of the outputs of each masked convolution gate the other half (GLU).
         convolution_dropout: probability of dropping a feature that a layer adds.
         prediction_dropout: probability of dropping a feature before the output layer.
@@ -50,6 +52,7 @@ class NetworkConfig:
     kernel_size: int = 5
     bottleneck: int = 4
     aggregator: str = "max"
+    attention_exponent: float = 0.5
     gated: bool = False
     convolution_dropout: float = DROPOUT
     prediction_dropout: float = DROPOUT
@@ -71,6 +74,11 @@ class NetworkConfig:
         if self.aggregator not in AGGREGATORS:
             raise UserError(
                 f"--aggregator is '{self.aggregator}', but must be one of {', '.join(AGGREGATORS)}."
+            )
+        if not -MAX_EXPONENT <= self.attention_exponent <= MAX_EXPONENT:
+            raise UserError(
+                f"--attention-exponent is {self.attention_exponent}, but must be from "
+                f"-{MAX_EXPONENT} to {MAX_EXPONENT}."
             )
 
     @property

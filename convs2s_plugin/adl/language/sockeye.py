@@ -37,7 +37,7 @@ class _Special(Enum):
 
 _ACTIVATION_NAMES = {"softrelu": "softplus", "swish1": "swish"}
 # Arguments with only one allowed value (None: with no allowed value), and the reason.
-_FIXED = {
+FIXED = {
     "stride": (1, "it would change the number of source positions"),
     "dropout_inputs": (0, "dropout inside a cell is not offered; write 'dropout ->' before it"),
     "dropout_states": (0, "dropout inside a cell is not offered"),
@@ -79,7 +79,7 @@ _ATTENTION: dict[str, str | _Special] = {
     "num_hidden": "d",
     "att_num_hidden": "d_p",
 }
-_RULES = {
+RULES = {
     "id": _Rule("id", {}),
     "norm": _Rule("norm", {}),
     "act": _Rule("act", {"act_type": _Special.ACTIVATION}),
@@ -149,9 +149,9 @@ def translate(chain: Chain, settings: Settings) -> Chain:
 
 
 def _translate_layer(call: Call, settings: Settings) -> Chain:
-    rule = _RULES.get(call.name)
+    rule = RULES.get(call.name)
     if rule is None:
-        raise call.place.error(why_unsupported(call.name) or unknown_layer(call.name, _RULES))
+        raise call.place.error(why_unsupported(call.name) or unknown_layer(call.name, RULES))
     declared = [Argument(name, SubChain(), default=None) for name in rule.arguments]
     items: list[Item] = []
     after: tuple[Item, ...] = ()
@@ -174,8 +174,8 @@ def _translate_layer(call: Call, settings: Settings) -> Chain:
                 items.append(make_item("v", _ACTIVATION_NAMES[activation], item.place))
             else:
                 items.append(replace(item, name="v"))
-        elif how in _FIXED:
-            _check_fixed(item, call, name, *_FIXED[how])
+        elif how in FIXED:
+            _check_fixed(item, call, name, *FIXED[how])
         elif how is not _Special.IGNORED:
             items.append(replace(item, name=how))
     given = {item.name for item in items}

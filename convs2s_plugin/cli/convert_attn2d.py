@@ -1,0 +1,121 @@
+"""``convs2s convert-attn2d``: convert a checkpoint of the 2018 code for pervasive attention."""
+
+import argparse
+import os
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+from ..checkpoints import save_checkpoint
+from ..convs2s.fconv import read_checkpoint
+from ..errors import UserError
+from ..output_files import atomic_write, check_writable
+from ..pervasive.attn2d import convert
+from ..pervasive.attn2d_params import Params
+from ..pervasive.attn2d_vocabulary import dictionary_rows, dictionary_text, read_vocabulary
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
+    parser.add_argument(
+        "old", metavar="OLD.pth", help="checkpoint of the 2018 code, such as model-best.pth"
+    )
+    parser.add_argument("new", metavar="NEW.pt", help="checkpoint to write")
+    parser.add_argument(
+        "--params", metavar="FILE", help="options of the training (default: params.json beside OLD)"
+    )
+    for language in ("source", "target"):
+        parser.add_argument(
+            f"--{language}-vocab",
+            metavar="FILE",
+            help=f"{language} vocabulary: LANGUAGE.infos, or a text file vocab.LANGUAGE (default: "
+            "LANGUAGE.infos in the folder of the data that the options name)",
+        )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Write the converted checkpoint and its dictionaries, and print a summary."""
+    check_writable(args.new)
+    tensors = _read(args.old)
+    params = Params.read(args.params or str(Path(args.old).parent / "params.json"))
+    languages = list(params.languages().values())
+    given = (args.source_vocab, args.target_vocab)
+    vocabularies = [
+        read_vocabulary(path or _find_vocabulary(params, language, name))
+        for path, language, name in zip(given, languages, ("source", "target"))
+    ]
+    folder = Path(args.new).parent
+    texts = {
+        str(folder / f"dict.{language}.txt"): dictionary_text(tokens)
+        for language, tokens in zip(languages, vocabularies)
+    }
+    for path, text in texts.items():
+        _check_dictionary(path, text)
+    source, target = map(dictionary_rows, vocabularies)
+    converted = convert(tensors, params, (source, target), str(folder), args.old)
+    for path, text in texts.items():
+        with atomic_write(path) as file:
+            file.write(text)
+    save_checkpoint(converted.checkpoint, args.new)
+    parameters = sum(tensor.numel() for tensor in converted.checkpoint["model"].values())
+    print(f"{args.new}: {len(converted.checkpoint['model'])} tensors, {parameters:,} numbers")
+    for path, tokens in zip(texts, vocabularies):
+        print(f"{path}: {len(tokens):,} tokens")
+    for note in converted.notes:
+        print(note)
+    return 0
+
+
+def _read(path: str) -> dict[str, Tensor]:
+    """The state dictionary of a checkpoint, without executing anything in the file.
+
+    Raises:
+        UserError: if it is none of the 2018 code.
+    """
+    content: Any = read_checkpoint(path)
+    if isinstance(content, dict) and isinstance(content.get("model"), dict):
+        options: Any = content.get("args") or content.get("cfg")
+        raise UserError(
+            f"{path} is a checkpoint of fairseq{_network(options)}. The later, fairseq-based code "
+            "of the authors has other networks, without batch normalization; only checkpoints of "
+            "the code of 2018 can be converted."
+        )
+    if not isinstance(content, dict) or not all(
+        isinstance(key, str) and isinstance(value, Tensor) for key, value in content.items()
+    ):
+        raise UserError(f"{path} is not a checkpoint of the 2018 code, which holds weights alone.")
+    return dict(content)
+
+
+def _network(options: Any) -> str:
+    """The options of a fairseq training that name its network."""
+    if isinstance(options, dict):
+        options = options.get("model")
+    values = options if isinstance(options, dict) else vars(options) if options else {}
+    shown = [
+        f"--{name} {values[name]}" for name in ("arch", "convnet", "aggregator") if values.get(name)
+    ]
+    return f", trained with {' '.join(shown)}" if shown else ""
+
+
+def _find_vocabulary(params: Params, language: str, name: str) -> str:
+    path = os.path.join(str(params.get("data.dir", ".")), f"{language}.infos")
+    if not os.path.isfile(path):
+        raise UserError(
+            f"There is no vocabulary {path}, where {params.path} has its data: give it with "
+            f"--{name}-vocab."
+        )
+    return path
+
+
+def _check_dictionary(path: str, text: str) -> None:
+    """Check that a dictionary can be written and replaces no other one.
+
+    Raises:
+        UserError: if not.
+    """
+    check_writable(path)
+    file = Path(path)
+    if file.is_file() and file.read_bytes() != text.encode("utf-8"):
+        raise UserError(f"{path} is another dictionary: write NEW into another folder.")
