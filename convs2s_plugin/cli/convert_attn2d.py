@@ -15,6 +15,11 @@ from ..pervasive.attn2d import convert
 from ..pervasive.attn2d_params import Params
 from ..pervasive.attn2d_vocabulary import dictionary_rows, dictionary_text, read_vocabulary
 
+VOCABULARY = (
+    "{} vocabulary: LANGUAGE.infos, or a text file vocab.LANGUAGE (default: LANGUAGE.infos in the "
+    "folder of the data that the options name)"
+)
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
@@ -25,13 +30,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--params", metavar="FILE", help="options of the training (default: params.json beside OLD)"
     )
-    for language in ("source", "target"):
-        parser.add_argument(
-            f"--{language}-vocab",
-            metavar="FILE",
-            help=f"{language} vocabulary: LANGUAGE.infos, or a text file vocab.LANGUAGE (default: "
-            "LANGUAGE.infos in the folder of the data that the options name)",
-        )
+    parser.add_argument("--source-vocab", metavar="FILE", help=VOCABULARY.format("source"))
+    parser.add_argument("--target-vocab", metavar="FILE", help=VOCABULARY.format("target"))
 
 
 def run(args: argparse.Namespace) -> int:
@@ -53,7 +53,11 @@ def run(args: argparse.Namespace) -> int:
     for path, text in texts.items():
         _check_dictionary(path, text)
     source, target = map(dictionary_rows, vocabularies)
-    converted = convert(tensors, params, (source, target), str(folder), args.old)
+    try:
+        converted = convert(tensors, params, (source, target), str(folder), args.old)
+    except (IndexError, RuntimeError) as error:
+        # torch's errors about shapes.
+        raise UserError(f"{args.old} has weights whose sizes contradict each other.") from error
     for path, text in texts.items():
         with atomic_write(path) as file:
             file.write(text)

@@ -5,7 +5,6 @@ That code was written before its authors moved to fairseq. Its checkpoints are s
 """
 
 import argparse
-import re
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -14,121 +13,29 @@ from torch import Tensor
 
 from ..errors import UserError
 from .attn2d_params import Params
+from .attn2d_weights import DenseWeights, Norm, Weights, take_layers
 from .batch_norm import EPS
 
 DENSE = "decoder.network.dense."
 AGGREGATOR = "decoder.network.aggregator."
-# Pattern of a name -> name in all versions of the code.
-_RENAMED = (
-    (r"^module\.", ""),
-    (r"\.initial_(transiton|transition)\.", ".initial."),
-    (r"\.norm_(last|final)\.", ".norm_last."),
-    (r"\.seq\.0\.", ".norm1."),
-    (r"\.seq\.2\.", ".conv1."),
-    (r"\.seq\.3\.", ".norm2."),
-    (r"\.seq\.5\.", ".conv2."),
+# The options of all converted checkpoints.
+OPTIONS: dict[str, Any] = {
+    "arch": "pervasive",
+    "_name": "pervasive",
+    "task": "translation",
+    "encoder_embed_path": None,
+    "decoder_embed_path": None,
+    "no_transition": False,
+    "no_source_eos": True,
+    "target_bos": True,
+    "max_source_positions": 1024,
+    "max_target_positions": 1024,
+}
+WITHOUT_NORM = (
+    "Trained further, the model normalizes the channels in front of the transition "
+    "(network.use_st); its outputs are the same until then."
 )
-_DROPPED = re.compile(r"increment|\.num_batches_tracked$|\.conv2\.mask$")
-_LAYER = "net.features.denseblock1.denselayer"
-
-
-class Norm(NamedTuple):
-    """A batch normalization: scale, shift and running averages, C each."""
-
-    weight: Tensor
-    bias: Tensor
-    mean: Tensor
-    var: Tensor
-
-
-class DenseWeights(NamedTuple):
-    """BN, ReLU, 1 x 1, BN, ReLU and a masked convolution.
-
-    Attributes:
-        norm1: C channels; None if the code has no normalization there.
-        conv1: H x C.
-        conv1_bias: H.
-        norm2: H channels.
-        conv2: O x H x k x k, the masked half included; None for a transition.
-        conv2_bias: O, or None for a transition.
-    """
-
-    norm1: Norm | None
-    conv1: Tensor
-    conv1_bias: Tensor
-    norm2: Norm
-    conv2: Tensor | None = None
-    conv2_bias: Tensor | None = None
-
-
-class Weights:
-    """The weights of a checkpoint, each of which must be used.
-
-    Args:
-        tensors: name -> tensor, as the checkpoint has them.
-        path: its file, for errors.
-    """
-
-    def __init__(self, tensors: dict[str, Tensor], path: str):
-        self.path = path
-        self._tensors: dict[str, Tensor] = {}
-        for key, tensor in tensors.items():
-            for pattern, replacement in _RENAMED:
-                key = re.sub(pattern, replacement, key)
-            if not _DROPPED.search(key):
-                self._tensors[key] = tensor.float()
-
-    def __contains__(self, name: str) -> bool:
-        return name in self._tensors
-
-    def take(self, name: str, dims: int) -> Tensor:
-        """A weight of this name, with this number of dimensions.
-
-        Raises:
-            UserError: if there is none.
-        """
-        tensor = self._tensors.pop(name, None)
-        if tensor is None:
-            raise UserError(f"{self.path} has no weight {name}: {NOT_OURS}")
-        if tensor.dim() != dims:
-            raise self.unknown(name, tensor)
-        return tensor
-
-    def take_convolution(self, name: str) -> tuple[Tensor, Tensor]:
-        """Weight and bias of a 2-D convolution; weight normalization becomes part of the weight."""
-        if f"{name}.weight_v" in self:
-            direction = self.take(f"{name}.weight_v", 4)
-            norm = direction.flatten(1).norm(dim=1).view(-1, 1, 1, 1)
-            weight = direction * (self.take(f"{name}.weight_g", 4) / norm)
-        else:
-            weight = self.take(f"{name}.weight", 4)
-        bias = f"{name}.bias"
-        return weight, self.take(bias, 1) if bias in self else weight.new_zeros(len(weight))
-
-    def take_norm(self, name: str) -> Norm:
-        """A batch normalization."""
-        fields = ("weight", "bias", "running_mean", "running_var")
-        return Norm(*(self.take(f"{name}.{field}", 1) for field in fields))
-
-    def check_all_used(self) -> None:
-        """Refuse weights of a network that is not known.
-
-        Raises:
-            UserError: if a weight was not used.
-        """
-        for name, tensor in self._tensors.items():
-            raise self.unknown(name, tensor)
-
-    def unknown(self, name: str, tensor: Tensor) -> UserError:
-        """The error about a weight of a network that is not known."""
-        shape = " x ".join(map(str, tensor.shape))
-        return UserError(f"{self.path} has a weight {name} ({shape}): {NOT_OURS}")
-
-
-NOT_OURS = (
-    "it is not one of the 2018 code's networks that `convs2s convert-attn2d` knows, a single dense "
-    "block with batch normalization."
-)
+WEIGHT_NORM = "Trained further, the convolutions are not weight-normalized any more."
 
 
 class Converted(NamedTuple):
@@ -164,63 +71,39 @@ def convert(
     """
     params.check()
     weights = Weights(tensors, path)
-    weight_norm = any(key.endswith("weight_g") for key in tensors)
-    embeddings = [
-        _embeddings(weights, side, index, path)
-        for side, index in zip(("src", "trg"), rows, strict=True)
-    ]
-    source_dim, target_dim = (matrix.size(1) for matrix in embeddings)
-    both = source_dim + target_dim
-    new = {f"{side}.embed.words.weight": x for side, x in zip(("encoder", "decoder"), embeddings)}
+    source, target = (
+        _embeddings(weights, side, index) for side, index in zip(("src", "trg"), rows, strict=True)
+    )
+    source_dim, target_dim = source.size(1), target.size(1)
     halving = "net.features.initial.weight" in weights
-    if halving:
-        new |= _convert_halving(weights, source_dim)
-    layers, transition = _take_layers(weights)
-    first = layers[0].conv1.size(1)
-    if first != (both // 2 if halving else both):
-        raise UserError(
-            f"{path} has {first} channels in front of its first layer and embeddings of "
-            f"{source_dim} and {target_dim}: network.divide_channels or network.merge_mode make "
-            "a network that this package does not have."
-        )
+    layers, transition = take_layers(weights)
+    _check_first_channels(path, layers[0].conv1.size(1), source_dim, target_dim, halving)
     growth, kernel, bottleneck, gated = _sizes(layers, transition, params)
     # The first channels are those of the source and the target; here the target is first.
     order = torch.arange(transition.conv1.size(1))
     if not halving:
-        order[:both] = order[:both].roll(-source_dim)
-    new |= _convert_layers(layers, transition, order, gated)
+        order[: source_dim + target_dim] = order[: source_dim + target_dim].roll(-source_dim)
     aggregator, exponent = params.aggregator()
-    new |= _convert_aggregator(weights, aggregator)
     tied = "aggregator.lin.weight" in weights
-    prediction = weights.take("prediction.weight", 2)[list(rows[1])]
-    new["decoder.output.bias"] = weights.take("prediction.bias", 1)[list(rows[1])]
-    if tied:
-        for name in ("weight", "bias"):
-            new[f"decoder.network.output.{name}"] = weights.take(
-                f"aggregator.lin.{name}", 2 if name == "weight" else 1
-            )
-        new["decoder.output.words.weight"] = embeddings[1]
-        if not torch.equal(prediction, embeddings[1]):
-            raise UserError(
-                f"{path} has an output layer whose weight is not that of the target embeddings, "
-                "but also a linear map to their width: this package does not have this network."
-            )
-    else:
-        new["decoder.output.weight"] = prediction
+    model = {
+        "encoder.embed.words.weight": source,
+        "decoder.embed.words.weight": target,
+        **(_convert_halving(weights, source_dim) if halving else {}),
+        **_convert_layers(layers, transition, order, gated),
+        **_convert_aggregator(weights, aggregator),
+        **_convert_output(weights, target, list(rows[1]), tied),
+    }
     weights.check_all_used()
-    # One matrix for both languages needs the same dictionaries.
-    shared = tied and torch.equal(embeddings[0], embeddings[1]) and list(rows[0]) == list(rows[1])
     options = argparse.Namespace(
         **params.training_options(),
-        arch="pervasive",
-        _name="pervasive",
-        task="translation",
+        **OPTIONS,
         data=data,
         encoder_embed_dim=source_dim,
         decoder_embed_dim=target_dim,
-        encoder_embed_path=None,
-        decoder_embed_path=None,
-        share_all_embeddings=shared,
+        # One matrix for both languages needs the same dictionaries.
+        share_all_embeddings=tied
+        and torch.equal(source, target)
+        and list(rows[0]) == list(rows[1]),
         num_layers=len(layers),
         growth_rate=growth,
         kernel_size=kernel,
@@ -229,39 +112,46 @@ def convert(
         aggregator=aggregator,
         attention_exponent=exponent,
         no_halving=not halving,
-        no_transition=False,
         separate_output=not tied,
-        no_source_eos=True,
-        target_bos=True,
-        max_source_positions=1024,
-        max_target_positions=1024,
     )
     optimizer = {"criterion_name": "", "optimizer_name": "", "lr_scheduler_state": {}}
     checkpoint = {
         "args": options,
-        "model": {name: tensor.clone() for name, tensor in new.items()},
+        "model": {name: tensor.clone() for name, tensor in model.items()},
         "optimizer_history": [{**optimizer, "num_updates": 0}],
         "extra_state": {"train_iterator": {"epoch": 1, "iterations_in_epoch": 0}},
     }
-    notes = []
-    if transition.norm1 is None:
-        notes.append(
-            "Trained further, the model normalizes the channels in front of the transition "
-            "(network.use_st); its outputs are the same until then."
-        )
-    if weight_norm:
-        notes.append("Trained further, the convolutions are not weight-normalized any more.")
+    notes = [WITHOUT_NORM] if transition.norm1 is None else []
+    if weights.have_weight_norm:
+        notes.append(WEIGHT_NORM)
     return Converted(checkpoint, notes)
 
 
-def _embeddings(weights: Weights, side: str, rows: Sequence[int], path: str) -> Tensor:
+def _check_first_channels(
+    path: str, channels: int, source_dim: int, target_dim: int, halving: bool
+) -> None:
+    """Check that the first layer reads the concatenated embeddings.
+
+    Raises:
+        UserError: if it does not.
+    """
+    both = source_dim + target_dim
+    if channels != (both // 2 if halving else both):
+        raise UserError(
+            f"{path} has {channels} channels in front of its first layer and embeddings of "
+            f"{source_dim} and {target_dim}: network.divide_channels or network.merge_mode make "
+            "a network that this package does not have."
+        )
+
+
+def _embeddings(weights: Weights, side: str, rows: Sequence[int]) -> Tensor:
     """An embedding matrix, in the order of the new dictionary."""
     matrix = weights.take(f"{side}_embedding.label_embedding.weight", 2)
     if len(matrix) != len(rows):
         language = {"src": "source", "trg": "target"}[side]
         raise UserError(
-            f"{path} has {len(matrix):,} {language} embeddings, but the {language} vocabulary has "
-            f"{len(rows):,} tokens: give the vocabulary of its training data with "
+            f"{weights.path} has {len(matrix):,} {language} embeddings, but the {language} "
+            f"vocabulary has {len(rows):,} tokens: give the vocabulary of its training data with "
             f"--{language}-vocab."
         )
     return matrix[list(rows)]
@@ -275,31 +165,6 @@ def _convert_halving(weights: Weights, source_dim: int) -> dict[str, Tensor]:
         "decoder.network.target.projection.weight": halving[:, source_dim:, 0, 0],
         "decoder.network.target.projection.bias": bias,
     }
-
-
-def _take_layers(weights: Weights) -> tuple[list[DenseWeights], DenseWeights]:
-    """The layers of the only dense block, and the transition behind it."""
-    layers = []
-    while f"{_LAYER}{len(layers) + 1}.norm1.weight" in weights:
-        name = f"{_LAYER}{len(layers) + 1}"
-        conv1, conv1_bias = weights.take_convolution(f"{name}.conv1")
-        norms = [weights.take_norm(f"{name}.{norm}") for norm in ("norm1", "norm2")]
-        convolution = weights.take_convolution(f"{name}.conv2")
-        layers.append(DenseWeights(norms[0], conv1[:, :, 0, 0], conv1_bias, norms[1], *convolution))
-    if not layers:
-        raise UserError(f"{weights.path} has no weights {_LAYER}1.norm1: {NOT_OURS}")
-    if "net.features.denseblock2.denselayer1.norm1.weight" in weights:
-        raise UserError(
-            f"{weights.path} has several dense blocks (network.num_layers): this package has "
-            "networks of one block only."
-        )
-    transition = "net.features.transition1"
-    norm = (
-        weights.take_norm(f"{transition}.norm") if f"{transition}.norm.weight" in weights else None
-    )
-    conv, bias = weights.take_convolution(f"{transition}.conv")
-    last = weights.take_norm("net.features.norm_last")
-    return layers, DenseWeights(norm, conv[:, :, 0, 0], bias, last)
 
 
 def _sizes(
@@ -328,7 +193,7 @@ def _sizes(
             f"network.depthwise is {params.get('network.depthwise')}, but this package has no "
             "grouped convolutions."
         )
-    if out not in (growth, 2 * growth) or hidden % growth:
+    if growth < 1 or out not in (growth, 2 * growth) or hidden % growth:
         raise UserError(
             f"network.growth_rate is {growth} with layers of {hidden} and {out} channels."
         )
@@ -417,4 +282,35 @@ def _convert_aggregator(weights: Weights, aggregator: str) -> dict[str, Tensor]:
     return {
         f"{prefix}scores.weight": weights.take(f"{attend}.weight", 2),
         f"{prefix}scores.bias": weights.take(f"{attend}.bias", 1),
+    }
+
+
+def _convert_output(
+    weights: Weights, target: Tensor, rows: list[int], tied: bool
+) -> dict[str, Tensor]:
+    """The output layer, and the linear map in front of it.
+
+    Args:
+        weights: of the checkpoint.
+        target: the target embeddings, in the order of the new dictionary.
+        rows: this order.
+        tied: whether the output layer has these embeddings.
+    Raises:
+        UserError: if it should have them and does not.
+    """
+    prediction = weights.take("prediction.weight", 2)[rows]
+    bias = {"decoder.output.bias": weights.take("prediction.bias", 1)[rows]}
+    if not tied:
+        return {"decoder.output.weight": prediction, **bias}
+    if not torch.equal(prediction, target):
+        raise UserError(
+            f"{weights.path} has an output layer whose weight is not that of the target "
+            "embeddings, but also a linear map to their width: this package does not have this "
+            "network."
+        )
+    return {
+        "decoder.network.output.weight": weights.take("aggregator.lin.weight", 2),
+        "decoder.network.output.bias": weights.take("aggregator.lin.bias", 1),
+        "decoder.output.words.weight": target,
+        **bias,
     }

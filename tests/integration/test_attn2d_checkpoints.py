@@ -172,6 +172,7 @@ def test_other_weights(tmp_path, capsys):
         ),
         ("more weights", {"src_embedding.conv.conv0.weight": torch.ones(1, 2, 3)}, "(1 x 2 x 3)"),
         ("a large kernel", {f"{first}.conv2.weight": torch.ones(4, 8, 5, 5)}, "network.kernels is"),
+        ("short norm", {f"{first}.norm1.weight": torch.ones(2)}, "contradict each other"),
         (
             "other embeddings",
             {"src_embedding.label_embedding.weight": torch.ones(3, 6)},

@@ -19,6 +19,7 @@ from convs2s_plugin.cli.commands import COMMANDS
 from convs2s_plugin.errors import UserError
 from convs2s_plugin.experiments.file import Averaging, DataSettings, Tuning
 from convs2s_plugin.experiments.reader import EXPERIMENT_KEYS, SYSTEM_KEYS
+from docs.other_projects import SOCKEYE
 from tests.commands import PLUGIN
 from tests.doc_blocks import DOCS, README, ROOT, Block, blocks, commands, inline_code, pages, prose
 
@@ -144,6 +145,8 @@ def known_options() -> set[str]:
 def test_every_option_in_the_text_exists():
     known = known_options() | {"--no-build-isolation", "--help", "--version", "--user-dir"}
     known.add("--normalization-constant")  # of fconv_gec, which is not in fairseq
+    # Options of other projects: Sockeye, and the later code of attn2d.
+    known |= {"--convnet", *re.findall(r"--[\w-]+", " ".join(theirs for theirs, *_ in SOCKEYE))}
     for page in MARKDOWN:
         for code in inline_code(page):
             for option in re.findall(r"(?<![\w-])--[a-z][\w-]*", code):
