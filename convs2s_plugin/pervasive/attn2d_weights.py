@@ -128,7 +128,7 @@ NOT_OURS = (
 
 def take_layers(weights: Weights) -> tuple[list[DenseWeights], DenseWeights]:
     """The layers of the only dense block, and the transition behind it."""
-    layers = []
+    layers: list[DenseWeights] = []
     while f"{_LAYER}{len(layers) + 1}.norm1.weight" in weights:
         name = f"{_LAYER}{len(layers) + 1}"
         conv1, conv1_bias = weights.take_convolution(f"{name}.conv1")
