@@ -8,8 +8,8 @@ from typing import Any
 from torch import Tensor
 
 from ..checkpoints import save_checkpoint
-from ..convs2s.fconv import read_checkpoint
 from ..errors import UserError
+from ..fairseq_compat.old_checkpoints import architecture, model_options, read_old_checkpoint
 from ..output_files import atomic_write, check_writable
 from ..pervasive.attn2d import convert
 from ..pervasive.attn2d_params import Params
@@ -77,30 +77,20 @@ def _read(path: str) -> dict[str, Tensor]:
     Raises:
         UserError: if it is none of the 2018 code.
     """
-    content: Any = read_checkpoint(path)
+    content: Any = read_old_checkpoint(path).content
     if isinstance(content, dict) and isinstance(content.get("model"), dict):
-        options: Any = content.get("args") or content.get("cfg")
+        convnet = getattr(model_options(content), "convnet", None)
         raise UserError(
-            f"{path} is a checkpoint of fairseq{_network(options)}. The later, fairseq-based code "
-            "of the authors has other networks, without batch normalization; only checkpoints of "
-            "the code of 2018 can be converted."
+            f"{path} is a checkpoint of fairseq, trained with --arch {architecture(content)}"
+            f"{f' --convnet {convnet}' if convnet else ''}. The later, fairseq-based code of the "
+            "authors has other networks, without batch normalization; only checkpoints of the "
+            "code of 2018 can be converted."
         )
     if not isinstance(content, dict) or not all(
         isinstance(key, str) and isinstance(value, Tensor) for key, value in content.items()
     ):
         raise UserError(f"{path} is not a checkpoint of the 2018 code, which holds weights alone.")
     return dict(content)
-
-
-def _network(options: Any) -> str:
-    """The options of a fairseq training that name its network."""
-    if isinstance(options, dict):
-        options = options.get("model")
-    values = options if isinstance(options, dict) else vars(options) if options else {}
-    shown = [
-        f"--{name} {values[name]}" for name in ("arch", "convnet", "aggregator") if values.get(name)
-    ]
-    return f", trained with {' '.join(shown)}" if shown else ""
 
 
 def _find_vocabulary(params: Params, language: str, name: str) -> str:
