@@ -26,7 +26,7 @@ from .fconv import convert_checkpoint
 
 CODES = "bpecodes"
 _DICTIONARY = re.compile(r"dict\.([\w-]+)\.txt")
-_CODES = re.compile(r"(bpe)?[._-]?codes?([._-]\w+)?|.*\.bpe\.model", re.IGNORECASE)
+_CODES = re.compile(r"(bpe)?[._-]?codes?([._-](bpe|txt|\d+k?))?|.*\.bpe\.model", re.IGNORECASE)
 # Languages of MLConvGEC and others, whose text was tokenized in another way than Moses does.
 _NO_LANGUAGES = {"src", "trg", "tgt", "source", "target"}
 _SIDES = {"source": "encoder", "target": "decoder"}
