@@ -18,6 +18,7 @@ from ..attention.selection import ALL, choose_heads, choose_layers
 from ..attention.sentences import compute_attention, translate
 from ..decoding.attention_maps import MEAN
 from ..errors import UserError
+from ..fairseq_compat.messages import is_unknown_model
 from ..output_files import check_text_writable, check_writable
 from ..text_files import read_lines, read_parallel
 from .plots import FORMATS, check_format, import_pyplot, save_figure
@@ -201,8 +202,8 @@ def _load_model(path: str, data: str) -> tuple[Any, Any]:
         models, _, task = checkpoint_utils.load_model_ensemble_and_task(
             [path], arg_overrides={"data": data}
         )
-    except AssertionError as error:
-        if "Could not infer model type" not in str(error):
+    except (AssertionError, KeyError) as error:
+        if not is_unknown_model(error):
             raise
         raise UserError(
             f"{path} has a model that is unknown here: give the package that defines it with "

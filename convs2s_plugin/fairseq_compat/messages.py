@@ -35,6 +35,16 @@ def user_message(error: BaseException) -> str | None:
     return None
 
 
+def is_unknown_model(error: AssertionError | KeyError) -> bool:
+    """Whether fairseq raised an error because the model of a checkpoint is not registered.
+
+    fairseq formats its message twice. Options that are printed in braces make the second time fail
+    with a KeyError for their first name.
+    """
+    text = str(error.args[0]) if error.args else ""
+    return "Could not infer model type" in text or isinstance(error, KeyError) and text[:1] == "'"
+
+
 def _user_error(error: BaseException) -> str | None:
     """The message of a UserError, which fairseq may have wrapped in other exceptions."""
     seen = set()

@@ -15,6 +15,7 @@ from fairseq.models import FairseqEncoderDecoderModel
 
 from ..errors import UserError
 from ..fairseq_compat.checkpoints import memory_mapped
+from ..fairseq_compat.messages import is_unknown_model
 from ..tasks.translation import ConvS2STranslationConfig, ConvS2STranslationTask
 from .options import EnsembleOptions
 
@@ -184,8 +185,8 @@ def load_model(
         (model,), _ = checkpoint_utils.load_model_ensemble(
             [checkpoint.path], task=task, state=checkpoint.state
         )
-    except AssertionError as error:
-        if "Could not infer model type" not in str(error):
+    except (AssertionError, KeyError) as error:
+        if not is_unknown_model(error):
             raise
         raise UserError(
             f"{checkpoint.path} has a model that is unknown here: give the package that defines "

@@ -2,6 +2,8 @@
 
 import argparse
 import json
+import subprocess
+import sys
 
 import pytest
 import torch
@@ -13,6 +15,7 @@ from omegaconf import OmegaConf
 from convs2s_plugin.attention.sentences import compute_attention, translate
 from convs2s_plugin.cli import plot_attention
 from convs2s_plugin.errors import UserError
+from tests import ROOT
 
 pytest.importorskip("matplotlib")
 
@@ -168,6 +171,27 @@ def test_two_models_and_a_file_of_sentences(convs2s, tmp_path, capsys):
     call([*convs2s, *other[:2], "--layers", "2,max", "--output", tmp_path / "a.png", *files])
     call([*convs2s, "--output", output, "--input", tmp_path / "de"])
     assert len(json.loads(output.read_text(encoding="utf-8"))["sentences"]) == 2
+
+
+def test_a_family_of_a_user(tmp_path):
+    """In a process of its own, which does not know the family before ``--user-dir``."""
+    from tests.packages import bag_of_words  # noqa: F401  (registers the family in this process)
+
+    trained = make_checkpoint(tmp_path / "model", "bag_of_words_small", [])
+    output = tmp_path / "a.json"
+    program = [sys.executable, "-m", "convs2s_plugin", "plot-attention", *trained]
+    program += ["--output", str(output), "ein zwei", "--target", "one"]
+    done = subprocess.run(program, capture_output=True, text=True, cwd=ROOT)
+    assert done.returncode != 0 and not output.exists()
+    assert "has a model that is unknown here: give the package that defines it" in done.stderr
+    assert "Traceback" not in done.stderr
+    package = str(ROOT / "tests" / "packages" / "bag_of_words")
+    done = subprocess.run(
+        [*program, "--user-dir", package], capture_output=True, text=True, cwd=ROOT
+    )
+    assert done.returncode == 0, done.stderr
+    (sentence,) = json.loads(output.read_text(encoding="utf-8"))["sentences"]
+    assert [entry["name"] for entry in sentence["maps"]] == ["source.1"]
 
 
 def test_a_layer_of_a_user(tmp_path, monkeypatch):
