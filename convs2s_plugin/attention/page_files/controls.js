@@ -11,18 +11,22 @@ function mark(row, column) {
   element("value").textContent = panels.map((panel) => describe(panel.view)).filter(Boolean).join(" · ");
 }
 
+/** A token and its position, or its weight, isolated from text in the other direction. */
+const quoted = (token, number) => `\u2068“${token}”\u2069 ${number}`;
+
 function describe(view) {
   const { queries, keys, rows } = view;
   const [q, k] = [state.row, state.column];
   if (q >= queries.length || k >= keys.length || (q < 0 && k < 0)) return "";
   const prefix = panels.length > 1 ? `${view.caption}: ` : "";
   const strongest = (pairs) => pairs.sort((a, b) => Math.abs(b[1]) - Math.abs(a[1])).slice(0, 3)
-    .map(([token, weight]) => `“${token}” ${weight.toFixed(3)}`).join(", ");
-  if (q < 0) return `${prefix}“${keys[k]}” (${k + 1}) has most weight for ${strongest(rows.map((row, i) => [queries[i], row[k]]))}`;
-  if (k < 0) return `${prefix}“${queries[q]}” (${q + 1}) has most weight on ${strongest(rows[q].map((weight, i) => [keys[i], weight]))}`;
+    .map(([token, weight]) => quoted(token, weight.toFixed(3))).join(", ");
+  const [query, key] = [quoted(queries[q], `(${q + 1})`), quoted(keys[k], `(${k + 1})`)];
+  if (q < 0) return `${prefix}${key} has most weight for ${strongest(rows.map((row, i) => [queries[i], row[k]]))}`;
+  if (k < 0) return `${prefix}${query} has most weight on ${strongest(rows[q].map((weight, i) => [keys[i], weight]))}`;
   const total = rows[q].reduce((sum, weight) => sum + weight, 0);
   const sum = view.signed ? `; the row adds up to ${total.toFixed(3)}` : "";
-  return `${prefix}“${queries[q]}” (${q + 1}) ← “${keys[k]}” (${k + 1}): ${rows[q][k].toFixed(4)}${sum}`;
+  return `${prefix}${query} ← ${key}: ${rows[q][k].toFixed(4)}${sum}`;
 }
 
 function move(event, view) {

@@ -109,12 +109,14 @@ function heatMap(figure, view) {
   const room = (element("panels").clientWidth || 1000) - 24;
   const size = keys.length > 24 || queries.length > 24 ? 12 : 14;
   const left = labelWidth(queries, size);
-  const top = labelWidth(keys, size) * 0.8 + 6;
   // The last label leans to the right of its column.
   const right = labelWidth(keys.slice(-1), size) * 0.6;
   const cellIn = (width) => Math.floor((width - left - right - 12) / keys.length);
   const half = cellIn(room / 2);
   const cell = Math.max(14, Math.min(46, state.beside && half >= 18 ? half : cellIn(room)));
+  // Labels of narrow columns are steeper, so that they do not overlap.
+  const degrees = cell < 20 ? 75 : 52;
+  const top = labelWidth(keys, size) * Math.sin((degrees * Math.PI) / 180) + 6;
   const [width, height] = [left + keys.length * cell + right, top + queries.length * cell + 4];
   const svg = add(figure, "svg", {
     width, height, viewBox: `0 0 ${width} ${height}`, tabindex: 0, role: "application",
@@ -123,7 +125,7 @@ function heatMap(figure, view) {
   });
   keys.forEach((token, k) => {
     const x = left + (k + 0.6) * cell;
-    add(svg, "text", { x, y: top - 5, "data-key": k, transform: `rotate(-52 ${x} ${top - 5})` }, shorten(token));
+    add(svg, "text", { x, y: top - 5, "data-key": k, transform: `rotate(-${degrees} ${x} ${top - 5})` }, shorten(token));
   });
   rows.forEach((row, q) => {
     const y = top + q * cell;

@@ -47,7 +47,9 @@ def choose(browser, name, value):
 
 
 def value(browser):
-    return browser.run("element('value').textContent")
+    """The text about the mark, without the characters that isolate directions of writing."""
+    text = browser.run("element('value').textContent")
+    return text.replace("\u2068", "").replace("\u2069", "")
 
 
 def test_the_first_map_of_each_sentence(browser, opened):
