@@ -11,11 +11,13 @@ import sys
 from pathlib import Path
 
 from make_corpus import LANGUAGES, SIZES, detokenize, tokenize
-from recipe import Recipe
 
 from convs2s_plugin.programs import relative_path
 
 HERE = Path(__file__).resolve().parent
+sys.path.append(str(HERE.parent))
+
+from recipe import Recipe  # noqa: E402
 
 BPE_MERGES = 1_000
 UPDATES = 900

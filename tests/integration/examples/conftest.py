@@ -8,8 +8,8 @@ import pytest
 from tests import ROOT
 
 EXAMPLES = ROOT / "examples"
-# The modules of the demo import one another.
-sys.path.insert(0, str(EXAMPLES / "demo"))
+# The modules of an example import one another.
+sys.path[:0] = [str(EXAMPLES), str(EXAMPLES / "demo")]
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""examples/demo/recipe.py: printed commands, logs, and failures."""
+"""examples/recipe.py: printed commands, logs, and failures."""
 
 import sys
 

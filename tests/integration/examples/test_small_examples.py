@@ -1,0 +1,78 @@
+"""The examples with ``--smoke``: every step runs, on a little text and with a few updates."""
+
+import random
+import shlex
+
+import pytest
+
+from tests.commands import server
+from tests.integration.examples.conftest import EXAMPLES
+
+WORDS = "the a two dogs cats men run runs sleep on in under grass snow trees with".split()
+
+
+@pytest.fixture
+def example(tmp_path):
+    """A function that runs an example with --smoke and returns what it has printed."""
+
+    def example(name, *arguments):
+        words = ["python", EXAMPLES / name / "run.py", *arguments, "--smoke", "--out", "out"]
+        done = server().bash(shlex.join(map(str, words)), tmp_path)
+        assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+        assert "CPU time" in done.stdout
+        return done.stdout
+
+    return example
+
+
+def test_number_to_words(example, tmp_path):
+    pytest.importorskip("num2words")
+    printed = example("number_to_words")
+    assert "| digits | in the training text | numbers | right |" in printed
+    assert len((tmp_path / "out" / "output.words").read_text().splitlines()) == 12
+
+
+def test_error_correction(example, tmp_path):
+    numbers = random.Random(1)
+    text = "".join(" ".join(numbers.choices(WORDS, k=6)) + ".\n" for _ in range(40))
+    (tmp_path / "text.en").write_text(text)
+    printed = example("error_correction", "text.en")
+    assert "| precision | recall | F0.5 |" in printed
+    assert "sentences without an error stay the same" in printed
+
+
+def test_own_text(example, corpus, tmp_path):
+    printed = example(
+        *("own_text", corpus / "train.de", corpus / "train.en"),
+        *("--tokenizer", "none", "--bpe-size", "50"),
+    )
+    assert "BLEU = " in printed
+    assert (tmp_path / "out" / "prepared" / "checkpoints" / "average.pt").is_file()
+
+
+def test_distillation_of_generated_text(example):
+    pytest.importorskip("num2words")
+    pytest.importorskip("babel")
+    printed = example("distillation")
+    assert (
+        printed.count("| real |") == 2 and "| distilled | the teacher's translations |" in printed
+    )
+
+
+def test_back_translation_of_own_text(example, corpus, tmp_path):
+    printed = example(
+        "back_translation", corpus / "train.de", corpus / "train.en", "--tokenizer", "none"
+    )
+    assert all(name in printed for name in ("test.parallel", "test.untagged", "test.tagged"))
+    tagged = (tmp_path / "out" / "tagged" / "train.de").read_text().splitlines()
+    untagged = (tmp_path / "out" / "untagged" / "train.de").read_text().splitlines()
+    assert [line.removeprefix("<back-translated> ") for line in tagged] == untagged
+    assert tagged[-1].startswith("<back-translated> ") and tagged[0] == untagged[0]
+
+
+def test_a_single_file_is_refused(corpus, tmp_path):
+    done = server().bash(
+        f"python {EXAMPLES}/distillation/run.py {corpus}/train.de --smoke --out out", tmp_path
+    )
+    assert done.returncode == 1
+    assert "There are 1 files: give a source and a target file, or none." in done.stderr
