@@ -35,7 +35,7 @@ from recipe import (  # noqa: E402
 
 LANGUAGES = ("wrong", "right")
 # Sentences to validate and to test on, and updates.
-HELD_OUT, UPDATES = 1_000, 1_200
+HELD_OUT, UPDATES = 1_000, 1_000
 SMOKE_HELD_OUT, SMOKE_UPDATES = 4, 3
 # The training text has each sentence so many times, with other errors each time.
 COPIES = 3
@@ -108,8 +108,8 @@ def main() -> None:
     checkpoint = recipe.train(
         "ConvS2S",
         updates,
-        small_model(channels=128, encoder_layers=3, decoder_layers=3)
-        + optimization(updates, lr=0.004, max_tokens=1500, seed=args.seed)
+        small_model(channels=64, encoder_layers=3, decoder_layers=3)
+        + optimization(updates, lr=0.005, max_tokens=1500, seed=args.seed)
         + ["--share-all-embeddings"],
         prepared / "data-bin",
     )
