@@ -30,8 +30,8 @@ from recipe import (  # noqa: E402
 # Pairs of the demo's corpus.
 PAIRS = 8_000
 BPE_MERGES = 1_000
-MODEL = small_model(channels=96, encoder_layers=3, decoder_layers=3)
-REVERSE_UPDATES, UPDATES, LR = 400, 400, 0.004
+MODEL = small_model(channels=64, encoder_layers=3, decoder_layers=3)
+REVERSE_UPDATES, UPDATES, LR = 300, 300, 0.005
 # The dictionary lacks this token, so that a model reads <unk>.
 TAG = "<back-translated>"
 SIZES = ("--valid-size", 500, "--test-size", 1_000)

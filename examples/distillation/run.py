@@ -21,11 +21,11 @@ from recipe import (  # noqa: E402
 )
 
 # Pairs of the demo's corpus.
-PAIRS = 12_000
+PAIRS = 8_000
 BPE_MERGES = 1_000
-TEACHER = small_model(channels=128, encoder_layers=3, decoder_layers=3)
+TEACHER = small_model(channels=96, encoder_layers=3, decoder_layers=3)
 STUDENT = small_model(channels=32, encoder_layers=2, decoder_layers=2)
-TEACHER_UPDATES, STUDENT_UPDATES = 500, 400
+TEACHER_UPDATES, STUDENT_UPDATES = 400, 300
 TEACHER_LR, STUDENT_LR = 0.004, 0.006
 TEACHER_BEAM = 1
 SIZES = ("--valid-size", 500, "--test-size", 1_000)
