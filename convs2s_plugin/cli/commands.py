@@ -56,6 +56,13 @@ COMMANDS = {
     "experiment": Command(
         "experiment", "train, translate and compare systems that a YAML file describes"
     ),
+    "export-onnx": Command(
+        "export_onnx", "export a model of ConvS2S to ONNX, as an encoder and a decoding step"
+    ),
+    "export-transformer": Command(
+        "export_transformer",
+        "export a model in ADL with the layers of a transformer to fairseq's own transformer",
+    ),
     "find-lr": Command(
         "find_lr", "suggest a learning rate for a training with a short sweep", forwards=True
     ),

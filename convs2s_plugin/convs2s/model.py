@@ -25,6 +25,7 @@ from ..nn.dropout import Dropout
 from ..nn.embedding import Embedding, LearnedPositions
 from ..nn.gradient import scale_gradient
 from ..nn.output import build_output_projection
+from ..nn.padding import mask_or_none
 from ..nn.weight_norm import WeightNormLinear
 from .architectures import ARCHITECTURES, BASE, MODEL
 from .blocks import ConvBlocks
@@ -72,7 +73,7 @@ class ConvS2SEncoder(PluginEncoder):
             ``encoder_padding_mask``, B x S, or None if there is no padding; and
             ``encoder_lengths``, B.
         """
-        mask = padding_mask if bool(padding_mask.any()) else None
+        mask = mask_or_none(padding_mask)
         embedded = self.embed(tokens, padding_mask)
         x, _ = self.blocks(self.input(embedded).to(embedded.dtype), mask)
         x = self.output(x)
@@ -145,9 +146,37 @@ class ConvS2SDecoder(PluginDecoder):
         embedded = self.embed(tokens, padding_mask, start)
         # A causal convolution does not read padding on the right.
         left_padded = bool(padding_mask[:, start : start + 1].any())
+        mask = padding_mask[:, start:] if left_padded else None
+        features, attention = self.decode_embedded(embedded, mask, encoder_out, state, need_attn)
+        if maps is not None:
+            for layer, weights in attention.items():
+                number = layer + 1
+                maps.add(SOURCE, weights.unsqueeze(1), f"decoder layer {number}", str(number))
+        return features, sum(attention.values()) / len(attention) if attention else None
+
+    def decode_embedded(
+        self,
+        embedded: Tensor,
+        padding_mask: Tensor | None,
+        encoder_out: dict[str, Any],
+        state: State | None,
+        need_attn: bool,
+    ) -> tuple[Tensor, dict[int, Tensor]]:
+        """Compute the input of the output layer from the embedding of the new tokens.
+
+        Args:
+            embedded: R x T x E.
+            padding_mask: R x T, True at padding; None if no padding precedes a token.
+            encoder_out: the encoder's dictionary.
+            state: the incremental state, or None.
+            need_attn: whether to return attention weights.
+        Returns:
+            Features R x T x C, and the attention weights R x T x S of each layer that attends, by
+            the index of the layer (empty if they are not needed).
+        """
         x, attention = self.blocks(
             self.input(embedded, child(state, "input")).to(embedded.dtype),
-            padding_mask[:, start:] if left_padded else None,
+            padding_mask,
             EncoderOutput(
                 keys=encoder_out["encoder_out"],
                 values=encoder_out["encoder_values"],
@@ -158,12 +187,7 @@ class ConvS2SDecoder(PluginDecoder):
             child(state, "blocks"),
             need_attn,
         )
-        if maps is not None:
-            for layer, weights in attention.items():
-                number = layer + 1
-                maps.add(SOURCE, weights.unsqueeze(1), f"decoder layer {number}", str(number))
-        features = self.dropout(self.features(x, child(state, "features")))
-        return features, sum(attention.values()) / len(attention) if attention else None
+        return self.dropout(self.features(x, child(state, "features"))), attention
 
 
 @register_model(MODEL, dataclass=ConvS2SConfig)

@@ -70,5 +70,5 @@ class MultiStepAttention(nn.Module):
             query, source.keys, source.values, source.padding_mask, need_weights
         )
         scale = source.lengths.to(context.dtype).sqrt().view(-1, 1, 1)
-        context = (context.view(len(scale), -1, context.size(-1)) * scale).view_as(context)
+        context = (context.view(scale.size(0), -1, context.size(-1)) * scale).view_as(context)
         return (self.output(context, child(state, "output")) + x).mul_(sqrt_half), weights

@@ -101,7 +101,7 @@ def source_attention(
     rows, steps, embed_dim = query.shape
     mask = None if padding_mask is None else ~padding_mask[:, None]
     # All hypotheses of a sentence become queries of one matrix multiplication.
-    query = query.reshape(len(keys), -1, embed_dim)
+    query = query.reshape(keys.size(0), -1, embed_dim)
     context, weights = dot_product_attention(query, keys, values, mask, need_weights=need_weights)
     if weights is not None:
         weights = weights.reshape(rows, steps, -1)

@@ -48,6 +48,7 @@ class PaddingOrder(NamedTuple):
         return columns.clamp(max=longest - 1), longest
 
 
+<<<<<<< HEAD
 def select_columns(x: Tensor, columns: Tensor | None, dim: int) -> Tensor:
     """Reorder one dimension of x, in each sentence in its own way.
 
@@ -63,6 +64,20 @@ def select_columns(x: Tensor, columns: Tensor | None, dim: int) -> Tensor:
     shape[0], shape[dim + 1 if dim > 0 else dim] = columns.shape
     index = columns.view(shape).expand_as(by_sentence)
     return by_sentence.gather(dim + 1 if dim > 0 else dim, index).flatten(0, 1)
+=======
+def mask_or_none(padding_mask: Tensor) -> Tensor | None:
+    """The mask, or None if there is no padding.
+
+    A graph that ``torch.export`` or ``torch.compile`` makes must not depend on the content of a
+    batch; there, the mask is always returned.
+
+    Args:
+        padding_mask: B x T, True at padding.
+    """
+    if torch.compiler.is_compiling() or bool(padding_mask.any()):
+        return padding_mask
+    return None
+>>>>>>> ba8be03 (Export of ADL transformers to fairseq's transformer, and of ConvS2S to ONNX)
 
 
 def order_padding_last(padding_mask: Tensor) -> PaddingOrder:

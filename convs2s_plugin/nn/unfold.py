@@ -68,6 +68,6 @@ def unfold(
     if state is not None:
         state.rows["inputs"] = x[:, -span:]
     if length == 1:
-        return x[:, ::dilation].reshape(len(x), 1, -1)
+        return x[:, ::dilation].reshape(x.size(0), 1, -1)
     starts = range(0, span + 1, dilation)
     return torch.cat([x[:, start : start + length] for start in starts], dim=-1)

@@ -1,0 +1,1 @@
+"""Export of models to other programs: fairseq's own transformer, and ONNX."""
