@@ -10,11 +10,12 @@ from ..decoding.attention_maps import SOURCE, AttentionMaps
 from ..decoding.state import State, child
 from ..nn.embedding import Embedding
 from .length_limit import explain_length_limit
+from .scripting import NotScriptable
 
 STATE_KEY = "convs2s_plugin"
 
 
-class PluginDecoder(FairseqIncrementalDecoder):
+class PluginDecoder(NotScriptable, FairseqIncrementalDecoder):
     """A decoder whose incremental state is one ``State``.
 
     A family defines ``decode`` and sets the attribute ``output`` to a module of ``nn/output.py``,

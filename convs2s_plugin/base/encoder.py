@@ -9,9 +9,10 @@ from ..decoding.attention_maps import AttentionMaps
 from ..decoding.state import reorder_encoder_output
 from ..nn.embedding import Embedding
 from .length_limit import explain_length_limit
+from .scripting import NotScriptable
 
 
-class PluginEncoder(FairseqEncoder):
+class PluginEncoder(NotScriptable, FairseqEncoder):
     """An encoder whose output is shared by all hypotheses of a sentence.
 
     A family defines ``encode``.

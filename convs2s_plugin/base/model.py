@@ -10,9 +10,10 @@ from ..decoding.attention_maps import AttentionMaps
 from ..errors import UserError
 from ..nn.dropout import Dropout
 from ..nn.weight_norm import fold_weight_norm_
+from .scripting import NotScriptable
 
 
-class PluginModel(FairseqEncoderDecoderModel):
+class PluginModel(NotScriptable, FairseqEncoderDecoderModel):
     """An encoder-decoder model; a family defines ``build_model(cfg, task)``.
 
     The encoder is a ``PluginEncoder`` and the decoder a ``PluginDecoder``.

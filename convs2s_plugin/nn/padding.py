@@ -48,7 +48,6 @@ class PaddingOrder(NamedTuple):
         return columns.clamp(max=longest - 1), longest
 
 
-<<<<<<< HEAD
 def select_columns(x: Tensor, columns: Tensor | None, dim: int) -> Tensor:
     """Reorder one dimension of x, in each sentence in its own way.
 
@@ -64,7 +63,8 @@ def select_columns(x: Tensor, columns: Tensor | None, dim: int) -> Tensor:
     shape[0], shape[dim + 1 if dim > 0 else dim] = columns.shape
     index = columns.view(shape).expand_as(by_sentence)
     return by_sentence.gather(dim + 1 if dim > 0 else dim, index).flatten(0, 1)
-=======
+
+
 def mask_or_none(padding_mask: Tensor) -> Tensor | None:
     """The mask, or None if there is no padding.
 
@@ -77,7 +77,6 @@ def mask_or_none(padding_mask: Tensor) -> Tensor | None:
     if torch.compiler.is_compiling() or bool(padding_mask.any()):
         return padding_mask
     return None
->>>>>>> ba8be03 (Export of ADL transformers to fairseq's transformer, and of ConvS2S to ONNX)
 
 
 def order_padding_last(padding_mask: Tensor) -> PaddingOrder:

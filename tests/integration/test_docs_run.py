@@ -91,6 +91,9 @@ def test_what_a_page_says_works(page, readme, tmp_path):
     if page.stem == "prepare":
         pytest.importorskip("sacremoses")
         pytest.importorskip("sentencepiece")
+    if page.stem == "export":
+        pytest.importorskip("onnxscript")
+        pytest.importorskip("onnxruntime")
     folder = tmp_path / "folder"
     shutil.copytree(readme[0], folder)
     write_corpus(folder, "test", 20)

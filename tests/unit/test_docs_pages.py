@@ -34,7 +34,7 @@ BLOCKS = [block for page in pages() for block in blocks(page)]
 SYSTEM = {
     *("awk", "cat", "cd", "cp", "cut", "echo", "grep", "mkdir", "pip", "rm", "sed", "sort"),
     *("tail", "tar", "wait"),
-    *("sacrebleu", "subword-nmt"),
+    *("ct2-fairseq-converter", "sacrebleu", "subword-nmt"),
 }
 # Those that docs/add_an_architecture.md and docs/add_a_family.md register.
 OWN_ARCHITECTURES = {"convs2s_small", "adl_birnn_cnn", "bag_of_words_small"}
