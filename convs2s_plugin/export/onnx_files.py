@@ -43,8 +43,8 @@ def check_exportable(checkpoint: Checkpoint) -> None:
     missing = [name for name in NEEDED if find_spec(name) is None]
     if missing:
         raise UserError(
-            f"The export to ONNX needs {' and '.join(missing)}, which is not installed here: run "
-            '`pip install "convs2s-plugin[export]"`.'
+            f"The export to ONNX needs {' and '.join(missing)}: run `pip install "
+            '"convs2s-plugin[export]"`.'
         )
 
 
