@@ -138,7 +138,7 @@ def _stack(stack: StackSpec) -> StackShape:
     reader = _Reader(stack)
     positions = reader.take(POSITIONS, "'pos' or 'learn_pos'")
     pre_norm = reader.begins_with_pre_norm()
-    blocks = []
+    blocks: list[tuple[SubLayer, ...]] = []
     while not blocks or not reader.at_end(pre_norm):
         blocks.append(tuple(reader.sub_layer(kind, pre_norm) for kind in BLOCKS[stack.side]))
     final_norm = reader.take(("norm",), "'norm'") if pre_norm else None
