@@ -73,6 +73,9 @@ PERVASIVE = {
     "pervasive-attn": dict(aggregator="attn", no_transition=True, kernel_size=7),
     "pervasive-avg": dict(aggregator="avg", no_halving=True, separate_output=True, kernel_size=1),
     "pervasive-shared": dict(share_all_embeddings=True, encoder_embed_dim=16),
+    "pervasive-of-2018": dict(
+        aggregator="max+attn", attention_exponent=-0.5, no_source_eos=True, target_bos=True
+    ),
     "pervasive-birnn-self-attention": dict(
         encoder_adl="birnn -> linear(10)",
         decoder_adl=f"pos -> cnn(glu, k=3) -> res_nd({SELF}) -> linear(20)",
