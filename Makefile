@@ -19,7 +19,7 @@ help:
 	@echo "make lint       check the code with ruff and mypy; 'make format' formats it"
 	@echo "make docs       build the site of docs/ into site/; 'make docs-tables' writes the tables of its pages"
 	@echo "make bench      measure the tables of the documentation again (a quarter of an hour on two cores that do nothing else)"
-	@echo "make wheel      build the wheel into dist/"
+	@echo "make wheel      build the source archive, and the wheel from it, into dist/"
 	@echo "make venv       build $(VENV), which the targets above do when it is missing"
 	@echo "make clean      remove the environments, caches, and everything that was built or trained"
 	@echo "PYTHON=python3.10 picks an interpreter, TORCH_INDEX=URL an index for torch (docs/install.md)"
@@ -73,7 +73,8 @@ docs-tables: $(STAMP)
 # setuptools would put what an earlier build left in build/ into the wheel, removed files included.
 wheel: $(STAMP)
 	rm -rf build dist
-	$(BIN)/python -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir dist .
+	$(BIN)/python setup.py --quiet sdist
+	$(BIN)/python -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir dist dist/*.tar.gz
 
 clean:
 	rm -rf .venv .venv-* build dist site *.egg-info demo_out recipes_out compare_out table5_out \

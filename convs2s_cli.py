@@ -22,6 +22,9 @@ def main(argv: list[str] | None = None) -> int:
     version = _load(folder / "version.py").__version__
     if commands.chosen(argv, version) == "path":
         return commands.run(_load(folder / "cli" / "path.py"), "path", argv, version)
+    if sentence := _load(folder / "installation.py").missing_fairseq():
+        print(f"convs2s: error: {sentence}", file=sys.stderr)
+        return 1
     from convs2s_plugin.cli import main as run
 
     return run(argv)

@@ -5,17 +5,14 @@ registers all models, tasks, criterions and learning-rate schedulers with fairse
 """
 
 from importlib import import_module
-from importlib.util import find_spec
 
+from .installation import missing_fairseq
 from .version import __version__
 
-if find_spec("fairseq") is None:
-    raise ImportError(
-        "convs2s_plugin needs fairseq, which is not installed here: "
-        'run `pip install "convs2s-plugin[fairseq]"` (or install any fairseq of your own).'
-    )
+if sentence := missing_fairseq():
+    raise ImportError(sentence)
 
-from . import fairseq_compat
+from . import fairseq_compat  # noqa: E402  (needs fairseq)
 
 # Each family is a folder; its module ``model`` registers the model and its named architectures.
 FAMILIES = ("convs2s", "pervasive", "adl")

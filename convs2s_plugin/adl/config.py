@@ -6,7 +6,7 @@ from typing import Optional
 from fairseq.dataclass import FairseqDataclass
 from omegaconf import OmegaConf
 
-from ..base import EmbeddingOptions, max_length_or_default
+from ..base import AlignmentOptions, EmbeddingOptions, max_length_or_default
 from .language.parser import parse
 from .language.resolve import DIALECTS
 from .language.spec import Settings
@@ -54,9 +54,16 @@ class LayerOptions(FairseqDataclass):
 
 
 @dataclass
-class AdlConfig(LayerOptions, EmbeddingOptions):
+class AdlConfig(LayerOptions, AlignmentOptions, EmbeddingOptions):
     """The options of models in ADL; None stands for the value of the named architecture."""
 
+    alignment_heads: Optional[int] = field(
+        default=None,
+        metadata={
+            "help": "the alignment is the mean of this many heads, the first ones of each layer "
+            "(default: of all)"
+        },
+    )
     model_dim: Optional[int] = field(
         default=None,
         metadata={"help": "channels of the embeddings, and of layers without a given width"},

@@ -13,6 +13,7 @@ from ..base import (
     PluginEncoder,
     PluginModel,
     build_embedding_matrices,
+    check_alignment_layer,
     check_shared_embeddings,
     fill_defaults,
     register_architectures,
@@ -21,6 +22,7 @@ from ..decoding.attention_maps import AttentionMaps
 from ..decoding.state import State
 from ..errors import UserError
 from ..limits import MAX_INIT_GAIN, check_range
+from ..nn.attention import MEAN, Alignment
 from ..nn.embedding import Embedding
 from ..nn.output import OutputProjection, TiedOutputProjection
 from .architectures import ARCHITECTURES
@@ -28,7 +30,7 @@ from .config import BASE, DEFINITIONS, MODEL, AdlConfig, keep_definitions, layer
 from .context import Source
 from .language.registry import layer_type
 from .language.resolve import resolve
-from .language.spec import ModelSpec, StackSpec
+from .language.spec import LayerSpec, ModelSpec, StackSpec
 from .stacks import DecoderStack, EncoderStack
 
 logger = logging.getLogger(__name__)
@@ -90,6 +92,8 @@ class AdlDecoder(PluginDecoder):
         input_feeding: whether the input is the embedding of the previous token concatenated with
             the previous output (section 2.4).
         max_length: the largest number of tokens in a target sentence, end of sentence included.
+        alignment: the layer and the heads whose attention is the alignment (default: the mean of
+            all).
     """
 
     def __init__(
@@ -101,11 +105,13 @@ class AdlDecoder(PluginDecoder):
         output: nn.Module,
         input_feeding: bool,
         max_length: int,
+        alignment: Alignment = MEAN,
     ):
         super().__init__(dictionary, embed, max_length)
         self.layers = DecoderStack(spec, input_feeding)
         self.blocks = blocks
         self.output = output
+        self.alignment = alignment
 
     def decode(
         self,
@@ -115,6 +121,8 @@ class AdlDecoder(PluginDecoder):
         state: State | None,
         need_attn: bool,
         maps: AttentionMaps | None = None,
+        alignment_layer: int | None = None,
+        alignment_heads: int | None = None,
         **unused,
     ) -> tuple[Tensor, Tensor | None]:
         """Compute the input of the output layer.
@@ -127,12 +135,23 @@ class AdlDecoder(PluginDecoder):
                 ``state.length`` on are computed.
             need_attn: whether to return attention weights.
             maps: to which the weights of each layer are added, or None.
+            alignment_layer: the layer whose attention weights to return (default: that of the
+                model).
+            alignment_heads: the number of its heads (default: that of the model).
         Returns:
-            Features R x T x C, and attention weights R x T x S averaged over layers and heads
-            (None if they are not needed, or if no layer attends to the source).
+            Features R x T x C, and attention weights R x T x S averaged over these layers and
+            heads (None if they are not needed, or if no layer attends to the source).
         """
-        source = self.source(encoder_out)
-        return self.layers(self.embed, tokens, padding_mask, source, state, need_attn, maps)
+        return self.layers(
+            self.embed,
+            tokens,
+            padding_mask,
+            self.source(encoder_out),
+            state,
+            need_attn,
+            maps,
+            self.alignment.replaced_by(alignment_layer, alignment_heads),
+        )
 
     def source(self, encoder_out: dict[str, Any]) -> Source:
         """The part of the encoder's dictionary that layers attend to."""
@@ -186,6 +205,7 @@ class AdlModel(PluginModel):
             output,
             spec.input_feeding,
             spec.settings.max_target_positions,
+            alignment_of(cfg, attending),
         )
         scale_weights_(encoder.layers, cfg.init_gain)
         scale_weights_(decoder.layers, cfg.init_gain)
@@ -212,6 +232,27 @@ def resolve_model(cfg: AdlConfig) -> ModelSpec:
         cfg.adl_dialect,
         bool(cfg.input_feeding),
     )
+
+
+def alignment_of(cfg: AdlConfig, attending: list[LayerSpec]) -> Alignment:
+    """The layer and the heads whose attention is the alignment.
+
+    Args:
+        cfg: the options.
+        attending: the decoder layers that attend to the source.
+    Raises:
+        UserError: there is no such layer, or a layer has fewer heads.
+    """
+    check_alignment_layer(cfg.alignment_layer, len(attending))
+    if cfg.alignment_heads is not None:
+        layers = attending if cfg.alignment_layer is None else [attending[cfg.alignment_layer]]
+        heads = min((layer.arguments.get("h", 1) for layer in layers), default=0)
+        if not 1 <= cfg.alignment_heads <= heads:
+            raise UserError(
+                f"--alignment-heads is {cfg.alignment_heads}, but the attention of the alignment "
+                f"has {heads} heads: give a number from 1 to {heads}, or leave the option out."
+            )
+    return Alignment(cfg.alignment_layer, cfg.alignment_heads)
 
 
 def build_output(cfg: AdlConfig, spec: ModelSpec, target_matrix: nn.Embedding) -> nn.Module:

@@ -13,6 +13,7 @@ from torch.nn import functional as F
 from ..decoding.attention_maps import DECODER, ENCODER, SOURCE, AttentionMaps
 from ..decoding.kv_cache import Backpointers
 from ..decoding.state import State
+from ..nn.attention import MEAN, Alignment
 from ..nn.embedding import Embedding
 from ..nn.padding import PaddingOrder, order_padding_last, select_columns
 from .context import Context, LayerAttention, Source
@@ -92,6 +93,7 @@ class DecoderStack(nn.ModuleList):
         state: State | None = None,
         need_weights: bool = False,
         maps: AttentionMaps | None = None,
+        alignment: Alignment = MEAN,
     ) -> tuple[Tensor, Tensor | None]:
         """Embed the tokens and apply all layers.
 
@@ -105,16 +107,17 @@ class DecoderStack(nn.ModuleList):
             need_weights: whether to return attention weights (False).
             maps: to which the weights of each layer are added, in the columns of the batch; None
                 if they are not needed. Those of self-attention are added in a full pass only.
+            alignment: the layer and the heads whose weights to return (default: all).
         Returns:
             Features R x T x C of the positions that are not decoded yet, and their attention
-            weights R x T x S, averaged over layers and heads (None if they are not needed, or if
-            no layer attends to the source).
+            weights R x T x S, averaged over these layers and heads (None if they are not needed,
+            or if no layer attends to the source).
         """
         if state is not None:
             features, attention = self.forward_incremental(
                 embed, tokens, padding_mask, source, state, need_weights
             )
-            return features, _collect(attention, source, None, maps)
+            return features, _collect(attention, source, None, maps, alignment)
         padding_order = order_padding_last(padding_mask)
         # Padding follows the tokens, where no token sees it in a causal pass.
         context = Context(*padding_order.positions(), source=source, need_weights=need_weights)
@@ -124,7 +127,7 @@ class DecoderStack(nn.ModuleList):
             features = self.forward_by_position(x, context, None, State(), Backpointers(1))
         else:
             features = self.apply_layers(x, context)
-        weights = _collect(context.attention, source, padding_order, maps)
+        weights = _collect(context.attention, source, padding_order, maps, alignment)
         return padding_order.restore(features), weights
 
     def forward_incremental(
@@ -232,6 +235,7 @@ def _collect(
     source: Source,
     padding_order: PaddingOrder | None,
     maps: AttentionMaps | None,
+    alignment: Alignment,
 ) -> Tensor | None:
     """Bring the attention of a decoder to the columns of the batch.
 
@@ -240,9 +244,10 @@ def _collect(
         source: the encoder output.
         padding_order: the order of the target columns; None if they are those of the batch.
         maps: to which the weights are added, or None.
+        alignment: the layer and the heads whose weights to return.
     Returns:
-        The attention to the source averaged over heads, then over layers, R x T x S; None if no
-        layer has any.
+        The attention to the source averaged over these heads, then over layers, R x T x S; None
+        if no layer has any.
     """
 
     def restore(weights: Tensor, to_source: bool) -> Tensor:
@@ -256,5 +261,5 @@ def _collect(
         for found in attention:
             kind = SOURCE if found.to_source else DECODER
             maps.add(kind, restore(found.weights, found.to_source), found.name)
-    layers = [found.weights.mean(dim=1) for found in attention if found.to_source]
-    return restore(torch.stack(layers).mean(dim=0), True) if layers else None
+    weights = alignment.of([found.weights for found in attention if found.to_source])
+    return None if weights is None else restore(weights, True)

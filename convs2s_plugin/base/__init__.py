@@ -5,9 +5,16 @@ from .decoder import PluginDecoder
 from .embeddings import build_embedding_matrices, build_embedding_matrix, check_shared_embeddings
 from .encoder import PluginEncoder
 from .model import PluginModel
-from .options import EmbeddingOptions, check_lengths, max_length_or_default
+from .options import (
+    AlignmentOptions,
+    EmbeddingOptions,
+    check_alignment_layer,
+    check_lengths,
+    max_length_or_default,
+)
 
 __all__ = [
+    "AlignmentOptions",
     "Architecture",
     "EmbeddingOptions",
     "PluginDecoder",
@@ -15,6 +22,7 @@ __all__ = [
     "PluginModel",
     "build_embedding_matrices",
     "build_embedding_matrix",
+    "check_alignment_layer",
     "check_lengths",
     "check_shared_embeddings",
     "fill_defaults",

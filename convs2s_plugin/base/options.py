@@ -6,6 +6,7 @@ from typing import Any, Optional
 from fairseq.dataclass import FairseqDataclass
 from omegaconf import II
 
+from ..errors import UserError
 from ..limits import MAX_POSITIONS, check_range, option_name
 
 DEFAULT_MAX_POSITIONS = 1024
@@ -30,6 +31,41 @@ class EmbeddingOptions(FairseqDataclass):
     )
     max_source_positions: Optional[int] = II("task.max_source_positions")
     max_target_positions: Optional[int] = II("task.max_target_positions")
+
+
+@dataclass
+class AlignmentOptions(FairseqDataclass):
+    """The attention that is the alignment, for training with alignments and for printing them."""
+
+    alignment_layer: Optional[int] = field(
+        default=None,
+        metadata={
+            "help": "decoder layer whose attention is the alignment, counted from 0 at the bottom "
+            "among the layers that attend to the source (default: the mean of all of them)"
+        },
+    )
+
+
+def check_alignment_layer(layer: int | None, num_layers: int) -> None:
+    """Check ``--alignment-layer``.
+
+    Args:
+        layer: the value of the option.
+        num_layers: the number of decoder layers that attend to the source.
+    Raises:
+        UserError: if there is no such layer.
+    """
+    if layer is None or 0 <= layer < num_layers:
+        return
+    if num_layers == 0:
+        raise UserError(
+            f"--alignment-layer is {layer}, but no layer of the decoder attends to the source: "
+            "leave the option out."
+        )
+    raise UserError(
+        f"--alignment-layer is {layer}, but the decoder has {num_layers} layers that attend to "
+        f"the source: give a number from 0 (the bottom one) to {num_layers - 1}."
+    )
 
 
 def check_lengths(cfg: Any) -> None:

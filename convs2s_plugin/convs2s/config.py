@@ -3,13 +3,13 @@
 from dataclasses import dataclass, field
 from typing import Optional
 
-from ..base import EmbeddingOptions, check_lengths, check_shared_embeddings
+from ..base import AlignmentOptions, EmbeddingOptions, check_lengths, check_shared_embeddings
 from ..errors import UserError
 from ..limits import MAX_WIDTH, check_probability, check_range, option_name
 
 
 @dataclass
-class ConvS2SConfig(EmbeddingOptions):
+class ConvS2SConfig(AlignmentOptions, EmbeddingOptions):
     """The options of ConvS2S; options that fairseq's fconv has, too, have the same names.
 
     None means the value of the named architecture (architectures.py).

@@ -14,12 +14,14 @@ from ..base import (
     PluginEncoder,
     PluginModel,
     build_embedding_matrices,
+    check_alignment_layer,
     fill_defaults,
     max_length_or_default,
     register_architectures,
 )
 from ..decoding.attention_maps import SOURCE, AttentionMaps
 from ..decoding.state import State, child
+from ..nn.attention import MEAN, Alignment
 from ..nn.autocast import to_autocast_dtype
 from ..nn.dropout import Dropout
 from ..nn.embedding import Embedding, LearnedPositions
@@ -98,6 +100,7 @@ class ConvS2SDecoder(PluginDecoder):
         out_embed_dim: channels of the input of the output layer.
         tied: whether the output layer uses the target embedding matrix.
         max_length: the largest number of tokens in a target sentence, end of sentence included.
+        alignment: the layer whose attention is the alignment (default: the mean of all).
     """
 
     def __init__(
@@ -108,12 +111,14 @@ class ConvS2SDecoder(PluginDecoder):
         out_embed_dim: int,
         tied: bool,
         max_length: int,
+        alignment: Alignment = MEAN,
     ):
         super().__init__(dictionary, embed, max_length)
         embed_dim, dropout = embed.words.embedding_dim, embed.dropout.p
         layers = blocks.layers
         self.input = WeightNormLinear(embed_dim, layers[0].channels, dropout=dropout)
         self.blocks = blocks
+        self.alignment = alignment
         self.features = WeightNormLinear(layers[-1].channels, out_embed_dim)
         self.dropout = Dropout(dropout)
         self.output = build_output_projection(out_embed_dim, embed.words, tied, dropout)
@@ -126,6 +131,7 @@ class ConvS2SDecoder(PluginDecoder):
         state: State | None,
         need_attn: bool,
         maps: AttentionMaps | None = None,
+        alignment_layer: int | None = None,
         **unused,
     ) -> tuple[Tensor, Tensor | None]:
         """Compute the input of the output layer.
@@ -138,9 +144,11 @@ class ConvS2SDecoder(PluginDecoder):
                 ``state.length`` on are computed.
             need_attn: whether to return attention weights.
             maps: to which the weights of each layer are added, or None.
+            alignment_layer: the layer whose attention weights to return (default: that of the
+                model).
         Returns:
-            Features R x T x C, and the attention weights R x T x S averaged over the layers that
-            attend (None if they are not needed).
+            Features R x T x C, and the attention weights R x T x S of the layer, or averaged over
+            the layers that attend (None if they are not needed).
         """
         start = 0 if state is None else state.length
         embedded = self.embed(tokens, padding_mask, start)
@@ -152,7 +160,8 @@ class ConvS2SDecoder(PluginDecoder):
             for layer, weights in attention.items():
                 number = layer + 1
                 maps.add(SOURCE, weights.unsqueeze(1), f"decoder layer {number}", str(number))
-        return features, sum(attention.values()) / len(attention) if attention else None
+        alignment = self.alignment.replaced_by(alignment_layer, None)
+        return features, alignment.of([weights.unsqueeze(1) for weights in attention.values()])
 
     def decode_embedded(
         self,
@@ -211,6 +220,7 @@ class ConvS2SModel(PluginModel):
             str(cfg.decoder_attention), len(decoder_layers), "--decoder-attention"
         )
         check_options(cfg, task)
+        check_alignment_layer(cfg.alignment_layer, sum(attention))
         source_matrix, target_matrix = build_embedding_matrices(
             cfg, task, cfg.encoder_embed_dim, cfg.decoder_embed_dim
         )
@@ -230,6 +240,7 @@ class ConvS2SModel(PluginModel):
             out_embed_dim=cfg.decoder_out_embed_dim,
             tied=cfg.share_input_output_embed or cfg.share_all_embeddings,
             max_length=max_target_length,
+            alignment=Alignment(cfg.alignment_layer),
         )
         return cls(encoder, decoder)
 

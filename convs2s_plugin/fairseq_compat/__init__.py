@@ -1,10 +1,26 @@
 """Workarounds for faults of fairseq, and differences between its versions."""
 
-from . import batches, checkpoints, evaluated_options, messages, search, unknown_words
+from . import (
+    batches,
+    checkpoints,
+    command_line,
+    evaluated_options,
+    guided_alignment,
+    messages,
+    search,
+    unknown_words,
+    workers,
+)
+from .switch import enabled
 
 
 def prepare() -> None:
-    """Change fairseq as this package needs it; called once, when the package is imported."""
+    """Change fairseq as this package needs it; called once, when the package is imported.
+
+    Nothing is changed if the environment variable CONVS2S_COMPAT is 0.
+    """
+    if not enabled():
+        return
     messages.install_excepthook()
     checkpoints.allow_plain_data()
     checkpoints.explain_unreadable_checkpoints()
@@ -14,3 +30,7 @@ def prepare() -> None:
     search.number_sentences_by_batch()
     batches.resume_with_same_batches()
     batches.keep_last_batch()
+    workers.train_with_launched_workers()
+    command_line.accept_local_rank()
+    command_line.correct_parsed_options()
+    guided_alignment.train_with_alignments()

@@ -10,6 +10,9 @@ from typing import Any
 from fairseq import utils
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 
+from ..errors import UserError
+from .switch import VARIABLE, enabled
+
 GENERATE = "fairseq_cli.generate"
 TASK = "convs2s_translation"
 # Values of --replace-unk without a file: from the command line, and from Python.
@@ -22,7 +25,21 @@ def leave_unknown_words_to_the_task() -> None:
     Their replacement needs alignments, which are not computed without ``--print-alignment``, and
     raw source text, which binarized data does not have.
     """
-    utils.load_align_dict = lambda replace_unk: None
+    if enabled():
+        utils.load_align_dict = lambda replace_unk: None
+
+
+def check_replacement() -> None:
+    """Check that fairseq's commands do not replace unknown words once more.
+
+    Raises:
+        UserError: if they do.
+    """
+    if not enabled():
+        raise UserError(
+            f"--replace-unk of --task {TASK} changes fairseq, which {VARIABLE}=0 forbids: unset "
+            "the variable, or use --task translation."
+        )
 
 
 def allow_binarized_data() -> None:

@@ -1,5 +1,7 @@
 """Scaled dot-product attention."""
 
+from typing import NamedTuple
+
 import torch
 from torch import Tensor
 from torch.nn import functional as F
@@ -48,6 +50,42 @@ def dot_product_attention(
     weights = masked_softmax(scores, mask, scale)
     dropped = F.dropout(weights, dropout) if dropout else weights
     return dropped.to(values.dtype) @ values, weights if need_weights else None
+
+
+class Alignment(NamedTuple):
+    """The attention that is the alignment of a model.
+
+    Attributes:
+        layer: number of the layer, counted from 0 among the layers that attend to the source;
+            None for the mean of all.
+        heads: how many heads, the first ones of each layer; None for all.
+    """
+
+    layer: int | None = None
+    heads: int | None = None
+
+    def replaced_by(self, layer: int | None, heads: int | None) -> "Alignment":
+        """The same with another layer or number of heads; None keeps the own one."""
+        return Alignment(
+            self.layer if layer is None else layer, self.heads if heads is None else heads
+        )
+
+    def of(self, layers: list[Tensor]) -> Tensor | None:
+        """The mean over the heads, then over the layers.
+
+        Args:
+            layers: the attention weights of each layer, R x h x T x S.
+        Returns:
+            R x T x S, or None if there are no layers.
+        """
+        if not layers:
+            return None
+        if self.layer is not None:
+            layers = [layers[self.layer]]
+        return torch.stack([layer[:, : self.heads].mean(dim=1) for layer in layers]).mean(dim=0)
+
+
+MEAN = Alignment()
 
 
 def _is_short(query: Tensor, keys: Tensor) -> bool:

@@ -204,7 +204,6 @@ class PervasiveDecoder(PluginDecoder):
         tokens = torch.cat([self.output(chunk).argmax(dim=-1) for chunk in chunks])
         return tokens.view(features.shape[:2])
 
-    @torch.no_grad()
     def alignment(self, features: GridFeatures, tokens: Tensor) -> Tensor:
         """The alignment of tokens R x T with the source, R x T x S."""
         return self.network.alignment(features, self.token_vectors(tokens))

@@ -16,6 +16,7 @@ from ..decoding.word_alignment import ReferenceScorer, request_attention
 from ..errors import UserError
 from ..fairseq_compat.unknown_words import (
     REPLACE_UNK_WITHOUT_FILE,
+    check_replacement,
     leave_unknown_words_to_the_task,
 )
 from ..fairseq_compat.validations import ReportsValidations
@@ -235,6 +236,7 @@ class ConvS2STranslationTask(ReportsValidations, TranslationTask):
         """The replacement of unknown words for ``--replace-unk [FILE]``."""
         if replace_unk is None or replace_unk is False:
             return None
+        check_replacement()
         path = replace_unk if replace_unk not in REPLACE_UNK_WITHOUT_FILE else None
         path = path or self.cfg.lexicon
         self.keep_unknown_words = True

@@ -1,4 +1,8 @@
-"""The wheel, installed into an environment of its own, trains and translates from any folder."""
+"""The wheel, installed into an environment of its own, trains and translates from any folder.
+
+The wheel is built from the source archive, as `make wheel` builds both. torch, fairseq and the
+other dependencies are those of this environment, since installing them takes minutes.
+"""
 
 import os
 import shutil
@@ -11,45 +15,51 @@ from pathlib import Path
 
 import pytest
 
+from convs2s_plugin import __version__
 from tests import ROOT
 from tests.commands import TINY, hypotheses
 
 PACKAGING = ("setup.py", "pyproject.toml", "README.md", "LICENSE", "convs2s_cli.py")
 
 
-def run(*command, cwd):
-    """Run a command that does not see the checkout, and return its standard output."""
+def start(*command, cwd):
+    """Run a command that does not see the checkout."""
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     environment.pop("PYTHONPATH", None)
-    done = subprocess.run(
+    return subprocess.run(
         [*map(str, command)], cwd=cwd, env=environment, capture_output=True, text=True
     )
+
+
+def run(*command, cwd):
+    """Run such a command, which must succeed, and return its standard output."""
+    done = start(*command, cwd=cwd)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     return done.stdout
 
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory):
-    """The wheel, built from a copy of the sources, as `make wheel` builds it."""
+    """The wheel, built from a source archive of a copy of the sources."""
     folder = tmp_path_factory.mktemp("wheel")
     sources = folder / "sources"
     caches = shutil.ignore_patterns("__pycache__")
     shutil.copytree(ROOT / "convs2s_plugin", sources / "convs2s_plugin", ignore=caches)
     for name in PACKAGING:
         shutil.copy(ROOT / name, sources)
+    run(sys.executable, "setup.py", "--quiet", "sdist", "--dist-dir", folder / "dist", cwd=sources)
+    (archive,) = (folder / "dist").iterdir()
     run(
         *(sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation"),
-        *("--wheel-dir", "dist", "./sources"),
+        *("--wheel-dir", "dist", archive),
         cwd=folder,
     )
     (built,) = (folder / "dist").glob("*.whl")
     return built
 
 
-@pytest.fixture(scope="module")
-def installed(wheel, tmp_path_factory):
-    """The folder of the programs of an environment with the wheel."""
-    folder = tmp_path_factory.mktemp("environment")
+def environment_with(wheel, folder):
+    """The folder of the programs of a new environment with the wheel and nothing else."""
     venv.create(folder, symlinks=True)
     programs = folder / "bin"
     run(
@@ -57,6 +67,29 @@ def installed(wheel, tmp_path_factory):
         *("--no-deps", "--no-index", wheel),
         cwd=folder,
     )
+    return programs
+
+
+def test_without_fairseq_one_sentence_says_what_to_install(wheel, tmp_path):
+    alone = environment_with(wheel, tmp_path / "environment")
+    assert run(alone / "convs2s", "--version", cwd=tmp_path).strip() == __version__
+    for command in (
+        [alone / "convs2s", "adl", "layers"],
+        [alone / "python", "-c", "import convs2s_plugin"],
+    ):
+        done = start(*command, cwd=tmp_path)
+        assert done.returncode == 1
+        sentence = done.stderr.strip().splitlines()[-1]
+        assert "needs fairseq, which is not installed here" in sentence
+        assert 'pip install "convs2s-plugin[fairseq]"' in sentence
+        assert ("Traceback" in done.stderr) == ("-c" in command)
+
+
+@pytest.fixture(scope="module")
+def installed(wheel, tmp_path_factory):
+    """The folder of the programs of an environment with the wheel and its dependencies."""
+    folder = tmp_path_factory.mktemp("environment")
+    programs = environment_with(wheel, folder)
     # The dependencies are those of this environment. Folders that a .pth file names are searched,
     # but the .pth files in them, such as that of an editable install, are not read.
     (packages,) = folder.glob("lib/python*/site-packages")
@@ -90,3 +123,7 @@ def test_the_metadata_states_the_version_of_the_package(installed, tmp_path):
     code = "from importlib.metadata import version; print(version('convs2s-plugin'))"
     stated = run(installed / "python", "-c", code, cwd=tmp_path)
     assert stated == run(installed / "convs2s", "--version", cwd=tmp_path)
+
+
+def test_a_command_that_imports_fairseq(installed, tmp_path):
+    assert "mh_dot_src_att" in run(installed / "convs2s", "adl", "layers", cwd=tmp_path)

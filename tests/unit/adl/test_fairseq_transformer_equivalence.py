@@ -107,6 +107,15 @@ def test_outputs_loss_and_gradients(both, left_pad_source):
     torch.testing.assert_close(*gradients, atol=1e-4, rtol=1e-4)
 
 
+@pytest.mark.parametrize(("layer", "heads"), [(0, 1), (2, 3), (LAYERS - 1, None)])
+def test_alignments_of_a_layer_and_its_heads(both, layer, heads):
+    batch = random_batch(LENGTHS)["net_input"]
+    real = batch["prev_output_tokens"].ne(dictionary().pad())
+    options = dict(alignment_layer=layer, alignment_heads=heads)
+    ours, theirs = (model(**batch, **options)[1]["attn"][0][real] for model in both)
+    torch.testing.assert_close(ours, theirs.double(), atol=1e-5, rtol=1e-5)
+
+
 def test_parameters_are_as_many_but_for_biases(both):
     ours, theirs = both
     # Some versions hold weights twice, for kernels that training does not use.

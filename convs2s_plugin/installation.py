@@ -1,0 +1,24 @@
+"""How to install fairseq where it is missing.
+
+This module imports neither torch nor fairseq, and nothing else of this package.
+"""
+
+import platform
+import sys
+from importlib.util import find_spec
+
+# The first version of Python for which the extra `fairseq` installs nothing.
+TOO_NEW = (3, 13)
+
+
+def missing_fairseq() -> str | None:
+    """A sentence that says how to install fairseq, or None if it is installed."""
+    if find_spec("fairseq") is not None:
+        return None
+    advice = 'run `pip install "convs2s-plugin[fairseq]"`, or install a fairseq of your own'
+    if sys.version_info >= TOO_NEW:
+        advice = (
+            f"there is no distribution of it for Python {platform.python_version()}; use Python "
+            f"3.11 or 3.12 and {advice}"
+        )
+    return f"convs2s_plugin needs fairseq, which is not installed here: {advice}."

@@ -1,0 +1,77 @@
+"""Workers that torchrun starts on CPUs, on one machine and on two, equal one worker."""
+
+import os
+import socket
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from tests.commands import (
+    TINY,
+    assert_same_weights,
+    command,
+    quick_command,
+    train,
+    train_arguments,
+)
+
+OPTIONS = TINY[:-2] + ("--batch-size", "120", "--optimizer", "sgd", "--dropout", "0.0")
+COMMON = ("--max-update", "2", "--no-epoch-checkpoints")
+
+
+def free_port():
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        return str(server.getsockname()[1])
+
+
+def launch(*arguments, module="torch.distributed.run"):
+    """Run torchrun, or another launcher of torch, to its end."""
+    done = subprocess.run(
+        [sys.executable, "-m", module, *map(str, arguments)],
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    return done.stdout + done.stderr
+
+
+@pytest.fixture(scope="module")
+def one_worker(corpus, tmp_path_factory):
+    """The checkpoint of one worker with the batches of two."""
+    folder = tmp_path_factory.mktemp("one")
+    train(corpus, folder, *COMMON, "--update-freq", "2", options=OPTIONS)
+    return folder / "checkpoint_last.pt"
+
+
+def test_torchrun_on_one_machine(corpus, tmp_path, one_worker):
+    """As a user starts it, and with a validation by both workers."""
+    program = tmp_path / "fairseq-train"
+    program.write_text(command("train")[2], encoding="utf-8")
+    log = launch(
+        *("--nproc-per-node", "2", "--master-port", free_port(), program),
+        *train_arguments(corpus, tmp_path, *COMMON, options=OPTIONS),
+    )
+    assert "training on 2 devices" in log and "valid on 'valid' subset" in log
+    assert_same_weights(one_worker, tmp_path / "checkpoint_last.pt", atol=1e-6, rtol=1e-5)
+
+
+def test_torchrun_on_two_machines(corpus, tmp_path, one_worker):
+    """Both are this machine; each has a launcher and one worker."""
+    port = free_port()
+    program, *_ = quick_command("train")
+
+    def machine(number):
+        return launch(
+            *("--nnodes", "2", "--node-rank", number, "--nproc-per-node", "1"),
+            *("--master-addr", "127.0.0.1", "--master-port", port, "--no-python", program),
+            *train_arguments(corpus, tmp_path, *COMMON, options=OPTIONS),
+        )
+
+    with ThreadPoolExecutor(2) as pool:
+        first, _ = pool.map(machine, range(2))
+    assert "training on 2 devices" in first
+    assert_same_weights(one_worker, tmp_path / "checkpoint_last.pt", atol=1e-6, rtol=1e-5)
