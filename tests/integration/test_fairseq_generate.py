@@ -190,6 +190,16 @@ def test_averaged_checkpoints(corpus, trained, tmp_path):
     assert sorted(hypotheses(generate(corpus, target))) == list(range(SENTENCES))
 
 
+def test_the_tokenizer_takes_the_languages_of_the_data(corpus, checkpoint):
+    printed = fairseq(
+        "interactive",
+        *(corpus / "bin", "--user-dir", PLUGIN, "--path", checkpoint, "--cpu"),
+        *("--tokenizer", "moses", "--beam", 2),
+        text="eins zwei, drei\n",
+    )
+    assert "eins zwei <unk> drei" in printed and len(hypotheses(printed, "D")) == 1
+
+
 def test_interactive_keeps_the_order_of_lines(corpus, checkpoint):
     lines = ["eins zwei drei", "", "unbekannt vier", "   ", "zehn"]
     printed = fairseq(

@@ -1,11 +1,13 @@
 """fairseq-train, fairseq-validate and fairseq-hydra-train with ConvS2S."""
 
+import os
 import signal
 import socket
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+import torch
 import yaml
 
 from tests.commands import (
@@ -152,6 +154,27 @@ def test_two_workers_equal_one_with_twice_the_batch(task, corpus, tmp_path):
         atol=1e-6,
         rtol=1e-4,
     )
+
+
+def test_bf16_on_a_cpu(corpus, tmp_path):
+    log = train(corpus, tmp_path, "--bf16", "--max-epoch", "3", "--no-epoch-checkpoints")
+    first, *_, last = perplexities(log)
+    assert last < 0.8 * first
+    model = weights(tmp_path / "checkpoint_last.pt")
+    assert {value.dtype for value in model.values()} == {torch.bfloat16}
+
+
+TRANSFORMER = (
+    *("--arch", "transformer_iwslt_de_en", "--encoder-layers", "1", "--decoder-layers", "1"),
+    *TINY[-8:],
+)
+
+
+@pytest.mark.parametrize("options", [TINY, TRANSFORMER], ids=["convs2s", "fairseq's"])
+def test_training_with_fairseq_as_it_is(options, corpus, tmp_path):
+    arguments = train_arguments(corpus, tmp_path, "--max-update", "2", options=options)
+    log = fairseq("train", *arguments, env={**os.environ, "CONVS2S_COMPAT": "0"})
+    assert "num_updates 2" in log and (tmp_path / "checkpoint_last.pt").exists()
 
 
 def test_tensorboard(corpus, tmp_path):

@@ -89,7 +89,7 @@ def test_the_gradient_is_that_of_the_loss(name):
         for gradient, direction in zip(gradients, directions)
         if gradient is not None
     )
-    step, losses = 1e-7, []
+    step, losses = 1e-8, []
     with torch.no_grad():
         for sign in (1, -1):
             for value, direction in zip(parameters, directions):
