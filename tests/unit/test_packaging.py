@@ -47,6 +47,21 @@ def test_extras_of_extras_exist():
     assert {extra for one in own for extra in one.extras} <= set(EXTRAS)
 
 
+def test_every_extra_is_on_the_page_about_installation():
+    page = (ROOT / "docs" / "install.md").read_text(encoding="utf-8")
+    assert set(re.findall(r"^\| `([a-z]+)` \|", page, re.MULTILINE)) >= set(EXTRAS)
+
+
+@pytest.mark.parametrize("machine", ["x86_64", "aarch64", "arm64", "AMD64"])
+@pytest.mark.parametrize("system", ["linux", "darwin", "win32"])
+@pytest.mark.parametrize("version", ["3.10", "3.11", "3.12", "3.13"])
+def test_one_distribution_of_fairseq(version, system, machine):
+    """They overwrite one another; no distribution is for Python 3.13 and later."""
+    where = {"python_version": version, "sys_platform": system, "platform_machine": machine}
+    chosen = [one for one in map(Requirement, EXTRAS["fairseq"]) if one.marker.evaluate(where)]
+    assert len(chosen) == (0 if version == "3.13" else 1)
+
+
 @pytest.mark.parametrize("version", CONSTRAINTS)
 def test_every_dependency_is_pinned(version):
     pinned = pins(CONSTRAINTS[version])
