@@ -69,6 +69,9 @@ def test_every_command_has_the_options_that_it_is_given(block, words, tmp_path, 
     program, *arguments = words
     arguments = [word.replace("$(convs2s path)", str(PLUGIN)) for word in arguments]
     arguments = [re.sub(r"^\$\w+$", "1", word) for word in arguments]
+    if program == "torchrun":
+        start = arguments.index("$(which fairseq-train)")
+        program, arguments = "fairseq-train", arguments[start + 1 :]
     if program == "fairseq-preprocess":
         PARSERS[program]().parse_args(arguments)
     elif program in PARSERS:
@@ -145,6 +148,8 @@ def known_options() -> set[str]:
 def test_every_option_in_the_text_exists():
     known = known_options() | {"--no-build-isolation", "--help", "--version", "--user-dir"}
     known.add("--normalization-constant")  # of fconv_gec, which is not in fairseq
+    known |= {"--nproc-per-node", "--node-rank"}  # of torchrun
+    known.add("--full-context-alignment")  # of fairseq's transformer_align
     # Options of other projects: Sockeye, and the later code of attn2d.
     known |= {"--convnet", *re.findall(r"--[\w-]+", " ".join(theirs for theirs, *_ in SOCKEYE))}
     for page in MARKDOWN:
