@@ -18,7 +18,7 @@ def missing_fairseq() -> str | None:
     advice = 'run `pip install "convs2s-plugin[fairseq]"`, or install a fairseq of your own'
     if sys.version_info >= TOO_NEW:
         advice = (
-            f"there is no distribution of it for Python {platform.python_version()}; use Python "
-            f"3.11 or 3.12 and {advice}"
+            f"it has no wheel for Python {platform.python_version()}; use Python 3.11 or 3.12 "
+            f"and {advice}"
         )
     return f"convs2s_plugin needs fairseq, which is not installed here: {advice}."

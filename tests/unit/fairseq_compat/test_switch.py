@@ -22,10 +22,10 @@ import fairseq_cli.generate, fairseq_cli.interactive, fairseq_cli.train, fairseq
 
 def attributes():
     found = {"sys.excepthook": sys.excepthook}
-    found["torch safe globals"] = set(torch.serialization.get_safe_globals())
+    found["torch.load"] = set(torch.serialization.get_safe_globals())
     for module in [m for n, m in sys.modules.items() if n.split(".")[0].startswith("fairseq")]:
         for name, value in vars(module).items():
-            if isinstance(value, ModuleType):
+            if isinstance(value, ModuleType) or name == "__warningregistry__":
                 continue
             found[f"{module.__name__}.{name}"] = value
             if isinstance(value, type) and value.__module__ == module.__name__:
