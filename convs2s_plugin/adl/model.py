@@ -22,7 +22,7 @@ from ..decoding.attention_maps import AttentionMaps
 from ..decoding.state import State
 from ..errors import UserError
 from ..limits import MAX_INIT_GAIN, check_range
-from ..nn.attention import MEAN, Alignment
+from ..nn.attention import MEAN_ALIGNMENT, Alignment
 from ..nn.embedding import Embedding
 from ..nn.output import OutputProjection, TiedOutputProjection
 from .architectures import ARCHITECTURES
@@ -105,7 +105,7 @@ class AdlDecoder(PluginDecoder):
         output: nn.Module,
         input_feeding: bool,
         max_length: int,
-        alignment: Alignment = MEAN,
+        alignment: Alignment = MEAN_ALIGNMENT,
     ):
         super().__init__(dictionary, embed, max_length)
         self.layers = DecoderStack(spec, input_feeding)

@@ -13,7 +13,7 @@ from torch.nn import functional as F
 from ..decoding.attention_maps import DECODER, ENCODER, SOURCE, AttentionMaps
 from ..decoding.kv_cache import Backpointers
 from ..decoding.state import State
-from ..nn.attention import MEAN, Alignment
+from ..nn.attention import MEAN_ALIGNMENT, Alignment
 from ..nn.embedding import Embedding
 from ..nn.padding import PaddingOrder, order_padding_last, select_columns
 from .context import Context, LayerAttention, Source
@@ -93,7 +93,7 @@ class DecoderStack(nn.ModuleList):
         state: State | None = None,
         need_weights: bool = False,
         maps: AttentionMaps | None = None,
-        alignment: Alignment = MEAN,
+        alignment: Alignment = MEAN_ALIGNMENT,
     ) -> tuple[Tensor, Tensor | None]:
         """Embed the tokens and apply all layers.
 

@@ -21,7 +21,7 @@ from ..base import (
 )
 from ..decoding.attention_maps import SOURCE, AttentionMaps
 from ..decoding.state import State, child
-from ..nn.attention import MEAN, Alignment
+from ..nn.attention import MEAN_ALIGNMENT, Alignment
 from ..nn.autocast import to_autocast_dtype
 from ..nn.dropout import Dropout
 from ..nn.embedding import Embedding, LearnedPositions
@@ -111,7 +111,7 @@ class ConvS2SDecoder(PluginDecoder):
         out_embed_dim: int,
         tied: bool,
         max_length: int,
-        alignment: Alignment = MEAN,
+        alignment: Alignment = MEAN_ALIGNMENT,
     ):
         super().__init__(dictionary, embed, max_length)
         embed_dim, dropout = embed.words.embedding_dim, embed.dropout.p

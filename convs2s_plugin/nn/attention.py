@@ -85,7 +85,7 @@ class Alignment(NamedTuple):
         return torch.stack([layer[:, : self.heads].mean(dim=1) for layer in layers]).mean(dim=0)
 
 
-MEAN = Alignment()
+MEAN_ALIGNMENT = Alignment()
 
 
 def _is_short(query: Tensor, keys: Tensor) -> bool:
