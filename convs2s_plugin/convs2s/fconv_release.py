@@ -27,6 +27,7 @@ from .fconv import convert_checkpoint
 CODES = "bpecodes"
 _DICTIONARY = re.compile(r"dict\.([\w-]+)\.txt")
 _CODES = re.compile(r"(bpe)?[._-]?codes?([._-](bpe|txt|\d+k?))?|.*\.bpe\.model", re.IGNORECASE)
+_PAIR = re.compile(r"(?<![a-z])([a-z]{2,3})-([a-z]{2,3})(?![a-z])")
 # Languages of MLConvGEC and others, whose text was tokenized in another way than Moses does.
 _NO_LANGUAGES = {"src", "trg", "tgt", "source", "target"}
 _SIDES = {"source": "encoder", "target": "decoder"}
@@ -37,7 +38,7 @@ class ReleaseOptions:
     """The choices of a conversion; None for the defaults.
 
     Attributes:
-        source, target: the languages; those of the checkpoints.
+        source, target: the languages; those of the checkpoint, or those in the name of the release.
         tokenizer: a key of ``TOKENIZERS``; "moses_fairseq", or "none" if the languages are called
             ``src`` and ``trg``.
         codes: file of subword-nmt's codes; that of the folder.
@@ -85,7 +86,7 @@ def convert_release(
     for path in checkpoints:
         shown = f"{name}, {path.relative_to(folder)}"
         converted = convert_checkpoint(read_old_checkpoint(str(path)).content, shown)
-        found = _languages(converted, options, shown)
+        found = _languages(converted, options, files, shown)
         if languages is None:
             languages = found
             dictionaries = [_dictionary(folder, files, language, name) for language in found]
@@ -120,7 +121,12 @@ def _write_preparation(
             _check_words(new / f"dict.{language}.txt", name)
         subwords: dict[str, Any] = {"method": "none", "files": None}
     else:
-        SubwordNmt(codes)
+        try:
+            SubwordNmt(codes)
+        except UserError as error:
+            raise UserError(
+                f"{name}: {codes.name} is not a file of subword-nmt's codes."
+            ) from error
         shutil.copyfile(codes, new / CODES)
         subwords = {"method": "subword_nmt", "files": {"source": CODES, "target": CODES}}
     unknown = _NO_LANGUAGES.intersection(languages)
@@ -178,16 +184,34 @@ def _dictionary(folder: Path, files: list[Path], language: str, name: str) -> Pa
     return found[0]
 
 
-def _languages(converted: dict[str, Any], options: ReleaseOptions, name: str) -> tuple[str, str]:
-    """The languages of a converted checkpoint, which gets those that are given."""
+def _languages(
+    converted: dict[str, Any], options: ReleaseOptions, files: list[Path], name: str
+) -> tuple[str, str]:
+    """The languages of a converted checkpoint, which gets those that it does not say.
+
+    Args:
+        converted: the checkpoint.
+        options: the choices.
+        files: the files of the release.
+        name: name of the release and of the checkpoint.
+    """
+    named = _named_languages(files, name)
     found = []
-    for side, given in (("source", options.source), ("target", options.target)):
-        language = given or getattr(converted["args"], f"{side}_lang", None)
+    for i, (side, given) in enumerate((("source", options.source), ("target", options.target))):
+        language = given or getattr(converted["args"], f"{side}_lang", None) or named[i]
         if not isinstance(language, str):
             raise UserError(f"{name} does not say its {side} language: give it with --{side}-lang.")
         setattr(converted["args"], f"{side}_lang", language)
         found.append(language)
     return found[0], found[1]
+
+
+def _named_languages(files: list[Path], name: str) -> tuple[str | None, str | None]:
+    """The languages of dictionaries in a name such as ``wmt14.en-de.fconv-py``, or None."""
+    matches = [_DICTIONARY.fullmatch(path.name) for path in files]
+    known = {match[1] for match in matches if match}
+    pairs = {pair for pair in _PAIR.findall(name) if known.issuperset(pair)}
+    return pairs.pop() if len(pairs) == 1 else (None, None)
 
 
 def _check_sizes(weights: dict[str, Any], dictionaries: list[Path], name: str) -> None:

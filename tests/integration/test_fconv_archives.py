@@ -164,6 +164,9 @@ def test_files_that_are_missing_or_do_not_fit(corpus, release, served, tmp_path,
     assert "names 0 checkpoints" in refused(capsys, release, new, "--checkpoint", "other.pt")
     assert "has no dict.fr.txt" in refused(capsys, release, new, "--target-lang", "fr")
     assert "(--bpe-codes)" in refused(capsys, release, new, "--bpe-codes", tmp_path / "none")
+    (release / "bpecodes").write_text("not two sub-words\n")
+    message = "wmt.de-en.fconv-py: bpecodes is not a file of subword-nmt's codes"
+    assert message in refused(capsys, release, new)
     (release / "bpecodes").unlink()
     dictionary = release / "dict.en.txt"
     text = dictionary.read_text(encoding="utf-8")
@@ -180,10 +183,15 @@ def test_files_that_are_missing_or_do_not_fit(corpus, release, served, tmp_path,
 
 
 def test_languages_that_the_checkpoint_does_not_say(release, tmp_path, capsys):
+    release = release.rename(tmp_path / "wmt.de-en")
     checkpoint = torch.load(release / "model.pt", weights_only=True)
     checkpoint["args"].source_lang = None
     torch.save(checkpoint, release / "model.pt")
     (release / "bpecodes").unlink()
+    new = str(tmp_path / "named.de-en")
+    assert convs2s(["convert-fconv", str(release), new]) == 0
+    assert load(new + "/model.pt")["args"].source_lang == "de"
+    release = release.rename(tmp_path / "release")
     message = "model.pt does not say its source language: give it with --source-lang"
     assert message in refused(capsys, release, tmp_path / "new")
     given = ("--source-lang", "de", "--tokenizer", "moses", "--lowercase")

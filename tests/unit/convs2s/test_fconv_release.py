@@ -1,10 +1,10 @@
 """Which files of a released archive are needed."""
 
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 
 import pytest
 
-from convs2s_plugin.convs2s.fconv_release import is_wanted
+from convs2s_plugin.convs2s.fconv_release import _named_languages, is_wanted
 
 
 @pytest.mark.parametrize(
@@ -24,3 +24,18 @@ def test_needed(name):
 )
 def test_not_needed(name):
     assert not is_wanted(PurePosixPath(name))
+
+
+@pytest.mark.parametrize(
+    ("name", "languages"),
+    [
+        ("https://host/models/wmt14.v2.en-de.fconv-py.tar.bz2, model.pt", ("en", "de")),
+        ("wmt14.en-fr.fconv-py", (None, None)),
+        ("de-en/en-de", (None, None)),
+        ("golden-delight", (None, None)),
+        ("release", (None, None)),
+    ],
+)
+def test_languages_in_a_name(name, languages):
+    files = [Path("a/dict.de.txt"), Path("a/dict.en.txt"), Path("a/model.pt")]
+    assert _named_languages(files, name) == languages
