@@ -44,10 +44,13 @@ class Tuning:
     Attributes:
         updates: share of the updates of the system.
         seed: their seed.
+        finalists: number of the best trials that are trained again with all updates; the best of
+            these is chosen. 0 to choose the best trial at once.
     """
 
     updates: float = 0.25
     seed: int = 1
+    finalists: int = 0
 
 
 @dataclass(frozen=True)

@@ -111,9 +111,13 @@ class _Reader(Checks):
 
     def tuning(self, content: object) -> Tuning:
         """The section tuning."""
-        tuning = self.section({} if content is None else content, "tuning", ("updates", "seed"))
-        share = self.share(tuning.get("updates", Tuning.updates), "tuning.updates")
-        return Tuning(share, self.integer(tuning.get("seed", Tuning.seed), "tuning.seed", 0))
+        keys = "updates", "seed", "finalists"
+        tuning = self.section({} if content is None else content, "tuning", keys)
+        return Tuning(
+            self.share(tuning.get("updates", Tuning.updates), "tuning.updates"),
+            self.integer(tuning.get("seed", Tuning.seed), "tuning.seed", 0),
+            self.integer(tuning.get("finalists", Tuning.finalists), "tuning.finalists", 0),
+        )
 
     def averaging(self, content: object, place: str) -> Averaging:
         """A number of checkpoints, a section with their distance, or "best"."""

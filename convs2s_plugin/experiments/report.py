@@ -131,7 +131,8 @@ def write(
     """
     speeds_file = out / "speed.json"
     speeds = json.loads(speeds_file.read_text(encoding="utf-8")) if speeds_file.exists() else {}
-    summaries = summarize(out, results, experiment.systems.values(), speeds)
+    finalists = experiment.tuning.finalists
+    summaries = summarize(out, results, experiment.systems.values(), speeds, finalists)
     tests = split_names(result for result in results if result.get("trial") is None)
     compared = differences(out, summaries, experiment.baseline, tests or [VALID])
     comparison = Comparison(

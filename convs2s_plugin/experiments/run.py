@@ -3,7 +3,7 @@
 import json
 import shutil
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from .data import Data
 from .files import TrainingTimes, read_json, read_lines, write_json, write_lines
 from .machine import Machine
 from .parameters import vocabulary_parameters
-from .runs import Run, best_search, best_trial, changed_settings
+from .runs import Run, best_search, changed_settings, ranked_trials
 
 # The results of a training, which do not depend on the translations.
 TRAINING = (
@@ -68,19 +68,28 @@ class Workplace:
                 )
 
     def completed(self, run: Run) -> Run | None:
-        """The run with the options of the best trial, if its system has trials.
+        """The run with the options of the best trial, if it waits for trials.
+
+        A finalist gets the options of the trial with its rank.
 
         Returns:
             None if a trial is not finished.
         """
-        if run.trial is not None or not run.system.trials or run.base is not None:
+        if not run.awaits or run.base is not None:
             return run
-        numbers = range(1, len(run.system.trials) + 1)
-        results = [self.result(f"{run.system.folder_name}.trial{number}") for number in numbers]
+        results = [self.result(name) for name in run.awaits]
         finished = [result for result in results if result is not None]
         if len(finished) < len(results):
             return None
-        return run.with_options(run.system.trials[best_trial(finished)["trial"] - 1])
+        trial = ranked_trials(finished)[0 if run.rank is None else run.rank - 1]
+        options = trial["trial_options"]
+        if run.rank is not None:
+            return replace(run.with_options(options), tried=options)
+        run = run.with_options(options)
+        name = f"{run.system.folder_name}.trial{trial['trial']}"
+        settings = json.loads(json.dumps(run.training_settings))
+        same = settings.items() <= (read_json(self.folder(name) / "settings.json") or {}).items()
+        return replace(run, trained_by=name) if same else run
 
     def carry_out(self, run: Run, slot: int, step: Callable[..., None]) -> None:
         """Do all that is missing of a run.
@@ -100,14 +109,17 @@ class Workplace:
         if completed is None:
             if not self.programs.dry:
                 raise UserError(f"Trials of {run.system.name} are missing.")
-            print("# with the options of the best trial")
+            which = "best trial" if run.rank is None else f"trial of rank {run.rank}"
+            print(f"# with the options of the {which}")
         run = completed or run
         self.check(run)
         folder = self.folder(run.name)
         if not self.programs.dry:
             folder.mkdir(parents=True, exist_ok=True)
             write_json(folder / "settings.json", run.settings)
-        if run.base is None:
+        if run.trained_by is not None:
+            self.take_model(run.trained_by, folder)
+        elif run.base is None:
             self.train(run, slot, step)
             self.average(run, slot, step)
         run = self.choose_search(run, slot, step)
@@ -118,6 +130,11 @@ class Workplace:
             write_json(folder / "result.json", self.collect(run))
             if not self.keep_checkpoints:
                 shutil.rmtree(folder / "checkpoints", ignore_errors=True)
+
+    def take_model(self, trial: str, folder: Path) -> None:
+        """Link the trained model of a trial into the folder of a run."""
+        if not (folder / "average.pt").exists():
+            (folder / "average.pt").hardlink_to(self.folder(trial) / "average.pt")
 
     def splits(self, run: Run) -> dict[str, str]:
         """The splits that a run translates: a trial must not see the test sets."""
@@ -230,9 +247,9 @@ class Workplace:
             "title": run.system.title,
             "seed": run.seed,
             "trial": run.trial,
-            **(self.collect_training(run) if run.base is None else self.borrowed(run)),
+            **self.training_results(run),
             "options": run.settings.get("train", {}),
-            "trial_options": {} if run.trial is None else run.system.trials[run.trial - 1],
+            "trial_options": run.tried,
             "generate": {**run.settings["generate"], **run.search},
             "searches": self.searches(run),
             "device": self.machine.device,
@@ -262,12 +279,15 @@ class Workplace:
         files = [self.folder(run.name) / f"{split}.{end}" for end in ("log", "out")]
         return logs.read_sentences_per_second("".join(file.read_text("utf-8") for file in files))
 
-    def borrowed(self, run: Run) -> dict[str, Any]:
-        """The results of the training whose model this run uses."""
-        assert run.base is not None
-        base = self.result(run.base)
-        assert base is not None
-        return {**{name: base[name] for name in TRAINING}, "runs_of": run.system.runs_of}
+    def training_results(self, run: Run) -> dict[str, Any]:
+        """The results of the training of this run, or of that whose model it uses."""
+        other = run.base or run.trained_by
+        if other is None:
+            return self.collect_training(run)
+        result = self.result(other)
+        assert result is not None
+        reuse = {"runs_of": run.system.runs_of} if run.base is not None else {}
+        return {**{name: result[name] for name in TRAINING}, **reuse}
 
     def scores(self, run: Run, split: str) -> dict[str, Any]:
         """The scores of the translations of a split."""

@@ -18,7 +18,12 @@ class Run:
         train: options of fairseq-train. If the system has trials, those of the best one are
             missing until the trials are done; see ``with_options``.
         trial: number of the trial, counted from 1; None for a final run.
+        tried: the options of the trial; those of a finalist are missing until the trials before it
+            are done.
+        rank: the place of a finalist among these trials, counted from 1; None for other runs.
+        awaits: names of the runs that must be done before this one.
         search: options of fairseq-generate that were chosen on the validation set.
+        trained_by: name of the trial that has the same training; None to train.
     """
 
     system: System
@@ -26,7 +31,11 @@ class Run:
     updates: int | None
     train: Options
     trial: int | None = None
+    tried: Options = field(default_factory=dict)
+    rank: int | None = None
+    awaits: tuple[str, ...] = ()
     search: Options = field(default_factory=dict)
+    trained_by: str | None = None
 
     @property
     def name(self) -> str:
@@ -60,12 +69,16 @@ class Run:
         """All that the results depend on; written to a file to notice changes."""
         if self.system.runs_of is not None:
             return {"runs_of": self.system.runs_of, **self._search_settings}
+        return {**self.training_settings, **self._search_settings}
+
+    @property
+    def training_settings(self) -> dict[str, Any]:
+        """All that the trained model depends on."""
         return {
             "updates": self.updates,
             "seed": self.seed,
             "average": _given(asdict(self.system.average)),
             "train": _given(self.train),
-            **self._search_settings,
         }
 
     @property
@@ -89,26 +102,48 @@ def all_runs(experiment: Experiment) -> list[Run]:
     for system in experiment.systems.values():
         trained = system if system.runs_of is None else experiment.systems[system.runs_of]
         updates = _limited(trained.updates, experiment)
-        if system.trials:
-            assert system.updates is not None
-            share = max(1, round(experiment.tuning.updates * system.updates))
-            tried = _limited(share, experiment)
-            for number, options in enumerate(system.trials, start=1):
-                run = Run(system, experiment.tuning.seed, tried, system.train, number)
-                runs.append(run.with_options(options))
+        trials = _trials(system, experiment)
+        runs += trials
+        awaits = tuple(trial.name for trial in trials)
         for seed in trained.seeds:
-            runs.append(Run(system, seed, updates, trained.train).with_options({}))
+            run = Run(system, seed, updates, trained.train, awaits=awaits).with_options({})
+            runs.append(run if run.base is None else replace(run, awaits=(run.base,)))
     return runs
 
 
-def best_trial(results: Iterable[dict[str, Any]]) -> dict[str, Any]:
-    """The result of the trial with the highest BLEU on valid, of equal ones the lowest loss."""
+def _trials(system: System, experiment: Experiment) -> list[Run]:
+    """The trials of a system, finalists included."""
+    if not system.trials:
+        return []
+    assert system.updates is not None
+    tuning = experiment.tuning
+    tried = _limited(max(1, round(tuning.updates * system.updates)), experiment)
+    trials = [
+        Run(system, tuning.seed, tried, system.train, number, options).with_options(options)
+        for number, options in enumerate(system.trials, start=1)
+    ]
+    updates = _limited(system.updates, experiment)
+    awaits = tuple(trial.name for trial in trials)
+    finalists = [
+        Run(system, tuning.seed, updates, system.train, len(trials) + rank, {}, rank, awaits)
+        for rank in range(1, min(tuning.finalists, len(trials)) + 1)
+    ]
+    return trials + finalists
+
+
+def ranked_trials(results: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The results of the trials with the most updates, best first.
+
+    They are ordered by BLEU on valid, and those with equal BLEU by their loss.
+    """
 
     def key(result: dict[str, Any]) -> tuple[float, float]:
         loss = result["valid_loss"]
         return -result["splits"]["valid"]["bleu"], float("inf") if loss is None else loss
 
-    return min(results, key=key)
+    results = list(results)
+    most = max(result["updates"] for result in results)
+    return sorted((result for result in results if result["updates"] == most), key=key)
 
 
 def best_search(tried: Iterable[dict[str, Any]]) -> Options:

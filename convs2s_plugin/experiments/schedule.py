@@ -10,8 +10,7 @@ from .runs import Run
 class Schedule:
     """Carries out runs in a number of slots.
 
-    Trials come first, and of the runs that are ready the longest one. A run whose system has
-    trials waits for all of them; a run that uses the model of another waits for that one.
+    Trials come first, and of the runs that are ready the longest one.
 
     Args:
         runs: the runs that are not done.
@@ -100,6 +99,4 @@ class Schedule:
 
 def needs(run: Run, other: Run) -> bool:
     """``run`` cannot start before ``other`` is done."""
-    if run.base is not None:
-        return other.name == run.base
-    return run.trial is None and other.trial is not None and other.system == run.system
+    return other.name in run.awaits

@@ -10,7 +10,7 @@ from typing import Any
 from ..evaluation.significance import Significance, paired_bootstrap
 from ..text_files import read_lines
 from .file import System
-from .runs import best_trial
+from .runs import ranked_trials
 
 Result = dict[str, Any]  # the content of a result.json
 Lines = tuple[str, ...]
@@ -60,7 +60,11 @@ def read_text(path: Path) -> Lines:
 
 
 def summarize(
-    out: Path, results: Iterable[Result], systems: Iterable[System], speeds: dict[str, Any]
+    out: Path,
+    results: Iterable[Result],
+    systems: Iterable[System],
+    speeds: dict[str, Any],
+    finalists: int = 0,
 ) -> list[Summary]:
     """Group results by system, in the order of the experiment's file.
 
@@ -69,6 +73,7 @@ def summarize(
         results: results of runs and trials, in any order.
         systems: the systems of the experiment.
         speeds: the content of ``speed.json``.
+        finalists: number of finalists of each system with trials, at most that of its trials.
     """
     results = list(results)
     summaries = []
@@ -79,7 +84,8 @@ def summarize(
         trials = [result for result in mine if result.get("trial") is not None]
         trials.sort(key=lambda trial: trial["trial"])
         folders = [out / "runs" / f"{system.folder_name}.{run['seed']}" for run in runs]
-        chosen = chosen_trial(trials, len(system.trials))
+        tried = len(system.trials)
+        chosen = chosen_trial(trials, tried + min(finalists, tried))
         summaries.append(
             Summary(
                 *(system.name, system.title, runs, trials, chosen),
@@ -91,7 +97,7 @@ def summarize(
 
 def chosen_trial(trials: Sequence[Result], number: int) -> Result | None:
     """The best trial, or None until there are as many as ``number``."""
-    return best_trial(trials) if trials and len(trials) == number else None
+    return ranked_trials(trials)[0] if trials and len(trials) == number else None
 
 
 def split_names(results: Iterable[Result]) -> list[str]:

@@ -16,6 +16,7 @@ from convs2s_plugin.cli import experiment as command
 from convs2s_plugin.errors import UserError
 from convs2s_plugin.experiments import run, workflow
 from convs2s_plugin.experiments.machine import Machine
+from convs2s_plugin.experiments.results import read_results
 
 FILE = """
 data: {source: de, target: en, text: text, bpe_merges: 20}
@@ -148,6 +149,38 @@ def test_from_text_to_tables(start, folder):
     with pytest.raises(UserError, match=r"was made with data\.bpe_merges 20, but now it is 30"):
         start()
     assert commands(folder) == before
+
+
+def test_the_best_trials_are_trained_in_full(start, folder):
+    change(folder, "seed: 3}", "seed: 3, finalists: 2}")
+    change(folder, "lr: [4, 3]", "lr: [4, 3, 5]")
+    code, printed = start("--systems", "a", "--seeds", 3, 2)
+    assert code == 0
+    found = results(folder)
+    assert sorted(found) == ["a.2", "a.3", *(f"a.trial{number}" for number in range(1, 6))]
+    first, second = found["a.trial4"], found["a.trial5"]
+    assert [each["trial_options"]["lr"] for each in (first, second)] == [3, 4]
+    assert [each["updates"] for each in (first, second)] == [8, 8]
+    assert list(first["splits"]) == ["valid"]
+    assert found["a.3"]["options"]["lr"] == found["a.2"]["options"]["lr"] == 3
+    # The run with the seed of the trials is the winner, which is not trained again.
+    trained = [line for line in commands(folder) if "fairseq-train" in line]
+    assert len(trained) == 3 + 2 + 1 and "/a.3/" not in " ".join(trained)
+    runs = folder / "words_out" / "runs"
+    assert (runs / "a.3/average.pt").read_text() == (runs / "a.trial4/average.pt").read_text()
+    assert found["a.3"]["train_minutes"] == first["train_minutes"]
+    assert "test_1" in found["a.3"]["splits"]
+    rows = [line for line in printed.splitlines() if re.match(r"\| [1-5] ", line)]
+    assert [row.split("|")[-2].strip() for row in rows] == ["", "", "", "yes", ""]
+    read = read_results(folder / "words_out" / "results.json")
+    assert read.summaries[0].chosen["trial"] == 4
+
+
+def test_finalists_of_a_dry_run(start, folder):
+    change(folder, "seed: 3}", "seed: 3, finalists: 1}")
+    code, printed = start("--systems", "a", "--dry-run")
+    assert code == 0 and "# with the options of the trial of rank 1" in printed
+    assert printed.count("# with the options of the best trial") == 2
 
 
 def test_a_failure_loses_no_other_run(start, folder):
