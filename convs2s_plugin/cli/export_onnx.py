@@ -5,7 +5,7 @@ from pathlib import Path
 
 import torch
 
-from ..export.onnx_files import DECODER, ENCODER, check_exportable, export_onnx
+from ..export.onnx_files import DECODER, ENCODER, check_exportable, export_onnx, quiet
 from ..output_files import check_folder_writable
 from ..translation.loading import (
     Places,
@@ -41,8 +41,9 @@ def run(args: argparse.Namespace) -> int:
     places = Places(folders, (args.source_lang, args.target_lang), with_training_data=not args.data)
     dictionaries = find_dictionaries(checkpoint, places)
     options = EnsembleOptions(device="cpu")
-    task = setup_task(checkpoint, dictionaries, options)
-    model = load_model(checkpoint, task, torch.device("cpu"), options.beam).float()
+    with quiet():
+        task = setup_task(checkpoint, dictionaries, options)
+        model = load_model(checkpoint, task, torch.device("cpu"), options.beam).float()
     export_onnx(model, args.output, dictionaries)
     print(
         f"{args.output}: {ENCODER}, {DECODER}, dict.{dictionaries.source}.txt, "

@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 from torch import Tensor, nn
 
+from ..convs2s.gated_conv1d import GatedConv1d
 from ..convs2s.model import ConvS2SDecoder, ConvS2SEncoder
 from ..decoding.state import State
 
@@ -59,13 +60,17 @@ class DecoderStepModule(nn.Module):
     def __init__(self, decoder: ConvS2SDecoder):
         super().__init__()
         self.decoder = decoder
-        convolutions = decoder.blocks.convolutions
-        self.cached = [i for i, part in enumerate(convolutions) if part.kernel_size > 1]
+        # Index of a convolution -> k - 1 and C of its cache.
+        self.cached: dict[int, tuple[int, int]] = {}
+        for i, part in enumerate(decoder.blocks.convolutions):
+            assert isinstance(part, GatedConv1d)
+            k = part.kernel_size
+            if k > 1:
+                self.cached[i] = k - 1, part.linear.in_features // k
 
     def cache_sizes(self) -> list[tuple[int, int]]:
         """k - 1 and C of each cache."""
-        parts = [self.decoder.blocks.convolutions[i] for i in self.cached]
-        return [(p.kernel_size - 1, p.linear.in_features // p.kernel_size) for p in parts]
+        return list(self.cached.values())
 
     def forward(
         self, prev_tokens: Tensor, position: Tensor, source: Source, caches: list[Tensor]
@@ -100,5 +105,6 @@ class DecoderStepModule(nn.Module):
         features, attention = self.decoder.decode_embedded(embedded, None, encoder_out, root, True)
         logits = self.decoder.output_layer(features)
         weights = sum(attention.values()) / len(attention)
+        assert isinstance(weights, Tensor)
         new_caches = [of_convolution.rows["inputs"] for of_convolution in states]
         return logits.squeeze(1), weights.squeeze(1), new_caches

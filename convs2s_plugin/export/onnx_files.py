@@ -64,7 +64,7 @@ def export_onnx(model: ConvS2SModel, folder: str, dictionaries: Dictionaries) ->
         "max_source_positions": model.encoder.max_length,
         "max_target_positions": model.decoder.max_length,
     }
-    with atomic_folder(folder) as partial, torch.no_grad(), _quiet():
+    with atomic_folder(folder) as partial, torch.no_grad(), quiet():
         programs = {
             ENCODER: _encoder_program(model),
             DECODER: _decoder_program(model),
@@ -96,13 +96,14 @@ def _decoder_program(model: ConvS2SModel) -> Any:
     previous = torch.full((EXAMPLE_BATCH,), model.decoder.dictionary.eos())
     rows = {0: Dim("batch")}
     columns = {**rows, 1: Dim("source_length", max=model.encoder.max_length)}
+    shapes = Source._make([columns, columns, columns, rows])
     numbers = range(len(caches))
     return torch.onnx.export(
         step,
         (previous, torch.tensor(0), source, caches),
         input_names=["prev_tokens", "position", *SOURCE, *(f"cache{i}" for i in numbers)],
         output_names=["logits", "attention", *(f"new_cache{i}" for i in numbers)],
-        dynamic_shapes=(rows, {}, Source(columns, columns, columns, rows), [rows] * len(caches)),
+        dynamic_shapes=(rows, {}, shapes, [rows] * len(caches)),
         dynamo=True,
         verbose=False,
     )
@@ -113,16 +114,15 @@ def _example_tokens(model: ConvS2SModel) -> torch.Tensor:
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
-    """Hide messages of torch's exporter about its own progress."""
-    loggers = [logging.getLogger(name) for name in ("onnxscript", "onnx_ir", "torch.onnx")]
-    levels = [logger.level for logger in loggers]
-    for logger in loggers:
-        logger.setLevel(logging.ERROR)
+def quiet() -> Iterator[None]:
+    """Hide messages of fairseq and of torch's exporter about their own progress."""
+    previous = logging.root.manager.disable
+    logging.disable(logging.WARNING)
     try:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message=r"# The axis name: \w+ will not be used")
+            # Of torch about itself.
+            warnings.filterwarnings("ignore", message=r"`isinstance\(treespec, LeafSpec\)`")
             yield
     finally:
-        for logger, level in zip(loggers, levels):
-            logger.setLevel(level)
+        logging.disable(previous)

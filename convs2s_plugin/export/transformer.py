@@ -73,7 +73,7 @@ def export_transformer(checkpoint: Checkpoint) -> dict[str, Any]:
     }
 
 
-def _model_options(checkpoint: Checkpoint) -> Namespace:
+def _model_options(checkpoint: Checkpoint) -> Any:
     """The options of a model in ADL.
 
     Raises:
