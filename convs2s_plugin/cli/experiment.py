@@ -1,12 +1,14 @@
 """``convs2s experiment``: train, translate and compare systems that a YAML file describes."""
 
 import argparse
+import tempfile
 from dataclasses import replace
 from pathlib import Path
 
 from ..errors import UserError
 from ..experiments.file import Experiment
 from ..experiments.reader import read_experiment
+from ..experiments.smoke import smoke_run
 from ..experiments.workflow import Request, perform
 
 
@@ -27,6 +29,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="data that fairseq-preprocess binarized")  # fmt: skip
     data.add_argument("--download", action="store_true",
         help="download the text from the address in the file")  # fmt: skip
+    data.add_argument("--smoke", action="store_true",
+        help="try the file in little time: generated text, two updates, one seed, and the options "
+        "in its section smoke")  # fmt: skip
     add("--report", action="store_true", help="write the tables from the finished runs, no more")
     add("--dry-run", action="store_true", help="print the commands and run none")
     add("--speed", action="store_true",
@@ -43,7 +48,7 @@ def run(args: argparse.Namespace) -> int:
     _check(args)
     experiment = _override(read_experiment(args.file), args)
     request = Request(
-        out=args.out or Path(f"{args.file.stem}_out"),
+        out=args.out or Path(f"{args.file.stem}_{'smoke' if args.smoke else 'out'}"),
         jobs=args.jobs,
         systems=args.systems,
         download=args.download,
@@ -52,7 +57,10 @@ def run(args: argparse.Namespace) -> int:
         speed=args.speed,
         keep_checkpoints=args.keep_checkpoints,
     )
-    return perform(experiment, request)
+    if not args.smoke:
+        return perform(experiment, request)
+    with tempfile.TemporaryDirectory() as folder:
+        return perform(smoke_run(experiment, Path(folder)), request)
 
 
 def _check(args: argparse.Namespace) -> None:
@@ -76,7 +84,7 @@ def _override(experiment: Experiment, args: argparse.Namespace) -> Experiment:
             )
     given = {"source": args.source, "target": args.target, "text": args.text, "bin": args.data_bin}
     data = replace(experiment.data, **{name: value for name, value in given.items() if value})
-    if args.text or args.download:
+    if args.text or args.download or args.smoke:
         data = replace(data, bin=None)
     for side in ("source", "target"):
         if data.bin is None and getattr(data, side) is None:

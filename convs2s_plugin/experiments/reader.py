@@ -10,14 +10,15 @@ import yaml
 
 from ..errors import UserError
 from .checks import Checks
-from .file import Averaging, DataSettings, Experiment, System, Tuning, folder_name
+from .file import Averaging, DataSettings, Experiment, Options, System, Tuning, folder_name
 
 EXPERIMENT_KEYS = (
     *("title", "data", "train", "generate", "searches", "average", "seeds", "baseline", "tuning"),
-    "systems",
+    *("smoke", "systems"),
 )
 SYSTEM_KEYS = (
     *("title", "updates", "train", "generate", "searches", "average", "seeds", "trials", "runs_of"),
+    "smoke",
 )
 # A system that uses the trained models of another one.
 REUSING_KEYS = ("title", "runs_of", "generate", "searches")
@@ -69,6 +70,7 @@ class _Reader(Checks):
         self.outer_searches = self.variants(top.get("searches"), "searches", "fairseq-generate")
         self.outer_average = self.averaging(top.get("average", 1), "average")
         self.outer_seeds = self.seeds(top.get("seeds", [1]), "seeds")
+        self.outer_smoke = self.smoke(top.get("smoke"), "smoke")
         systems = self.systems(top["systems"])
         baseline = self.text(top.get("baseline"), "baseline")
         if baseline is not None and baseline not in systems:
@@ -117,6 +119,14 @@ class _Reader(Checks):
             self.share(tuning.get("updates", Tuning.updates), "tuning.updates"),
             self.integer(tuning.get("seed", Tuning.seed), "tuning.seed", 0),
             self.integer(tuning.get("finalists", Tuning.finalists), "tuning.finalists", 0),
+        )
+
+    def smoke(self, content: object, place: str) -> tuple[Options, Options]:
+        """A section smoke: options of fairseq-train and of fairseq-generate."""
+        smoke = self.section({} if content is None else content, place, ("train", "generate"))
+        return (
+            self.options(smoke.get("train"), f"{place}.train", "fairseq-train"),
+            self.options(smoke.get("generate"), f"{place}.generate", "fairseq-generate"),
         )
 
     def averaging(self, content: object, place: str) -> Averaging:
@@ -170,7 +180,14 @@ class _Reader(Checks):
         runs_of = self.text(settings.get("runs_of"), f"{place}.runs_of")
         if runs_of is not None:
             self.section(content, f"{place}, a system with runs_of,", REUSING_KEYS)
-            return System(name, title, generate=generate, searches=searches, runs_of=runs_of)
+            return System(
+                *(name, title),
+                generate=generate,
+                searches=searches,
+                runs_of=runs_of,
+                smoke_generate=self.outer_smoke[1],
+            )
+        smoke = self.smoke(settings.get("smoke"), f"{place}.smoke")
         own = self.options(settings.get("train"), f"{place}.train", "fairseq-train")
         system = System(
             name,
@@ -186,6 +203,8 @@ class _Reader(Checks):
             else self.outer_seeds,
             trials=self.variants(settings.get("trials"), f"{place}.trials", "fairseq-train"),
             searches=searches,
+            smoke_train={**self.outer_smoke[0], **smoke[0]},
+            smoke_generate={**self.outer_smoke[1], **smoke[1]},
         )
         self.check_updates(system, place)
         if not system.seeds and not system.trials:

@@ -35,7 +35,9 @@ class Sweep(NamedTuple):
     Attributes:
         option: the name of the option.
         split: the data that BLEU was computed on.
-        lines: the points of each line, by its name; the runs of a line differ in this option only.
+        lines: the points of each line, by its name; the runs of a line differ in this option only,
+            and in those that always have the same value. If some line has several points, those
+            with one are left out.
     """
 
     option: str
@@ -99,15 +101,24 @@ def _lines(
     """The points of each line."""
     lines: dict[str, dict[Value, list[float]]] = {}
     names: dict[str, list[dict[str, Any]]] = {}
+    # Such as the sizes of both embeddings.
+    same = {
+        name
+        for name in runs[0]["options"]
+        if all(run["options"].get(name) == run["options"][option] for run in runs)
+    }
     for run in runs:
-        others = {name: value for name, value in run["options"].items() if name != option}
+        others = {name: value for name, value in run["options"].items() if name not in same}
         key = json.dumps(others, sort_keys=True)
         names.setdefault(key, []).append(run)
         value = _number(run["options"][option])
         lines.setdefault(key, {}).setdefault(value, []).append(run["splits"][split]["bleu"])
-    varying = sorted(
-        {name for run in runs for name in run["options"] if name != option and _varies(runs, name)}
-    )
+    if any(len(points) > 1 for points in lines.values()):
+        lines = {key: points for key, points in lines.items() if len(points) > 1}
+    names = {key: members for key, members in names.items() if key in lines}
+    drawn = [run for members in names.values() for run in members]
+    options = {name for run in drawn for name in run["options"]} - same
+    varying = sorted(name for name in options if _varies(drawn, name))
     return {
         _line_name(members[0], varying, titles, len(lines)): [
             Point(value, statistics.mean(bleu), statistics.stdev(bleu) if len(bleu) > 1 else None)

@@ -115,6 +115,8 @@ ERRORS = [
     (A, "", "systems is empty: it must be at least one system"),
     (A, "  a/b: {updates: 1}", "systems has the name 'a/b': only letters, digits"),
     (A, f"{A.replace('a:', 'a b:')}\n{A.replace('a:', 'a_b:')}", "'a b' and 'a_b', whose results"),
+    (A, f"{A}\nsmoke: {{lr: 1}}", "smoke has an unknown key 'lr'; allowed: train, generate"),
+    ("updates: 8", "updates: 8, smoke: {train: 1}", "systems.a.smoke.train is 1: it must be opt"),
     (A, f"{A}\nbaseline: b", "baseline is 'b', which is no system; choose a"),
     (A, f"{A}\ntuning: {{updates: 2}}", "tuning.updates is 2: it must be a share"),
     (A, f"{A}\n  b: {{runs_of: c}}", "systems.b.runs_of is 'c', which is no system; choose a"),

@@ -183,6 +183,27 @@ def test_finalists_of_a_dry_run(start, folder):
     assert printed.count("# with the options of the best trial") == 2
 
 
+def test_a_smoke_run_needs_no_text_and_has_tiny_models(start, folder):
+    change(folder, "{arch: other}", "{arch: other}\n    smoke: {train: {width: 3}}")
+    change(
+        folder,
+        "average: 2",
+        "average: 2\nsmoke: {train: {width: 2, fp16: null}, generate: {beam: 1}}",
+    )
+    (folder / "text" / "train.lc.de.gz").unlink()
+    code, printed = start("--smoke")
+    assert code == 0 and "generated text, tiny models" in printed
+    out = folder / "words_smoke"
+    paths = (out / "runs").glob("*/result.json")
+    found = {path.parent.name: json.loads(path.read_text()) for path in paths}
+    assert sorted(found) == [name for name in sorted(ALL) if not name.endswith(".2")]
+    assert {result["updates"] for result in found.values()} == {2}
+    assert found["a.1"]["options"]["width"] == 2 and found["b_c.1"]["options"]["width"] == 3
+    assert "fp16" not in found["b_c.1"]["options"]
+    assert found["d.1"]["generate"]["beam"] == 1 and found["d.1"]["generate"]["unnormalized"]
+    assert len((out / "data/text/train.de").read_text().splitlines()) == 60
+
+
 def test_a_failure_loses_no_other_run(start, folder):
     change(folder, "{arch: other}", "{arch: other, lr: 666}")
     change(folder, "runs_of: a", 'runs_of: "b, c"')

@@ -69,6 +69,16 @@ def test_trials_if_nothing_else_differs(results):
     assert found.lines["System A"][0] == (0.001, 38.0, None)
 
 
+def test_options_with_the_same_value_are_one_and_single_points_are_left_out(results):
+    path = results(
+        run("a", 1, 38.0, width=64, other_width=64),
+        run("b", 1, 39.0, width=128, other_width=128),
+        run("c", 1, 43.0, width=128, other_width=128, lr=2),
+    )
+    found = sweep.read_sweep(path, "width")
+    assert [*found.lines.values()] == [[(64, 38.0, None), (128, 39.0, None)]]
+
+
 def test_values_that_are_no_numbers(results):
     found = sweep.read_sweep(
         results(run("a", 1, 1.0, arch="y"), run("b", 1, 2.0, arch="x")), "arch"
