@@ -30,7 +30,7 @@ def dry_run(corpus, capsys):
         parser = argparse.ArgumentParser()
         command.add_arguments(parser)
         languages = ["--source", "de", "--target", "en"]
-        words = [path, "--text", corpus, *languages, "--seeds", "1", "--dry-run"]
+        words = [path, "--data-bin", corpus / "bin", *languages, "--seeds", "1", "--dry-run"]
         assert command.run(parser.parse_args([*map(str, words)])) == 0
         return [shlex.split(line, comments=True) for line in capsys.readouterr().out.splitlines()]
 
