@@ -2,9 +2,11 @@
 
 import argparse
 
+from convs2s_plugin.nn.flops import count_matmul_flops
+
 from .machine import machine
 from .measure import alternate, peak_memory, peak_on_gpu, ratios, summary
-from .roofline import count_matmul_flops, large_matmul
+from .roofline import large_matmul
 from .setting import DEVICES, DTYPES, Setting, int_at_least, use_device
 from .workloads import CRITERIA, WORKLOADS
 

@@ -66,6 +66,9 @@ COMMANDS = {
     "find-lr": Command(
         "find_lr", "suggest a learning rate for a training with a short sweep", forwards=True
     ),
+    "flops": Command(
+        "flops", "count the parameters and the training cost of an architecture", forwards=True
+    ),
     "lexicon": Command(
         "lexicon",
         "estimate a bilingual lexicon from parallel text, for candidate vocabularies and "

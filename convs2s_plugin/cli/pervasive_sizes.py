@@ -105,12 +105,17 @@ def parameters(options: dict[str, Any], vocabulary_sizes: tuple[int, int]) -> in
     task.source_dictionary, task.target_dictionary = map(_dictionary, vocabulary_sizes)
     with torch.device("meta"):
         model = PervasiveModel.build_model(cfg, task)
+    return masked_weights(model) + sum(parameter.numel() for parameter in model.parameters())
+
+
+def masked_weights(model: PervasiveModel) -> int:
+    """The number of weights in the masked half of all kernels, which are not stored."""
     masked = 0
     for layer in model.decoder.network.dense.layers:
         if layer.conv2 is not None:
             out, hidden, rows, size = layer.conv2.shape
             masked += out * hidden * size * (size - rows)
-    return masked + sum(parameter.numel() for parameter in model.parameters())
+    return masked
 
 
 def _dictionary(size: int) -> Dictionary:

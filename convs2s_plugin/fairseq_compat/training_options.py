@@ -2,8 +2,9 @@
 
 import argparse
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import NoReturn
 
 from fairseq import options, utils
 from fairseq.dataclass.configs import FairseqConfig
@@ -36,7 +37,7 @@ def parse_training_options(arguments: Sequence[str]) -> FairseqConfig:
     """
     _import_user_dir(arguments)
     parser = options.get_training_parser()
-    parser.error = _refuse(parser)
+    parser.error = refuse(parser)
     chosen, _ = parser.parse_known_args(arguments)
     for name, example in REQUIRED.items():
         if getattr(chosen, name, None) is None:
@@ -60,10 +61,10 @@ def _import_user_dir(arguments: Sequence[str]) -> None:
         raise UserError(f"There is no folder {known.user_dir} (--user-dir).") from error
 
 
-def _refuse(parser: argparse.ArgumentParser):
+def refuse(parser: argparse.ArgumentParser) -> Callable[[str], NoReturn]:
     """A replacement of ``parser.error``: a UserError without hundreds of names in it."""
 
-    def error(message: str):
+    def error(message: str) -> NoReturn:
         match = re.match(r"argument (--[\w-]+).*: invalid choice: '([^']*)'", message)
         if message.endswith("arguments are required: data"):
             raise UserError(NO_DATA)
