@@ -2,10 +2,7 @@
 
 import argparse
 import json
-import logging
-import warnings
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +22,7 @@ from ..evaluation.systems import (
 )
 from ..output_files import atomic_write, check_text_writable
 from .progress import Progress
+from .quiet import quiet
 from .translate_options import add_preparation, add_search, add_speed, translator_options
 
 
@@ -173,7 +171,7 @@ def _evaluate(args: argparse.Namespace) -> Evaluation:
     }
     if args.translations:
         _write(args.translations, systems, translations)
-    with _quiet():
+    with quiet():
         return evaluate(
             *(translations, references, groups, "source" if args.source else "reference"),
             *(args.metrics.split(","), options, args.min_words),
@@ -200,7 +198,7 @@ def _translate(
     # Files of translations are scored without torch.
     from ..translation.translator import Translator
 
-    with _quiet():
+    with quiet():
         translator = Translator(
             checkpoints, buffer_size=args.buffer_size, **translator_options(args)
         )
@@ -243,16 +241,3 @@ def _print(evaluation: Evaluation, min_words: int | None) -> None:
     print(report.main_table(evaluation).markdown())
     print("\n".join(report.remarks(evaluation, min_words)))
     print(f"\nBLEU by length:\n\n{report.length_table(evaluation).markdown()}")
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Hide the messages and warnings of libraries."""
-    previous = logging.root.manager.disable
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        logging.disable(logging.WARNING)
-        try:
-            yield
-        finally:
-            logging.disable(previous)

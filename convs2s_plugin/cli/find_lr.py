@@ -2,11 +2,8 @@
 
 import argparse
 import json
-import logging
 import math
-import warnings
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +16,7 @@ from ..optim.lr_sweep import sweep
 from ..output_files import atomic_write, check_writable
 from .plots import check_format, import_pyplot, save_figure
 from .progress import Progress
+from .quiet import quiet
 
 # Width of the plot in the table, in characters.
 WIDTH = 40
@@ -78,7 +76,7 @@ def run(args: argparse.Namespace) -> int:
     numbers = str(Path(args.output).with_suffix(".json"))
     check_writable(args.output)
     check_writable(numbers)
-    with _quiet():
+    with quiet():
         cfg = parse_training_options(args.forwarded)
         _announce(args, cfg)
         points = _sweep(args, cfg)
@@ -256,16 +254,3 @@ def _loss_label(cfg: FairseqConfig) -> str:
     return (
         "training loss (bits per token)" if "cross_entropy" in name else f"training loss ({name})"
     )
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Hide the warnings and log messages that a training has, too; errors remain."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        previous = logging.root.manager.disable
-        logging.disable(logging.WARNING)
-        try:
-            yield
-        finally:
-            logging.disable(previous)

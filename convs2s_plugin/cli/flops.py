@@ -16,6 +16,7 @@ from ..nn.flops import count_matmul_flops
 from ..pervasive.model import PervasiveModel
 from ..tables import Table, number
 from .pervasive_sizes import PAPER_VOCABULARY, masked_weights
+from .quiet import quiet
 
 SENTENCES = 2
 
@@ -176,6 +177,11 @@ def _cells(cost: Cost, passes: int) -> list[str]:
 
 def _cost(args: argparse.Namespace, arch: str, changes: Sequence[str]) -> Cost:
     """Build a model and count; the weights are random."""
+    with quiet():
+        return _count(args, arch, changes)
+
+
+def _count(args: argparse.Namespace, arch: str, changes: Sequence[str]) -> Cost:
     source, target = args.source_words, args.target_words
     model = _build(arch, changes, (source, target), args.length)
     parameters = _parameters(model)

@@ -6,8 +6,8 @@ from ..errors import UserError
 
 # The options that may change between translations; the others belong to the loaded models.
 OF_THE_SEARCH = (
-    *("beam", "nbest", "lenpen", "unnormalized", "max_len_b", "max_tokens", "batch_size"),
-    "alignment",
+    *("beam", "nbest", "lenpen", "unnormalized", "min_len", "max_len_b", "max_tokens"),
+    *("batch_size", "alignment"),
 )
 
 

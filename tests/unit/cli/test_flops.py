@@ -1,0 +1,83 @@
+"""``convs2s flops``."""
+
+import pytest
+
+from convs2s_plugin.cli import flops, main
+
+SMALL = (
+    *("--source-words", "40", "--target-words", "30", "--length", "7"),
+    *("--sentence-pairs", "1000", "--epochs", "10"),
+)
+
+
+def cells(printed):
+    """The cells of the first row of a table."""
+    row = printed.splitlines()[2]
+    return [cell.strip() for cell in row.strip("|").split("|")]
+
+
+def count(capsys, *arguments):
+    assert main(["flops", *arguments]) == 0
+    return cells(capsys.readouterr().out)
+
+
+def test_a_transformer_by_hand(capsys):
+    size, inner, layers, length = 256, 512, 2, 7
+    arguments = (
+        *("--arch", "transformer", *SMALL, "--encoder-layers", "2", "--decoder-layers", "2"),
+        *("--encoder-embed-dim", "256", "--decoder-embed-dim", "256"),
+        *("--encoder-ffn-embed-dim", "512", "--decoder-ffn-embed-dim", "512"),
+        *("--encoder-attention-heads", "4", "--decoder-attention-heads", "4"),
+    )
+    name, network, total, giga, _ = count(capsys, *arguments)
+    weights = layers * (4 * size**2 + 2 * size * inner) + layers * (8 * size**2 + 2 * size * inner)
+    biases = layers * (4 * size + inner + size + 4 * size) + layers * (
+        8 * size + inner + size + 6 * size
+    )
+    assert network == f"{(weights + biases) / 1e6:.2f}M" and name.startswith("transformer --")
+    embeddings = (40 + 30 + 30) * size
+    assert total == f"{(weights + biases + embeddings) / 1e6:.2f}M"
+    # Each weight has one multiplication and one addition a token, three times with the backward
+    # pass; scores of attention have no weights, and the source embeddings need no gradient.
+    linear = 3 * 2 * length * (weights + 30 * size)
+    attention = 3 * layers * 3 * 2 * 2 * length**2 * size
+    assert float(giga) == pytest.approx((linear + attention) / 1e9, abs=0.02)
+
+
+def test_options_change_the_model(capsys):
+    arguments = "--arch", "pervasive", *SMALL, "--growth-rate", "8", "--kernel-size", "3"
+    few, many = (count(capsys, *arguments, "--num-layers", number) for number in ("2", "4"))
+    assert float(few[1].rstrip("M")) < float(many[1].rstrip("M"))
+    assert few[0] == "pervasive --growth-rate 8 --kernel-size 3 --num-layers 2"
+
+
+def test_the_cost_of_a_training(capsys):
+    arguments = ["--arch", "adl_rnnsearch", *SMALL]
+    arguments[arguments.index("--sentence-pairs") + 1] = "1000000000"
+    *_, giga, peta = count(capsys, *arguments)
+    assert float(peta.replace(",", "")) == pytest.approx(float(giga) * 1e4, rel=0.2)
+
+
+def test_published_models(monkeypatch, capsys):
+    monkeypatch.setattr(flops, "PUBLISHED", flops.PUBLISHED[-1:])
+    assert main(["flops", "--length", "2"]) == 0
+    printed = capsys.readouterr().out
+    name, network, total, *_, parameters, cost, table = cells(printed)
+    assert (name, parameters, cost, table) == ("convs2s_iwslt_de_en_deep", "21M", "1.35", "3")
+    assert float(total.rstrip("M")) == pytest.approx(21, abs=0.5)
+    assert "only ratios compare" in printed
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        (["--arch", "nothing"], "There is no architecture nothing"),
+        (["--num-layers", "3"], "--num-layers changes a model: give one with --arch"),
+        (["--arch", "convs2s", "--layers", "3"], "unrecognized arguments: --layers 3"),
+        (["--arch", "convs2s", "--length", "0"], "--length is 0: it must be at least 1"),
+        (["--arch", "convs2s", "--source-words", "4"], "--source-words is 4: it must be at least"),
+    ],
+)
+def test_errors(arguments, message, capsys):
+    assert main(["flops", *arguments]) == 2
+    assert message in capsys.readouterr().err
