@@ -24,9 +24,9 @@ from recipe import (  # noqa: E402
 PAIRS = 8_000
 BPE_MERGES = 1_000
 TEACHER = small_model(channels=96, encoder_layers=3, decoder_layers=3)
-STUDENT = small_model(channels=32, encoder_layers=2, decoder_layers=2)
-TEACHER_UPDATES, STUDENT_UPDATES = 400, 300
-TEACHER_LR, STUDENT_LR = 0.004, 0.006
+STUDENT = small_model(channels=64, encoder_layers=2, decoder_layers=2)
+TEACHER_UPDATES, STUDENT_UPDATES = 400, 400
+TEACHER_LR, STUDENT_LR = 0.004, 0.005
 TEACHER_BEAM = 1
 SIZES = ("--valid-size", 500, "--test-size", 1_000)
 SMOKE_SIZES = ("--valid-size", 10, "--test-size", 10)

@@ -49,7 +49,8 @@ def main() -> None:
 
     recipe.step("Averaging the last checkpoints")
     checkpoints = prepared / "checkpoints"
-    inputs = sorted(checkpoints.glob("checkpoint[0-9]*.pt"))
+    # With --smoke, no epoch is complete.
+    inputs = sorted(checkpoints.glob("checkpoint[0-9]*.pt")) or [checkpoints / "checkpoint_last.pt"]
     model = checkpoints / "average.pt"
     recipe.run("average", ["convs2s", "average", "--inputs", *inputs, "--output", model])
 
