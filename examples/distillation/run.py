@@ -81,14 +81,14 @@ def main() -> None:
     for name, model in {"teacher": teacher, **students}.items():
         outputs[name] = recipe.out / f"test.{name}"
         recipe.translate(model, test, outputs[name], "--preparation", prepared)
+    references = read_text(reference)
     recipe.table(
-        ("model", "targets", "parameters", "BLEU"),
+        ("model", "targets", "parameters", "BLEU", "equal to the reference"),
         [
             (
-                name,
-                targets,
-                recipe.parameters(f"train.{name}"),
+                *(name, targets, recipe.parameters(f"train.{name}")),
                 recipe.bleu(reference, outputs[name]),
+                sum(x == y for x, y in zip(read_text(outputs[name]), references)),
             )
             for name, targets in (
                 ("teacher", "real"),
