@@ -123,7 +123,9 @@ def parse_convs2s(arguments: list[str]) -> None:
     if not COMMANDS[arguments[0]].forwards:
         parser.parse_args(arguments[1:])
         return
-    _, forwarded = parser.parse_known_args(arguments[1:])
+    own, forwarded = parser.parse_known_args(arguments[1:])
+    if getattr(own, "arch", None):
+        forwarded = ["data", "--arch", own.arch, *forwarded]
     options.parse_args_and_arch(options.get_training_parser(), input_args=forwarded)
 
 

@@ -67,9 +67,11 @@ def test_there_are_experiments():
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: f"{path.parent.name}/{path.name}")
 def test_fairseq_knows_the_options(path, dry_run):
-    trained = [s for s in read_experiment(path).systems.values() if s.runs_of is None]
+    experiment = read_experiment(path)
+    trained = [s for s in experiment.systems.values() if s.runs_of is None]
     # --speed trains each system in three rounds, except those that have trials only.
     expected = sum(len(s.seeds) + len(s.trials) + 3 * bool(s.seeds) for s in trained)
+    expected += sum(min(len(s.trials), experiment.tuning.finalists) for s in trained)
     assert check(dry_run(path)) == expected
 
 

@@ -12,6 +12,7 @@ from fairseq.data import Dictionary
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from omegaconf import OmegaConf
 
+from convs2s_plugin.adl.language import registry
 from convs2s_plugin.attention.sentences import compute_attention, translate
 from convs2s_plugin.cli import plot_attention
 from convs2s_plugin.errors import UserError
@@ -196,6 +197,7 @@ def test_a_family_of_a_user(tmp_path):
 
 def test_a_layer_of_a_user(tmp_path, monkeypatch):
     """A model whose decoder has an attention layer of another package (``--user-dir``)."""
+    monkeypatch.setattr(registry, "_ENTRIES", dict(registry._ENTRIES))
     package = tmp_path / "plotted_layers"
     package.mkdir()
     (package / "__init__.py").write_text(
