@@ -6,6 +6,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from .dropout import Dropout
+
 # Sequence length up to which separate matrix multiplications are faster on a CPU than torch's
 # fused attention kernels.
 MAX_UNFUSED_LENGTH = 32
@@ -18,7 +20,7 @@ def dot_product_attention(
     mask: Tensor | None = None,
     scale: float = 1.0,
     causal: bool = False,
-    dropout: float = 0.0,
+    dropout: Dropout | None = None,
     need_weights: bool = True,
 ) -> tuple[Tensor, Tensor | None]:
     """Scaled dot-product attention, with the softmax in single precision or better.
@@ -32,7 +34,7 @@ def dot_product_attention(
         scale: factor of the dot products (1).
         causal: let position t attend to positions up to t only; T must equal S, and mask must be
             None (False).
-        dropout: probability of dropping an attention weight (0).
+        dropout: drops attention weights; None for no dropout.
         need_weights: whether to return attention weights (True). If not, torch's fused kernels
             compute the attention, except for short sequences on a CPU.
     Returns:
@@ -40,15 +42,16 @@ def dot_product_attention(
         dropout, or None if they are not needed.
     """
     if not need_weights and not _is_short(query, keys):
+        p = dropout.p if dropout is not None and dropout.active else 0.0
         context = F.scaled_dot_product_attention(
-            query, keys, values, mask, dropout, is_causal=causal, scale=scale
+            query, keys, values, mask, p, is_causal=causal, scale=scale
         )
         return context, None
     scores = query @ keys.transpose(-1, -2)
     if causal:
         mask = causal_mask(scores)
     weights = masked_softmax(scores, mask, scale)
-    dropped = F.dropout(weights, dropout) if dropout else weights
+    dropped = weights if dropout is None else dropout(weights)
     return dropped.to(values.dtype) @ values, weights if need_weights else None
 
 
@@ -91,7 +94,7 @@ MEAN_ALIGNMENT = Alignment()
 def _is_short(query: Tensor, keys: Tensor) -> bool:
     return (
         query.device.type == "cpu"
-        and query.dtype in (torch.float32, torch.float64)
+        and query.dtype in (torch.bfloat16, torch.float32, torch.float64)
         and query.size(-2) * keys.size(-2) <= MAX_UNFUSED_LENGTH**2
     )
 

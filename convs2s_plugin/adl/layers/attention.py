@@ -188,8 +188,9 @@ class AttentionLayer(nn.Module):
         need_weights: bool = False,
     ) -> tuple[Tensor, Tensor | None]:
         """The attention context and the weights; see ``nn.attention.dot_product_attention``."""
-        p = self.dropout.p if self.dropout.active else 0.0
-        return dot_product_attention(query, keys, values, mask, self.scale, causal, p, need_weights)
+        return dot_product_attention(
+            query, keys, values, mask, self.scale, causal, self.dropout, need_weights
+        )
 
     def split_heads(self, x: Tensor) -> Tensor:
         """B x T x hE to B x h x T x E."""
