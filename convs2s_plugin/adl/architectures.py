@@ -221,7 +221,7 @@ NAMED: dict[str, AdlArchitecture] = {
     ),
     "adl_rnnsearch": AdlArchitecture(
         "dropout -> birnn(d=256)",
-        "dropout -> rnn(d=256) -> concat(id, dot_att(s=1)) -> ff(v=tanh)",
+        "dropout -> rnn(d=256) -> concat(id, dot_att(s=1)) -> ff(d=256, v=tanh)",
         "the baseline of Elbayad et al. (2018), section 4.1",
         {"model_dim": 128, "dropout": 0.2},
         sizes=False,

@@ -68,6 +68,14 @@ def test_published_models(monkeypatch, capsys):
     assert "only ratios compare" in printed
 
 
+@pytest.mark.parametrize("source, target, published", [(11830, 9000, 6), (9000, 11830, 7)])
+def test_rnnsearch_has_the_published_size(source, target, published, capsys):
+    words = ["--source-words", str(source), "--target-words", str(target)]
+    assert main(["flops", "--arch", "adl_rnnsearch", "--length", "2", *words]) == 0
+    _, _, total, *_ = cells(capsys.readouterr().out)
+    assert float(total.rstrip("M")) == pytest.approx(published, abs=0.5)
+
+
 @pytest.mark.parametrize(
     "arguments, message",
     [
