@@ -205,11 +205,11 @@ def parse_arguments() -> argparse.Namespace:
 
 def main() -> None:
     args = parse_arguments()
-    if args.download and not args.archive.exists():
-        say(f"Downloading {args.address}")
-        download(args.address, args.archive, progress)
-    say(f"Preparing the text of {args.archive}")
     try:
+        if args.download and not args.archive.exists():
+            say(f"Downloading {args.address}")
+            download(args.address, args.archive, progress)
+        say(f"Preparing the text of {args.archive}")
         report(prepare(args.archive, args.out, args.jobs), args.out)
     except UserError as error:
         sys.exit(str(error))
