@@ -21,8 +21,8 @@ from ..evaluation.systems import (
     translations_of,
 )
 from ..output_files import atomic_write, check_text_writable
+from ..quiet import quiet
 from .progress import Progress
-from .quiet import quiet
 from .translate_options import add_preparation, add_search, add_speed, translator_options
 
 

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import torch
 
-from ..export.onnx_files import DECODER, ENCODER, check_exportable, export_onnx, quiet
+from ..export.onnx_files import DECODER, ENCODER, check_exportable, export_onnx
 from ..output_files import check_folder_writable
+from ..quiet import quiet
 from ..translation.loading import (
     Places,
     find_dictionaries,
