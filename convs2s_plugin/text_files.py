@@ -1,4 +1,4 @@
-"""Reading text files line by line.
+"""Reading text files, as a whole or line by line.
 
 Only a line feed ends a line, so that no other character shifts the lines of one file against those
 of a parallel one. Needs neither torch nor fairseq.
@@ -30,6 +30,17 @@ def line_error(path: str, number: int, message: str) -> UserError:
         message: what was found and what is allowed, without the final period.
     """
     return UserError(f"{path}, line {number}: {message}.")
+
+
+def read_text(path: str) -> str:
+    """Read a whole file.
+
+    Args:
+        path: a text file, see ``read_lines``.
+    Raises:
+        UserError: if the file cannot be read or is not UTF-8.
+    """
+    return "".join(read_lines(path))
 
 
 def read_lines(path: str) -> Iterator[str]:

@@ -99,8 +99,11 @@ class PluginModel(NotScriptable, FairseqEncoderDecoderModel):
     ) -> AttentionMaps:
         """Compute the attention weights of every layer and head, in evaluation mode.
 
-        Their mean over the heads and layers that attend to the source
-        (``AttentionMaps.mean``) is the attention that ``forward`` returns.
+        Their mean over the heads and layers that attend to the source (``AttentionMaps.mean``) is
+        the attention that ``forward`` returns, unless ``--alignment-layer`` or
+        ``--alignment-heads`` was given in training. fairseq's ``transformer_align`` has these
+        options too, but without them returns the last layer, not the mean. Maps and their mean do
+        not depend on them.
 
         Args:
             src_tokens: B x S token indices.

@@ -17,12 +17,12 @@ from ..evaluation.systems import (
     parse_system,
     parse_systems,
     read_references,
-    read_text,
+    read_sentences,
     translations_of,
 )
 from ..output_files import atomic_write, check_text_writable
+from ..quiet import quiet
 from .progress import Progress
-from .quiet import quiet
 from .translate_options import add_preparation, add_search, add_speed, translator_options
 
 
@@ -155,7 +155,7 @@ def _evaluate(args: argparse.Namespace) -> Evaluation:
     count = len(references[0])
     source = None
     if args.source:
-        source = read_text(args.source)
+        source = read_sentences(args.source)
         check_lines(args.source, source, args.references[0], count)
     lengths = [len(line.split()) for line in source or references[0]]
     groups = group_by_length(lengths, _bounds(args.length_bounds))

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import torch
 
-from ..export.onnx_files import DECODER, ENCODER, check_exportable, export_onnx, quiet
+from ..export.onnx_files import DECODER, ENCODER, check_exportable, export_onnx
 from ..output_files import check_folder_writable
+from ..quiet import quiet
 from ..translation.loading import (
     Places,
     find_dictionaries,
@@ -15,21 +16,14 @@ from ..translation.loading import (
     setup_task,
 )
 from ..translation.options import EnsembleOptions
+from .translate_options import add_dictionaries
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
     parser.add_argument("checkpoint", metavar="CHECKPOINT", help="a model of ConvS2S")
     parser.add_argument("output", metavar="FOLDER", help="new folder to write")
-    parser.add_argument(
-        "--data",
-        metavar="DIR",
-        help="folder of the dictionaries (that of the checkpoint, or of the training data)",
-    )
-    parser.add_argument(
-        *("--source-lang", "-s"), metavar="CODE", help="source language, if the data do not say it"
-    )
-    parser.add_argument("--target-lang", "-t", metavar="CODE", help="the same for the target")
+    add_dictionaries(parser)
 
 
 def run(args: argparse.Namespace) -> int:

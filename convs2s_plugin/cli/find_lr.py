@@ -14,9 +14,9 @@ from ..fairseq_compat.training_options import parse_training_options
 from ..optim.lr_suggestion import MIN_POINTS, Point, Suggestion, finite, group, smoothed, suggest
 from ..optim.lr_sweep import sweep
 from ..output_files import atomic_write, check_writable
+from ..quiet import quiet
 from .plots import check_format, import_pyplot, save_figure
 from .progress import Progress
-from .quiet import quiet
 
 # Width of the plot in the table, in characters.
 WIDTH = 40

@@ -14,9 +14,9 @@ from ..errors import UserError
 from ..fairseq_compat.training_options import refuse
 from ..nn.flops import count_matmul_flops
 from ..pervasive.model import PervasiveModel
+from ..quiet import quiet
 from ..tables import Table, number
 from .pervasive_sizes import PAPER_VOCABULARY, masked_weights
-from .quiet import quiet
 
 SENTENCES = 2
 

@@ -7,7 +7,7 @@ from typing import Any
 from ..errors import UserError
 from ..output_files import check_writable
 from ..plotting import lengths, sweep, training
-from ..plotting.training_log import TrainingLog, read_training_log
+from ..plotting.training_curves import TrainingCurves, read_training_curves
 from .plots import check_format, import_pyplot, save_figure
 
 
@@ -56,9 +56,9 @@ def run(args: argparse.Namespace) -> int:
     check_writable(args.output)
     figure: Any
     if args.kind == "training":
-        logs = _read_logs(args.logs)
+        trainings = _read_trainings(args.logs)
         pyplot = import_pyplot()
-        figure = training.plot(pyplot, logs)
+        figure = training.plot(pyplot, trainings)
     elif args.kind == "lengths":
         results = lengths.read_length_results(args.scores)
         pyplot = import_pyplot()
@@ -73,15 +73,15 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _read_logs(texts: list[str]) -> dict[str, TrainingLog]:
-    """The logs by name; a name is by default the folder of a log, or its file name."""
-    logs: dict[str, TrainingLog] = {}
+def _read_trainings(texts: list[str]) -> dict[str, TrainingCurves]:
+    """The curves by name, which is by default the folder of a log, or its file name."""
+    trainings: dict[str, TrainingCurves] = {}
     for text in texts:
         name, separator, path = text.partition("=")
         if not separator or Path(text).exists():
             path = text
             name = Path(path).parent.name or Path(path).stem
-        if name in logs:
+        if name in trainings:
             raise UserError(f"Two logs are called {name}: give names, such as baseline={path}.")
-        logs[name] = read_training_log(path)
-    return logs
+        trainings[name] = read_training_curves(path)
+    return trainings

@@ -4,7 +4,6 @@ It works for all encoder-decoder models of this package and of fairseq that retu
 """
 
 import argparse
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,6 +20,8 @@ from ..errors import UserError
 from ..fairseq_compat.messages import is_unknown_model
 from ..output_files import check_text_writable, check_writable
 from ..text_files import read_lines, read_parallel
+from ..translation.buffers import TextProcessor
+from ..translation.text import SubwordNMT, Tokenized
 from .plots import FORMATS, check_format, import_pyplot, save_figure
 
 # Suffixes of text files, and the decimals of the weights in them.
@@ -87,7 +88,7 @@ def run(args: argparse.Namespace) -> int:
     suffix = Path(args.output).suffix.lower()
     pairs = _check(args, suffix)
     pyplot = None if suffix in TEXT_FORMATS else import_pyplot()
-    apply_bpe = _load_bpe(args.bpe_codes) if args.bpe_codes else str.strip
+    text = SubwordNMT(args.bpe_codes) if args.bpe_codes else Tokenized()
     if args.user_dir and not Path(args.user_dir).is_dir():
         raise UserError(f"There is no folder {args.user_dir} (--user-dir).")
     import_user_module(argparse.Namespace(user_dir=args.user_dir))
@@ -97,7 +98,7 @@ def run(args: argparse.Namespace) -> int:
     digits = TEXT_FORMATS.get(suffix, PICTURE_DIGITS)
     entries = []
     for source, target in pairs:
-        entries.append(_attend(models, apply_bpe, source, target, args.beam, choice, digits))
+        entries.append(_attend(models, text, source, target, args.beam, choice, digits))
         print(" ".join(entries[-1]["target"][:-1]), flush=True)
     content = document(_names(args.path), entries)
     _write(args.output, suffix, content, pyplot)
@@ -148,7 +149,7 @@ def _pairs(args: argparse.Namespace) -> list[tuple[str, str | None]]:
 
 def _attend(
     models: list[Loaded],
-    apply_bpe: Callable[[str], str],
+    text: TextProcessor,
     source: str,
     target: str | None,
     beam_size: int,
@@ -156,8 +157,8 @@ def _attend(
     digits: int,
 ) -> SentenceEntry:
     """The attention of one sentence pair; without a target, that of the first translation."""
-    source = apply_bpe(source)
-    target = translate(*models[0], source, beam_size) if target is None else apply_bpe(target)
+    source = text.encode(source)
+    target = translate(*models[0], source, beam_size) if target is None else text.encode(target)
     attentions = [compute_attention(*loaded, source, target) for loaded in models]
     layers, heads = choice
     chosen = choose_layers([attention.maps for attention in attentions], layers)
@@ -181,16 +182,6 @@ def _names(paths: list[str]) -> list[str]:
     """Names of checkpoints: those of the files, with their folders if files have equal names."""
     names = [Path(path).name for path in paths]
     return names if len(set(names)) == len(names) else paths
-
-
-def _load_bpe(codes: str) -> Callable[[str], str]:
-    from subword_nmt.apply_bpe import BPE
-
-    try:
-        with open(codes, encoding="utf-8") as lines:
-            return BPE(lines).process_line
-    except OSError as error:
-        raise UserError(f"The BPE codes {codes} cannot be read: {error.strerror}.") from error
 
 
 def _load_model(path: str, data: str) -> tuple[Any, Any]:

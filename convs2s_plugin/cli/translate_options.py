@@ -69,17 +69,26 @@ def add_preparation(parser: argparse.ArgumentParser) -> None:
     text.add_argument(
         "--preparation", metavar="DIR", help="folder of the preparation.yaml of `convs2s prepare`"
     )
-    text.add_argument("--data", metavar="DIR", help="folder of the dictionaries")
-    text.add_argument(
-        *("--source-lang", "-s"), metavar="CODE", help="source language, if the data do not say it"
-    )
-    text.add_argument("--target-lang", "-t", metavar="CODE", help="the same for the target")
+    add_dictionaries(text)
     text.add_argument(
         "--bpe-codes", metavar="FILE", help="segment tokenized text with these codes of subword-nmt"
     )
     text.add_argument(
         "--raw", action="store_true", help="the text consists of tokens separated by spaces"
     )
+
+
+def add_dictionaries(group: argparse._ActionsContainer) -> None:
+    """Add the options that say where the dictionaries of a model are, to a parser or a group."""
+    group.add_argument(
+        "--data",
+        metavar="DIR",
+        help="folder of the dictionaries (default: found from the checkpoint)",
+    )
+    group.add_argument(
+        *("--source-lang", "-s"), metavar="CODE", help="source language, if the data do not say it"
+    )
+    group.add_argument("--target-lang", "-t", metavar="CODE", help="the same for the target")
 
 
 def add_search(parser: argparse.ArgumentParser) -> None:

@@ -44,7 +44,7 @@ class Scores:
 
 
 def sacrebleu_metrics(options: MetricOptions) -> dict[str, Callable[[], SacreBLEUMetric]]:
-    """The metrics of sacreBLEU by name; the tests of significance use them too."""
+    """The metrics of sacreBLEU by name, each made when it is called."""
     return {
         # Tokenized text is allowed, so sacreBLEU must not warn about it.
         "BLEU": lambda: BLEU(lowercase=options.lowercase, force=True),

@@ -2,10 +2,8 @@
 
 from collections.abc import Sequence
 
-from sacrebleu.metrics.bleu import BLEU
-from sacrebleu.metrics.chrf import CHRF
-
 from ..errors import UserError
+from .metrics import MetricOptions, sacrebleu_metrics
 
 
 def check_line_counts(hypotheses: Sequence[str], references: Sequence[str]) -> None:
@@ -37,8 +35,8 @@ def score(hypotheses: Sequence[str], references: Sequence[str]) -> dict[str, flo
         UserError: if the numbers of lines differ, or there are none.
     """
     check_line_counts(hypotheses, references)
-    # Tokenized text is allowed, so sacreBLEU must not warn about it.
-    bleu, chrf = BLEU(force=True), CHRF()
+    metrics = sacrebleu_metrics(MetricOptions())
+    bleu, chrf = metrics["BLEU"](), metrics["chrF"]()
     bleu_score = bleu.corpus_score(list(hypotheses), [list(references)])
     chrf_score = chrf.corpus_score(list(hypotheses), [list(references)])
     return {

@@ -70,8 +70,8 @@ def parse_systems(texts: Sequence[str]) -> list[System]:
     return systems
 
 
-def read_text(path: str) -> list[str]:
-    """The lines of a file, without their ends."""
+def read_sentences(path: str) -> list[str]:
+    """The sentences of a file, one a line."""
     return [line.rstrip("\r\n") for line in read_lines(path)]
 
 
@@ -81,7 +81,7 @@ def read_references(paths: Sequence[str]) -> list[list[str]]:
     Raises:
         UserError: if a file has no lines, or another number of lines than the first one.
     """
-    references = [read_text(path) for path in paths]
+    references = [read_sentences(path) for path in paths]
     for path, lines in zip(paths, references):
         check_lines(path, lines, paths[0], len(references[0]))
     if not references[0]:
@@ -117,6 +117,6 @@ def translations_of(
     """
     if system.file is None:
         return translate(system.checkpoints)
-    lines = read_text(system.file)
+    lines = read_sentences(system.file)
     check_lines(system.file, lines, reference, count)
     return lines

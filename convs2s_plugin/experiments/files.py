@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from .. import text_files
 from ..output_files import atomic_write
 
 
@@ -42,8 +43,8 @@ def write_json(path: Path, content: object) -> None:
 
 
 def read_lines(path: Path) -> list[str]:
-    """The lines of a text without line ends; only a line feed ends a line."""
-    return path.read_text(encoding="utf-8").split("\n")[:-1]
+    """The lines of a text without line ends; see ``text_files.read_lines``."""
+    return [line.removesuffix("\n") for line in text_files.read_lines(str(path))]
 
 
 def write_lines(path: Path, lines: list[str]) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import yaml
 
 from ..errors import UserError
+from ..text_files import read_text
 from .checks import Checks
 from .file import Averaging, DataSettings, Experiment, Options, System, Tuning, folder_name
 
@@ -32,11 +33,7 @@ def read_experiment(path: Path) -> Experiment:
         UserError: if the file cannot be read, or something in it is wrong.
     """
     try:
-        content = yaml.load(path.read_text(encoding="utf-8"), Loader=_Loader)
-    except FileNotFoundError as error:
-        raise UserError(f"There is no file {path}.") from error
-    except (OSError, UnicodeDecodeError) as error:
-        raise UserError(f"{path} cannot be read: {error}.") from error
+        content = yaml.load(read_text(str(path)), Loader=_Loader)
     except yaml.YAMLError as error:
         raise UserError(f"{path} is not valid YAML: {error}") from error
     return _Reader(path).experiment(content)

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from ..evaluation.significance import Significance, paired_bootstrap
-from ..text_files import read_lines
 from .file import System
+from .files import read_lines
 from .runs import ranked_trials
 
 Result = dict[str, Any]  # the content of a result.json
@@ -51,12 +51,7 @@ class Summary:
 
     def translations(self, split: str) -> tuple[Lines, ...]:
         """The plain translations of a split by each run."""
-        return tuple(read_text(folder / f"{split}.hyp") for folder in self.folders)
-
-
-def read_text(path: Path) -> Lines:
-    """Read the lines of a file, without line ends."""
-    return tuple(line.removesuffix("\n") for line in read_lines(str(path)))
+        return tuple(tuple(read_lines(folder / f"{split}.hyp")) for folder in self.folders)
 
 
 def summarize(
@@ -129,7 +124,7 @@ def differences(
     others = [summary for summary in summaries if summary.runs and summary is not base]
     found = {}
     for split in splits if others else ():
-        references = read_text(out / "references" / split)
+        references = tuple(read_lines(out / "references" / split))
         translations = base.translations(split)
         for summary in others:
             system = summary.translations(split)

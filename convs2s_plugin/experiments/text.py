@@ -1,14 +1,14 @@
 """Find the text of an experiment in a folder, or download it."""
 
-import urllib.error
-import urllib.request
 from collections.abc import Iterable
 from contextlib import ExitStack
 from fnmatch import fnmatchcase
 from pathlib import Path
 
+from .. import archives
 from ..compression import OPENERS, without_compression
 from ..errors import UserError
+from ..output_files import atomic_path
 from ..text_files import read_parallel
 from .file import DataSettings
 
@@ -130,7 +130,11 @@ def unpack_pair(pair: Pair, targets: Pair) -> int:
 
 
 def download(settings: DataSettings, languages: tuple[str, str], folder: Path) -> None:
-    """Download the text of all splits to a folder; files that are there are kept."""
+    """Download the text of all splits to a folder; files that are there are kept.
+
+    Raises:
+        UserError: if an address does not answer, or a file cannot be written.
+    """
     assert settings.download is not None
     folder.mkdir(parents=True, exist_ok=True)
     for name in names_to_download(settings):
@@ -138,19 +142,9 @@ def download(settings: DataSettings, languages: tuple[str, str], folder: Path) -
             address = settings.download.replace("{name}", name).replace("{language}", language)
             suffix = Path(address).suffix if Path(address).suffix in OPENERS else ""
             path = folder / f"{name}.{language}{suffix}"
-            if path.exists():
-                continue
-            try:
-                with urllib.request.urlopen(address, timeout=60) as answer:
-                    content = answer.read()
-            except (urllib.error.URLError, ValueError, OSError) as error:
-                raise UserError(
-                    f"{address} cannot be downloaded ({error}): check data.download, or give the "
-                    "folder of the text with --text."
-                ) from error
-            partial = path.with_name(f"{path.name}.partial")
-            partial.write_bytes(content)
-            partial.replace(path)
+            if not path.exists():
+                with atomic_path(str(path)) as partial:
+                    archives.download(address, Path(partial), lambda size, total: None)
 
 
 def names_to_download(settings: DataSettings) -> list[str]:

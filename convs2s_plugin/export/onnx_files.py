@@ -1,10 +1,6 @@
 """ONNX files of ConvS2S: an encoder and a decoding step, with any batch size and lengths."""
 
-import logging
 import shutil
-import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -17,6 +13,7 @@ from ..convs2s.architectures import MODEL
 from ..convs2s.model import ConvS2SModel
 from ..errors import UserError
 from ..output_files import atomic_folder
+from ..quiet import quiet
 from ..translation.loading import Checkpoint, Dictionaries
 from .convs2s_modules import DecoderStepModule, EncoderModule, Source
 
@@ -111,18 +108,3 @@ def _decoder_program(model: ConvS2SModel) -> Any:
 
 def _example_tokens(model: ConvS2SModel) -> torch.Tensor:
     return torch.full((EXAMPLE_BATCH, EXAMPLE_LENGTH), model.encoder.dictionary.eos())
-
-
-@contextmanager
-def quiet() -> Iterator[None]:
-    """Hide messages of fairseq and of torch's exporter about their own progress."""
-    previous = logging.root.manager.disable
-    logging.disable(logging.WARNING)
-    try:
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", message=r"# The axis name: \w+ will not be used")
-            # Of torch about itself.
-            warnings.filterwarnings("ignore", message=r"`isinstance\(treespec, LeafSpec\)`")
-            yield
-    finally:
-        logging.disable(previous)

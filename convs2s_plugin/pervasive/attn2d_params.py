@@ -9,6 +9,7 @@ from typing import Any
 import yaml
 
 from ..errors import UserError
+from ..text_files import read_text
 
 # Option -> the values that describe a network of this package; the first is the default.
 ALLOWED: dict[str, tuple[Any, ...]] = {
@@ -55,13 +56,14 @@ class Params:
         Raises:
             UserError: if it cannot be read.
         """
-        try:
-            content = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
-        except OSError as error:
+        if not Path(path).is_file():
             raise UserError(
-                f"There are no options {path} ({error.strerror}): the 2018 code writes params.json "
-                "beside its checkpoints; give it with --params."
-            ) from error
+                f"There are no options {path}: the 2018 code writes params.json beside its "
+                "checkpoints; give it with --params."
+            )
+        text = read_text(path)
+        try:
+            content = yaml.safe_load(text)
         except (ValueError, yaml.YAMLError) as error:
             raise UserError(f"{path} is neither JSON nor YAML.") from error
         if not isinstance(content, dict) or not isinstance(content.get("network"), dict):

@@ -4,7 +4,7 @@ import json
 from typing import Any, NamedTuple
 
 from ..errors import UserError
-from ..text_files import read_lines
+from ..text_files import read_text
 from .style import color, label_axes, marker
 
 
@@ -29,7 +29,7 @@ def read_length_results(path: str) -> LengthResults:
         UserError: if it cannot be read, or is another file.
     """
     try:
-        content = json.loads("".join(read_lines(path)))
+        content = json.loads(read_text(path))
         first = content["results"][0]["by_length"]
         return LengthResults(
             content["lengths_of"],

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from ..errors import UserError
-from ..text_files import read_lines
+from ..text_files import read_text
 from .style import color, label_axes, marker
 
 Value = float | str
@@ -58,7 +58,7 @@ def read_sweep(path: str, option: str, split: str | None = None) -> Sweep:
         UserError: if the file is another one, or no runs differ in the option.
     """
     try:
-        content = json.loads("".join(read_lines(path)))
+        content = json.loads(read_text(path))
         runs = [run for run in content["results"] if option in run["options"]]
         titles = content["systems"]
     except (json.JSONDecodeError, KeyError, TypeError) as error:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from .style import color, label_axes
-from .training_log import Series, TrainingLog
+from .training_curves import Series, TrainingCurves
 
 WIDTH, HEIGHT = 5.2, 3.2
 COLUMNS = 2
@@ -38,10 +38,10 @@ PANELS = (
 )
 
 
-def curve(log: TrainingLog, panel: Panel) -> Series:
-    """The curve of a panel; empty if the log does not have it."""
-    curves = log.train if panel.of == "train" else log.valid
-    series = curves.get(panel.name, {})
+def curve(curves: TrainingCurves, panel: Panel) -> Series:
+    """The curve of a panel; empty if the training does not have it."""
+    of_split = curves.train if panel.of == "train" else curves.valid
+    series = of_split.get(panel.name, {})
     if panel.name == "wps":
         # The first line of a training has no speed yet.
         return {updates: value for updates, value in series.items() if value > 0}
@@ -60,14 +60,16 @@ def smoothed(series: Series, windows: int = WINDOWS) -> Series:
     return means
 
 
-def plot(pyplot: Any, logs: Mapping[str, TrainingLog]) -> Any:
-    """Return a figure with a panel for each curve that a log has.
+def plot(pyplot: Any, trainings: Mapping[str, TrainingCurves]) -> Any:
+    """Return a figure with a panel for each curve that a training has.
 
     Args:
         pyplot: matplotlib.pyplot.
-        logs: the logs by the names of the trainings.
+        trainings: the curves of each training by its name.
     """
-    panels = [panel for panel in PANELS if any(curve(log, panel) for log in logs.values())]
+    panels = [
+        panel for panel in PANELS if any(curve(curves, panel) for curves in trainings.values())
+    ]
     columns = min(COLUMNS, len(panels))
     rows = -(-len(panels) // columns)
     figure, axes = pyplot.subplots(
@@ -75,8 +77,8 @@ def plot(pyplot: Any, logs: Mapping[str, TrainingLog]) -> Any:
         squeeze=False,
     )  # fmt: skip
     for axis, panel in zip(axes.flat, panels):
-        for number, (name, log) in enumerate(logs.items()):
-            points = sorted(smoothed(curve(log, panel)).items())
+        for number, (name, curves) in enumerate(trainings.items()):
+            points = sorted(smoothed(curve(curves, panel)).items())
             axis.plot(
                 [updates for updates, _ in points],
                 [value for _, value in points],
@@ -90,11 +92,11 @@ def plot(pyplot: Any, logs: Mapping[str, TrainingLog]) -> Any:
         label_axes(axis, "updates", panel.title)
     for axis in axes.flat[len(panels) :]:
         axis.set_visible(False)
-    if len(logs) > 1:
+    if len(trainings) > 1:
         figure.legend(
             *axes.flat[0].get_legend_handles_labels(),
             loc="outside lower center",
-            ncols=min(len(logs), 4),
+            ncols=min(len(trainings), 4),
             frameon=False,
         )
     return figure

@@ -14,6 +14,7 @@ from typing import Any, NoReturn
 import yaml
 
 from ..errors import UserError
+from ..text_files import read_text
 from .normalize import normalize
 from .subwords import METHODS, NoSubwords, Subwords
 from .tokenizers import TOKENIZERS, Tokenizer
@@ -114,13 +115,12 @@ def read_content(path: Path) -> dict[str, Any]:
     Raises:
         UserError: if there is no such file, or it is malformed.
     """
+    if not path.is_file():
+        raise UserError(f"There is no file {path}: give the folder that `convs2s prepare` wrote.")
+    text = read_text(str(path))
     try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (FileNotFoundError, NotADirectoryError) as error:
-        raise UserError(
-            f"There is no file {path}: give the folder that `convs2s prepare` wrote."
-        ) from error
-    except (OSError, ValueError, yaml.YAMLError) as error:
+        content = yaml.safe_load(text)
+    except (ValueError, yaml.YAMLError) as error:
         raise UserError(f"{path} is not readable YAML: {' '.join(str(error).split())}.") from error
     if not isinstance(content, dict) or "format" not in content:
         _fail(path, "it has no format, so `convs2s prepare` has not written it")

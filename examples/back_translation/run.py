@@ -45,7 +45,7 @@ def main() -> None:
     parser.add_argument("--target-lang", help="default: from the name of the file")
     args, prepare_options = parser.parse_known_args()
     recipe = Recipe(args.out)
-    files, text_options = parallel_text(recipe, args, PAIRS)
+    files, text_options = parallel_text(recipe.out, args, PAIRS)
     try:
         text = ParallelText("files", tuple(map(str, files)))
         source, target = find_languages([text], args.source_lang, args.target_lang)

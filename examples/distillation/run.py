@@ -39,7 +39,7 @@ def main() -> None:
     recipe = Recipe(args.out)
 
     recipe.step("Preparing the text")
-    files, text_options = parallel_text(recipe, args, PAIRS)
+    files, text_options = parallel_text(recipe.out, args, PAIRS)
     sizes = SMOKE_SIZES if args.smoke else SIZES
     preparation = recipe.prepare(
         recipe.out / "prepared",

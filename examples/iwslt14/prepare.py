@@ -23,6 +23,7 @@ from convs2s_plugin.preparation.cleaning import Cleaner, Limits
 from convs2s_plugin.preparation.hashes import HashSet
 from convs2s_plugin.preparation.parallel import mapper
 from convs2s_plugin.preparation.tokenizers import MosesTokenizer
+from convs2s_plugin.text_files import read_lines
 
 Pair = tuple[str, str]
 
@@ -58,26 +59,16 @@ def say(text: str) -> None:
     print(("\r\033[K" if sys.stdout.isatty() else "") + text, flush=True)
 
 
-def read_lines(path: Path) -> Iterator[str]:
-    """The lines of a file in UTF-8; only a line feed ends a line."""
-    with open(path, "rb") as file:
-        for number, line in enumerate(file, 1):
-            try:
-                yield line.decode("utf-8").removesuffix("\n")
-            except UnicodeDecodeError as error:
-                sys.exit(f"{path}, line {number}, is not UTF-8: {error.reason}.")
-
-
 def tagged_lines(path: Path) -> Iterator[str]:
     """The sentences, titles and descriptions of a tagged training file."""
-    for line in read_lines(path):
+    for line in read_lines(str(path)):
         if not any(tag in line for tag in DROPPED):
             yield REMOVED.sub("", line)
 
 
 def segments(path: Path) -> Iterator[str]:
     """The sentences of a test set in XML, with straight apostrophes."""
-    for line in read_lines(path):
+    for line in read_lines(str(path)):
         if "<seg id" in line:
             yield SEGMENT.sub("", line).replace("\N{RIGHT SINGLE QUOTATION MARK}", "'")
 
@@ -205,11 +196,11 @@ def parse_arguments() -> argparse.Namespace:
 
 def main() -> None:
     args = parse_arguments()
-    if args.download and not args.archive.exists():
-        say(f"Downloading {args.address}")
-        download(args.address, args.archive, progress)
-    say(f"Preparing the text of {args.archive}")
     try:
+        if args.download and not args.archive.exists():
+            say(f"Downloading {args.address}")
+            download(args.address, args.archive, progress)
+        say(f"Preparing the text of {args.archive}")
         report(prepare(args.archive, args.out, args.jobs), args.out)
     except UserError as error:
         sys.exit(str(error))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from make_numbers import LONGEST, Numbers, Pair, make_numbers
+from make_numbers import BEYOND, LONGEST, Numbers, Pair, make_numbers
 
 sys.path.append(str(Path(__file__).resolve().parents[1]))
 
@@ -26,22 +26,22 @@ SPLITS = Numbers._fields
 # Training pairs, test pairs of each length, and updates.
 SIZES = 30_000, 200, 1_000
 SMOKE = 300, 2, 3
-# A wider beam fills with outputs that end too early, see README.md.
-SEARCH = ("--beam", 1)
+# The wider beam fills with outputs that end too early, see README.md.
+BEAMS = (1, 5)
+# Numbers of each length that are printed with their outputs.
 SHOWN = 2
 
 
-def accuracy(test: list[Pair], outputs: list[str]) -> list[tuple[int, int, int]]:
+def accuracy(test: list[Pair], outputs: list[str]) -> dict[int, tuple[int, int]]:
     """Count the outputs that are right as a whole.
 
     Returns:
-        For each number of digits: the digits, the right outputs, and all numbers.
+        Number of digits -> the right outputs, and all numbers.
     """
-    lengths = sorted({len(number) for number, _ in test})
-    rows = []
-    for digits in lengths:
+    rows = {}
+    for digits in sorted({len(number) for number, _ in test}):
         right = [name == out for (n, name), out in zip(test, outputs) if len(n) == digits]
-        rows.append((digits, sum(right), len(right)))
+        rows[digits] = sum(right), len(right)
     return rows
 
 
@@ -79,23 +79,49 @@ def main() -> None:
     )
 
     recipe.step(f"Numbers in words: {len(numbers.test):,} unseen numbers")
-    output = recipe.out / f"output.{LANGUAGES[1]}"
-    outputs = recipe.translate(
-        checkpoint, text / f"test.{LANGUAGES[0]}", output, "--preparation", prepared, *SEARCH
-    )
+    source = text / f"test.{LANGUAGES[0]}"
+    outputs = {
+        beam: recipe.translate(
+            *(checkpoint, source, recipe.out / f"beam{beam}.{LANGUAGES[1]}"),
+            *("--preparation", prepared, "--beam", beam),
+        )
+        for beam in BEAMS
+    }
+    show(recipe, numbers.test, outputs)
+    recipe.finish(model=checkpoint, outputs=recipe.out)
+
+
+def show(recipe: Recipe, test: list[Pair], outputs: dict[int, list[str]]) -> None:
+    """Print the share of right outputs, outputs of longer numbers, and what the beams change.
+
+    Args:
+        recipe: prints the tables.
+        test: the numbers with their names.
+        outputs: beam size -> the outputs.
+    """
+    counts = [accuracy(test, found) for found in outputs.values()]
     recipe.table(
-        ("digits", "in the training text", "numbers", "right"),
+        ("digits", "in the training text", "numbers", *(f"right with beam {b}" for b in outputs)),
         [
-            (digits, "yes" if digits <= LONGEST else "no", count, f"{right / count:.1%}")
-            for digits, right, count in accuracy(numbers.test, outputs)
+            (digits, "yes" if digits <= LONGEST else "no", number)
+            + tuple(f"{of_beam[digits][0] / number:.1%}" for of_beam in counts)
+            for digits, (_, number) in counts[0].items()
         ],
     )
-    for digits in (LONGEST, LONGEST + 1):
-        recipe.say(f"\n{digits} digits:")
-        shown = [row for row in zip(numbers.test, outputs) if len(row[0][0]) == digits][:SHOWN]
-        for (number, name), out in shown:
-            recipe.say(f"  number  {number}\n  output  {out}\n  right   {name}")
-    recipe.finish(model=checkpoint, outputs=output)
+    narrow, wide = outputs.values()
+    recipe.say("\nLonger numbers:\n")
+    longer = []
+    for digits in range(LONGEST + 1, BEYOND + 1):
+        rows = [(number, out) for (number, _), out in zip(test, narrow) if len(number) == digits]
+        longer += rows[:SHOWN]
+    recipe.table(("number", f"output with beam {BEAMS[0]}"), longer)
+    recipe.say(f"\nNumbers that are right with beam {BEAMS[0]} only:\n")
+    worse = [
+        (number, name, out)
+        for (number, name), first, out in zip(test, narrow, wide)
+        if first == name != out
+    ]
+    recipe.table(("number", "right", f"output with beam {BEAMS[1]}"), worse[-SHOWN:])
 
 
 if __name__ == "__main__":

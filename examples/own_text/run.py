@@ -12,7 +12,7 @@ from pathlib import Path
 
 sys.path.append(str(Path(__file__).resolve().parents[1]))
 
-from recipe import USER_DIR, Recipe, example_parser, read_text  # noqa: E402
+from recipe import USER_DIR, Recipe, example_parser, read_text, run_training  # noqa: E402
 
 SHOWN = 3
 SMOKE_SIZES = ("--valid-size", 10, "--test-size", 10)
@@ -45,7 +45,7 @@ def main() -> None:
         command += ["--max-update", 2]
     elif args.epochs:
         command += ["--max-epoch", args.epochs]
-    recipe.run_training("ConvS2S, with the command above", command)
+    run_training(recipe, "ConvS2S, with the command above", command)
 
     recipe.step("Averaging the last checkpoints")
     checkpoints = prepared / "checkpoints"

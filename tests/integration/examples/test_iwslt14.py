@@ -200,13 +200,12 @@ def drop_last_line(files, name):
         ),
         (
             lambda f: f.update({"train.tags.de-en.de": "eins\nzwölf\n".encode("latin-1")}),
-            "train.tags.de-en.de, line 2, is not UTF-8",
+            "train.tags.de-en.de, line 2: byte 0xf6 at offset 2 is not valid UTF-8",
         ),
-        (lambda f: f.update({"../../outside": b"x"}), "leads out of the folder"),
-        (lambda f: f.update({"/outside": b"x"}), "leads out of the folder"),
-        (lambda f: f.update({"x/train.tags.de-en.de": b"x"}), "more than one file"),
+        (lambda f: f.update({"../../outside": b"x"}), "lies outside the folder of the archive"),
+        (lambda f: f.update({"/outside": b"x"}), "lies outside the folder of the archive"),
     ],
-    ids=["missing", "lines", "segments", "encoding", "parent", "absolute", "twice"],
+    ids=["missing", "lines", "segments", "encoding", "parent", "absolute"],
 )
 def test_faults_of_the_archive(prepare, tmp_path, change, message):
     files = contents()
@@ -226,7 +225,7 @@ def test_a_link_is_refused(prepare, tmp_path):
         member.type, member.linkname = tarfile.SYMTYPE, "/etc/hostname"
         archive.addfile(member)
     done = prepare("--archive", path)
-    assert done.returncode == 1 and "is no plain file" in done.stderr
+    assert done.returncode == 1 and "'de-en/train.tags.de-en.de' is a link" in done.stderr
 
 
 def test_faults_of_the_command(archive, prepare, tmp_path):
@@ -237,14 +236,14 @@ def test_faults_of_the_command(archive, prepare, tmp_path):
     address = (tmp_path / "nothing.tgz").as_uri()
     for options, message in [
         ((), "There is no de-en.tgz: use --download"),
-        (("--archive", cut), "cannot be unpacked"),
+        (("--archive", cut), "cut.tgz is not a complete tar archive"),
         (("--archive", archive, "--out", "full"), "full exists already"),
         (("--archive", archive, "--jobs", "0"), "must be at least 1"),
-        (("--download", "--address", address), "cannot be downloaded"),
+        (("--download", "--address", address), f"{address} cannot be downloaded: No such file"),
     ]:
         done = prepare(*options)
         assert done.returncode != 0 and message in done.stderr, done.stderr
-    assert not (tmp_path / "de-en.tgz.part").exists()
+    assert not (tmp_path / "de-en.tgz.partial").exists()
 
 
 def test_as_a_program(archive, tmp_path):

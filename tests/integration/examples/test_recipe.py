@@ -1,4 +1,4 @@
-"""examples/recipe.py: printed commands, logs, and failures."""
+"""examples/recipe: printed commands, logs, and failures."""
 
 import sys
 

@@ -28,8 +28,9 @@ def example(tmp_path):
 def test_number_to_words(example, tmp_path):
     pytest.importorskip("num2words")
     printed = example("number_to_words")
-    assert "| digits | in the training text | numbers | right |" in printed
-    assert len((tmp_path / "out" / "output.words").read_text().splitlines()) == 12
+    assert "| numbers | right with beam 1 | right with beam 5 |" in printed
+    for beam in (1, 5):
+        assert len((tmp_path / "out" / f"beam{beam}.words").read_text().splitlines()) == 12
 
 
 def test_error_correction(example, tmp_path):

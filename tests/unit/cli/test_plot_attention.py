@@ -264,7 +264,7 @@ def test_attention_is_that_of_the_target_tokens(trained):
         (["ein", " ", "--output", "a.png"], "Sentence 2 is empty"),
         (["ein " * 5_000, "--output", "a.png"], "5001 tokens"),
         (["ein", "--output", "a.png", "--target", "one " * 100], "101 tokens"),
-        (["ein", "--output", "a.png", "--bpe-codes", "missing"], "BPE codes missing cannot"),
+        (["ein", "--output", "a.png", "--bpe-codes", "missing"], "no file missing .--bpe-codes"),
         (["ein", "--output", "a.png", "--path", "missing"], "no checkpoint missing"),
         (["ein", "--output", "a.png", "--data", "missing"], "no folder missing"),
         (["ein", "--output", "a.png", "--user-dir", "missing"], "no folder missing .--user-dir"),

@@ -351,6 +351,13 @@ def test_download(start, folder):
     assert list(results(folder)["b_c.1"]["splits"]) == ["valid", "test_1"]
 
 
+def test_a_download_that_fails(start, folder):
+    change(folder, "text: text", f'download: "file://{folder}/nowhere/{{name}}.{{language}}"')
+    with pytest.raises(UserError, match=r"nowhere/train\S*\.de cannot be downloaded: No such file"):
+        start("--download")
+    assert not list((folder / "words_out/data/download").iterdir())
+
+
 def test_two_experiments_in_one_folder(start, folder):
     out = folder / "words_out"
     out.mkdir()

@@ -101,7 +101,7 @@ def test_malformed(folder, changes, message):
         (None, "There is no file"),
         ("- 1\n", "it has no format"),
         ("a: [", "is not readable YAML"),
-        (b"\xff", "is not readable YAML"),
+        (b"\xff", "line 1: byte 0xff at offset 0 is not valid UTF-8"),
     ],
 )
 def test_unreadable(tmp_path, text, message):

@@ -1,4 +1,4 @@
-"""Hide the messages of libraries."""
+"""Hide the messages of libraries. Needs neither torch nor fairseq."""
 
 import logging
 import warnings

@@ -1,10 +1,10 @@
-"""Logs of fairseq-train in its formats."""
+"""Curves from logs of fairseq-train in its formats, and their plots."""
 
 import pytest
 
 from convs2s_plugin.errors import UserError
 from convs2s_plugin.plotting import training
-from convs2s_plugin.plotting.training_log import TrainingLog, read_training_log
+from convs2s_plugin.plotting.training_curves import TrainingCurves, read_training_curves
 
 TIME = "2026-01-05 10:00:00 | INFO | "
 JSON = [
@@ -29,16 +29,16 @@ SIMPLE = [
 def read(tmp_path, lines):
     path = tmp_path / "train.log"
     path.write_text("".join(f"{line}\n" for line in lines))
-    return read_training_log(str(path))
+    return read_training_curves(str(path))
 
 
 @pytest.mark.parametrize("lines", [JSON, SIMPLE], ids=["json", "simple"])
 def test_formats(lines, tmp_path):
-    log = read(tmp_path, ["something else", *lines])
-    assert log.train["loss"] == {20: 9.5, 40: 8.25}
-    assert log.train["lr"] == {20: 0.0002, 40: 0.0004}
-    assert log.train["wps"] == {20: 0, 40: 4100.5}
-    assert {name: log.valid[name] for name in ("loss", "ppl", "bleu")} == {
+    curves = read(tmp_path, ["something else", *lines])
+    assert curves.train["loss"] == {20: 9.5, 40: 8.25}
+    assert curves.train["lr"] == {20: 0.0002, 40: 0.0004}
+    assert curves.train["wps"] == {20: 0, 40: 4100.5}
+    assert {name: curves.valid[name] for name in ("loss", "ppl", "bleu")} == {
         "loss": {40: 8.1},
         "ppl": {40: 181.02},
         "bleu": {40: 3.5},
@@ -46,13 +46,13 @@ def test_formats(lines, tmp_path):
 
 
 def test_a_restart_replaces_what_is_trained_again(tmp_path):
-    log = read(tmp_path, [*JSON, JSON[1].replace("8.25", "8.0")])
-    assert log.train["loss"] == {20: 9.5, 40: 8.0}
+    curves = read(tmp_path, [*JSON, JSON[1].replace("8.25", "8.0")])
+    assert curves.train["loss"] == {20: 9.5, 40: 8.0}
 
 
 def test_a_cut_line_and_values_that_are_not_finite_are_left_out(tmp_path):
-    log = read(tmp_path, [JSON[0], JSON[1][:80], JSON[1].replace("8.25", "inf")])
-    assert log.train["loss"] == {20: 9.5} and log.train["lr"] == {20: 0.0002, 40: 0.0004}
+    curves = read(tmp_path, [JSON[0], JSON[1][:80], JSON[1].replace("8.25", "inf")])
+    assert curves.train["loss"] == {20: 9.5} and curves.train["lr"] == {20: 0.0002, 40: 0.0004}
 
 
 def test_a_file_that_is_no_log(tmp_path):
@@ -70,8 +70,8 @@ def test_smoothing_keeps_the_mean():
 
 def test_one_panel_for_each_curve():
     pyplot = pytest.importorskip("matplotlib.pyplot")
-    log = TrainingLog({"loss": {1: 3.0, 2: 2.0}, "wps": {1: 0.0, 2: 5.0}}, {"ppl": {2: 8.0}})
-    figure = training.plot(pyplot, {"one": log, "two": log})
+    curves = TrainingCurves({"loss": {1: 3.0, 2: 2.0}, "wps": {1: 0.0, 2: 5.0}}, {"ppl": {2: 8.0}})
+    figure = training.plot(pyplot, {"one": curves, "two": curves})
     titles = [axis.get_ylabel() for axis in figure.axes if axis.get_visible()]
     assert titles == [
         "training loss (bits per token)",

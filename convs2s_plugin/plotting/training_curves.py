@@ -1,4 +1,7 @@
-"""Read the log of fairseq-train, in any of its formats but ``--log-format none``."""
+"""The curves of a training, from the log of fairseq-train.
+
+The log may have any of its formats but ``--log-format none``.
+"""
 
 import json
 import math
@@ -17,7 +20,7 @@ _COLUMN = re.compile(r"(\w+) (\S+)")
 Series = dict[int, float]
 
 
-class TrainingLog(NamedTuple):
+class TrainingCurves(NamedTuple):
     """The curves of a training, each a value by number of updates.
 
     Attributes:
@@ -29,30 +32,30 @@ class TrainingLog(NamedTuple):
     valid: dict[str, Series]
 
 
-def read_training_log(path: str) -> TrainingLog:
-    """Read a log.
+def read_training_curves(path: str) -> TrainingCurves:
+    """Read the curves in a log.
 
     After a restart, fairseq trains some updates again: the later value counts.
 
     Raises:
         UserError: if the file cannot be read, or has no line about training.
     """
-    log = TrainingLog({}, {})
+    curves = TrainingCurves({}, {})
     for line in read_lines(path):
         found = _MESSAGE.search(line)
         if found is None:
             continue
         kind, text = found["kind"], found["stats"]
         if kind == "train_inner":
-            _add(log.train, dict(_stats(text)))
+            _add(curves.train, dict(_stats(text)))
         elif kind == "valid":
-            _add(log.valid, dict(_stats(text)))
-    if not log.train and not log.valid:
+            _add(curves.valid, dict(_stats(text)))
+    if not curves.train and not curves.valid:
         raise UserError(
             f"{path} has no lines about training: give a log that fairseq-train printed, or wrote "
             "with --log-file, and not with --log-format none."
         )
-    return log
+    return curves
 
 
 def _stats(text: str) -> Iterator[tuple[str, float]]:

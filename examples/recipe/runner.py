@@ -1,0 +1,126 @@
+"""Run commands, log their output, print progress, and stop if one fails."""
+
+from __future__ import annotations
+
+import contextlib
+import resource
+import shlex
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+
+from convs2s_plugin.errors import UserError
+from convs2s_plugin.programs import find_program, relative_path
+
+# Lines of a failed command's log that are printed.
+TAIL = 15
+# A file in OUT/logs that marks a folder made by a recipe.
+MARK = ".recipe"
+
+
+class Runner:
+    """Runs and logs commands, and prints progress.
+
+    Args:
+        out: the output folder. If a recipe made it before, its content is removed.
+    """
+
+    def __init__(self, out: Path):
+        self.out = out.resolve()
+        self.logs = self.out / "logs"
+        clear_folder(self.out)
+        self.start = time.monotonic()
+        self.at_line_start = True
+
+    def say(self, text: str = "") -> None:
+        """Print a line."""
+        print(("" if self.at_line_start else "\n") + text, flush=True)
+        self.at_line_start = True
+
+    def progress(self, text: str) -> None:
+        """Print a line; in a terminal, the next line of progress replaces it."""
+        if sys.stdout.isatty():
+            text = text[: shutil.get_terminal_size().columns - 1]
+            print(f"\r\033[K{text}", end="", flush=True)
+            self.at_line_start = False
+        else:
+            self.say(text)
+
+    def echo(self, line: str) -> None:
+        """Print a line of a program's output."""
+        self.say(line.rstrip("\n"))
+
+    def table(self, header: Sequence[object], rows: Iterable[Sequence[object]]) -> None:
+        """Print a table in Markdown."""
+        for row in (header, ["---"] * len(header), *rows):
+            self.say(f"| {' | '.join(map(str, row))} |")
+
+    def step(self, title: str) -> None:
+        """Print the title of a step and the time since the start."""
+        seconds = int(time.monotonic() - self.start)
+        self.say(f"\n[{seconds // 60}:{seconds % 60:02}] {title}")
+
+    def run(
+        self,
+        name: str,
+        command: list[object],
+        stdin: Path | None = None,
+        stdout: Path | None = None,
+        watch: Callable[[str], None] | None = None,
+    ) -> None:
+        """Run a command and log its output; if it fails, print the end of the log and exit.
+
+        Args:
+            name: name of the log file, without ".log".
+            command: the program and its arguments. See ``find_program``.
+            stdin, stdout: files to redirect to.
+            watch: called with every line of the log.
+        """
+        try:
+            arguments = [*find_program(str(command[0])), *map(str, command[1:])]
+        except UserError as error:
+            sys.exit(str(error))
+        shown = shlex.join([relative_path(argument) for argument in arguments])
+        for sign, path in (("<", stdin), (">", stdout)):
+            shown += f" {sign} {shlex.quote(relative_path(path))}" if path else ""
+        self.say(f"$ {shown}")
+        log = self.logs / f"{name}.log"
+        with contextlib.ExitStack() as files:
+            source = files.enter_context(open(stdin, "rb")) if stdin else subprocess.DEVNULL
+            sink = files.enter_context(open(stdout, "wb")) if stdout else subprocess.PIPE
+            lines = files.enter_context(open(log, "w", encoding="utf-8"))
+            # The log has stderr, and stdout unless that is redirected.
+            errors = subprocess.PIPE if stdout else subprocess.STDOUT
+            process = subprocess.Popen(arguments, stdin=source, stdout=sink, stderr=errors)
+            for raw in process.stderr if stdout else process.stdout:
+                line = raw.decode("utf-8", errors="replace")
+                lines.write(line)
+                if watch:
+                    watch(line)
+        if process.wait() != 0:
+            tail = log.read_text(encoding="utf-8").splitlines()[-TAIL:]
+            self.say("\n".join(tail))
+            sys.exit(f"{command[0]} failed with exit code {process.returncode}; its log is {log}.")
+
+    def finish(self, **files: Path) -> None:
+        """Print the files of the result, and the CPU time of all commands."""
+        self.step("Done")
+        for name, path in {**files, "logs": self.logs}.items():
+            self.say(f"{name:12} {relative_path(path)}")
+        used = resource.getrusage(resource.RUSAGE_CHILDREN)
+        self.say(f"{'CPU time':12} {(used.ru_utime + used.ru_stime) / 60:.1f} minutes")
+
+
+def clear_folder(out: Path) -> None:
+    """Empty a folder that a recipe made, or create it; exit if it holds other files."""
+    if out.exists():
+        if any(out.iterdir()) and not (out / "logs" / MARK).exists():
+            sys.exit(
+                f"{out} holds other files: give --out a new folder, or one that a recipe made."
+            )
+        shutil.rmtree(out)
+    (out / "logs").mkdir(parents=True)
+    (out / "logs" / MARK).touch()

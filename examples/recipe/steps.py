@@ -1,0 +1,194 @@
+"""The steps of the examples: prepare text, train, translate and score."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+from convs2s_plugin.preparation import Preparation
+
+from .inputs import read_text, write_text
+from .runner import Runner
+from .training import device_options, run_training
+
+USER_DIR = Path(__file__).resolve().parents[2] / "convs2s_plugin"
+
+
+class Recipe(Runner):
+    """The steps of an example, in one output folder.
+
+    Args:
+        out: the output folder. If a recipe made it before, its content is removed.
+    """
+
+    def __init__(self, out: Path):
+        super().__init__(out)
+        self.data_bin = self.out / "data-bin"
+
+    def binarize(
+        self, text: Path, splits: Iterable[str], languages: tuple[str, str], merges: int
+    ) -> None:
+        """Learn BPE on both languages, apply it, and write fairseq's format to OUT/data-bin.
+
+        Args:
+            text: a folder of SPLIT.LANGUAGE.
+            splits: train, valid and test.
+            languages: source and target.
+            merges: number of BPE merges; the codes are written to OUT/codes.bpe.
+        """
+        self.step(f"Sub-words ({merges:,} merges, learned on both languages)")
+        both, codes = self.out / "train.both", self.out / "codes.bpe"
+        both.write_bytes(b"".join((text / f"train.{lang}").read_bytes() for lang in languages))
+        self.run("learn-bpe", ["subword-nmt", "learn-bpe", "-s", merges], both, codes)
+        (self.out / "bpe").mkdir()
+        for file in [f"{split}.{lang}" for split in splits for lang in languages]:
+            self.run(
+                f"apply-bpe.{file}",
+                ["subword-nmt", "apply-bpe", "-c", codes],
+                stdin=text / file,
+                stdout=self.out / "bpe" / file,
+            )
+        self.step("fairseq's binary format")
+        bpe = self.out / "bpe"
+        prefixes = [item for split in splits for item in (f"--{split}pref", bpe / split)]
+        self.run(
+            "preprocess",
+            ["fairseq-preprocess", "-s", languages[0], "-t", languages[1], "--joined-dictionary"]
+            + [*prefixes, "--destdir", self.data_bin, "--workers", 1],
+        )
+
+    def prepare(
+        self, out: Path, texts: Mapping[str, Sequence[Path]], *options: object, show: bool = False
+    ) -> Preparation:
+        """Prepare text with ``convs2s prepare``.
+
+        Args:
+            out: its output folder.
+            texts: split -> a file of each language. Without valid and test, pairs of train are
+                held out.
+            options: further options of the command.
+            show: print what it prints.
+        Returns:
+            The preparation, whose ``folder`` is OUT.
+        """
+        files = [item for split, paths in texts.items() for item in (f"--{split}", *paths)]
+        self.run(
+            out.name,
+            ["convs2s", "prepare", *files, "--out", out, "--workers", 1, *options],
+            watch=self.echo if show else None,
+        )
+        return Preparation.read(out)
+
+    def binarize_pairs(
+        self, preparation: Preparation, folder: Path, sources: list[str], targets: list[str]
+    ) -> None:
+        """Binarize other training pairs.
+
+        Args:
+            preparation: its dictionaries and its validation set are used.
+            folder: for the tokens; the data is in its folder data-bin.
+            sources, targets: lines of tokens.
+        """
+        languages = preparation.source.language, preparation.target.language
+        for language, lines in zip(languages, (sources, targets)):
+            write_text(folder / f"train.{language}", lines)
+        prepared = preparation.folder
+        self.run(
+            f"{folder.name}.preprocess",
+            ["fairseq-preprocess", "-s", languages[0], "-t", languages[1]]
+            + ["--srcdict", prepared / f"data-bin/dict.{languages[0]}.txt"]
+            + ["--tgtdict", prepared / f"data-bin/dict.{languages[1]}.txt"]
+            + ["--trainpref", folder / "train", "--validpref", prepared / "tokens" / "valid"]
+            + ["--destdir", folder / "data-bin", "--workers", 1],
+        )
+
+    def train(
+        self,
+        title: str,
+        updates: int,
+        options: list[object],
+        data: Path | None = None,
+        name: str = "",
+    ) -> Path:
+        """Run fairseq-train and print its progress.
+
+        Args:
+            title: the model's name, for the progress.
+            updates: number of updates.
+            options: options of fairseq-train.
+            data: folder of the binarized data (default: OUT/data-bin).
+            name: suffix of the names of the log and of the folder of the checkpoints.
+        Returns:
+            The last checkpoint.
+        """
+        suffix = f".{name}" if name else ""
+        folder = self.out / f"checkpoints{suffix}"
+        command = ["fairseq-train", data or self.data_bin]
+        command += ["--user-dir", USER_DIR, *options, "--max-update", updates, "--save-dir", folder]
+        run_training(self, title, command, f"train{suffix}", updates)
+        return folder / "checkpoint_last.pt"
+
+    def translate(
+        self, checkpoint: Path, source: Path, output: Path, *options: object
+    ) -> list[str]:
+        """Translate a file with ``convs2s translate``.
+
+        Args:
+            checkpoint: the model.
+            source: the file.
+            output: file for the translations.
+            options: further options of the command.
+        Returns:
+            One translation for each line.
+        """
+        self.run(
+            f"translate.{output.name}",
+            ["convs2s", "translate", "--path", checkpoint, "--input", source, "--output", output]
+            + [*options],
+        )
+        return read_text(output)
+
+    def bleu(self, reference: Path, translations: Path) -> str:
+        """Score translations with sacreBLEU.
+
+        Returns:
+            BLEU, with two digits after the point.
+        """
+        output = self.out / f"{translations.name}.bleu"
+        self.run(
+            f"sacrebleu.{translations.name}",
+            ["sacrebleu", reference, "-i", translations, "-m", "bleu", "-b", "-w", 2, "--force"],
+            stdout=output,
+        )
+        return output.read_text(encoding="utf-8").strip()
+
+    def compare(self, reference: Path, baseline: Path, *others: Path) -> str:
+        """Compare translations with a baseline: BLEU and sacreBLEU's paired bootstrap test.
+
+        Returns:
+            What sacreBLEU has printed.
+        """
+        output = self.out / "compare.bleu"
+        self.run(
+            "sacrebleu.compare",
+            ["sacrebleu", reference, "-i", baseline, *others, "-m", "bleu", "-w", 2, "--force"]
+            + ["--paired-bs", "--format", "text"],
+            stdout=output,
+        )
+        return output.read_text(encoding="utf-8").strip()
+
+    def parameters(self, name: str) -> str:
+        """The number of parameters that fairseq-train has printed in a log."""
+        log = (self.logs / f"{name}.log").read_text(encoding="utf-8")
+        return re.search(r"num\. shared model params: ([\d,]+)", log)[1]
+
+    def generate(self, checkpoint: Path, subset: str, output: Path) -> None:
+        """Translate a split with fairseq-generate and beam 5, and write its stdout to a file."""
+        self.run(
+            output.stem,
+            ["fairseq-generate", self.data_bin, "--user-dir", USER_DIR, *device_options()]
+            + ["--path", checkpoint, "--gen-subset", subset]
+            + ["--beam", 5, "--max-tokens", 4000, "--remove-bpe"],
+            stdout=output,
+        )

@@ -1,0 +1,108 @@
+"""Training: options of small models, and the progress of fairseq-train."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+
+import torch
+
+from .runner import Runner
+
+# Updates between two lines in the log of fairseq-train.
+LOG_INTERVAL = 20
+
+
+def device_options() -> list[object]:
+    """fairseq's options for one GPU, or for the CPU if torch finds no GPU."""
+    return ["--distributed-world-size", 1] if torch.cuda.is_available() else ["--cpu"]
+
+
+def small_model(
+    channels: int, encoder_layers: int, decoder_layers: int, decoder_kernel: int = 3
+) -> list[object]:
+    """fairseq's options for a small ConvS2S model; the kernels of the encoder have 3 tokens."""
+    encoder = f"[({channels}, 3)] * {encoder_layers}"
+    decoder = f"[({channels}, {decoder_kernel})] * {decoder_layers}"
+    return (
+        ["--task", "convs2s_translation", "--criterion", "convs2s_cross_entropy"]
+        + ["--arch", "convs2s_iwslt_de_en", "--dropout", 0.1, "--label-smoothing", 0.1]
+        + ["--encoder-embed-dim", channels, "--encoder-layers", encoder]
+        + ["--decoder-embed-dim", channels, "--decoder-layers", decoder]
+        + ["--decoder-out-embed-dim", channels]
+    )
+
+
+def optimization(updates: int, lr: float, max_tokens: int, seed: int) -> list[object]:
+    """fairseq's options for a training of this length with Adam.
+
+    The learning rate rises for a tenth of the updates, and then falls to 0.
+    """
+    return (
+        ["--optimizer", "adam", "--lr", lr, "--clip-norm", 1.0]
+        + ["--lr-scheduler", "polynomial_decay", "--warmup-updates", max(1, updates // 10)]
+        + ["--total-num-update", updates, "--max-tokens", max_tokens, "--seed", seed]
+        + ["--no-epoch-checkpoints", "--num-workers", 0]
+    )
+
+
+def run_training(
+    runner: Runner,
+    title: str,
+    command: list[object],
+    name: str = "train",
+    updates: int | None = None,
+) -> None:
+    """Run a command of fairseq-train and print its progress.
+
+    Args:
+        runner: runs the command.
+        title: the model's name, for the progress.
+        command: the command, without options for the device and the log.
+        name: name of the log file, without ".log".
+        updates: number of updates, if it is known.
+    """
+    runner.step(f"Training {title}")
+    runner.run(
+        name,
+        [*command, *device_options(), "--log-format", "json", "--log-interval", LOG_INTERVAL],
+        watch=TrainingProgress(runner, title, updates),
+    )
+
+
+class TrainingProgress:
+    """Turns the JSON log of fairseq-train into lines of progress.
+
+    Args:
+        runner: prints the lines.
+        title: the model's name.
+        updates: number of updates of the whole training, if it is known.
+    """
+
+    def __init__(self, runner: Runner, title: str, updates: int | None):
+        self.runner = runner
+        self.title = title
+        self.of_all = f"/{updates}" if updates else ""
+        self.start = time.monotonic()
+
+    def __call__(self, line: str) -> None:
+        found = re.search(r"\| (train_inner|valid) \| (\{.*\})", line)
+        if found is None:
+            return
+        kind, stats = found[1], json.loads(found[2])
+        if kind == "train_inner":
+            seconds = int(time.monotonic() - self.start)
+            self.runner.progress(
+                f"  {self.title}  epoch {stats['epoch']}"
+                f"  update {stats['num_updates']}{self.of_all}"
+                f"  loss {stats['loss']}  ppl {stats['ppl']}"
+                f"  {float(stats['wps']):,.0f} tokens/s  {seconds // 60}:{seconds % 60:02}"
+            )
+        else:
+            self.runner.progress(
+                f"  {self.title}  epoch {stats['epoch']} done:"
+                f" validation loss {stats['valid_loss']}  ppl {stats['valid_ppl']}"
+            )
+            if not self.runner.at_line_start:
+                self.runner.say()
