@@ -62,6 +62,15 @@ def decode_lines(file: Iterable[bytes], name: str) -> Iterator[str]:
     try:
         for line in file:
             number += 1
+            # UTF-16 without a byte order mark may be valid UTF-8.
+            if number == 1 and b"\0" in line:
+                encoding = "utf-16be" if line.startswith(b"\0") else "utf-16le"
+                raise line_error(
+                    *(name, number),
+                    f"there is a NUL byte at offset {line.index(0)}, as in UTF-16 and in files "
+                    f"other than text; convert the file (`iconv -f {encoding} -t utf-8`) or drop "
+                    "these bytes (`tr -d '\\000'`)",
+                )
             yield line.decode("utf-8")
     except UnicodeDecodeError as error:
         encoding = "utf-16" if number == 1 and line[:2] in UTF_16_MARKS else "latin1"

@@ -120,6 +120,10 @@ def read_content(path: Path) -> dict[str, Any]:
         raise UserError(
             f"There is no file {path}: give the folder that `convs2s prepare` wrote."
         ) from error
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark
+        place = f", line {mark.line + 1}" if mark else ""
+        raise UserError(f"{path}{place}: this is not YAML: {error.problem}.") from error
     except (OSError, ValueError, yaml.YAMLError) as error:
         raise UserError(f"{path} is not readable YAML: {' '.join(str(error).split())}.") from error
     if not isinstance(content, dict) or "format" not in content:

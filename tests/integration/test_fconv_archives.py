@@ -178,6 +178,10 @@ def test_files_that_are_missing_or_do_not_fit(corpus, release, served, tmp_path,
     assert "dict.en.txt is not a dictionary of fairseq" in refused(capsys, release, new)
     dictionary.unlink()
     assert "has no dict.en.txt" in refused(capsys, release, new)
+    (release / "model.pt").write_text("text")
+    text = archive(release, tmp_path / "text.tar.gz")
+    message = f"error: {text}, wmt.de-en.fconv-py/model.pt (4 bytes) is not a complete checkpoint"
+    assert message in refused(capsys, text, new)
     (release / "model.pt").unlink()
     assert "has no checkpoint" in refused(capsys, release, new)
 
