@@ -64,3 +64,22 @@ def speed_table(result: dict) -> str:
         cells = [f"{rate[key]:,.1f}" for key in ("median", "minimum", "maximum")]
         lines.append(f"| {name} | {' | '.join(cells)} |")
     return "\n".join(lines)
+
+
+def commands_table(result: dict) -> str:
+    """What ``translate`` measured, in Markdown."""
+    lines = ["| command | lines/s | times as fast |", "|---|---|---|"]
+    for name, rate in result["lines_per_second"].items():
+        cells = [f"`{name}`", _with_range(rate, 1)]
+        ratio = result["times_as_fast"].get(name)
+        cells.append(_with_range(ratio, 2) if ratio else "")
+        lines.append(f"| {' | '.join(cells)} |")
+    text = f"{result['lines']:,} lines, beam {result['beam']}"
+    if result["different"]:
+        text += f"; {result['different']:,} translations differ"
+    return "\n".join([*lines, "", f"{text}."])
+
+
+def _with_range(values: dict, digits: int) -> str:
+    median, least, most = (f"{values[key]:,.{digits}f}" for key in ("median", "minimum", "maximum"))
+    return f"{median} ({least} to {most})"

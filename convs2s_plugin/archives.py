@@ -123,8 +123,10 @@ def unpack(path: Path, folder: Path, is_wanted: Callable[[PurePosixPath], bool],
     except (tarfile.TarError, EOFError, zlib.error, lzma.LZMAError, OSError) as error:
         if isinstance(error, OSError) and error.errno and not isinstance(error, tarfile.TarError):
             raise
+        # Of a file that is no archive, tarfile says in several lines what each format lacks.
+        reason = str(error) if "\n" not in str(error) else "its format is none of tar's"
         raise UserError(
-            f"{name} is not a complete tar archive: {error}. If copying or downloading it was "
+            f"{name} is not a complete tar archive: {reason}. If copying or downloading it was "
             "interrupted, get it again."
         ) from error
 

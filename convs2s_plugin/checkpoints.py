@@ -21,7 +21,7 @@ CLEAN = (
 )
 
 
-def unreadable_checkpoint(path: str, error: Exception) -> UserError:
+def unreadable_checkpoint(path: str, error: Exception, name: str | None = None) -> UserError:
     """The error to raise if torch cannot load a checkpoint.
 
     It never repeats torch's advice to load the file with ``weights_only=False``, which would run
@@ -30,22 +30,24 @@ def unreadable_checkpoint(path: str, error: Exception) -> UserError:
     Args:
         path: the file.
         error: the error that torch raised.
+        name: what to call the file (default: its path).
     """
+    name = name or path
     refused = re.search(r"GLOBAL (\S+) (?:was not an allowed global|whose module)", str(error))
     if refused:
         return UserError(
-            f"{path} holds an object of {refused[1]}, which is not plain data, and is therefore "
+            f"{name} holds an object of {refused[1]}, which is not plain data, and is therefore "
             f"not loaded. {CLEAN}"
         )
     if "weights_only" in str(error):
         return UserError(
-            f"{path} is not loaded, because it holds pickled data other than tensors, numbers, "
+            f"{name} is not loaded, because it holds pickled data other than tensors, numbers, "
             f"text, and lists and dictionaries of them. {CLEAN}"
         )
     reason = str(error).strip().splitlines()[0] if isinstance(error, RuntimeError) else ""
     size = os.path.getsize(path) if os.path.exists(path) else 0
     return UserError(
-        f"{path} ({size:,} bytes) is not a complete checkpoint{f': {reason}' if reason else '.'} "
+        f"{name} ({size:,} bytes) is not a complete checkpoint{f': {reason}' if reason else '.'} "
         "If writing or downloading it was interrupted, use another checkpoint or download it again."
     )
 

@@ -20,6 +20,8 @@ OPENERS: dict[str, Callable[[Any], IO[bytes]]] = {
 UNREADABLE = {
     ".zst": "zstd -d",
     ".lz4": "lz4 -d",
+    ".lzma": "unlzma",
+    ".lzo": "lzop -d",
     ".br": "brotli -d",
     ".Z": "uncompress",
     ".zip": "unzip",
@@ -47,6 +49,25 @@ def without_compression(name: str) -> str:
     return name.removesuffix(suffix) if (suffix := PurePath(name).suffix) in OPENERS else name
 
 
+def check_readable(path: str, suffix: str | None = None) -> None:
+    """Check that a file is not compressed in a way that is not read here.
+
+    Args:
+        path: the file, which need not exist.
+        suffix: of its compression; None for that of its name.
+    Raises:
+        UserError: if it is, or if its name is that of an archive.
+    """
+    suffix = suffix or PurePath(path).suffix
+    if PurePath(without_compression(path)).suffix == ".tar":
+        suffix = ".tar"
+    if suffix in UNREADABLE:
+        raise UserError(
+            f"{path} is a {suffix} file, which is not read here: unpack it with "
+            f"`{UNREADABLE[suffix]}` (plain text, .gz, .bz2 and .xz are read)."
+        )
+
+
 @contextmanager
 def open_binary(path: str) -> Iterator[IO[bytes]]:
     """Open a file for reading and unpack it if it is compressed (.gz, .bz2, .xz).
@@ -64,12 +85,6 @@ def open_binary(path: str) -> Iterator[IO[bytes]]:
         for start, kind in FIRST_BYTES.items():
             if first.startswith(start):
                 suffix = kind
-        if PurePath(without_compression(path)).suffix == ".tar":
-            suffix = ".tar"
-        if suffix in UNREADABLE:
-            raise UserError(
-                f"{path} is a {suffix} file, which is not read here: unpack it with "
-                f"`{UNREADABLE[suffix]}` (plain text, .gz, .bz2 and .xz are read)."
-            )
+        check_readable(path, suffix)
         opener = OPENERS.get(suffix)
         yield files.enter_context(opener(file)) if opener else file

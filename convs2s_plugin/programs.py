@@ -24,6 +24,7 @@ from .errors import UserError
 MODULES = {
     "convs2s": "convs2s_plugin",
     "fairseq-generate": "fairseq_cli.generate",
+    "fairseq-interactive": "fairseq_cli.interactive",
     "fairseq-preprocess": "fairseq_cli.preprocess",
     "fairseq-train": "fairseq_cli.train",
     "subword-nmt": "subword_nmt.subword_nmt",

@@ -73,7 +73,17 @@ def decode_lines(file: Iterable[bytes], name: str) -> Iterator[str]:
     try:
         for line in file:
             number += 1
-            yield line.decode("utf-8")
+            text = line.decode("utf-8")
+            # UTF-16 without a byte order mark may be valid UTF-8.
+            if number == 1 and "\0" in text:
+                encoding = "utf-16be" if line.startswith(b"\0") else "utf-16le"
+                raise line_error(
+                    *(name, number),
+                    f"there is a NUL byte at offset {line.index(0)}, as in UTF-16 and in files "
+                    f"other than text; convert the file (`iconv -f {encoding} -t utf-8`) or drop "
+                    "these bytes (`tr -d '\\000'`)",
+                )
+            yield text
     except UnicodeDecodeError as error:
         encoding = "utf-16" if number == 1 and line[:2] in UTF_16_MARKS else "latin1"
         raise line_error(

@@ -151,7 +151,7 @@ def _convert_checkpoint(old: Path, name: str, args: argparse.Namespace) -> None:
                 f"--{option.replace('_', '-')} is for archives and folders, but {name} is one file."
             )
     check_writable(args.new)
-    converted = convert_checkpoint(read_old_checkpoint(str(old)).content, name)
+    converted = convert_checkpoint(read_old_checkpoint(str(old), name).content, name)
     save_checkpoint(converted, args.new)
     parameters = sum(tensor.numel() for tensor in converted["model"].values())
     print(f"{args.new}: {len(converted['model'])} tensors, {parameters:,} numbers")

@@ -9,7 +9,7 @@ from typing import Any
 from ..errors import UserError
 from ..preparation import settings as defaults
 from ..preparation.cleaning import REASONS, Limits
-from ..preparation.first_model import size_class, training_command
+from ..preparation.first_model import CHARACTERS, size_class, training_command
 from ..preparation.preparation import FILE_NAME
 from ..preparation.record import DATA
 from ..preparation.settings import Settings
@@ -127,6 +127,8 @@ def _report(content: dict[str, Any], out: Path) -> None:
     print(f"{out / FILE_NAME} records all choices.")
     kind = size_class(pairs["train"])
     print(f"\nTrain a first model, {kind.source}:\n")
+    if content["tokenizer"] == "characters":
+        print(f"{CHARACTERS}\n")
     languages = content["languages"]["source"], content["languages"]["target"]
     held_out = [content["longest"][name] for name in content["longest"] if name != "train"]
     print(
@@ -137,5 +139,6 @@ def _report(content: dict[str, Any], out: Path) -> None:
             content["subwords"]["joint"],
             max(held_out),
             out / CHECKPOINTS,
+            content["tokenizer"],
         )
     )

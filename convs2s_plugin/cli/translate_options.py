@@ -208,7 +208,11 @@ def check(args: argparse.Namespace) -> None:
     """
     if args.nbest is not None and args.nbest < 1:
         raise UserError(f"--nbest is {args.nbest}: it must be at least 1.")
-    named = {os.path.realpath(args.input): "--input"} if args.input else {}
+    read = [("--path", path) for path in split_paths(args.path)]
+    for option in ("input", "bpe_codes", "lexicon", "replace_unk"):
+        if getattr(args, option):
+            read.append((f"--{option.replace('_', '-')}", getattr(args, option)))
+    named = {os.path.realpath(path): option for option, path in read}
     for option in ("output", "report", "alignment"):
         path = getattr(args, option)
         if path is None:

@@ -85,7 +85,7 @@ def convert_release(
     parameters = {}
     for path in checkpoints:
         shown = f"{name}, {path.relative_to(folder)}"
-        converted = convert_checkpoint(read_old_checkpoint(str(path)).content, shown)
+        converted = convert_checkpoint(read_old_checkpoint(str(path), shown).content, shown)
         found = _languages(converted, options, files, shown)
         if languages is None:
             languages = found

@@ -3,6 +3,7 @@
 import argparse
 import functools
 import os
+import warnings
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -42,6 +43,21 @@ def explain_unreadable_checkpoints() -> None:
             raise unreadable_checkpoint(path, error) from error
 
     checkpoint_utils.load_checkpoint_to_cpu = load_checkpoint_to_cpu
+
+
+# What hydra says about the way in which fairseq calls it.
+_HYDRA = (
+    r"\s*(hydra\.experimental\.|The version_base parameter|'\S+' is validated against ConfigStore|"
+    r"In '\S+': Usage of deprecated keyword|The strict flag in the compose API)"
+)
+
+
+@contextmanager
+def without_hydra_warnings() -> Iterator[None]:
+    """Hide the warnings of hydra when fairseq converts the options of an old checkpoint."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=_HYDRA)
+        yield
 
 
 @contextmanager

@@ -30,23 +30,26 @@ class OldCheckpoint(NamedTuple):
     left_out: list[LeftOut]
 
 
-def read_old_checkpoint(path: str) -> OldCheckpoint:
+def read_old_checkpoint(path: str, name: str | None = None) -> OldCheckpoint:
     """Read a checkpoint of any version of fairseq, without executing anything in it.
 
     Its tensors stay in the file until they are used, unless it was written by torch before 1.6.
 
+    Args:
+        path: the file.
+        name: what to call it in an error (default: its path).
     Raises:
         UserError: if the file does not exist or is not a checkpoint.
     """
     if not Path(path).is_file():
-        raise UserError(f"There is no file {path}.")
+        raise UserError(f"There is no file {name or path}.")
     try:
         is_zip = _is_zip(path)
         if is_zip and "constants.pkl" in torch._C.PyTorchFileReader(path).get_all_records():
             # torch.load would hand it to torch.jit.load.
             raise UserError(
-                f"{path} is a TorchScript program, and is therefore not loaded; a checkpoint of "
-                "fairseq-train is needed."
+                f"{name or path} is a TorchScript program, and is therefore not loaded; a "
+                "checkpoint of fairseq-train is needed."
             )
         content = torch.load(
             path, map_location="cpu", pickle_module=inert_pickle, weights_only=False, mmap=is_zip
@@ -55,7 +58,7 @@ def read_old_checkpoint(path: str) -> OldCheckpoint:
     except UserError:
         raise
     except Exception as error:
-        raise unreadable_checkpoint(path, error) from error
+        raise unreadable_checkpoint(path, error, name) from error
 
 
 def _is_zip(path: str) -> bool:

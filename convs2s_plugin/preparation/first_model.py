@@ -8,7 +8,13 @@ from pathlib import Path
 MAX_TOKENS = 1022
 # The fewest and the most epochs, and the sentence pairs to see.
 EPOCHS, PAIRS = (20, 100), 500_000
-CONVS2S = "--task convs2s_translation --criterion convs2s_cross_entropy --label-smoothing 0.1"
+CONVS2S = "--task convs2s_translation --criterion convs2s_cross_entropy --label-smoothing"
+# A smoothed model of characters is so unsure of each that short outputs win the search.
+SMOOTHING, SMOOTHING_OF_CHARACTERS = "0.1", "0.0"
+CHARACTERS = (
+    "Its tokens are characters: label smoothing is off, and `convs2s translate` should search with "
+    "--beam 1, since the outputs of a wider beam may end too early."
+)
 ADAM = "--optimizer adam --lr-scheduler inverse_sqrt --clip-norm 1.0"
 
 
@@ -60,6 +66,7 @@ def training_command(
     joined: bool,
     longest_held_out: int,
     checkpoints: Path,
+    tokenizer: str,
 ) -> str:
     """The command, in several lines that a shell reads as one.
 
@@ -70,6 +77,7 @@ def training_command(
         joined: whether both languages have one dictionary.
         longest_held_out: tokens of the longest line to validate or test on.
         checkpoints: folder for the checkpoints.
+        tokenizer: a key of ``TOKENIZERS``.
     """
     size = size_class(pairs)
     embeddings = " --share-all-embeddings" if joined else ""
@@ -78,12 +86,13 @@ def training_command(
         options += f" --max-epoch {epochs(pairs)}"
     if longest_held_out > MAX_TOKENS:
         options += " --skip-invalid-size-inputs-valid-test"
+    smoothing = SMOOTHING_OF_CHARACTERS if tokenizer == "characters" else SMOOTHING
     source, target = languages
     lines = [
         f'fairseq-train {shlex.quote(str(data))} --user-dir "$(convs2s path)"',
         f"--source-lang {source} --target-lang {target} --save-dir {shlex.quote(str(checkpoints))}",
         f"--arch {size.arch}{embeddings}",
-        CONVS2S,
+        f"{CONVS2S} {smoothing}",
         *_wrapped(options),
         "--keep-last-epochs 5",
     ]

@@ -120,6 +120,10 @@ def read_content(path: Path) -> dict[str, Any]:
     text = read_text(str(path))
     try:
         content = yaml.safe_load(text)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark
+        place = f", line {mark.line + 1}" if mark else ""
+        raise UserError(f"{path}{place}: this is not YAML: {error.problem}.") from error
     except (ValueError, yaml.YAMLError) as error:
         raise UserError(f"{path} is not readable YAML: {' '.join(str(error).split())}.") from error
     if not isinstance(content, dict) or "format" not in content:

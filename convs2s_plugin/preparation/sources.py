@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import Any
 
-from ..compression import without_compression
+from ..compression import check_readable, without_compression
 from ..errors import UserError
 from ..text_files import excerpt, line_error, read_lines, read_parallel
 
@@ -40,6 +40,8 @@ class ParallelText:
                 raise UserError(f"There is no file {path} ({self.option}).")
             if Path(path).is_dir():
                 raise UserError(f"{path} ({self.option}) is a folder: give files.")
+            # Its suffix would be taken for a language.
+            check_readable(path)
         if len(self.paths) == 2 and Path(self.paths[0]).samefile(self.paths[1]):
             raise UserError(
                 f"{self.option} names {self.paths[0]} twice: give one file of each language."

@@ -18,6 +18,7 @@ from .texts import TEXT, TOKENIZED, OpenProgress
 
 SPLITS = ("train", "valid", "test")
 TOKENS, WORK, CHECKPOINTS = "tokens", "work", "checkpoints"
+PREPROCESS_LOG = "preprocess.log"
 # Files of models of sub-words.
 SUFFIXES = {"subword_nmt": "codes.bpe", "sentencepiece": "sentencepiece.model"}
 
@@ -56,12 +57,18 @@ def prepare(
         import_extra("sacremoses", "--tokenizer moses")
     if settings.method == "sentencepiece":
         import_extra("sentencepiece", "--bpe sentencepiece")
+    work = out / WORK
     try:
-        return Workflow(settings, out, workers, progress).run()
+        workflow = Workflow(settings, out, workers, progress)
+    except OSError as error:
+        raise UserError(f"--out is {out}, which cannot be made: {error.strerror}.") from error
+    try:
+        return workflow.run()
     except UserError:
-        # Leave nothing if the first stage has failed: its input is to be corrected.
-        if not any(path.is_dir() for path in (out / WORK).iterdir()):
-            shutil.rmtree(out / WORK)
+        # The text or a setting is to be corrected, so that nothing could be continued. If
+        # fairseq-preprocess has failed, its log stays.
+        if not (work / PREPROCESS_LOG).exists():
+            shutil.rmtree(work)
             if not any(out.iterdir()):
                 out.rmdir()
         raise
@@ -198,7 +205,7 @@ class Workflow:
         )
         with self.progress("") as shown:
             shown.show("fairseq-preprocess binarizes the text")
-            binarize(command, self.work / "preprocess.log")
+            binarize(command, self.work / PREPROCESS_LOG)
         return {}
 
     def move(self, folders: dict[str, Path]) -> None:

@@ -14,7 +14,7 @@ from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from fairseq.models import FairseqEncoderDecoderModel
 
 from ..errors import UserError
-from ..fairseq_compat.checkpoints import memory_mapped
+from ..fairseq_compat.checkpoints import memory_mapped, without_hydra_warnings
 from ..fairseq_compat.messages import is_unknown_model
 from ..tasks.translation import ConvS2STranslationConfig, ConvS2STranslationTask
 from .options import EnsembleOptions
@@ -58,12 +58,12 @@ def read_checkpoint(path: str) -> Checkpoint:
     """
     if not Path(path).is_file():
         raise UserError(f"There is no checkpoint {path}.")
-    with memory_mapped():
+    with memory_mapped(), without_hydra_warnings():
         state = _read(path)
-    if state.get("args") is not None:
-        cfg = convert_namespace_to_omegaconf(state["args"])
-    else:
-        cfg = state["cfg"]
+        if state.get("args") is not None:
+            cfg = convert_namespace_to_omegaconf(state["args"])
+        else:
+            cfg = state["cfg"]
     task = cfg.get("task") or {}
     name = task.get("_name", "translation")
     if name not in TASKS:
@@ -182,9 +182,10 @@ def load_model(
         UserError: if the weights do not fit the dictionaries, or the architecture is unknown.
     """
     try:
-        (model,), _ = checkpoint_utils.load_model_ensemble(
-            [checkpoint.path], task=task, state=checkpoint.state
-        )
+        with without_hydra_warnings():
+            (model,), _ = checkpoint_utils.load_model_ensemble(
+                [checkpoint.path], task=task, state=checkpoint.state
+            )
     except (AssertionError, KeyError) as error:
         if not is_unknown_model(error):
             raise

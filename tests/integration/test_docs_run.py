@@ -1,7 +1,8 @@
 """The pages do what they say: their commands and Python run, and the site builds.
 
-README.md goes from two text files to a translation. Every other page runs in a copy of the folder
-that README.md has left, with a test set beside it.
+README.md and docs/your_data.md go from two text files to a translation, each in its own way. Every
+other page runs in a copy of the folder that docs/your_data.md has left. If it names ``prepared``,
+it finds there what README.md has left.
 """
 
 import importlib.util
@@ -21,7 +22,8 @@ from tests.doc_blocks import DOCS, README, ROOT, Block, blocks, pages
 WORDS = "eins zwei drei vier fünf sechs sieben acht neun zehn elf zwölf hunde rennen".split()
 # What is read where its text stands, and not run.
 INSTALLING = {"make", "pip"}
-PAGES = [page for page in pages() if page != README]
+YOUR_DATA = DOCS / "your_data.md"
+PAGES = [page for page in pages() if page not in (README, YOUR_DATA)]
 
 
 def write_corpus(folder: Path, name: str, size: int) -> None:
@@ -65,24 +67,58 @@ def run(block: Block, folder: Path) -> str:
     return done.stdout
 
 
+def run_all(page: Path, folder: Path) -> list[str]:
+    """Run the blocks of a page, and drop the checkpoints of its epochs; what each block printed."""
+    printed = [run(block, folder) for block in blocks(page) if runs(block)]
+    for path in folder.rglob("checkpoint[0-9]*.pt"):
+        path.unlink()
+    return printed
+
+
 @pytest.fixture(scope="module")
 def readme(tmp_path_factory):
     """The folder that the commands of README.md leave, and what each block printed."""
+    pytest.importorskip("sacremoses")
     folder = tmp_path_factory.mktemp("readme")
     write_corpus(folder, "corpus", 160)
-    return folder, [run(block, folder) for block in blocks(README) if runs(block)]
+    return folder, run_all(README, folder)
+
+
+@pytest.fixture(scope="module")
+def your_data(tmp_path_factory):
+    """The folder that the commands of docs/your_data.md leave."""
+    folder = tmp_path_factory.mktemp("your_data")
+    for name, size in (("corpus", 160), ("test", 20)):
+        write_corpus(folder, name, size)
+    run_all(YOUR_DATA, folder)
+    return folder
 
 
 def test_readme_goes_from_text_to_a_translation(readme):
-    folder, (shell, python) = readme
-    translation = shell.splitlines()[-1]
+    folder, (prepare, _, translate, python, fairseq) = readme
+    translation = translate.splitlines()[-1]
     assert re.fullmatch(r"(\S+-th ?)+", translation)
     assert python.splitlines()[-1] == translation
-    assert (folder / "checkpoints" / "checkpoint_best.pt").is_file()
+    text, translated = (
+        path.read_text(encoding="utf-8").splitlines()
+        for path in (folder / "prepared" / "text" / "test.de", folder / "translation.en")
+    )
+    assert len(text) == len(translated) > 0
+    # Both of fairseq's commands translate the same test set.
+    for start in ("H-", "D-"):
+        rows = [row.split("\t") for row in fairseq.splitlines() if row.startswith(start)]
+        assert {row[2] for row in rows} == set(translated)
+    assert "fairseq-train prepared/data-bin" in prepare
+
+
+def test_your_data_goes_from_text_to_a_translation(your_data):
+    translated = (your_data / "translation.en").read_text(encoding="utf-8")
+    assert translated.count("\n") == 20
+    assert (your_data / "checkpoints" / "average.pt").is_file()
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_what_a_page_says_works(page, readme, tmp_path):
+def test_what_a_page_says_works(page, your_data, tmp_path, request):
     found = [block for block in blocks(page) if runs(block)]
     if not found:
         return
@@ -95,12 +131,10 @@ def test_what_a_page_says_works(page, readme, tmp_path):
         pytest.importorskip("onnxscript")
         pytest.importorskip("onnxruntime")
     folder = tmp_path / "folder"
-    shutil.copytree(readme[0], folder)
-    write_corpus(folder, "test", 20)
-    if page.stem == "your_data":
-        # The page makes them itself.
-        shutil.rmtree(folder / "data-bin")
-        shutil.rmtree(folder / "checkpoints")
+    shutil.copytree(your_data, folder)
+    if page.stem != "prepare" and any("prepared" in block.code for block in found):
+        folder_of_readme, _ = request.getfixturevalue("readme")
+        (folder / "prepared").symlink_to(folder_of_readme / "prepared")
     for block in found:
         run(block, folder)
 

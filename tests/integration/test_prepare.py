@@ -185,22 +185,26 @@ def test_duplicates_of_pairs_that_are_held_out_are_dropped(prepare, tmp_path):
     assert sum(content["pairs"].values()) + content["left_out"]["held_out"] == 150
 
 
-def test_the_printed_command_trains(prepare, tmp_path):
+@pytest.mark.parametrize("tokenizer, smoothing", [("none", "0.1"), ("characters", "0.0")])
+def test_the_printed_command_trains(prepare, tmp_path, tokenizer, smoothing):
     out = tmp_path / "my data"
+    options = ("--tokenizer", tokenizer, "--workers", "1")
     train = write_pairs(tmp_path, "a", PAIRS)
-    printed = prepare("--train", *train, "--out", out, *NONE)
+    printed = prepare("--train", *train, "--out", out, *options)
     command = re.search(r"^fairseq-train .*\Z", printed, re.MULTILINE | re.DOTALL)[0].rstrip()
+    assert f"--label-smoothing {smoothing} " in command
+    assert ("should search with --beam 1" in printed) == (tokenizer == "characters")
     done = server().bash(f"{command} --max-update 2 --cpu", tmp_path)
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-3000:]
     assert (out / "checkpoints" / "checkpoint_last.pt").is_file()
-    message = prepare("--train", *train, "--out", out, *NONE, "--overwrite", code=2)
+    message = prepare("--train", *train, "--out", out, *options, "--overwrite", code=2)
     assert "checkpoints has models for the dictionaries that --overwrite would replace" in message
 
 
 @pytest.mark.parametrize("size", SIZE_CLASSES, ids=lambda size: str(size.least))
 def test_fairseq_train_knows_every_option_of_the_commands(size):
     command = training_command(
-        Path("data"), ("de", "en"), max(1, size.least), True, 5000, Path("checkpoints")
+        *(Path("data"), ("de", "en"), max(1, size.least), True, 5000, Path("checkpoints"), "moses")
     )
     command = command.replace("$(convs2s path)", str(PLUGIN)).replace("\\\n", "")
     parser = get_training_parser()
@@ -261,20 +265,26 @@ def test_ctrl_c(prepare, tmp_path, monkeypatch):
         (("a.de", "latin.en"), (), "latin.en, line 2: byte 0xfc at offset 1 is not valid UTF-8"),
         (("a.de-en.tsv",), (), "a.de-en.tsv, line 2: expected .* found 2 tabs"),
         (("a.de.zst", "a.en"), (), "a.de.zst is a .zst file"),
+        (("a.de.zst", "a.en.zst"), (), "a.de.zst is a .zst file"),
+        (("a.de.lz4", "a.en"), (), "a.de.lz4 is a .lz4 file"),
+        (("utf16.de", "b.en"), (), "utf16.de, line 1: there is a NUL byte at offset 1, as in"),
         (("empty.de", "empty.en"), (), "has no lines"),
         (("blank.de", "blank.en"), (), "No training pair is left after cleaning: 2 with an empty"),
         (("b.de", "b.en"), (), "remain after cleaning, which is too few to hold out"),
+        (("b.de", "b.en"), ("--out", "b.de/out"), "--out is b.de/out, which cannot be made: Not a"),
         (("b.de", "b.en"), ("--workers", "0"), "--workers is 0"),
         (("b.de", "b.en"), ("--source-lang", "en"), "Source and target language are both en"),
         (("b.de", "none.en"), (), "There is no file .*none.en"),
     ],
 )
-def test_bad_input_leaves_nothing(prepare, tmp_path, names, options, message):
+def test_bad_input_leaves_nothing(prepare, tmp_path, monkeypatch, names, options, message):
     contents = {
         "a.de": "a\nb\n",
         "a.en": "a\n",
         "a.de-en.tsv": "a\tb\na\tb\t\n",
         "a.de.zst": "a\n",
+        "a.en.zst": "a\n",
+        "a.de.lz4": "a\n",
         "empty.de": "",
         "empty.en": "",
         "blank.de": "a\n \n",
@@ -285,12 +295,25 @@ def test_bad_input_leaves_nothing(prepare, tmp_path, names, options, message):
     for name, content in contents.items():
         (tmp_path / name).write_text(content)
     (tmp_path / "latin.en").write_bytes(b"a\na\xfc\n")
+    (tmp_path / "utf16.de").write_text("a\nb\n", encoding="utf-16-le")
+    monkeypatch.chdir(tmp_path)
     paths = [tmp_path / name for name in names]
     error = prepare("--train", *paths, "--out", tmp_path / "out", *NONE, *options, code=2)
     sentence = error.splitlines()[-1]
     assert sentence.startswith("convs2s prepare: error: ") and re.search(message, sentence)
-    if "too few" not in message:
-        assert not (tmp_path / "out").exists()
+    assert not (tmp_path / "out").exists()
+
+
+def test_what_fairseq_preprocess_refuses_can_be_continued(prepare, tmp_path, monkeypatch):
+    arguments = ("--train", *write_pairs(tmp_path, "a", PAIRS), "--out", tmp_path / "out", *NONE)
+    with monkeypatch.context() as patch:
+        patch.setattr(workflow, "preprocess_command", lambda *_: ["fairseq-preprocess", "--oops"])
+        message = prepare(*arguments, code=2)
+    log = tmp_path / "out" / "work" / "preprocess.log"
+    assert str(log) in message and "--oops" in log.read_text(encoding="utf-8")
+    with monkeypatch.context() as patch:
+        patch.setattr(workflow.texts, "clean", None)
+        prepare(*arguments)
 
 
 def test_folders_of_others_are_left_alone(prepare, tmp_path):

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import shutil
+from pathlib import Path
 
 import pytest
 
@@ -42,6 +43,11 @@ ERRORS = {
     "latin-1": (["--input", "LATIN"], "LATIN, line 2: byte 0xf6 at offset 2 is not valid UTF-8"),
     "output": (["--output", "no/such/file"], "no/such/file cannot be written: there is no folder"),
     "overwritten": (["--output", "INPUT"], "--output is INPUT, which --input names too"),
+    "model overwritten": (["--output", "MODEL"], "--output is MODEL, which --path names too"),
+    "codes overwritten": (
+        ["--bpe-codes", "LATIN", "--report", "LATIN"],
+        "--report is LATIN, which --bpe-codes names too",
+    ),
     "nbest": (["--nbest", "6"], "--nbest is 6, but a beam search with --beam 5"),
     "lexicon": (["--lexicon", "INPUT"], "INPUT"),
     "codes": (["--bpe-codes", "no/codes"], "There is no file no/codes (--bpe-codes)."),
@@ -58,11 +64,12 @@ ERRORS = {
 def test_errors(kind, tmp_path, capsys):
     arguments, message = ERRORS[kind]
     names = {"FOLDER": tmp_path, "INPUT": text_file(tmp_path, LINES), "LATIN": tmp_path / "latin"}
+    names["MODEL"] = Path(shutil.copy(FIXTURES / "convs2s.pt", tmp_path))
     names["LATIN"].write_bytes(b"eins\nzw\xf6lf\n")
     for name, path in names.items():
         arguments = [str(path) if argument == name else argument for argument in arguments]
         message = message.replace(name, str(path))
-    given = ["--path", str(FIXTURES / "convs2s.pt"), "--data", str(DATA), "--device", "cpu"]
+    given = ["--path", str(names["MODEL"]), "--data", str(DATA), "--device", "cpu"]
     given += ["--input", str(names["INPUT"]), "--output", str(tmp_path / "output")]
     before = names["INPUT"].read_bytes()
     assert convs2s(["translate", *given, *arguments]) == 2

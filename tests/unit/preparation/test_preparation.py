@@ -100,7 +100,7 @@ def test_malformed(folder, changes, message):
     [
         (None, "There is no file"),
         ("- 1\n", "it has no format"),
-        ("a: [", "is not readable YAML"),
+        ("format: 1\na: [", "preparation.yaml, line 2: this is not YAML: expected"),
         (b"\xff", "line 1: byte 0xff at offset 0 is not valid UTF-8"),
     ],
 )

@@ -54,6 +54,9 @@ def test_the_first_bytes_decide(tmp_path):
         ("a.xz", lzma.compress(b"x\n" * 9999)[:-9], "a.xz cannot be read beyond line"),
         ("a.de", b"a\n\xfcber\n", "a.de, line 2: byte 0xfc at offset 0 is not valid UTF-8.*latin1"),
         ("a.de", "a\n".encode("utf-16"), "a.de, line 1: byte 0xff .*-f utf-16"),
+        ("a.de", "ab\n".encode("utf-16-le"), "a.de, line 1: .* NUL byte at offset 1.*-f utf-16le"),
+        ("a.de", "ab\n".encode("utf-16-be"), "a.de, line 1: .* NUL byte at offset 0.*-f utf-16be"),
+        ("a.lzma", b"text\n", "a.lzma is a .lzma file, .* unpack it with `unlzma`"),
     ],
 )
 def test_unreadable_files(tmp_path, name, content, message):

@@ -291,12 +291,15 @@ def test_preprocess_command(tmp_path):
 
 @pytest.mark.parametrize("pairs", [10, 30_000, *(size.least for size in SIZE_CLASSES)])
 def test_the_command_of_a_first_training(tmp_path, pairs):
-    command = training_command(tmp_path / "a b", ("de", "en"), max(pairs, 1), True, 2000, tmp_path)
+    languages, pairs = ("de", "en"), max(pairs, 1)
+    command = training_command(tmp_path / "a b", languages, pairs, True, 2000, tmp_path, "moses")
     assert all(len(line) <= 100 + len(str(tmp_path)) for line in command.splitlines())
     assert f"'{tmp_path}/a b'" in command and "--skip-invalid-size" in command
     assert command.count("--max-epoch") == 1 and "--share-all-embeddings" in command
-    other = training_command(tmp_path, ("de", "en"), max(pairs, 1), False, 20, tmp_path)
+    assert "--label-smoothing 0.1 " in command
+    other = training_command(tmp_path, languages, pairs, False, 20, tmp_path, "characters")
     assert "--share-all" not in other and "--skip-invalid-size" not in other
+    assert "--label-smoothing 0.0 " in other
 
 
 @pytest.mark.parametrize("pairs, expected", [(10, 100), (5000, 100), (10_000, 50), (29_000, 20)])

@@ -1,0 +1,172 @@
+"""``translate``: lines per second of ``convs2s translate`` and of ``fairseq-interactive``.
+
+Both commands translate the same lines with the same checkpoint on a CPU. The time is that of the
+whole command, from its start to its end.
+"""
+
+import argparse
+import json
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from convs2s_plugin.errors import UserError
+from convs2s_plugin.output_files import atomic_write
+from convs2s_plugin.programs import find_program
+
+from .machine import machine
+from .measure import alternate, ratios, summary
+from .report import commands_table
+from .setting import int_at_least
+
+USER_DIR = Path(__file__).resolve().parent.parent / "convs2s_plugin"
+# Buffers of fairseq-interactive, of which the fastest is compared.
+BUFFERS = 100, 1_000, 10_000
+# Tokens in a batch, the default of ``convs2s translate``.
+MAX_TOKENS = 4000
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of ``translate``."""
+    add = parser.add_argument
+    add("data", metavar="DATA_BIN", help="a folder written by fairseq-preprocess")
+    add("checkpoint", metavar="CHECKPOINT", help="a checkpoint of any translation model")
+    add("input", metavar="FILE", help="lines of tokens, sub-words included")
+    add("--beam", type=int_at_least(1), default=5, help="beam size (default: %(default)s)")
+    add(
+        "--buffers",
+        type=int_at_least(1),
+        nargs="+",
+        default=BUFFERS,
+        metavar="N",
+        help="buffer sizes of fairseq-interactive; each is tried once, and the fastest one is "
+        "compared (default: 100 1000 10000)",
+    )
+    add(
+        "--workers",
+        type=int_at_least(1),
+        nargs="+",
+        default=[1, 2],
+        metavar="N",
+        help="numbers of processes of convs2s translate (default: 1 2)",
+    )
+    add(
+        "--rounds",
+        type=int_at_least(1),
+        default=5,
+        help="measured rounds (default: %(default)s)",
+    )
+    add("--json", type=Path, metavar="FILE", help="also write the result to FILE")
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run the commands in turn, and print a table.
+
+    Raises:
+        UserError: if a file is missing or a command fails.
+    """
+    for path in (args.data, args.checkpoint, args.input):
+        if not Path(path).exists():
+            raise UserError(f"There is no file or folder {path}.")
+    with open(args.input, "rb") as file:
+        lines = sum(1 for _ in file)
+    if not lines:
+        raise UserError(f"{args.input} has no lines.")
+    with tempfile.TemporaryDirectory() as folder:
+        files = {number: Path(folder, f"{number}.txt") for number in args.workers}
+        printed = Path(folder, "interactive.txt")
+        peers = {size: _interactive(args, size, printed) for size in args.buffers}
+        seconds = {size: _seconds(peer) for size, peer in peers.items()}
+        best = min(seconds, key=seconds.__getitem__)
+        peer = f"fairseq-interactive --buffer-size {best}"
+        ours = {_name(number): _translate(args, number, path) for number, path in files.items()}
+        times = alternate({peer: peers[best], **ours}, args.rounds, 1)
+        expected = _hypotheses(printed, lines)
+        different = max(_count_different(path, expected) for path in files.values())
+    result = {
+        "data": args.data,
+        "checkpoint": args.checkpoint,
+        "input": args.input,
+        "lines": lines,
+        "beam": args.beam,
+        "machine": machine("cpu"),
+        "rounds": args.rounds,
+        "buffers": {str(size): taken for size, taken in seconds.items()},
+        "different": different,
+        "lines_per_second": {
+            name: summary([lines / taken for taken in values]) for name, values in times.items()
+        },
+        "times_as_fast": {name: summary(ratios(times[peer], times[name])) for name in ours},
+    }
+    print(commands_table(result))
+    if args.json:
+        with atomic_write(str(args.json)) as file:
+            file.write(json.dumps(result, indent=2) + "\n")
+    return 0
+
+
+def _name(workers: int) -> str:
+    return "convs2s translate" + (f" --workers {workers}" if workers > 1 else "")
+
+
+def _interactive(args: argparse.Namespace, buffer_size: int, output: Path) -> Callable[[], None]:
+    """A function that runs fairseq-interactive."""
+    return _runner(
+        "fairseq-interactive",
+        [args.data, "--user-dir", USER_DIR, "--task", "convs2s_translation", "--cpu"]
+        + ["--path", args.checkpoint, "--input", args.input, "--beam", args.beam]
+        + ["--buffer-size", buffer_size, "--max-tokens", MAX_TOKENS],
+        output,
+    )
+
+
+def _translate(args: argparse.Namespace, workers: int, output: Path) -> Callable[[], None]:
+    """A function that runs ``convs2s translate``."""
+    return _runner(
+        "convs2s",
+        ["translate", "--path", args.checkpoint, "--data", args.data, "--raw", "--device", "cpu"]
+        + ["--input", args.input, "--beam", args.beam, "--max-tokens", MAX_TOKENS]
+        + ["--workers", workers],
+        output,
+    )
+
+
+def _runner(program: str, arguments: list[object], output: Path) -> Callable[[], None]:
+    """A function that runs a program, and writes its standard output to a file."""
+    command = [*find_program(program), *map(str, arguments)]
+
+    def run_command() -> None:
+        with output.open("wb") as file:
+            done = subprocess.run(
+                command, stdin=subprocess.DEVNULL, stdout=file, stderr=subprocess.PIPE
+            )
+        if done.returncode != 0:
+            lines = done.stderr.decode("utf-8", "replace").strip().splitlines() or ["no message"]
+            raise UserError(f"{program} failed with exit code {done.returncode}: {lines[-1]}")
+
+    return run_command
+
+
+def _seconds(function: Callable[[], None]) -> float:
+    start = time.perf_counter()
+    function()
+    return time.perf_counter() - start
+
+
+def _hypotheses(path: Path, number: int) -> list[str]:
+    """The translations that fairseq-interactive printed, in the order of the lines."""
+    found = [""] * number
+    for line in path.read_text(encoding="utf-8").split("\n"):
+        if line.startswith("H-"):
+            place, _, tokens = line.removeprefix("H-").split("\t")
+            found[int(place)] = tokens
+    return found
+
+
+def _count_different(path: Path, expected: list[str]) -> int:
+    """The number of lines that differ from the expected ones."""
+    found = path.read_text(encoding="utf-8").split("\n")[:-1]
+    return sum(one != other for one, other in zip(found, expected, strict=True))
