@@ -9,6 +9,9 @@ torch.topk orders equal scores in a way that depends on all scores. So a sentenc
 in the whole vocabulary if equal scores are among its 2 * beam_size + 1 best. Scores of minus
 infinity do not count: no hypothesis that has one is ever finished. They count with a prefix: where
 it ends the sentence, fairseq makes such hypotheses copies of the first one.
+
+Logits of half precision have so few bits that many sentences would be searched again. So which of
+equal scores a sentence continues with is left to the table.
 """
 
 import math
@@ -16,6 +19,8 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import torch
+from fairseq.data import Dictionary
+from fairseq.models import FairseqEncoderDecoderModel
 from fairseq.search import BeamSearch
 from fairseq.sequence_generator import EnsembleModel
 from torch import Tensor
@@ -23,7 +28,7 @@ from torch import Tensor
 # Largest number of scores that are normalized at once: their logits fit into a cache of 2 MiB.
 MAX_SCORES = 2**19
 # Tokens of a group: larger groups are slower to search, more groups are slower to sort.
-GROUP_SIZE = 16
+GROUP_SIZE = 8
 
 
 class Columns(NamedTuple):
@@ -102,12 +107,13 @@ class BestTokensSearch(BeamSearch):
     the scores of special symbols in it, and ``step`` continues the hypotheses.
     """
 
-    def __init__(self, tgt_dict):
+    def __init__(self, tgt_dict: Dictionary):
         super().__init__(tgt_dict)
         self.columns: Columns | None = None
         self.has_prefix = False
         self._lprobs_of: Callable[[Any], Tensor]
         self._tokens: Tensor
+        self._exact: bool
 
     def begin(self, vocab_size: int, special: int, beam_size: int, has_prefix: bool) -> int:
         """Choose the columns for a batch.
@@ -126,7 +132,11 @@ class BestTokensSearch(BeamSearch):
         return vocab_size if self.columns is None else self.columns.number
 
     def table(
-        self, lprobs_of: Callable[[Any], Tensor], num_rows: int, rows_at_once: int
+        self,
+        lprobs_of: Callable[[Any], Tensor],
+        num_rows: int,
+        rows_at_once: int | None = None,
+        exact: bool = True,
     ) -> Tensor:
         """Make the table R x K of a step.
 
@@ -134,15 +144,17 @@ class BestTokensSearch(BeamSearch):
             lprobs_of: returns R' x V scores of some rows, given a slice or R' indices. For indices,
                 it returns a new tensor.
             num_rows: R.
-            rows_at_once: call ``lprobs_of`` for so many rows at a time.
+            rows_at_once: call ``lprobs_of`` for so many rows at a time (all).
+            exact: whether to choose among equal scores as fairseq does (True).
         """
         assert self.columns is not None
+        size = rows_at_once or num_rows
         parts = [
-            select(lprobs_of(slice(start, start + rows_at_once)), self.columns)
-            for start in range(0, num_rows, rows_at_once)
+            select(lprobs_of(slice(start, start + size)), self.columns)
+            for start in range(0, num_rows, size)
         ]
         tables, tokens = zip(*parts)
-        self._lprobs_of, self._tokens = lprobs_of, torch.cat(tokens)
+        self._lprobs_of, self._tokens, self._exact = lprobs_of, torch.cat(tokens), exact
         return torch.cat(tables)
 
     def whole(self, table: Tensor, rows: Tensor) -> Tensor:
@@ -160,7 +172,14 @@ class BestTokensSearch(BeamSearch):
         lprobs[table[:, first] == -math.inf, first:] = -math.inf
         return lprobs
 
-    def step(self, step, lprobs, scores, prev_output_tokens=None, original_batch_idxs=None):
+    def step(
+        self,
+        step: int,
+        lprobs: Tensor,
+        scores: Tensor,
+        prev_output_tokens: Tensor | None = None,
+        original_batch_idxs: Tensor | None = None,
+    ) -> tuple[Tensor, Tensor, Tensor]:
         """Take a step, as in fairseq.
 
         Args:
@@ -179,8 +198,7 @@ class BestTokensSearch(BeamSearch):
         index = beams * best + (column - first).clamp(min=0)
         tokens = self._tokens.view(len(lprobs), -1).gather(1, index)
         tokens = torch.where(column < first, column, tokens)
-        sentences = self._ambiguous(step, lprobs, scores)
-        if len(sentences):
+        if self._exact and len(sentences := self._ambiguous(step, lprobs, scores)):
             _, beam_size, num_columns = lprobs.shape
             rows = sentences.unsqueeze(1) * beam_size + torch.arange(beam_size).to(sentences)
             whole = self.whole(lprobs.view(-1, num_columns), rows.flatten())
@@ -212,12 +230,20 @@ class BestTokensModel(EnsembleModel):
             can be computed for some hypotheses at a time.
     """
 
-    def __init__(self, models, search: BestTokensSearch, in_pieces: bool):
+    def __init__(
+        self, models: list[FairseqEncoderDecoderModel], search: BestTokensSearch, in_pieces: bool
+    ):
         super().__init__(models)
         self.search = search
         self.in_pieces = in_pieces
 
-    def forward_decoder(self, tokens, encoder_outs, incremental_states, temperature: float = 1.0):
+    def forward_decoder(
+        self,
+        tokens: Tensor,
+        encoder_outs: list[Any],
+        incremental_states: list[Any],
+        temperature: float = 1.0,
+    ) -> tuple[Tensor, Tensor | None]:
         """Compute the table R x K of the next token, or all scores R x V without a table.
 
         Args:
@@ -232,7 +258,7 @@ class BestTokensModel(EnsembleModel):
                 tokens, encoder_outs, incremental_states, temperature
             )
             if columns is not None:
-                lprobs = self.search.table(lprobs.__getitem__, num_rows, num_rows)
+                lprobs = self.search.table(lprobs.__getitem__, num_rows)
             return lprobs, attn
         model = self.single_model
         output, extra = model.decoder.forward(
@@ -242,18 +268,19 @@ class BestTokensModel(EnsembleModel):
         if temperature != 1:
             output = output.div_(temperature)
 
-        def lprobs_of(rows) -> Tensor:
+        def lprobs_of(rows: Any) -> Tensor:
             return model.get_normalized_probs((output[rows], extra), log_probs=True)[:, -1]
 
-        rows_at_once = num_rows
-        # Kernels of a GPU are fastest when they have all rows.
+        rows_at_once = None
+        # A GPU is fastest with all rows.
         if self.in_pieces and output.device.type == "cpu":
             rows_at_once = max(1, MAX_SCORES // output.size(-1))
-        table = self.search.table(lprobs_of, num_rows, rows_at_once)
+        exact = output.dtype not in (torch.bfloat16, torch.float16)
+        table = self.search.table(lprobs_of, num_rows, rows_at_once, exact)
         return table, _last_attention(extra)
 
 
-def _last_attention(extra) -> Tensor | None:
+def _last_attention(extra: Any) -> Tensor | None:
     """Attention R x S of the last position, in what a decoder returns beside the logits."""
     weights = extra["attn"] if isinstance(extra, dict) else extra
     if isinstance(weights, list):

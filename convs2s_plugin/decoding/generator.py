@@ -118,7 +118,7 @@ class TranslationGenerator(SequenceGenerator):
             step, lprobs, scores, tokens, prefix_tokens, beam_size
         )
         if has_table:
-            lprobs = search.table(lprobs.__getitem__, len(lprobs), len(lprobs))
+            lprobs = search.table(lprobs.__getitem__, len(lprobs))
         return lprobs, tokens, scores
 
     def _search_candidates(self, sample, prefix_tokens, constraints, bos_token):

@@ -9,6 +9,7 @@ import pytest
 import torch
 from fairseq import __version__ as fairseq_version
 from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_REGISTRY
+from fairseq.search import BeamSearch
 from fairseq.sequence_generator import EnsembleModel, SequenceGenerator
 from fairseq.tasks.translation import TranslationConfig, TranslationTask
 from fairseq.token_generation_constraints import pack_constraints
@@ -266,12 +267,20 @@ def test_all_scores_equal(max_len, monkeypatch):
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
-def test_half_precision(dtype):
-    """The logits have few bits, so that many are equal."""
-    for name in ("convs2s", "adl-transformer"):
-        model = change_logits(build(name).float(), prefer_the_end)
+def test_half_precision(dtype, monkeypatch):
+    """So many scores are equal that the order among them is not fairseq's."""
+    counts = count_ambiguous(monkeypatch)
+    model = change_logits(build("convs2s").float(), prefer_the_end)
+    for args in (dict(beam=1, max_len_b=1), dict(beam=5, max_len_b=1), dict(beam=5)):
+        plain, ours = generators([model], **args)
         with torch.autocast("cpu", dtype):
-            assert_same_search([model], beam=5)
+            expected, found = (search.generate([model], batch()) for search in (plain, ours))
+        for same, hypotheses in zip(expected, found):
+            assert len(hypotheses) == len(same)
+            if "max_len_b" in args:
+                for reference, hypothesis in zip(same, hypotheses):
+                    assert torch.equal(hypothesis["score"], reference["score"])
+    assert not counts and ours.vocab_size < 40
 
 
 def test_nan():
@@ -295,6 +304,7 @@ def test_nan():
     model.get_normalized_probs = MethodType(some_tokens, model)
     found, _ = assert_same_search([model], beam=5)
     assert not any((hypotheses[0]["tokens"] % 3 == 0).any() for hypotheses in found)
+    assert_same_search([change_logits(model, round_coarsely)], beam=5)
 
 
 def test_impossible_tokens():
@@ -335,6 +345,40 @@ def test_a_small_vocabulary_is_searched_as_a_whole():
         ours = TranslationGenerator([model], symbols, vocab_size=len(symbols), **options)
         assert_same(plain.generate([model], small), ours.generate([model], small))
         assert ours.vocab_size == vocab_size
+
+
+@pytest.mark.parametrize("levels", [2, 20, 100, 500, 10**6])
+@pytest.mark.parametrize("beam", [1, 3])
+def test_a_step_is_fairseqs(levels, beam):
+    """With equal scores in all places, or nowhere."""
+    torch.manual_seed(levels)
+    lprobs = -torch.randint(levels, (40, beam, len(SYMBOLS))).float()
+    scores = -torch.randint(levels, (40, beam, 3)).float()
+    ours, rows = BestTokensSearch(SYMBOLS), lprobs.flatten(0, 1)
+    for step in (0, 3):
+        ours.begin(len(SYMBOLS), 4, beam, has_prefix=False)
+        table = ours.table(rows.__getitem__, len(rows), rows_at_once=7)
+        found = ours.step(step, table.unflatten(0, (40, beam)), scores[:, :, :step])
+        expected = BeamSearch(SYMBOLS).step(step, lprobs, scores[:, :, :step])
+        for actual, same in zip(found, expected):
+            assert torch.equal(actual, same)
+
+
+@pytest.mark.parametrize("step", [0, 3])
+def test_a_step_in_half_precision_has_the_scores_of_fairseqs(step):
+    torch.manual_seed(1)
+    lprobs = -torch.randint(9, (40, 3, len(SYMBOLS))).float()
+    scores = -torch.randint(9, (40, 3, step)).float()
+    ours, rows = BestTokensSearch(SYMBOLS), lprobs.flatten(0, 1)
+    ours.begin(len(SYMBOLS), 4, 3, has_prefix=False)
+    table = ours.table(rows.__getitem__, len(rows), exact=False)
+    found, tokens, beams = ours.step(step, table.unflatten(0, (40, 3)), scores)
+    expected, _, _ = BeamSearch(SYMBOLS).step(step, lprobs, scores)
+    assert torch.equal(found, expected)
+    sums = lprobs + scores[:, :, -1:] if step else lprobs
+    index = beams * len(SYMBOLS) + tokens
+    assert torch.equal(sums.flatten(1).gather(1, index), found)
+    assert all(len(row.unique()) == 6 for row in index)
 
 
 @pytest.mark.parametrize("vocab_size, best", [(15, 11), (40, 3), (301, 11), (1000, 41)])
