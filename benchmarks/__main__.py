@@ -8,7 +8,7 @@ from pathlib import Path
 from convs2s_plugin.fairseq_compat.messages import user_message
 from convs2s_plugin.output_files import atomic_write
 
-from . import compare, growth, loss, pages, speed, table, translate
+from . import compare, growth, loss, pages, search, speed, table, translate
 from .report import report
 
 
@@ -24,9 +24,13 @@ def parse_arguments() -> argparse.Namespace:
         command = commands.add_parser(name, help=help_text)
         compare.add_options(command, name)
         _add_json(command, compare.run)
-    command = commands.add_parser("loss", help="compare the loss alone, from features to gradients")
-    loss.add_options(command)
-    _add_json(command, loss.run)
+    for name, module, help_text in (
+        ("loss", loss, "compare the loss alone, from features to gradients"),
+        ("search", search, "compare beam search alone, in the best tokens and in all of them"),
+    ):
+        command = commands.add_parser(name, help=help_text)
+        module.add_options(command)
+        _add_json(command, module.run)
     for name, module, help_text in (
         ("table", table, "measure many comparisons and write the documentation's tables"),
         ("growth", growth, "time against length, batch size, vocabulary and depth"),

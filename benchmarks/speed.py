@@ -10,7 +10,6 @@ from pathlib import Path
 
 from fairseq import checkpoint_utils
 from fairseq.models import BaseFairseqModel
-from fairseq.sequence_generator import SequenceGenerator
 from fairseq.tasks.translation import TranslationTask
 
 from convs2s_plugin.errors import UserError
@@ -22,6 +21,7 @@ from .measure import alternate, summary
 from .report import speed_table
 from .sentences import read_task, real_batches, to_device
 from .setting import DEVICES, int_at_least, use_device
+from .workloads import generator_of
 
 BEAM_SIZES = 1, 5
 
@@ -115,7 +115,8 @@ def translate(
     precision: Precision,
 ) -> Callable[[], None]:
     """A function that translates all batches, with fairseq's default limits on length."""
-    generator = SequenceGenerator([model], task.target_dictionary, beam_size=beam_size)
+    generator_class, options = generator_of(model, task.target_dictionary)
+    generator = generator_class([model], task.target_dictionary, beam_size=beam_size, **options)
 
     def run_search() -> None:
         for batch in batches:

@@ -6,6 +6,8 @@ from typing import NamedTuple
 
 import torch
 from fairseq.criterions.label_smoothed_cross_entropy import LabelSmoothedCrossEntropyCriterion
+from fairseq.data import Dictionary
+from fairseq.models import BaseFairseqModel
 from fairseq.sequence_generator import SequenceGenerator
 
 from convs2s_plugin.base.model import PluginModel
@@ -83,34 +85,60 @@ def generation(setting: Setting) -> Workload:
         model.half()
     precision = setting.precision
     precision.cast_(model)
-    generator_class = SequenceGenerator
-    options = {}
+    generator_class, options = generator_of(model, data.target)
     if setting.candidates is not None:
         generator_class = TranslationGenerator
         candidates = frequent_candidates(len(data.source), len(data.target), setting.candidates)
         options = {"vocab_size": len(data.target), "candidates": candidates}
 
-    def searches(batches: list[dict]) -> Callable[[], list]:
-        prepared = []
-        for batch in batches:
-            length = batch["net_input"]["src_tokens"].size(1) - 1
-            generator = generator_class(
-                [model],
-                data.target,
-                beam_size=setting.beam,
-                min_len=length,
-                max_len_b=length,
-                **options,
-            )
-            prepared.append((generator, batch))
+    tiny, batches = (
+        searches(model, data.target, some, setting, generator_class, options)
+        for some in (data.tiny, data.batches)
+    )
+    return Workload(tiny, batches, _count_parameters(model))
 
-        def run_searches() -> list:
-            with precision.autocast(model):
-                return [generator.generate([model], batch) for generator, batch in prepared]
 
-        return run_searches
+def searches(
+    model: BaseFairseqModel,
+    target: Dictionary,
+    batches: list[dict],
+    setting: Setting,
+    generator_class: type,
+    options: dict[str, object],
+) -> Callable[[], list]:
+    """A function that translates all batches, each into hypotheses of one length.
 
-    return Workload(searches(data.tiny), searches(data.batches), _count_parameters(model))
+    Args:
+        model, target: a model in evaluation mode, and its target dictionary.
+        batches: every hypothesis is as long as the longest source of its batch.
+        setting: beam size and precision.
+        generator_class, options: the generator, and its options beyond lengths and beam.
+    """
+    prepared = []
+    for batch in batches:
+        length = batch["net_input"]["src_tokens"].size(1) - 1
+        generator = generator_class(
+            [model],
+            target,
+            beam_size=setting.beam,
+            min_len=length,
+            max_len_b=length,
+            **options,
+        )
+        prepared.append((generator, batch))
+
+    def run_searches() -> list:
+        with setting.precision.autocast(model):
+            return [generator.generate([model], batch) for generator, batch in prepared]
+
+    return run_searches
+
+
+def generator_of(model: BaseFairseqModel, target: Dictionary) -> tuple[type, dict[str, object]]:
+    """The generator that a user gets, with its options: ours for our models, or else fairseq's."""
+    if isinstance(model, PluginModel):
+        return TranslationGenerator, {"vocab_size": len(target)}
+    return SequenceGenerator, {}
 
 
 WORKLOADS = {"train": training, "generate": generation}

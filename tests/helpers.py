@@ -81,7 +81,7 @@ def tiny_pervasive(task=None, **options):
     return tiny_model("pervasive_iwslt_de_en", task, **{**sizes, **options})
 
 
-def tiny_fairseq_transformer(**options):
+def tiny_fairseq_transformer(task=None, **options):
     """A small transformer of fairseq."""
     torch.manual_seed(1)
     args = Namespace(
@@ -95,7 +95,9 @@ def tiny_fairseq_transformer(**options):
         **options,
     )
     ARCH_CONFIG_REGISTRY["transformer_iwslt_de_en"](args)
-    return ARCH_MODEL_REGISTRY["transformer_iwslt_de_en"].build_model(args, translation_task())
+    return ARCH_MODEL_REGISTRY["transformer_iwslt_de_en"].build_model(
+        args, task or translation_task()
+    )
 
 
 def random_batch(lengths, left_pad_source=True, left_pad_target=False, seed=1, words=WORDS):

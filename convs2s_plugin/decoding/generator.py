@@ -3,12 +3,14 @@
 import weakref
 
 import torch
-from fairseq.sequence_generator import EnsembleModel, SequenceGenerator
+from fairseq.sequence_generator import SequenceGenerator
 from torch import Tensor
 
 from ..errors import UserError
+from .best_tokens import BestTokensModel, BestTokensSearch, need_best_tokens_only
 from .candidate_model import CandidateModel
 from .candidates import Candidates
+from .output_layer import has_linear_output
 from .unknown_words import UnknownWords
 from .word_alignment import (
     ALIGNMENTS,
@@ -20,6 +22,8 @@ from .word_alignment import (
 
 class TranslationGenerator(SequenceGenerator):
     """fairseq's search, for all model families.
+
+    Beam search is done in the best tokens of each hypothesis; see ``best_tokens``.
 
     Args:
         models, tgt_dict: as in fairseq.
@@ -49,13 +53,17 @@ class TranslationGenerator(SequenceGenerator):
                     "--lm-path scores the whole vocabulary, but --lexicon restricts it to the "
                     "candidates of a batch: leave one of them out."
                 )
-            models = EnsembleModel([CandidateModel(model) for model in models])
+            models = [CandidateModel(model) for model in models]
             # fairseq's commands do not tell the task that they end: report when the generator is
             # deleted, which is at the exit of the interpreter at the latest.
             weakref.finalize(self, candidates.log_mean_size)
+        if need_best_tokens_only(options):
+            search = options["search_strategy"] = BestTokensSearch(tgt_dict)
+            in_pieces = all(has_linear_output(model.decoder) for model in whole_models)
+            models = BestTokensModel(models, search, in_pieces)
         super().__init__(models, tgt_dict, **options)
         self.whole_models = whole_models
-        self.vocab_size = vocab_size
+        self.whole_vocab_size = vocab_size
         self.candidates = candidates
         self.extract_alignment = ALIGNMENTS[alignment] if alignment else None
         self.unknown_words = unknown_words
@@ -76,12 +84,8 @@ class TranslationGenerator(SequenceGenerator):
             sample = {**sample, "net_input": {**sample["net_input"], "src_tokens": masked}}
             if prefix_tokens is not None:
                 prefix_tokens = self.unknown_words.mask_target(prefix_tokens)
-        if self.candidates is None:
-            finalized = super()._generate(sample, prefix_tokens, constraints, bos_token)
-        else:
-            finalized = self._generate_from_candidates(
-                sample, prefix_tokens, constraints, bos_token
-            )
+        search = self._search if self.candidates is None else self._search_candidates
+        finalized = search(sample, prefix_tokens, constraints, bos_token)
         if self.extract_alignment is None and self.unknown_words is None:
             return finalized
         if aligns_tokens(self.whole_models):
@@ -94,7 +98,30 @@ class TranslationGenerator(SequenceGenerator):
                 self._use_attention(source, hypothesis)
         return finalized
 
-    def _generate_from_candidates(self, sample, prefix_tokens, constraints, bos_token):
+    def _search(self, sample, prefix_tokens, constraints, bos_token, vocab_size=None):
+        """fairseq's search in a vocabulary of ``vocab_size`` tokens (default: the models')."""
+        self.vocab_size = self.whole_vocab_size if vocab_size is None else vocab_size
+        if isinstance(self.search, BestTokensSearch):
+            special = 1 + max(self.pad, self.unk, self.eos)
+            self.vocab_size = self.search.begin(
+                self.vocab_size, special, self.beam_size, prefix_tokens is not None
+            )
+        return super()._generate(sample, prefix_tokens, constraints, bos_token)
+
+    def _prefix_tokens(self, step, lprobs, scores, tokens, prefix_tokens, beam_size: int):
+        """Force the tokens of a prefix, which may be any of the vocabulary."""
+        search = self.search
+        has_table = isinstance(search, BestTokensSearch) and search.columns is not None
+        if has_table:
+            lprobs = search.whole(lprobs, torch.arange(len(lprobs), device=lprobs.device))
+        lprobs, tokens, scores = super()._prefix_tokens(
+            step, lprobs, scores, tokens, prefix_tokens, beam_size
+        )
+        if has_table:
+            lprobs = search.table(lprobs.__getitem__, len(lprobs))
+        return lprobs, tokens, scores
+
+    def _search_candidates(self, sample, prefix_tokens, constraints, bos_token):
         """Search in the candidate vocabulary; number tokens as in the whole vocabulary again."""
         assert self.candidates is not None
         if constraints is not None:
@@ -108,13 +135,12 @@ class TranslationGenerator(SequenceGenerator):
         if prefix_tokens is not None:
             required.append(prefix_tokens)
         candidates = self.candidates(src_tokens, *required, min_size=2 * self.beam_size + 1)
-        self.vocab_size = len(candidates)
         for model in self.model.models:
             model.decoder.restrict_to(candidates)
         if prefix_tokens is not None:
             prefix_tokens = torch.searchsorted(candidates, prefix_tokens.contiguous())
         start = int(torch.searchsorted(candidates, start))
-        finalized = super()._generate(sample, prefix_tokens, None, start)
+        finalized = self._search(sample, prefix_tokens, None, start, len(candidates))
         for hypotheses in finalized:
             for hypothesis in hypotheses:
                 hypothesis["tokens"] = candidates[hypothesis["tokens"]]

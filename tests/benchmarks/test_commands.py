@@ -1,4 +1,4 @@
-"""The commands ``train``, ``generate``, ``memory`` and ``loss``."""
+"""The commands ``train``, ``generate``, ``memory``, ``loss`` and ``search``."""
 
 import json
 import re
@@ -105,6 +105,16 @@ def test_time_and_memory_of_the_loss(tmp_path, monkeypatch, capsys):
     peaks = json.loads(target.read_text(encoding="utf-8"))["bytes"]
     logits = 20000 * 2000 * 4
     assert 0 < peaks["ours"] < 1.5 * logits and peaks["peer"] > 1.5 * logits
+
+
+def test_time_and_memory_of_the_search(tmp_path, monkeypatch, capsys):
+    target = tmp_path / "result.json"
+    sizes = ("--words", 40000, "--sentences", 16, "--length", 3)
+    assert benchmark(monkeypatch, "search", *sizes, "--rounds", 1, "--json", target) == 0
+    assert "ratio (peer's time / ours)" in capsys.readouterr().out
+    peaks = json.loads(target.read_text(encoding="utf-8"))["bytes"]
+    logits = 40000 * 16 * 5 * 4
+    assert 0 < peaks["ours"] < 2.5 * logits < peaks["peer"]
 
 
 @pytest.mark.parametrize(

@@ -128,6 +128,8 @@ def test_fairseqs_transformer_among_candidates(corpus, tmp_path, lexicon):
     )
     if fairseq_version == "0.12.2":
         pytest.skip('its transformer stops with "Mask Type should be defined" under torch >= 2')
+    plain = (corpus, tmp_path / "checkpoint_last.pt", "--beam", "3", "--nbest", "3")
+    assert generate(*plain, *TASK) == generate(*plain)
     arguments = (corpus, tmp_path / "checkpoint_last.pt", *TASK, "--beam", "3")
     everything = ("--lexicon", lexicon, "--frequent-candidates", "1000")
     printed, among = (

@@ -83,7 +83,9 @@ WAYS = {
 @pytest.mark.parametrize("way", WAYS)
 def test_search_options(way, corpus, checkpoint):
     arguments, nbest = WAYS[way]
-    found = hypotheses(generate(corpus, checkpoint, *arguments))
+    printed = generate(corpus, checkpoint, *arguments)
+    assert generate(corpus, checkpoint, *arguments, *TASK) == printed
+    found = hypotheses(printed)
     assert sorted(found) == list(range(SENTENCES))
     for best in found.values():
         assert len(best) == nbest
