@@ -1,8 +1,9 @@
-"""Checkpoint files: error messages for unreadable files, and writing."""
+"""Checkpoint files: error messages for unreadable files, writing, and the updates of a training."""
 
 import os
 import pickle
 import re
+import zipfile
 from typing import Any
 
 import torch
@@ -31,6 +32,8 @@ def unreadable_checkpoint(path: str, error: Exception) -> UserError:
         path: the file.
         error: the error that torch raised.
     """
+    if os.path.isdir(path):
+        return UserError(f"{path} is a folder: give a checkpoint, such as {path}/checkpoint_best.pt.")
     refused = re.search(r"GLOBAL (\S+) (?:was not an allowed global|whose module)", str(error))
     if refused:
         return UserError(
@@ -58,7 +61,35 @@ def save_checkpoint(checkpoint: dict[str, Any], path: str) -> None:
     """
     with atomic_path(path) as partial:
         try:
-            torch.save(checkpoint, partial)
+            with open(partial, "wb") as file:
+                torch.save(checkpoint, file)
         except RuntimeError as error:
-            # torch's own writer, on a full disk.
-            raise UserError(f"{path} cannot be written: {error}.") from error
+            # On a full disk, torch reports the position in the file instead of the reason.
+            cause = error.__context__
+            raise cause if isinstance(cause, OSError) else error
+
+
+def is_cut_off(path: str) -> bool:
+    """Whether a file is the beginning of a checkpoint: writing or copying it was interrupted."""
+    with open(path, "rb") as file:
+        start = file.read(2)
+    return not start or start == b"PK" and not zipfile.is_zipfile(path)
+
+
+def num_updates(path: str) -> int | None:
+    """The number of updates before a checkpoint that a training can continue from.
+
+    Args:
+        path: a file.
+    Returns:
+        The number, or None if the file is damaged or is not such a checkpoint.
+    """
+    try:
+        # Weights are not read.
+        checkpoint = torch.load(
+            path, map_location="cpu", mmap=zipfile.is_zipfile(path), weights_only=True
+        )
+        checkpoint["extra_state"]["train_iterator"]
+        return int(checkpoint["optimizer_history"][-1]["num_updates"])
+    except (*UNREADABLE, TypeError):
+        return None

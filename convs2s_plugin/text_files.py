@@ -49,12 +49,13 @@ def read_lines(path: str) -> Iterator[str]:
         raise UserError(f"{path} cannot be read: {error.strerror or error}.") from error
 
 
-def decode_lines(file: Iterable[bytes], name: str) -> Iterator[str]:
+def decode_lines(file: Iterable[bytes], name: str, errors: str = "strict") -> Iterator[str]:
     """Decode the lines of an open file, line ends included.
 
     Args:
         file: a file that was opened in binary mode.
         name: its name, for errors.
+        errors: what to do with invalid bytes, as for ``bytes.decode`` ("strict": raise).
     Raises:
         UserError: if it cannot be read or is not UTF-8.
     """
@@ -62,7 +63,7 @@ def decode_lines(file: Iterable[bytes], name: str) -> Iterator[str]:
     try:
         for line in file:
             number += 1
-            yield line.decode("utf-8")
+            yield line.decode("utf-8", errors)
     except UnicodeDecodeError as error:
         encoding = "utf-16" if number == 1 and line[:2] in UTF_16_MARKS else "latin1"
         raise line_error(

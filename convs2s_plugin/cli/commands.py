@@ -5,7 +5,10 @@ importing torch and fairseq.
 """
 
 import argparse
-from collections.abc import Sequence
+import os
+import signal
+import sys
+from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import NamedTuple
 
@@ -110,11 +113,51 @@ def run(module: ModuleType, name: str, argv: Sequence[str] | None, version: str)
         argv, version: as in ``chosen``.
     """
     parser = _parser(version, name, module)
-    if not COMMANDS[name].forwards:
-        return module.run(parser.parse_args(argv))
-    args, forwarded = parser.parse_known_args(argv)
-    args.forwarded = forwarded
-    return module.run(args)
+    if COMMANDS[name].forwards:
+        args, args.forwarded = parser.parse_known_args(argv)
+    else:
+        args = parser.parse_args(argv)
+    return _with_standard_output(lambda: module.run(args), name)
+
+
+def _with_standard_output(run: Callable[[], int], name: str) -> int:
+    """Run a command, and report that standard output could not be written.
+
+    Nothing is said if the program that reads it has ended.
+
+    Args:
+        run: returns the exit code.
+        name: the command, for the error.
+    """
+    if hasattr(signal, "SIGPIPE"):
+        # Importing sacrebleu makes this signal end the process, without removing partial files.
+        signal.signal(signal.SIGPIPE, signal.SIG_IGN)
+    try:
+        code = run()
+        if sys.stdout is not None:
+            sys.stdout.flush()
+        return code
+    except OSError as error:
+        if not _standard_output_fails():
+            raise
+        # What is left in the buffer goes nowhere, without an error at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if isinstance(error, BrokenPipeError):
+            return 0
+        reason = error.strerror or error
+        print(
+            f"convs2s {name}: error: Standard output cannot be written: {reason}.", file=sys.stderr
+        )
+        return 2
+
+
+def _standard_output_fails() -> bool:
+    """Whether standard output holds text that cannot be written."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        return True
+    return False
 
 
 def _parser(

@@ -3,7 +3,6 @@
 import argparse
 import logging
 import os
-import signal
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -33,8 +32,16 @@ from .translate_options import add_arguments, check, split_paths, translator_opt
 __all__ = ["add_arguments", "run"]
 
 
-class ReaderGone(Exception):
-    """The program that reads standard output has ended."""
+class OutputFailed(Exception):
+    """Standard output cannot be written; not an OSError, which would be that of another file.
+
+    Args:
+        error: the reason.
+    """
+
+    def __init__(self, error: OSError):
+        super().__init__(error)
+        self.error = error
 
 
 def run(args: argparse.Namespace) -> int:
@@ -49,9 +56,6 @@ def run(args: argparse.Namespace) -> int:
         )
     if args.user_dir and not Path(args.user_dir).is_dir():
         raise UserError(f"There is no folder {args.user_dir} (--user-dir).")
-    if hasattr(signal, "SIGPIPE"):
-        # Importing sacrebleu makes this signal end the process.
-        signal.signal(signal.SIGPIPE, signal.SIG_IGN)
     import_user_module(argparse.Namespace(user_dir=args.user_dir))
     try:
         with _warnings_only():
@@ -70,9 +74,8 @@ def run(args: argparse.Namespace) -> int:
         return 1
     except KeyboardInterrupt:
         return 130
-    except ReaderGone:
-        # What is left in the buffer of standard output goes nowhere, without an error at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except OutputFailed as failed:
+        raise failed.error from None
     return 0
 
 
@@ -157,6 +160,8 @@ def _warn(args: argparse.Namespace, translator: Translator, split: int, cut_off:
 
 
 def _standard_output() -> TextIO:
+    if sys.stdout is None:
+        raise UserError("Standard output is closed: give a file with --output.")
     reconfigure = getattr(sys.stdout, "reconfigure", None)
     if reconfigure is not None:
         reconfigure(encoding="utf-8", newline="\n")
@@ -168,8 +173,10 @@ def _write(output: TextIO, lines: Iterable[str], flush: bool) -> None:
         output.writelines(lines)
         if flush:
             output.flush()
-    except BrokenPipeError as error:
-        raise ReaderGone from error
+    except OSError as error:
+        if output is not sys.stdout:
+            raise
+        raise OutputFailed(error) from error
 
 
 @contextmanager

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import UserError
+from ..output_files import make_folder
 from . import texts
 from .binarize import binarize, preprocess_command
 from .learning import learn_sentencepiece, learn_subword_nmt
@@ -56,6 +57,8 @@ def prepare(
         import_extra("sacremoses", "--tokenizer moses")
     if settings.method == "sentencepiece":
         import_extra("sentencepiece", "--bpe sentencepiece")
+    for folder in (out, out / WORK):
+        make_folder(str(folder))
     try:
         return Workflow(settings, out, workers, progress).run()
     except UserError:
