@@ -1,12 +1,10 @@
 """Trainings that something happens to: a full disk, a kill, a folder that cannot be written."""
 
 import re
-import signal
 import subprocess
 
 from tests.commands import TINY, server, train_arguments, weights
 
-EXACT = (*TINY, "--no-epoch-checkpoints", "--max-epoch", "6")
 # The disk has no room for copies of checkpoints, or for anything in a file.
 NO_ROOM_FOR_COPIES = """
 import errno, os, shutil
@@ -48,37 +46,42 @@ def train(corpus, folder, *arguments, options=TINY, setup=""):
     return run("train", *train_arguments(corpus, folder, *arguments, options=options), setup=setup)
 
 
-def killed_while_saving(number):
-    """Code that ends the process, as kill -9 does, at the given write or copy of a checkpoint.
+def killed_while_saving(number=0):
+    """Code that ends the process, as kill -9 does, at a moment of saving checkpoints.
 
     Args:
-        number: of the call, counted from 1, of one that writes, opens or renames a file.
+        number: of the moment, counted from 1: before a write to a file of a checkpoint, before it
+            is copied, or before it gets its name; 0 for none. At its end, the process prints how
+            many there were.
     """
     return f"""
-import builtins, os, signal
-left = [{number}]
-def counted(call):
-    def count(*arguments, **options):
-        left[0] -= 1
-        if left[0] == 0:
-            os.kill(os.getpid(), signal.{signal.SIGKILL.name})
+import atexit, os, shutil, signal, torch
+count = 0
+def moment():
+    global count
+    count += 1
+    if count == {number}:
+        os.kill(os.getpid(), signal.SIGKILL)
+def after_moment(call):
+    def wrapper(*arguments, **options):
+        moment()
         return call(*arguments, **options)
-    return count
-import shutil, torch
+    return wrapper
+class File:
+    def __init__(self, file):
+        self.file = file
+    def write(self, data):
+        moment()
+        written = self.file.write(data)
+        self.file.flush()
+        return written
+    def flush(self):
+        self.file.flush()
 save = torch.save
-def save_in_parts(obj, file, **options):
-    if not hasattr(file, "write"):
-        return save(obj, file, **options)
-    write = file.write
-    class File:
-        def __getattr__(self, name):
-            return getattr(file, name)
-        write = staticmethod(counted(lambda data: write(bytes(data)) and (file.flush() or len(data))))
-    return save(obj, File(), **options)
-torch.save = save_in_parts
-shutil.copyfile = counted(shutil.copyfile)
-os.replace = counted(os.replace)
-os.rename = counted(os.rename)
+torch.save = lambda obj, file: save(obj, File(file))
+shutil.copyfile = after_moment(shutil.copyfile)
+os.replace = after_moment(os.replace)
+atexit.register(lambda: print("moments:", count))
 """
 
 

@@ -8,9 +8,9 @@ import argparse
 import os
 import signal
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from types import ModuleType
-from typing import NamedTuple
+from typing import Any, NamedTuple, TextIO, cast
 
 
 class Command(NamedTuple):
@@ -120,6 +120,44 @@ def run(module: ModuleType, name: str, argv: Sequence[str] | None, version: str)
     return _with_standard_output(lambda: module.run(args), name)
 
 
+class OutputError(Exception):
+    """Standard output cannot be written; not an OSError, which would be that of another file.
+
+    Args:
+        error: the reason.
+    """
+
+    def __init__(self, error: OSError):
+        super().__init__(error)
+        self.error = error
+
+
+class _StandardOutput:
+    """Standard output; it raises OutputError if it cannot be written."""
+
+    def __init__(self, stream: TextIO):
+        self._stream = stream
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+    def write(self, text: str) -> int:
+        try:
+            return self._stream.write(text)
+        except OSError as error:
+            raise OutputError(error) from error
+
+    def writelines(self, lines: Iterable[str]) -> None:
+        for line in lines:
+            self.write(line)
+
+    def flush(self) -> None:
+        try:
+            self._stream.flush()
+        except OSError as error:
+            raise OutputError(error) from error
+
+
 def _with_standard_output(run: Callable[[], int], name: str) -> int:
     """Run a command, and report that standard output could not be written.
 
@@ -132,32 +170,26 @@ def _with_standard_output(run: Callable[[], int], name: str) -> int:
     if hasattr(signal, "SIGPIPE"):
         # Importing sacrebleu makes this signal end the process, without removing partial files.
         signal.signal(signal.SIGPIPE, signal.SIG_IGN)
+    stream = sys.stdout
+    if stream is None:
+        return run()
+    sys.stdout = cast(TextIO, _StandardOutput(stream))
     try:
         code = run()
-        if sys.stdout is not None:
-            sys.stdout.flush()
+        sys.stdout.flush()
         return code
-    except OSError as error:
-        if not _standard_output_fails():
-            raise
+    except OutputError as failed:
         # What is left in the buffer goes nowhere, without an error at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        if isinstance(error, BrokenPipeError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+        if isinstance(failed.error, BrokenPipeError):
             return 0
-        reason = error.strerror or error
+        reason = failed.error.strerror or failed.error
         print(
             f"convs2s {name}: error: Standard output cannot be written: {reason}.", file=sys.stderr
         )
         return 2
-
-
-def _standard_output_fails() -> bool:
-    """Whether standard output holds text that cannot be written."""
-    try:
-        sys.stdout.flush()
-    except OSError:
-        return True
-    return False
+    finally:
+        sys.stdout = stream
 
 
 def _parser(

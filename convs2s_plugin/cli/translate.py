@@ -32,18 +32,6 @@ from .translate_options import add_arguments, check, split_paths, translator_opt
 __all__ = ["add_arguments", "run"]
 
 
-class OutputFailed(Exception):
-    """Standard output cannot be written; not an OSError, which would be that of another file.
-
-    Args:
-        error: the reason.
-    """
-
-    def __init__(self, error: OSError):
-        super().__init__(error)
-        self.error = error
-
-
 def run(args: argparse.Namespace) -> int:
     """Translate; 1 is the exit code if a worker process ends, 130 after an interrupt."""
     check(args)
@@ -74,8 +62,6 @@ def run(args: argparse.Namespace) -> int:
         return 1
     except KeyboardInterrupt:
         return 130
-    except OutputFailed as failed:
-        raise failed.error from None
     return 0
 
 
@@ -169,14 +155,9 @@ def _standard_output() -> TextIO:
 
 
 def _write(output: TextIO, lines: Iterable[str], flush: bool) -> None:
-    try:
-        output.writelines(lines)
-        if flush:
-            output.flush()
-    except OSError as error:
-        if output is not sys.stdout:
-            raise
-        raise OutputFailed(error) from error
+    output.writelines(lines)
+    if flush:
+        output.flush()
 
 
 @contextmanager

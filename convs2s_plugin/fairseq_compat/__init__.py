@@ -35,6 +35,7 @@ def prepare() -> None:
     data_files.check_data_files()
     data_files.name_missing_data()
     data_files.explain_unreadable_dictionaries()
+    data_files.explain_unreadable_codes()
     interactive.read_lines_of_bytes()
     evaluated_options.parse_options()
     unknown_words.allow_binarized_data()

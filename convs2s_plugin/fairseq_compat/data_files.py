@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from fairseq.data import Dictionary, data_utils, indexed_dataset
+from fairseq.data.encoders.subword_nmt_bpe import SubwordNMTBPE
 
 from ..errors import UserError
 
@@ -146,3 +147,19 @@ def explain_unreadable_dictionaries() -> None:
             ) from error
 
     Dictionary.add_from_file = add_from_file
+
+
+def explain_unreadable_codes() -> None:
+    """Name the file that has no codes of subword-nmt, such as a binary one."""
+    original = SubwordNMTBPE.__init__
+
+    @functools.wraps(original)
+    def __init__(self: SubwordNMTBPE, cfg: Any) -> None:
+        try:
+            original(self, cfg)
+        except (OSError, ValueError, SystemExit) as error:
+            raise UserError(
+                f"{cfg.bpe_codes} cannot be read as codes of subword-nmt (--bpe-codes)."
+            ) from error
+
+    SubwordNMTBPE.__init__ = __init__
