@@ -84,7 +84,7 @@ def test_missing_parents_are_not_made(tmp_path, capsys):
 @pytest.mark.parametrize("output", ["", "/proc/new", "/dev/full"])
 def test_odd_outputs(output, capsys):
     """Each is refused in one sentence; nothing is written."""
-    checkpoint = str(FIXTURES / f"{MODELS[0]}.pt")
+    checkpoint = str(FIXTURES / "convs2s.pt")
     for command in (
         ["average", "--inputs", checkpoint, "--output", output],
         ["clean-checkpoint", checkpoint, output],
