@@ -3,6 +3,8 @@
 import os
 import pickle
 import re
+import struct
+import tarfile
 import zipfile
 from typing import Any
 
@@ -13,8 +15,9 @@ from .output_files import atomic_path
 
 # What torch raises if a file is damaged, or is no checkpoint.
 UNREADABLE = (
-    *(RuntimeError, EOFError, OSError, KeyError, IndexError, ValueError),
-    pickle.UnpicklingError,
+    *(ArithmeticError, AssertionError, AttributeError, EOFError, LookupError, MemoryError, OSError),
+    *(RuntimeError, TypeError, ValueError, pickle.UnpicklingError, tarfile.TarError),
+    *(struct.error, zipfile.BadZipFile),
 )
 CLEAN = (
     "`convs2s clean-checkpoint` rewrites a checkpoint of any fairseq model as plain data, without "
@@ -91,5 +94,5 @@ def num_updates(path: str) -> int | None:
         )
         checkpoint["extra_state"]["train_iterator"]
         return int(checkpoint["optimizer_history"][-1]["num_updates"])
-    except (*UNREADABLE, TypeError):
+    except UNREADABLE:
         return None
