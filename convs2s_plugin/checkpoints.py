@@ -36,7 +36,9 @@ def unreadable_checkpoint(path: str, error: Exception) -> UserError:
         error: the error that torch raised.
     """
     if os.path.isdir(path):
-        return UserError(f"{path} is a folder: give a checkpoint, such as {path}/checkpoint_best.pt.")
+        return UserError(
+            f"{path} is a folder: give a checkpoint, such as {path}/checkpoint_best.pt."
+        )
     refused = re.search(r"GLOBAL (\S+) (?:was not an allowed global|whose module)", str(error))
     if refused:
         return UserError(
@@ -69,7 +71,9 @@ def save_checkpoint(checkpoint: dict[str, Any], path: str) -> None:
         except RuntimeError as error:
             # On a full disk, torch reports the position in the file instead of the reason.
             cause = error.__context__
-            raise cause if isinstance(cause, OSError) else error
+            if not isinstance(cause, OSError):
+                raise
+            raise cause from error
 
 
 def is_cut_off(path: str) -> bool:

@@ -47,7 +47,9 @@ def filter_pairs(
         kept &= fitting
         logger.info(f"{option} {limit} removes {num_removed:,} of {len(indices):,} training pairs")
     if len(indices) and not kept.any():
-        leave, larger = ("leaves", "a larger value") if len(given) == 1 else ("leave", "larger values")
+        leave, larger = (
+            ("leaves", "a larger value") if len(given) == 1 else ("leave", "larger values")
+        )
         raise UserError(
             f"{' and '.join(given)} {leave} none of the {len(indices):,} training pairs: give "
             f"{larger}."

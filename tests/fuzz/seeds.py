@@ -11,9 +11,7 @@ from convs2s_plugin.adl.architectures import ARCHITECTURES
 
 def seeds() -> dict[str, list[bytes]]:
     """Inputs of each target."""
-    definitions = {
-        text for each in ARCHITECTURES.values() for text in (each.encoder, each.decoder)
-    }
+    definitions = {text for each in ARCHITECTURES.values() for text in (each.encoder, each.decoder)}
     index = struct.pack("<9sQBQ", b"MMIDIDX\x00\x00", 1, 8, 2)
     index += struct.pack("<2i2q", 1, 2, 0, 2)
     return {

@@ -1,4 +1,4 @@
-"""What is fuzzed: each target takes bytes and may raise the errors that are documented, no others."""
+"""What is fuzzed: each target takes bytes, and may raise the documented errors only."""
 
 import contextlib
 import os

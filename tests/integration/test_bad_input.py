@@ -100,9 +100,13 @@ def test_missing_files(corpus, trained, tmp_path):
     checkpoint = trained / "checkpoint_last.pt"
     sentence = refused(ask(corpus, trained, "eins\n"))
     assert f"{trained} is a folder: give a checkpoint" in sentence
-    assert refused(ask(corpus, tmp_path / "no.pt", "")) == f"There is no checkpoint {tmp_path}/no.pt."
+    assert (
+        refused(ask(corpus, tmp_path / "no.pt", "")) == f"There is no checkpoint {tmp_path}/no.pt."
+    )
     assert "There is no dictionary" in refused(ask(corpus, checkpoint, "", data=tmp_path))
-    sentence = refused(ask(corpus, checkpoint, "", "--bpe", "subword_nmt", "--bpe-codes", checkpoint))
+    sentence = refused(
+        ask(corpus, checkpoint, "", "--bpe", "subword_nmt", "--bpe-codes", checkpoint)
+    )
     assert f"{checkpoint} cannot be read as codes of subword-nmt (--bpe-codes)" in sentence
 
 

@@ -12,7 +12,20 @@ from tests.commands import PLUGIN, TASK, hypotheses, quick_command, server
 LINES = int(os.environ.get("CONVS2S_LINES", "2000"))
 # Lines with a place of their own: their translations are known.
 EVERY = 100
-PIECES = ("eins", "zwei", " ", "\t", "\r", "\x00", "\x1c", "\x85", "\u2028", "\u200b", "<unk>", "@@ ")
+PIECES = (
+    "eins",
+    "zwei",
+    " ",
+    "\t",
+    "\r",
+    "\x00",
+    "\x1c",
+    "\x85",
+    "\u2028",
+    "\u200b",
+    "<unk>",
+    "@@ ",
+)
 
 
 def random_lines(valid):
@@ -73,8 +86,6 @@ def test_fairseq_interactive(corpus, trained, tmp_path):
     assert done.returncode == 0, done.stderr[-2000:]
     printed = done.stdout.decode("utf-8", "surrogateescape")
     found = hypotheses(printed)
-    order = [
-        int(line[2:].split("\t")[0]) for line in printed.split("\n") if line.startswith("H-")
-    ]
+    order = [int(line[2:].split("\t")[0]) for line in printed.split("\n") if line.startswith("H-")]
     assert order == list(range(LINES))
     assert len({found[number][0][1] for number in range(0, LINES, EVERY)}) == 1

@@ -70,7 +70,7 @@ shutil.copyfile = copyfile
 
 
 def test_an_interrupted_copy_of_a_folder(corpus, tmp_path, two_epochs):
-    """A cut-off checkpoint_last.pt is passed over; the newest whole checkpoint is the one before."""
+    """A cut-off checkpoint_last.pt is passed over, for the newest whole checkpoint."""
     for name in ("checkpoint1.pt", "checkpoint2.pt", "checkpoint_last.pt"):
         shutil.copy(two_epochs / name, tmp_path / name)
     for name in ("checkpoint2.pt", "checkpoint_last.pt"):

@@ -1,4 +1,4 @@
-"""What holds for every model; each function takes a case and fails if its property does not hold."""
+"""What holds for every model; each function takes a case and fails if it does not hold."""
 
 import io
 from argparse import Namespace

@@ -98,4 +98,3 @@ def test_torch_hides_the_reason_of_a_full_disk(tmp_path, monkeypatch):
     with pytest.raises(UserError, match="file cannot be written: No space left on device"):
         write_checkpoint(tmp_path / "file")
     assert not list(tmp_path.iterdir())
-
