@@ -113,10 +113,11 @@ def run(module: ModuleType, name: str, argv: Sequence[str] | None, version: str)
         argv, version: as in ``chosen``.
     """
     parser = _parser(version, name, module)
+    args, forwarded = parser.parse_known_args(argv)
     if COMMANDS[name].forwards:
-        args, args.forwarded = parser.parse_known_args(argv)
-    else:
-        args = parser.parse_args(argv)
+        args.forwarded = forwarded
+    elif forwarded:
+        parser.error(f"unrecognized arguments: {' '.join(forwarded)}")
     return _with_standard_output(lambda: module.run(args), name)
 
 

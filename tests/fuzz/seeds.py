@@ -18,7 +18,7 @@ def seeds() -> dict[str, list[bytes]]:
         "adl": [text.encode() for text in sorted(definitions)],
         "layer_lists": [b"[(512, 3)] * 4 + [(768, 3, 2)]", b"[True, False] * 2", b"True"],
         "options": [b"[(512, 3)] * 9 + [(1024, 1)]", b"{'a': -1.5, 'b': (None, 'x')}", b"0.1"],
-        "lexicon": ["haus house 0.5\nhaus home 0.25\n".encode(), b"a\tb\t1e-3\n"],
+        "lexicon": [b"haus house 0.5\nhaus home 0.25\n", b"a\tb\t1e-3\n"],
         "links": [b"0-0 1-2 3p4\n\n", b"1-1\n"],
         "yaml_files": [b"source: de\ntarget: en\nsystems:\n  a: {arch: convs2s}\n", b"{a: [1, 2]}"],
         "checkpoints": [_checkpoint(new) for new in (True, False)],
