@@ -10,12 +10,16 @@ STAMP := $(VENV)/.installed
 CONSTRAINTS := $(if $(filter 3.10,$(VERSION)),constraints-py310.txt,constraints.txt)
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test test-fast bench lint format docs docs-tables wheel clean
+.PHONY: help venv demo test test-fast properties faults random-bytes fuzz bench lint format docs docs-tables wheel clean
 
 help:
 	@echo "make demo       train and translate a small German-English corpus"
 	@echo "make test       run the tests, except those that need a GPU (tests/gpu)"
 	@echo "make test-fast  run the unit tests only (about two minutes)"
+	@echo "make properties    check 1,000 random models, which differ each time; CASES=N checks N"
+	@echo "make faults        kill trainings while they save, 50 times in each family; KILLS=N kills N times"
+	@echo "make random-bytes  translate 100,000 lines of random bytes; LINES=N translates N"
+	@echo "make fuzz TARGET=adl  fuzz what reads files with atheris for SECONDS=60 (tests/fuzz/targets.py)"
 	@echo "make lint       check the code with ruff and mypy; 'make format' formats it"
 	@echo "make docs       build the site of docs/ into site/; 'make docs-tables' writes the tables of its pages"
 	@echo "make bench      measure the tables of the documentation again (a quarter of an hour on two cores that do nothing else)"
@@ -52,6 +56,25 @@ test: $(STAMP)
 test-fast: $(STAMP)
 	$(PYTEST) tests/unit
 
+CASES ?= 1000
+properties: $(STAMP)
+	CONVS2S_CASES=$(CASES) OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/properties
+
+KILLS ?= 50
+faults: $(STAMP)
+	CONVS2S_KILLS=$(KILLS) OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/integration/test_kills.py
+
+LINES ?= 100000
+random-bytes: $(STAMP)
+	CONVS2S_LINES=$(LINES) OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/integration/test_random_bytes.py
+
+TARGET ?= adl
+SECONDS ?= 60
+# atheris has wheels for few systems, so that the environment does without it.
+fuzz: $(STAMP)
+	$(BIN)/python -m pip install --quiet atheris
+	$(BIN)/python -m tests.fuzz $(TARGET) fuzz_out/$(TARGET) -max_total_time=$(SECONDS)
+
 bench: $(STAMP)
 	$(BIN)/python -m benchmarks table
 
@@ -78,7 +101,7 @@ wheel: $(STAMP)
 
 clean:
 	rm -rf .venv .venv-* build dist site *.egg-info demo_out recipes_out compare_out table5_out \
-		own_text_out number_to_words_out error_correction_out distillation_out back_translation_out \
+		own_text_out number_to_words_out error_correction_out distillation_out back_translation_out fuzz_out \
 		examples/notebook/first_hour_out
 	rm -rf .pytest_cache .ruff_cache .mypy_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,8 +1,11 @@
-"""Checkpoint files: error messages for unreadable files, and writing."""
+"""Checkpoint files: error messages for unreadable files, writing, and the updates of a training."""
 
 import os
 import pickle
 import re
+import struct
+import tarfile
+import zipfile
 from typing import Any
 
 import torch
@@ -12,8 +15,9 @@ from .output_files import atomic_path
 
 # What torch raises if a file is damaged, or is no checkpoint.
 UNREADABLE = (
-    *(RuntimeError, EOFError, OSError, KeyError, IndexError, ValueError),
-    pickle.UnpicklingError,
+    *(ArithmeticError, AssertionError, AttributeError, EOFError, LookupError, MemoryError, OSError),
+    *(RuntimeError, TypeError, ValueError, pickle.UnpicklingError, tarfile.TarError),
+    *(struct.error, zipfile.BadZipFile),
 )
 CLEAN = (
     "`convs2s clean-checkpoint` rewrites a checkpoint of any fairseq model as plain data, without "
@@ -32,6 +36,10 @@ def unreadable_checkpoint(path: str, error: Exception, name: str | None = None) 
         error: the error that torch raised.
         name: what to call the file (default: its path).
     """
+    if os.path.isdir(path):
+        return UserError(
+            f"{path} is a folder: give a checkpoint, such as {path}/checkpoint_best.pt."
+        )
     name = name or path
     refused = re.search(r"GLOBAL (\S+) (?:was not an allowed global|whose module)", str(error))
     if refused:
@@ -60,7 +68,37 @@ def save_checkpoint(checkpoint: dict[str, Any], path: str) -> None:
     """
     with atomic_path(path) as partial:
         try:
-            torch.save(checkpoint, partial)
+            with open(partial, "wb") as file:
+                torch.save(checkpoint, file)
         except RuntimeError as error:
-            # torch's own writer, on a full disk.
-            raise UserError(f"{path} cannot be written: {error}.") from error
+            # On a full disk, torch reports the position in the file instead of the reason.
+            cause = error.__context__
+            if not isinstance(cause, OSError):
+                raise
+            raise cause from error
+
+
+def is_cut_off(path: str) -> bool:
+    """Whether a file is the beginning of a checkpoint: writing or copying it was interrupted."""
+    with open(path, "rb") as file:
+        start = file.read(2)
+    return not start or start == b"PK" and not zipfile.is_zipfile(path)
+
+
+def num_updates(path: str) -> int | None:
+    """The number of updates before a checkpoint that a training can continue from.
+
+    Args:
+        path: a file.
+    Returns:
+        The number, or None if the file is damaged or is not such a checkpoint.
+    """
+    try:
+        # Weights are not read.
+        checkpoint = torch.load(
+            path, map_location="cpu", mmap=zipfile.is_zipfile(path), weights_only=True
+        )
+        checkpoint["extra_state"]["train_iterator"]
+        return int(checkpoint["optimizer_history"][-1]["num_updates"])
+    except UNREADABLE:
+        return None

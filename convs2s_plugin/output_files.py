@@ -13,9 +13,10 @@ def check_writable(path: str) -> None:
     """Check that a file can be written, before its content is computed.
 
     Raises:
-        UserError: if ``path`` exists and is no plain file, such as a folder or a device, or if its
-            folder is missing or not writable.
+        UserError: if ``path`` is empty, or exists and is no plain file, such as a folder or a
+            device, or if its folder is missing or not writable.
     """
+    _check_given(path)
     if os.path.exists(path) and not os.path.isfile(path):
         raise UserError(f"{path} cannot be written: it exists and is not a plain file.")
     file = os.path.realpath(path) if os.path.islink(path) else path
@@ -77,9 +78,10 @@ def check_folder_writable(path: str) -> None:
     """Check that a new folder can be written.
 
     Raises:
-        UserError: if ``path`` exists and is not an empty folder, or if the folder that it is to be
-            in is missing or not writable.
+        UserError: if ``path`` is empty, or exists and is not an empty folder, or if the folder that
+            it is to be in is missing or not writable.
     """
+    _check_given(path)
     if os.path.lexists(path) and not (os.path.isdir(path) and not os.listdir(path)):
         raise UserError(f"{path} cannot be written: it exists already. Give a new folder.")
     parent = os.path.dirname(os.path.abspath(path))
@@ -87,6 +89,25 @@ def check_folder_writable(path: str) -> None:
         raise UserError(f"{path} cannot be written: there is no folder {parent}.")
     if not os.access(parent, os.W_OK):
         raise UserError(f"{path} cannot be written: the folder {parent} is not writable.")
+
+
+def make_folder(path: str) -> None:
+    """Make a folder unless it exists, but not the one that it is in.
+
+    Raises:
+        UserError: if it cannot be made.
+    """
+    _check_given(path)
+    try:
+        os.mkdir(path)
+    except FileExistsError as error:
+        if not os.path.isdir(path):
+            raise UserError(f"{path} cannot be made: it exists and is no folder.") from error
+    except FileNotFoundError as error:
+        parent = os.path.dirname(os.path.abspath(path))
+        raise UserError(f"{path} cannot be made: there is no folder {parent}.") from error
+    except OSError as error:
+        raise UserError(f"{path} cannot be made: {error.strerror or error}.") from error
 
 
 @contextmanager
@@ -124,3 +145,8 @@ def check_text_writable(path: str) -> None:
     if path.endswith(".gz"):
         raise UserError(f"{path} cannot be written: the output is not compressed, leave out .gz.")
     check_writable(path)
+
+
+def _check_given(path: str) -> None:
+    if not path:
+        raise UserError("The name of the output is empty: give one.")

@@ -60,12 +60,13 @@ def read_lines(path: str) -> Iterator[str]:
         raise UserError(f"{path} cannot be read: {error.strerror or error}.") from error
 
 
-def decode_lines(file: Iterable[bytes], name: str) -> Iterator[str]:
+def decode_lines(file: Iterable[bytes], name: str, errors: str = "strict") -> Iterator[str]:
     """Decode the lines of an open file, line ends included.
 
     Args:
         file: a file that was opened in binary mode.
         name: its name, for errors.
+        errors: what to do with invalid bytes, as for ``bytes.decode`` ("strict": raise).
     Raises:
         UserError: if it cannot be read or is not UTF-8.
     """
@@ -73,9 +74,9 @@ def decode_lines(file: Iterable[bytes], name: str) -> Iterator[str]:
     try:
         for line in file:
             number += 1
-            text = line.decode("utf-8")
+            text = line.decode("utf-8", errors)
             # UTF-16 without a byte order mark may be valid UTF-8.
-            if number == 1 and "\0" in text:
+            if errors == "strict" and number == 1 and "\0" in text:
                 encoding = "utf-16be" if line.startswith(b"\0") else "utf-16le"
                 raise line_error(
                     *(name, number),

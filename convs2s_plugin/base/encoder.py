@@ -8,7 +8,7 @@ from torch import Tensor
 from ..decoding.attention_maps import AttentionMaps
 from ..decoding.state import reorder_encoder_output
 from ..nn.embedding import Embedding
-from .length_limit import explain_length_limit
+from .length_limit import check_not_empty, explain_length_limit
 from .scripting import NotScriptable
 
 
@@ -65,9 +65,10 @@ class PluginEncoder(NotScriptable, FairseqEncoder):
             The dictionary of ``encode``, and ``beam_size``: the number of consecutive hypotheses
             that share a row of it, which is 1 before the search.
         Raises:
-            UserError: if a sentence has more tokens than the model has positions for.
+            UserError: if a sentence has no tokens, or more than the model has positions for.
         """
         padding_mask = src_tokens.eq(self.dictionary.pad())
+        check_not_empty(padding_mask)
         with explain_length_limit("source"):
             options: dict[str, Any] = {}
             if attention_maps is not None and self.has_attention_maps:

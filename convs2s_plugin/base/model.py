@@ -70,7 +70,7 @@ class PluginModel(NotScriptable, FairseqEncoderDecoderModel):
         """Prepare the model for generation; it cannot be trained afterwards.
 
         fairseq calls this method once before generation. It replaces weight-normalized weights by
-        plain ones.
+        plain ones. The model can still be copied and pickled.
 
         Args:
             need_attn: whether to return attention by default (fairseq's ``--print-alignment``).
@@ -88,6 +88,18 @@ class PluginModel(NotScriptable, FairseqEncoderDecoderModel):
                 if isinstance(module, Dropout):
                     module.always = retain_dropout and selected
         super().make_generation_fast_(**kwargs)
+        # fairseq's replacement of ``train`` is a local function, which cannot be pickled.
+        self.__dict__.pop("train", None)
+
+    def train(self, mode: bool = True):
+        """Change to training or evaluation mode.
+
+        Raises:
+            RuntimeError: if the model is prepared for generation and ``mode`` is true.
+        """
+        if mode and self._is_generation_fast:
+            raise RuntimeError("A model cannot train after make_generation_fast_.")
+        return super().train(mode)
 
     @torch.no_grad()
     def attention_maps(

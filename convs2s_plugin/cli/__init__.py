@@ -4,10 +4,12 @@
 is chosen.
 """
 
+import os
 import sys
 from importlib import import_module
 
 from ..errors import UserError
+from ..fairseq_compat.messages import TRACEBACK_VARIABLE
 from ..version import __version__
 from . import commands
 from .commands import COMMANDS
@@ -22,5 +24,10 @@ def main(argv: list[str] | None = None) -> int:
     try:
         return commands.run(module, name, argv, __version__)
     except UserError as error:
-        print(f"convs2s {name}: error: {error}", file=sys.stderr)
-        return 2
+        message = str(error)
+    except OSError as error:
+        if os.environ.get(TRACEBACK_VARIABLE):
+            raise
+        message = f"{error.strerror or error}{f': {error.filename}' if error.filename else ''}."
+    print(f"convs2s {name}: error: {message}", file=sys.stderr)
+    return 2

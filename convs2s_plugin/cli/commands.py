@@ -5,9 +5,12 @@ importing torch and fairseq.
 """
 
 import argparse
-from collections.abc import Sequence
+import os
+import signal
+import sys
+from collections.abc import Callable, Iterable, Sequence
 from types import ModuleType
-from typing import NamedTuple
+from typing import Any, NamedTuple, TextIO, cast
 
 
 class Command(NamedTuple):
@@ -110,11 +113,84 @@ def run(module: ModuleType, name: str, argv: Sequence[str] | None, version: str)
         argv, version: as in ``chosen``.
     """
     parser = _parser(version, name, module)
-    if not COMMANDS[name].forwards:
-        return module.run(parser.parse_args(argv))
     args, forwarded = parser.parse_known_args(argv)
-    args.forwarded = forwarded
-    return module.run(args)
+    if COMMANDS[name].forwards:
+        args.forwarded = forwarded
+    elif forwarded:
+        parser.error(f"unrecognized arguments: {' '.join(forwarded)}")
+    return _with_standard_output(lambda: module.run(args), name)
+
+
+class OutputError(Exception):
+    """Standard output cannot be written; not an OSError, which would be that of another file.
+
+    Args:
+        error: the reason.
+    """
+
+    def __init__(self, error: OSError):
+        super().__init__(error)
+        self.error = error
+
+
+class _StandardOutput:
+    """Standard output; it raises OutputError if it cannot be written."""
+
+    def __init__(self, stream: TextIO):
+        self._stream = stream
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+    def write(self, text: str) -> int:
+        try:
+            return self._stream.write(text)
+        except OSError as error:
+            raise OutputError(error) from error
+
+    def writelines(self, lines: Iterable[str]) -> None:
+        for line in lines:
+            self.write(line)
+
+    def flush(self) -> None:
+        try:
+            self._stream.flush()
+        except OSError as error:
+            raise OutputError(error) from error
+
+
+def _with_standard_output(run: Callable[[], int], name: str) -> int:
+    """Run a command, and report that standard output could not be written.
+
+    Nothing is said if the program that reads it has ended.
+
+    Args:
+        run: returns the exit code.
+        name: the command, for the error.
+    """
+    if hasattr(signal, "SIGPIPE"):
+        # Importing sacrebleu makes this signal end the process, without removing partial files.
+        signal.signal(signal.SIGPIPE, signal.SIG_IGN)
+    stream = sys.stdout
+    if stream is None:
+        return run()
+    sys.stdout = cast(TextIO, _StandardOutput(stream))
+    try:
+        code = run()
+        sys.stdout.flush()
+        return code
+    except OutputError as failed:
+        # What is left in the buffer goes nowhere, without an error at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+        if isinstance(failed.error, BrokenPipeError):
+            return 0
+        reason = failed.error.strerror or failed.error
+        print(
+            f"convs2s {name}: error: Standard output cannot be written: {reason}.", file=sys.stderr
+        )
+        return 2
+    finally:
+        sys.stdout = stream
 
 
 def _parser(

@@ -3,7 +3,6 @@
 import argparse
 import logging
 import os
-import signal
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -33,10 +32,6 @@ from .translate_options import add_arguments, check, split_paths, translator_opt
 __all__ = ["add_arguments", "run"]
 
 
-class ReaderGone(Exception):
-    """The program that reads standard output has ended."""
-
-
 def run(args: argparse.Namespace) -> int:
     """Translate; 1 is the exit code if a worker process ends, 130 after an interrupt."""
     check(args)
@@ -49,9 +44,6 @@ def run(args: argparse.Namespace) -> int:
         )
     if args.user_dir and not Path(args.user_dir).is_dir():
         raise UserError(f"There is no folder {args.user_dir} (--user-dir).")
-    if hasattr(signal, "SIGPIPE"):
-        # Importing sacrebleu makes this signal end the process.
-        signal.signal(signal.SIGPIPE, signal.SIG_IGN)
     import_user_module(argparse.Namespace(user_dir=args.user_dir))
     try:
         with _warnings_only():
@@ -70,9 +62,6 @@ def run(args: argparse.Namespace) -> int:
         return 1
     except KeyboardInterrupt:
         return 130
-    except ReaderGone:
-        # What is left in the buffer of standard output goes nowhere, without an error at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 0
 
 
@@ -157,6 +146,8 @@ def _warn(args: argparse.Namespace, translator: Translator, split: int, cut_off:
 
 
 def _standard_output() -> TextIO:
+    if sys.stdout is None:
+        raise UserError("Standard output is closed: give a file with --output.")
     reconfigure = getattr(sys.stdout, "reconfigure", None)
     if reconfigure is not None:
         reconfigure(encoding="utf-8", newline="\n")
@@ -164,12 +155,9 @@ def _standard_output() -> TextIO:
 
 
 def _write(output: TextIO, lines: Iterable[str], flush: bool) -> None:
-    try:
-        output.writelines(lines)
-        if flush:
-            output.flush()
-    except BrokenPipeError as error:
-        raise ReaderGone from error
+    output.writelines(lines)
+    if flush:
+        output.flush()
 
 
 @contextmanager

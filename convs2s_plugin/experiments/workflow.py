@@ -13,6 +13,7 @@ from types import FrameType
 from typing import IO
 
 from ..errors import UserError
+from ..output_files import make_folder
 from ..programs import ProgramFailed, Programs
 from . import report
 from .data import DataFolder
@@ -69,7 +70,7 @@ def perform(experiment: Experiment, request: Request) -> int:
         return _Experiment(experiment, request, out, Programs(None)).dry_run()
     if request.report_only and not (out / "runs").is_dir():
         raise UserError(f"{out} has no results of an experiment: choose its folder with --out.")
-    out.mkdir(parents=True, exist_ok=True)
+    make_folder(str(out))
     if request.report_only:
         text = _Experiment(experiment, request, out, Programs(out / "commands.log")).report([])
         print(text)

@@ -4,9 +4,13 @@ from . import (
     batches,
     checkpoints,
     command_line,
+    data_files,
     evaluated_options,
     guided_alignment,
+    interactive,
     messages,
+    resuming,
+    saving,
     search,
     unknown_words,
     workers,
@@ -24,7 +28,15 @@ def prepare() -> None:
     messages.install_excepthook()
     checkpoints.allow_plain_data()
     checkpoints.explain_unreadable_checkpoints()
-    checkpoints.copy_checkpoints_atomically()
+    saving.save_atomically()
+    saving.copy_atomically()
+    saving.explain_unwritable_folders()
+    resuming.continue_from_newest_checkpoint()
+    data_files.check_data_files()
+    data_files.name_missing_data()
+    data_files.explain_unreadable_dictionaries()
+    data_files.explain_unreadable_codes()
+    interactive.read_lines_of_bytes()
     evaluated_options.parse_options()
     unknown_words.allow_binarized_data()
     search.number_sentences_by_batch()

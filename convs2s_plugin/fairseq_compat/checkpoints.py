@@ -1,4 +1,4 @@
-"""Checkpoints: loading them safely, and writing them atomically."""
+"""Loading checkpoints safely; ``saving`` writes them."""
 
 import argparse
 import functools
@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 import torch
 from fairseq import checkpoint_utils
-from fairseq.file_io import PathManager
 
 from ..checkpoints import UNREADABLE, unreadable_checkpoint
 
@@ -38,7 +37,7 @@ def explain_unreadable_checkpoints() -> None:
         try:
             return original(path, *args, **kwargs)
         except UNREADABLE as error:
-            if not os.path.isfile(path):
+            if not os.path.exists(path):
                 raise
             raise unreadable_checkpoint(path, error) from error
 
@@ -80,23 +79,3 @@ def memory_mapped() -> Iterator[None]:
         yield
     finally:
         torch.load = original
-
-
-def copy_checkpoints_atomically() -> None:
-    """Copy checkpoints in one step, so that a killed training can always be resumed.
-
-    fairseq writes each checkpoint atomically, but then copies it over ``checkpoint_last.pt``; a
-    process that is killed during the copy leaves an incomplete file.
-    """
-    original = PathManager.copy
-
-    @functools.wraps(original)
-    def copy(src_path, dst_path, overwrite=False):
-        if not PathManager.supports_rename(dst_path):
-            return original(src_path, dst_path, overwrite=overwrite)
-        partial = f"{dst_path}.tmp"
-        succeeded = original(src_path, partial, overwrite=True)
-        PathManager.rename(partial, dst_path)
-        return succeeded
-
-    PathManager.copy = staticmethod(copy)

@@ -80,7 +80,7 @@ def _value(node: ast.expr, text: str, depth: int) -> Any:
         if isinstance(node.op, ast.Add) and type(left) is type(right) and _is_list(left):
             return _limited(left + right, text)
         if isinstance(node.op, ast.Mult) and _is_list(left) and type(right) is int:
-            if len(left) * right > MAX_ITEMS:
+            if max(len(left), 1) * right > MAX_ITEMS:
                 raise _refused(text, f"it has more than {MAX_ITEMS} items")
             return left * right
     raise _refused(text, "it has other parts than literals")

@@ -28,7 +28,7 @@ def install_excepthook() -> None:
 
 def user_message(error: BaseException) -> str | None:
     """The message to show instead of a traceback, or None if the user cannot correct the error."""
-    for message_of in (_user_error, _invalid_utf8, _out_of_memory, _too_long):
+    for message_of in (_user_error, _not_found, _invalid_utf8, _out_of_memory, _too_long):
         message = message_of(error)
         if message is not None:
             return message
@@ -54,6 +54,27 @@ def _user_error(error: BaseException) -> str | None:
             return str(cause)
         seen.add(id(cause))
         cause = cause.__cause__ or (None if cause.__suppress_context__ else cause.__context__)
+    return None
+
+
+def _not_found(error: BaseException) -> str | None:
+    text = str(error)
+    match = re.match(r"(Model file|Dataset) not found: (.*)", text)
+    if isinstance(error, OSError) and match:
+        if match[1] == "Model file":
+            return f"There is no checkpoint {match[2]}."
+        return (
+            f"There is no data set {match[2]}: fairseq-preprocess writes two files for each "
+            "language, NAME.SOURCE-TARGET.LANGUAGE.bin and .idx."
+        )
+    if isinstance(error, ValueError) and re.fullmatch(r"--finetune-from-model .* exist", text):
+        return f"{text}."
+    if text.startswith("Could not infer language pair"):
+        return (
+            "The languages are not known, because the data folder has no binarized data: give the "
+            "folder that fairseq-preprocess wrote (--destdir), or also --source-lang and "
+            "--target-lang."
+        )
     return None
 
 

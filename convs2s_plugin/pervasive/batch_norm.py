@@ -12,6 +12,8 @@ import torch
 from torch import Tensor, distributed, nn
 from torch.nn import functional as F
 
+from ..nn.ignored_batch import is_ignored
+
 EPS = 1e-5
 MOMENTUM = 0.1
 
@@ -141,6 +143,8 @@ def batch_stats(cells: Tensor, dtype: torch.dtype, all_workers: bool = False) ->
     if all_workers:
         # In double precision, because the squared mean is added here and subtracted below.
         mean, var = mean.double(), var.double()
+        if is_ignored():
+            num_cells.zero_()
         sums = torch.cat([num_cells, num_cells * mean, num_cells * (var + mean.square())])
         distributed.all_reduce(sums)
         num_cells, mean, square = sums[:1], sums[1 : 1 + channels], sums[1 + channels :]
@@ -207,5 +211,7 @@ def stats_backward(
     sums = torch.stack([grad_product, grad_sum])
     if all_workers:
         distributed.all_reduce(sums)
+        if is_ignored():
+            sums.zero_()
     weight, bias = sums * (-stats.inverse_std / stats.num_cells.to(sums.dtype))
     return weight, bias

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import UserError
-from ..output_files import atomic_write
+from ..output_files import atomic_write, make_folder
 
 Counts = dict[str, Any]
 
@@ -35,7 +35,7 @@ class Stages:
             check_settings(content["settings"], settings, folder.parent)
             self._done = content["stages"]
         else:
-            folder.mkdir(parents=True, exist_ok=True)
+            make_folder(str(folder))
             self._write()
 
     def run(self, name: str, work: Callable[[Path], Counts]) -> Counts:

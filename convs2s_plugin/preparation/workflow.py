@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import UserError
+from ..output_files import make_folder
 from . import texts
 from .binarize import binarize, preprocess_command
 from .learning import learn_sentencepiece, learn_subword_nmt
@@ -58,12 +59,10 @@ def prepare(
     if settings.method == "sentencepiece":
         import_extra("sentencepiece", "--bpe sentencepiece")
     work = out / WORK
+    for folder in (out, work):
+        make_folder(str(folder))
     try:
-        workflow = Workflow(settings, out, workers, progress)
-    except OSError as error:
-        raise UserError(f"--out is {out}, which cannot be made: {error.strerror}.") from error
-    try:
-        return workflow.run()
+        return Workflow(settings, out, workers, progress).run()
     except UserError:
         # The text or a setting is to be corrected, so that nothing could be continued. If
         # fairseq-preprocess has failed, its log stays.

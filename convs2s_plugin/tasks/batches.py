@@ -34,20 +34,25 @@ def filter_pairs(
     source, target = dataset.src_sizes[indices] - 1, dataset.tgt_sizes[indices] - 1
     longer, shorter = np.maximum(source, target), np.minimum(source, target)
     kept = np.ones(len(indices), dtype=bool)
+    given = []
     for option, limit, fits in (
         ("--max-train-words", max_tokens, lambda limit: longer <= limit),
         ("--max-length-ratio", max_ratio, lambda limit: longer <= limit * shorter),
     ):
         if limit is None:
             continue
+        given.append(f"{option} {limit}")
         fitting = fits(limit)
         num_removed = int((kept & ~fitting).sum())
         kept &= fitting
         logger.info(f"{option} {limit} removes {num_removed:,} of {len(indices):,} training pairs")
     if len(indices) and not kept.any():
+        leave, larger = (
+            ("leaves", "a larger value") if len(given) == 1 else ("leave", "larger values")
+        )
         raise UserError(
-            f"--max-train-words {max_tokens} and --max-length-ratio {max_ratio} leave none of the "
-            f"{len(indices):,} training pairs: give larger values."
+            f"{' and '.join(given)} {leave} none of the {len(indices):,} training pairs: give "
+            f"{larger}."
         )
     return indices[kept]
 

@@ -21,6 +21,7 @@ from ..fairseq_compat.unknown_words import (
 )
 from ..fairseq_compat.validations import ReportsValidations
 from ..lexicon.files import read_lexicon, read_translations
+from ..nn.ignored_batch import ignored_batch
 from .autocast import CHOICES, Precision
 from .batches import BatchingDataset, filter_pairs
 
@@ -174,7 +175,10 @@ class ConvS2STranslationTask(ReportsValidations, TranslationTask):
             with self.precision.autocast(model):
                 return criterion(model, self._with_candidates(sample))
 
-        return super().train_step(sample, model, compute_loss, optimizer, update_num, ignore_grad)
+        with ignored_batch(ignore_grad):
+            return super().train_step(
+                sample, model, compute_loss, optimizer, update_num, ignore_grad
+            )
 
     def valid_step(self, sample, model, criterion):
         """Compute the loss, and BLEU with ``--eval-bleu``, under ``--autocast-dtype``."""

@@ -1,5 +1,7 @@
 """Wrong input: one sentence and a non-zero exit status; no output line is lost or shifted."""
 
+import shutil
+
 import pytest
 
 from tests.commands import PLUGIN, TINY, command, fairseq, hypotheses, refused, run, train_arguments
@@ -77,15 +79,46 @@ def test_resuming_from_a_truncated_checkpoint(corpus, trained, tmp_path):
     assert "checkpoint_last.pt" in sentence and "not a complete checkpoint" in sentence
 
 
-def test_invalid_utf8(corpus, trained, monkeypatch):
+def test_invalid_utf8(corpus, trained, monkeypatch, tmp_path):
     """An error if Python decodes strictly; an unknown word if the locale lets the byte through."""
-    text = b"eins\nzw\xf6lf\nneun\n"
+    text = b"eins\nzwei\rdrei\nzw\xf6lf\nneun\n"
     monkeypatch.setenv("PYTHONIOENCODING", "utf-8:strict")
-    sentence = refused(ask(corpus, trained / "checkpoint_last.pt", text, start=command))
-    assert "not valid UTF-8: byte 0xf6" in sentence and "iconv" in sentence
+    done = ask(corpus, trained / "checkpoint_last.pt", text, start=command)
+    assert "the input, line 3: byte 0xf6 at offset 2 is not valid UTF-8" in refused(done)
+    assert "iconv" in done.stderr
+    # The lines before it are translated, although the buffer is not full.
+    assert sorted(hypotheses(done.stdout)) == [0, 1]
     monkeypatch.setenv("PYTHONIOENCODING", "utf-8:surrogateescape")
     done = ask(corpus, trained / "checkpoint_last.pt", text, start=command)
-    assert done.returncode == 0 and sorted(hypotheses(done.stdout)) == [0, 1, 2]
+    assert done.returncode == 0 and sorted(hypotheses(done.stdout)) == [0, 1, 2, 3]
+    (tmp_path / "text").write_bytes(text)
+    done = ask(corpus, trained / "checkpoint_last.pt", b"", "--input", tmp_path / "text")
+    assert f"{tmp_path / 'text'}, line 3: byte 0xf6" in refused(done)
+
+
+def test_missing_files(corpus, trained, tmp_path):
+    checkpoint = trained / "checkpoint_last.pt"
+    sentence = refused(ask(corpus, trained, "eins\n"))
+    assert f"{trained} is a folder: give a checkpoint" in sentence
+    assert (
+        refused(ask(corpus, tmp_path / "no.pt", "")) == f"There is no checkpoint {tmp_path}/no.pt."
+    )
+    assert "There is no dictionary" in refused(ask(corpus, checkpoint, "", data=tmp_path))
+    sentence = refused(
+        ask(corpus, checkpoint, "", "--bpe", "subword_nmt", "--bpe-codes", checkpoint)
+    )
+    assert f"{checkpoint} cannot be read as codes of subword-nmt (--bpe-codes)" in sentence
+
+
+def test_damaged_data(corpus, tmp_path):
+    data = tmp_path / "bin"
+    shutil.copytree(corpus / "bin", data)
+    file = data / "train.de-en.en.bin"
+    file.write_bytes(file.read_bytes()[:100])
+    arguments = train_arguments(tmp_path, tmp_path / "saved")
+    assert f"{file} is damaged: it has 100 bytes" in refused(run("train", *arguments))
+    file.unlink()
+    assert f"There is no file {file}" in refused(run("train", *arguments))
 
 
 def test_a_line_of_5000_words(corpus, trained):

@@ -9,10 +9,12 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from tests.commands import (
+    CRITERION,
     TINY,
     assert_same_weights,
     command,
     quick_command,
+    server,
     train,
     train_arguments,
 )
@@ -57,6 +59,32 @@ def test_torchrun_on_one_machine(corpus, tmp_path, one_worker):
     )
     assert "training on 2 devices" in log and "valid on 'valid' subset" in log
     assert_same_weights(one_worker, tmp_path / "checkpoint_last.pt", atol=1e-6, rtol=1e-5)
+
+
+def test_a_worker_that_dies_ends_the_others_with_its_reason(corpus, tmp_path):
+    code = (
+        "import os\n"
+        "from convs2s_plugin.criterions import ConvS2SCrossEntropy\n"
+        "def fail(*arguments, **options):\n"
+        "    raise OSError('this worker has lost its disk')\n"
+        "if os.environ['RANK'] == '1':\n"
+        "    ConvS2SCrossEntropy.forward = fail\n"
+        "from fairseq_cli.train import cli_main; cli_main()"
+    )
+    program = server().programs / "python"
+    done = subprocess.run(
+        [
+            *(sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2"),
+            *("--master-port", free_port(), "--no-python", program, "-c", code),
+            *map(str, train_arguments(corpus, tmp_path, *CRITERION, options=OPTIONS)),
+        ],
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode != 0
+    assert "this worker has lost its disk" in done.stderr
+    assert "rank      : 1" in done.stderr
 
 
 def test_torchrun_on_two_machines(corpus, tmp_path, one_worker):

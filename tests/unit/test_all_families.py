@@ -1,10 +1,12 @@
 """Checks for every model: padding, causality, incremental decoding, precision, checkpoints."""
 
 import copy
+import pickle
 
 import pytest
 import torch
 
+from convs2s_plugin.errors import UserError
 from tests.checks import assert_state_dict_round_trip, assert_trains, dependencies
 from tests.families import MODELS, make
 from tests.helpers import dictionary, random_batch
@@ -220,3 +222,27 @@ def test_backward_hooks_on_every_module(name):
     logits, _ = model(**random_batch(LENGTHS)["net_input"])
     logits.square().sum().backward()
     assert called
+
+
+@EVERY_MODEL
+@torch.no_grad()
+def test_prepared_for_generation_it_can_be_pickled_and_copied(name):
+    model = make(name)
+    batch = random_batch(LENGTHS)["net_input"]
+    model.make_generation_fast_()
+    expected, _ = model(**batch)
+    for other in (pickle.loads(pickle.dumps(model)), copy.deepcopy(model)):
+        assert torch.equal(other(**batch)[0], expected)
+        with pytest.raises(RuntimeError, match="cannot train"):
+            other.train()
+        assert other.eval() is other
+
+
+@EVERY_MODEL
+def test_a_source_without_tokens_is_refused(name):
+    model = make(name)
+    prefix = torch.tensor([[2, 9], [2, 9]])
+    for source in ([[5, 6, 2], [PAD] * 3], [[PAD] * 2] * 2, [[], []]):
+        with pytest.raises(UserError, match="has no tokens but padding") as error:
+            model(torch.tensor(source, dtype=torch.long), None, prefix)
+        assert f"sentence {int(len(source[0]) == 3)} of the batch" in str(error.value)

@@ -52,6 +52,15 @@ def test_every_extra_is_on_the_page_about_installation():
     assert set(re.findall(r"^\| `([a-z]+)` \|", page, re.MULTILINE)) >= set(EXTRAS)
 
 
+def test_every_dependency_is_on_its_page():
+    page = (ROOT / "docs" / "dependencies.md").read_text(encoding="utf-8")
+    cells = [line.split("|")[1] for line in page.splitlines() if line.startswith("| ")]
+    named = {canonicalize_name(name.strip()) for cell in cells for name in cell.split(",")}
+    texts = [*PROJECT["dependencies"], *(text for extra in EXTRAS.values() for text in extra)]
+    needed = {canonicalize_name(Requirement(text).name) for text in texts}
+    assert needed - {PROJECT["name"]} <= named
+
+
 @pytest.mark.parametrize("machine", ["x86_64", "aarch64", "arm64", "AMD64"])
 @pytest.mark.parametrize("system", ["linux", "darwin", "win32"])
 @pytest.mark.parametrize("version", ["3.10", "3.11", "3.12", "3.13"])

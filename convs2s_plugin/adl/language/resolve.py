@@ -100,23 +100,23 @@ def _decoder(
     embedding = settings.model_dim
     if not input_feeding:
         return _Resolver(DECODER, settings, encoder).stack(chain, embedding)
-    # The input is as wide as embedding and output together; the output may depend on the input.
-    output = embedding
-    for _ in range(2):
-        resolver = _Resolver(DECODER, settings, encoder, checks=False)
-        output = resolver.stack(chain, embedding + output).width
-    note = (
-        f"; with input feeding, the first layer has {embedding + output} input channels: "
-        f"{embedding} of the embedding and {output} of the previous output"
+    # The input is as wide as embedding and output together, whatever the output is.
+    output, other = (
+        _Resolver(DECODER, settings, encoder, checks=False).stack(chain, embedding + width)
+        for width in (embedding, 2 * embedding)
     )
-    stack = _Resolver(DECODER, settings, encoder, note=note).stack(chain, embedding + output)
-    if stack.width != output:
-        raise stack.layers[-1].place.error(
+    if output.width != other.width:
+        raise output.layers[-1].place.error(
             "with input feeding, the decoder's output is part of its input, so that its width "
             f"must not depend on the input: begin the decoder with 'linear({embedding})', for "
             "example"
         )
-    return stack
+    channels = embedding + output.width
+    note = (
+        f"; with input feeding, the first layer has {channels} input channels: {embedding} of the "
+        f"embedding and {output.width} of the previous output"
+    )
+    return _Resolver(DECODER, settings, encoder, note=note).stack(chain, channels)
 
 
 class _Arguments(dict[str, Any]):

@@ -34,8 +34,12 @@ def test_length_filters(caplog):
     assert "--max-length-ratio 1.5 removes 3 of 7 training pairs" in caplog.text
     assert filter_pairs(dataset, indices, None, None).tolist() == indices.tolist()
     assert filter_pairs(dataset, indices, 3, None).tolist() == [0, 1, 6]
-    with pytest.raises(UserError, match="leave none of the 7 training pairs"):
+    with pytest.raises(
+        UserError, match="^--max-train-words 0 leaves none of the 7 .* larger value"
+    ):
         filter_pairs(dataset, indices, 0, None)
+    with pytest.raises(UserError, match="words 0 and --max-length-ratio 1.5 leave none of the 7"):
+        filter_pairs(dataset, indices, 0, 1.5)
 
 
 def test_batches_of_one_length_hold_every_sentence_once():

@@ -1,0 +1,57 @@
+"""fairseq-interactive: lines of its input."""
+
+import functools
+import sys
+from collections.abc import Iterator
+
+from ..text_files import decode_lines
+
+MODULE = "fairseq_cli.interactive"
+
+
+def read_lines_of_bytes() -> None:
+    """Let fairseq-interactive end lines at line feeds only, and name a line that is not UTF-8.
+
+    fairseq ends a line at a carriage return too, so that there are more outputs than lines. At
+    invalid UTF-8, it drops the lines of the buffer; here they are translated first.
+    """
+    main_module = sys.modules.get("__main__")
+    modules = [sys.modules.get(MODULE)]
+    if getattr(getattr(main_module, "__spec__", None), "name", None) == MODULE:
+        # python -m fairseq_cli.interactive
+        modules.append(main_module)
+    for module in modules:
+        if module is not None:
+            module.buffered_read = functools.wraps(module.buffered_read)(  # type: ignore[attr-defined]
+                buffered_read
+            )
+
+
+def buffered_read(input: str, buffer_size: int) -> Iterator[list[str]]:
+    """Yield the lines of a file in lists.
+
+    Args:
+        input: a text file in UTF-8, or - for standard input.
+        buffer_size: the number of lines in a list; the last one may have fewer.
+    Raises:
+        UserError: if the file is not UTF-8, after the lines before were yielded.
+    """
+    standard = input == "-"
+    errors = (sys.stdin.errors if standard else None) or "strict"
+    with open(sys.stdin.fileno() if standard else input, "rb", closefd=not standard) as file:
+        lines = decode_lines(file, "the input" if standard else input, errors)
+        buffer: list[str] = []
+        while True:
+            try:
+                line = next(lines, None)
+            except ValueError:
+                if buffer:
+                    yield buffer
+                raise
+            if line is not None:
+                buffer.append(line.strip())
+            if buffer and (line is None or len(buffer) >= buffer_size):
+                yield buffer
+                buffer = []
+            if line is None:
+                return

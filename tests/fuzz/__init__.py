@@ -1,0 +1,1 @@
+"""Fuzzing of everything that reads text or files of others."""

@@ -1,0 +1,31 @@
+"""Fuzz one target with atheris: ``python -m tests.fuzz TARGET [CORPUS] [-max_total_time=SECONDS]``.
+
+Inputs that reach new code are kept in the corpus, a folder (default: tests/fuzz/corpus/TARGET).
+"""
+
+import sys
+from pathlib import Path
+
+import atheris
+
+with atheris.instrument_imports(include=["convs2s_plugin", "yaml"]):
+    from tests.fuzz.seeds import seeds
+    from tests.fuzz.targets import TARGETS
+
+
+def main(arguments: list[str]) -> None:
+    """Fuzz until an error that is not documented, a hang, or the end of the time."""
+    name, *rest = arguments
+    folders = [argument for argument in rest if not argument.startswith("-")]
+    folder = Path(folders[0]) if folders else Path(__file__).parent / "corpus" / name
+    folder.mkdir(parents=True, exist_ok=True)
+    for number, seed in enumerate(seeds()[name]):
+        (folder / f"seed{number}").write_bytes(seed)
+    limits = ["-timeout=20", "-rss_limit_mb=4000", "-max_len=4096", "-print_final_stats=1"]
+    given = [argument for argument in rest if argument.startswith("-")]
+    atheris.Setup([sys.argv[0], str(folder), *limits, *given], TARGETS[name])
+    atheris.Fuzz()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

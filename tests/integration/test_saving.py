@@ -1,0 +1,123 @@
+"""Saving checkpoints: on a full disk, in a folder that cannot be written, by two trainings."""
+
+import os
+import shutil
+import subprocess
+
+import pytest
+
+from tests.commands import assert_same_weights, train_arguments
+from tests.commands import train as train_whole
+from tests.faults import (
+    NO_ROOM_FOR_COPIES,
+    ORDINARY_USER,
+    SMALL_FILES,
+    program,
+    sentence,
+    train,
+    whole,
+)
+
+ONE = ("--max-epoch", "1")
+TWO = ("--max-epoch", "2")
+
+
+@pytest.fixture(scope="module")
+def two_epochs(corpus, tmp_path_factory):
+    """A training that nothing happened to."""
+    folder = tmp_path_factory.mktemp("two")
+    train_whole(corpus, folder, *TWO)
+    return folder
+
+
+def test_no_room_for_a_checkpoint(corpus, tmp_path):
+    error = sentence(train(corpus, tmp_path / "new", *ONE, setup=SMALL_FILES))
+    assert "checkpoint1.pt cannot be written: File too large." in error
+    assert "continues from the newest" in error
+    assert whole(tmp_path / "new") == []
+
+
+def test_no_room_for_a_copy(corpus, tmp_path, two_epochs):
+    """The next start continues from the checkpoint that was written first, with exact results."""
+    folder = tmp_path / "new"
+    error = sentence(train(corpus, folder, *TWO, setup=NO_ROOM_FOR_COPIES))
+    assert "checkpoint_best.pt cannot be written: No space left on device." in error
+    assert whole(folder) == ["checkpoint1.pt"]
+    done = train(corpus, folder, *TWO)
+    assert "continues from" in done.stderr and "(epoch 2 @ 4 updates)" in done.stderr
+    assert_same_weights(
+        two_epochs / "checkpoint_last.pt", folder / "checkpoint_last.pt", atol=0, rtol=0
+    )
+
+
+def test_no_room_for_a_copy_beside_the_old_one(corpus, tmp_path):
+    """Then the old one gives its room to the new one."""
+    setup = """
+import errno, os, shutil
+copy = shutil.copyfile
+def copyfile(source, target, **options):
+    if os.path.exists(target.removesuffix(".partial")):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    return copy(source, target, **options)
+shutil.copyfile = copyfile
+"""
+    done = train(corpus, tmp_path, *TWO, setup=setup)
+    assert done.returncode == 0, done.stderr[-2000:]
+    whole(tmp_path)
+    assert_same_weights(
+        tmp_path / "checkpoint2.pt", tmp_path / "checkpoint_last.pt", atol=0, rtol=0
+    )
+
+
+def test_an_interrupted_copy_of_a_folder(corpus, tmp_path, two_epochs):
+    """A cut-off checkpoint_last.pt is passed over, for the newest whole checkpoint."""
+    for name in ("checkpoint1.pt", "checkpoint2.pt", "checkpoint_last.pt"):
+        shutil.copy(two_epochs / name, tmp_path / name)
+    for name in ("checkpoint2.pt", "checkpoint_last.pt"):
+        with open(tmp_path / name, "r+b") as file:
+            file.truncate(100_000)
+    # A clock that goes back decides nothing.
+    os.utime(tmp_path / "checkpoint2.pt")
+    done = train(corpus, tmp_path, *TWO)
+    assert "checkpoint1.pt, the newest whole checkpoint" in done.stderr
+    assert done.returncode == 0 and "checkpoint2.pt" in whole(tmp_path)
+    assert_same_weights(
+        two_epochs / "checkpoint_last.pt", tmp_path / "checkpoint_last.pt", atol=0, rtol=0
+    )
+
+
+def test_a_folder_that_cannot_be_written(corpus, tmp_path):
+    folder = tmp_path / "readonly"
+    folder.mkdir(mode=0o500)
+    error = sentence(train(corpus, folder, *ONE, setup=ORDINARY_USER))
+    assert f"{folder} cannot be written (--save-dir): Permission denied." in error
+    error = sentence(train(corpus, folder / "new", *ONE, setup=ORDINARY_USER))
+    assert f"{folder / 'new'} cannot be written (--save-dir): Permission denied." in error
+
+
+def test_a_second_training_in_a_folder(corpus, tmp_path):
+    """The second one is refused while the first one runs, even if its parent was killed."""
+    arguments = train_arguments(corpus, tmp_path, "--max-epoch", "1000", "--num-workers", "1")
+    first = subprocess.Popen(
+        program("train", *arguments, "--no-save-optimizer-state"),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert any("Saved checkpoint" in line for line in first.stderr)
+        assert "Another training saves its checkpoints" in sentence(train(corpus, tmp_path, *ONE))
+    finally:
+        first.kill()
+        first.stderr.close()
+        first.wait()
+    for partial in tmp_path.glob("*.partial"):
+        partial.unlink()
+    whole(tmp_path)
+
+
+@pytest.mark.parametrize("option", ["--restore-file", "--finetune-from-model"])
+def test_a_folder_is_no_checkpoint(option, corpus, tmp_path, two_epochs):
+    error = sentence(train(corpus, tmp_path, *ONE, option, two_epochs))
+    assert f"{option} is {two_epochs}, a folder" in error

@@ -1,0 +1,1 @@
+"""Properties of every model, on random architectures, batches and searches."""

@@ -1,0 +1,81 @@
+"""Numbers at their limits: NaN and overflow, sentences of one token, a batch of one sentence."""
+
+import copy
+from argparse import Namespace
+
+import pytest
+import torch
+
+from convs2s_plugin.criterions import ConvS2SCrossEntropy
+from convs2s_plugin.decoding.output_layer import output_layer_of
+from tests.families import MODELS, make
+from tests.helpers import dictionary, random_batch
+
+EVERY_MODEL = pytest.mark.parametrize("name", MODELS)
+LENGTHS = [(7, 5), (3, 9), (5, 2)]
+
+
+def criterion():
+    return ConvS2SCrossEntropy(Namespace(target_dictionary=dictionary()), False, 0.1)
+
+
+@EVERY_MODEL
+@pytest.mark.parametrize("side", ["encoder", "decoder"])
+@torch.no_grad()
+def test_a_sentence_with_nan_leaves_the_others_as_they_are(name, side):
+    """In evaluation; in training, batch normalization makes sentences depend on each other."""
+    model = make(name).double()
+    # Without sharing, so that one side alone has the NaN.
+    for part in (model.encoder, model.decoder):
+        part.embed.words = copy.deepcopy(part.embed.words)
+    batch = random_batch(LENGTHS)
+    inputs = batch["net_input"]
+    key = "src_tokens" if side == "encoder" else "prev_output_tokens"
+    expected, _ = model(**inputs)
+    inputs[key][1, inputs[key][1].ne(dictionary().pad()).nonzero()[0]] = 34
+    others = [0, 2]
+    for other in others:
+        inputs[key][other][inputs[key][other] == 34] = 33
+    expected, _ = model(**inputs)
+    getattr(model, side).embed.words.weight[34] = torch.nan
+    actual, _ = model(**inputs)
+    real = inputs["prev_output_tokens"].ne(dictionary().pad())
+    for other in others:
+        torch.testing.assert_close(actual[other][real[other]], expected[other][real[other]])
+    assert actual[1][real[1]].isnan().any()
+
+
+@EVERY_MODEL
+@pytest.mark.parametrize("lengths", [[(1, 1)], [(2, 1)], [(1, 1), (1, 4), (6, 1)]], ids=str)
+def test_sentences_of_one_token_and_batches_of_one_sentence(name, lengths):
+    """Loss, gradients and running statistics are finite in training, and logits after it."""
+    model = make(name).train()
+    batch = random_batch(lengths)
+    loss, _, _ = criterion()(model, batch)
+    loss.backward()
+    assert loss.isfinite()
+    for parameter in model.parameters():
+        assert parameter.grad is None or parameter.grad.isfinite().all()
+    for buffer in model.buffers():
+        assert buffer.isfinite().all()
+    assert model.eval()(**batch["net_input"])[0].isfinite().all()
+
+
+@pytest.mark.parametrize("dtype, tolerance", [(torch.float32, 1e-4), (torch.bfloat16, 0.02)])
+@pytest.mark.parametrize("scale", [1e3, 1e5, 1e7])
+def test_large_logits_do_not_overflow_the_loss(dtype, tolerance, scale):
+    model, batch = make("convs2s").to(dtype), random_batch(LENGTHS)
+    with torch.no_grad():
+        output_layer_of(model.decoder).weight.mul_(scale)
+    loss, _, _ = criterion()(model, batch)
+    logits = model(**batch["net_input"])[0].double()
+    log_probabilities = logits.log_softmax(dim=-1)
+    target = batch["target"]
+    real = target.ne(dictionary().pad())
+    chosen = log_probabilities.gather(-1, target.unsqueeze(-1)).squeeze(-1)
+    share = 0.1 / (logits.size(-1) - 1)
+    plain = -((0.9 - share) * chosen + share * log_probabilities.sum(dim=-1))[real].sum()
+    torch.testing.assert_close(loss.double(), plain, rtol=tolerance, atol=0.0)
+    loss.backward()
+    for parameter in model.parameters():
+        assert parameter.grad is None or parameter.grad.isfinite().all()
