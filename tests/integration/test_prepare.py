@@ -271,7 +271,7 @@ def test_ctrl_c(prepare, tmp_path, monkeypatch):
         (("empty.de", "empty.en"), (), "has no lines"),
         (("blank.de", "blank.en"), (), "No training pair is left after cleaning: 2 with an empty"),
         (("b.de", "b.en"), (), "remain after cleaning, which is too few to hold out"),
-        (("b.de", "b.en"), ("--out", "b.de/out"), "--out is b.de/out, which cannot be made: Not a"),
+        (("b.de", "b.en"), ("--out", "b.de/out"), "b.de/out cannot be made: Not a directory"),
         (("b.de", "b.en"), ("--workers", "0"), "--workers is 0"),
         (("b.de", "b.en"), ("--source-lang", "en"), "Source and target language are both en"),
         (("b.de", "none.en"), (), "There is no file .*none.en"),
