@@ -196,7 +196,7 @@ class ConvS2SSequenceRisk(ConvS2SCrossEntropy):
 def _search_share(meters: Dict[str, Any]) -> float:
     """The share of the search in the time of training."""
     total = meters["train_wall"].sum if "train_wall" in meters else 0.0
-    return round(meters["_search_seconds"].sum / total, 3) if total else 0.0
+    return round(float(meters["_search_seconds"].sum / total), 3) if total else 0.0
 
 
 def _check(cfg: ConvS2SSequenceRiskConfig) -> None:
