@@ -27,7 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "lists",
         metavar="FILE",
-        help="n-best lists: output of `fairseq-generate --nbest N` or `convs2s translate --nbest N`",
+        help="n-best lists, of `fairseq-generate --nbest N` or `convs2s translate --nbest N`",
     )
     parser.add_argument("--output", metavar="FILE", help="chosen translations (standard output)")
     parser.add_argument(
@@ -214,7 +214,7 @@ def _read_weights(path: str) -> dict[str, float]:
     try:
         found = json.loads("\n".join(read_text(path)))
         return {str(name): float(weight) for name, weight in found.items()}
-    except (AttributeError, TypeError, json.JSONDecodeError) as error:
+    except (AttributeError, TypeError, ValueError) as error:
         raise UserError(f"{path} has no weights: give the file that --tune has written.") from error
 
 

@@ -25,7 +25,7 @@ from tests.integration.test_several_workers import free_port, launch
 RISK = (*TASK, "--criterion", "convs2s_sequence_risk", "--sequence-candidates", "4")
 # One update at a time from the same start, so that trainings can be compared.
 FROM_START = ("--reset-optimizer", "--reset-dataloader", "--reset-meters", "--reset-lr-scheduler")
-SGD = TINY[:-2] + ("--batch-size", "60", "--optimizer", "sgd", "--dropout", "0.0", "--lr", "0.05")
+SGD = TINY[:-2] + ("--batch-size", "60", "--optimizer", "sgd", "--dropout", "0.0", "--lr", "1")
 
 
 @pytest.fixture(scope="module")
@@ -106,7 +106,7 @@ def one_update(corpus, start, tmp_path_factory):
 
 
 def test_update_freq_is_a_larger_batch(corpus, start, one_update, tmp_path):
-    arguments = ("--batch-size", "60", "--update-freq", "4", "--max-update", "1", *RISK_ONLY)
+    arguments = ("--batch-size", "120", "--update-freq", "2", "--max-update", "1", *RISK_ONLY)
     continued(corpus, tmp_path, start, *arguments, options=SGD)
     assert_same_weights(one_update, tmp_path / "checkpoint_last.pt", atol=1e-6, rtol=1e-4)
 
