@@ -128,8 +128,10 @@ class ConvS2SSequenceRisk(ConvS2SCrossEntropy):
         """Compute the loss of a batch; see ``ConvS2SCrossEntropy.forward``."""
         self.check_reduce(reduce)
         begin = time.perf_counter()
-        from_file = self.candidate_file is not None and model.training
-        found = (self.candidate_file if from_file else self.search)(model, sample)
+        if self.candidate_file is not None and model.training:
+            found = self.candidate_file(sample)
+        else:
+            found = self.search(model, sample)
         seconds = time.perf_counter() - begin
 
         target = sample["target"]

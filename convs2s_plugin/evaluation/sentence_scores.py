@@ -13,13 +13,7 @@ from sacrebleu.metrics.helpers import extract_all_char_ngrams, extract_all_word_
 
 
 class SentenceScore(ABC):
-    """A score between 0 and 1 that compares a sentence with a reference.
-
-    Attributes:
-        title: the name in logs and messages.
-    """
-
-    title: str
+    """A score between 0 and 1 that compares a sentence with a reference."""
 
     @abstractmethod
     def count(self, text: str) -> Any:
@@ -41,8 +35,6 @@ class SentenceBLEU(SentenceScore):
     ``add-k`` with k = 1. Words are compared as they are, without sacreBLEU's tokenizers.
     """
 
-    title = "BLEU"
-
     def count(self, text: str) -> tuple[Counter[tuple[str, ...]], int]:
         """The number of each n-gram of up to four words, and the number of words."""
         return extract_all_word_ngrams(text, 1, MAX_NGRAM_ORDER)
@@ -62,15 +54,13 @@ class SentenceBLEU(SentenceScore):
 class SentenceCHRF(SentenceScore):
     """chrF of one sentence, with sacreBLEU's defaults: n-grams of up to six characters, beta 2."""
 
-    title = "chrF"
-
     def count(self, text: str) -> list[tuple[Counter[str], int]]:
         """For each order, the number of each n-gram and the number of all of them."""
         counters = extract_all_char_ngrams(text, CHRF.CHAR_ORDER)
         return [(counter, sum(counter.values())) for counter in counters]
 
     def compare(self, hypothesis: Any, reference: Any) -> float:
-        """ChrF of a hypothesis, from what ``count`` returned for both sentences."""
+        """The chrF of a hypothesis, from what ``count`` returned for both sentences."""
         precision = recall = 0.0
         orders = 0
         for (ngrams, total), (reference_ngrams, reference_total) in zip(hypothesis, reference):

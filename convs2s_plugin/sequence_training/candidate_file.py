@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import torch
 from fairseq.data import Dictionary
-from torch import Tensor, nn
+from torch import Tensor
 
 from ..errors import UserError
 from ..text_files import excerpt
@@ -47,11 +47,10 @@ class CandidateFile:
         self.keeps_reference = keeps_reference
         self._places: np.ndarray | None = None
 
-    def __call__(self, model: nn.Module, sample: dict[str, Any]) -> list[list[Tensor]]:
+    def __call__(self, sample: dict[str, Any]) -> list[list[Tensor]]:
         """The candidates of each sentence of a batch, in the order of the file.
 
         Args:
-            model: unused; the other source of candidates is a search with the model.
             sample: a batch of the training data.
         Raises:
             UserError: if the file cannot be read, or does not belong to the training data.
@@ -118,7 +117,7 @@ class CandidateFile:
             lines: those of the sentence.
             source: its source tokens, for a comparison with those in the file.
         """
-        candidates = []
+        candidates: list[Tensor] = []
         for line in lines:
             name, _, rest = line.partition("\t")
             if name == f"S-{number}":

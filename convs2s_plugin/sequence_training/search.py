@@ -77,8 +77,8 @@ class CandidateSearch:
 
 def unwrapped(model: nn.Module) -> FairseqEncoderDecoderModel:
     """The model inside of wrappers for distributed training."""
-    while isinstance(getattr(model, "module", None), nn.Module):
-        model = model.module
+    while isinstance(inner := getattr(model, "module", None), nn.Module):
+        model = inner
     return model
 
 
