@@ -89,7 +89,6 @@ def test_the_risk_falls_and_the_best_bleu_is_kept(corpus, start, tmp_path):
         *(corpus / "bin", "--user-dir", PLUGIN, "--path", tmp_path / "checkpoint_last.pt"),
         *(*RISK, "--valid-subset", "valid", "--batch-size", "24", "--cpu", "--no-progress-bar"),
         *("--log-format", "simple", "--sequence-temperature", "0.2"),
-        start=command,
     )
     assert numbers(printed, "risk")[-1] == pytest.approx(risks[-1], abs=2e-4)
     assert numbers(printed, "sentence_bleu")[-1] == pytest.approx(scores[-1], abs=0.02)

@@ -43,6 +43,7 @@ PARSERS = {
     "fairseq-generate": options.get_generation_parser,
     "fairseq-interactive": lambda: options.get_generation_parser(interactive=True),
     "fairseq-preprocess": options.get_preprocessing_parser,
+    "fairseq-validate": options.get_validation_parser,
 }
 
 
