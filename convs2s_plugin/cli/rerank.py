@@ -235,5 +235,5 @@ def _report(lists: Sequence[NBest], chosen: Sequence[str], references: Sequence[
         ]
         best.append(each.hypotheses[int(np.argmax(values))].text)
     for name, texts in (("first", first), ("chosen", chosen), ("best by sentence BLEU", best)):
-        values = score(texts, references)
-        print(f"{name}: BLEU {values['sacrebleu']:.2f}, chrF {values['chrf']:.2f}", file=sys.stderr)
+        scores = score(texts, references)
+        print(f"{name}: BLEU {scores['sacrebleu']:.2f}, chrF {scores['chrf']:.2f}", file=sys.stderr)
