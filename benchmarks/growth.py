@@ -86,7 +86,7 @@ def measure(families: dict[str, Setting], axes: dict[str, tuple[int, ...]]) -> C
     for family, setting in families.items():
         curves[family] = {
             work: {axis: _curve(work, setting, axis, axes[axis]) for axis in axes}
-            for work in WORKLOADS
+            for work in ("train", "generate")
         }
         if setting.arch.startswith("pervasive"):
             for by_axis in curves[family].values():

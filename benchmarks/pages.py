@@ -14,6 +14,7 @@ from convs2s_plugin.output_files import atomic_write
 
 from . import growth_report
 from .report import commands_table, mebibytes, side_name, speed_table
+from .workloads import SEQUENCE_CANDIDATES
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
@@ -50,9 +51,11 @@ def _cells(name: str, result: dict, memory: bool) -> list[str]:
         message = result["error"].replace("|", "\\|")
         return [name, "", f"failed: {message}", ""] + [""] * memory
     ours, peer, ratio = result["ours"], result["peer"], result["seconds"]["ratio"]
+    is_sequence = result["work"] == "sequence"
+    work = "update of" if is_sequence else result["work"]
     cells = [
-        f"{result['work']} {side_name(ours)}, {sizes(result['work'], ours)}",
-        side_name(peer),
+        f"{work} {side_name(ours)}, {sizes(result['work'], ours)}",
+        f"{SEQUENCE_CANDIDATES} token-level updates" if is_sequence else side_name(peer),
         f"{ratio['median']:.2f} ({ratio['minimum']:.2f} to {ratio['maximum']:.2f})",
         ", ".join(_share(result["matmul"][side]) for side in ("ours", "peer")),
     ]
@@ -66,6 +69,8 @@ def sizes(work: str, side: dict) -> str:
     text = f"{side['sentences']} x {side['length']} tokens, vocabulary {side['words']:,}"
     if work == "generate":
         text += f", beam {side['beam']}"
+    if work == "sequence":
+        text += f", {SEQUENCE_CANDIDATES} candidate translations of each sentence"
     if side["candidates"] is not None:
         text += f", {side['candidates']:,} candidates"
     return text

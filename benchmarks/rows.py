@@ -10,7 +10,7 @@ class Row(NamedTuple):
 
     Attributes:
         name: matched by ``--rows``.
-        work: ``train`` or ``generate``.
+        work: ``train``, ``generate`` or ``sequence``.
         ours, peer: the two sides.
         floor: the lowest ratio for which ``python -m benchmarks table`` succeeds; None for any.
     """
@@ -27,6 +27,8 @@ LSTM_SIZES = (
     *(("encoder_hidden_size", 1024), ("decoder_hidden_size", 1024)),
     *(("encoder_layers", 3), ("decoder_layers", 3)),
 )
+# The criteria of the two sides of sequence-level training.
+SEQUENCE = "convs2s_sequence_risk", "convs2s_cross_entropy"
 ADL_RNN = "adl_rnn_mh_pos_norm_multi_att_ff_iwslt"
 
 
@@ -64,6 +66,12 @@ def cpu_rows() -> list[Row]:
         row("adl transformer", "generate", adl, 1.3),
         row("adl rnn", "train", rnn),
         row("adl rnn", "generate", rnn),
+        Row(
+            *("sequence iwslt", "sequence"),
+            *(side._replace(criterion=name) for side, name in zip((iwslt[0],) * 2, SEQUENCE)),
+            # Search, costs and the rest take at most 60% of the time of the token-level updates.
+            floor=1 / 1.6,
+        ),
         row("pervasive", "train", grid(16, 25), 2),
         row("pervasive bf16", "train", grid(16, 25), 4, **bfloat16),
         row("pervasive 25 words", "generate", grid(4, 25), 10),

@@ -5,25 +5,31 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
+from fairseq.criterions import FairseqCriterion
 from fairseq.criterions.label_smoothed_cross_entropy import LabelSmoothedCrossEntropyCriterion
 from fairseq.data import Dictionary
 from fairseq.models import BaseFairseqModel
 from fairseq.sequence_generator import SequenceGenerator
 
 from convs2s_plugin.base.model import PluginModel
-from convs2s_plugin.criterions import ConvS2SCrossEntropy
+from convs2s_plugin.criterions import ConvS2SCrossEntropy, ConvS2SSequenceRisk
+from convs2s_plugin.criterions.sequence_risk import ConvS2SSequenceRiskConfig
 from convs2s_plugin.decoding.candidates import Candidates
 from convs2s_plugin.decoding.generator import TranslationGenerator
 from convs2s_plugin.errors import UserError
+from convs2s_plugin.sequence_training.search import CandidateSearch
 
-from .sentences import sentences
+from .sentences import Sentences, sentences
 from .setting import Setting, build
 
 LABEL_SMOOTHING = 0.1
-# Both compute the same loss.
+# Candidates of each sentence in sequence-level training.
+SEQUENCE_CANDIDATES = 8
+# The first two compute the same loss.
 CRITERIA = {
     "convs2s_cross_entropy": ConvS2SCrossEntropy,
     "label_smoothed_cross_entropy": LabelSmoothedCrossEntropyCriterion,
+    "convs2s_sequence_risk": ConvS2SSequenceRisk,
 }
 
 
@@ -53,11 +59,7 @@ def training(setting: Setting) -> Workload:
         if isinstance(model, PluginModel)
         else "label_smoothed_cross_entropy"
     )
-    criterion = CRITERIA[setting.criterion or default](
-        Namespace(target_dictionary=data.target),
-        sentence_avg=False,
-        label_smoothing=LABEL_SMOOTHING,
-    )
+    criterion = build_criterion(setting.criterion or default, data)
 
     def steps(batches: list[dict]) -> Callable[[], None]:
         def run_steps() -> None:
@@ -70,6 +72,23 @@ def training(setting: Setting) -> Workload:
         return run_steps
 
     return Workload(steps(data.tiny), steps(data.batches), _count_parameters(model))
+
+
+def build_criterion(name: str, data: Sentences) -> FairseqCriterion:
+    """A criterion with label smoothing; that of sentences searches for its candidates."""
+    task = Namespace(source_dictionary=data.source, target_dictionary=data.target)
+    if name != "convs2s_sequence_risk":
+        return CRITERIA[name](task, sentence_avg=False, label_smoothing=LABEL_SMOOTHING)
+    criterion = ConvS2SSequenceRisk(
+        task,
+        ConvS2SSequenceRiskConfig(
+            sentence_avg=False,
+            label_smoothing=LABEL_SMOOTHING,
+            sequence_candidates=SEQUENCE_CANDIDATES,
+        ),
+    )
+    criterion.search = SearchOfLength(data.target)
+    return criterion
 
 
 def generation(setting: Setting) -> Workload:
@@ -141,7 +160,45 @@ def generator_of(model: BaseFairseqModel, target: Dictionary) -> tuple[type, dic
     return SequenceGenerator, {}
 
 
-WORKLOADS = {"train": training, "generate": generation}
+class SearchOfLength(CandidateSearch):
+    """A search whose candidates are as long as the references, although the model is not trained.
+
+    Args:
+        dictionary: target dictionary.
+    """
+
+    def __init__(self, dictionary: Dictionary):
+        super().__init__(None, SEQUENCE_CANDIDATES, sampling=False, dropout=False)
+        self.dictionary = dictionary
+
+    def _search(self, model, sample, sampling):
+        length = sample["target"].size(1) - 1
+        if length not in self._generators:
+            self._generators[length] = TranslationGenerator(
+                [model],
+                self.dictionary,
+                vocab_size=len(self.dictionary),
+                beam_size=self.number,
+                min_len=length,
+                max_len_b=length,
+            )
+        return self._generators[length].generate([model], sample)
+
+
+def sequence_training(setting: Setting) -> Workload:
+    """Updates on candidates of sentences; with another criterion, one update for each candidate."""
+    workload = training(setting)
+    if setting.criterion == "convs2s_sequence_risk":
+        return workload
+
+    def run_updates() -> None:
+        for _ in range(SEQUENCE_CANDIDATES):
+            workload.run()
+
+    return workload._replace(run=run_updates)
+
+
+WORKLOADS = {"train": training, "generate": generation, "sequence": sequence_training}
 
 
 def frequent_candidates(source_vocab: int, target_vocab: int, number: int) -> Candidates:

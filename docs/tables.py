@@ -31,6 +31,7 @@ from convs2s_plugin.cli import architectures, pervasive_sizes  # noqa: E402
 from convs2s_plugin.cli.commands import COMMANDS  # noqa: E402
 from convs2s_plugin.convs2s.architectures import BASE as CONVS2S_BASE  # noqa: E402
 from convs2s_plugin.convs2s.config import ConvS2SConfig  # noqa: E402
+from convs2s_plugin.criterions.sequence_risk import ConvS2SSequenceRiskConfig  # noqa: E402
 from convs2s_plugin.optim.reduce_lr_on_validation import ReduceLROnValidationConfig  # noqa: E402
 from convs2s_plugin.pervasive.architectures import BASE as PERVASIVE_BASE  # noqa: E402
 from convs2s_plugin.pervasive.config import PervasiveConfig  # noqa: E402
@@ -112,6 +113,9 @@ GENERATORS: dict[str, Callable[[], str]] = {
     "options adl": lambda: options(AdlConfig, ADL_BASE),
     "options task": lambda: options(
         ConvS2STranslationConfig, {}, ConvS2STranslationConfig.__mro__[1]
+    ),
+    "options sequence": lambda: options(
+        ConvS2SSequenceRiskConfig, {}, ConvS2SSequenceRiskConfig.__mro__[1]
     ),
     "options scheduler": lambda: options(ReduceLROnValidationConfig, {}),
     "layers": layers,

@@ -31,6 +31,7 @@ PROGRAMS = {
     "fairseq-interactive": ("fairseq_cli.interactive", "cli_main"),
     "fairseq-preprocess": ("fairseq_cli.preprocess", "cli_main"),
     "fairseq-train": ("fairseq_cli.train", "cli_main"),
+    "fairseq-validate": ("fairseq_cli.validate", "cli_main"),
     "sacrebleu": ("sacrebleu.sacrebleu", "main"),
     "subword-nmt": ("subword_nmt.subword_nmt", "main"),
     "python": (None, None),

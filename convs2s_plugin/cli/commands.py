@@ -88,6 +88,11 @@ COMMANDS = {
     "prepare": Command(
         "prepare", "prepare parallel text for a training, from raw files to binarized data"
     ),
+    "rerank": Command(
+        "rerank",
+        "choose translations from n-best lists: by minimum Bayes risk, or by the scores of several "
+        "models",
+    ),
     "translate": Command("translate", "translate lines of text with a trained model"),
 }
 

@@ -10,8 +10,9 @@ from fairseq.criterions.label_smoothed_cross_entropy import (
     LabelSmoothedCrossEntropyCriterionConfig,
 )
 from fairseq.logging import metrics
+from torch import Tensor
 
-from ..decoding.output_layer import output_layer_of
+from ..decoding.output_layer import OutputLayer, output_layer_of
 from ..errors import UserError
 from ..nn.cross_entropy import linear_cross_entropy
 
@@ -52,14 +53,33 @@ class ConvS2SCrossEntropy(LabelSmoothedCrossEntropyCriterion):
             UserError: if ``reduce`` is False, or the model does not compute logits with one linear
                 layer.
         """
+        self.check_reduce(reduce)
+        layer = output_layer_of(model.decoder, sample.get("candidates"))
+        features, _ = model(**sample["net_input"], features_only=True)
+        return self.loss_of_features(features, layer, sample)
+
+    @staticmethod
+    def check_reduce(reduce: bool) -> None:
+        """Check that the losses of single tokens are not asked for.
+
+        Raises:
+            UserError: if they are.
+        """
         if not reduce:
             raise UserError(
                 "convs2s_cross_entropy only computes the sum over a batch: for the loss of each "
                 "token, use fairseq's label_smoothed_cross_entropy."
             )
+
+    def loss_of_features(self, features: Tensor, layer: OutputLayer, sample: Dict[str, Any]):
+        """Compute the loss of a batch from features, as ``forward`` does.
+
+        Args:
+            features: B x T x C.
+            layer: the output layer, for the candidate vocabulary if the batch has one.
+            sample: the batch.
+        """
         candidates = sample.get("candidates")
-        layer = output_layer_of(model.decoder, candidates)
-        features, _ = model(**sample["net_input"], features_only=True)
         target = sample["target"]
         if self.ignore_prefix_size > 0:
             features = features[:, self.ignore_prefix_size :]

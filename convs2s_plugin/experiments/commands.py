@@ -31,6 +31,7 @@ def training_command(data: Data, machine: Machine, run: Run, checkpoints: Path) 
         kept = ["--no-epoch-checkpoints"]
     return [
         *("fairseq-train", data.bin, *_common(data, machine), *arguments(run.train)),
+        *_start(run, checkpoints.parent.parent),
         *("--seed", run.seed, *(["--max-update", run.updates] if run.updates else [])),
         *("--save-dir", checkpoints),
         *kept,
@@ -39,17 +40,19 @@ def training_command(data: Data, machine: Machine, run: Run, checkpoints: Path) 
 
 
 def measured_training_command(
-    data: Data, machine: Machine, run: Run, updates: int, interval: int
+    data: Data, machine: Machine, run: Run, runs: Path, updates: int, interval: int
 ) -> list[object]:
-    """The command of a short training from scratch that saves and validates nothing.
+    """The command of a short training that saves and validates nothing.
 
     Args:
         data, machine, run: as in ``training_command``.
+        runs: folder of all runs.
         updates: number of updates.
         interval: updates between two lines of the log.
     """
     return [
         *("fairseq-train", data.bin, *_common(data, machine), *arguments(run.train)),
+        *_start(run, runs),
         *("--seed", run.seed, "--max-update", updates, "--no-save", "--disable-validation"),
         *("--log-format", "json", "--log-interval", interval),
     ]
@@ -63,6 +66,13 @@ def translation_command(
         *("fairseq-generate", data.bin, *_common(data, machine), "--path", checkpoint),
         *("--gen-subset", subset, *arguments(run.generate)),
     ]
+
+
+def _start(run: Run, runs: Path) -> list[object]:
+    """The options of a training that begins with the model of another run."""
+    if run.start is None:
+        return []
+    return ["--finetune-from-model", runs / run.start / "average.pt"]
 
 
 def log_interval(updates: int | None) -> int:

@@ -90,6 +90,7 @@ class System:
         searches: options of fairseq-generate to try on the validation set; those with the highest
             BLEU are added to ``generate``, for each run by itself.
         runs_of: name of the system whose trained models this one uses.
+        continues: name of the system whose trained models this one goes on to train.
         smoke_train, smoke_generate: options of fairseq-train and fairseq-generate that replace the
             others in a smoke run, such as tiny sizes of the model.
     """
@@ -104,6 +105,7 @@ class System:
     trials: tuple[Options, ...] = ()
     searches: tuple[Options, ...] = ()
     runs_of: str | None = None
+    continues: str | None = None
     smoke_train: Options = field(default_factory=dict)
     smoke_generate: Options = field(default_factory=dict)
 

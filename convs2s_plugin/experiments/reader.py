@@ -19,7 +19,7 @@ EXPERIMENT_KEYS = (
 )
 SYSTEM_KEYS = (
     *("title", "updates", "train", "generate", "searches", "average", "seeds", "trials", "runs_of"),
-    "smoke",
+    *("continues", "smoke"),
 )
 # A system that uses the trained models of another one.
 REUSING_KEYS = ("title", "runs_of", "generate", "searches")
@@ -162,6 +162,8 @@ class _Reader(Checks):
         for name, system in systems.items():
             if system.runs_of is not None:
                 self.check_reuse(name, system.runs_of, systems)
+            if system.continues is not None:
+                self.check_start(name, system, systems)
         return systems
 
     def system(self, name: str, content: object) -> System:
@@ -200,6 +202,7 @@ class _Reader(Checks):
             else self.outer_seeds,
             trials=self.variants(settings.get("trials"), f"{place}.trials", "fairseq-train"),
             searches=searches,
+            continues=self.text(settings.get("continues"), f"{place}.continues"),
             smoke_train={**self.outer_smoke[0], **smoke[0]},
             smoke_generate={**self.outer_smoke[1], **smoke[1]},
         )
@@ -232,6 +235,21 @@ class _Reader(Checks):
             self.fail(f"{place} is '{other}', which is no system; {_choose(trained)}")
         if other not in trained:
             self.fail(f"{place} is '{other}', which uses the runs of another; {_choose(trained)}")
+
+    def check_start(self, name: str, system: System, systems: dict[str, System]) -> None:
+        """``continues`` must name a system above that is trained."""
+        above = list(systems)[: list(systems).index(name)]
+        trained = [key for key in above if systems[key].runs_of is None and systems[key].seeds]
+        if system.continues not in trained:
+            self.fail(
+                f"systems.{name}.continues is '{system.continues}', which is no system above it "
+                f"that is trained; {_choose(trained) if trained else 'put it below one'}"
+            )
+        if system.train.get("finetune-from-model") is not None:
+            self.fail(
+                f"systems.{name} has both continues and the training option finetune-from-model: "
+                "leave one of them out"
+            )
 
 
 def _choose(names: Iterable[str]) -> str:

@@ -24,6 +24,7 @@ class Run:
         awaits: names of the runs that must be done before this one.
         search: options of fairseq-generate that were chosen on the validation set.
         trained_by: name of the trial that has the same training; None to train.
+        start: name of the run whose model the training begins with; None for random weights.
     """
 
     system: System
@@ -36,6 +37,7 @@ class Run:
     awaits: tuple[str, ...] = ()
     search: Options = field(default_factory=dict)
     trained_by: str | None = None
+    start: str | None = None
 
     @property
     def name(self) -> str:
@@ -46,9 +48,7 @@ class Run:
     @property
     def base(self) -> str | None:
         """The name of the run whose trained model this one uses."""
-        if self.system.runs_of is None:
-            return None
-        return Run(System(self.system.runs_of, ""), self.seed, None, {}).name
+        return None if self.system.runs_of is None else _name(self.system.runs_of, self.seed)
 
     def with_options(self, options: Options) -> "Run":
         """This run with further options of fairseq-train."""
@@ -74,7 +74,9 @@ class Run:
     @property
     def training_settings(self) -> dict[str, Any]:
         """All that the trained model depends on."""
+        start = {} if self.start is None else {"start": self.start}
         return {
+            **start,
             "updates": self.updates,
             "seed": self.seed,
             "average": _given(asdict(self.system.average)),
@@ -106,7 +108,9 @@ def all_runs(experiment: Experiment) -> list[Run]:
         runs += trials
         awaits = tuple(trial.name for trial in trials)
         for seed in trained.seeds:
-            run = Run(system, seed, updates, trained.train, awaits=awaits).with_options({})
+            start = _start(system, seed, experiment)
+            run = Run(system, seed, updates, trained.train, awaits=awaits, start=start)
+            run = run.with_options({})
             runs.append(run if run.base is None else replace(run, awaits=(run.base,)))
     return runs
 
@@ -118,17 +122,36 @@ def _trials(system: System, experiment: Experiment) -> list[Run]:
     assert system.updates is not None
     tuning = experiment.tuning
     tried = _limited(max(1, round(tuning.updates * system.updates)), experiment)
+    start = _start(system, tuning.seed, experiment)
     trials = [
-        Run(system, tuning.seed, tried, system.train, number, options).with_options(options)
+        Run(system, tuning.seed, tried, system.train, number, options, start=start).with_options(
+            options
+        )
         for number, options in enumerate(system.trials, start=1)
     ]
     updates = _limited(system.updates, experiment)
     awaits = tuple(trial.name for trial in trials)
     finalists = [
-        Run(system, tuning.seed, updates, system.train, len(trials) + rank, {}, rank, awaits)
+        Run(
+            *(system, tuning.seed, updates, system.train, len(trials) + rank, {}, rank, awaits),
+            start=start,
+        )
         for rank in range(1, min(tuning.finalists, len(trials)) + 1)
     ]
     return trials + finalists
+
+
+def _start(system: System, seed: int, experiment: Experiment) -> str | None:
+    """The run that a training continues: that with the same seed, or else with the first one."""
+    if system.continues is None:
+        return None
+    seeds = experiment.systems[system.continues].seeds
+    return _name(system.continues, seed if seed in seeds else seeds[0])
+
+
+def _name(system: str, seed: int) -> str:
+    """The name of a final run of a system."""
+    return Run(System(system, ""), seed, None, {}).name
 
 
 def ranked_trials(results: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -99,4 +99,4 @@ class Schedule:
 
 def needs(run: Run, other: Run) -> bool:
     """``run`` cannot start before ``other`` is done."""
-    return other.name in run.awaits
+    return other.name in run.awaits or other.name == run.start

@@ -74,7 +74,9 @@ class Speeds:
 
     def train(self, run: Run, folder: Path) -> float | None:
         """Tokens per second."""
-        command = measured_training_command(self.data, self.machine, run, UPDATES, INTERVAL)
+        command = measured_training_command(
+            self.data, self.machine, run, self.out / "runs", UPDATES, INTERVAL
+        )
         log = folder / "train.log"
         self.programs.run(command, log, environment=self.machine.environments[0])
         if self.programs.dry:

@@ -101,10 +101,16 @@ class _Experiment:
         self.selected = [run for run in self.runs if run.system.name in chosen]
 
     def chosen(self) -> set[str]:
-        """The systems to run, and those whose trainings they use."""
+        """The systems to run, and those whose trainings they use or continue."""
         systems = self.experiment.systems
-        chosen = set(self.request.systems or systems)
-        return chosen | {str(systems[name].runs_of) for name in chosen if systems[name].runs_of}
+        chosen: set[str] = set()
+        waiting = list(self.request.systems or systems)
+        while waiting:
+            name = waiting.pop()
+            chosen.add(name)
+            needed = systems[name].runs_of, systems[name].continues
+            waiting += [other for other in needed if other is not None]
+        return chosen
 
     def prepare(self) -> Workplace:
         """Prepare the data and the machine."""

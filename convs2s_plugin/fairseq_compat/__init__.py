@@ -43,6 +43,7 @@ def prepare() -> None:
     batches.resume_with_same_batches()
     batches.keep_last_batch()
     workers.train_with_launched_workers()
+    workers.share_checkpoints()
     command_line.accept_local_rank()
     command_line.correct_parsed_options()
     guided_alignment.train_with_alignments()

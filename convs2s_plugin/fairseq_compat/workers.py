@@ -1,4 +1,4 @@
-"""Training with several workers: torchrun, and workers on CPUs."""
+"""Training with several workers: torchrun, workers on CPUs, and checkpoints for all of them."""
 
 import functools
 import logging
@@ -36,6 +36,25 @@ def train_with_launched_workers() -> None:
         return original(cfg, main, **kwargs)
 
     distributed_utils.call_main = call_main
+
+
+def share_checkpoints() -> None:
+    """Let one worker send a checkpoint to the others, as fairseq does when a training resumes.
+
+    fairseq reads what was sent with ``torch.load``, which since version 2.6 refuses the options in
+    it. It does not come from a file, but from the worker that has read the checkpoint.
+    """
+    original = distributed_utils._broadcast_object_slow
+
+    @functools.wraps(original)
+    def _broadcast_object_slow(obj: Any, src_rank: int, group: Any, dist_device: Any) -> Any:
+        if distributed_utils.use_xla():
+            return original(obj, src_rank, group, dist_device)
+        sent = [obj]
+        torch.distributed.broadcast_object_list(sent, src_rank, group, dist_device)
+        return sent[0]
+
+    distributed_utils._broadcast_object_slow = _broadcast_object_slow
 
 
 def _join_launched_workers(training: Any, on_cpus: bool) -> None:

@@ -103,7 +103,7 @@ class _LinearCrossEntropy(torch.autograd.Function):
         for start in range(0, len(x), chunk_size):
             chunk = slice(start, min(start + chunk_size, len(x)))
             labels = target[chunk].unsqueeze(1)
-            logits = _logits(x[chunk], w, bias, out=buffer[: len(labels)])
+            logits = write_logits(x[chunk], w, bias, out=buffer[: len(labels)])
             target_logit[chunk] = logits.gather(1, labels)
             if count_correct:
                 correct += (logits.argmax(dim=1, keepdim=True) == labels).sum()
@@ -114,7 +114,7 @@ class _LinearCrossEntropy(torch.autograd.Function):
             log_normalizer[chunk] = target_logit[chunk] - target_probability.log()
             if bool((target_probability < MIN_PROBABILITY).any()):
                 tiny = (target_probability < MIN_PROBABILITY).squeeze(1)
-                logits = _logits(x[chunk][tiny], w, bias, out=torch.empty_like(logits[tiny]))
+                logits = write_logits(x[chunk][tiny], w, bias, out=torch.empty_like(logits[tiny]))
                 log_normalizer[chunk][tiny] = logits.logsumexp(dim=1, keepdim=True)
             if need_grad:
                 difference = torch.full_like(target_probability, -p_extra)
@@ -164,7 +164,7 @@ class _LinearCrossEntropy(torch.autograd.Function):
         return (*scaled, None, None, None, None, None)
 
 
-def _logits(x: Tensor, weight: Tensor, bias: Tensor | None, out: Tensor) -> Tensor:
+def write_logits(x: Tensor, weight: Tensor, bias: Tensor | None, out: Tensor) -> Tensor:
     """Write x @ weight.T + bias to ``out``, whose precision may be higher."""
     if x.dtype != out.dtype:
         out.copy_(x @ weight.t())

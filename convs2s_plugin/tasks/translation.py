@@ -156,8 +156,8 @@ class ConvS2STranslationTask(ReportsValidations, TranslationTask):
         criterion = super().build_criterion(cfg, *more, **options)
         if self.candidates is not None and not isinstance(criterion, ConvS2SCrossEntropy):
             raise UserError(
-                "With --lexicon, only --criterion convs2s_cross_entropy trains on candidates: use "
-                "this criterion, or leave out --lexicon for training."
+                "With --lexicon, only --criterion convs2s_cross_entropy and convs2s_sequence_risk "
+                "train on candidates: use one of them, or leave out --lexicon for training."
             )
         return criterion
 

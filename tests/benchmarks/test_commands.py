@@ -10,7 +10,7 @@ from benchmarks import measure, workloads
 from benchmarks.measure import alternate, ratios, summary
 from benchmarks.sentences import sentences
 from benchmarks.setting import Setting, build
-from benchmarks.workloads import generation, training
+from benchmarks.workloads import generation, sequence_training, training
 from convs2s_plugin.errors import UserError
 from tests.benchmark_runs import TINY, benchmark
 
@@ -235,3 +235,31 @@ def test_invalid_numbers(option, value, monkeypatch, capsys):
 def test_too_many_batches(corpus, monkeypatch, capsys):
     assert benchmark(monkeypatch, "train", "--data", corpus / "bin", "--batches", 99) == 2
     assert "--batches is 99, but the train set" in capsys.readouterr().err
+
+
+def test_an_update_on_candidates_against_token_level_updates(monkeypatch):
+    """The candidates are as long as the references; the other side is as many updates."""
+    sizes = {"words": 60, "sentences": 3, "length": 5, "layers": 1}
+    ours = Setting("convs2s_iwslt_de_en", criterion="convs2s_sequence_risk", **sizes)
+    peer = ours._replace(criterion="convs2s_cross_entropy")
+    found = []
+    search = workloads.SearchOfLength._search
+
+    def remember(self, *arguments):
+        found.append(search(self, *arguments))
+        return found[-1]
+
+    monkeypatch.setattr(workloads.SearchOfLength, "_search", remember)
+    sequence_training(ours).run()
+    ((first, *_),) = found
+    assert [len(hypothesis["tokens"]) for hypothesis in first] == [5] * 8
+    calls = []
+    loss = workloads.ConvS2SCrossEntropy.forward
+
+    def count(self, *arguments):
+        calls.append(self)
+        return loss(self, *arguments)
+
+    monkeypatch.setattr(workloads.ConvS2SCrossEntropy, "forward", count)
+    sequence_training(peer).run()
+    assert len(calls) == 8 and len(found) == 1

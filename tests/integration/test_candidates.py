@@ -147,7 +147,10 @@ def test_fairseqs_transformer_among_candidates(corpus, tmp_path, lexicon):
 
 def test_a_criterion_without_candidates_is_refused(corpus, tmp_path, lexicon):
     done = run("train", *train_arguments(corpus, tmp_path, *TASK, "--lexicon", lexicon))
-    assert "only --criterion convs2s_cross_entropy trains on candidates" in refused(done)
+    assert (
+        "only --criterion convs2s_cross_entropy and convs2s_sequence_risk train on candidates"
+        in refused(done)
+    )
 
 
 def generation_is_refused(corpus, trained, *arguments):

@@ -43,6 +43,7 @@ PARSERS = {
     "fairseq-generate": options.get_generation_parser,
     "fairseq-interactive": lambda: options.get_generation_parser(interactive=True),
     "fairseq-preprocess": options.get_preprocessing_parser,
+    "fairseq-validate": options.get_validation_parser,
 }
 
 
@@ -162,6 +163,7 @@ def test_every_option_in_the_text_exists():
 
 def test_every_architecture_in_the_text_exists():
     words = {"convs2s_plugin", "convs2s_cli", "convs2s_translation", "convs2s_cross_entropy"}
+    words |= {"convs2s_sequence_risk", "convs2s_risk"}
     words |= {path.stem for path in (ROOT / "examples" / "hydra").glob("*.yaml")}
     words |= OWN_ARCHITECTURES | {"fconv_gec", "fconv_dualenc_gec_gatedaux"}
     for page in pages():

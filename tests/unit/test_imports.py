@@ -68,6 +68,11 @@ def test_the_preparation_of_text_needs_neither_torch_nor_fairseq():
     assert not {"torch", "fairseq", "sacremoses", "sentencepiece"} & imported("preparation")
 
 
+def test_reranking_by_given_scores_needs_neither_torch_nor_fairseq():
+    modules = imported("reranking.nbest", "reranking.mbr", "reranking.tuning")
+    assert not {"torch", "fairseq"} & modules
+
+
 def test_nn_imports_nothing_else_of_the_package_but_errors():
     modules = imported("nn")
     assert {name.split(".")[1] for name in modules if name.startswith("p.")} == {"errors", "nn"}

@@ -125,6 +125,11 @@ ERRORS = [
         *(A, f"{A}\n  b: {{runs_of: a}}\n  c: {{runs_of: b}}"),
         "systems.c.runs_of is 'b', which uses the runs of another; choose a",
     ),
+    (A, f"{A}\n  b: {{updates: 1, continues: c, train: {{arch: x}}}}", "is no system above it"),
+    (
+        *(A, f"{A}\n  b: {{updates: 1, continues: a, train: {{arch: x, finetune-from-model: y}}}}"),
+        "systems.b has both continues and the training option finetune-from-model",
+    ),
 ]
 
 

@@ -293,6 +293,31 @@ def test_best_checkpoint_instead_of_an_average(start, folder):
     assert (folder / "words_out/runs/a.1/average.pt").read_text() == "checkpoint_best.pt"
 
 
+def test_a_training_continues_that_of_another_system(start, folder):
+    """Run 1 of e has no run of b with its seed; the trials of e continue it, too."""
+    change(
+        folder,
+        "  d:\n",
+        "  e: {updates: 4, continues: 'b, c', train: {arch: other},\n"
+        "      seeds: [2, 5], trials: {lr: [3, 4]}}\n  d:\n",
+    )
+    code, _ = start("--systems", "e", "--jobs", 2)
+    assert code == 0
+    assert sorted(results(folder)) == ["b_c.1", "b_c.2", "e.2", "e.5", "e.trial1", "e.trial2"]
+    begins = {}
+    for line in commands(folder):
+        if "fairseq-train" in line:
+            words = line.split()
+            name = Path(words[words.index("--save-dir") + 1]).parent.name
+            given = "--finetune-from-model" in words
+            begins[name] = words[words.index("--finetune-from-model") + 1] if given else None
+    first, second = (f"words_out/runs/{name}/average.pt" for name in ("b_c.1", "b_c.2"))
+    assert begins.pop("b_c.1") is None and begins.pop("b_c.2") is None
+    assert begins == {"e.2": second, "e.5": first, "e.trial1": first, "e.trial2": first}
+    code, printed = start("--systems", "e", "--dry-run")
+    assert code == 0 and "fairseq-train" not in printed
+
+
 def test_dry_run_writes_nothing(start, folder):
     code, printed = start("--dry-run", "--speed")
     assert code == 0 and not (folder / "words_out").exists()

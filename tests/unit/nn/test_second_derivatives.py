@@ -8,6 +8,8 @@ from convs2s_plugin.nn.cross_entropy import linear_cross_entropy
 from convs2s_plugin.nn.dropout import Dropout
 from convs2s_plugin.nn.gradient import scale_gradient
 from convs2s_plugin.nn.linear import linear
+from convs2s_plugin.nn.parts import sum_of_parts
+from convs2s_plugin.nn.token_scores import token_log_probabilities
 from convs2s_plugin.nn.winograd import winograd_conv1d
 
 
@@ -23,6 +25,10 @@ def cross_entropy(x):
 
 REFUSED = {
     "cross entropy": cross_entropy,
+    "log-probabilities": lambda x: token_log_probabilities(
+        x, torch.ones(7, 3, dtype=x.dtype), None, torch.tensor([0, 1, 2, 6])
+    ).sum(),
+    "sum of parts": lambda x: sum_of_parts([lambda inputs: (inputs[0] ** 3).sum()], [x], []),
     "scaled gradient": lambda x: (scale_gradient(x, 0.5) ** 3).sum(),
     "convolution": lambda x: (
         winograd_conv1d(x[None], x.new_ones(2, 9), x.new_ones(2), 2) ** 2

@@ -1,0 +1,241 @@
+"""``--criterion convs2s_sequence_risk``: losses of whole sentences over candidate translations."""
+
+import math
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, Dict, List, Optional
+
+import torch
+from fairseq.criterions import register_criterion
+from fairseq.dataclass import ChoiceEnum
+from fairseq.distributed.utils import get_data_parallel_world_size
+from fairseq.logging import metrics
+from torch import Tensor, nn
+
+from ..decoding.output_layer import output_layer_of
+from ..errors import UserError
+from ..nn.sequence_losses import SEQUENCE_LOSSES
+from ..sequence_training.candidate_file import CandidateFile
+from ..sequence_training.candidates import CandidateSet, candidate_sets
+from ..sequence_training.costs import COSTS, Costs
+from ..sequence_training.scoring import SequenceLoss
+from ..sequence_training.search import CandidateSearch
+from .cross_entropy import ConvS2SCrossEntropy, ConvS2SCrossEntropyConfig
+
+
+@dataclass
+class ConvS2SSequenceRiskConfig(ConvS2SCrossEntropyConfig):
+    """The options of convs2s_cross_entropy, and those of the loss of sentences."""
+
+    sequence_loss: ChoiceEnum(tuple(SEQUENCE_LOSSES)) = field(  # type: ignore[valid-type]
+        default="risk",
+        metadata={
+            "help": "loss of a sentence: expected risk, negative log-likelihood of the best "
+            "candidate, margin to all other candidates, or to the one with the highest score"
+        },
+    )
+    sequence_cost: ChoiceEnum(COSTS) = field(  # type: ignore[valid-type]
+        default="bleu",
+        metadata={"help": "cost of a candidate: 1 - smoothed sentence BLEU, or 1 - chrF"},
+    )
+    sequence_remove_bpe: ChoiceEnum(  # type: ignore[valid-type]
+        ("subword_nmt", "sentencepiece", "none")
+    ) = field(
+        default="subword_nmt",
+        metadata={"help": "sub-words that are joined before costs are computed"},
+    )
+    sequence_candidates: int = field(
+        default=16, metadata={"help": "number of candidates of each sentence"}
+    )
+    sequence_search: ChoiceEnum(("beam", "sampling")) = field(  # type: ignore[valid-type]
+        default="beam",
+        metadata={
+            "help": "how candidates are found with the present model; validation always uses "
+            "beam search"
+        },
+    )
+    sequence_candidate_file: Optional[str] = field(
+        default=None,
+        metadata={
+            "help": "n-best lists of the training data, as fairseq-generate --nbest writes them "
+            "without --remove-bpe: train on these candidates instead of searching"
+        },
+    )
+    sequence_reference: bool = field(
+        default=False, metadata={"help": "add the reference to the candidates"}
+    )
+    sequence_dropout: bool = field(
+        default=False, metadata={"help": "apply dropout in the search for candidates"}
+    )
+    sequence_temperature: float = field(
+        default=1.0,
+        metadata={
+            "help": "divides the scores of candidates, which are means over tokens; below 1, "
+            "probable candidates weigh more"
+        },
+    )
+    sequence_weight: float = field(
+        default=0.5,
+        metadata={"help": "weight of the loss of sentences; the loss of tokens has the rest of 1"},
+    )
+
+
+@register_criterion("convs2s_sequence_risk", dataclass=ConvS2SSequenceRiskConfig)
+class ConvS2SSequenceRisk(ConvS2SCrossEntropy):
+    """Expected risk of sentences, interpolated with label-smoothed cross-entropy of tokens.
+
+    Edunov et al. 2018, "Classical structured prediction losses for sequence to sequence learning".
+    The loss of a sentence takes the place of the loss of each of its tokens, so that the sample
+    size remains the number of tokens; with ``--sentence-avg``, it takes the place of their sum.
+    """
+
+    def __init__(self, task, cfg: ConvS2SSequenceRiskConfig):
+        super().__init__(
+            task,
+            cfg.sentence_avg,
+            cfg.label_smoothing,
+            cfg.ignore_prefix_size,
+            cfg.report_accuracy,
+        )
+        _check(cfg)
+        dictionary = task.target_dictionary
+        self.weight = cfg.sequence_weight
+        self.keep_reference = cfg.sequence_reference
+        self.score = str(cfg.sequence_cost)
+        self.costs = Costs(self.score, dictionary, str(cfg.sequence_remove_bpe))
+        self.sequence_loss = SequenceLoss(
+            str(cfg.sequence_loss), cfg.sequence_temperature, dictionary.eos(), dictionary.pad()
+        )
+        self.search = CandidateSearch(
+            task,
+            cfg.sequence_candidates,
+            str(cfg.sequence_search) == "sampling",
+            cfg.sequence_dropout,
+        )
+        self.candidate_file = None
+        if cfg.sequence_candidate_file is not None:
+            self.candidate_file = CandidateFile(
+                cfg.sequence_candidate_file,
+                task.source_dictionary,
+                dictionary,
+                cfg.sequence_candidates,
+                cfg.sequence_reference,
+            )
+
+    def forward(self, model, sample: Dict[str, Any], reduce: bool = True):
+        """Compute the loss of a batch; see ``ConvS2SCrossEntropy.forward``."""
+        self.check_reduce(reduce)
+        begin = time.perf_counter()
+        if self.candidate_file is not None and model.training:
+            found = self.candidate_file(sample)
+        else:
+            found = self.search(model, sample)
+        seconds = time.perf_counter() - begin
+
+        target = sample["target"]
+        lengths = target.ne(self.padding_idx).sum(dim=1)
+        references = [row[row.ne(self.padding_idx)] for row in target.cpu()]
+        sets = candidate_sets(found, references, self.costs, self.keep_reference)
+        if sample.get("candidates") is not None:
+            sample = {**sample, "candidates": _with_tokens(sample["candidates"], sets)}
+
+        layer = output_layer_of(model.decoder, sample.get("candidates"))
+        with _output_of(model.encoder) as encoded:
+            features, _ = model(**sample["net_input"], features_only=True)
+        # Its gradient would be computed together with the loss.
+        with torch.set_grad_enabled(torch.is_grad_enabled() and self.weight < 1.0):
+            token_loss, sample_size, log = self.loss_of_features(features, layer, sample)
+        del features, layer
+        sums = self.sequence_loss(
+            model,
+            encoded[0],
+            sets,
+            torch.ones_like(lengths) if self.sentence_avg else lengths,
+            target.numel(),
+            sample.get("candidates"),
+        )
+        loss = self.weight * sums.loss + (1.0 - self.weight) * token_loss
+        log.update(
+            loss=loss.data,
+            risk=sums.risk,
+            **{
+                f"sentence_{self.score}": sum(1.0 - each.costs[0] for each in sets),
+                f"oracle_{self.score}": sum(1.0 - min(each.costs) for each in sets),
+            },
+        )
+        if model.training:
+            log["search_seconds"] = seconds
+        return loss, sample_size, log
+
+    @classmethod
+    def reduce_metrics(cls, logging_outputs: List[Dict[str, Any]]) -> None:
+        """Log the metrics of tokens, the risk, scores of candidates, and the time of the search.
+
+        The loss has no base: it is not divided by log(2) as the loss of tokens is.
+        """
+        super().reduce_metrics(
+            [{**log, "loss": log["loss"] * math.log(2)} for log in logging_outputs]
+        )
+        sentences = sum(log["nsentences"] for log in logging_outputs)
+
+        def log_mean(name: str, scale: int, digits: int) -> None:
+            if any(name in log for log in logging_outputs):
+                total = sum(log.get(name, 0) for log in logging_outputs)
+                metrics.log_scalar(name, scale * total / sentences, sentences, round=digits)
+
+        log_mean("risk", 1, 4)
+        for score in COSTS:
+            log_mean(f"sentence_{score}", 100, 2)
+            log_mean(f"oracle_{score}", 100, 2)
+        if any("search_seconds" in log for log in logging_outputs):
+            seconds = sum(log.get("search_seconds", 0.0) for log in logging_outputs)
+            metrics.log_scalar("_search_seconds", seconds / get_data_parallel_world_size())
+            metrics.log_derived("search_share", _search_share)
+
+
+def _search_share(meters: Dict[str, Any]) -> float:
+    """The share of the search in the time of training."""
+    total = meters["train_wall"].sum if "train_wall" in meters else 0.0
+    return round(float(meters["_search_seconds"].sum / total), 3) if total else 0.0
+
+
+def _check(cfg: ConvS2SSequenceRiskConfig) -> None:
+    """Check the options.
+
+    Raises:
+        UserError: if a number is out of range.
+    """
+    if cfg.sequence_candidates < 2:
+        raise UserError(
+            f"--sequence-candidates is {cfg.sequence_candidates}, but a sentence needs at least 2 "
+            "candidates: with one, the risk does not depend on the model."
+        )
+    if not cfg.sequence_temperature > 0.0:
+        raise UserError(
+            f"--sequence-temperature is {cfg.sequence_temperature}, but must be above 0; a small "
+            "value such as 0.1 prefers the most probable candidates."
+        )
+    if not 0.0 < cfg.sequence_weight <= 1.0:
+        raise UserError(
+            f"--sequence-weight is {cfg.sequence_weight}, but must be above 0 and at most 1; "
+            "without a loss of sentences, use --criterion convs2s_cross_entropy."
+        )
+
+
+@contextmanager
+def _output_of(module: nn.Module) -> Iterator[List[Any]]:
+    """A list to which each forward pass of a module adds its output."""
+    outputs: List[Any] = []
+    handle = module.register_forward_hook(lambda _module, _inputs, output: outputs.append(output))
+    try:
+        yield outputs
+    finally:
+        handle.remove()
+
+
+def _with_tokens(vocabulary: Tensor, sets: List[CandidateSet]) -> Tensor:
+    """A candidate vocabulary that has the tokens of all candidates, too."""
+    tokens = {token for each in sets for candidate in each.tokens for token in candidate}
+    return torch.cat([vocabulary, vocabulary.new_tensor(sorted(tokens))]).unique()

@@ -1,0 +1,147 @@
+"""Candidates from n-best lists that fairseq-generate has written for the training data."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from fairseq.data import Dictionary
+from torch import Tensor
+
+from ..errors import UserError
+from ..text_files import excerpt
+
+# The lines of one sentence follow one another: its source, and its hypotheses with their scores.
+MARKED_LINE = re.compile(rb"([SH])-(\d+)\t")
+HOW_TO_WRITE = (
+    "fairseq-generate writes it with --gen-subset train --nbest N, from the same data and without "
+    "--remove-bpe"
+)
+
+
+class CandidateFile:
+    """Reads the candidates of sentences when they are needed; only their places are in memory.
+
+    The file is read when the first batch comes, since validation does not need it.
+
+    Args:
+        path: output of fairseq-generate with ``--nbest``.
+        source, target: dictionaries.
+        number: largest number of candidates of a sentence.
+        keeps_reference: whether the reference will be a candidate, too.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        source: Dictionary,
+        target: Dictionary,
+        number: int,
+        keeps_reference: bool,
+    ):
+        self.path = path
+        self.source = source
+        self.target = target
+        self.number = number
+        self.keeps_reference = keeps_reference
+        self._places: np.ndarray | None = None
+
+    def __call__(self, sample: dict[str, Any]) -> list[list[Tensor]]:
+        """The candidates of each sentence of a batch, in the order of the file.
+
+        Args:
+            sample: a batch of the training data.
+        Raises:
+            UserError: if the file cannot be read, or does not belong to the training data.
+        """
+        if self._places is None:
+            self._places = self._find_sentences()
+        pad = self.source.pad()
+        sources = sample["net_input"]["src_tokens"].cpu()
+        with open(self.path, "rb") as file:
+            found = []
+            for number, tokens in zip(sample["id"].tolist(), sources):
+                begin, end = self._place(number)
+                file.seek(begin)
+                lines = file.read(end - begin).decode("utf-8", "replace").split("\n")
+                found.append(self._candidates(number, lines, tokens[tokens.ne(pad)].tolist()))
+        return found
+
+    def _find_sentences(self) -> np.ndarray:
+        """For each sentence, where its lines begin and end in the file, N x 2; -1 if there is none.
+
+        Raises:
+            UserError: if the file cannot be read, or has no lists of several hypotheses.
+        """
+        if not Path(self.path).is_file():
+            raise UserError(f"There is no file {self.path} (--sequence-candidate-file).")
+        places: dict[int, tuple[int, int]] = {}
+        num_hypotheses = position = 0
+        with open(self.path, "rb") as file:
+            for line in file:
+                match = MARKED_LINE.match(line)
+                if match:
+                    number = int(match[2])
+                    begin, _ = places.get(number, (position, position))
+                    places[number] = begin, position + len(line)
+                    num_hypotheses += match[1] == b"H"
+                position += len(line)
+        if not num_hypotheses:
+            raise UserError(f"{self.path} has no n-best lists (no line H-NUMBER): {HOW_TO_WRITE}.")
+        if num_hypotheses <= len(places) and not self.keeps_reference:
+            raise UserError(
+                f"{self.path} has one candidate for each sentence, but the loss needs at least 2: "
+                "give fairseq-generate --nbest, or add --sequence-reference."
+            )
+        table = np.full((max(places) + 1, 2), -1)
+        table[list(places)] = list(places.values())
+        return table
+
+    def _place(self, number: int) -> tuple[int, int]:
+        assert self._places is not None
+        begin, end = self._places[number] if number < len(self._places) else (-1, -1)
+        if begin < 0:
+            raise UserError(
+                f"{self.path} has no candidates for sentence {number} of the training data "
+                f"(counted from 0): {HOW_TO_WRITE}, and with --skip-invalid-size-inputs-valid-test "
+                "only if the training leaves out the same sentences."
+            )
+        return int(begin), int(end)
+
+    def _candidates(self, number: int, lines: list[str], source: list[int]) -> list[Tensor]:
+        """The candidates of a sentence.
+
+        Args:
+            number: of the sentence.
+            lines: those of the sentence.
+            source: its source tokens, for a comparison with those in the file.
+        """
+        candidates: list[Tensor] = []
+        for line in lines:
+            name, _, rest = line.partition("\t")
+            if name == f"S-{number}":
+                self._check_source(number, rest, source)
+            elif name == f"H-{number}" and len(candidates) < self.number:
+                candidates.append(self._encode(number, rest.partition("\t")[2]))
+        return candidates
+
+    def _check_source(self, number: int, text: str, source: list[int]) -> None:
+        own = self.source.string(source)
+        if text.split() != own.split():
+            raise UserError(
+                f"{self.path} does not fit the training data: sentence {number} (counted from 0) "
+                f"is {excerpt(text)} there, but {excerpt(own)} in the data; {HOW_TO_WRITE}."
+            )
+
+    def _encode(self, number: int, text: str) -> Tensor:
+        """The tokens of a candidate, with the end of the sentence."""
+        words = text.split()
+        indices = [self.target.index(word) for word in words]
+        for word, index in zip(words, indices):
+            if index == self.target.unk() and word != self.target.unk_word:
+                raise UserError(
+                    f"{self.path} does not fit the target dictionary: a candidate of sentence "
+                    f"{number} has the token {excerpt(word)}, which is not in it; {HOW_TO_WRITE}."
+                )
+        return torch.tensor([*indices, self.target.eos()])
