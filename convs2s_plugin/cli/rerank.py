@@ -13,11 +13,11 @@ from ..evaluation.scores import score
 from ..evaluation.sentence_scores import SENTENCE_SCORES, SentenceBLEU
 from ..evaluation.systems import read_text
 from ..output_files import atomic_write, check_text_writable
+from ..quiet import quiet
 from ..reranking.features import SCORE, WORDS, Features, basic_features, read_scores
 from ..reranking.mbr import expected_utilities
 from ..reranking.nbest import NBest, read_nbest
 from ..reranking.tuning import tune
-from .quiet import quiet
 
 BPE = ("subword_nmt", "sentencepiece", "none")
 

@@ -1,0 +1,55 @@
+"""The finished runs in examples/multi30k/results are those of compare.yaml, with its scores."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from convs2s_plugin.cli import main
+from convs2s_plugin.evaluation.scores import score
+from convs2s_plugin.experiments.reader import read_experiment
+from convs2s_plugin.experiments.run import Workplace
+from convs2s_plugin.experiments.runs import all_runs
+from convs2s_plugin.text_files import read_text
+
+EXAMPLE = Path(__file__).resolve().parents[3] / "examples" / "multi30k"
+FILE, RESULTS = EXAMPLE / "compare.yaml", EXAMPLE / "results"
+FINISHED = sorted(path.parent.name for path in RESULTS.glob("runs/*/result.json"))
+
+
+def test_every_run_has_the_settings_of_the_file():
+    workplace = Workplace(RESULTS, data=None, programs=None, machine=None)
+    runs = {run.name: run for run in all_runs(read_experiment(FILE))}
+    assert FINISHED
+    for name in FINISHED:
+        run = workplace.completed(runs[name])
+        assert run is not None and (RESULTS / "runs" / name / "settings.json").exists()
+        workplace.check(run)
+
+
+@pytest.mark.parametrize("name", FINISHED)
+def test_scores_are_those_of_the_translations(name):
+    folder = RESULTS / "runs" / name
+    result = json.loads((folder / "result.json").read_text(encoding="utf-8"))
+    tests = [split for split in result["splits"] if split != "valid"]
+    # Trials do not see the test set.
+    assert tests == ([] if result["trial"] is not None else ["test"])
+    for split in tests:
+        lines = [
+            read_text(str(path)).splitlines()
+            for path in (folder / f"{split}.hyp", RESULTS / "references" / split)
+        ]
+        found = score(*lines)
+        assert found["sacrebleu"] == pytest.approx(result["splits"][split]["sacrebleu"])
+        assert found["chrf"] == pytest.approx(result["splits"][split]["chrf"])
+
+
+def test_a_copy_gives_the_tables(tmp_path, capsys):
+    out = tmp_path / "compare_out"
+    shutil.copytree(RESULTS, out)
+    assert main(["experiment", str(FILE), "--report", "--out", str(out)]) == 0
+    printed = capsys.readouterr().out
+    for name in FINISHED:
+        result = json.loads((RESULTS / "runs" / name / "result.json").read_text(encoding="utf-8"))
+        assert f" {result['splits']['valid']['bleu']:.2f} |" in printed
