@@ -11,7 +11,7 @@ import numpy as np
 from ..errors import UserError
 from ..evaluation.scores import score
 from ..evaluation.sentence_scores import SENTENCE_SCORES, SentenceBLEU
-from ..evaluation.systems import read_text
+from ..evaluation.systems import read_sentences
 from ..output_files import atomic_write, check_text_writable
 from ..quiet import quiet
 from ..reranking.features import SCORE, WORDS, Features, basic_features, read_scores
@@ -151,7 +151,7 @@ def _check(args: argparse.Namespace) -> None:
 
 def _references(args: argparse.Namespace, lists: Sequence[NBest]) -> list[str] | None:
     if args.references:
-        lines = read_text(args.references)
+        lines = read_sentences(args.references)
         if len(lines) != len(lists):
             raise UserError(
                 f"{args.references} has {len(lines):,} lines, but {args.lists} has n-best lists of "
@@ -212,7 +212,7 @@ def _score(args: argparse.Namespace, checkpoint: str, lists: Sequence[NBest]) ->
 
 def _read_weights(path: str) -> dict[str, float]:
     try:
-        found = json.loads("\n".join(read_text(path)))
+        found = json.loads("\n".join(read_sentences(path)))
         return {str(name): float(weight) for name, weight in found.items()}
     except (AttributeError, TypeError, ValueError) as error:
         raise UserError(f"{path} has no weights: give the file that --tune has written.") from error
