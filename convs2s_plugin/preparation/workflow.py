@@ -61,8 +61,9 @@ def prepare(
     work = out / WORK
     for folder in (out, work):
         make_folder(str(folder))
+    workflow = Workflow(settings, out, workers, progress)
     try:
-        return Workflow(settings, out, workers, progress).run()
+        return workflow.run()
     except UserError:
         # The text or a setting is to be corrected, so that nothing could be continued. If
         # fairseq-preprocess has failed, its log stays.
