@@ -8,7 +8,7 @@ from pathlib import Path
 from convs2s_plugin.fairseq_compat.messages import user_message
 from convs2s_plugin.output_files import atomic_write
 
-from . import compare, growth, loss, pages, search, speed, table, translate
+from . import compare, growth, loss, pages, preparation, search, speed, table, translate
 from .report import report
 
 
@@ -36,6 +36,7 @@ def parse_arguments() -> argparse.Namespace:
         ("growth", growth, "time against length, batch size, vocabulary and depth"),
         ("speed", speed, "sentences per second of checkpoints on a test set"),
         ("translate", translate, "convs2s translate beside fairseq-interactive"),
+        ("prepare", preparation, "time and peak memory of convs2s prepare on generated text"),
     ):
         module.add_options(commands.add_parser(name, help=help_text))
     command = commands.add_parser(

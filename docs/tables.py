@@ -15,6 +15,7 @@ import re
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import MISSING, fields
+from functools import cache
 from pathlib import Path
 
 DOCS = Path(__file__).resolve().parent
@@ -32,12 +33,14 @@ from convs2s_plugin.cli.commands import COMMANDS  # noqa: E402
 from convs2s_plugin.convs2s.architectures import BASE as CONVS2S_BASE  # noqa: E402
 from convs2s_plugin.convs2s.config import ConvS2SConfig  # noqa: E402
 from convs2s_plugin.criterions.sequence_risk import ConvS2SSequenceRiskConfig  # noqa: E402
+from convs2s_plugin.experiments.comparison import Comparison  # noqa: E402
 from convs2s_plugin.optim.reduce_lr_on_validation import ReduceLROnValidationConfig  # noqa: E402
 from convs2s_plugin.pervasive.architectures import BASE as PERVASIVE_BASE  # noqa: E402
 from convs2s_plugin.pervasive.config import PervasiveConfig  # noqa: E402
 from convs2s_plugin.tasks.translation import ConvS2STranslationConfig  # noqa: E402
-from docs import other_projects  # noqa: E402
+from docs import other_projects, results  # noqa: E402
 
+PAGES = (*sorted(DOCS.glob("*.md")), *sorted((ROOT / "examples").glob("**/README.md")))
 TYPES = 40_000
 
 BLOCK = re.compile(
@@ -104,6 +107,12 @@ def commands() -> str:
     return rows(("command", "what it does"), found)
 
 
+@cache
+def multi30k() -> Comparison:
+    """The comparison on Multi30k."""
+    return results.finished("multi30k", "compare.yaml")
+
+
 GENERATORS: dict[str, Callable[[], str]] = {
     "architectures convs2s": lambda: architectures.table(TYPES),
     "architectures pervasive": lambda: pervasive_sizes.table(TYPES),
@@ -120,6 +129,8 @@ GENERATORS: dict[str, Callable[[], str]] = {
     "options scheduler": lambda: options(ReduceLROnValidationConfig, {}),
     "layers": layers,
     "commands": commands,
+    "multi30k scores": lambda: results.scores(multi30k()),
+    "multi30k trials": lambda: results.trials(multi30k()),
     "other fconv": lambda: other_projects.fconv(rows),
     "other attn2d": lambda: other_projects.attn2d(rows),
     "other sockeye options": lambda: other_projects.sockeye_options(rows),
@@ -152,7 +163,7 @@ def main() -> int:
     parser.add_argument("--check", action="store_true", help="write nothing; 1 if a page is old")
     check = parser.parse_args().check
     old = 0
-    for page in sorted(DOCS.glob("*.md")):
+    for page in PAGES:
         text = page.read_text(encoding="utf-8")
         new = pages.updated(updated(text))
         if new == text:

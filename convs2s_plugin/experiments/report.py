@@ -110,6 +110,26 @@ def write_csv(path: Path, results: Sequence[Result]) -> None:
         writer.writerows(rows)
 
 
+def compared(out: Path, results: Sequence[Result], experiment: Experiment) -> Comparison:
+    """Compare the systems of an experiment.
+
+    Args:
+        out: folder of the experiment; it holds ``runs/``, ``references/`` and maybe ``speed.json``.
+        results: the contents of the ``result.json`` of all finished runs, trials included.
+        experiment: the experiment; its systems are in the order of the tables.
+    """
+    speeds_file = out / "speed.json"
+    speeds = json.loads(speeds_file.read_text(encoding="utf-8")) if speeds_file.exists() else {}
+    finalists = experiment.tuning.finalists
+    summaries = summarize(out, results, experiment.systems.values(), speeds, finalists)
+    tests = split_names(result for result in results if result.get("trial") is None)
+    found = differences(out, summaries, experiment.baseline, tests or [VALID])
+    return Comparison(
+        *(experiment.title, experiment.baseline, experiment.limit_updates),
+        *(summaries, tests, found),
+    )
+
+
 def write(
     out: Path,
     results: Sequence[Result],
@@ -121,24 +141,13 @@ def write(
     """Write ``results.json``, ``table.md``, ``table.csv`` and ``table.tex``.
 
     Args:
-        out: folder of the experiment; it holds ``runs/``, ``references/`` and maybe ``speed.json``.
-        results: the contents of the ``result.json`` of all finished runs, trials included.
-        experiment: the experiment; its systems are in the order of the tables.
+        out, results, experiment: see ``compared``.
         unfinished: names of the runs that have no result yet.
         failed: names of the runs that failed.
     Returns:
         The report in Markdown.
     """
-    speeds_file = out / "speed.json"
-    speeds = json.loads(speeds_file.read_text(encoding="utf-8")) if speeds_file.exists() else {}
-    finalists = experiment.tuning.finalists
-    summaries = summarize(out, results, experiment.systems.values(), speeds, finalists)
-    tests = split_names(result for result in results if result.get("trial") is None)
-    compared = differences(out, summaries, experiment.baseline, tests or [VALID])
-    comparison = Comparison(
-        *(experiment.title, experiment.baseline, experiment.limit_updates),
-        *(summaries, tests, compared),
-    )
+    comparison = compared(out, results, experiment)
     write_results(out / "results.json", comparison, signatures(comparison))
     text = markdown(comparison, unfinished, failed)
     for name, part in (("table.md", text), ("table.tex", main_table(comparison).latex())):

@@ -71,7 +71,7 @@ def test_missing_parents_are_not_made(tmp_path, capsys):
         text_file(tmp_path, ["eins"], f"text.{language}")
     text = [str(tmp_path / "text.de"), str(tmp_path / "text.en")]
     out = tmp_path / "missing" / "out"
-    experiment = str(ROOT / "examples" / "adl" / "table5.yaml")
+    experiment = str(ROOT / "examples" / "adl" / "tables.yaml")
     for command in (
         ["prepare", "--train", *text, "--out", str(out)],
         ["experiment", experiment, "--text", str(tmp_path), "--out", str(out)],

@@ -17,7 +17,7 @@ from tests.integration.examples.conftest import EXAMPLES
 
 # The files of examples/hydra are for fairseq-hydra-train.
 FILES = sorted(path for path in EXAMPLES.glob("*/*.yaml") if path.parent.name != "hydra")
-TABLE_5 = EXAMPLES / "adl" / "table5.yaml"
+ADL_TABLES = EXAMPLES / "adl" / "tables.yaml"
 PARSERS = {
     "fairseq-train": options.get_training_parser,
     "fairseq-generate": options.get_generation_parser,
@@ -62,7 +62,7 @@ def check(printed):
 
 
 def test_there_are_experiments():
-    assert TABLE_5 in FILES and EXAMPLES / "multi30k" / "compare.yaml" in FILES
+    assert ADL_TABLES in FILES and EXAMPLES / "multi30k" / "compare.yaml" in FILES
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: f"{path.parent.name}/{path.name}")
@@ -77,10 +77,10 @@ def test_fairseq_knows_the_options(path, dry_run):
 
 def test_systems_of_the_readme(dry_run, tmp_path):
     added = entries(EXAMPLES / "adl" / "README.md")
-    path = tmp_path / "table5.yaml"
-    path.write_text(TABLE_5.read_text(encoding="utf-8") + added, encoding="utf-8")
+    path = tmp_path / "tables.yaml"
+    path.write_text(ADL_TABLES.read_text(encoding="utf-8") + added, encoding="utf-8")
     systems = read_experiment(path).systems
-    assert list(systems)[-2:] == ["rnn_self_att", "mine"]
+    assert list(systems)[-2:] == ["cnn_glu", "mine"]
     # Each has two seeds and three measurements of speed.
     assert check(dry_run(path)) == 5 * len(systems)
 
@@ -110,7 +110,7 @@ def test_two_architectures_of_table_5(text, tmp_path):
     systems = ["cnn_cnn", "self_att_none"]
     done = subprocess.run(
         [
-            *(server().programs / "convs2s", "experiment", TABLE_5, "--text", text),
+            *(server().programs / "convs2s", "experiment", ADL_TABLES, "--text", text),
             *("--systems", *systems, "--seeds", "1", "--limit-updates", "2", "--jobs", "2"),
         ],
         cwd=tmp_path,
@@ -119,7 +119,7 @@ def test_two_architectures_of_table_5(text, tmp_path):
         encoding="utf-8",
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    out = tmp_path / "table5_out"
+    out = tmp_path / "tables_out"
     results = json.loads((out / "results.json").read_text(encoding="utf-8"))["results"]
     assert sorted(result["system"] for result in results) == systems
     for result in results:

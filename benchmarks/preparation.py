@@ -1,0 +1,166 @@
+"""``prepare``: time and peak memory of ``convs2s prepare`` on generated text.
+
+The words follow Zipf's law, so that the number of different words grows with the text as in a
+language. The memory is the sum over ``convs2s prepare`` and the programs that it starts.
+"""
+
+import argparse
+import json
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+from convs2s_plugin.errors import UserError
+from convs2s_plugin.output_files import atomic_write
+from convs2s_plugin.programs import find_program
+
+from .machine import machine
+from .report import mebibytes
+from .setting import int_at_least
+
+LANGUAGES = "de", "en"
+# Words on one side of a pair.
+SHORTEST, LONGEST = 5, 33
+# Two million pairs of 19 words would have about a million different words.
+ZIPF_EXPONENT = 1.3
+MOST_WORDS = 10_000_000
+SYLLABLES = [consonant + vowel for consonant in "bdfgklmnprst" for vowel in "aeiou"]
+# Pairs that are generated at once.
+CHUNK = 10_000
+# Seconds between two readings of the memory.
+INTERVAL = 0.2
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of ``prepare``."""
+    add = parser.add_argument
+    add(
+        "--pairs",
+        type=int_at_least(1),
+        default=1_000_000,
+        help="sentence pairs (default: %(default)s)",
+    )
+    add(
+        "--tokenizer",
+        default="none",
+        help="tokenizer of convs2s prepare (default: %(default)s)",
+    )
+    add("--json", type=Path, metavar="FILE", help="also write the result to FILE")
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Generate text, prepare it, and print what this took.
+
+    Raises:
+        UserError: if the system has no /proc, or ``convs2s prepare`` fails.
+    """
+    if not Path("/proc/self/smaps_rollup").exists():
+        raise UserError("The memory of processes is read from /proc, which this system lacks.")
+    with tempfile.TemporaryDirectory() as folder:
+        sides = [Path(folder, f"corpus.{language}") for language in LANGUAGES]
+        different = [write_text(path, args.pairs, seed) for seed, path in enumerate(sides, start=1)]
+        bytes_of_text = sum(path.stat().st_size for path in sides)
+        command = [*find_program("convs2s"), "prepare", "--train", *map(str, sides)]
+        command += ["--tokenizer", args.tokenizer, "--out", str(Path(folder, "prepared"))]
+        seconds, peak = measure(command)
+    result = {
+        "pairs": args.pairs,
+        "bytes_of_text": bytes_of_text,
+        "different_words": dict(zip(LANGUAGES, different, strict=True)),
+        "tokenizer": args.tokenizer,
+        "machine": machine("cpu"),
+        "seconds": seconds,
+        "peak_bytes": peak,
+    }
+    words = " and ".join(f"{number:,}" for number in different)
+    print(
+        f"{args.pairs:,} pairs, {mebibytes(bytes_of_text)} of text, {words} different words: "
+        f"at most {mebibytes(peak)}, {seconds / 60:.1f} minutes."
+    )
+    if args.json:
+        with atomic_write(str(args.json)) as file:
+            file.write(json.dumps(result, indent=2) + "\n")
+    return 0
+
+
+def write_text(path: Path, number: int, seed: int) -> int:
+    """Write generated sentences to a file, one a line.
+
+    Args:
+        path: the file.
+        number: the number of sentences.
+        seed: seed of the generator.
+    Returns:
+        the number of different words.
+    """
+    generator = np.random.default_rng(seed)
+    seen = np.zeros(MOST_WORDS, dtype=bool)
+    with path.open("w", encoding="ascii") as file:
+        for start in range(0, number, CHUNK):
+            lengths = generator.integers(
+                SHORTEST, LONGEST, min(CHUNK, number - start), endpoint=True
+            )
+            ranks = generator.zipf(ZIPF_EXPONENT, lengths.sum()) % MOST_WORDS
+            seen[ranks] = True
+            words = iter(map(word, ranks.tolist()))
+            file.writelines(
+                " ".join(next(words) for _ in range(length)) + "\n" for length in lengths
+            )
+    return int(seen.sum())
+
+
+def word(rank: int) -> str:
+    """The word of a rank: frequent words are short."""
+    syllables = []
+    while rank or not syllables:
+        rank, place = divmod(rank, len(SYLLABLES))
+        syllables.append(SYLLABLES[place])
+    return "".join(syllables)
+
+
+def measure(command: list[str]) -> tuple[float, int]:
+    """Run a command, and return its seconds and the peak memory of its processes in bytes.
+
+    Raises:
+        UserError: if it fails.
+    """
+    start = time.perf_counter()
+    peak = 0
+    with tempfile.TemporaryFile() as log:
+        process = subprocess.Popen(command, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
+        while process.poll() is None:
+            peak = max(peak, sum(map(memory, descendants(process.pid))))
+            time.sleep(INTERVAL)
+        seconds = time.perf_counter() - start
+        if process.returncode != 0:
+            log.seek(0)
+            lines = log.read().decode("utf-8", "replace").strip().splitlines() or ["no message"]
+            raise UserError(f"{command[0]} failed: {lines[-1]}")
+    return seconds, peak
+
+
+def descendants(process: int) -> Iterator[int]:
+    """A process and all processes that it started, directly or not."""
+    yield process
+    try:
+        tasks = list(Path(f"/proc/{process}/task").iterdir())
+        children = " ".join(task.joinpath("children").read_text() for task in tasks).split()
+    except OSError:
+        return
+    for child in children:
+        yield from descendants(int(child))
+
+
+def memory(process: int) -> int:
+    """The memory of a process in bytes; pages that processes share are divided among them."""
+    try:
+        lines = Path(f"/proc/{process}/smaps_rollup").read_text().splitlines()
+    except OSError:
+        return 0
+    kibibytes = next((line.split()[1] for line in lines if line.startswith("Pss:")), "0")
+    return int(kibibytes) * 1024

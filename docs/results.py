@@ -1,0 +1,64 @@
+"""Tables of the runs that are published with the examples."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from convs2s_plugin.experiments.comparison import Comparison, main_columns, option_text
+from convs2s_plugin.experiments.files import read_json
+from convs2s_plugin.experiments.reader import read_experiment
+from convs2s_plugin.experiments.report import compared
+from convs2s_plugin.experiments.runs import all_runs
+from convs2s_plugin.experiments.summary import VALID, Summary
+from convs2s_plugin.tables import Table, number
+
+EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
+# The speed of a run that shared its machine says little.
+SPEEDS = {"Tokens/s": "tokens_per_second", "Sentences/s": "sentences_per_second"}
+
+
+def finished(example: str, file: str) -> Comparison:
+    """The systems of an experiment all of whose runs are published.
+
+    Args:
+        example: the folder in ``examples``; its folder ``results`` has the runs.
+        file: name of the experiment's file in that folder.
+    """
+    experiment = read_experiment(EXAMPLES / example / file)
+    out = EXAMPLES / example / "results"
+    runs = {run.name: run for run in all_runs(experiment)}
+    found = {name: read_json(out / "runs" / name / "result.json") for name in runs}
+    missing = {runs[name].system.name for name, result in found.items() if result is None}
+    systems = {name: system for name, system in experiment.systems.items() if name not in missing}
+    results = [result for result in found.values() if result and result["system"] in systems]
+    return compared(out, results, replace(experiment, systems=systems))
+
+
+def scores(comparison: Comparison) -> str:
+    """Sizes, training times and scores, one line a system."""
+    measured = {key for summary in comparison.summaries for key in summary.speeds}
+    columns = [
+        (title, cell)
+        for title, cell in main_columns(comparison)
+        if title not in SPEEDS or SPEEDS[title] in measured
+    ]
+    cells = [[cell(summary) for _, cell in columns] for summary in comparison.summaries]
+    return Table([title for title, _ in columns], cells).markdown().rstrip("\n")
+
+
+def trials(comparison: Comparison) -> str:
+    """The trials of each system, with BLEU on the validation set; the chosen one is bold."""
+    tuned = [summary for summary in comparison.summaries if summary.trials]
+    lines = ["| System | Trials: BLEU on the validation set |", "|---|---|"]
+    for summary in tuned:
+        cells = "; ".join(_trial(summary, trial) for trial in summary.trials)
+        lines.append(f"| {summary.title} | {cells} |")
+    return "\n".join(lines)
+
+
+def _trial(summary: Summary, trial: dict[str, Any]) -> str:
+    options = ", ".join(
+        f"{name} {option_text(value)}" for name, value in trial["trial_options"].items()
+    )
+    text = f"{options}: {number(trial['splits'][VALID]['bleu'])}"
+    return f"**{text}**" if trial is summary.chosen else text
