@@ -4,7 +4,7 @@ import argparse
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..errors import UserError
 from ..evaluation import links, report
@@ -24,6 +24,9 @@ from ..output_files import atomic_write, check_text_writable
 from ..quiet import quiet
 from .progress import Progress
 from .translate_options import add_preparation, add_search, add_speed, translator_options
+
+if TYPE_CHECKING:
+    from ..translation.translator import Translator
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -103,7 +106,8 @@ def _add_alignments(parser: argparse.ArgumentParser) -> None:
         action="append",
         metavar="[NAME=]FILE",
         help="alignment to score against --gold-links: 0-0 1-2, source-target, counted from 0; "
-        "give the option again for further alignments",
+        "or [NAME=]CHECKPOINT.pt, whose attention aligns --source with --references; give the "
+        "option again for further alignments",
     )
     alignments.add_argument(
         "--gold-from-one",
@@ -137,8 +141,10 @@ def _check(args: argparse.Namespace) -> None:
             "There is nothing to evaluate: give translations or checkpoints with --references, "
             "or alignments with --links and --gold-links."
         )
-    if bool(args.systems) != bool(args.references):
-        raise UserError("Systems need --references FILE, and --references needs systems.")
+    if args.systems and not args.references:
+        raise UserError("Systems need --references FILE.")
+    if args.references and not (args.systems or args.links):
+        raise UserError("--references needs systems, or checkpoints as --links.")
     if bool(args.links) != bool(args.gold_links):
         raise UserError("--links needs --gold-links FILE, and --gold-links needs --links.")
     for name in ("summary_bytes", "min_words"):
@@ -195,13 +201,8 @@ def _translate(
     """The translations of the source text by a model or an ensemble."""
     if source is None:
         raise UserError(f"{checkpoints[0]} has nothing to translate: give the text with --source.")
-    # Files of translations are scored without torch.
-    from ..translation.translator import Translator
-
+    translator = _translator(args, checkpoints)
     with quiet():
-        translator = Translator(
-            checkpoints, buffer_size=args.buffer_size, **translator_options(args)
-        )
         lines: list[str] = []
         with Progress("sentences") as progress:
             for translation in translator.stream(source):
@@ -209,6 +210,14 @@ def _translate(
                 if progress.is_due():
                     progress.show(f"{checkpoints[0]}: {len(lines):,} of {len(source):,} sentences")
     return lines
+
+
+def _translator(args: argparse.Namespace, checkpoints: Sequence[str]) -> "Translator":
+    # Files of translations and of links are scored without torch.
+    from ..translation.translator import Translator
+
+    with quiet():
+        return Translator(checkpoints, buffer_size=args.buffer_size, **translator_options(args))
 
 
 def _write(folder: str, systems: Sequence[System], translations: dict[str, list[str]]) -> None:
@@ -230,11 +239,33 @@ def _alignment_scores(args: argparse.Namespace) -> dict[str, links.AlignmentScor
     gold = links.read_gold(args.gold_links, int(args.gold_from_one))
     scores = {}
     for text in args.links:
-        name, _, file = parse_system(text)
+        name, checkpoints, file = parse_system(text)
         if file is None:
-            raise UserError(f"{text} is a checkpoint: --links takes files of links.")
-        scores[name] = links.alignment_scores(links.read_links(file, args.gold_links), gold)
+            found = _model_links(args, checkpoints, len(gold))
+        else:
+            found = links.read_links(file, args.gold_links)
+        scores[name] = links.alignment_scores(found, gold)
     return scores
+
+
+def _model_links(
+    args: argparse.Namespace, checkpoints: Sequence[str], count: int
+) -> list[set[links.Link]]:
+    """The links of a model or an ensemble between the source text and the first references."""
+    if not args.source or not args.references:
+        raise UserError(
+            f"{checkpoints[0]} has nothing to align (--links): give the sentence pairs with "
+            "--source and --references."
+        )
+    from ..translation.word_links import model_links
+
+    texts = []
+    for path in (args.source, args.references[0]):
+        texts.append(read_sentences(path))
+        check_lines(path, texts[-1], args.gold_links, count)
+    translator = _translator(args, checkpoints)
+    with quiet():
+        return model_links(translator, *texts)
 
 
 def _print(evaluation: Evaluation, min_words: int | None) -> None:

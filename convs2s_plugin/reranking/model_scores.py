@@ -1,17 +1,13 @@
 """The scores that another model gives the hypotheses of n-best lists."""
 
-import math
-from argparse import Namespace
 from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-import torch
-from fairseq import utils
-from fairseq.data import LanguagePairDataset
 
 from ..errors import UserError
 from ..translation.ensemble import Ensemble
+from ..translation.forced import score_pairs
 from ..translation.loading import Places
 from ..translation.options import EnsembleOptions
 from .nbest import NBest
@@ -28,7 +24,8 @@ def model_scores(
         lists: n-best lists with source tokens.
         options: precision, device and size of batches.
     Raises:
-        UserError: if the lists have no sources, or the model cannot be loaded.
+        UserError: if the lists have no sources, the model cannot be loaded, or a hypothesis is too
+            long for it.
     """
     if any(each.source is None for each in lists):
         raise UserError(
@@ -37,45 +34,7 @@ def model_scores(
         )
     folders = [Path(data)] if data else [Path(checkpoint).parent]
     ensemble = Ensemble([checkpoint], options, Places(folders, with_training_data=data is None))
-    task = ensemble.task
     pairs = [
         (str(each.source), hypothesis.tokens) for each in lists for hypothesis in each.hypotheses
     ]
-    sources, targets = (
-        [dictionary.encode_line(text, add_if_not_exist=False).long() for text in texts]
-        for dictionary, texts in zip((task.source_dictionary, task.target_dictionary), zip(*pairs))
-    )
-    lengths = np.array([[len(source), len(target)] for source, target in zip(sources, targets)])
-    _check_lengths(ensemble, lengths)
-    dataset = LanguagePairDataset(
-        *(sources, lengths[:, 0], task.source_dictionary),
-        *(targets, lengths[:, 1], task.target_dictionary),
-        left_pad_source=task.cfg.left_pad_source,
-        left_pad_target=task.cfg.left_pad_target,
-        shuffle=False,
-    )
-    scorer = task.build_generator(ensemble.models, Namespace(score_reference=True))
-    scores = np.zeros(len(pairs))
-    # LanguagePairDataset sorts the pairs of a batch by length, so their numbers are needed.
-    for batch in dataset.batch_by_size(
-        np.lexsort(lengths.T), max_tokens=max(options.max_tokens, int(lengths.max()))
-    ):
-        sample = dataset.collater([dataset[int(number)] for number in batch])
-        sample = utils.apply_to_sample(lambda tensor: tensor.to(ensemble.device), sample)
-        with torch.no_grad():
-            found = task.inference_step(scorer, ensemble.models, sample)
-        for number, (hypothesis, *_) in zip(sample["id"].tolist(), found):
-            scores[number] = float(hypothesis["score"]) / math.log(2)
-    return scores
-
-
-def _check_lengths(ensemble: Ensemble, lengths: np.ndarray) -> None:
-    """Check that no hypothesis is too long for the model."""
-    source, target = (
-        min(limit) for limit in zip(*(model.max_positions() for model in ensemble.models))
-    )
-    if lengths[:, 0].max() > source or lengths[:, 1].max() > target:
-        raise UserError(
-            f"The n-best lists have pairs of up to {lengths[:, 0].max()} x {lengths[:, 1].max()} "
-            f"tokens, but the model of --model reads at most {source} x {target}."
-        )
+    return np.array([pair.score for pair in score_pairs(ensemble, pairs)])

@@ -1,13 +1,16 @@
 """``convs2s evaluate``."""
 
 import json
+import re
 import subprocess
 import sys
 
 import pytest
 from sacrebleu.metrics import BLEU
 
+from convs2s_plugin.attention.sentences import compute_attention
 from convs2s_plugin.cli import main
+from convs2s_plugin.translation.translator import Translator
 from tests.commands import PLUGIN
 from tests.translation import DATA, FIXTURES, LINES, translate
 
@@ -71,6 +74,29 @@ def test_alignments(texts, tmp_path, capsys):
     assert content["alignments"]["mine"]["recall"] == 100
 
 
+def test_alignments_of_a_model(texts, tmp_path, capsys):
+    """Each sentence pair has the links of its own attention, whatever its batch."""
+    translator = Translator(texts, data=DATA)
+    model, task = translator.ensemble.models[0], translator.ensemble.task
+    targets = (tmp_path / "hyp").read_text(encoding="utf-8").splitlines()
+    assert len({len(line.split()) for line in SOURCE}) > 1
+    gold = []
+    for source, target in zip(SOURCE, targets):
+        weights = compute_attention(model, task, source, target).maps.mean()[0]
+        best = weights[:-1, : len(source.split())].argmax(dim=1).tolist()
+        gold.append(" ".join(f"{s}-{t}" for t, s in enumerate(best)))
+    (tmp_path / "gold").write_text("".join(f"{line}\n" for line in gold))
+    shifted = [re.sub(r"(\d+)-", lambda found: f"{int(found[1]) + 1}-", line) for line in gold]
+    (tmp_path / "shifted").write_text("".join(f"{line}\n" for line in shifted))
+    for file, rate in (("gold", 0.0), ("shifted", 100.0)):
+        evaluate(
+            *(capsys, "--links", f"model={texts}", "--gold-links", file, "--data", DATA),
+            *("--source", "src", "--references", "hyp", "--output", "scores.json"),
+        )
+        content = json.loads((tmp_path / "scores.json").read_text())
+        assert content["alignments"]["model"]["error_rate"] == pytest.approx(rate)
+
+
 @pytest.mark.parametrize(
     "arguments, message",
     [
@@ -85,7 +111,20 @@ def test_alignments(texts, tmp_path, capsys):
         (["hyp", "--references", "ref", "--length-bounds", "a"], "--length-bounds is a"),
         (["hyp", "--references", "ref", "--output", "no/scores.json"], "there is no folder no"),
         (["hyp", "--references", "ref", "--source", "one"], "one has 1 lines, but ref has 6"),
-        (["--links", "{model}", "--gold-links", "gold"], "is a checkpoint"),
+        (["--links", "{model}", "--gold-links", "gold"], "has nothing to align"),
+        (
+            [
+                "--links",
+                "{model}",
+                "--gold-links",
+                "gold",
+                "--source",
+                "src",
+                "--references",
+                "ref",
+            ],
+            "src has 6 lines, but gold has 1",
+        ),
     ],
 )
 def test_errors(arguments, message, texts, tmp_path, capsys):
