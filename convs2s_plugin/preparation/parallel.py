@@ -49,7 +49,7 @@ def mapper(
             except BrokenProcessPool as error:
                 raise WorkInterrupted(
                     f"One of {workers} processes was ended, perhaps because memory ran out: "
-                    "use fewer --workers."
+                    "use fewer of them."
                 ) from error
 
     try:
