@@ -70,10 +70,10 @@ random-bytes: $(STAMP)
 
 TARGET ?= adl
 SECONDS ?= 60
-# atheris has wheels for few systems, so that the environment does without it.
+# atheris has wheels for few systems, so make venv does not install it.
 fuzz: $(STAMP)
 	$(BIN)/python -m pip install --quiet atheris
-	$(BIN)/python -m tests.fuzz $(TARGET) fuzz_out/$(TARGET) -max_total_time=$(SECONDS)
+	$(BIN)/python -m tests.fuzz $(TARGET) -max_total_time=$(SECONDS)
 
 bench: $(STAMP)
 	$(BIN)/python -m benchmarks table

@@ -27,6 +27,9 @@ def parse_arguments() -> argparse.Namespace:
     for name, module, help_text in (
         ("loss", loss, "compare the loss alone, from features to gradients"),
         ("search", search, "compare beam search alone, in the best tokens and in all of them"),
+        ("speed", speed, "sentences per second of checkpoints on a test set"),
+        ("translate", translate, "convs2s translate beside fairseq-interactive"),
+        ("prepare", preparation, "time and peak memory of convs2s prepare on generated text"),
     ):
         command = commands.add_parser(name, help=help_text)
         module.add_options(command)
@@ -34,9 +37,6 @@ def parse_arguments() -> argparse.Namespace:
     for name, module, help_text in (
         ("table", table, "measure many comparisons and write the documentation's tables"),
         ("growth", growth, "time against length, batch size, vocabulary and depth"),
-        ("speed", speed, "sentences per second of checkpoints on a test set"),
-        ("translate", translate, "convs2s translate beside fairseq-interactive"),
-        ("prepare", preparation, "time and peak memory of convs2s prepare on generated text"),
     ):
         module.add_options(commands.add_parser(name, help=help_text))
     command = commands.add_parser(

@@ -6,8 +6,9 @@ from convs2s_plugin.nn.flops import count_matmul_flops
 
 from .machine import machine
 from .measure import alternate, peak_memory, peak_on_gpu, ratios, summary
+from .options import add_device, add_numbers, int_at_least
 from .roofline import large_matmul
-from .setting import DEVICES, DTYPES, Setting, int_at_least, use_device
+from .setting import DTYPES, Setting, use_device
 from .workloads import CRITERIA, WORKLOADS
 
 SIDES = ("ours", "peer")
@@ -24,17 +25,12 @@ def add_options(parser: argparse.ArgumentParser, command: str) -> None:
     if command == "memory":
         add(
             "--work",
-            choices=tuple(WORKLOADS),
+            choices=("train", "generate"),
             default="train",
             help="a training step or beam search (default: %(default)s)",
         )
     else:
-        add(
-            "--rounds",
-            type=int_at_least(1),
-            default=10,
-            help="measured rounds (default: %(default)s)",
-        )
+        add_numbers(parser, rounds=10)
     add(
         "--arch",
         default="convs2s_iwslt_de_en",
@@ -45,35 +41,13 @@ def add_options(parser: argparse.ArgumentParser, command: str) -> None:
         default="fconv_iwslt_de_en",
         help="the architecture to compare with (default: %(default)s)",
     )
-    add(
-        "--words",
-        type=int_at_least(10),
-        default=8000,
-        help="vocabulary size (default: %(default)s)",
-    )
-    add(
-        "--sentences",
-        type=int_at_least(1),
-        default=64,
-        help="sentences in a batch (default: %(default)s)",
-    )
-    add(
-        "--length",
-        type=int_at_least(2),
-        default=25,
-        help="tokens in a sentence (default: %(default)s)",
-    )
+    add_numbers(parser, words=8000, sentences=64, length=25)
     add(
         "--data",
         metavar="DIR",
         help="data binarized by fairseq-preprocess (default: random sentences)",
     )
-    add(
-        "--batches",
-        type=int_at_least(1),
-        default=1,
-        help="number of batches of --data (default: %(default)s)",
-    )
+    add_numbers(parser, batches=1)
     add(
         "--layers",
         type=int_at_least(1),
@@ -87,7 +61,7 @@ def add_options(parser: argparse.ArgumentParser, command: str) -> None:
             help="bfloat16 and float16: autocast; half: all weights in float16, as with fairseq's "
             "--fp16 (default: %(default)s)",
         )
-    add("--device", choices=DEVICES, default="cpu", help="default: %(default)s")
+    add_device(parser)
     if command != "generate":
         for side in ("", "peer-"):
             add(
@@ -97,7 +71,7 @@ def add_options(parser: argparse.ArgumentParser, command: str) -> None:
                 "package, label_smoothed_cross_entropy for others)",
             )
     if command != "train":
-        add("--beam", type=int_at_least(1), default=5, help="beam size (default: %(default)s)")
+        add_numbers(parser, beam=5)
         add(
             "--candidates",
             type=int_at_least(6),

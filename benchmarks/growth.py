@@ -11,8 +11,9 @@ from convs2s_plugin.output_files import atomic_write
 from . import growth_report
 from .machine import machine
 from .measure import alternate, summary
+from .options import add_device
 from .pages import DOCS
-from .setting import DEVICES, Setting, use_device
+from .setting import Setting, use_device
 from .workloads import WORKLOADS
 
 # The setting of each family; each axis changes one field of it.
@@ -39,7 +40,7 @@ Curves = dict[str, dict[str, dict[str, list[dict]]]]
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of ``growth``."""
-    parser.add_argument("--device", choices=DEVICES, default="cpu", help="default: %(default)s")
+    add_device(parser)
     parser.add_argument(
         "--out",
         type=Path,

@@ -12,20 +12,15 @@ from convs2s_plugin.nn.cross_entropy import linear_cross_entropy
 
 from .machine import machine
 from .measure import alternate, peak_memory, ratios, summary
-from .setting import DEVICES, int_at_least, use_device
+from .options import add_device, add_numbers
+from .setting import use_device
 from .workloads import LABEL_SMOOTHING
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of ``loss``."""
-    for option, least, default, help_text in (
-        ("--words", 10, 8000, "vocabulary size (default: %(default)s)"),
-        ("--tokens", 1, 1600, "target tokens in a batch (default: %(default)s)"),
-        ("--channels", 1, 256, "channels of the features (default: %(default)s)"),
-        ("--rounds", 1, 10, "measured rounds (default: %(default)s)"),
-    ):
-        parser.add_argument(option, type=int_at_least(least), default=default, help=help_text)
-    parser.add_argument("--device", choices=DEVICES, default="cpu", help="default: %(default)s")
+    add_numbers(parser, words=8000, tokens=1600, channels=256, rounds=10)
+    add_device(parser)
 
 
 def random_inputs(

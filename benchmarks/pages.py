@@ -13,7 +13,7 @@ from pathlib import Path
 from convs2s_plugin.output_files import atomic_write
 
 from . import growth_report
-from .report import commands_table, mebibytes, side_name, speed_table
+from .report import mebibytes, rate_table, side_name
 from .workloads import SEQUENCE_CANDIDATES
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -92,13 +92,10 @@ def results_table(name: str) -> str:
     if not path.exists():
         return ""
     result = json.loads(path.read_text(encoding="utf-8"))
-    for measured, table in (
-        ("sentences_per_second", speed_table),
-        ("lines_per_second", commands_table),
-    ):
-        if measured in result:
-            return f"{table(result)}\n\nMeasured on {_machine(result['machine'])}.\n"
-    return comparison_table(result) + "\n"
+    rates = rate_table(result)
+    if rates is None:
+        return comparison_table(result) + "\n"
+    return f"{rates}\n\nMeasured on {_machine(result['machine'])}.\n"
 
 
 def updated(text: str) -> str:

@@ -5,7 +5,6 @@ language. The memory is the sum over ``convs2s prepare`` and the programs that i
 """
 
 import argparse
-import json
 import subprocess
 import tempfile
 import time
@@ -15,12 +14,10 @@ from pathlib import Path
 import numpy as np
 
 from convs2s_plugin.errors import UserError
-from convs2s_plugin.output_files import atomic_write
 from convs2s_plugin.programs import find_program
 
 from .machine import machine
-from .report import mebibytes
-from .setting import int_at_least
+from .options import int_at_least
 
 LANGUAGES = "de", "en"
 # Words on one side of a pair.
@@ -49,12 +46,10 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         default="none",
         help="tokenizer of convs2s prepare (default: %(default)s)",
     )
-    add("--json", type=Path, metavar="FILE", help="also write the result to FILE")
-    parser.set_defaults(run=run)
 
 
-def run(args: argparse.Namespace) -> int:
-    """Generate text, prepare it, and print what this took.
+def run(args: argparse.Namespace) -> dict:
+    """Generate text and prepare it.
 
     Raises:
         UserError: if the system has no /proc, or ``convs2s prepare`` fails.
@@ -63,29 +58,20 @@ def run(args: argparse.Namespace) -> int:
         raise UserError("The memory of processes is read from /proc, which this system lacks.")
     with tempfile.TemporaryDirectory() as folder:
         sides = [Path(folder, f"corpus.{language}") for language in LANGUAGES]
-        different = [write_text(path, args.pairs, seed) for seed, path in enumerate(sides, start=1)]
-        bytes_of_text = sum(path.stat().st_size for path in sides)
+        words = [write_text(path, args.pairs, seed) for seed, path in enumerate(sides, start=1)]
+        size = sum(path.stat().st_size for path in sides)
         command = [*find_program("convs2s"), "prepare", "--train", *map(str, sides)]
         command += ["--tokenizer", args.tokenizer, "--out", str(Path(folder, "prepared"))]
-        seconds, peak = measure(command)
-    result = {
+        minutes, peak = measure(command)
+    return {
         "pairs": args.pairs,
-        "bytes_of_text": bytes_of_text,
-        "different_words": dict(zip(LANGUAGES, different, strict=True)),
+        "bytes_of_text": size,
+        "different_words": dict(zip(LANGUAGES, words, strict=True)),
         "tokenizer": args.tokenizer,
         "machine": machine("cpu"),
-        "seconds": seconds,
+        "minutes": minutes,
         "peak_bytes": peak,
     }
-    words = " and ".join(f"{number:,}" for number in different)
-    print(
-        f"{args.pairs:,} pairs, {mebibytes(bytes_of_text)} of text, {words} different words: "
-        f"at most {mebibytes(peak)}, {seconds / 60:.1f} minutes."
-    )
-    if args.json:
-        with atomic_write(str(args.json)) as file:
-            file.write(json.dumps(result, indent=2) + "\n")
-    return 0
 
 
 def write_text(path: Path, number: int, seed: int) -> int:
@@ -124,7 +110,7 @@ def word(rank: int) -> str:
 
 
 def measure(command: list[str]) -> tuple[float, int]:
-    """Run a command, and return its seconds and the peak memory of its processes in bytes.
+    """Run a command, and return its minutes and the peak memory of its processes in bytes.
 
     Raises:
         UserError: if it fails.
@@ -136,12 +122,12 @@ def measure(command: list[str]) -> tuple[float, int]:
         while process.poll() is None:
             peak = max(peak, sum(map(memory, descendants(process.pid))))
             time.sleep(INTERVAL)
-        seconds = time.perf_counter() - start
+        minutes = (time.perf_counter() - start) / 60
         if process.returncode != 0:
             log.seek(0)
             lines = log.read().decode("utf-8", "replace").strip().splitlines() or ["no message"]
             raise UserError(f"{command[0]} failed: {lines[-1]}")
-    return seconds, peak
+    return minutes, peak
 
 
 def descendants(process: int) -> Iterator[int]:

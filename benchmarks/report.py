@@ -4,7 +4,12 @@ MILLISECONDS = 1000
 
 
 def report(result: dict) -> str:
-    """A result in Markdown: times in milliseconds, matrix multiplications, memory."""
+    """A result in Markdown: rates, or times in milliseconds, matrix multiplications and memory."""
+    rates = rate_table(result)
+    if rates is not None:
+        return rates
+    if "peak_bytes" in result:
+        return preparation_text(result)
     parts = []
     if "seconds" in result:
         parts.append("\n".join(_times(result)))
@@ -15,6 +20,16 @@ def report(result: dict) -> str:
         text = f"Peak memory: {mebibytes(ours)}, peer {mebibytes(peer)}"
         parts.append(f"{text} (ratio {ours / peer:.2f})." if peer else f"{text}.")
     return "\n\n".join(parts)
+
+
+def preparation_text(result: dict) -> str:
+    """What ``prepare`` measured, in a sentence."""
+    words = " and ".join(f"{number:,}" for number in result["different_words"].values())
+    return (
+        f"{result['pairs']:,} pairs, {mebibytes(result['bytes_of_text'])} of text, {words} "
+        f"different words: at most {mebibytes(result['peak_bytes'])}, "
+        f"{result['minutes']:.1f} minutes."
+    )
 
 
 def _times(result: dict) -> list[str]:
@@ -57,6 +72,13 @@ def mebibytes(size: int) -> str:
     return f"{size / 2**20:,.0f} MiB"
 
 
+def rate_table(result: dict) -> str | None:
+    """What ``speed`` or ``translate`` measured, in Markdown; None for another result."""
+    if "sentences_per_second" in result:
+        return speed_table(result)
+    return commands_table(result) if "lines_per_second" in result else None
+
+
 def speed_table(result: dict) -> str:
     """The sentences per second that ``speed`` measured, in Markdown."""
     lines = ["| model | sentences/s | minimum | maximum |", "|---|---|---|---|"]
@@ -76,7 +98,7 @@ def commands_table(result: dict) -> str:
         lines.append(f"| {' | '.join(cells)} |")
     text = f"{result['lines']:,} lines, beam {result['beam']}"
     if result["different"]:
-        text += f"; {result['different']:,} translations differ"
+        text += f"; different translations: {result['different']:,}"
     return "\n".join([*lines, "", f"{text}."])
 
 

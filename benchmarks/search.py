@@ -12,8 +12,9 @@ from convs2s_plugin.decoding.generator import TranslationGenerator
 
 from .machine import machine
 from .measure import alternate, peak_memory, ratios, summary
+from .options import add_device, add_numbers
 from .sentences import sentences
-from .setting import DEVICES, DTYPES, Setting, build, int_at_least, use_device
+from .setting import DTYPES, Setting, build, use_device
 from .workloads import searches
 
 NARROW = (
@@ -25,16 +26,9 @@ GENERATORS = {"ours": TranslationGenerator, "peer": SequenceGenerator}
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of ``search``."""
-    for option, least, default, help_text in (
-        ("--words", 10, 8000, "vocabulary size (default: %(default)s)"),
-        ("--sentences", 1, 64, "sentences in a batch (default: %(default)s)"),
-        ("--length", 2, 25, "tokens in a sentence (default: %(default)s)"),
-        ("--beam", 1, 5, "beam size (default: %(default)s)"),
-        ("--rounds", 1, 10, "measured rounds (default: %(default)s)"),
-    ):
-        parser.add_argument(option, type=int_at_least(least), default=default, help=help_text)
+    add_numbers(parser, words=8000, sentences=64, length=25, beam=5, rounds=10)
     parser.add_argument("--dtype", choices=DTYPES, default="float32", help="default: %(default)s")
-    parser.add_argument("--device", choices=DEVICES, default="cpu", help="default: %(default)s")
+    add_device(parser)
 
 
 def prepare(side: str, setting: Setting) -> tuple[Callable[[], object], Callable[[], object]]:

@@ -1,8 +1,7 @@
 """The setting of a workload, and its model."""
 
 import re
-from argparse import ArgumentTypeError, Namespace
-from collections.abc import Callable
+from argparse import Namespace
 from typing import NamedTuple
 
 import torch
@@ -74,17 +73,6 @@ class Setting(NamedTuple):
     def precision(self) -> Precision:
         """The precision of the task's ``--autocast-dtype``."""
         return Precision(self.dtype if self.dtype in ("bfloat16", "float16") else "none")
-
-
-def int_at_least(least: int) -> Callable[[str], int]:
-    """An argparse type for whole numbers from ``least``."""
-
-    def read(text: str) -> int:
-        if not text.isdecimal() or int(text) < least:
-            raise ArgumentTypeError(f"'{text}' is not a whole number of at least {least}")
-        return int(text)
-
-    return read
 
 
 def use_device(device: str) -> None:

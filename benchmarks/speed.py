@@ -4,7 +4,6 @@ Table 3 of Gehring et al. (2017) reports generation speed in the same way.
 """
 
 import argparse
-import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,14 +12,13 @@ from fairseq.models import BaseFairseqModel
 from fairseq.tasks.translation import TranslationTask
 
 from convs2s_plugin.errors import UserError
-from convs2s_plugin.output_files import atomic_write
 from convs2s_plugin.tasks.autocast import CHOICES, Precision
 
 from .machine import machine
 from .measure import alternate, summary
-from .report import speed_table
+from .options import add_device, add_numbers
 from .sentences import read_task, real_batches, to_device
-from .setting import DEVICES, int_at_least, use_device
+from .setting import use_device
 from .workloads import generator_of
 
 BEAM_SIZES = 1, 5
@@ -32,26 +30,13 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add("data", metavar="DATA_BIN", help="a folder written by fairseq-preprocess")
     add("checkpoints", metavar="CHECKPOINT", nargs="+", help="checkpoints of any models")
     add("--subset", default="test", help="the split to translate (default: %(default)s)")
-    add(
-        "--sentences",
-        type=int_at_least(1),
-        default=128,
-        help="sentences in a batch (default: %(default)s)",
-    )
+    add_numbers(parser, sentences=128, rounds=3)
     add("--autocast-dtype", choices=CHOICES, default="none", help="default: %(default)s")
-    add("--device", choices=DEVICES, default="cpu", help="default: %(default)s")
-    add(
-        "--rounds",
-        type=int_at_least(1),
-        default=3,
-        help="measured rounds (default: %(default)s)",
-    )
-    add("--json", type=Path, metavar="FILE", help="also write the result to FILE")
-    parser.set_defaults(run=run)
+    add_device(parser)
 
 
-def run(args: argparse.Namespace) -> int:
-    """Translate the split with every checkpoint and beam size in turn, and print a table.
+def run(args: argparse.Namespace) -> dict:
+    """Translate the split with every checkpoint and beam size in turn.
 
     Raises:
         UserError: if the data, a checkpoint or the device cannot be used.
@@ -72,7 +57,7 @@ def run(args: argparse.Namespace) -> int:
             )
     times = alternate(timed, args.rounds, 1, device=args.device)
     sentences = sum(batch["nsentences"] for batch in batches)
-    result = {
+    return {
         "data": args.data,
         "subset": args.subset,
         "sentences": sentences,
@@ -85,11 +70,6 @@ def run(args: argparse.Namespace) -> int:
             for name, values in times.items()
         },
     }
-    print(speed_table(result))
-    if args.json:
-        with atomic_write(str(args.json)) as file:
-            file.write(json.dumps(result, indent=2) + "\n")
-    return 0
 
 
 def load(path: str, data: str, device: str) -> BaseFairseqModel:

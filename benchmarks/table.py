@@ -17,8 +17,9 @@ from convs2s_plugin.output_files import atomic_write
 
 from . import pages
 from .compare import compare
+from .options import add_device
 from .rows import ROWS, Row
-from .setting import DEVICES, use_device
+from .setting import use_device
 
 # Time limit and number of rounds for each row.
 MAX_SECONDS = {"cpu": 20.0, "cuda": 3.0}
@@ -27,7 +28,7 @@ ROUNDS = {"cpu": 11, "cuda": 30}
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of ``table``."""
-    parser.add_argument("--device", choices=DEVICES, default="cpu", help="default: %(default)s")
+    add_device(parser)
     parser.add_argument(
         "--rows",
         default="*",

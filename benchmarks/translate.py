@@ -5,7 +5,6 @@ whole command, from its start to its end.
 """
 
 import argparse
-import json
 import subprocess
 import tempfile
 import time
@@ -13,13 +12,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 from convs2s_plugin.errors import UserError
-from convs2s_plugin.output_files import atomic_write
 from convs2s_plugin.programs import find_program
 
 from .machine import machine
 from .measure import alternate, ratios, summary
-from .report import commands_table
-from .setting import int_at_least
+from .options import add_numbers, int_at_least
 
 USER_DIR = Path(__file__).resolve().parent.parent / "convs2s_plugin"
 # Buffers of fairseq-interactive, of which the fastest is compared.
@@ -34,7 +31,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add("data", metavar="DATA_BIN", help="a folder written by fairseq-preprocess")
     add("checkpoint", metavar="CHECKPOINT", help="a checkpoint of any translation model")
     add("input", metavar="FILE", help="lines of tokens, sub-words included")
-    add("--beam", type=int_at_least(1), default=5, help="beam size (default: %(default)s)")
+    add_numbers(parser, beam=5, rounds=5)
     add(
         "--buffers",
         type=int_at_least(1),
@@ -52,18 +49,10 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="numbers of processes of convs2s translate (default: 1 2)",
     )
-    add(
-        "--rounds",
-        type=int_at_least(1),
-        default=5,
-        help="measured rounds (default: %(default)s)",
-    )
-    add("--json", type=Path, metavar="FILE", help="also write the result to FILE")
-    parser.set_defaults(run=run)
 
 
-def run(args: argparse.Namespace) -> int:
-    """Run the commands in turn, and print a table.
+def run(args: argparse.Namespace) -> dict:
+    """Run the commands in turn.
 
     Raises:
         UserError: if a file is missing or a command fails.
@@ -86,7 +75,7 @@ def run(args: argparse.Namespace) -> int:
         times = alternate({peer: peers[best], **ours}, args.rounds, 1)
         expected = _hypotheses(printed, lines)
         different = max(_count_different(path, expected) for path in files.values())
-    result = {
+    return {
         "data": args.data,
         "checkpoint": args.checkpoint,
         "input": args.input,
@@ -101,11 +90,6 @@ def run(args: argparse.Namespace) -> int:
         },
         "times_as_fast": {name: summary(ratios(times[peer], times[name])) for name in ours},
     }
-    print(commands_table(result))
-    if args.json:
-        with atomic_write(str(args.json)) as file:
-            file.write(json.dumps(result, indent=2) + "\n")
-    return 0
 
 
 def _name(workers: int) -> str:

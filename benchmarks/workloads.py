@@ -109,7 +109,6 @@ def generation(setting: Setting) -> Workload:
         generator_class = TranslationGenerator
         candidates = frequent_candidates(len(data.source), len(data.target), setting.candidates)
         options = {"vocab_size": len(data.target), "candidates": candidates}
-
     tiny, batches = (
         searches(model, data.target, some, setting, generator_class, options)
         for some in (data.tiny, data.batches)

@@ -8,6 +8,13 @@ class UserError(ValueError):
     """An error in the input; the message says what was given, what is allowed and what to do."""
 
 
+class WorkInterrupted(UserError):
+    """The machine failed, not the input: the disk is full, or a process has ended.
+
+    What is done already stays, and the same command can continue.
+    """
+
+
 class SequenceTooLong(UserError):
     """A sequence has more tokens than a layer has positions for.
 

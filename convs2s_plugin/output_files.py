@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import TextIO
 
-from .errors import UserError
+from .errors import UserError, WorkInterrupted
 
 
 def check_writable(path: str) -> None:
@@ -53,7 +53,8 @@ def atomic_path(path: str) -> Iterator[str]:
         with suppress(FileNotFoundError):
             os.remove(partial)
         if isinstance(error, OSError):
-            raise UserError(f"{path} cannot be written: {error.strerror or error}.") from error
+            reason = error.strerror or error
+            raise WorkInterrupted(f"{path} cannot be written: {reason}.") from error
         raise
 
 
@@ -132,7 +133,8 @@ def atomic_folder(path: str) -> Iterator[str]:
     except BaseException as error:
         shutil.rmtree(partial, ignore_errors=True)
         if isinstance(error, OSError):
-            raise UserError(f"{path} cannot be written: {error.strerror or error}.") from error
+            reason = error.strerror or error
+            raise WorkInterrupted(f"{path} cannot be written: {reason}.") from error
         raise
 
 

@@ -77,16 +77,15 @@ def decode_lines(file: Iterable[bytes], name: str, errors: str = "strict") -> It
             text = line.decode("utf-8", errors)
             # UTF-16 without a byte order mark may be valid UTF-8.
             if errors == "strict" and number == 1 and "\0" in text:
-                encoding = "utf-16be" if line.startswith(b"\0") else "utf-16le"
                 raise line_error(
                     *(name, number),
                     f"there is a NUL byte at offset {line.index(0)}, as in UTF-16 and in files "
-                    f"other than text; convert the file (`iconv -f {encoding} -t utf-8`) or drop "
-                    "these bytes (`tr -d '\\000'`)",
+                    f"other than text; convert the file (`iconv -f {_encoding(line)} -t utf-8`) or "
+                    "drop these bytes (`tr -d '\\000'`)",
                 )
             yield text
     except UnicodeDecodeError as error:
-        encoding = "utf-16" if number == 1 and line[:2] in UTF_16_MARKS else "latin1"
+        encoding = _encoding(line) if number == 1 else "latin1"
         raise line_error(
             *(name, number),
             f"byte 0x{error.object[error.start]:02x} at offset {error.start} is not valid UTF-8; "
@@ -96,6 +95,15 @@ def decode_lines(file: Iterable[bytes], name: str, errors: str = "strict") -> It
     except ERRORS as error:
         reason = getattr(error, "strerror", None) or error
         raise UserError(f"{name} cannot be read beyond line {number}: {reason}.") from error
+
+
+def _encoding(line: bytes) -> str:
+    """The encoding that the first line of a file, which is not UTF-8, probably has."""
+    if line.startswith(UTF_16_MARKS):
+        return "utf-16"
+    if b"\0" in line:
+        return "utf-16be" if line.startswith(b"\0") else "utf-16le"
+    return "latin1"
 
 
 def read_parallel(paths: Sequence[str]) -> Iterator[tuple[int, tuple[str, ...]]]:

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from ..errors import UserError
+from ..errors import UserError, WorkInterrupted
 from ..preparation import settings as defaults
 from ..preparation.cleaning import REASONS, Limits
 from ..preparation.first_model import CHARACTERS, size_class, training_command
@@ -76,6 +76,8 @@ def run(args: argparse.Namespace) -> int:
     except KeyboardInterrupt:
         print("Interrupted; the same command continues from here.", file=sys.stderr)
         return 130
+    except WorkInterrupted as error:
+        raise UserError(f"{error} The same command continues from here.") from error
     _report(content, args.out)
     return 0
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from ..errors import UserError
+from ..errors import WorkInterrupted
 from ..programs import ProgramFailed, Programs
 from .sources import Languages
 
@@ -45,9 +45,9 @@ def binarize(command: Sequence[object], log: Path) -> None:
         command: see ``preprocess_command``.
         log: file for its output.
     Raises:
-        UserError: if it fails.
+        WorkInterrupted: if it fails.
     """
     try:
         Programs(log.with_suffix(".sh")).run(command, log)
     except ProgramFailed as error:
-        raise UserError(f"{error}.") from error
+        raise WorkInterrupted(f"{error}.") from error

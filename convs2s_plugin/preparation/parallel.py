@@ -1,10 +1,17 @@
 """Apply a function to a stream of items, in several processes if asked."""
 
+import os
+import signal
+import threading
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from itertools import islice
-from multiprocessing import Pool
+from multiprocessing import parent_process
 from typing import Any, TypeVar
+
+from ..errors import WorkInterrupted
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -20,6 +27,8 @@ def mapper(
 ) -> Iterator[Callable[[Iterable[Item]], Iterator[Result]]]:
     """A function that maps items to results, in their order.
 
+    The function raises WorkInterrupted if a process ends.
+
     Args:
         workers: number of processes; 1 to start none.
         make: returns the function to apply; called once in each process.
@@ -28,21 +37,41 @@ def mapper(
         function = make()
         yield lambda items: map(function, items)
         return
-    # An error in a process that starts would be lost, and the process started again.
+    # An error in a process that starts would be lost.
     make()
-    with Pool(workers, _start, (make,)) as pool:
+    pool = ProcessPoolExecutor(workers, initializer=_start, initargs=(make,))
 
-        def run(items: Iterable[Item]) -> Iterator[Result]:
-            iterator = iter(items)
-            while batch := list(islice(iterator, workers * CHUNKS * CHUNK)):
+    def run(items: Iterable[Item]) -> Iterator[Result]:
+        iterator = iter(items)
+        while batch := list(islice(iterator, workers * CHUNKS * CHUNK)):
+            try:
                 yield from pool.map(_apply, batch, chunksize=CHUNK)
+            except BrokenProcessPool as error:
+                raise WorkInterrupted(
+                    f"One of {workers} processes was ended, perhaps because memory ran out: "
+                    "use fewer of them."
+                ) from error
 
+    try:
         yield run
+    finally:
+        pool.shutdown(cancel_futures=True)
 
 
 def _start(make: Callable[[], Callable[[Any], Any]]) -> None:
+    """Begin a process."""
     global _function
+    # The parent decides what an interrupt means. If it is killed, nobody would end this process.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
     _function = make()
+
+
+def _end_with_parent() -> None:
+    parent = parent_process()
+    assert parent is not None
+    parent.join()
+    os._exit(1)
 
 
 def _apply(item: Any) -> Any:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from ..errors import UserError
+from ..errors import UserError, WorkInterrupted
 from ..output_files import atomic_write, make_folder
 
 Counts = dict[str, Any]
@@ -44,6 +44,8 @@ class Stages:
         Args:
             name: of the stage and its folder.
             work: writes to a folder and returns counts, which must fit into JSON.
+        Raises:
+            WorkInterrupted: if files cannot be written.
         """
         if name not in self._done:
             partial = self.folder / f"{name}.partial"
@@ -52,8 +54,11 @@ class Stages:
             partial.mkdir()
             try:
                 counts = work(partial)
-            except BaseException:
+            except BaseException as error:
                 shutil.rmtree(partial, ignore_errors=True)
+                if isinstance(error, OSError):
+                    reason = error.strerror or error
+                    raise WorkInterrupted(f"{partial} cannot be written: {reason}.") from error
                 raise
             partial.rename(self.folder / name)
             self._done[name] = counts

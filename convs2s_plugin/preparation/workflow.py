@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..errors import UserError
+from ..errors import UserError, WorkInterrupted
 from ..output_files import make_folder
 from . import texts
 from .binarize import binarize, preprocess_command
@@ -19,7 +19,6 @@ from .texts import TEXT, TOKENIZED, OpenProgress
 
 SPLITS = ("train", "valid", "test")
 TOKENS, WORK, CHECKPOINTS = "tokens", "work", "checkpoints"
-PREPROCESS_LOG = "preprocess.log"
 # Files of models of sub-words.
 SUFFIXES = {"subword_nmt": "codes.bpe", "sentencepiece": "sentencepiece.model"}
 
@@ -38,6 +37,7 @@ def prepare(
     Returns:
         The content of ``preparation.yaml``.
     Raises:
+        WorkInterrupted: if the disk is full or a process ends; what is done stays.
         UserError: if the text or a setting is wrong, or an earlier preparation had other settings.
     """
     path = out / FILE_NAME
@@ -58,19 +58,17 @@ def prepare(
         import_extra("sacremoses", "--tokenizer moses")
     if settings.method == "sentencepiece":
         import_extra("sentencepiece", "--bpe sentencepiece")
-    work = out / WORK
-    for folder in (out, work):
-        make_folder(str(folder))
+    make_folder(str(out))
     workflow = Workflow(settings, out, workers, progress)
     try:
         return workflow.run()
+    except WorkInterrupted:
+        raise
     except UserError:
-        # The text or a setting is to be corrected, so that nothing could be continued. If
-        # fairseq-preprocess has failed, its log stays.
-        if not (work / PREPROCESS_LOG).exists():
-            shutil.rmtree(work)
-            if not any(out.iterdir()):
-                out.rmdir()
+        # The corrected text or setting is another preparation, which could not continue this one.
+        shutil.rmtree(out / WORK)
+        if not any(out.iterdir()):
+            out.rmdir()
         raise
 
 
@@ -205,7 +203,7 @@ class Workflow:
         )
         with self.progress("") as shown:
             shown.show("fairseq-preprocess binarizes the text")
-            binarize(command, self.work / PREPROCESS_LOG)
+            binarize(command, self.work / "preprocess.log")
         return {}
 
     def move(self, folders: dict[str, Path]) -> None:

@@ -39,6 +39,10 @@ def main() -> None:
         recipe.out / "prepared", {"train": args.files}, *prepare_options, show=True
     )
     prepared = preparation.folder
+    languages = preparation.source.language, preparation.target.language
+    test, reference = (prepared / "text" / f"test.{language}" for language in languages)
+    if not test.exists():
+        sys.exit("There is no test set: leave out --test-size 0.")
 
     command = [*printed_training(recipe.logs / "prepared.log"), "--seed", args.seed]
     if args.smoke:
@@ -54,10 +58,6 @@ def main() -> None:
     model = checkpoints / "average.pt"
     recipe.run("average", ["convs2s", "average", "--inputs", *inputs, "--output", model])
 
-    languages = preparation.source.language, preparation.target.language
-    test, reference = (prepared / "text" / f"test.{language}" for language in languages)
-    if not test.exists():
-        sys.exit("There is no test set: leave out --test-size 0.")
     sources, references = read_text(test), read_text(reference)
     recipe.step(f"Translating {len(sources):,} test sentences")
     output = recipe.out / f"test.translation.{languages[1]}"

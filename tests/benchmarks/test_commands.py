@@ -97,24 +97,22 @@ def test_memory_of_pervasive_attention_and_plain_pervasive(monkeypatch, capsys):
     assert 0 < float(ratio) < 0.9
 
 
-def test_time_and_memory_of_the_loss(tmp_path, monkeypatch, capsys):
+@pytest.mark.parametrize(
+    "command, sizes, logits, limit",
+    [
+        ("loss", {"words": 20000, "tokens": 2000, "channels": 16}, 20000 * 2000, 1.5),
+        ("search", {"words": 40000, "sentences": 16, "length": 3}, 40000 * 16 * 5, 2.5),
+    ],
+)
+def test_time_and_memory_of_a_part(command, sizes, logits, limit, tmp_path, monkeypatch, capsys):
+    """Ours stays below a multiple of the logits' size in float32, and the peer exceeds it."""
     target = tmp_path / "result.json"
-    sizes = ("--words", 20000, "--tokens", 2000, "--channels", 16)
-    assert benchmark(monkeypatch, "loss", *sizes, "--rounds", 1, "--json", target) == 0
-    assert "Peak memory: " in capsys.readouterr().out
+    given = [item for name, value in sizes.items() for item in (f"--{name}", value)]
+    assert benchmark(monkeypatch, command, *given, "--rounds", 1, "--json", target) == 0
+    printed = capsys.readouterr().out
+    assert "ratio (peer's time / ours)" in printed and "Peak memory: " in printed
     peaks = json.loads(target.read_text(encoding="utf-8"))["bytes"]
-    logits = 20000 * 2000 * 4
-    assert 0 < peaks["ours"] < 1.5 * logits and peaks["peer"] > 1.5 * logits
-
-
-def test_time_and_memory_of_the_search(tmp_path, monkeypatch, capsys):
-    target = tmp_path / "result.json"
-    sizes = ("--words", 40000, "--sentences", 16, "--length", 3)
-    assert benchmark(monkeypatch, "search", *sizes, "--rounds", 1, "--json", target) == 0
-    assert "ratio (peer's time / ours)" in capsys.readouterr().out
-    peaks = json.loads(target.read_text(encoding="utf-8"))["bytes"]
-    logits = 40000 * 16 * 5 * 4
-    assert 0 < peaks["ours"] < 2.5 * logits < peaks["peer"]
+    assert 0 < peaks["ours"] < limit * logits * 4 < peaks["peer"]
 
 
 @pytest.mark.parametrize(

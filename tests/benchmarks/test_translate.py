@@ -5,7 +5,7 @@ import shutil
 
 import pytest
 
-from benchmarks import pages, translate
+from benchmarks import pages, report, translate
 from tests.benchmark_runs import benchmark
 from tests.commands import server
 from tests.translation import DATA, FIXTURES, LINES, text_file
@@ -49,10 +49,10 @@ def test_different_translations_are_counted(tmp_path):
     expected = translate._hypotheses(printed, 3)
     assert expected == ["a", "b c", ""]
     assert translate._count_different(text_file(tmp_path, ["a", "c b", ""]), expected) == 1
-    table = pages.commands_table(
+    table = report.commands_table(
         {"lines": 3, "beam": 5, "different": 1, "lines_per_second": {}, "times_as_fast": {}}
     )
-    assert table.endswith("3 lines, beam 5; 1 translations differ.")
+    assert table.endswith("3 lines, beam 5; different translations: 1.")
 
 
 def test_errors(arguments, tmp_path, monkeypatch, capsys):

@@ -1,6 +1,6 @@
 """Fuzz one target with atheris: ``python -m tests.fuzz TARGET [CORPUS] [-max_total_time=SECONDS]``.
 
-Inputs that reach new code are kept in the corpus, a folder (default: tests/fuzz/corpus/TARGET).
+Inputs that reach new code are kept in the corpus, a folder (default: fuzz_out/TARGET).
 """
 
 import sys
@@ -17,7 +17,7 @@ def main(arguments: list[str]) -> None:
     """Fuzz until an error that is not documented, a hang, or the end of the time."""
     name, *rest = arguments
     folders = [argument for argument in rest if not argument.startswith("-")]
-    folder = Path(folders[0]) if folders else Path(__file__).parent / "corpus" / name
+    folder = Path(folders[0] if folders else f"fuzz_out/{name}")
     folder.mkdir(parents=True, exist_ok=True)
     for number, seed in enumerate(seeds()[name]):
         (folder / f"seed{number}").write_bytes(seed)

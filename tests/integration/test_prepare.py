@@ -316,6 +316,24 @@ def test_what_fairseq_preprocess_refuses_can_be_continued(prepare, tmp_path, mon
         prepare(*arguments)
 
 
+def test_a_worker_that_is_killed_leaves_the_complete_stages(prepare, tmp_path, monkeypatch):
+    train = write_pairs(tmp_path, "a", PAIRS)
+    arguments = ("--train", *train, "--out", tmp_path / "out", *NONE[:-1], "2")
+    parent = os.getpid()
+
+    def killed(*_):
+        if os.getpid() != parent:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(workflow.texts, "_split", killed)
+        message = prepare(*arguments, code=2)
+    assert "One of 2 processes was ended" in message and "The same command continues" in message
+    with monkeypatch.context() as patch:
+        patch.setattr(workflow.texts, "clean", None)
+        prepare(*arguments)
+
+
 def test_folders_of_others_are_left_alone(prepare, tmp_path):
     train = write_pairs(tmp_path, "a", PAIRS)
     (tmp_path / "out").mkdir()

@@ -96,7 +96,7 @@ def test_a_folder_that_cannot_be_written(corpus, tmp_path):
 
 
 def test_a_second_training_in_a_folder(corpus, tmp_path):
-    """The second one is refused while the first one runs, even if its parent was killed."""
+    """The second one is refused while the first one runs, and goes on once that was killed."""
     arguments = train_arguments(corpus, tmp_path, "--max-epoch", "1000", "--num-workers", "1")
     first = subprocess.Popen(
         program("train", *arguments, "--no-save-optimizer-state"),
@@ -115,6 +115,8 @@ def test_a_second_training_in_a_folder(corpus, tmp_path):
     for partial in tmp_path.glob("*.partial"):
         partial.unlink()
     whole(tmp_path)
+    done = train(corpus, tmp_path, *ONE)
+    assert done.returncode == 0 and "Loaded checkpoint" in done.stderr, done.stderr[-2000:]
 
 
 @pytest.mark.parametrize("option", ["--restore-file", "--finetune-from-model"])

@@ -56,6 +56,7 @@ def test_the_first_bytes_decide(tmp_path):
         ("a.de", "a\n".encode("utf-16"), "a.de, line 1: byte 0xff .*-f utf-16"),
         ("a.de", "ab\n".encode("utf-16-le"), "a.de, line 1: .* NUL byte at offset 1.*-f utf-16le"),
         ("a.de", "ab\n".encode("utf-16-be"), "a.de, line 1: .* NUL byte at offset 0.*-f utf-16be"),
+        ("a.de", "ü\n".encode("utf-16-le"), "a.de, line 1: byte 0xfc .*-f utf-16le"),
         ("a.lzma", b"text\n", "a.lzma is a .lzma file, .* unpack it with `unlzma`"),
     ],
 )

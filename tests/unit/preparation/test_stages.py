@@ -1,11 +1,13 @@
 """The stages of a preparation one by one: cleaning, held-out sets, sub-words, resuming."""
 
 import json
+import os
 import random
+import signal
 
 import pytest
 
-from convs2s_plugin.errors import UserError
+from convs2s_plugin.errors import UserError, WorkInterrupted
 from convs2s_plugin.preparation import learning
 from convs2s_plugin.preparation.binarize import preprocess_command
 from convs2s_plugin.preparation.cleaning import Cleaner, Limits, unspaced_count
@@ -211,6 +213,16 @@ def test_an_interrupted_stage_starts_again(tmp_path):
     assert json.loads((tmp_path / "stages.json").read_text())["stages"] == {"clean": {}}
 
 
+def test_a_full_disk_interrupts_a_stage(tmp_path):
+    def fill(folder):
+        with open("/dev/full", "w") as file:
+            file.write("x")
+
+    with pytest.raises(WorkInterrupted, match="clean.partial cannot be written: No space left"):
+        Stages(tmp_path, SETTINGS).run("clean", fill)
+    assert [path.name for path in tmp_path.iterdir()] == ["stages.json"]
+
+
 @pytest.mark.parametrize(
     "changes, message",
     [
@@ -243,6 +255,22 @@ def double():
 def test_mapper_keeps_the_order(workers):
     with mapper(workers, double) as run:
         assert list(run(iter(range(9000)))) == list(range(0, 18_000, 2))
+
+
+def fail_at_600():
+    def fail(number):
+        if number == 600:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return number
+
+    return fail
+
+
+def test_a_process_that_is_killed_ends_the_others():
+    found = []
+    with mapper(2, fail_at_600) as run, pytest.raises(WorkInterrupted, match="One of 2 processes"):
+        found.extend(run(iter(range(9000))))
+    assert found == list(range(len(found))) and len(found) <= 600
 
 
 def write(path, lines):
