@@ -2,13 +2,14 @@
 
 import argparse
 
-from convs2s_plugin.nn.flops import count_matmul_flops
+from convs2s_plugin.nn.flops import MatmulFlops, count_matmul_flops
 
 from .machine import machine
 from .measure import alternate, peak_memory, peak_on_gpu, ratios, summary
 from .options import add_device, add_numbers, int_at_least
 from .roofline import large_matmul
-from .setting import DTYPES, Setting, use_device
+from .setting import DTYPES, TORCH, Setting, use_device
+from .workload import Workload
 from .workloads import CRITERIA, WORKLOADS
 
 SIDES = ("ours", "peer")
@@ -129,7 +130,7 @@ def compare(
     # The run that counts operations is also the warm-up.
     for workload in workloads.values():
         workload.warm_up()
-    counted = {side: count_matmul_flops(workload.run) for side, workload in workloads.items()}
+    counted = {side: _count(settings[side], workload) for side, workload in workloads.items()}
     large_matmuls = {
         setting.dtype: large_matmul(setting.dtype, device) for setting in settings.values()
     }
@@ -163,6 +164,12 @@ def compare(
             for side, workload in workloads.items()
         }
     return result
+
+
+def _count(setting: Setting, workload: Workload) -> MatmulFlops:
+    """Run a workload, and count its operations if torch computes them."""
+    counted = count_matmul_flops(workload.run)
+    return counted if setting.engine == TORCH else MatmulFlops(0, [setting.engine])
 
 
 def compare_memory(work: str, ours: Setting, peer: Setting) -> dict:

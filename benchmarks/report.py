@@ -1,6 +1,9 @@
 """A comparison as text."""
 
+from .setting import CTRANSLATE2, TORCH
+
 MILLISECONDS = 1000
+ENGINES = {CTRANSLATE2: " in CTranslate2"}
 
 
 def report(result: dict) -> str:
@@ -62,9 +65,9 @@ def _matmul(result: dict) -> list[str]:
 
 
 def side_name(side: dict) -> str:
-    """The architecture of one side, with its data type unless that is float32."""
-    dtype = side["dtype"]
-    return f"`{side['arch']}`" + ("" if dtype == "float32" else f" ({dtype})")
+    """The architecture of one side; its engine unless that is torch, its type unless float32."""
+    dtype, engine = side["dtype"], ENGINES.get(side.get("engine", TORCH), "")
+    return f"`{side['arch']}`{engine}" + ("" if dtype == "float32" else f" ({dtype})")
 
 
 def mebibytes(size: int) -> str:

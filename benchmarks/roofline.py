@@ -30,11 +30,14 @@ def large_matmul(dtype: str, device: str) -> Matmul:
     """A matrix multiplication that is large enough to run at about the machine's full speed.
 
     Args:
-        dtype: one of setting.DTYPES.
+        dtype: one of setting.DTYPES, or int8 on a CPU.
         device: one of setting.DEVICES.
     """
-    torch_dtype = MATMUL_DTYPES[dtype]
     size = SIZES[device]
+    if dtype == "int8":
+        whole, other = (torch.randint(-128, 128, (size, size), dtype=torch.int8) for _ in range(2))
+        return Matmul(lambda: torch._int_mm(whole, other), 2 * size**3)
+    torch_dtype = MATMUL_DTYPES[dtype]
     if torch_dtype == torch.float16 and device == "cpu":
         size = FLOAT16_SIZE_ON_CPU
     left, right = (torch.randn(size, size, device=device).to(torch_dtype) for _ in range(2))

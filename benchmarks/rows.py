@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from .setting import Setting
+from .setting import CTRANSLATE2, Setting
 
 
 class Row(NamedTuple):
@@ -39,6 +39,7 @@ def cpu_rows() -> list[Row]:
     large = {"words": 40000, "sentences": 32}
     wmt = Setting("convs2s_fconv_wmt_en_de", **large), Setting("fconv_wmt_en_de", **large)
     adl = Setting("adl_transformer_iwslt", **small), Setting("transformer", **small)
+    fast = Setting("transformer", engine=CTRANSLATE2, **small)
     rnn = Setting(ADL_RNN, **small), Setting("lstm", options=LSTM_SIZES, **small)
 
     def grid(sentences: int, length: int) -> tuple[Setting, Setting]:
@@ -64,6 +65,7 @@ def cpu_rows() -> list[Row]:
         row("wmt one sentence", "generate", wmt, 3, sentences=1),
         row("adl transformer", "train", adl, 1.1),
         row("adl transformer", "generate", adl, 1.3),
+        row("adl transformer, CTranslate2", "generate", (adl[0], fast), 1),
         row("adl rnn", "train", rnn),
         row("adl rnn", "generate", rnn),
         Row(

@@ -22,6 +22,7 @@ DROPOUT = 0.1
 # bfloat16 and float16 are torch.autocast; half has all weights in float16, as fairseq's --fp16.
 DTYPES = ("float32", "bfloat16", "float16", "half")
 DEVICES = ("cpu", "cuda")
+TORCH, CTRANSLATE2 = "torch", "ctranslate2"
 # Defaults of the architectures that have the name of their model; fairseq itself fills these in
 # only after ARCH_CONFIG_REGISTRY.
 BASES = {
@@ -43,7 +44,8 @@ class Setting(NamedTuple):
         length: tokens in each source and target, the end of sentence included (25).
         layers: layers of the encoder and of the decoder, or of the DenseNet; None for the
             architecture's own number.
-        dtype: one of DTYPES.
+        engine: what computes: TORCH, or CTRANSLATE2 for the generation of fairseq's transformer.
+        dtype: one of DTYPES; also int8 with CTranslate2.
         beam: beam size of generation (5).
         candidates: number of target tokens that generation scores; None for the whole vocabulary.
         criterion: one of workloads.CRITERIA; None for convs2s_cross_entropy with the models of
@@ -60,6 +62,7 @@ class Setting(NamedTuple):
     sentences: int = 64
     length: int = 25
     layers: int | None = None
+    engine: str = TORCH
     dtype: str = "float32"
     beam: int = 5
     candidates: int | None = None
@@ -96,10 +99,21 @@ def build(setting: Setting, source: Dictionary, target: Dictionary) -> torch.nn.
     Raises:
         UserError: if no such architecture is registered, or it cannot have ``setting.layers``.
     """
+    args = model_options(setting)
+    torch.manual_seed(1)
+    model = build_model(args, Namespace(source_dictionary=source, target_dictionary=target))
+    return model.to(setting.device)
+
+
+def model_options(setting: Setting) -> Namespace:
+    """The options of a model: those of its architecture, and those that differ.
+
+    Raises:
+        UserError: if no such architecture is registered, or it cannot have ``setting.layers``.
+    """
     arch = setting.arch
     if arch not in ARCH_MODEL_REGISTRY:
         raise UserError(f"There is no architecture {arch}; `fairseq-train --help` lists all.")
-    torch.manual_seed(1)
     args = Namespace(
         arch=arch,
         _name=arch,
@@ -116,8 +130,7 @@ def build(setting: Setting, source: Dictionary, target: Dictionary) -> torch.nn.
     fill_defaults(args, BASES.get(arch, {}))
     if setting.layers is not None:
         _set_depth(args, setting.layers)
-    model = build_model(args, Namespace(source_dictionary=source, target_dictionary=target))
-    return model.to(setting.device)
+    return args
 
 
 def _set_depth(args: Namespace, layers: int) -> None:

@@ -2,7 +2,6 @@
 
 from argparse import Namespace
 from collections.abc import Callable
-from typing import NamedTuple
 
 import torch
 from fairseq.criterions import FairseqCriterion
@@ -19,8 +18,10 @@ from convs2s_plugin.decoding.generator import TranslationGenerator
 from convs2s_plugin.errors import UserError
 from convs2s_plugin.sequence_training.search import CandidateSearch
 
+from . import ctranslate2_peer
 from .sentences import Sentences, sentences
-from .setting import Setting, build
+from .setting import CTRANSLATE2, Setting, build
+from .workload import Workload
 
 LABEL_SMOOTHING = 0.1
 # Candidates of each sentence in sequence-level training.
@@ -31,20 +32,6 @@ CRITERIA = {
     "label_smoothed_cross_entropy": LabelSmoothedCrossEntropyCriterion,
     "convs2s_sequence_risk": ConvS2SSequenceRisk,
 }
-
-
-class Workload(NamedTuple):
-    """A model at work.
-
-    Attributes:
-        warm_up: processes a tiny batch, so that everything created only once exists afterwards.
-        run: processes the batches of the setting.
-        parameters: number of parameters of the model.
-    """
-
-    warm_up: Callable[[], object]
-    run: Callable[[], object]
-    parameters: int
 
 
 def training(setting: Setting) -> Workload:
@@ -97,6 +84,8 @@ def generation(setting: Setting) -> Workload:
     Raises:
         UserError: if ``setting.candidates`` exceeds the vocabulary size.
     """
+    if setting.engine == CTRANSLATE2:
+        return ctranslate2_peer.generation(setting)
     data = sentences(setting, "test")
     model = build(setting, data.source, data.target).eval()
     model.make_generation_fast_(beamable_mm_beam_size=setting.beam, need_attn=False)

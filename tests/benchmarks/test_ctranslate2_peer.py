@@ -1,0 +1,39 @@
+"""CTranslate2 as a peer: the same network, sentences and lengths."""
+
+import sys
+
+import pytest
+
+from benchmarks import ctranslate2_peer
+from benchmarks.compare import compare
+from benchmarks.report import report
+from benchmarks.sentences import sentences
+from benchmarks.setting import CTRANSLATE2, Setting
+from benchmarks.workloads import generation
+from convs2s_plugin.errors import UserError
+
+OURS = Setting("transformer", words=60, sentences=3, length=6, layers=1, beam=2)
+PEER = OURS._replace(engine=CTRANSLATE2)
+
+
+def test_it_finds_the_same_translations():
+    pytest.importorskip("ctranslate2", reason="the extra export is not installed")
+    words = sentences(OURS, "test").target
+    (ours,), (theirs,) = generation(OURS).run(), generation(PEER).run()
+    assert len(ours) == len(theirs) == 3
+    for hypotheses, result in zip(ours, theirs):
+        tokens = [words[token] for token in hypotheses[0]["tokens"].tolist()]
+        assert tokens[-1] == words.eos_word and tokens[:-1] == result.hypotheses[0]
+
+
+def test_report():
+    pytest.importorskip("ctranslate2", reason="the extra export is not installed")
+    result = compare("generate", OURS, PEER._replace(dtype="int8"), rounds=1)
+    assert result["matmul"]["peer"]["not_counted"] == [CTRANSLATE2]
+    assert "`transformer` in CTranslate2 (int8)" in report(result)
+
+
+def test_without_ctranslate2(monkeypatch):
+    monkeypatch.setitem(sys.modules, "ctranslate2", None)
+    with pytest.raises(UserError, match="needs ctranslate2: run `pip install ctranslate2`"):
+        ctranslate2_peer.generation(PEER)
