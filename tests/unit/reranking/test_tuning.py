@@ -43,6 +43,23 @@ def test_tuned_weights_use_the_useful_feature():
     assert tune(features, texts, references) == tuned
 
 
+def test_a_feature_without_differences_has_the_weight_0():
+    """Such as the scores of a program that gives all hypotheses of a sentence the same one."""
+    features, texts, references = made_up()
+    same = np.repeat(np.arange(12.0), 5)
+    tuned = tune(Features({**features.values, "same": same}, features.bounds), texts, references)
+    assert tuned.weights["same"] == 0.0 and tuned.weights["useful"] > 0.0
+
+
+def test_impossible_hypotheses():
+    features, texts, references = made_up()
+    scores = np.where(np.arange(60) % 5 == 4, -np.inf, features.values["score"])
+    impossible = Features({**features.values, "score": scores}, features.bounds)
+    tuned = tune(impossible, texts, references)
+    assert np.isfinite([*tuned.weights.values(), tuned.bleu]).all()
+    assert tuned.bleu > 20
+
+
 def test_a_line_search_finds_the_best_step():
     features, texts, references = made_up()
     statistics = sentence_statistics(texts, [text for text in references for _ in range(5)])
