@@ -8,9 +8,12 @@ from pathlib import Path
 import numpy as np
 import torch
 from fairseq import utils
-from fairseq.data import LanguagePairDataset
+from fairseq.data import Dictionary, LanguagePairDataset
+from torch import Tensor
 
+from ..decoding.unknown_words import unknown_word
 from ..errors import UserError
+from ..text_files import excerpt
 from ..translation.ensemble import Ensemble
 from ..translation.loading import Places
 from ..translation.options import EnsembleOptions
@@ -28,7 +31,8 @@ def model_scores(
         lists: n-best lists with source tokens.
         options: precision, device and size of batches.
     Raises:
-        UserError: if the lists have no sources, or the model cannot be loaded.
+        UserError: if the lists have no sources, or tokens that the model does not know, or if the
+            model cannot be loaded.
     """
     if any(each.source is None for each in lists):
         raise UserError(
@@ -42,7 +46,7 @@ def model_scores(
         (str(each.source), hypothesis.tokens) for each in lists for hypothesis in each.hypotheses
     ]
     sources, targets = (
-        [dictionary.encode_line(text, add_if_not_exist=False).long() for text in texts]
+        [_encode(dictionary, text, checkpoint) for text in texts]
         for dictionary, texts in zip((task.source_dictionary, task.target_dictionary), zip(*pairs))
     )
     lengths = np.array([[len(source), len(target)] for source, target in zip(sources, targets)])
@@ -67,6 +71,18 @@ def model_scores(
         for number, (hypothesis, *_) in zip(sample["id"].tolist(), found):
             scores[number] = float(hypothesis["score"]) / math.log(2)
     return scores
+
+
+def _encode(dictionary: Dictionary, text: str, checkpoint: str) -> Tensor:
+    """The tokens of a text, which all must be in the dictionary, and the end of the sentence."""
+    token = unknown_word(dictionary, text)
+    if token is not None:
+        raise UserError(
+            f"The n-best lists have the token {excerpt(token)}, which the dictionaries of "
+            f"{checkpoint} do not have: --model needs a model of the same tokens, and lists of "
+            "fairseq-generate without --remove-bpe."
+        )
+    return dictionary.encode_line(text, add_if_not_exist=False).long()
 
 
 def _check_lengths(ensemble: Ensemble, lengths: np.ndarray) -> None:

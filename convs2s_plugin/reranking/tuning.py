@@ -41,17 +41,20 @@ def tune(
     matrix = features.matrix()
     begins = features.bounds[:-1]
     ranges = np.maximum.reduceat(matrix, begins) - np.minimum.reduceat(matrix, begins)
-    # Features are searched in the same unit. One without differences in any list has the weight 0,
-    # whatever it may be worth in other lists.
     unit = ranges.mean(axis=0)
-    scale = np.divide(1.0, unit, out=np.zeros_like(unit), where=unit > 0)
+
+    def in_units(numbers: np.ndarray) -> np.ndarray:
+        # One unit for all, as the random weights assume. A feature without differences in any list
+        # gets the weight 0: it may have some in other lists.
+        return np.divide(numbers, unit, out=np.zeros_like(numbers), where=unit > 0)
+
     names = list(features.values)
     start = np.array([1.0 if name == SCORE else 0.0 for name in names])
     numbers = np.random.default_rng(seed)
     starts = [start, *numbers.uniform(-1, 1, (RESTARTS, len(names)))]
 
     def tuned(start: np.ndarray) -> Tuned:
-        found = scale * _ascend(matrix * scale, features, statistics, start)
+        found = in_units(_ascend(in_units(matrix), features, statistics, start))
         found /= max(abs(found).max(), 1e-12)
         weights = dict(zip(names, found.tolist()))
         # With the weights as they are used: those of a search may be in an interval so small that
