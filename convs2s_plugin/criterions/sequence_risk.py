@@ -140,6 +140,7 @@ class ConvS2SSequenceRisk(ConvS2SCrossEntropy):
             sample = {**sample, "candidates": _with_tokens(sample["candidates"], sets)}
 
         layer = output_layer_of(model.decoder, sample.get("candidates"))
+        # In one pass through the model, for wrappers of distributed training.
         with _output_of(model.encoder) as encoded:
             features, _ = model(**sample["net_input"], features_only=True)
         # Its gradient would be computed together with the loss.
