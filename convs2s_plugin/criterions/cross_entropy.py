@@ -58,8 +58,8 @@ class ConvS2SCrossEntropy(LabelSmoothedCrossEntropyCriterion):
         features, _ = model(**sample["net_input"], features_only=True)
         return self.loss_of_features(features, layer, sample)
 
-    @staticmethod
-    def check_reduce(reduce: bool) -> None:
+    @classmethod
+    def check_reduce(cls, reduce: bool) -> None:
         """Check that the losses of single tokens are not asked for.
 
         Raises:
@@ -67,8 +67,8 @@ class ConvS2SCrossEntropy(LabelSmoothedCrossEntropyCriterion):
         """
         if not reduce:
             raise UserError(
-                "convs2s_cross_entropy only computes the sum over a batch: for the loss of each "
-                "token, use fairseq's label_smoothed_cross_entropy."
+                f"{cls.__name__} only computes the sum over a batch: for the loss of each token, "
+                "use fairseq's label_smoothed_cross_entropy."
             )
 
     def loss_of_features(self, features: Tensor, layer: OutputLayer, sample: Dict[str, Any]):

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from ..decoding.output_layer import output_layer_of
 from ..errors import UserError
+from ..nn.ignored_batch import is_ignored
 from ..nn.sequence_losses import SEQUENCE_LOSSES
 from ..sequence_training.candidate_file import CandidateFile
 from ..sequence_training.candidates import CandidateSet, candidate_sets
@@ -128,10 +129,7 @@ class ConvS2SSequenceRisk(ConvS2SCrossEntropy):
         """Compute the loss of a batch; see ``ConvS2SCrossEntropy.forward``."""
         self.check_reduce(reduce)
         begin = time.perf_counter()
-        if self.candidate_file is not None and model.training:
-            found = self.candidate_file(sample)
-        else:
-            found = self.search(model, sample)
+        found = self._candidates(model, sample)
         seconds = time.perf_counter() - begin
 
         target = sample["target"]
@@ -142,6 +140,7 @@ class ConvS2SSequenceRisk(ConvS2SCrossEntropy):
             sample = {**sample, "candidates": _with_tokens(sample["candidates"], sets)}
 
         layer = output_layer_of(model.decoder, sample.get("candidates"))
+        # In one pass through the model, for wrappers of distributed training.
         with _output_of(model.encoder) as encoded:
             features, _ = model(**sample["net_input"], features_only=True)
         # Its gradient would be computed together with the loss.
@@ -159,15 +158,26 @@ class ConvS2SSequenceRisk(ConvS2SCrossEntropy):
         loss = self.weight * sums.loss + (1.0 - self.weight) * token_loss
         log.update(
             loss=loss.data,
-            risk=sums.risk,
             **{
                 f"sentence_{self.score}": sum(1.0 - each.costs[0] for each in sets),
                 f"oracle_{self.score}": sum(1.0 - min(each.costs) for each in sets),
             },
         )
+        if sums.risk is not None:
+            log["risk"] = sums.risk
         if model.training:
             log["search_seconds"] = seconds
         return loss, sample_size, log
+
+    def _candidates(self, model, sample: Dict[str, Any]) -> List[List[Tensor]]:
+        """The candidates of each sentence of a batch."""
+        if is_ignored():
+            # A search would be in vain, and a file may not have these sentences: after a
+            # validation, fairseq repeats a batch of the validation set.
+            return [[] for _ in sample["target"]]
+        if self.candidate_file is not None and model.training:
+            return self.candidate_file(sample)
+        return self.search(model, sample)
 
     @classmethod
     def reduce_metrics(cls, logging_outputs: List[Dict[str, Any]]) -> None:
@@ -205,7 +215,7 @@ def _check(cfg: ConvS2SSequenceRiskConfig) -> None:
     """Check the options.
 
     Raises:
-        UserError: if a number is out of range.
+        UserError: if a number is out of range, or an option has no effect.
     """
     if cfg.sequence_candidates < 2:
         raise UserError(
@@ -222,6 +232,16 @@ def _check(cfg: ConvS2SSequenceRiskConfig) -> None:
             f"--sequence-weight is {cfg.sequence_weight}, but must be above 0 and at most 1; "
             "without a loss of sentences, use --criterion convs2s_cross_entropy."
         )
+    if cfg.sequence_candidate_file is not None:
+        for given, option in (
+            (str(cfg.sequence_search) != "beam", f"--sequence-search {cfg.sequence_search}"),
+            (cfg.sequence_dropout, "--sequence-dropout"),
+        ):
+            if given:
+                raise UserError(
+                    f"{option} is for the search that --sequence-candidate-file replaces: leave "
+                    "one of them out."
+                )
 
 
 @contextmanager

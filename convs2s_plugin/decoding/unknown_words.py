@@ -1,4 +1,7 @@
-"""Replacement of unknown words in hypotheses by means of attention (ConvS2S, section 4.3)."""
+"""Unknown words: which a text has, and their replacement by means of attention.
+
+Replacement is that of ConvS2S, section 4.3.
+"""
 
 import logging
 from collections.abc import Mapping
@@ -7,6 +10,14 @@ from fairseq.data import Dictionary
 from torch import Tensor
 
 logger = logging.getLogger(__name__)
+
+
+def unknown_word(dictionary: Dictionary, text: str) -> str | None:
+    """The first word of a text that the dictionary does not have; ``<unk>`` is one it has."""
+    for word in text.split():
+        if word != dictionary.unk_word and dictionary.index(word) == dictionary.unk():
+            return word
+    return None
 
 
 class UnknownWords:

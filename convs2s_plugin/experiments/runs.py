@@ -21,7 +21,8 @@ class Run:
         tried: the options of the trial; those of a finalist are missing until the trials before it
             are done.
         rank: the place of a finalist among these trials, counted from 1; None for other runs.
-        awaits: names of the runs that must be done before this one.
+        awaits: names of the trials, or of the run with the trained model, that must be done before
+            this one.
         search: options of fairseq-generate that were chosen on the validation set.
         trained_by: name of the trial that has the same training; None to train.
         start: name of the run whose model the training begins with; None for random weights.

@@ -5,13 +5,9 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from .gradient import first_derivatives_only
-from .linear import linear
+from .gradient import first_derivatives_only, take
+from .projection import ProjectionGradients, apply_to_projection, chunk_size, write_logits
 
-# Limits of a chunk: logits (64 MiB in single precision) and tokens. Larger chunks only take memory
-# that a CPU's caches cannot hold; fewer tokens make the matrix multiplications slower.
-CHUNK_LOGITS = 2**24
-CHUNK_TOKENS = 1024
 # Smaller probabilities may have underflowed: their logarithms are computed from the logits.
 MIN_PROBABILITY = 1e-30
 
@@ -57,16 +53,9 @@ def linear_cross_entropy(
     """
     if not 0.0 <= label_smoothing < 1.0:
         raise ValueError(f"label_smoothing is {label_smoothing}, but must be in [0, 1).")
-    device_type = features.device.type
-    dtype = weight.dtype
-    if torch.is_autocast_enabled(device_type):
-        dtype = torch.get_autocast_dtype(device_type)
-    inputs = [x for x in (features, weight, bias) if x is not None]
-    need_grad = torch.is_grad_enabled() and any(x.requires_grad for x in inputs)
-    with torch.autocast(device_type, enabled=False):
-        loss, nll, correct = _LinearCrossEntropy.apply(
-            features, weight, bias, target, label_smoothing, count_correct, dtype, need_grad
-        )
+    loss, nll, correct = apply_to_projection(
+        _LinearCrossEntropy, features, weight, bias, target, label_smoothing, count_correct
+    )
     return CrossEntropy(loss, nll, correct)
 
 
@@ -90,18 +79,16 @@ class _LinearCrossEntropy(torch.autograd.Function):
         p_extra = 1.0 - label_smoothing - p_other
 
         x, w = features.to(dtype), weight.to(dtype)
-        chunk_size = max(1, min(len(x), CHUNK_TOKENS, CHUNK_LOGITS // vocab_size))
-        buffer = w.new_empty(chunk_size, vocab_size, dtype=exact)
+        size = chunk_size(len(x), vocab_size)
+        buffer = w.new_empty(size, vocab_size, dtype=exact)
         log_normalizer = w.new_empty(len(x), 1, dtype=exact)
         target_logit = torch.empty_like(log_normalizer)
         correct = torch.zeros((), dtype=torch.long, device=x.device)
         if need_grad:
-            x_grad = torch.zeros_like(features, dtype=exact)
-            w_grad = torch.zeros_like(weight, dtype=exact)
-            b_grad = w.new_zeros(vocab_size, dtype=exact)
+            gradients = ProjectionGradients.zeros(x, w, exact)
 
-        for start in range(0, len(x), chunk_size):
-            chunk = slice(start, min(start + chunk_size, len(x)))
+        for start in range(0, len(x), size):
+            chunk = slice(start, min(start + size, len(x)))
             labels = target[chunk].unsqueeze(1)
             logits = write_logits(x[chunk], w, bias, out=buffer[: len(labels)])
             target_logit[chunk] = logits.gather(1, labels)
@@ -118,14 +105,7 @@ class _LinearCrossEntropy(torch.autograd.Function):
                 log_normalizer[chunk][tiny] = logits.logsumexp(dim=1, keepdim=True)
             if need_grad:
                 difference = torch.full_like(target_probability, -p_extra)
-                logits_grad = probabilities.scatter_add_(1, labels, difference)
-                b_grad += logits_grad.sum(dim=0)
-                logits_grad = logits_grad.to(dtype)
-                x_grad[chunk] = linear(logits_grad, w.t())
-                if dtype == exact:
-                    w_grad.addmm_(logits_grad.t(), x[chunk])
-                else:
-                    w_grad += logits_grad.t() @ x[chunk]
+                gradients.add(chunk, probabilities.scatter_add_(1, labels, difference), x, w)
 
         nll = (log_normalizer - target_logit).sum()
         loss = p_extra * nll
@@ -138,11 +118,11 @@ class _LinearCrossEntropy(torch.autograd.Function):
                 logits_sum = logits_sum + len(x) * bias.sum(dtype=exact)
             loss = loss + p_other * (vocab_size * log_normalizer.sum() - logits_sum)
             if need_grad:
-                x_grad -= p_other * w_sum
-                w_grad -= p_other * x_sum
-                b_grad -= p_other * len(x)
+                gradients.features.sub_(p_other * w_sum)
+                gradients.weight.sub_(p_other * x_sum)
+                gradients.bias.sub_(p_other * len(x))
         if need_grad:
-            ctx.gradients = (x_grad, w_grad, b_grad)
+            ctx.gradients = gradients
             ctx.dtypes = [None if p is None else p.dtype for p in (features, weight, bias)]
         ctx.mark_non_differentiable(nll, correct)
         return loss, nll, correct
@@ -152,23 +132,9 @@ class _LinearCrossEntropy(torch.autograd.Function):
     def backward(
         ctx: Any, grad_loss: Tensor, grad_nll: Tensor, grad_correct: Tensor
     ) -> tuple[Tensor | None, ...]:
-        gradients, ctx.gradients = ctx.gradients, None
-        if gradients is None:
-            raise RuntimeError(
-                "The backward pass of linear_cross_entropy has run already; it can run only once."
-            )
+        gradients = take(ctx, "gradients")
         scaled = [
             None if dtype is None else gradient.mul_(grad_loss).to(dtype)
             for gradient, dtype in zip(gradients, ctx.dtypes)
         ]
         return (*scaled, None, None, None, None, None)
-
-
-def write_logits(x: Tensor, weight: Tensor, bias: Tensor | None, out: Tensor) -> Tensor:
-    """Write x @ weight.T + bias to ``out``, whose precision may be higher."""
-    if x.dtype != out.dtype:
-        out.copy_(x @ weight.t())
-        return out if bias is None else out.add_(bias)
-    if bias is None:
-        return torch.mm(x, weight.t(), out=out)
-    return torch.addmm(bias.to(out.dtype), x, weight.t(), out=out)

@@ -1,4 +1,4 @@
-"""Gradient scaling, and backward passes that cannot be differentiated."""
+"""Gradient scaling, and backward passes that cannot be differentiated or run twice."""
 
 from collections.abc import Callable
 from functools import wraps
@@ -31,6 +31,25 @@ def first_derivatives_only(backward: Backward) -> Backward:
         return backward(ctx, *grads)
 
     return first_time
+
+
+def take(ctx: Any, attribute: str) -> Any:
+    """Take what a forward pass has left for the backward pass, which overwrites it.
+
+    Args:
+        ctx: the context of a ``torch.autograd.Function``.
+        attribute: its name there.
+    Raises:
+        RuntimeError: if the backward pass has run already.
+    """
+    found = getattr(ctx, attribute)
+    if found is None:
+        raise RuntimeError(
+            f"{type(ctx).__name__.strip('_')} has run already: this backward pass can run only "
+            "once."
+        )
+    setattr(ctx, attribute, None)
+    return found
 
 
 class _ScaleGradient(torch.autograd.Function):

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .gradient import first_derivatives_only
+from .gradient import first_derivatives_only, take
 
 # Computes a loss, a tensor without dimensions, from tensors in place of the inputs.
 Part = Callable[[Sequence[Tensor]], Tensor]
@@ -63,10 +63,6 @@ class _SumOfParts(torch.autograd.Function):
     @staticmethod
     @first_derivatives_only
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        gradients, ctx.gradients = ctx.gradients, None
-        if gradients is None:
-            raise RuntimeError(
-                "The backward pass of sum_of_parts has run already; it can run only once."
-            )
+        gradients = take(ctx, "gradients")
         scaled = [None if x is None else x * grad.to(x.dtype) for x in gradients]
         return (None, None, None, *scaled)

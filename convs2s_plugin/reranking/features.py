@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..errors import UserError
-from ..text_files import excerpt, line_error, read_lines
-from .nbest import NBest
+from ..text_files import read_lines
+from .nbest import NBest, parse_score
 
 # Features that every list has.
 SCORE, WORDS = "score", "words"
@@ -26,8 +26,8 @@ class Features:
     bounds: np.ndarray
 
     def matrix(self) -> np.ndarray:
-        """H x F, the columns in the order of ``values``."""
-        return np.stack(list(self.values.values()), axis=1)
+        """H x F, the columns in the order of ``values``; see ``_finite``."""
+        return np.stack([_finite(column) for column in self.values.values()], axis=1)
 
     def best(self, weights: Mapping[str, float]) -> np.ndarray:
         """The hypothesis with the highest weighted sum for each sentence, of equal ones the first.
@@ -52,6 +52,15 @@ class Features:
         return np.array([begin + int(sums[begin:end].argmax()) for begin, end in pairs])
 
 
+def _finite(values: np.ndarray) -> np.ndarray:
+    """Replace minus infinity, the score of an impossible hypothesis, by the lowest other number.
+
+    A weight of 0 times minus infinity is no number.
+    """
+    possible = np.isfinite(values)
+    return np.where(possible, values, values.min(initial=0.0, where=possible))
+
+
 def basic_features(lists: Sequence[NBest]) -> Features:
     """The score and the number of words of each hypothesis."""
     hypotheses = [hypothesis for each in lists for hypothesis in each.hypotheses]
@@ -72,14 +81,8 @@ def read_scores(path: str, count: int) -> np.ndarray:
     Raises:
         UserError: if the file cannot be read, or does not have H numbers.
     """
-    scores = []
-    for number, line in enumerate(read_lines(path), start=1):
-        try:
-            scores.append(float(line))
-        except ValueError:
-            raise line_error(
-                path, number, f"{excerpt(line)} is not a number, the score of a hypothesis"
-            ) from None
+    lines = enumerate(read_lines(path), start=1)
+    scores = [parse_score(path, number, line) for number, line in lines]
     if len(scores) != count:
         raise UserError(
             f"{path} has {len(scores):,} scores, but the n-best lists have {count:,} hypotheses: "

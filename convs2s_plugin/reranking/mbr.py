@@ -32,7 +32,7 @@ def expected_utilities(
 
 def probabilities(scores: Sequence[float], temperature: float | None) -> np.ndarray:
     """The probability of each hypothesis; see ``expected_utilities``."""
-    if temperature is None:
+    if temperature is None or max(scores) == -np.inf:
         return np.full(len(scores), 1 / len(scores))
     powers = np.array(scores) / temperature
     weights = np.exp2(powers - powers.max())

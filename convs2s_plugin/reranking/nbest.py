@@ -1,15 +1,17 @@
 """N-best lists, as fairseq-generate and ``convs2s translate --nbest`` write them."""
 
+import itertools
+import math
 import re
-from collections.abc import Iterable
+from collections.abc import Collection
 from typing import NamedTuple
 
 from ..errors import UserError
-from ..text_files import line_error, read_lines
+from ..text_files import excerpt, line_error, read_lines
 
 # S source, T reference, H hypothesis in tokens, D the same as text.
-OF_FAIRSEQ = re.compile(r"([STHD])-(\d+)\t(.*)", re.DOTALL)
-OF_TRANSLATE = re.compile(r"(\d+)\t(-?[\d.]+(?:e-?\d+)?|-?inf)\t(.*)", re.DOTALL)
+OF_FAIRSEQ = re.compile(r"([STHD])-(\d{1,18})\t(.*)", re.DOTALL)
+OF_TRANSLATE = re.compile(r"(\d{1,18})\t(-?\d+(?:\.\d+)?|-inf)\t(.*)", re.DOTALL)
 
 
 class Hypothesis(NamedTuple):
@@ -18,7 +20,8 @@ class Hypothesis(NamedTuple):
     Attributes:
         text: plain text.
         tokens: the target tokens, separated by spaces.
-        score: as the file has it: in base 2, with the length penalty.
+        score: as the file has it: in base 2, with the length penalty; minus infinity if the model
+            gives a token the probability 0.
     """
 
     text: str
@@ -87,27 +90,41 @@ def join(text: str, remove_bpe: str) -> str:
     """Join the sub-words of a text, as fairseq does."""
     if remove_bpe == "subword_nmt":
         return f"{text} ".replace("@@ ", "").rstrip()
-    if remove_bpe == "sentencepiece":
+    # Spaces are those of words if fairseq-generate has joined the sub-words (--bpe, --remove-bpe).
+    if remove_bpe == "sentencepiece" and "\u2581" in text:
         return text.replace(" ", "").replace("\u2581", " ").strip()
     return text
 
 
+def parse_score(path: str, line_number: int, text: str) -> float:
+    """The score of a hypothesis.
+
+    Raises:
+        UserError: if it is no number; it may be minus infinity.
+    """
+    try:
+        score = float(text)
+        if score < math.inf:
+            return score
+    except ValueError:
+        pass
+    raise line_error(
+        path, line_number, f"{excerpt(text)} is not the score of a hypothesis, a number"
+    )
+
+
 def _hypothesis(path: str, line_number: int, rest: str, remove_bpe: str) -> Hypothesis:
     score, _, tokens = rest.partition("\t")
-    try:
-        return Hypothesis(join(tokens, remove_bpe), tokens, float(score))
-    except ValueError:
-        raise line_error(
-            path, line_number, f"'{score}' is not the score of a hypothesis, a number"
-        ) from None
+    return Hypothesis(join(tokens, remove_bpe), tokens, parse_score(path, line_number, score))
 
 
-def _check_complete(path: str, numbers: Iterable[int], first: int) -> None:
-    found = set(numbers)
-    missing = sorted(set(range(first, max(found) + 1)) - found)
-    if missing:
+def _check_complete(path: str, numbers: Collection[int], first: int) -> None:
+    first = min(first, *numbers)
+    count = max(numbers) + 1 - first
+    if len(numbers) < count:
+        missing = next(number for number in itertools.count(first) if number not in numbers)
         raise UserError(
-            f"{path} has no hypothesis for sentence {missing[0]} (counted from {first}; "
-            f"{len(missing):,} of {max(found) + 1 - first:,} are missing): translate all of them, "
+            f"{path} has no hypothesis for sentence {missing} (counted from {first}; "
+            f"{count - len(numbers):,} of {count:,} are missing): translate all of them, "
             "in one process."
         )

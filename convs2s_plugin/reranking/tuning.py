@@ -39,23 +39,34 @@ def tune(
     repeated = [text for text, count in zip(references, counts) for _ in range(count)]
     statistics = sentence_statistics(hypotheses, repeated)
     matrix = features.matrix()
-    # Features are searched in the same unit; a weight of 0 belongs to one without differences.
-    scale = matrix.std(axis=0)
-    scaled = matrix / np.where(scale > 0, scale, 1.0)
+    begins = features.bounds[:-1]
+    ranges = np.maximum.reduceat(matrix, begins) - np.minimum.reduceat(matrix, begins)
+    unit = ranges.mean(axis=0)
+
+    def in_units(numbers: np.ndarray) -> np.ndarray:
+        # One unit for all, as the random weights assume. A feature without differences in any list
+        # gets the weight 0: it may have some in other lists.
+        return np.divide(numbers, unit, out=np.zeros_like(numbers), where=unit > 0)
+
     names = list(features.values)
     start = np.array([1.0 if name == SCORE else 0.0 for name in names])
     numbers = np.random.default_rng(seed)
     starts = [start, *numbers.uniform(-1, 1, (RESTARTS, len(names)))]
-    found = [_ascend(scaled, features, statistics, weights) for weights in starts]
-    weights, bleu = max(found, key=lambda each: each[1])
-    unscaled = weights / np.where(scale > 0, scale, 1.0)
-    unscaled /= max(abs(unscaled).max(), 1e-12)
-    return Tuned(dict(zip(names, unscaled.tolist())), bleu)
+
+    def tuned(start: np.ndarray) -> Tuned:
+        found = in_units(_ascend(in_units(matrix), features, statistics, start))
+        found /= max(abs(found).max(), 1e-12)
+        weights = dict(zip(names, found.tolist()))
+        # With the weights as they are used: those of a search may be in an interval so small that
+        # rounding leaves it.
+        return Tuned(weights, corpus_bleu(statistics[features.best(weights)].sum(axis=0)))
+
+    return max(map(tuned, starts), key=lambda each: each.bleu)
 
 
 def _ascend(
     matrix: np.ndarray, features: Features, statistics: np.ndarray, weights: np.ndarray
-) -> tuple[np.ndarray, float]:
+) -> np.ndarray:
     """Change one weight after the other as long as BLEU rises."""
     best = corpus_bleu(statistics[features.best_of(matrix @ weights)].sum(axis=0))
     for _ in range(ROUNDS):
@@ -68,7 +79,7 @@ def _ascend(
                 best = bleu
         if best <= before + GAIN:
             break
-    return weights, best
+    return weights
 
 
 def _search_line(

@@ -5,10 +5,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from fairseq.data import Dictionary
 from torch import Tensor
 
+from ..decoding.unknown_words import unknown_word
 from ..errors import UserError
 from ..text_files import excerpt
 
@@ -136,12 +136,10 @@ class CandidateFile:
 
     def _encode(self, number: int, text: str) -> Tensor:
         """The tokens of a candidate, with the end of the sentence."""
-        words = text.split()
-        indices = [self.target.index(word) for word in words]
-        for word, index in zip(words, indices):
-            if index == self.target.unk() and word != self.target.unk_word:
-                raise UserError(
-                    f"{self.path} does not fit the target dictionary: a candidate of sentence "
-                    f"{number} has the token {excerpt(word)}, which is not in it; {HOW_TO_WRITE}."
-                )
-        return torch.tensor([*indices, self.target.eos()])
+        word = unknown_word(self.target, text)
+        if word is not None:
+            raise UserError(
+                f"{self.path} does not fit the target dictionary: a candidate of sentence "
+                f"{number} has the token {excerpt(word)}, which is not in it; {HOW_TO_WRITE}."
+            )
+        return self.target.encode_line(text, add_if_not_exist=False).long()

@@ -16,12 +16,10 @@ class CandidateSet(NamedTuple):
     Attributes:
         tokens: the tokens of each candidate, with the end of the sentence.
         costs: the cost of each candidate.
-        num_found: how many of them come from the search; the reference may follow them.
     """
 
     tokens: list[tuple[int, ...]]
     costs: list[float]
-    num_found: int
 
 
 class Rows(NamedTuple):
@@ -55,10 +53,9 @@ def candidate_sets(
     for hypotheses, target in zip(found, references):
         reference = tuple(target.tolist())
         tokens = list(dict.fromkeys(tuple(hypothesis.tolist()) for hypothesis in hypotheses))
-        num_found = len(tokens)
         if reference not in tokens and (keep or not tokens):
             tokens.append(reference)
-        sets.append(CandidateSet(tokens, costs(tokens, reference), num_found))
+        sets.append(CandidateSet(tokens, costs(tokens, reference)))
     return sets
 
 

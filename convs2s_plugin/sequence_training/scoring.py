@@ -27,11 +27,11 @@ class Sums(NamedTuple):
 
     Attributes:
         loss: the weighted sum of the losses; it has a gradient.
-        risk: the sum of the expected costs; 0 if it was not computed.
+        risk: the sum of the expected costs; None if it was not computed.
     """
 
     loss: Tensor
-    risk: Tensor
+    risk: Tensor | None
 
 
 @dataclass(frozen=True)
@@ -74,9 +74,9 @@ class SequenceLoss:
         """
         leaves, structure = pytree.tree_flatten(encoder_out)
         places = [i for i, x in enumerate(leaves) if isinstance(x, Tensor) and x.requires_grad]
-        vocab_size = len(output_layer_of(model.decoder, vocabulary).weight)
-        limit = min(max_tokens, MAX_LOGITS // vocab_size)
-        risks = []
+        words = output_layer_of(model.decoder).weight if vocabulary is None else vocabulary
+        limit = min(max_tokens, MAX_LOGITS // len(words))
+        risks: list[Tensor] = []
 
         def part(sentences: list[int], rows: Rows) -> Callable[[Sequence[Tensor]], Tensor]:
             def loss(inputs: Sequence[Tensor]) -> Tensor:
@@ -86,7 +86,8 @@ class SequenceLoss:
                 encoded = pytree.tree_unflatten(tensors, structure)
                 costs = [cost for i in sentences for cost in sets[i].costs]
                 losses, found = self._losses(model, encoded, rows, costs, vocabulary)
-                risks.append(found)
+                if found is not None:
+                    risks.append(found)
                 return (losses * weights[sentences]).sum()
 
             return loss
@@ -98,7 +99,7 @@ class SequenceLoss:
                 [leaves[i] for i in places],
                 [x for x in model.decoder.parameters() if x.requires_grad],
             )
-        return Sums(total, torch.stack(risks).sum())
+        return Sums(total, torch.stack(risks).sum() if risks else None)
 
     def _losses(
         self,
@@ -107,8 +108,8 @@ class SequenceLoss:
         rows: Rows,
         costs: Sequence[float],
         vocabulary: Tensor | None,
-    ) -> tuple[Tensor, Tensor]:
-        """The loss of each sentence of a part, and the sum of their risks."""
+    ) -> tuple[Tensor, Tensor | None]:
+        """The loss of each sentence of a part, and the sum of their risks; see ``Sums``."""
         features, _ = model.decoder(
             rows.prev_output_tokens,
             encoder_out=model.encoder.reorder_encoder_out(encoder_out, rows.sentences),
@@ -134,7 +135,7 @@ class SequenceLoss:
             return losses, risk(found.detach(), all_costs, mask).sum()
         if model.training:
             # The risk would cost a softmax over the vocabulary, which this loss does without.
-            return losses, found.new_zeros(())
+            return losses, None
         return losses, risk(scores(token_log_probabilities), all_costs, mask).sum()
 
     def _means(

@@ -75,6 +75,16 @@ def test_tuned_weights_with_another_model(lists, corpus, trained, tmp_path):
     assert lines == last
 
 
+def test_lists_with_tokens_that_the_model_does_not_know(lists, corpus, trained, tmp_path):
+    joined = (lists / "test").read_text(encoding="utf-8").replace(" eins-th", "eins-th")
+    (tmp_path / "joined").write_text(joined, encoding="utf-8")
+    model = ("--model", f"m={trained / 'checkpoint_last.pt'}", "--data", corpus / "bin")
+    done = rerank(tmp_path / "joined", *model, "--tune", tmp_path / "weights.json")
+    assert done.returncode == 2 and not (tmp_path / "weights.json").exists()
+    assert "The n-best lists have the token '" in done.stderr
+    assert "without --remove-bpe" in done.stderr and "Traceback" not in done.stderr
+
+
 REFUSED = {
     "nothing": ((), "There is nothing to choose by"),
     "temperature": (("--utility", "bleu", "--temperature", "0"), "--temperature is 0.0"),

@@ -66,15 +66,8 @@ RISK_ONLY = ("--sequence-weight", "1", "--sequence-temperature", "0.2")
 def test_the_risk_falls_and_the_best_bleu_is_kept(corpus, start, tmp_path):
     log = continued(
         *(corpus, tmp_path, start, "--max-epoch", "3", "--sequence-weight", "0.9"),
-        *(
-            "--sequence-temperature",
-            "0.2",
-            "--sequence-dropout",
-            "--lr",
-            "0.003",
-            "--patience",
-            "2",
-        ),
+        *("--sequence-temperature", "0.2", "--sequence-dropout"),
+        *("--lr", "0.003", "--patience", "2"),
         *("--eval-bleu", "--eval-bleu-args", '{"beam": 4, "max_len_b": 30}'),
         *("--best-checkpoint-metric", "bleu", "--maximize-best-checkpoint-metric"),
     )

@@ -7,6 +7,7 @@ import torch
 
 from convs2s_plugin.criterions import ConvS2SCrossEntropy
 from convs2s_plugin.errors import UserError
+from convs2s_plugin.nn.ignored_batch import ignored_batch
 from convs2s_plugin.nn.sequence_losses import SEQUENCE_LOSSES
 from convs2s_plugin.sequence_training import scoring
 from tests.families import MODELS, make
@@ -122,6 +123,27 @@ def test_losses_with_the_reference_and_the_loss_of_tokens(loss):
     assert log["oracle_bleu"] == pytest.approx(3.0) and 0 < log["sentence_bleu"] < 3.0
 
 
+@pytest.mark.parametrize("loss", SEQUENCE_LOSSES)
+def test_the_risk_is_logged_where_it_was_computed(loss):
+    model, batch = make("convs2s"), batch_of_words()
+    made = criterion([ALL] * 3, loss=loss)
+    assert "risk" in made(model, batch)[2]
+    assert ("risk" in made(model.train(), batch)[2]) is ("margin" not in loss)
+
+
+def test_an_ignored_batch_needs_no_candidates(tmp_path):
+    """A worker without a batch repeats one, perhaps of the validation set."""
+    lists = tmp_path / "train.nbest"
+    lists.write_text("S-0\tw3\nH-0\t-1\tw1\nH-0\t-2\tw2\n", encoding="utf-8")
+    model, batch = make("convs2s").train(), batch_of_words()
+    made = criterion(candidate_file=str(lists))
+    with pytest.raises(UserError, match="does not fit the training data"):
+        made(model, batch)
+    with ignored_batch(True):
+        value, _, log = made(model, batch)
+    assert value.requires_grad and float(log["risk"]) == pytest.approx(0.0, abs=1e-9)
+
+
 def test_equal_costs_give_no_gradient():
     model, batch = make("convs2s").double(), batch_of_words()
     none_fits = [[[SYMBOLS.index(f"w{i}"), SYMBOLS.eos()] for i in range(5, 9)]] * 3
@@ -184,3 +206,9 @@ def test_refused_options(option):
     value, message = REFUSED[option]
     with pytest.raises(UserError, match=message):
         criterion(**{option: value})
+
+
+@pytest.mark.parametrize("options", [{"search": "sampling"}, {"dropout": True}], ids=str)
+def test_options_of_a_search_that_a_file_replaces(options):
+    with pytest.raises(UserError, match="for the search that --sequence-candidate-file replaces"):
+        criterion(candidate_file="train.nbest", **options)

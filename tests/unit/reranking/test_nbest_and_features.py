@@ -5,7 +5,7 @@ import pytest
 
 from convs2s_plugin.errors import UserError
 from convs2s_plugin.evaluation.sentence_scores import SENTENCE_SCORES
-from convs2s_plugin.reranking.features import basic_features, read_scores
+from convs2s_plugin.reranking.features import Features, basic_features, read_scores
 from convs2s_plugin.reranking.mbr import expected_utilities
 from convs2s_plugin.reranking.nbest import Hypothesis, NBest, join, read_nbest
 
@@ -29,7 +29,8 @@ def test_lists_of_fairseq_in_the_order_of_the_text(tmp_path):
     assert first.hypotheses == [Hypothesis("u", "u", -1.5), Hypothesis("", "", -2.5)]
     assert (second.source, second.reference) == ("b", "Reference")
     assert second.hypotheses == [Hypothesis("xy z .", "x@@ y z", -0.5)]
-    assert join("▁ein e ▁Zeile", "sentencepiece") == "eine Zeile"
+    assert join("▁ein e ▁Zeile", "sentencepiece") == join("eine Zeile", "sentencepiece")
+    assert join("eine Zeile", "sentencepiece") == "eine Zeile"
     features = basic_features([first, second])
     assert features.values["score"].tolist() == [-1.5, -2.5, -0.5]
     assert features.values["words"].tolist() == [1, 0, 3]
@@ -48,6 +49,10 @@ def test_lists_of_translate(tmp_path):
 WRONG = {
     "": "has no n-best lists",
     "H-0\tx\ty\n": "line 1: 'x' is not the score of a hypothesis",
+    "H-0\tnan\ty\n": "line 1: 'nan' is not the score of a hypothesis",
+    f"H-{'9' * 15}\t-1\ta\n": "no hypothesis for sentence 0",
+    "0\t-1\ta\n2\t-1\tb\n": "no hypothesis for sentence 1 .counted from 0; 1 of 3",
+    "1.2.3\t-1.2.3\ta\n": "has no n-best lists",
     "H-0\t-1\ta\nH-2\t-1\tb\n": "no hypothesis for sentence 1 .counted from 0; 1 of 3",
 }
 
@@ -65,9 +70,25 @@ def test_scores_of_a_file(tmp_path):
     assert read_scores(str(path), 2).tolist() == [-1, 2.5]
     with pytest.raises(UserError, match="has 2 scores, but the n-best lists have 3 hypotheses"):
         read_scores(str(path), 3)
-    path.write_text("-1\nx\n", encoding="utf-8")
-    with pytest.raises(UserError, match="line 2: 'x' is not a number"):
-        read_scores(str(path), 2)
+    for text in ("x", "nan", "inf"):
+        path.write_text(f"-1\n{text}\n", encoding="utf-8")
+        with pytest.raises(UserError, match=f"line 2: '{text}' is not the score of a hypothesis"):
+            read_scores(str(path), 2)
+
+
+def test_impossible_hypotheses(tmp_path):
+    """Their scores are minus infinity, which no weight and no probability makes a NaN."""
+    path = tmp_path / "lists"
+    path.write_text("1\t-0.5\ta\n1\t-inf\tb\n2\t-inf\tc\n2\t-inf\td\n", encoding="utf-8")
+    lists = read_nbest(str(path))
+    features = basic_features(lists)
+    values = {**features.values, "other": np.array([1.0, 0.0, 0.0, 1.0])}
+    features = Features(values, features.bounds)
+    assert features.best({"score": 0.0, "words": 0.0, "other": 1.0}).tolist() == [0, 3]
+    assert features.best({"score": 1.0, "words": 0.0, "other": 0.0}).tolist() == [0, 2]
+    utility = SENTENCE_SCORES["chrf"]()
+    found = [expected_utilities(each.hypotheses, utility, 0.5).tolist() for each in lists]
+    assert found == [[1.0, 0.0], [0.5, 0.5]]
 
 
 @pytest.mark.parametrize("name", SENTENCE_SCORES)

@@ -43,6 +43,26 @@ def test_tuned_weights_use_the_useful_feature():
     assert tune(features, texts, references) == tuned
 
 
+def test_a_feature_without_differences_has_the_weight_0():
+    """Such as the scores of a program that gives all hypotheses of a sentence the same one."""
+    features, texts, references = made_up()
+    numbers = np.random.default_rng(1)
+    noise = {f"noise{i}": numbers.normal(size=60) for i in range(4)}
+    score, same = features.values["score"], np.repeat(np.arange(12.0), 5)
+    found = Features({**noise, "score": score, "same": same}, features.bounds)
+    tuned = tune(found, texts, references)
+    assert tuned.weights["same"] == 0.0 and tuned.weights["noise0"] != 0.0
+
+
+def test_impossible_hypotheses():
+    features, texts, references = made_up()
+    scores = np.where(np.arange(60) % 5 == 4, -np.inf, features.values["score"])
+    impossible = Features({**features.values, "score": scores}, features.bounds)
+    with np.errstate(invalid="raise"):
+        tuned = tune(impossible, texts, references)
+    assert tuned.weights["useful"] > 0.0 and np.isfinite(list(tuned.weights.values())).all()
+
+
 def test_a_line_search_finds_the_best_step():
     features, texts, references = made_up()
     statistics = sentence_statistics(texts, [text for text in references for _ in range(5)])
