@@ -52,10 +52,11 @@ def unreadable_checkpoint(path: str, error: Exception, name: str | None = None) 
             f"{name} is not loaded, because it holds pickled data other than tensors, numbers, "
             f"text, and lists and dictionaries of them. {CLEAN}"
         )
-    reason = str(error).strip().splitlines()[0] if isinstance(error, RuntimeError) else ""
+    # The first sentence: torch goes on with guesses about the cause.
+    reason = re.split(r"\.(?:\s|$)", str(error))[0] if isinstance(error, RuntimeError) else ""
     size = os.path.getsize(path) if os.path.exists(path) else 0
     return UserError(
-        f"{name} ({size:,} bytes) is not a complete checkpoint{f': {reason}' if reason else '.'} "
+        f"{name} ({size:,} bytes) is not a complete checkpoint{f': {reason}' if reason else ''}. "
         "If writing or downloading it was interrupted, use another checkpoint or download it again."
     )
 

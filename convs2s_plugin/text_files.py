@@ -12,6 +12,7 @@ from .compression import ERRORS, open_binary
 from .errors import UserError
 
 EXCERPT_LENGTH = 60
+BYTE_ORDER_MARK = "\ufeff"
 UTF_16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
@@ -61,7 +62,7 @@ def read_lines(path: str) -> Iterator[str]:
 
 
 def decode_lines(file: Iterable[bytes], name: str, errors: str = "strict") -> Iterator[str]:
-    """Decode the lines of an open file, line ends included.
+    """Decode the lines of an open file, line ends included and a byte order mark left out.
 
     Args:
         file: a file that was opened in binary mode.
@@ -83,7 +84,8 @@ def decode_lines(file: Iterable[bytes], name: str, errors: str = "strict") -> It
                     f"other than text; convert the file (`iconv -f {_encoding(line)} -t utf-8`) or "
                     "drop these bytes (`tr -d '\\000'`)",
                 )
-            yield text
+            # Of UTF-8, as some editors write it: the first word is another one with it.
+            yield text.removeprefix(BYTE_ORDER_MARK) if number == 1 else text
     except UnicodeDecodeError as error:
         encoding = _encoding(line) if number == 1 else "latin1"
         raise line_error(

@@ -66,6 +66,12 @@ def test_unreadable_files(tmp_path, name, content, message):
         list(read_lines(str(tmp_path / name)))
 
 
+def test_a_byte_order_mark_is_no_text(tmp_path):
+    path = tmp_path / "a.de"
+    path.write_bytes("\ufeffein\n\ufeffzwei\n".encode())
+    assert list(read_lines(str(path))) == ["ein\n", "\ufeffzwei\n"]
+
+
 @pytest.mark.parametrize("line, tabs", [("no tab", 0), ("a\tb\tc", 2), ("a\tb\t", 2), ("", 0)])
 def test_lines_without_exactly_one_tab(tmp_path, line, tabs):
     path = write(tmp_path, "a.tsv", f"a\tb\n{line}\n")
