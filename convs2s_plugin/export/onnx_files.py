@@ -9,6 +9,7 @@ import torch
 from fairseq.models import ARCH_MODEL_NAME_REGISTRY
 from torch.export import Dim
 
+from ..checkpoints import check_not_quantized
 from ..convs2s.architectures import MODEL
 from ..convs2s.model import ConvS2SModel
 from ..errors import UserError
@@ -37,6 +38,7 @@ def check_exportable(checkpoint: Checkpoint) -> None:
             f"{checkpoint.path} has a model of --arch {arch}, but only models of ConvS2S can be "
             "exported to ONNX; `convs2s export-transformer` exports transformers in ADL."
         )
+    check_not_quantized(checkpoint.path, checkpoint.state["model"], "exported")
     missing = [name for name in NEEDED if find_spec(name) is None]
     if missing:
         raise UserError(

@@ -29,8 +29,8 @@ def is_supported() -> bool:
 
     Without them, sums of two products may saturate at 16 bits. Old versions of torch do not tell.
     """
-    capabilities = getattr(torch.cpu, "get_capabilities", dict)()
-    return any(capabilities.get(name) for name in INSTRUCTIONS)
+    get_capabilities = getattr(torch.cpu, "get_capabilities", None)
+    return get_capabilities is not None and any(map(get_capabilities().get, INSTRUCTIONS))
 
 
 def quantize_rows(x: Tensor) -> tuple[Tensor, Tensor]:
@@ -147,8 +147,9 @@ def quantize_weights_(model: nn.Module) -> None:
         model: a model for inference, whose weight normalization is folded.
     """
     for module in list(model.modules()):
-        if module is not model and hasattr(module, "quantize_weights_"):
-            module.quantize_weights_()
+        quantize = getattr(module, "quantize_weights_", None)
+        if callable(quantize):
+            quantize()
 
 
 def dequantize_weights_(model: nn.Module) -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor, nn
 
-from .int8 import Int8Matrix, Weight, quantize_parameter_, select_rows
+from .int8 import Int8Matrix, Weight, dense, quantize_parameter_, select_rows
 from .linear import linear
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ class WeightNormLinear(nn.Module):
             weight = self.effective_weight()
             self.register_parameter("weight_v", None)
             self.register_parameter("weight_g", None)
-            self.weight = nn.Parameter(weight, requires_grad=False)
+            self.weight = nn.Parameter(dense(weight), requires_grad=False)
 
     def quantize_weights_(self) -> None:
         """Replace the folded weight by one in 8 bits, for inference."""

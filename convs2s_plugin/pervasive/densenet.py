@@ -1,6 +1,7 @@
 """The masked 2-D DenseNet of pervasive attention (section 3, Figure 3)."""
 
 import math
+from collections.abc import Iterable
 from typing import cast
 
 import torch
@@ -127,7 +128,7 @@ class DenseNet2d(nn.Module):
     def _inference_pass(self, dtype: torch.dtype) -> InferencePass:
         layers = [
             layer.folded() if isinstance(layer, Int8Layer) else self._fold(layer, dtype)
-            for layer in self.layers
+            for layer in cast(Iterable[DenseLayer | Int8Layer], self.layers)
         ]
         return InferencePass(layers, self.channels, self.config.gated, self.dropout)
 

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from ..nn.dropout import Dropout
-from ..nn.int8 import Int8Matrix, Weight
+from ..nn.int8 import Int8Matrix, Weight, dense
 from ..nn.linear import linear
 from .batch_norm import BatchStats
 from .causal_conv2d import causal_conv2d, causal_conv2d_by_cell, kernel, weight_by_cell
@@ -59,12 +59,13 @@ class Int8Layer(nn.Module):
         super().__init__()
         for name in ("scale", "shift", "bias"):
             self.register_buffer(name, getattr(layer, name).detach())
-        self.conv1 = Int8Matrix(layer.conv1)
-        self.conv2 = None
-        self.kernel_size = None
+        self.conv1 = Int8Matrix(dense(layer.conv1))
+        self.conv2: Int8Matrix | None = None
+        self.kernel_size: tuple[int, int] | None = None
         if layer.conv2 is not None:
-            self.kernel_size = tuple(layer.conv2.shape[2:])
-            self.conv2 = Int8Matrix(weight_by_cell(layer.conv2))
+            conv2 = dense(layer.conv2)
+            self.kernel_size = conv2.size(2), conv2.size(3)
+            self.conv2 = Int8Matrix(weight_by_cell(conv2))
 
     def folded(self) -> FoldedLayer:
         """The layer for an inference pass."""

@@ -3,8 +3,9 @@
 import logging
 
 import torch
-from torch import nn
+from fairseq.models import BaseFairseqModel
 
+from ..base import PluginModel
 from ..errors import UserError
 from ..nn.int8 import is_supported
 from .autocast import Precision
@@ -36,7 +37,7 @@ class Int8:
                 "fairseq-interactive or `convs2s translate`."
             )
 
-    def prepare_(self, model: nn.Module) -> None:
+    def prepare_(self, model: BaseFairseqModel) -> None:
         """Quantize a model that is prepared for generation.
 
         Where 8 bits are not supported, this says so once, and the model computes in single
@@ -45,10 +46,9 @@ class Int8:
         Raises:
             UserError: if the model is not one of this package, or with half precision.
         """
-        quantized = getattr(model, "quantized", False)
-        if not self.wanted and not quantized:
+        if not self.wanted and not getattr(model, "quantized", False):
             return
-        if not hasattr(model, "quantize_"):
+        if not isinstance(model, PluginModel):
             raise UserError(
                 f"--int8 needs a model of this package, but {type(model).__name__} is none: leave "
                 "it out."
@@ -62,10 +62,10 @@ class Int8:
             )
         reason = unsupported_on(next(model.parameters()).device)
         if reason is None:
-            if not quantized:
+            if not model.quantized:
                 model.quantize_()
             return
-        if quantized:
+        if model.quantized:
             model.dequantize_()
         if reason not in self._reported:
             self._reported.add(reason)

@@ -41,8 +41,8 @@ class ConvS2STranslationConfig(TranslationConfig):
     int8: bool = field(
         default=False,
         metadata={
-            "help": "generate with weights in 8 bits on a CPU with VNNI or AMX; elsewhere, in single "
-            "precision"
+            "help": "generate with weights in 8 bits on a CPU with VNNI or AMX, and elsewhere in "
+            "single precision"
         },
     )
     max_train_words: Optional[int] = field(
@@ -215,8 +215,8 @@ class ConvS2STranslationTask(ReportsValidations, TranslationTask):
         """
         for model in models:
             if getattr(model, "_is_generation_fast", False):
-                self.precision.cast_(model)
                 self.int8.prepare_(model)
+                self.precision.cast_(model)
         score_reference = getattr(args, "score_reference", False)
         full_context = any(getattr(model, "full_context_alignment", False) for model in models)
         if self.candidates is not None:
