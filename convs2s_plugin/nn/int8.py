@@ -43,8 +43,9 @@ def quantize_rows(x: Tensor) -> tuple[Tensor, Tensor]:
         scale.
     """
     # ``aminmax`` and ``vector_norm`` are ten times as slow.
-    largest = x.abs().amax(dim=1, keepdim=True).clamp_(min=SMALLEST)
-    integers = (x * (LARGEST / largest)).round_()
+    buffer = x.abs()
+    largest = buffer.amax(dim=1, keepdim=True).clamp_(min=SMALLEST)
+    integers = torch.mul(x, LARGEST / largest, out=buffer).round_()
     return (
         integers.to(torch.int8, memory_format=torch.contiguous_format),
         largest.div_(LARGEST),
