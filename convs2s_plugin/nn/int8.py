@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 LARGEST = 127
-# A token of zeros has no scale of its own. With this one, 127 / scale is still finite.
+# A token of zeros has no scale of its own. The inverse of this one, divided by 127, is finite.
 SMALLEST = 1e-30
 # Largest number of outputs, and smallest number of tokens, of a product: its sums should fit into a
 # cache of 2 MiB, but each product reads the whole weight.
@@ -44,12 +44,9 @@ def quantize_rows(x: Tensor) -> tuple[Tensor, Tensor]:
     """
     # ``aminmax`` and ``vector_norm`` are ten times as slow.
     buffer = x.abs()
-    largest = buffer.amax(dim=1, keepdim=True).clamp_(min=SMALLEST)
-    integers = torch.mul(x, LARGEST / largest, out=buffer).round_()
-    return (
-        integers.to(torch.int8, memory_format=torch.contiguous_format),
-        largest.div_(LARGEST),
-    )
+    scales = buffer.amax(dim=1, keepdim=True).clamp_(min=SMALLEST).div_(LARGEST)
+    integers = torch.mul(x, scales.reciprocal(), out=buffer).round_()
+    return integers.to(torch.int8, memory_format=torch.contiguous_format), scales
 
 
 class Int8Matrix(nn.Module):
@@ -86,11 +83,12 @@ class Int8Matrix(nn.Module):
             return F.linear(x, self.dense().to(x.dtype), bias)
         rows = x.reshape(-1, x.size(-1))
         out = rows.new_empty(len(rows), len(self))
+        size = max(MIN_TOKENS, MAX_OUTPUTS // len(self))
         if rows.numel():
-            size = max(MIN_TOKENS, MAX_OUTPUTS // len(self))
             integers, scales = quantize_rows(rows)
-            for part in zip(out.split(size), integers.split(size), scales.split(size)):
-                self._multiply(*part, bias)
+            for start in range(0, len(rows), size):
+                part = slice(start, start + size)
+                self._multiply(out[part], integers[part], scales[part], bias)
         return out.view(*x.shape[:-1], len(self))
 
     def _multiply(self, out: Tensor, integers: Tensor, scales: Tensor, bias: Tensor | None) -> None:
