@@ -29,7 +29,7 @@ def check_exportable(checkpoint: Checkpoint) -> None:
     """Check that a checkpoint has a model of ConvS2S, and that the packages for ONNX are there.
 
     Raises:
-        UserError: if it has not, or they are missing.
+        UserError: if it has not, if they are missing, or if the checkpoint is in int8.
     """
     options = checkpoint.state["cfg"]["model"]
     arch = getattr(options, "_name", None) or getattr(options, "arch", None) or "unknown"
@@ -38,13 +38,13 @@ def check_exportable(checkpoint: Checkpoint) -> None:
             f"{checkpoint.path} has a model of --arch {arch}, but only models of ConvS2S can be "
             "exported to ONNX; `convs2s export-transformer` exports transformers in ADL."
         )
-    check_not_quantized(checkpoint.path, checkpoint.state["model"], "exported")
     missing = [name for name in NEEDED if find_spec(name) is None]
     if missing:
         raise UserError(
             f"The export to ONNX needs {' and '.join(missing)}: run `pip install "
             '"convs2s-plugin[export]"`.'
         )
+    check_not_quantized(checkpoint.path, checkpoint.state["model"], "exported")
 
 
 def export_onnx(model: ConvS2SModel, folder: str, dictionaries: Dictionaries) -> None:
