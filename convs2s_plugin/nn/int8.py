@@ -49,6 +49,24 @@ def quantize_rows(x: Tensor) -> tuple[Tensor, Tensor]:
     return integers.to(torch.int8, memory_format=torch.contiguous_format), scales
 
 
+def _multiply(
+    x: Tensor, weight: Tensor, scale: Tensor, bias: Tensor | None, out: Tensor | None = None
+) -> Tensor:
+    """Map N x C to N x C'.
+
+    Args:
+        x: N x C.
+        weight, scale: integers C' x C, and their scales C'.
+        bias: C', or None.
+        out: where to write the result; None for a new tensor.
+    """
+    integers, scales = quantize_rows(x)
+    sums = torch._int_mm(integers, weight.t())
+    out = sums.to(x.dtype) if out is None else out.copy_(sums)
+    out.mul_(scales)
+    return out.mul_(scale) if bias is None else torch.addcmul(bias, out, scale, out=out)
+
+
 class Int8Matrix(nn.Module):
     """A weight C' x C in 8 bits, in place of a parameter of a module.
 
@@ -71,33 +89,27 @@ class Int8Matrix(nn.Module):
     def __len__(self) -> int:
         return len(self.int8)
 
-    @torch.no_grad()
     def linear(self, x: Tensor, bias: Tensor | None = None) -> Tensor:
-        """Map ... x C to ... x C', as ``F.linear`` does.
+        """Map ... x C to ... x C', as ``F.linear`` does, without a gradient.
 
         Args:
             x: ... x C.
             bias: C', or None.
         """
-        if x.device.type != "cpu" or not is_supported():
-            return F.linear(x, self.dense().to(x.dtype), bias)
-        rows = x.reshape(-1, x.size(-1))
-        out = rows.new_empty(len(rows), len(self))
-        size = max(MIN_TOKENS, MAX_OUTPUTS // len(self))
-        if rows.numel():
-            integers, scales = quantize_rows(rows)
-            for start in range(0, len(rows), size):
-                part = slice(start, start + size)
-                self._multiply(out[part], integers[part], scales[part], bias)
-        return out.view(*x.shape[:-1], len(self))
-
-    def _multiply(self, out: Tensor, integers: Tensor, scales: Tensor, bias: Tensor | None) -> None:
-        """Write the outputs N x C' of integers N x C and scales N x 1."""
-        out.copy_(torch._int_mm(integers, self.int8.t())).mul_(scales)
-        if bias is None:
-            out.mul_(self.scale)
-        else:
-            torch.addcmul(bias, out, self.scale, out=out)
+        with torch.no_grad():
+            if x.device.type != "cpu" or not is_supported():
+                return F.linear(x, self.dense().to(x.dtype), bias)
+            weight, scale = self.int8, self.scale
+            rows = x.reshape(-1, x.size(-1))
+            size = max(MIN_TOKENS, MAX_OUTPUTS // len(weight))
+            if 0 < len(rows) <= size:
+                out = _multiply(rows, weight, scale, bias)
+            else:
+                out = rows.new_empty(len(rows), len(weight))
+                for start in range(0, len(rows), size):
+                    part = slice(start, start + size)
+                    _multiply(rows[part], weight, scale, bias, out[part])
+            return out.view(*x.shape[:-1], len(weight))
 
     def dense(self) -> Tensor:
         """The weight in single precision, C' x C."""
