@@ -77,5 +77,5 @@ def unsupported_on(device: torch.device) -> str | None:
     if device.type != "cpu":
         return "int8 is for CPUs, but the model is on a GPU"
     if not is_supported():
-        return "This CPU has neither the VNNI instructions of AVX-512 nor AMX"
+        return "torch finds neither the VNNI instructions of AVX-512 nor AMX in this CPU"
     return None

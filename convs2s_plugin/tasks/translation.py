@@ -40,10 +40,7 @@ class ConvS2STranslationConfig(TranslationConfig):
     )
     int8: bool = field(
         default=False,
-        metadata={
-            "help": "generate with weights in 8 bits on a CPU with VNNI or AMX, and elsewhere in "
-            "single precision"
-        },
+        metadata={"help": "generate with weights in 8 bits, on a CPU with VNNI or AMX"},
     )
     max_train_words: Optional[int] = field(
         default=None,
