@@ -6,11 +6,13 @@ import re
 import struct
 import tarfile
 import zipfile
+from collections.abc import Iterable
 from typing import Any
 
 import torch
 
 from .errors import UserError
+from .nn.int8 import is_quantized
 from .output_files import atomic_path
 
 # What torch raises if a file is damaged, or is no checkpoint.
@@ -59,6 +61,40 @@ def unreadable_checkpoint(path: str, error: Exception, name: str | None = None) 
         f"{name} ({size:,} bytes) is not a complete checkpoint{f': {reason}' if reason else ''}. "
         "If writing or downloading it was interrupted, use another checkpoint or download it again."
     )
+
+
+def load_checkpoint(path: str) -> dict[str, Any]:
+    """Read a checkpoint of fairseq-train as it is in the file.
+
+    Raises:
+        UserError: if the file cannot be read or is no such checkpoint.
+    """
+    try:
+        checkpoint = torch.load(path, map_location="cpu", weights_only=True)
+    except FileNotFoundError as error:
+        raise UserError(f"There is no file {path}.") from error
+    except Exception as error:
+        raise unreadable_checkpoint(path, error) from error
+    if not isinstance(checkpoint, dict) or "model" not in checkpoint:
+        raise UserError(f"{path} is not a checkpoint of fairseq-train.")
+    return checkpoint
+
+
+def check_not_quantized(path: str, weights: Iterable[str], done: str) -> None:
+    """Refuse a checkpoint in int8.
+
+    Args:
+        path: the file.
+        weights: the names of its weights.
+        done: what cannot be done with it, for the error.
+    Raises:
+        UserError: if it is in int8.
+    """
+    if is_quantized(weights):
+        raise UserError(
+            f"{path} is in int8 and cannot be {done}: take the checkpoint that `convs2s quantize` "
+            "has read."
+        )
 
 
 def save_checkpoint(checkpoint: dict[str, Any], path: str) -> None:

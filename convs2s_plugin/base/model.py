@@ -9,6 +9,7 @@ from torch import Tensor
 from ..decoding.attention_maps import AttentionMaps
 from ..errors import UserError
 from ..nn.dropout import Dropout
+from ..nn.int8 import SUFFIX, dequantize_weights_, is_quantized, quantize_weights_
 from ..nn.weight_norm import fold_weight_norm_
 from .scripting import NotScriptable
 
@@ -17,7 +18,12 @@ class PluginModel(NotScriptable, FairseqEncoderDecoderModel):
     """An encoder-decoder model; a family defines ``build_model(cfg, task)``.
 
     The encoder is a ``PluginEncoder`` and the decoder a ``PluginDecoder``.
+
+    Attributes:
+        quantized: whether the weights of linear maps, convolutions and embeddings are in 8 bits.
     """
+
+    quantized = False
 
     @classmethod
     def hub_models(cls) -> dict[str, Any]:
@@ -91,12 +97,28 @@ class PluginModel(NotScriptable, FairseqEncoderDecoderModel):
         # fairseq's replacement of ``train`` is a local function, which cannot be pickled.
         self.__dict__.pop("train", None)
 
+    def quantize_(self) -> None:
+        """Replace weights by weights in 8 bits (``nn.int8``); the model cannot be trained then."""
+        fold_weight_norm_(self)
+        quantize_weights_(self)
+        self.quantized = True
+
+    def dequantize_(self) -> None:
+        """Compute in single precision with the rounded weights, which are not in 8 bits then."""
+        dequantize_weights_(self)
+
     def train(self, mode: bool = True):
         """Change to training or evaluation mode.
 
         Raises:
+            UserError: if the model is quantized and ``mode`` is true.
             RuntimeError: if the model is prepared for generation and ``mode`` is true.
         """
+        if mode and self.quantized:
+            raise UserError(
+                "A model in int8 cannot be trained: continue from the checkpoint that `convs2s "
+                "quantize` has read."
+            )
         if mode and self._is_generation_fast:
             raise RuntimeError("A model cannot train after make_generation_fast_.")
         return super().train(mode)
@@ -146,12 +168,14 @@ class PluginModel(NotScriptable, FairseqEncoderDecoderModel):
         return maps
 
     def load_state_dict(self, state_dict: dict[str, Tensor], strict: bool = True, **kwargs):
-        """Load weights.
+        """Load weights; those of a quantized model quantize this model, too.
 
         Raises:
             UserError: if ``strict`` and the weights are those of other dictionaries or of another
                 architecture.
         """
+        if is_quantized(state_dict) and not self.quantized:
+            self.quantize_()
         if strict:
             self.check_state_dict(state_dict)
         return super().load_state_dict(state_dict, strict, **kwargs)
@@ -164,6 +188,7 @@ class PluginModel(NotScriptable, FairseqEncoderDecoderModel):
         """
         for side, language in (("encoder", "source"), ("decoder", "target")):
             key, dictionary = f"{side}.embed.words.weight", getattr(self, side).dictionary
+            key += SUFFIX if is_quantized(state_dict) else ""
             if key in state_dict and len(state_dict[key]) != len(dictionary):
                 raise UserError(
                     f"The checkpoint was trained with a {language} vocabulary of "

@@ -5,7 +5,7 @@ from typing import Any
 
 import torch
 
-from ..checkpoints import save_checkpoint, unreadable_checkpoint
+from ..checkpoints import check_not_quantized, load_checkpoint, save_checkpoint
 from ..errors import UserError
 from ..output_files import check_writable
 
@@ -33,13 +33,14 @@ def average(paths: list[str]) -> dict[str, Any]:
         The last checkpoint with averaged floating-point weights and without optimizer state.
     Raises:
         UserError: if a file cannot be read, or its weights have other names or shapes than those
-            of the first one.
+            of the first one, or in int8.
     """
     sums: dict[str, torch.Tensor] = {}
     shapes: dict[str, torch.Size] = {}
     for path in paths:
-        checkpoint = _load(path)
+        checkpoint = load_checkpoint(path)
         weights = checkpoint["model"]
+        check_not_quantized(path, weights, "averaged")
         found = {name: tensor.shape for name, tensor in weights.items()}
         shapes = shapes or found
         if found != shapes:
@@ -53,16 +54,4 @@ def average(paths: list[str]) -> dict[str, Any]:
     for name, total in sums.items():
         weights[name] = total.to(weights[name].dtype)
     checkpoint["last_optimizer_state"] = None
-    return checkpoint
-
-
-def _load(path: str) -> dict[str, Any]:
-    try:
-        checkpoint = torch.load(path, map_location="cpu", weights_only=True)
-    except FileNotFoundError as error:
-        raise UserError(f"There is no file {path}.") from error
-    except Exception as error:
-        raise unreadable_checkpoint(path, error) from error
-    if not isinstance(checkpoint, dict) or "model" not in checkpoint:
-        raise UserError(f"{path} is not a checkpoint of fairseq-train.")
     return checkpoint

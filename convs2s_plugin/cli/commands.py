@@ -88,6 +88,9 @@ COMMANDS = {
     "prepare": Command(
         "prepare", "prepare parallel text for a training, from raw files to binarized data"
     ),
+    "quantize": Command(
+        "quantize", "save a trained model with weights in 8 bits, for generation on a CPU"
+    ),
     "rerank": Command(
         "rerank",
         "choose translations from n-best lists: by minimum Bayes risk, or by the scores of several "

@@ -6,7 +6,6 @@ from typing import Any, NamedTuple
 
 import torch
 from fairseq import options
-from fairseq.data import Dictionary
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from fairseq.models import ARCH_MODEL_REGISTRY, build_model
 
@@ -16,6 +15,7 @@ from ..nn.flops import count_matmul_flops
 from ..pervasive.model import PervasiveModel
 from ..quiet import quiet
 from ..tables import Table, number
+from .made_up import dictionary_of_size
 from .pervasive_sizes import PAPER_VOCABULARY, masked_weights
 
 SENTENCES = 2
@@ -227,14 +227,6 @@ def _build(
     args = options.parse_args_and_arch(parser, input_args=given)
     cfg = convert_namespace_to_omegaconf(args)
     task = argparse.Namespace(cfg=cfg.task)
-    task.source_dictionary, task.target_dictionary = map(_dictionary, sizes)
+    task.source_dictionary, task.target_dictionary = map(dictionary_of_size, sizes)
     with torch.device(device):
         return build_model(cfg.model, task)
-
-
-def _dictionary(size: int) -> Dictionary:
-    dictionary = Dictionary()
-    dictionary.symbols += [str(i) for i in range(size - len(dictionary))]
-    dictionary.indices.update({symbol: i for i, symbol in enumerate(dictionary.symbols)})
-    dictionary.count += [1] * (size - len(dictionary.count))
-    return dictionary

@@ -178,6 +178,9 @@ def add_speed(parser: argparse.ArgumentParser) -> None:
     )
     speed.add_argument("--autocast-dtype", choices=CHOICES, default="none", help="precision")
     speed.add_argument(
+        "--int8", action="store_true", help="weights in 8 bits, on CPUs with VNNI or AMX"
+    )
+    speed.add_argument(
         "--device", metavar="NAME", help="cpu, cuda, cuda:1 (default: a GPU if there is one)"
     )
 
@@ -190,7 +193,7 @@ def translator_options(args: argparse.Namespace) -> dict[str, Any]:
             *("data", "preparation", "bpe_codes", "raw", "source_lang", "target_lang"),
             *("beam", "lenpen", "unnormalized", "min_len", "max_len_b"),
             *("lexicon", "candidates_per_word", "frequent_candidates", "replace_unk"),
-            *("max_tokens", "batch_size", "workers", "autocast_dtype", "device"),
+            *("max_tokens", "batch_size", "workers", "autocast_dtype", "int8", "device"),
         )
     }
 

@@ -15,6 +15,7 @@ from torch import Tensor
 from ..decoding.output_layer import OutputLayer, output_layer_of
 from ..errors import UserError
 from ..nn.cross_entropy import linear_cross_entropy
+from ..nn.int8 import dense
 
 
 @dataclass
@@ -90,7 +91,7 @@ class ConvS2SCrossEntropy(LabelSmoothedCrossEntropyCriterion):
         if candidates is not None:
             target = torch.searchsorted(candidates, target)
         sums = linear_cross_entropy(
-            features, layer.weight, layer.bias, target, self.eps, self.report_accuracy
+            features, dense(layer.weight), layer.bias, target, self.eps, self.report_accuracy
         )
         sample_size = sample["target"].size(0) if self.sentence_avg else sample["ntokens"]
         log = {

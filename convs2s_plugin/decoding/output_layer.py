@@ -4,20 +4,21 @@ from typing import NamedTuple
 
 from fairseq.models import FairseqDecoder
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from ..errors import UserError
+from ..nn.int8 import Weight
+from ..nn.linear import linear
 
 
 class OutputLayer(NamedTuple):
     """A linear map from features to logits: weight V x C, and bias V or None."""
 
-    weight: Tensor
+    weight: Weight
     bias: Tensor | None
 
     def logits(self, features: Tensor) -> Tensor:
         """Compute logits ... x V from features ... x C."""
-        return F.linear(features, self.weight, self.bias)
+        return linear(features, self.weight, self.bias)
 
 
 def has_linear_output(decoder: FairseqDecoder) -> bool:

@@ -9,6 +9,7 @@ import torch
 from fairseq.models import ARCH_MODEL_NAME_REGISTRY
 from torch.export import Dim
 
+from ..checkpoints import check_not_quantized
 from ..convs2s.architectures import MODEL
 from ..convs2s.model import ConvS2SModel
 from ..errors import UserError
@@ -28,7 +29,7 @@ def check_exportable(checkpoint: Checkpoint) -> None:
     """Check that a checkpoint has a model of ConvS2S, and that the packages for ONNX are there.
 
     Raises:
-        UserError: if it has not, or they are missing.
+        UserError: if it has not, if they are missing, or if the checkpoint is in int8.
     """
     options = checkpoint.state["cfg"]["model"]
     arch = getattr(options, "_name", None) or getattr(options, "arch", None) or "unknown"
@@ -43,6 +44,7 @@ def check_exportable(checkpoint: Checkpoint) -> None:
             f"The export to ONNX needs {' and '.join(missing)}: run `pip install "
             '"convs2s-plugin[export]"`.'
         )
+    check_not_quantized(checkpoint.path, checkpoint.state["model"], "exported")
 
 
 def export_onnx(model: ConvS2SModel, folder: str, dictionaries: Dictionaries) -> None:

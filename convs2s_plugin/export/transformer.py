@@ -14,6 +14,7 @@ from ..adl.config import BASE, MODEL
 from ..adl.language.spec import Settings
 from ..adl.model import resolve_model
 from ..base import fill_defaults
+from ..checkpoints import check_not_quantized
 from ..errors import UserError
 from ..translation.loading import Checkpoint
 from .transformer_shape import ACTIVATIONS, TransformerShape, transformer_shape
@@ -41,6 +42,7 @@ def export_transformer(checkpoint: Checkpoint) -> dict[str, Any]:
     spec = resolve_model(cfg)
     shape = transformer_shape(spec)
     weights = checkpoint.state["model"]
+    check_not_quantized(checkpoint.path, weights, "exported")
     shared, tied = bool(cfg.share_all_embeddings), bool(cfg.share_input_output_embed)
     if has_output_bias(weights):
         shared = tied = False

@@ -6,11 +6,39 @@ from torch.nn import functional as F
 
 from ..errors import SequenceTooLong
 from .dropout import Dropout
+from .int8 import Int8Matrix, Weight, quantize_parameter_
+
+
+def look_up(weight: Weight, index: Tensor, padding_idx: int | None = None) -> Tensor:
+    """Look up rows of a matrix.
+
+    Args:
+        weight: V x E, in 8 bits or not.
+        index: of any shape.
+        padding_idx: the row that gets no gradient; None for no such row.
+    Returns:
+        ... x E.
+    """
+    if isinstance(weight, Int8Matrix):
+        return weight.look_up(index)
+    return F.embedding(index, weight, padding_idx)
+
+
+class EmbeddingMatrix(nn.Embedding):
+    """``nn.Embedding``, which can be quantized; arguments are those of ``nn.Embedding``."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Look up ... x E."""
+        return look_up(self.weight, input, self.padding_idx)
+
+    def quantize_weights_(self) -> None:
+        """Replace the matrix by one in 8 bits, for inference."""
+        quantize_parameter_(self)
 
 
 def random_embedding_matrix(
     num_embeddings: int, embed_dim: int, padding_idx: int, std: float = 0.1
-) -> nn.Embedding:
+) -> EmbeddingMatrix:
     """Create a random embedding matrix, normal with mean 0, with zeros for padding.
 
     Args:
@@ -19,7 +47,7 @@ def random_embedding_matrix(
         padding_idx: index of the padding token.
         std: standard deviation (0.1).
     """
-    matrix = nn.Embedding(num_embeddings, embed_dim, padding_idx)
+    matrix = EmbeddingMatrix(num_embeddings, embed_dim, padding_idx)
     nn.init.normal_(matrix.weight, std=std)
     nn.init.zeros_(matrix.weight[padding_idx])
     return matrix
@@ -68,7 +96,11 @@ class LearnedPositions(nn.Module):
         # Columns are counted first: the number of tokens is on the device, and slow to read.
         if padding_mask.size(1) > self.max_positions:
             check_length(int(positions.max()), self.max_positions)
-        return F.embedding(positions[:, start:], self.weight, padding_idx=0)
+        return look_up(self.weight, positions[:, start:], padding_idx=0)
+
+    def quantize_weights_(self) -> None:
+        """Replace the vectors by vectors in 8 bits, for inference."""
+        quantize_parameter_(self)
 
 
 class Embedding(nn.Module):

@@ -6,21 +6,25 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from .int8 import Int8Matrix, Weight, quantize_parameter_
+
 # For single precision on a CPU, torch calls another library than oneDNN. On an AMD EPYC with
 # AVX-512, oneDNN took up to a quarter less time for most sizes, and half the time for a few rows.
 _ONEDNN = torch.backends.mkldnn.is_available() and hasattr(torch.ops.mkldnn, "_linear_pointwise")
 
 
-def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+def linear(x: Tensor, weight: Weight, bias: Tensor | None = None) -> Tensor:
     """``F.linear`` by the fastest library for x.
 
     Args:
         x: ... x C.
-        weight: C' x C.
+        weight: C' x C, in 8 bits or not.
         bias: C', or None.
     Returns:
         ... x C'.
     """
+    if isinstance(weight, Int8Matrix):
+        return weight.linear(x, bias)
     if not _is_for_onednn(x) or weight.dtype != x.dtype or x.numel() == 0:
         return F.linear(x, weight, bias)
     if torch.is_grad_enabled():
@@ -48,6 +52,10 @@ class Linear(nn.Linear):
     def forward(self, x: Tensor) -> Tensor:
         """Map ... x ``in_features`` to ... x ``out_features``."""
         return linear(x, self.weight, self.bias)
+
+    def quantize_weights_(self) -> None:
+        """Replace the weight by one in 8 bits, for inference."""
+        quantize_parameter_(self)
 
 
 class RectifiedLinear(Linear):

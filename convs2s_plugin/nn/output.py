@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor, nn
 
-from .linear import linear
+from .int8 import Weight, select_rows
+from .linear import Linear, linear
 from .weight_norm import WeightNormLinear
 
 if TYPE_CHECKING:
@@ -30,12 +31,12 @@ class TiedOutputProjection(nn.Module):
         """Logits R x T x V from features R x T x E; ``state`` is unused."""
         return linear(features, self.words.weight, self.bias)
 
-    def weight_and_bias(self, tokens: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    def weight_and_bias(self, tokens: Tensor | None = None) -> tuple[Weight, Tensor]:
         """Weight V x E and bias V; if K token indices are given, K x E and K of these tokens."""
         return _select(self.words.weight, self.bias, tokens)
 
 
-class OutputProjection(nn.Linear):
+class OutputProjection(Linear):
     """An output projection with a weight of its own, which is not weight-normalized.
 
     Weights are initialized from a normal distribution with variance 1 / C, as embeddings are, and
@@ -53,17 +54,17 @@ class OutputProjection(nn.Linear):
 
     def forward(self, features: Tensor, state: "State | None" = None) -> Tensor:
         """Logits R x T x V from features R x T x C; ``state`` is unused."""
-        return linear(features, self.weight, self.bias)
+        return super().forward(features)
 
-    def weight_and_bias(self, tokens: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    def weight_and_bias(self, tokens: Tensor | None = None) -> tuple[Weight, Tensor]:
         """Weight V x C and bias V; if K token indices are given, K x C and K of these tokens."""
         return _select(self.weight, self.bias, tokens)
 
 
-def _select(weight: Tensor, bias: Tensor, tokens: Tensor | None) -> tuple[Tensor, Tensor]:
+def _select(weight: Weight, bias: Tensor, tokens: Tensor | None) -> tuple[Weight, Tensor]:
     if tokens is None:
         return weight, bias
-    return weight.index_select(0, tokens), bias.index_select(0, tokens)
+    return select_rows(weight, tokens), bias.index_select(0, tokens)
 
 
 def build_output_projection(

@@ -7,6 +7,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from .autocast import to_autocast_dtype
+from .int8 import Int8Matrix, Weight
 from .linear import linear
 from .winograd import should_use_winograd, winograd_conv1d
 
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
 def conv1d(
     x: Tensor,
-    weight: Tensor,
+    weight: Weight,
     bias: Tensor,
     kernel_size: int,
     dilation: int = 1,
@@ -27,13 +28,14 @@ def conv1d(
 
     Args:
         x: B x T x C. Arguments that are not described here are those of ``unfold``.
-        weight: C' x kC, the leftmost input first.
+        weight: C' x kC, the leftmost input first; in 8 bits or not.
         bias: C'.
     Returns:
         B x T x C'.
     """
-    if state is None and (kernel_size, dilation) == (3, 1) and should_use_winograd(x, weight):
-        return winograd_conv1d(x, weight, bias, left=2 if causal else 1)
+    if not isinstance(weight, Int8Matrix) and state is None and (kernel_size, dilation) == (3, 1):
+        if should_use_winograd(x, weight):
+            return winograd_conv1d(x, weight, bias, left=2 if causal else 1)
     return linear(unfold(to_autocast_dtype(x), kernel_size, dilation, causal, state), weight, bias)
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor, nn
 
+from .int8 import Int8Matrix, Weight, dense, quantize_parameter_, select_rows
 from .linear import linear
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ class WeightNormLinear(nn.Module):
         gain: variance of the output over that of the input (1; 4 before a GLU).
     """
 
-    weight: nn.Parameter | None
+    weight: nn.Parameter | Int8Matrix | None
 
     def __init__(
         self, in_features: int, out_features: int, dropout: float = 0.0, gain: float = 1.0
@@ -48,19 +49,19 @@ class WeightNormLinear(nn.Module):
         """
         return linear(x, self.cached_weight(state), self.bias)
 
-    def effective_weight(self) -> Tensor:
+    def effective_weight(self) -> Weight:
         """Compute W, out_features x in_features."""
         if self.weight is not None:
             return self.weight
         return torch._weight_norm(self.weight_v, self.weight_g, 0)
 
-    def cached_weight(self, state: "State | None") -> Tensor:
+    def cached_weight(self, state: "State | None") -> Weight:
         """W, which is computed only once per incremental state."""
         if state is None or self.weight is not None:
             return self.effective_weight()
         return state.constant("weight", self.effective_weight)
 
-    def weight_and_bias(self, tokens: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    def weight_and_bias(self, tokens: Tensor | None = None) -> tuple[Weight, Tensor]:
         """W and b of an output projection.
 
         Args:
@@ -72,7 +73,7 @@ class WeightNormLinear(nn.Module):
             return self.effective_weight(), self.bias
         bias = self.bias.index_select(0, tokens)
         if self.weight is not None:
-            return self.weight.index_select(0, tokens), bias
+            return select_rows(self.weight, tokens), bias
         v, g = self.weight_v.index_select(0, tokens), self.weight_g.index_select(0, tokens)
         return torch._weight_norm(v, g, 0), bias
 
@@ -83,7 +84,11 @@ class WeightNormLinear(nn.Module):
             weight = self.effective_weight()
             self.register_parameter("weight_v", None)
             self.register_parameter("weight_g", None)
-            self.weight = nn.Parameter(weight, requires_grad=False)
+            self.weight = nn.Parameter(dense(weight), requires_grad=False)
+
+    def quantize_weights_(self) -> None:
+        """Replace the folded weight by one in 8 bits, for inference."""
+        quantize_parameter_(self)
 
     def extra_repr(self) -> str:
         return f"{self.in_features}, {self.out_features}, folded={self.weight is not None}"

@@ -4,6 +4,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from ..nn.int8 import Weight
+from ..nn.linear import linear
+
 
 def causal_conv2d(x: Tensor, weight: Tensor) -> Tensor:
     """Convolve x, with the contributions to later target positions included.
@@ -18,6 +21,37 @@ def causal_conv2d(x: Tensor, weight: Tensor) -> Tensor:
     """
     out = F.conv2d(_channels_second(x), kernel(weight, x.dtype), padding=_padding(weight))
     return out.permute(0, 2, 3, 1)
+
+
+def weight_by_cell(weight: Tensor) -> Tensor:
+    """The kernel as a linear map from a cell to its contributions to all outputs.
+
+    Args:
+        weight: O x H x P x k, as in ``causal_conv2d``.
+    Returns:
+        PkO x H: the contributions to the current output first, then those to later ones.
+    """
+    return weight.flip(2).permute(2, 3, 0, 1).flatten(0, 2)
+
+
+def causal_conv2d_by_cell(x: Tensor, weight: Weight, kernel_size: tuple[int, int]) -> Tensor:
+    """``causal_conv2d`` as one linear map of each cell, whose results overlap and add up.
+
+    Args:
+        x: R x T x S x H.
+        weight: PkO x H, of ``weight_by_cell``.
+        kernel_size: P and k.
+    Returns:
+        R x (T + P - 1) x S x O.
+    """
+    (rows, target_len, source_len, _), (later, width) = x.shape, kernel_size
+    parts = linear(x, weight).view(rows, target_len, source_len, later, width, -1)
+    out = x.new_zeros(rows, target_len + later - 1, source_len + width - 1, parts.size(-1))
+    for i in range(later):
+        for j in range(width):
+            start = width - 1 - j
+            out[:, i : i + target_len, start : start + source_len] += parts[:, :, :, i, j]
+    return out[:, :, width // 2 : width // 2 + source_len]
 
 
 def causal_conv2d_backward(grad: Tensor, x: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:

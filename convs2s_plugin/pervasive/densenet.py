@@ -1,6 +1,7 @@
 """The masked 2-D DenseNet of pervasive attention (section 3, Figure 3)."""
 
 import math
+from collections.abc import Iterable
 from typing import cast
 
 import torch
@@ -9,7 +10,7 @@ from torch import Tensor, nn
 from ..decoding.state import State
 from ..nn.dropout import Dropout
 from .batch_norm import Affine, BatchNorm, RunningStats, has_several_workers
-from .densenet_inference import InferencePass, fold
+from .densenet_inference import FoldedLayer, InferencePass, Int8Layer, fold
 from .densenet_training import DenseNetFunction, LayerWeights, TrainingPass
 from .grid import Grid
 from .network_config import NetworkConfig
@@ -75,6 +76,7 @@ class DenseNet2d(nn.Module):
             layers.append(DenseLayer(channels, self.out_channels))
         self.layers = nn.ModuleList(layers)
         self.features = RunningStats(channels)
+        self.quantized = False
 
     @property
     def dense_layers(self) -> list[DenseLayer]:
@@ -96,7 +98,8 @@ class DenseNet2d(nn.Module):
         device = x.device.type
         if torch.is_autocast_enabled(device) and x.dtype != torch.float64:
             x = x.to(torch.get_autocast_dtype(device))
-        if state is not None or not (self.training or torch.is_grad_enabled()):
+        infers = self.quantized or not (self.training or torch.is_grad_enabled())
+        if state is not None or infers:
             with torch.no_grad(), torch.autocast(device, enabled=False):
                 return self._infer(x, grid, state)
         training_pass = TrainingPass(
@@ -124,15 +127,22 @@ class DenseNet2d(nn.Module):
 
     def _inference_pass(self, dtype: torch.dtype) -> InferencePass:
         layers = [
-            fold(
-                layer.weights(),
-                self.features.running().slice(0, layer.conv1.size(1)),
-                layer.norm2.running(),
-                dtype,
-            )
-            for layer in self.dense_layers
+            layer.folded() if isinstance(layer, Int8Layer) else self._fold(layer, dtype)
+            for layer in cast(Iterable[DenseLayer | Int8Layer], self.layers)
         ]
         return InferencePass(layers, self.channels, self.config.gated, self.dropout)
+
+    def _fold(self, layer: DenseLayer, dtype: torch.dtype) -> FoldedLayer:
+        features = self.features.running().slice(0, layer.conv1.size(1))
+        return fold(layer.weights(), features, layer.norm2.running(), dtype)
+
+    @torch.no_grad()
+    def quantize_weights_(self) -> None:
+        """Fold batch normalization, and replace the weights by weights in 8 bits, for inference."""
+        folded = [self._fold(layer, torch.float32) for layer in self.dense_layers]
+        self.layers = nn.ModuleList(map(Int8Layer, folded))
+        del self.features
+        self.quantized = True
 
     def _partial_sums(self, x: Tensor, grid: Grid, state: State) -> list[Tensor]:
         """The partial sums of each layer, L views of one tensor R x L x (P - 1) x S x O."""

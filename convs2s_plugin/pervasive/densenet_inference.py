@@ -1,15 +1,16 @@
 """The inference pass of the 2-D DenseNet, with batch normalization folded into the weights."""
 
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional as F
 
 from ..nn.dropout import Dropout
+from ..nn.int8 import Int8Matrix, Weight, dense
 from ..nn.linear import linear
 from .batch_norm import BatchStats
-from .causal_conv2d import causal_conv2d, kernel
+from .causal_conv2d import causal_conv2d, causal_conv2d_by_cell, kernel, weight_by_cell
 from .densenet_training import LayerWeights
 from .grid import Grid
 
@@ -24,14 +25,53 @@ class FoldedLayer(NamedTuple):
         scale, shift: C, the first normalization.
         conv1: H x C, the 1x1 convolution times the scale of the second normalization.
         bias: H, the shift of the second normalization.
-        conv2: O x H x P x k, or None for a transition.
+        conv2: O x H x P x k, or None for a transition; with a kernel size, PkO x H
+            (``weight_by_cell``).
+        kernel_size: P and k, or None.
     """
 
     scale: Tensor
     shift: Tensor
-    conv1: Tensor
+    conv1: Weight
     bias: Tensor
-    conv2: Tensor | None = None
+    conv2: Weight | None = None
+    kernel_size: tuple[int, int] | None = None
+
+    def convolve(self, x: Tensor) -> Tensor:
+        """Apply ``conv2`` to R x T x S x H; see ``causal_conv2d``."""
+        if self.kernel_size is None:
+            return causal_conv2d(x, cast(Tensor, self.conv2))
+        return causal_conv2d_by_cell(x, cast(Weight, self.conv2), self.kernel_size)
+
+
+class Int8Layer(nn.Module):
+    """A folded layer with convolutions in 8 bits, in place of the parameters of a layer.
+
+    Args:
+        layer: the folded layer in single precision.
+    """
+
+    scale: Tensor
+    shift: Tensor
+    bias: Tensor
+
+    def __init__(self, layer: FoldedLayer):
+        super().__init__()
+        for name in ("scale", "shift", "bias"):
+            self.register_buffer(name, getattr(layer, name).detach())
+        self.conv1 = Int8Matrix(dense(layer.conv1))
+        self.conv2: Int8Matrix | None = None
+        self.kernel_size: tuple[int, int] | None = None
+        if layer.conv2 is not None:
+            conv2 = dense(layer.conv2)
+            self.kernel_size = conv2.size(2), conv2.size(3)
+            self.conv2 = Int8Matrix(weight_by_cell(conv2))
+
+    def folded(self) -> FoldedLayer:
+        """The layer for an inference pass."""
+        return FoldedLayer(
+            self.scale, self.shift, self.conv1, self.bias, self.conv2, self.kernel_size
+        )
 
 
 def fold(
@@ -92,7 +132,7 @@ class InferencePass(NamedTuple):
             hidden = _hidden(features[:, :end], layer)
             if layer.conv2 is None:
                 return hidden
-            new = causal_conv2d(grid.unpack(hidden), layer.conv2)
+            new = layer.convolve(grid.unpack(hidden))
             if partial_sums is not None:
                 new[:, : partial_sums[i].size(1)] += partial_sums[i]
                 partial_sums[i][:] = new[:, grid.target_len :]

@@ -8,6 +8,7 @@ Plain concatenation is the same sum, with each half zero-padded to the full numb
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from ..nn.linear import Linear
 from .grid import Grid
 from .network_config import NetworkConfig
 
@@ -37,7 +38,7 @@ class GridProjection(nn.Module):
         self.zeros = zeros_before, zeros_after
         self.projection = None
         if halving:
-            self.projection = nn.Linear(dim, channels, bias)
+            self.projection = Linear(dim, channels, bias)
             nn.init.normal_(self.projection.weight, std=(zeros_before + dim + zeros_after) ** -0.5)
             if bias:
                 nn.init.zeros_(self.projection.bias)

@@ -24,6 +24,7 @@ from ..base import (
 from ..decoding.attention_maps import CONTRIBUTIONS, SOURCE, AttentionMaps
 from ..decoding.state import State, child
 from ..nn.embedding import Embedding
+from ..nn.int8 import dense
 from ..nn.output import OutputProjection, TiedOutputProjection
 from .architectures import ARCHITECTURES, BASE, MODEL
 from .config import (
@@ -220,8 +221,7 @@ class PervasiveDecoder(PluginDecoder):
 
     def token_vectors(self, tokens: Tensor) -> Tensor:
         """The output layer's weight vectors of tokens R x T, R x T x E'."""
-        vectors, _ = self.output.weight_and_bias(tokens.flatten())
-        return vectors.view(*tokens.shape, -1)
+        return dense(self.output.weight_and_bias(tokens.flatten())[0]).view(*tokens.shape, -1)
 
 
 @register_model(MODEL, dataclass=PervasiveConfig)

@@ -6,6 +6,7 @@ from torch import Tensor, nn
 
 from ..decoding.state import State, child
 from ..nn.dropout import Dropout
+from ..nn.int8 import dense
 from ..nn.linear import Linear
 from .aggregation import Explanation, build_aggregator, single_precision
 from .densenet import DenseNet2d
@@ -120,5 +121,5 @@ class PervasiveAttention(nn.Module):
         """
         token_weights = single_precision(token_vectors)
         if self.output is not None:
-            token_weights = token_weights @ single_precision(self.output.weight)
+            token_weights = token_weights @ single_precision(dense(self.output.weight))
         return token_weights

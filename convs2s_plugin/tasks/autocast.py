@@ -11,6 +11,7 @@ from torch import nn
 from ..decoding.output_layer import has_linear_output, output_layer_of
 from ..errors import UserError
 from ..nn.autocast import cast_weights_
+from ..nn.int8 import dense
 
 CHOICES = ("none", "bfloat16", "float16")
 
@@ -35,7 +36,8 @@ class Precision:
         """Cast the weights of a model for inference, so that autocast need not cast them."""
         if self.dtype is None:
             return
-        tied = [output_layer_of(model.decoder).weight] if has_linear_output(model.decoder) else []
+        linear = has_linear_output(model.decoder)
+        tied = [dense(output_layer_of(model.decoder).weight)] if linear else []
         cast_weights_(model, self.dtype, tied)
 
     def check(self, optimizer: FairseqOptimizer) -> None:

@@ -24,6 +24,7 @@ from ..lexicon.files import read_lexicon, read_translations
 from ..nn.ignored_batch import ignored_batch
 from .autocast import CHOICES, Precision
 from .batches import BatchingDataset, filter_pairs
+from .int8 import Int8
 
 
 @dataclass
@@ -36,6 +37,10 @@ class ConvS2STranslationConfig(TranslationConfig):
             "help": "train, validate and generate under torch.autocast with this dtype; weights "
             "and optimizer stay in single precision"
         },
+    )
+    int8: bool = field(
+        default=False,
+        metadata={"help": "generate with weights in 8 bits, on a CPU with VNNI or AMX"},
     )
     max_train_words: Optional[int] = field(
         default=None,
@@ -93,6 +98,7 @@ class ConvS2STranslationTask(ReportsValidations, TranslationTask):
         if cfg.max_cells is not None and cfg.max_cells < 1:
             raise UserError(f"--max-cells is {cfg.max_cells}, but must be at least 1.")
         self.precision = Precision(str(cfg.autocast_dtype))
+        self.int8 = Int8(cfg.int8, self.precision)
         self.candidates = self._load_candidates()
         # The dictionaries may grow: unknown words of a text are appended to them.
         self.source_vocab_size, self.target_vocab_size = len(src_dict), len(tgt_dict)
@@ -151,8 +157,9 @@ class ConvS2STranslationTask(ReportsValidations, TranslationTask):
         """Build the criterion.
 
         Raises:
-            UserError: if there are candidates, but the criterion does not use them.
+            UserError: if there are candidates, but the criterion does not use them, or with --int8.
         """
+        self.int8.check_training()
         criterion = super().build_criterion(cfg, *more, **options)
         if self.candidates is not None and not isinstance(criterion, ConvS2SCrossEntropy):
             raise UserError(
@@ -198,13 +205,14 @@ class ConvS2STranslationTask(ReportsValidations, TranslationTask):
         extra_gen_cls_kwargs=None,
         prefix_allowed_tokens_fn=None,
     ):
-        """Build the generator, and cast the weights of models that are prepared for inference.
+        """Build the generator, and cast or quantize models that are prepared for inference.
 
         Raises:
             UserError: if options cannot be combined.
         """
         for model in models:
             if getattr(model, "_is_generation_fast", False):
+                self.int8.prepare_(model)
                 self.precision.cast_(model)
         score_reference = getattr(args, "score_reference", False)
         full_context = any(getattr(model, "full_context_alignment", False) for model in models)

@@ -165,6 +165,7 @@ def setup_task(
             "source_lang": dictionaries.source,
             "target_lang": dictionaries.target,
             "autocast_dtype": options.autocast_dtype,
+            "int8": options.int8,
             "lexicon": options.lexicon,
             "candidates_per_word": options.candidates_per_word,
             "frequent_candidates": options.frequent_candidates,

@@ -26,6 +26,7 @@ class EnsembleOptions:
             included; a longer sentence is a batch of its own.
         batch_size: largest number of sentences in a batch; None for any number.
         autocast_dtype: "none", "bfloat16" or "float16".
+        int8: whether to translate with weights in 8 bits; see the option of the task.
         lexicon: file of a lexicon that restricts the target vocabulary to candidates.
         candidates_per_word, frequent_candidates: sizes of the candidate vocabulary.
         replace_unk: replace unknown words: None for no, "" to copy the source word, or a file with
@@ -43,6 +44,7 @@ class EnsembleOptions:
     max_tokens: int = 4000
     batch_size: int | None = None
     autocast_dtype: str = "none"
+    int8: bool = False
     lexicon: str | None = None
     candidates_per_word: int = 20
     frequent_candidates: int = 500

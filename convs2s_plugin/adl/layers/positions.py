@@ -7,7 +7,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from ...nn.dropout import Dropout
-from ...nn.embedding import check_length
+from ...nn.embedding import check_length, look_up
+from ...nn.int8 import quantize_parameter_
 from ..context import Context
 from ..language.arguments import Argument, Flag, LayerError
 from ..language.registry import POSITION, Cost, register_layer
@@ -94,4 +95,8 @@ class LearnedPositionsLayer(nn.Module):
             SequenceTooLong: a sentence is longer than the options allow.
         """
         check_length(context.longest, len(self.weight))
-        return self.dropout(x + F.embedding(context.positions, self.weight).to(x.dtype))
+        return self.dropout(x + look_up(self.weight, context.positions).to(x.dtype))
+
+    def quantize_weights_(self) -> None:
+        """Replace the vectors by vectors in 8 bits, for inference."""
+        quantize_parameter_(self)
