@@ -60,7 +60,7 @@ def add_options(parser: argparse.ArgumentParser, command: str) -> None:
             choices=DTYPES,
             default="float32",
             help="bfloat16 and float16: autocast; half: all weights in float16, as with fairseq's "
-            "--fp16 (default: %(default)s)",
+            "--fp16; int8: generation on a CPU (default: %(default)s)",
         )
     add_device(parser)
     if command != "generate":

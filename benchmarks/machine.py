@@ -7,8 +7,11 @@ from pathlib import Path
 
 import torch
 
-# CPU flags of fast matrix multiplication in half precision.
-HALF_PRECISION_FLAGS = ("avx512_bf16", "avx512_fp16", "amx_bf16", "amx_fp16", "bf16")
+# CPU flags of fast matrix multiplication in lower precision.
+LOW_PRECISION_FLAGS = (
+    *("avx512_vnni", "avx_vnni", "amx_int8"),
+    *("avx512_bf16", "avx512_fp16", "amx_bf16", "amx_fp16", "bf16"),
+)
 
 
 def machine(device: str) -> dict[str, object]:
@@ -29,14 +32,14 @@ def machine(device: str) -> dict[str, object]:
 
 
 def processor() -> str:
-    """The CPU's name and its flags for half precision."""
+    """The CPU's name and its flags for lower precision."""
     try:
         text = Path("/proc/cpuinfo").read_text(encoding="utf-8")
     except OSError:
         text = ""
     name = re.search(r"^model name\s*:\s*(.+)$", text, re.MULTILINE)
     flags = re.search(r"^(?:flags|Features)\s*:\s*(.+)$", text, re.MULTILINE)
-    found = [flag for flag in HALF_PRECISION_FLAGS if flags and flag in flags.group(1).split()]
+    found = [flag for flag in LOW_PRECISION_FLAGS if flags and flag in flags.group(1).split()]
     title = name.group(1).strip() if name else platform.processor() or platform.machine()
     return f"{title} ({', '.join(found)})" if found else title
 

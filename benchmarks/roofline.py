@@ -30,7 +30,7 @@ def large_matmul(dtype: str, device: str) -> Matmul:
     """A matrix multiplication that is large enough to run at about the machine's full speed.
 
     Args:
-        dtype: one of setting.DTYPES, or int8 on a CPU.
+        dtype: one of setting.DTYPES; int8 needs a CPU.
         device: one of setting.DEVICES.
     """
     size = SIZES[device]

@@ -51,21 +51,31 @@ def cpu_rows() -> list[Row]:
         ours = ours._replace(dtype=dtype, candidates=candidates)
         return Row(f"{work} {name}", work, ours, peer, floor)
 
-    bfloat16 = {"dtype": "bfloat16"}
+    bfloat16, int8 = {"dtype": "bfloat16"}, {"dtype": "int8"}
     return [
         row("iwslt", "train", iwslt, 1.4),
-        row("iwslt bf16", "train", iwslt, 3.5, **bfloat16),
+        row("iwslt bf16", "train", iwslt, 2.6, **bfloat16),
         row("wmt", "train", wmt, 1.15),
-        row("wmt bf16", "train", wmt, 3.5, **bfloat16),
+        row("wmt bf16", "train", wmt, 2.4, **bfloat16),
         row("wmt", "generate", wmt, 3),
-        row("wmt bf16", "generate", wmt, 7, **bfloat16),
+        row("wmt bf16", "generate", wmt, 4.5, **bfloat16),
+        row("wmt int8", "generate", wmt, 7, **int8),
         row("wmt bf16 candidates", "generate", wmt, 10, candidates=2000, **bfloat16),
+        row("wmt int8 candidates", "generate", wmt, 10, candidates=2000, **int8),
         row("wmt beam 1", "generate", wmt, 3, beam=1),
-        row("iwslt", "generate", iwslt, 2),
+        row("iwslt", "generate", iwslt, 2.2),
+        row("iwslt bf16", "generate", iwslt, 3, **bfloat16),
+        row("iwslt int8", "generate", iwslt, 4, **int8),
+        row("iwslt int8, CTranslate2", "generate", (iwslt[0], fast._replace(**int8)), 4, **int8),
         row("wmt one sentence", "generate", wmt, 3, sentences=1),
         row("adl transformer", "train", adl, 1.1),
         row("adl transformer", "generate", adl, 1.3),
         row("adl transformer, CTranslate2", "generate", (adl[0], fast), 1),
+        row(
+            *("adl transformer int8, CTranslate2", "generate"),
+            *((adl[0], fast._replace(**int8)), 0.85),
+            **int8,
+        ),
         row("adl rnn", "train", rnn),
         row("adl rnn", "generate", rnn),
         Row(
@@ -75,9 +85,9 @@ def cpu_rows() -> list[Row]:
             floor=1 / 1.6,
         ),
         row("pervasive", "train", grid(16, 25), 2),
-        row("pervasive bf16", "train", grid(16, 25), 4, **bfloat16),
-        row("pervasive 25 words", "generate", grid(4, 25), 10),
-        row("pervasive 50 words", "generate", grid(2, 50), 20),
+        row("pervasive bf16", "train", grid(16, 25), 3.5, **bfloat16),
+        row("pervasive 25 words", "generate", grid(4, 25), 16),
+        row("pervasive 50 words", "generate", grid(2, 50), 45),
     ]
 
 

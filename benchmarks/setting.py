@@ -19,8 +19,9 @@ from convs2s_plugin.tasks.autocast import Precision
 from . import plain_model  # noqa: F401  (registers plain_pervasive)
 
 DROPOUT = 0.1
-# bfloat16 and float16 are torch.autocast; half has all weights in float16, as fairseq's --fp16.
-DTYPES = ("float32", "bfloat16", "float16", "half")
+# bfloat16 and float16 are torch.autocast; half has all weights in float16, as fairseq's --fp16;
+# int8 is for generation on a CPU.
+DTYPES = ("float32", "bfloat16", "float16", "half", "int8")
 DEVICES = ("cpu", "cuda")
 TORCH, CTRANSLATE2 = "torch", "ctranslate2"
 # Defaults of the architectures that have the name of their model; fairseq itself fills these in
@@ -45,7 +46,7 @@ class Setting(NamedTuple):
         layers: layers of the encoder and of the decoder, or of the DenseNet; None for the
             architecture's own number.
         engine: what computes: TORCH, or CTRANSLATE2 for the generation of fairseq's transformer.
-        dtype: one of DTYPES; also int8 with CTranslate2.
+        dtype: one of DTYPES.
         beam: beam size of generation (5).
         candidates: number of target tokens that generation scores; None for the whole vocabulary.
         criterion: one of workloads.CRITERIA; None for convs2s_cross_entropy with the models of

@@ -17,6 +17,7 @@ from convs2s_plugin.decoding.candidates import Candidates
 from convs2s_plugin.decoding.generator import TranslationGenerator
 from convs2s_plugin.errors import UserError
 from convs2s_plugin.sequence_training.search import CandidateSearch
+from convs2s_plugin.tasks.int8 import Int8
 
 from . import ctranslate2_peer
 from .sentences import Sentences, sentences
@@ -37,6 +38,8 @@ CRITERIA = {
 def training(setting: Setting) -> Workload:
     """Training steps without the optimizer: forward pass, loss and backward pass."""
     data = sentences(setting, "train")
+    if setting.dtype == "int8":
+        raise UserError("Models cannot be trained in int8: choose another --dtype.")
     model = build(setting, data.source, data.target).train()
     if setting.dtype == "half":
         model.half()
@@ -82,7 +85,8 @@ def generation(setting: Setting) -> Workload:
     """Beam search without attention weights; hypotheses are as long as the batch's longest source.
 
     Raises:
-        UserError: if ``setting.candidates`` exceeds the vocabulary size.
+        UserError: if ``setting.candidates`` exceeds the vocabulary size, or the model of a peer
+            cannot compute in int8.
     """
     if setting.engine == CTRANSLATE2:
         return ctranslate2_peer.generation(setting)
@@ -93,6 +97,7 @@ def generation(setting: Setting) -> Workload:
         model.half()
     precision = setting.precision
     precision.cast_(model)
+    Int8(setting.dtype == "int8", precision).prepare_(model)
     generator_class, options = generator_of(model, data.target)
     if setting.candidates is not None:
         generator_class = TranslationGenerator

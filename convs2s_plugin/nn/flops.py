@@ -23,6 +23,10 @@ def _addmm_flops(added: Any, left: Any, right: Any, *args: Any, **kwargs: Any) -
     return 2 * left[0] * left[1] * right[1]
 
 
+def _mm_flops(left: Any, right: Any, *args: Any, **kwargs: Any) -> int:
+    return 2 * left[0] * left[1] * right[1]
+
+
 def _attention_flops(query: Any, key: Any, value: Any, *args: Any, **kwargs: Any) -> int:
     return sdpa_flop_count(query, key, value)
 
@@ -48,6 +52,7 @@ def _linear_flops(inputs: Any, weight: Any, *args: Any, **kwargs: Any) -> int:
 FLOP_FORMULAS = {
     aten.addmm_: _addmm_flops,
     aten.conv_tbc: _conv_tbc_flops,
+    aten._int_mm: _mm_flops,
     aten._scaled_dot_product_flash_attention_for_cpu: _attention_flops,
     aten._scaled_dot_product_flash_attention_for_cpu_backward: _attention_backward_flops,
 }

@@ -261,3 +261,11 @@ def test_an_update_on_candidates_against_token_level_updates(monkeypatch):
     monkeypatch.setattr(workloads.ConvS2SCrossEntropy, "forward", count)
     sequence_training(peer).run()
     assert len(calls) == 8 and len(found) == 1
+
+
+def test_int8_is_for_generation():
+    setting = Setting("convs2s_iwslt_de_en", words=60, sentences=2, length=4, dtype="int8")
+    (hypotheses,) = generation(setting).run()
+    assert len(hypotheses) == 2
+    with pytest.raises(UserError, match="Models cannot be trained in int8"):
+        training(setting)
