@@ -10,7 +10,7 @@ STAMP := $(VENV)/.installed
 CONSTRAINTS := $(if $(filter 3.10,$(VERSION)),constraints-py310.txt,constraints.txt)
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test test-fast properties faults random-bytes fuzz bench lint format docs docs-tables wheel clean
+.PHONY: help venv demo test test-fast properties faults random-bytes endurance fuzz bench lint format docs docs-tables wheel clean
 
 help:
 	@echo "make demo       train and translate a small German-English corpus"
@@ -19,6 +19,7 @@ help:
 	@echo "make properties    check 1,000 random models, which differ each time; CASES=N checks N"
 	@echo "make faults        kill trainings while they save, 50 times in each family; KILLS=N kills N times"
 	@echo "make random-bytes  translate 100,000 lines of random bytes; LINES=N translates N"
+	@echo "make endurance     train, then translate, for an hour each; memory and files stay flat; MINUTES=N for N minutes"
 	@echo "make fuzz TARGET=adl  fuzz what reads files with atheris for SECONDS=60 (tests/fuzz/targets.py)"
 	@echo "make lint       check the code with ruff and mypy; 'make format' formats it"
 	@echo "make docs       build the site of docs/ into site/; 'make docs-tables' writes the tables of its pages"
@@ -67,6 +68,10 @@ faults: $(STAMP)
 LINES ?= 100000
 random-bytes: $(STAMP)
 	CONVS2S_LINES=$(LINES) OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/integration/test_random_bytes.py
+
+MINUTES ?= 60
+endurance: $(STAMP)
+	OMP_NUM_THREADS=1 $(BIN)/python -m tests.endurance --minutes $(MINUTES)
 
 TARGET ?= adl
 SECONDS ?= 60

@@ -26,6 +26,16 @@ if os.geteuid() == 0:
     data[0] &= ~(1 << DAC_OVERRIDE)
     assert libc.capset(header, data) == 0
 """
+# The options of a small model of each family.
+FAMILIES = {
+    "convs2s": TINY[:12],
+    "adl": ("--arch", "adl_transformer", "--model-dim", "16", "--attention-heads", "2"),
+    "pervasive": (
+        *("--arch", "pervasive_iwslt_de_en", "--encoder-embed-dim", "8"),
+        *("--decoder-embed-dim", "8", "--num-layers", "2", "--growth-rate", "4"),
+        *("--kernel-size", "3"),
+    ),
+}
 
 
 def program(name, *arguments, setup=""):

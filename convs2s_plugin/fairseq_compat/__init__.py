@@ -40,6 +40,7 @@ def prepare() -> None:
     evaluated_options.parse_options()
     unknown_words.allow_binarized_data()
     search.number_sentences_by_batch()
+    search.end_constrained_searches()
     batches.resume_with_same_batches()
     batches.keep_last_batch()
     workers.train_with_launched_workers()

@@ -86,8 +86,11 @@ def _inert(name: str) -> type[Inert]:
     return type("Inert", (Inert,), {"name": name})
 
 
-class Unpickler(pickle.Unpickler):
-    """An unpickler that creates only tensors, plain containers, Namespaces and Inerts."""
+class Unpickler(pickle._Unpickler):
+    """An unpickler that creates only tensors, plain containers, Namespaces and Inerts.
+
+    It is the one in Python: the one in C takes as much memory as a number in the file says.
+    """
 
     def find_class(self, module: str, name: str) -> Any:
         """Return the class or function of a name in the file, or Inert if it is not plain data."""

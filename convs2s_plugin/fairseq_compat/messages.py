@@ -28,7 +28,7 @@ def install_excepthook() -> None:
 
 def user_message(error: BaseException) -> str | None:
     """The message to show instead of a traceback, or None if the user cannot correct the error."""
-    for message_of in (_user_error, _not_found, _invalid_utf8, _out_of_memory, _too_long):
+    for message_of in MESSAGES:
         message = message_of(error)
         if message is not None:
             return message
@@ -118,3 +118,18 @@ def _too_long(error: BaseException) -> str | None:
         "--skip-invalid-size-inputs-valid-test, or train with larger --max-source-positions and "
         "--max-target-positions."
     )
+
+
+def _not_finite(error: BaseException) -> str | None:
+    if not isinstance(error, FloatingPointError) or str(error) != "gradients are Nan/Inf":
+        return None
+    return (
+        "The gradient of a batch is infinite or not a number, so that the training ends without "
+        "this update. The log above names the first module with such a value, and crash.pt in "
+        "--save-dir has the weights before the update. If they have grown, go back to an earlier "
+        "checkpoint with a smaller --lr, more --warmup-updates or a smaller --clip-norm; with "
+        "--autocast-dtype float16, use bfloat16."
+    )
+
+
+MESSAGES = (_user_error, _not_found, _invalid_utf8, _out_of_memory, _too_long, _not_finite)

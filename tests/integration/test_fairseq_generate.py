@@ -10,7 +10,17 @@ from fairseq.tasks.translation import TranslationConfig, TranslationTask
 
 from convs2s_plugin.cli import main as convs2s
 from convs2s_plugin.convs2s.model import ConvS2SModel
-from tests.commands import PLUGIN, TASK, alignments, fairseq, generate, hypotheses
+from tests.commands import (
+    PLUGIN,
+    TASK,
+    alignments,
+    fairseq,
+    generate,
+    hypotheses,
+    refused,
+    run,
+)
+from tests.conftest import WORDS
 
 SENTENCES = 24
 
@@ -190,6 +200,32 @@ def test_averaged_checkpoints(corpus, trained, tmp_path):
     for name, tensor in averaged.items():
         torch.testing.assert_close(tensor, sum(s[name].double() for s in singles).float() / 3)
     assert sorted(hypotheses(generate(corpus, target))) == list(range(SENTENCES))
+
+
+@pytest.mark.parametrize("kind", ["ordered", "unordered"])
+def test_constraints(kind, corpus, checkpoint):
+    """Each hypothesis has the constraints, unless its maximum length ends it."""
+    wanted = [["zwölf-th", "elf-th elf-th"], [], ["zehn-th " * 9], ["zwei-th eins-th", "zwei-th"]]
+    lines = ["\t".join([f"{word} drei", *words]) for word, words in zip(WORDS, wanted)]
+    arguments = (
+        *(corpus / "bin", "--user-dir", PLUGIN, "--path", checkpoint, "--cpu"),
+        *("--source-lang", "de", "--target-lang", "en", "--constraints", kind),
+        *("--buffer-size", "4", "--beam", "4", "--max-len-b", "8"),
+    )
+    printed = fairseq("interactive", *arguments, text="\n".join(lines) + "\n")
+    found = [best[0][1] for _, best in sorted(hypotheses(printed).items())]
+    assert len(found) == len(lines)
+    for number in (0, 1, 3):
+        assert all(words in found[number] for words in wanted[number])
+    assert "zehn-th zehn-th" in found[2] and len(found[2].split()) == 8
+    ours = fairseq("interactive", *arguments, *TASK, text="\n".join(lines) + "\n")
+    assert hypotheses(ours) == hypotheses(printed)
+
+
+def test_constraints_of_data_without_them(corpus, checkpoint):
+    arguments = (corpus / "bin", "--user-dir", PLUGIN, "--path", checkpoint, "--cpu")
+    done = run("generate", *arguments, "--max-tokens", "200", "--constraints")
+    assert "these data have none: use fairseq-interactive" in refused(done)
 
 
 def test_the_tokenizer_takes_the_languages_of_the_data(corpus, checkpoint):

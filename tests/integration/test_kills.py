@@ -10,8 +10,8 @@ import re
 import pytest
 
 from convs2s_plugin.cli import main as convs2s
-from tests.commands import CRITERION, TASK, TINY, assert_same_weights
-from tests.faults import killed_while_saving, train, whole
+from tests.commands import CRITERION, TASK, assert_same_weights
+from tests.faults import FAMILIES, killed_while_saving, train, whole
 
 KILLS = int(os.environ.get("CONVS2S_KILLS", "1"))
 MANY = KILLS > 1
@@ -20,15 +20,6 @@ TRAINING = (
     *("--dropout", "0.3", "--max-epoch", "2", "--save-interval-updates", "3"),
     *("--keep-interval-updates", "1"),
 )
-FAMILIES = {
-    "convs2s": TINY[:12],
-    "adl": ("--arch", "adl_transformer", "--model-dim", "16", "--attention-heads", "2"),
-    "pervasive": (
-        *("--arch", "pervasive_iwslt_de_en", "--encoder-embed-dim", "8"),
-        *("--decoder-embed-dim", "8", "--num-layers", "2", "--growth-rate", "4"),
-        *("--kernel-size", "3"),
-    ),
-}
 
 
 @pytest.fixture(scope="module")

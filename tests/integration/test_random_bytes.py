@@ -26,6 +26,8 @@ PIECES = (
     "<unk>",
     "@@ ",
 )
+# A seventh of the first 65,536 characters, without surrogates.
+CHARACTERS = [*range(32, 0xD800), *range(0xE000, 0x11000)][::7]
 
 
 def random_lines(valid):
@@ -39,7 +41,7 @@ def random_lines(valid):
         else:
             kinds = (
                 lambda: numbers.choice(PIECES),
-                lambda: chr(numbers.choice([*range(32, 0xD800), *range(0xE000, 0x11000)][::7])),
+                lambda: chr(numbers.choice(CHARACTERS)),
             )
             count = numbers.randrange(12)
             text = "".join(numbers.choice(kinds)() for _ in range(count)).replace("\n", "")

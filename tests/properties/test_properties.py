@@ -6,7 +6,7 @@ import shlex
 import subprocess
 import sys
 
-from hypothesis import HealthCheck, Phase, given, note, settings
+from hypothesis import HealthCheck, Phase, example, given, note, settings
 
 from tests import ROOT
 from tests.properties.cases import cases
@@ -25,6 +25,18 @@ EXAMPLE = {
     "seed": 1,
 }
 
+# Cases that failed once.
+HEADS_OF_ONE_CHANNEL = {
+    **EXAMPLE,
+    "family": "adl",
+    "options": {
+        "encoder_adl": "linear",
+        "decoder_adl": "mh_dot_self_att(h=4, d=4) -> mh_dot_src_att(h=4, d=4)",
+        "model_dim": 4,
+    },
+    "lengths": [[2, 1], [2, 1]],
+}
+
 
 def command(case, *names):
     """The command that repeats a case."""
@@ -38,10 +50,11 @@ def command(case, *names):
     database=None,
     deadline=None,
     suppress_health_check=list(HealthCheck),
-    phases=(Phase.generate, Phase.shrink),
+    phases=(Phase.explicit, Phase.generate, Phase.shrink),
     print_blob=False,
 )
 @given(cases())
+@example(HEADS_OF_ONE_CHANNEL)
 def test_every_property_holds(case):
     for check in PROPERTIES:
         try:

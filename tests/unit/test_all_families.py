@@ -213,15 +213,24 @@ def test_dropout_can_be_retained_in_generation(name, parts, random):
 
 
 @EVERY_MODEL
-def test_backward_hooks_on_every_module(name):
-    """No module changes in place the output of another; torch would refuse such a hook."""
-    model = make(name).train()
-    called = set()
+def test_nothing_that_a_module_returned_is_modified(name):
+    """torch would refuse backward hooks, and forward hooks would see other numbers later."""
+    model = make(name, dropout=0.3).train()
+    called, outputs = set(), []
+
+    def keep(_module, _inputs, output):
+        for tensor in output if isinstance(output, tuple) else (output,):
+            if torch.is_tensor(tensor):
+                outputs.append((tensor, tensor.detach().clone()))
+
     for path, module in model.named_modules():
         module.register_full_backward_hook(lambda *_, path=path: called.add(path))
+        module.register_forward_hook(keep)
     logits, _ = model(**random_batch(LENGTHS)["net_input"])
     logits.square().sum().backward()
     assert called
+    for tensor, returned in outputs:
+        assert torch.equal(tensor, returned)
 
 
 @EVERY_MODEL

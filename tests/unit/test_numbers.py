@@ -8,8 +8,9 @@ import torch
 
 from convs2s_plugin.criterions import ConvS2SCrossEntropy
 from convs2s_plugin.decoding.output_layer import output_layer_of
+from convs2s_plugin.tasks.autocast import Precision
 from tests.families import MODELS, make
-from tests.helpers import dictionary, random_batch
+from tests.helpers import dictionary, random_batch, tiny_adl, tiny_convs2s, tiny_pervasive
 
 EVERY_MODEL = pytest.mark.parametrize("name", MODELS)
 LENGTHS = [(7, 5), (3, 9), (5, 2)]
@@ -59,6 +60,45 @@ def test_sentences_of_one_token_and_batches_of_one_sentence(name, lengths):
     for buffer in model.buffers():
         assert buffer.isfinite().all()
     assert model.eval()(**batch["net_input"])[0].isfinite().all()
+
+
+TRANSFORMER = {
+    "encoder_adl": "pos -> res_nd(mh_dot_self_att) -> res_nd(ffl)",
+    "decoder_adl": "pos -> res_nd(mh_dot_self_att) -> res_nd(mh_dot_src_att) -> res_nd(ffl)",
+}
+LONG = {
+    "convs2s": (tiny_convs2s, {}, 1000),
+    "adl": (tiny_adl, TRANSFORMER, 1000),
+    # Fewer target tokens: the cells of a grid are their product. Rounding changes which position
+    # has the maximum, and with it the gradient; averages have no such jumps.
+    "pervasive": (tiny_pervasive, {"aggregator": "avg"}, 50),
+}
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+@pytest.mark.parametrize("family", LONG)
+def test_half_precision_of_1000_tokens(family, dtype):
+    """Logits, loss and gradients are finite, and close to those of single precision."""
+    build, options, target_tokens = LONG[family]
+    model = build(max_source_positions=1024, max_target_positions=1024, **options).train()
+    batch = random_batch([(1000, target_tokens), (7, 5)])
+    # The weights of models that were trained are larger than initial ones.
+    with torch.no_grad():
+        output_layer_of(model.decoder).weight.mul_(10)
+
+    def results(precision):
+        model.zero_grad()
+        with precision.autocast(model):
+            logits, _ = model(**batch["net_input"])
+            loss, _, _ = criterion()(model, batch)
+        loss.backward()
+        gradients = [p.grad.flatten() for p in model.parameters() if p.grad is not None]
+        return logits.detach().float(), loss.detach(), torch.cat(gradients)
+
+    expected, actual = results(Precision("none")), results(Precision(dtype))
+    for single, half in zip(expected, actual):
+        assert single.isfinite().all() and half.isfinite().all()
+        assert (half - single).norm() < 0.05 * single.norm()
 
 
 @pytest.mark.parametrize("dtype, tolerance", [(torch.float32, 1e-4), (torch.bfloat16, 0.02)])

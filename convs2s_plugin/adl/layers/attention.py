@@ -120,7 +120,7 @@ class AttentionLayer(nn.Module):
         if weights is not None:
             by_row = weights.unflatten(2, (-1, steps)).transpose(1, 2).flatten(0, 1)
             context.attention.append(LayerAttention(self.name, True, by_row))
-        return self.join_heads(attended).view(rows, steps, -1)
+        return self.join_heads(attended).reshape(rows, steps, -1)
 
     def source_keys_values(self, source: Tensor, context: Context) -> tuple[Tensor, Tensor]:
         """Keys and values of the source, B x h x S x E, computed once per sentence."""
@@ -176,7 +176,7 @@ class AttentionLayer(nn.Module):
         )
         if context.need_self_weights and weights is not None:
             context.attention.append(LayerAttention(self.name, False, weights))
-        return self.join_heads(attended).view(rows, steps, -1)
+        return self.join_heads(attended).reshape(rows, steps, -1)
 
     def attend(
         self,

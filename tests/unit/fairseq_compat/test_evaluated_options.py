@@ -81,7 +81,8 @@ def test_every_module_that_evaluates_options_is_listed():
     found = set()
     for path in root.rglob("*.py"):
         name = ".".join(path.relative_to(root).with_suffix("").parts)
-        if name.split(".")[0] not in ("models", "modules", "optim", "tasks", "criterions", "utils"):
+        # Examples are not imported, and codedataset evaluates the lines of its data, not options.
+        if name.startswith("examples.") or name == "data.codedataset":
             continue
         calls = (
             node for node in ast.walk(ast.parse(path.read_bytes())) if isinstance(node, ast.Call)

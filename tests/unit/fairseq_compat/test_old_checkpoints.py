@@ -4,6 +4,9 @@ import argparse
 import collections
 import os
 import pathlib
+import pickle
+import struct
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -192,6 +195,21 @@ def test_a_file_that_is_no_checkpoint(tmp_path):
         read_old_checkpoint(str(text))
     with pytest.raises(UserError, match="There is no file"):
         read_old_checkpoint(str(tmp_path / "missing.pt"))
+
+
+def test_a_number_in_the_file_takes_no_memory(tmp_path):
+    """pickle keeps an object under a number; its implementation in C has an array up to it."""
+    path = tmp_path / "old.pt"
+    torch.save({}, path, _use_new_zipfile_serialization=False)
+    start = path.read_bytes().index(b"}q\x00")
+    number = pickle.LONG_BINPUT + struct.pack("<I", 10**7)
+    path.write_bytes(path.read_bytes()[: start + 1] + number + path.read_bytes()[start + 3 :])
+    tracemalloc.start()
+    try:
+        read_old_checkpoint(str(path))
+        assert tracemalloc.get_traced_memory()[1] < 10**7
+    finally:
+        tracemalloc.stop()
 
 
 def test_a_torchscript_program_is_not_loaded(tmp_path, monkeypatch):
