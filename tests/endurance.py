@@ -114,13 +114,14 @@ def growth(samples: list[Sample]) -> tuple[float, int]:
     """By how much the last third needs more than the middle one.
 
     Returns:
-        The share of the resident memory, of the medians; and the open files, of the maxima.
+        The share of the resident memory, and the open files; both of the medians, since a
+        checkpoint that is being written is a file more for a moment.
     """
     third = len(samples) // 3
     middle, last = samples[third : 2 * third], samples[2 * third : 3 * third]
     memory = [statistics.median(one[1] for one in part) for part in (middle, last)]
-    files = [max(one[2] for one in part) for part in (middle, last)]
-    return memory[1] / memory[0] - 1, files[1] - files[0]
+    files = [statistics.median(one[2] for one in part) for part in (middle, last)]
+    return memory[1] / memory[0] - 1, round(files[1] - files[0])
 
 
 def check(samples: list[Sample]) -> None:

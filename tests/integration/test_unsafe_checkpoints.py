@@ -61,7 +61,10 @@ WAYS = {
     "generate with our task": lambda c, p, *_: translate("generate", c, p, *TASK),
     "interactive": lambda c, p, *_: translate("interactive", c, p),
     "validate": lambda c, p, *_: refused(
-        run("validate", c / "bin", "--user-dir", PLUGIN, "--path", p, "--cpu", *TASK)
+        run(
+            *("validate", c / "bin", "--user-dir", PLUGIN, "--path", p, "--cpu", *TASK),
+            *("--max-tokens", "400"),
+        )
     ),
     "from_pretrained": lambda c, p, *_: hub(c, p),
     "translate": lambda c, p, _, capsys: command(
