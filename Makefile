@@ -23,7 +23,7 @@ help:
 	@echo "make fuzz TARGET=adl  fuzz what reads files with atheris for SECONDS=60 (tests/fuzz/targets.py)"
 	@echo "make lint       check the code with ruff and mypy; 'make format' formats it"
 	@echo "make docs       build the site of docs/ into site/; 'make docs-tables' writes the tables of its pages"
-	@echo "make bench      measure the tables of the documentation again (a quarter of an hour on two cores that do nothing else)"
+	@echo "make bench      measure the tables of the documentation again, on a machine that does nothing else"
 	@echo "make wheel      build the source archive, and the wheel from it, into dist/"
 	@echo "make venv       build $(VENV), which the targets above do when it is missing"
 	@echo "make clean      remove the environments, caches, and everything that was built or trained"

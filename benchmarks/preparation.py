@@ -22,7 +22,7 @@ from .options import int_at_least
 LANGUAGES = "de", "en"
 # Words on one side of a pair.
 SHORTEST, LONGEST = 5, 33
-# Two million pairs of 19 words would have about a million different words.
+# A million pairs of 19 words have about 540,000 different words on each side.
 ZIPF_EXPONENT = 1.3
 MOST_WORDS = 10_000_000
 SYLLABLES = [consonant + vowel for consonant in "bdfgklmnprst" for vowel in "aeiou"]

@@ -38,6 +38,8 @@ def score_pairs(
     Raises:
         UserError: if a sentence is too long for the models.
     """
+    if not pairs:
+        return []
     task = ensemble.task
     sources, targets = (
         [dictionary.encode_line(text, add_if_not_exist=False).long() for text in texts]

@@ -97,6 +97,14 @@ def test_alignments_of_a_model(texts, tmp_path, capsys):
         assert content["alignments"]["model"]["error_rate"] == pytest.approx(rate)
 
 
+def test_no_sentence_pairs(texts, tmp_path, capsys):
+    (tmp_path / "none").write_text("")
+    files = (f"--{name}" for name in ("gold-links", "source", "references"))
+    arguments = [word for option in files for word in (option, "none")]
+    assert main(["evaluate", "--links", str(texts), "--data", str(DATA), *arguments]) == 2
+    assert "There are no links to score" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     "arguments, message",
     [
