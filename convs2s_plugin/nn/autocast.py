@@ -1,5 +1,6 @@
 """Casts to half precision under ``torch.autocast``."""
 
+import functools
 from collections.abc import Iterable
 
 import torch
@@ -8,6 +9,20 @@ from torch import Tensor, nn
 from .weight_norm import WeightNormLinear
 
 MATMUL_MODULES = (nn.Linear, nn.modules.conv._ConvNd, WeightNormLinear)
+# oneDNN's names of the dtypes of autocast.
+ONEDNN_NAMES = {torch.bfloat16: "bf16", torch.float16: "fp16"}
+
+
+@functools.cache
+def is_supported(dtype: torch.dtype, device: torch.device) -> bool:
+    """Whether a device has instructions for a dtype of autocast.
+
+    On a CPU, this is what oneDNN says: only with it does torch use such instructions.
+    """
+    if device.type != "cpu":
+        return True
+    check = f"_is_mkldnn_{ONEDNN_NAMES[dtype]}_supported"
+    return torch.backends.mkldnn.is_available() and getattr(torch.ops.mkldnn, check)()
 
 
 def to_autocast_dtype(x: Tensor) -> Tensor:

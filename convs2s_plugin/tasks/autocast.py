@@ -1,5 +1,6 @@
 """``--autocast-dtype``: half precision under ``torch.autocast``, on any device."""
 
+import logging
 from contextlib import AbstractContextManager, nullcontext
 
 import torch
@@ -10,8 +11,10 @@ from torch import nn
 
 from ..decoding.output_layer import has_linear_output, output_layer_of
 from ..errors import UserError
-from ..nn.autocast import cast_weights_
+from ..nn.autocast import cast_weights_, is_supported
 from ..nn.int8 import dense
+
+logger = logging.getLogger(__name__)
 
 CHOICES = ("none", "bfloat16", "float16")
 
@@ -21,24 +24,43 @@ class Precision:
 
     Args:
         name: one of CHOICES.
+        emulate: compute in half precision even on a CPU that has no instructions for it (True).
+            Otherwise models on such a CPU compute in single precision, and a warning says so.
     """
 
-    def __init__(self, name: str):
+    def __init__(self, name: str, emulate: bool = True):
         self.dtype = None if name == "none" else getattr(torch, name)
+        self.emulate = emulate
+        self._reported = False
 
     def autocast(self, model: nn.Module) -> AbstractContextManager[None]:
         """The context manager for the forward passes of a model."""
-        if self.dtype is None:
-            return nullcontext()
-        return torch.autocast(next(model.parameters()).device.type, self.dtype)
+        dtype, device = self._dtype_of(model), next(model.parameters()).device
+        return nullcontext() if dtype is None else torch.autocast(device.type, dtype)
 
     def cast_(self, model: nn.Module) -> None:
         """Cast the weights of a model for inference, so that autocast need not cast them."""
-        if self.dtype is None:
+        dtype = self._dtype_of(model)
+        if dtype is None:
             return
         linear = has_linear_output(model.decoder)
         tied = [dense(output_layer_of(model.decoder).weight)] if linear else []
-        cast_weights_(model, self.dtype, tied)
+        cast_weights_(model, dtype, tied)
+
+    def _dtype_of(self, model: nn.Module) -> torch.dtype | None:
+        """The dtype of autocast for a model; None for single precision."""
+        if self.dtype is None or self.emulate:
+            return self.dtype
+        if is_supported(self.dtype, next(model.parameters()).device):
+            return self.dtype
+        if not self._reported:
+            self._reported = True
+            name = str(self.dtype).removeprefix("torch.")
+            logger.warning(
+                f"--autocast-dtype {name}: this CPU has no instructions for {name}, and emulating "
+                "them would take several times as long: the model computes in single precision."
+            )
+        return None
 
     def check(self, optimizer: FairseqOptimizer) -> None:
         """Check that fairseq's own half precision is not used at the same time.

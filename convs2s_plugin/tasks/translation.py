@@ -35,7 +35,8 @@ class ConvS2STranslationConfig(TranslationConfig):
         default="none",
         metadata={
             "help": "train, validate and generate under torch.autocast with this dtype; weights "
-            "and optimizer stay in single precision"
+            "and optimizer stay in single precision, and so does everything on a CPU without "
+            "instructions for the dtype"
         },
     )
     int8: bool = field(
@@ -97,7 +98,7 @@ class ConvS2STranslationTask(ReportsValidations, TranslationTask):
         super().__init__(cfg, src_dict, tgt_dict)
         if cfg.max_cells is not None and cfg.max_cells < 1:
             raise UserError(f"--max-cells is {cfg.max_cells}, but must be at least 1.")
-        self.precision = Precision(str(cfg.autocast_dtype))
+        self.precision = Precision(str(cfg.autocast_dtype), emulate=False)
         self.int8 = Int8(cfg.int8, self.precision)
         self.candidates = self._load_candidates()
         # The dictionaries may grow: unknown words of a text are appended to them.
