@@ -4,8 +4,11 @@ import pytest
 import torch
 import yaml
 
+from benchmarks.sentences import read_task, real_batches
 from convs2s_plugin.cli import main as convs2s
+from convs2s_plugin.pervasive.batch_norm import RunningStats
 from convs2s_plugin.pervasive.model import PervasiveModel
+from tests.batch_statistics import load, measure, validation_loss
 from tests.commands import (
     CRITERION,
     PLUGIN,
@@ -64,6 +67,22 @@ def test_averaged_checkpoints_have_averaged_statistics(corpus, trained, tmp_path
     assert convs2s(["average", "--inputs", *paths, "--output", target]) == 0
     found, references = hypotheses(generate(corpus, target, *TASK)), expected(corpus)
     assert sum(found[i][0][1].split() == references[i] for i in references) > 0.9 * len(references)
+
+
+def test_averaged_statistics_are_as_good_as_recomputed_ones(corpus, trained):
+    paths = [str(trained / f"checkpoint{epoch}.pt") for epoch in (12, 13, 14)]
+    task = read_task(str(corpus / "bin"))
+    losses = measure(task, paths, num_batches=4)
+    assert losses.averaged == pytest.approx(losses.recomputed, abs=0.01)
+    # The statistics matter: those of a new model give another loss.
+    model = load(paths[-1], task)
+    for module in model.modules():
+        if isinstance(module, RunningStats):
+            module.running_mean.zero_()
+            module.running_var.fill_(1.0)
+    batches = real_batches(task, "valid", 50)
+    pad = task.target_dictionary.pad()
+    assert validation_loss(model, batches, pad) > losses.averaged + 0.5
 
 
 def test_a_checkpoint_contains_the_layers_of_a_file(corpus, tmp_path):

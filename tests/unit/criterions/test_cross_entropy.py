@@ -96,7 +96,7 @@ def test_sentence_average():
 @pytest.mark.parametrize("name", MAKERS)
 def test_softmax_over_candidates(name):
     """Loss and gradients against a softmax over the logits of the candidates."""
-    model, batch = MAKERS[name](), random_batch(BATCH)
+    model, batch = MAKERS[name]().double(), random_batch(BATCH)
     words = torch.cat([batch["target"].flatten(), torch.arange(8)]).unique()
     assert len(words) < len(dictionary())
     ours = step(model, criterion(ConvS2SCrossEntropy, 0.1), {**batch, "candidates": words})
@@ -105,13 +105,13 @@ def test_softmax_over_candidates(name):
     logits = model(**batch["net_input"])[0][..., words]
     real = batch["target"] != dictionary().pad()
     scores = logits.log_softmax(-1)[real]
-    target = (words == batch["target"][real].unsqueeze(1)).float()
+    target = (words == batch["target"][real].unsqueeze(1)).double()
     others = 0.1 / (len(words) - 1)
     loss = -(scores * (target * (1 - 0.1 - others) + others)).sum()
     loss.backward()
-    torch.testing.assert_close(ours[0], loss, rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(ours[0], loss, rtol=1e-10, atol=0)
     for key, gradient in gradients(model).items():
-        torch.testing.assert_close(ours[3][key], gradient, rtol=1e-4, atol=1e-5, msg=key)
+        torch.testing.assert_close(ours[3][key], gradient, rtol=1e-8, atol=1e-10, msg=key)
     assert ours[2]["candidates"] == len(words)
 
 
