@@ -17,18 +17,18 @@ from torch.nn import functional as F
 
 from benchmarks.sentences import read_task, real_batches
 from convs2s_plugin.cli.average import average
-from convs2s_plugin.nn.dropout import Dropout
 from convs2s_plugin.pervasive.batch_norm import MOMENTUM, RunningStats
 
 SENTENCES = 50
 
 
 class Losses(NamedTuple):
-    """Nats a token: of the last checkpoint, and of the average with two kinds of statistics."""
+    """Nats a token of the last checkpoint and of the average, with two kinds of statistics."""
 
     last: float
+    last_recomputed: float
     averaged: float
-    recomputed: float
+    averaged_recomputed: float
 
 
 @torch.no_grad()
@@ -48,11 +48,8 @@ def validation_loss(model: BaseFairseqModel, batches: list[dict], pad: int) -> f
 
 @torch.no_grad()
 def recompute_statistics_(model: BaseFairseqModel, batches: list[dict]) -> None:
-    """Replace the running averages by means over batches, which are computed without dropout."""
+    """Replace the running averages by means over batches, which are computed as in training."""
     model.train()
-    for module in model.modules():
-        if isinstance(module, Dropout):
-            module.p = 0.0
     buffers = [
         buffer
         for module in model.modules()
@@ -85,15 +82,19 @@ def measure(task: TranslationTask, paths: list[str], num_batches: int) -> Losses
         paths: checkpoints of one training, the last one last.
         num_batches: batches of training data that the statistics are computed from.
     """
-    torch.manual_seed(1)
     pad = task.target_dictionary.pad()
     valid = real_batches(task, "valid", SENTENCES)
+    train = real_batches(task, "train", SENTENCES, num_batches)
     model = load(paths[-1], task)
-    last = validation_loss(model, valid, pad)
-    model.load_state_dict(average(paths)["model"])
-    averaged = validation_loss(model, valid, pad)
-    recompute_statistics_(model, real_batches(task, "train", SENTENCES, num_batches))
-    return Losses(last, averaged, validation_loss(model, valid, pad))
+    losses = []
+    for weights in (None, average(paths)["model"]):
+        if weights is not None:
+            model.load_state_dict(weights)
+        losses.append(validation_loss(model, valid, pad))
+        torch.manual_seed(1)
+        recompute_statistics_(model, train)
+        losses.append(validation_loss(model, valid, pad))
+    return Losses(*losses)
 
 
 def main() -> None:
@@ -103,11 +104,11 @@ def main() -> None:
     )
     parser.add_argument("data", metavar="DATA_BIN")
     parser.add_argument("checkpoints", metavar="CHECKPOINT", nargs="+")
-    parser.add_argument("--batches", type=int, default=200, help="default: %(default)s")
+    parser.add_argument("--batches", type=int, default=100, help="default: %(default)s")
     args = parser.parse_args()
     losses = measure(read_task(args.data), args.checkpoints, args.batches)
     for name, loss in losses._asdict().items():
-        print(f"{name:10} {loss:.4f} nats a token, perplexity {math.exp(loss):.3f}")
+        print(f"{name:19} {loss:.4f} nats a token, perplexity {math.exp(loss):.3f}")
 
 
 if __name__ == "__main__":

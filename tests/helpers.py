@@ -1,6 +1,8 @@
 """Shared by many tests: a dictionary, a task, small models, batches padded on either side."""
 
+import inspect
 from argparse import Namespace
+from unittest import mock
 
 import torch
 from fairseq.data import Dictionary
@@ -11,6 +13,7 @@ from fairseq.models import (
     ARCH_MODEL_REGISTRY,
     MODEL_DATACLASS_REGISTRY,
 )
+from omegaconf import DictConfig, OmegaConf
 
 import convs2s_plugin  # noqa: F401  (registers the architectures)
 
@@ -134,3 +137,12 @@ def loss_of_logits(logits, batch):
         ignore_index=dictionary().pad(),
         reduction="sum",
     )
+
+
+def config_with_objects(content: dict) -> DictConfig:
+    """A configuration whose values may be objects, as in fairseq's checkpoints."""
+    if "flags" in inspect.signature(OmegaConf.create).parameters:
+        return OmegaConf.create(content, flags={"allow_objects": True})
+    # omegaconf 2.0 has no such flag; fairseq lets it take all types for primitive ones.
+    with mock.patch("omegaconf._utils.is_primitive_type", lambda _: True):
+        return OmegaConf.create(content)

@@ -12,6 +12,7 @@ from . import (
     resuming,
     saving,
     search,
+    transformer_layers,
     unknown_words,
     workers,
 )
@@ -48,3 +49,4 @@ def prepare() -> None:
     command_line.accept_local_rank()
     command_line.correct_parsed_options()
     guided_alignment.train_with_alignments()
+    transformer_layers.compute_without_fused_layers()

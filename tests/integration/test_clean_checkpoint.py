@@ -2,10 +2,10 @@
 
 import pytest
 import torch
-from omegaconf import OmegaConf
 
 from convs2s_plugin.cli import main as convs2s
 from tests.commands import PLUGIN, fairseq, hypotheses, refused, run, train
+from tests.helpers import config_with_objects
 from tests.integration.test_fairseq_generate import generate
 
 # Architecture of fairseq -> options of a small model.
@@ -40,7 +40,7 @@ def old_style(checkpoint, target, form):
         # fairseq-train keeps all options of its command line with those of the model.
         old["args"], old["cfg"] = old["cfg"]["model"], None
     else:
-        old["cfg"] = OmegaConf.create(old["cfg"], flags={"allow_objects": True})
+        old["cfg"] = config_with_objects(old["cfg"])
     old["extra_state"]["train_meters"] = {"loss": AverageMeter()}
     torch.save(old, target, _use_new_zipfile_serialization=form == "cfg")
 

@@ -73,7 +73,7 @@ def test_averaged_statistics_are_as_good_as_recomputed_ones(corpus, trained):
     paths = [str(trained / f"checkpoint{epoch}.pt") for epoch in (12, 13, 14)]
     task = read_task(str(corpus / "bin"))
     losses = measure(task, paths, num_batches=4)
-    assert losses.averaged == pytest.approx(losses.recomputed, abs=0.01)
+    assert losses.averaged == pytest.approx(losses.averaged_recomputed, abs=0.01)
     # The statistics matter: those of a new model give another loss.
     model = load(paths[-1], task)
     for module in model.modules():

@@ -12,7 +12,13 @@ from torch.nn import functional as F
 from convs2s_plugin.errors import UserError
 from convs2s_plugin.export.transformer import export_transformer
 from convs2s_plugin.translation.loading import Checkpoint
-from tests.helpers import dictionary, random_batch, tiny_adl, translation_task
+from tests.helpers import (
+    config_with_objects,
+    dictionary,
+    random_batch,
+    tiny_adl,
+    translation_task,
+)
 
 LENGTHS = [(7, 5), (3, 9), (11, 2), (1, 1)]
 SIZES = dict(model_dim=16, attention_heads=4, max_source_positions=64, max_target_positions=64)
@@ -69,7 +75,7 @@ def model_and_checkpoint(encoder, decoder, options, bias=True):
         torch.nn.init.zeros_(model.decoder.output.bias)
     cfg = {"model": Namespace(arch="adl", **options), "criterion": {"label_smoothing": 0.1}}
     state = {
-        "cfg": OmegaConf.create(cfg, flags={"allow_objects": True}),
+        "cfg": config_with_objects(cfg),
         "model": model.state_dict(),
         "optimizer_history": [{"num_updates": 7}],
     }

@@ -18,6 +18,7 @@ import convs2s_plugin  # noqa: F401  (allows the classes of fairseq's checkpoint
 from convs2s_plugin.cli import main as convs2s
 from convs2s_plugin.errors import UserError
 from convs2s_plugin.fairseq_compat.old_checkpoints import clean, read_old_checkpoint
+from tests.helpers import config_with_objects
 from tests.unit.test_checkpoints import Call
 
 
@@ -46,13 +47,12 @@ def cleaned(tmp_path, content, *options):
     return torch.load(tmp_path / "new.pt", weights_only=True)
 
 
-CONFIG = OmegaConf.create(
+CONFIG = config_with_objects(
     {
         "model": {"_name": "transformer", "layers": [1, 2], "rate": "${optimization.lr}"},
         "optimization": {"lr": 0.5, "missing": "???", "none": None, "nested": {"a": {"b": True}}},
         "task": argparse.Namespace(data="bin"),
-    },
-    flags={"allow_objects": True},
+    }
 )
 
 
