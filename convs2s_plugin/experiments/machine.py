@@ -34,6 +34,10 @@ def find_machine(jobs: int) -> Machine:
         slots = tuple({"CUDA_VISIBLE_DEVICES": gpus[slot % count]} for slot in range(jobs))
         return Machine(torch.cuda.get_device_name(), ("--distributed-world-size", "1"), slots)
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    threads = max(1, (cores or 1) // jobs)
+    cores = cores or 1
+    threads = max(1, cores // jobs)
     environment = {} if "OMP_NUM_THREADS" in os.environ else {"OMP_NUM_THREADS": str(threads)}
-    return Machine(f"CPU, {cores} cores", ("--cpu",), (environment,) * jobs)
+    # Half precision and times depend on the instructions.
+    instructions = torch.backends.cpu.get_cpu_capability()
+    device = f"CPU, {cores} core{'s' if cores > 1 else ''}, {instructions}"
+    return Machine(device, ("--cpu",), (environment,) * jobs)

@@ -249,10 +249,10 @@ def test_measured_speeds_replace_those_of_the_runs(folder):
 
 def test_trainings_on_a_cpu_show_cpu_minutes(folder):
     for result in folder.results:
-        result["device"] = "CPU, 4 cores"
+        result["device"] = "CPU, 4 cores, AVX2"
     text = folder.write()
     main = tables(text)[0]
-    assert "Device: CPU, 4 cores." in text
+    assert "Device: CPU, 4 cores, AVX2." in text
     assert [row[3] for row in main] == ["Training (CPU minutes)", "20.0", "20.0", "–"]
 
 
