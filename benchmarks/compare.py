@@ -4,6 +4,7 @@ import argparse
 
 from convs2s_plugin.nn.flops import MatmulFlops, count_matmul_flops
 
+from . import operations
 from .machine import machine
 from .measure import alternate, peak_memory, peak_on_gpu, ratios, summary
 from .options import add_device, add_numbers, int_at_least
@@ -116,7 +117,7 @@ def compare(
 ) -> dict:
     """Measure the times of both models and of a large matrix multiplication, in turn.
 
-    On a GPU, the result includes peak memory.
+    On a CPU, the result includes the shares of operations in our time; on a GPU, peak memory.
 
     Args:
         work: ``train`` or ``generate``.
@@ -158,6 +159,8 @@ def compare(
             "flops_per_second": summary(rates),
             "share": summary(shares),
         }
+    if device == "cpu":
+        result["operations"] = operations.shares(workloads["ours"].run)
     if device == "cuda":
         result["bytes"] = {
             side: peak_on_gpu(workload.warm_up, workload.run)

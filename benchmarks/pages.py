@@ -13,6 +13,7 @@ from pathlib import Path
 from convs2s_plugin.output_files import atomic_write
 
 from . import growth_report
+from .operations import COLUMNS
 from .report import mebibytes, rate_table, side_name
 from .workloads import SEQUENCE_CANDIDATES
 
@@ -33,12 +34,15 @@ def comparison_table(results: dict[str, dict]) -> str:
     Args:
         results: row name -> result.
     """
-    memory = any("bytes" in result for result in results.values())
+    memory, operations = (
+        any(key in result for result in results.values()) for key in ("bytes", "operations")
+    )
     titles = ["work", "peer", "times as fast", "share of matrix multiplication: ours, peer"]
+    titles += [f"our time (%): {', '.join(COLUMNS)}"] * operations
     titles += ["peak memory: ours, peer"] * memory
     lines = [f"| {' | '.join(titles)} |", "|---" * len(titles) + "|"]
     for name, result in results.items():
-        cells = _cells(name, result, memory)
+        cells = _cells(name, result, operations, memory)
         lines.append(f"| {' | '.join(cells)} |")
     machines = {
         _machine(result["machine"]): None for result in results.values() if "error" not in result
@@ -46,10 +50,10 @@ def comparison_table(results: dict[str, dict]) -> str:
     return "\n".join(lines + [""] + [f"Measured on {machine}." for machine in machines])
 
 
-def _cells(name: str, result: dict, memory: bool) -> list[str]:
+def _cells(name: str, result: dict, operations: bool, memory: bool) -> list[str]:
     if "error" in result:
         message = result["error"].replace("|", "\\|")
-        return [name, "", f"failed: {message}", ""] + [""] * memory
+        return [name, "", f"failed: {message}", ""] + [""] * (operations + memory)
     ours, peer, ratio = result["ours"], result["peer"], result["seconds"]["ratio"]
     is_sequence = result["work"] == "sequence"
     work = "update of" if is_sequence else result["work"]
@@ -59,6 +63,9 @@ def _cells(name: str, result: dict, memory: bool) -> list[str]:
         f"{ratio['median']:.2f} ({ratio['minimum']:.2f} to {ratio['maximum']:.2f})",
         ", ".join(_share(result["matmul"][side]) for side in ("ours", "peer")),
     ]
+    if operations:
+        found = result.get("operations", {}).values()
+        cells.append(", ".join(f"{100 * share:.0f}" for share in found))
     if memory:
         cells.append(", ".join(map(mebibytes, result.get("bytes", {}).values())))
     return cells
