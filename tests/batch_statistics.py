@@ -7,6 +7,7 @@ with the loss with the averaged running averages, which ``convs2s average`` writ
 
 import argparse
 import math
+import sys
 from typing import NamedTuple
 
 import torch
@@ -97,15 +98,20 @@ def measure(task: TranslationTask, paths: list[str], num_batches: int) -> Losses
     return Losses(*losses)
 
 
-def main() -> None:
-    """Print the losses and perplexities."""
+def parse_arguments(arguments: list[str]) -> argparse.Namespace:
+    """Parse the command line."""
     parser = argparse.ArgumentParser(
         prog="python -m tests.batch_statistics", description=(__doc__ or "").partition("\n")[0]
     )
     parser.add_argument("data", metavar="DATA_BIN")
     parser.add_argument("checkpoints", metavar="CHECKPOINT", nargs="+")
     parser.add_argument("--batches", type=int, default=100, help="default: %(default)s")
-    args = parser.parse_args()
+    return parser.parse_args(arguments)
+
+
+def main() -> None:
+    """Print the losses and perplexities."""
+    args = parse_arguments(sys.argv[1:])
     losses = measure(read_task(args.data), args.checkpoints, args.batches)
     for name, loss in losses._asdict().items():
         print(f"{name:19} {loss:.4f} nats a token, perplexity {math.exp(loss):.3f}")
