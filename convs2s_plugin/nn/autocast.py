@@ -17,12 +17,15 @@ ONEDNN_NAMES = {torch.bfloat16: "bf16", torch.float16: "fp16"}
 def is_supported(dtype: torch.dtype, device: torch.device) -> bool:
     """Whether a device has instructions for a dtype of autocast.
 
-    On a CPU, this is what oneDNN says: only with it does torch use such instructions.
+    On a CPU, this is what oneDNN says: only with it does torch use such instructions. An old version
+    of torch cannot tell; then they are taken for supported.
     """
     if device.type != "cpu":
         return True
+    if not torch.backends.mkldnn.is_available():
+        return False
     check = f"_is_mkldnn_{ONEDNN_NAMES[dtype]}_supported"
-    return torch.backends.mkldnn.is_available() and getattr(torch.ops.mkldnn, check)()
+    return not hasattr(torch.ops.mkldnn, check) or getattr(torch.ops.mkldnn, check)()
 
 
 def to_autocast_dtype(x: Tensor) -> Tensor:

@@ -2,6 +2,7 @@
 
 import logging
 from argparse import Namespace
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -72,9 +73,20 @@ def test_where_half_precision_is_supported_the_task_uses_it(monkeypatch, caplog)
     assert not caplog.messages
 
 
-def test_half_precision_of_other_devices_is_supported():
-    for dtype in (torch.bfloat16, torch.float16):
-        assert is_supported(dtype, torch.device("cuda"))
-        assert not torch.backends.mkldnn.is_available() or isinstance(
-            is_supported(dtype, torch.device("cpu")), bool
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_what_is_supported(dtype, monkeypatch):
+    is_supported_now = is_supported.__wrapped__
+    assert is_supported_now(dtype, torch.device("cuda"))
+    for found in (True, False):
+        operations = SimpleNamespace(
+            _is_mkldnn_bf16_supported=lambda found=found: found,
+            _is_mkldnn_fp16_supported=lambda found=found: found,
         )
+        monkeypatch.setattr(torch.ops, "mkldnn", operations)
+        monkeypatch.setattr(torch.backends.mkldnn, "is_available", lambda: True)
+        assert is_supported_now(dtype, torch.device("cpu")) == found
+        monkeypatch.setattr(torch.backends.mkldnn, "is_available", lambda: False)
+        assert not is_supported_now(dtype, torch.device("cpu"))
+    monkeypatch.setattr(torch.backends.mkldnn, "is_available", lambda: True)
+    monkeypatch.setattr(torch.ops, "mkldnn", SimpleNamespace())
+    assert is_supported_now(dtype, torch.device("cpu"))
