@@ -17,8 +17,8 @@ ONEDNN_NAMES = {torch.bfloat16: "bf16", torch.float16: "fp16"}
 def is_supported(dtype: torch.dtype, device: torch.device) -> bool:
     """Whether a device has instructions for a dtype of autocast.
 
-    On a CPU, this is what oneDNN says: only with it does torch use such instructions. An old version
-    of torch cannot tell; then they are taken for supported.
+    On a CPU, this is what oneDNN says: only with it does torch use such instructions. Old versions
+    of torch cannot tell, and count as supporting them.
     """
     if device.type != "cpu":
         return True
