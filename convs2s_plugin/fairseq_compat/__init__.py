@@ -38,6 +38,7 @@ def prepare() -> None:
     data_files.explain_unreadable_dictionaries()
     data_files.explain_unreadable_codes()
     interactive.read_lines_of_bytes()
+    interactive.forget_translated_lines()
     evaluated_options.parse_options()
     unknown_words.allow_binarized_data()
     search.number_sentences_by_batch()

@@ -2,7 +2,8 @@
 
 import functools
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 from ..text_files import decode_lines
 
@@ -15,16 +16,38 @@ def read_lines_of_bytes() -> None:
     fairseq ends a line at a carriage return too, so that there are more outputs than lines. At
     invalid UTF-8, it drops the lines of the buffer; here they are translated first.
     """
+    for module in _modules():
+        module.buffered_read = functools.wraps(module.buffered_read)(buffered_read)
+
+
+def forget_translated_lines() -> None:
+    """Let fairseq-interactive release the lines that it has translated.
+
+    fairseq keeps the batches of every dataset for a next epoch, some kilobytes for each line.
+    """
+    for module in _modules():
+        module.make_batches = _forgetting(module.make_batches)
+
+
+def _modules() -> list[Any]:
+    """The module of the command, perhaps under two names."""
     main_module = sys.modules.get("__main__")
     modules = [sys.modules.get(MODULE)]
     if getattr(getattr(main_module, "__spec__", None), "name", None) == MODULE:
         # python -m fairseq_cli.interactive
         modules.append(main_module)
-    for module in modules:
-        if module is not None:
-            module.buffered_read = functools.wraps(module.buffered_read)(  # type: ignore[attr-defined]
-                buffered_read
-            )
+    return [module for module in modules if module is not None]
+
+
+def _forgetting(original: Callable[..., Iterator]) -> Callable[..., Iterator]:
+    @functools.wraps(original)
+    def make_batches(lines: list[str], cfg: Any, task: Any, *arguments: Any) -> Iterator:
+        before = set(task.dataset_to_epoch_iter)
+        yield from original(lines, cfg, task, *arguments)
+        for dataset in set(task.dataset_to_epoch_iter) - before:
+            del task.dataset_to_epoch_iter[dataset]
+
+    return make_batches
 
 
 def buffered_read(input: str, buffer_size: int) -> Iterator[list[str]]:
