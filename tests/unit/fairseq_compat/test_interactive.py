@@ -6,6 +6,7 @@ import pytest
 from fairseq.tasks.translation import TranslationConfig, TranslationTask
 from fairseq_cli import interactive
 
+from convs2s_plugin.fairseq_compat.interactive import forget_translated_lines
 from convs2s_plugin.tasks.translation import ConvS2STranslationConfig, ConvS2STranslationTask
 from tests.helpers import dictionary
 
@@ -19,7 +20,11 @@ CONFIG = Namespace(
     ("task_class", "config"),
     [(TranslationTask, TranslationConfig), (ConvS2STranslationTask, ConvS2STranslationConfig)],
 )
-def test_nothing_is_kept(task_class, config):
+def test_nothing_is_kept(task_class, config, monkeypatch):
+    # The package changes the command only if it was imported first.
+    original = getattr(interactive.make_batches, "__wrapped__", interactive.make_batches)
+    monkeypatch.setattr(interactive, "make_batches", original)
+    forget_translated_lines()
     task = task_class(config(), dictionary(), dictionary())
     cached = {"a training set": "its batches"}
     task.dataset_to_epoch_iter.update(cached)
