@@ -1,10 +1,17 @@
 """Tables of the runs that are published with the examples."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from convs2s_plugin.experiments.comparison import Comparison, main_columns, option_text
+from convs2s_plugin.experiments.comparison import (
+    Comparison,
+    main_columns,
+    mean_and_deviation,
+    millions,
+    option_text,
+)
 from convs2s_plugin.experiments.files import read_json
 from convs2s_plugin.experiments.reader import read_experiment
 from convs2s_plugin.experiments.report import compared
@@ -44,6 +51,32 @@ def scores(comparison: Comparison) -> str:
     ]
     cells = [[cell(summary) for _, cell in columns] for summary in comparison.summaries]
     return Table([title for title, _ in columns], cells).markdown().rstrip("\n")
+
+
+def beside_published(comparison: Comparison, published: Mapping[str, str]) -> str:
+    """BLEU of a paper's table beside that of the same systems here.
+
+    Args:
+        comparison: the systems whose runs are published with the example.
+        published: the name of a system -> BLEU in the paper.
+    """
+    found = [summary for summary in comparison.summaries if summary.name in published]
+    if not found:
+        return ""
+    test = comparison.tests[0]
+    cells = [
+        [
+            summary.title,
+            published[summary.name],
+            mean_and_deviation(summary.scores(test, "bleu")),
+            comparison.difference(summary, test),
+            millions(summary.median("parameters")),
+            number(summary.median("cpu_minutes"), 1),
+        ]
+        for summary in sorted(found, key=lambda each: [*published].index(each.name))
+    ]
+    titles = ["System", "BLEU, paper", "BLEU, here", "Difference", "Parameters (M)", "CPU minutes"]
+    return Table(titles, cells).markdown().rstrip("\n")
 
 
 def trials(comparison: Comparison) -> str:

@@ -13,7 +13,7 @@ The tables of benchmarks, which ``benchmarks/pages.py`` makes, are written too.
 import argparse
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, fields
 from functools import cache
 from pathlib import Path
@@ -38,7 +38,7 @@ from convs2s_plugin.optim.reduce_lr_on_validation import ReduceLROnValidationCon
 from convs2s_plugin.pervasive.architectures import BASE as PERVASIVE_BASE  # noqa: E402
 from convs2s_plugin.pervasive.config import PervasiveConfig  # noqa: E402
 from convs2s_plugin.tasks.translation import ConvS2STranslationConfig  # noqa: E402
-from docs import other_projects, results  # noqa: E402
+from docs import other_projects, published, results  # noqa: E402
 
 PAGES = (*sorted(DOCS.glob("*.md")), *sorted((ROOT / "examples").glob("**/README.md")))
 TYPES = 40_000
@@ -108,9 +108,19 @@ def commands() -> str:
 
 
 @cache
+def finished(example: str, file: str) -> Comparison:
+    """The published runs of an experiment in ``examples``."""
+    return results.finished(example, file)
+
+
 def multi30k() -> Comparison:
     """The comparison on Multi30k."""
-    return results.finished("multi30k", "compare.yaml")
+    return finished("multi30k", "compare.yaml")
+
+
+def in_small(example: str, file: str, published: Mapping[str, str]) -> Callable[[], str]:
+    """What makes the table of an experiment that repeats one of a paper."""
+    return lambda: results.beside_published(finished(example, file), published)
 
 
 GENERATORS: dict[str, Callable[[], str]] = {
@@ -131,6 +141,12 @@ GENERATORS: dict[str, Callable[[], str]] = {
     "commands": commands,
     "multi30k scores": lambda: results.scores(multi30k()),
     "multi30k trials": lambda: results.trials(multi30k()),
+    "positions and attention": in_small(
+        "papers/convs2s", "multi30k.yaml", published.POSITIONS_AND_ATTENTION
+    ),
+    "aggregation": in_small("papers/pervasive", "multi30k.yaml", published.AGGREGATION),
+    "encoder and decoder": in_small("adl", "tables.yaml", published.ENCODER_AND_DECODER),
+    "from rnn to transformer": in_small("adl", "tables.yaml", published.FROM_RNN_TO_TRANSFORMER),
     "other fconv": lambda: other_projects.fconv(rows),
     "other attn2d": lambda: other_projects.attn2d(rows),
     "other sockeye options": lambda: other_projects.sockeye_options(rows),
