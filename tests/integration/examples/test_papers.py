@@ -7,6 +7,7 @@ import subprocess
 
 import pytest
 from fairseq import options
+from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 
 from convs2s_plugin.cli import experiment as command
 from convs2s_plugin.convs2s.layer_lists import parse_attention, parse_layers
@@ -46,9 +47,12 @@ def test_fairseq_knows_the_options(path, dry_run):
     for arguments in trained:
         args = options.parse_args_and_arch(options.get_training_parser(), input_args=arguments)
         if args.arch.startswith("convs2s"):
-            parse_layers(args.encoder_layers)
-            layers = parse_layers(args.decoder_layers)
-            parse_attention(args.decoder_attention, len(layers))
+            # As fairseq-train does: an architecture with the name of the model has the defaults
+            # of its options only here.
+            model = convert_namespace_to_omegaconf(args).model
+            parse_layers(model.encoder_layers)
+            layers = parse_layers(model.decoder_layers)
+            parse_attention(model.decoder_attention, len(layers))
     # Without the redirection, the checkpoint and the split, many translations are the same.
     searches = {
         tuple(words[words.index("--gen-subset") + 2 : words.index(">")])
