@@ -19,3 +19,16 @@ AGGREGATION = {
     "attn": "32.07 ± 0.13",
     "max_attn": "33.81 ± 0.03",
 }
+
+# Domhan (2018), Table 5: IWSLT'16 English-German.
+ADL_PAIRS = {
+    "transformer": "25.4 ± 0.2",
+    "self_att_rnn": "25.1 ± 0.1",
+    "self_att_cnn": "25.4 ± 0.4",
+    "rnn_self_att": "25.8 ± 0.1",
+    "cnn_self_att": "25.7 ± 0.1",
+    "rnn_rnn": "25.1 ± 0.1",
+    "cnn_cnn": "25.3 ± 0.3",
+    "self_att_combined": "25.1 ± 0.2",
+    "self_att_none": "23.7 ± 0.2",
+}

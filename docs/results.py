@@ -58,19 +58,21 @@ def beside_published(comparison: Comparison, published: Mapping[str, str]) -> st
 
     Args:
         comparison: the systems whose runs are published with the example.
-        published: the name of a system -> BLEU in the paper.
+        published: the name of a system -> BLEU in the paper, in the order of the table.
     """
     test = comparison.tests[0]
+    summaries = {summary.name: summary for summary in comparison.summaries}
     cells = [
         [
             summary.title,
-            published[summary.name],
+            bleu,
             mean_and_deviation(summary.scores(test, "bleu")),
             comparison.difference(summary, test),
             millions(summary.median("parameters")),
             number(summary.median("cpu_minutes"), 1),
         ]
-        for summary in comparison.summaries
+        for name, bleu in published.items()
+        if (summary := summaries.get(name))
     ]
     titles = ["System", "BLEU, paper", "BLEU, here", "Difference", "Parameters (M)", "CPU minutes"]
     return Table(titles, cells).markdown().rstrip("\n")

@@ -113,9 +113,9 @@ def multi30k() -> Comparison:
     return results.finished("multi30k", "compare.yaml")
 
 
-def in_small(example: str, published: Mapping[str, str]) -> str:
+def in_small(example: str, file: str, published: Mapping[str, str]) -> str:
     """The table of an experiment on Multi30k that repeats one of a paper."""
-    return results.beside_published(results.finished(example, "multi30k.yaml"), published)
+    return results.beside_published(results.finished(example, file), published)
 
 
 GENERATORS: dict[str, Callable[[], str]] = {
@@ -137,9 +137,10 @@ GENERATORS: dict[str, Callable[[], str]] = {
     "multi30k scores": lambda: results.scores(multi30k()),
     "multi30k trials": lambda: results.trials(multi30k()),
     "positions and attention": lambda: in_small(
-        "papers/convs2s", published.POSITIONS_AND_ATTENTION
+        "papers/convs2s", "multi30k.yaml", published.POSITIONS_AND_ATTENTION
     ),
-    "aggregation": lambda: in_small("papers/pervasive", published.AGGREGATION),
+    "aggregation": lambda: in_small("papers/pervasive", "multi30k.yaml", published.AGGREGATION),
+    "adl pairs": lambda: in_small("adl", "tables.yaml", published.ADL_PAIRS),
     "other fconv": lambda: other_projects.fconv(rows),
     "other attn2d": lambda: other_projects.attn2d(rows),
     "other sockeye options": lambda: other_projects.sockeye_options(rows),
