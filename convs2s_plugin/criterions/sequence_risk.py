@@ -12,6 +12,7 @@ from fairseq.criterions import register_criterion
 from fairseq.dataclass import ChoiceEnum
 from fairseq.distributed.utils import get_data_parallel_world_size
 from fairseq.logging import metrics
+from fairseq.models import FairseqEncoderDecoderModel
 from torch import Tensor, nn
 
 from ..decoding.output_layer import output_layer_of
@@ -126,8 +127,14 @@ class ConvS2SSequenceRisk(ConvS2SCrossEntropy):
             )
 
     def forward(self, model, sample: Dict[str, Any], reduce: bool = True):
-        """Compute the loss of a batch; see ``ConvS2SCrossEntropy.forward``."""
+        """Compute the loss of a batch; see ``ConvS2SCrossEntropy.forward``.
+
+        Raises:
+            UserError: also if the model would be trained with ``--checkpoint-activations``.
+        """
         self.check_reduce(reduce)
+        if model.training:
+            _check_activations(model)
         begin = time.perf_counter()
         found = self._candidates(model, sample)
         seconds = time.perf_counter() - begin
@@ -242,6 +249,22 @@ def _check(cfg: ConvS2SSequenceRiskConfig) -> None:
                     f"{option} is for the search that --sequence-candidate-file replaces: leave "
                     "one of them out."
                 )
+
+
+def _check_activations(model: FairseqEncoderDecoderModel) -> None:
+    """Check that the decoder keeps its activations: gradients of candidates are computed at once.
+
+    Raises:
+        UserError: if fairseq computes them again in the backward pass.
+    """
+    # fairseq's checkpoint_wrapper sets this attribute.
+    if any(hasattr(module, "precheckpoint_forward") for module in model.decoder.modules()):
+        raise UserError(
+            "--criterion convs2s_sequence_risk computes the gradients of the candidates in the "
+            "forward pass, which --checkpoint-activations and --offload-activations do not "
+            "allow: leave them out. For less memory, use a smaller --max-tokens with a larger "
+            "--update-freq."
+        )
 
 
 @contextmanager

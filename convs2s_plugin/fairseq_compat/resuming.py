@@ -9,8 +9,9 @@ import re
 from typing import Any
 
 from fairseq import checkpoint_utils
+from fairseq.file_io import PathManager
 
-from ..checkpoints import is_cut_off, num_updates
+from ..checkpoints import check_no_device, is_cut_off, num_updates
 from ..errors import UserError
 
 logger = logging.getLogger(__name__)
@@ -25,8 +26,9 @@ _locked: dict[str, int] = {}
 def continue_from_newest_checkpoint() -> None:
     """Continue from the newest whole checkpoint if ``checkpoint_last.pt`` is missing or incomplete.
 
-    fairseq would begin again, or fail. A folder in place of a checkpoint, which fairseq ignores,
-    and a second training in the same folder are refused.
+    fairseq would begin again, or fail. A folder or a pipe in place of a checkpoint, which fairseq
+    ignores, and a second training in the same folder are refused. ``--stop-time-hours`` does not
+    count the time of another training, which fairseq takes from its checkpoint.
     """
     original = checkpoint_utils.load_checkpoint
 
@@ -39,6 +41,8 @@ def continue_from_newest_checkpoint() -> None:
                     f"--{name.replace('_', '-')} is {path}, a folder: give a checkpoint, such as "
                     f"{path}/checkpoint_best.pt."
                 )
+            if path:
+                check_no_device(path)
         if trainer.data_parallel_rank == 0 and not cfg.no_save:
             lock(cfg.save_dir)
         if cfg.restore_file == LAST and not trainer.checkpoint_suffix:
@@ -50,9 +54,21 @@ def continue_from_newest_checkpoint() -> None:
                 )
                 cfg = copy.deepcopy(cfg)
                 cfg.restore_file, cfg.finetune_from_model = newest, None
-        return original(cfg, trainer, **options)
+        begins = _begins_from_a_model(cfg, trainer.checkpoint_suffix)
+        found = original(cfg, trainer, **options)
+        if begins:
+            trainer._previous_training_time = 0
+        return found
 
     checkpoint_utils.load_checkpoint = load_checkpoint
+
+
+def _begins_from_a_model(cfg: Any, suffix: str) -> bool:
+    """Whether a training begins with the model of a checkpoint, but not with its meters."""
+    if cfg.reset_meters or cfg.finetune_from_model is None or cfg.restore_file != LAST:
+        return bool(cfg.reset_meters)
+    last = os.path.join(cfg.save_dir, LAST.replace(".pt", f"{suffix}.pt"))
+    return not PathManager.exists(last) and getattr(cfg, "continue_once", None) is None
 
 
 def newest_checkpoint(folder: str) -> str | None:

@@ -13,7 +13,7 @@ from ..errors import UserError
 from ..text_files import excerpt
 
 # The lines of one sentence follow one another: its source, and its hypotheses with their scores.
-MARKED_LINE = re.compile(rb"([SH])-(\d+)\t")
+MARKED_LINE = re.compile(rb"([SH])-(\d{1,18})\t")
 HOW_TO_WRITE = (
     "fairseq-generate writes it with --gen-subset train --nbest N, from the same data and without "
     "--remove-bpe"
@@ -45,6 +45,7 @@ class CandidateFile:
         self.target = target
         self.number = number
         self.keeps_reference = keeps_reference
+        self._numbers: np.ndarray | None = None
         self._places: np.ndarray | None = None
 
     def __call__(self, sample: dict[str, Any]) -> list[list[Tensor]]:
@@ -56,7 +57,7 @@ class CandidateFile:
             UserError: if the file cannot be read, or does not belong to the training data.
         """
         if self._places is None:
-            self._places = self._find_sentences()
+            self._numbers, self._places = self._find_sentences()
         pad = self.source.pad()
         sources = sample["net_input"]["src_tokens"].cpu()
         with open(self.path, "rb") as file:
@@ -68,8 +69,8 @@ class CandidateFile:
                 found.append(self._candidates(number, lines, tokens[tokens.ne(pad)].tolist()))
         return found
 
-    def _find_sentences(self) -> np.ndarray:
-        """For each sentence, where its lines begin and end in the file, N x 2; -1 if there is none.
+    def _find_sentences(self) -> tuple[np.ndarray, np.ndarray]:
+        """The sorted numbers of the N sentences, and where their lines begin and end, N x 2.
 
         Raises:
             UserError: if the file cannot be read, or has no lists of several hypotheses.
@@ -94,20 +95,23 @@ class CandidateFile:
                 f"{self.path} has one candidate for each sentence, but the loss needs at least 2: "
                 "give fairseq-generate --nbest, or add --sequence-reference."
             )
-        table = np.full((max(places) + 1, 2), -1)
-        table[list(places)] = list(places.values())
-        return table
+        numbers = sorted(places)
+        return np.array(numbers), np.array([places[number] for number in numbers])
 
     def _place(self, number: int) -> tuple[int, int]:
-        assert self._places is not None
-        begin, end = self._places[number] if number < len(self._places) else (-1, -1)
-        if begin < 0:
-            raise UserError(
-                f"{self.path} has no candidates for sentence {number} of the training data "
-                f"(counted from 0): {HOW_TO_WRITE}, and with --skip-invalid-size-inputs-valid-test "
-                "only if the training leaves out the same sentences."
-            )
-        return int(begin), int(end)
+        assert self._numbers is not None and self._places is not None
+        row = int(np.searchsorted(self._numbers, number))
+        if row == len(self._numbers) or self._numbers[row] != number:
+            raise self._no_candidates(number)
+        begin, end = self._places[row].tolist()
+        return begin, end
+
+    def _no_candidates(self, number: int) -> UserError:
+        return UserError(
+            f"{self.path} has no candidates for sentence {number} of the training data "
+            f"(counted from 0): {HOW_TO_WRITE}, and with --skip-invalid-size-inputs-valid-test "
+            "only if the training leaves out the same sentences."
+        )
 
     def _candidates(self, number: int, lines: list[str], source: list[int]) -> list[Tensor]:
         """The candidates of a sentence.
@@ -116,6 +120,8 @@ class CandidateFile:
             number: of the sentence.
             lines: those of the sentence.
             source: its source tokens, for a comparison with those in the file.
+        Raises:
+            UserError: if there is no candidate, or one that does not fit.
         """
         candidates: list[Tensor] = []
         for line in lines:
@@ -123,7 +129,15 @@ class CandidateFile:
             if name == f"S-{number}":
                 self._check_source(number, rest, source)
             elif name == f"H-{number}" and len(candidates) < self.number:
-                candidates.append(self._encode(number, rest.partition("\t")[2]))
+                score, tab, text = rest.partition("\t")
+                if not tab:
+                    raise UserError(
+                        f"{self.path} is damaged: a line H-{number} has {excerpt(score)}, but must "
+                        f"have a score, a tab and tokens; {HOW_TO_WRITE}."
+                    )
+                candidates.append(self._encode(number, text))
+        if not candidates:
+            raise self._no_candidates(number)
         return candidates
 
     def _check_source(self, number: int, text: str, source: list[int]) -> None:

@@ -35,7 +35,8 @@ class CandidateSearch:
         self.number = number
         self.sampling = sampling
         self.dropout = dropout
-        self._generators: dict[bool, SequenceGenerator] = {}
+        # A generator searches with the models that it was built for, whichever it is given.
+        self._generators: dict[tuple[nn.Module, bool], SequenceGenerator] = {}
 
     def __call__(self, model: nn.Module, sample: dict[str, Any]) -> list[list[Tensor]]:
         """The candidates of each sentence of a batch, the best ones first.
@@ -47,13 +48,20 @@ class CandidateSearch:
             model: a translation model, perhaps in a wrapper for distributed training.
             sample: a batch of fairseq's LanguagePairDataset.
         Returns:
-            For each sentence, the tokens of each candidate, with the end of the sentence.
+            For each sentence, the tokens of each candidate, with the end of the sentence; none if
+            what the model computes is infinite or not a number.
         """
         inner, training = unwrapped(model), model.training
         inner.eval()
         try:
             with dropping_out(inner, training and self.dropout):
                 found = self._search(inner, sample, training and self.sampling)
+        except (AssertionError, RuntimeError):
+            # fairseq's searches fail without probabilities. The loss will not be a number, which
+            # fairseq reports after the backward pass.
+            if _is_finite(inner, sample):
+                raise
+            found = [[] for _ in sample["target"]]
         finally:
             inner.train(training)
             # Autocast has kept casts of the weights without a graph.
@@ -66,10 +74,10 @@ class CandidateSearch:
     def _search(
         self, model: FairseqEncoderDecoderModel, sample: dict[str, Any], sampling: bool
     ) -> list[list[dict[str, Any]]]:
-        if sampling not in self._generators:
+        if (model, sampling) not in self._generators:
             options = Namespace(beam=self.number, sampling=sampling)
-            self._generators[sampling] = self.task.build_generator([model], options)
-        generator = self._generators[sampling]
+            self._generators[model, sampling] = self.task.build_generator([model], options)
+        generator = self._generators[model, sampling]
         generator.max_len_b = int(LENGTH_FACTOR * sample["target"].size(1)) + MORE_TOKENS
         found: list[list[dict[str, Any]]] = self.task.inference_step(generator, [model], sample)
         return found
@@ -102,6 +110,13 @@ def dropping_out(model: nn.Module, active: bool) -> Iterator[None]:
     finally:
         for module, name, value in changed:
             setattr(module, name, value)
+
+
+@torch.no_grad()
+def _is_finite(model: FairseqEncoderDecoderModel, sample: dict[str, Any]) -> bool:
+    """Whether all logits for the references are numbers, which they are not after divergence."""
+    logits, *_ = model(**sample["net_input"])
+    return bool(torch.isfinite(logits).all())
 
 
 def _is_possible(hypothesis: dict[str, Any]) -> bool:

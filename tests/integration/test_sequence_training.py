@@ -3,6 +3,7 @@
 import re
 
 import pytest
+import torch
 
 import convs2s_plugin  # noqa: F401  (lets torch read fairseq's checkpoints)
 from tests.commands import (
@@ -85,6 +86,75 @@ def test_the_risk_falls_and_the_best_bleu_is_kept(corpus, start, tmp_path):
     )
     assert numbers(printed, "risk")[-1] == pytest.approx(risks[-1], abs=2e-4)
     assert numbers(printed, "sentence_bleu")[-1] == pytest.approx(scores[-1], abs=0.02)
+
+
+@pytest.mark.parametrize("search", ["beam", "sampling"])
+def test_a_training_that_diverges(search, corpus, tmp_path):
+    options = (*SGD[:-2], "--lr", "1e30", "--sequence-search", search, "--max-update", "5")
+    done = run("train", *train_arguments(corpus, tmp_path, *RISK, options=options))
+    assert "a smaller --lr" in refused(done)
+
+
+VALIDATE = ("--valid-subset", "valid", "--batch-size", "24", "--cpu", "--no-progress-bar")
+
+
+def validated(corpus, path, *arguments):
+    """What fairseq-validate prints, without ``--task``."""
+    options = ("--user-dir", PLUGIN, "--path", path, *VALIDATE, "--log-format", "simple")
+    return fairseq("validate", corpus / "bin", *options, "--num-workers", "0", *arguments)
+
+
+def test_fairseq_validate_takes_another_criterion(corpus, start, tmp_path):
+    """The task and the other options of the criterion are those of the checkpoint."""
+    likelihood = validated(corpus, start)
+    assert not numbers(likelihood, "risk")
+    risk = validated(corpus, start, "--criterion", "convs2s_sequence_risk")
+    assert numbers(risk, "nll_loss") == numbers(likelihood, "nll_loss")
+    assert len(numbers(risk, "risk")) == len(numbers(risk, "sentence_bleu")) == 1
+
+    log = continued(corpus, tmp_path, start, "--max-update", "1", "--sequence-cost", "chrf")
+    last = tmp_path / "checkpoint_last.pt"
+    assert numbers(validated(corpus, last), "sentence_chrf") == numbers(log, "sentence_chrf")
+    tokens = validated(corpus, last, "--criterion", "convs2s_cross_entropy")
+    assert numbers(tokens, "nll_loss") == numbers(log, "nll_loss")
+    assert not numbers(tokens, "risk")
+
+
+def test_the_time_of_the_training_before_does_not_count(corpus, start, tmp_path):
+    before = tmp_path / "before.pt"
+    checkpoint = torch.load(start, weights_only=False)
+    checkpoint["extra_state"]["previous_training_time"] = 36000
+    torch.save(checkpoint, before)
+    limits = ("--stop-time-hours", "5", "--max-update", "2")
+    stopped = "cumulative_training_time: "
+
+    folder = tmp_path / "new"
+    log = train(corpus, folder, *RISK, "--finetune-from-model", before, *limits)
+    assert stopped not in log and numbers(log, "num_updates")[-1] == 2
+    log = continued(corpus, tmp_path / "reset", before, *limits)
+    assert stopped not in log and numbers(log, "num_updates")[-1] == 2
+
+    last = folder / "checkpoint_last.pt"
+    checkpoint = torch.load(last, weights_only=False)
+    assert checkpoint["extra_state"]["previous_training_time"] < 18000
+    checkpoint["extra_state"]["previous_training_time"] = 36000
+    torch.save(checkpoint, last)
+    more = ("--stop-time-hours", "5", "--max-update", "5")
+    log = train(corpus, folder, *RISK, "--finetune-from-model", before, *more)
+    assert stopped in log and numbers(log, "num_updates")[-1] == 3
+
+
+FAIRSEQ_TRANSFORMER = (
+    *("--arch", "transformer_iwslt_de_en", "--encoder-embed-dim", "16"),
+    *("--decoder-embed-dim", "16", "--encoder-layers", "1", "--decoder-layers", "1"),
+    *("--optimizer", "adam", "--lr", "0.001", "--batch-size", "40"),
+)
+
+
+def test_checkpoint_activations_are_refused(corpus, tmp_path):
+    options = (*FAIRSEQ_TRANSFORMER, "--checkpoint-activations")
+    done = run("train", *train_arguments(corpus, tmp_path, *RISK, options=options))
+    assert "--checkpoint-activations and --offload-activations do not allow" in refused(done)
 
 
 @pytest.fixture(scope="module")

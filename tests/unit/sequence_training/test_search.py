@@ -5,6 +5,7 @@ import torch
 
 from convs2s_plugin.criterions import ConvS2SCrossEntropy
 from convs2s_plugin.nn.dropout import Dropout
+from convs2s_plugin.nn.sequence_losses import SEQUENCE_LOSSES
 from convs2s_plugin.sequence_training.search import CandidateSearch
 from convs2s_plugin.tasks.translation import ConvS2STranslationConfig, ConvS2STranslationTask
 from tests.families import MODELS, make
@@ -31,6 +32,26 @@ def test_candidates_are_possible_and_the_model_is_left_as_it_was(name):
     assert {module: module.training for module in model.modules()} == modes
     for key, value in model.state_dict().items():
         assert torch.equal(value, state[key])
+
+
+def test_each_model_is_searched():
+    """Such as a model and the average of its weights."""
+    models, batch = [make("convs2s", seed=seed) for seed in (1, 2)], random_batch(BATCH)
+    expected = [as_lists(CandidateSearch(task(), 4, False, False)(x, batch)) for x in models]
+    search = CandidateSearch(task(), 4, sampling=False, dropout=False)
+    found = [as_lists(search(model, batch)) for model in (*models, models[0])]
+    assert found == [*expected, expected[0]] and expected[0] != expected[1]
+
+
+@pytest.mark.parametrize("sampling", [False, True], ids=["beam", "sampling"])
+@pytest.mark.parametrize("loss", SEQUENCE_LOSSES)
+def test_the_loss_of_a_model_that_diverged_is_not_a_number(loss, sampling):
+    model, batch = make("convs2s").train(), random_batch(BATCH)
+    with torch.no_grad():
+        next(model.decoder.parameters()).fill_(float("nan"))
+    made = criterion(weight=1.0, loss=loss)
+    made.search = CandidateSearch(task(), 4, sampling, dropout=False)
+    assert made(model, batch)[0].isnan() and model.training
 
 
 def as_lists(found):
