@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,20 +11,31 @@ from ..errors import UserError
 from ..evaluation import links, report
 from ..evaluation.comparison import Evaluation, evaluate
 from ..evaluation.lengths import group_by_length
-from ..evaluation.metrics import DEFAULT_METRICS, METRICS, MetricOptions
+from ..evaluation.metrics import (
+    DEFAULT_METRICS,
+    METRICS,
+    TOKENIZERS,
+    MetricOptions,
+    find_metrics,
+)
 from ..evaluation.systems import (
     System,
     check_lines,
-    parse_system,
     parse_systems,
     read_references,
     read_sentences,
     translations_of,
 )
-from ..output_files import atomic_write, check_text_writable
+from ..output_files import atomic_write, check_different, check_text_writable
 from ..quiet import quiet
 from .progress import Progress
-from .translate_options import add_preparation, add_search, add_speed, translator_options
+from .translate_options import (
+    add_preparation,
+    add_search,
+    add_speed,
+    files_read,
+    translator_options,
+)
 
 if TYPE_CHECKING:
     from ..translation.translator import Translator
@@ -65,6 +77,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help=f"any of {', '.join(METRICS)}, separated by commas (default: %(default)s)",
     )
     scores.add_argument("--lowercase", action="store_true", help="compare in lower case")
+    scores.add_argument(
+        "--tokenize",
+        choices=TOKENIZERS,
+        default=MetricOptions.tokenize,
+        help="sacreBLEU's tokenizer for BLEU, also by length, such as zh for Chinese; "
+        "tokenized_bleu always splits at spaces (default: %(default)s, that of sacreBLEU)",
+    )
     scores.add_argument(
         "--length-bounds",
         metavar="NUMBERS",
@@ -119,9 +138,11 @@ def _add_alignments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Print the tables, and write the results."""
     _check(args)
+    systems = parse_systems(args.systems)
+    _check_outputs(args, systems)
     content: dict[str, Any] = {}
-    if args.systems:
-        evaluation = _evaluate(args)
+    if systems:
+        evaluation = _evaluate(args, systems)
         content.update(evaluation.as_dict())
         _print(evaluation, args.min_words)
     if args.links:
@@ -151,12 +172,25 @@ def _check(args: argparse.Namespace) -> None:
         value = getattr(args, name)
         if value is not None and value < 1:
             raise UserError(f"--{name.replace('_', '-')} is {value}: it must be at least 1.")
-    if args.output:
-        check_text_writable(args.output)
 
 
-def _evaluate(args: argparse.Namespace) -> Evaluation:
-    systems = parse_systems(args.systems)
+def _check_outputs(args: argparse.Namespace, systems: Sequence[System]) -> None:
+    """Check that the files can be written, and that none of them is read, too."""
+    read = [args.source, args.gold_links, *(args.references or ()), *files_read(args)]
+    for system in (*systems, *parse_systems(args.links or (), "alignments")):
+        read += [system.file, *system.checkpoints]
+    outputs = {"--output": args.output}
+    if args.translations and os.path.isdir(args.translations):
+        for system in systems:
+            if system.checkpoints:
+                path = _translations_file(args.translations, system)
+                outputs[f"the file of {system.name} in --translations"] = path
+    check_different(outputs)
+    for path in filter(None, outputs.values()):
+        check_text_writable(path, read)
+
+
+def _evaluate(args: argparse.Namespace, systems: Sequence[System]) -> Evaluation:
     references = read_references(args.references)
     count = len(references[0])
     source = None
@@ -165,7 +199,10 @@ def _evaluate(args: argparse.Namespace) -> Evaluation:
         check_lines(args.source, source, args.references[0], count)
     lengths = [len(line.split()) for line in source or references[0]]
     groups = group_by_length(lengths, _bounds(args.length_bounds))
-    options = MetricOptions(args.lowercase, args.summary_bytes, args.stem)
+    metrics = args.metrics.split(",")
+    options = MetricOptions(args.lowercase, args.summary_bytes, args.stem, args.tokenize)
+    # Before checkpoints translate, which may take long.
+    find_metrics(metrics, options, references)
     translations = {
         system.name: translations_of(
             system,
@@ -180,7 +217,7 @@ def _evaluate(args: argparse.Namespace) -> Evaluation:
     with quiet():
         return evaluate(
             *(translations, references, groups, "source" if args.source else "reference"),
-            *(args.metrics.split(","), options, args.min_words),
+            *(metrics, options, args.min_words),
         )
 
 
@@ -230,16 +267,18 @@ def _write(folder: str, systems: Sequence[System], translations: dict[str, list[
         ) from error
     for system in systems:
         if system.checkpoints:
-            name = system.name.replace("/", "_")
-            with atomic_write(str(Path(folder, f"{name}.txt"))) as file:
+            with atomic_write(_translations_file(folder, system)) as file:
                 file.writelines(f"{line}\n" for line in translations[system.name])
+
+
+def _translations_file(folder: str, system: System) -> str:
+    return str(Path(folder, f"{system.name.replace('/', '_')}.txt"))
 
 
 def _alignment_scores(args: argparse.Namespace) -> dict[str, links.AlignmentScores]:
     gold = links.read_gold(args.gold_links, int(args.gold_from_one))
     scores = {}
-    for text in args.links:
-        name, checkpoints, file = parse_system(text)
+    for name, checkpoints, file in parse_systems(args.links, "alignments"):
         if file is None:
             found = _model_links(args, checkpoints, len(gold))
         else:

@@ -20,7 +20,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "logs",
         nargs="+",
         metavar="[NAME=]LOG",
-        help="log that fairseq-train printed, or wrote with --log-file",
+        help="log that fairseq-train printed, or wrote with --log-file, in any --log-format but "
+        "none",
     )
     _add_output(kind, "training.png")
     help_text = "BLEU by length for each system"
@@ -31,7 +32,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     kind = kinds.add_parser("sweep", help=help_text, description=help_text)
     kind.add_argument("results", metavar="FILE", help="results.json of `convs2s experiment`")
     kind.add_argument(
-        "--option", required=True, metavar="NAME", help="option of fairseq-train, such as dropout"
+        "--option",
+        metavar="NAME",
+        help="option of fairseq-train, such as dropout (default: the only one that differs)",
     )
     kind.add_argument(
         "--split",
@@ -53,7 +56,7 @@ def _add_output(parser: argparse.ArgumentParser, default: str) -> None:
 def run(args: argparse.Namespace) -> int:
     """Read the results, and write the plot."""
     check_format(args.output)
-    check_writable(args.output)
+    check_writable(args.output, _read(args))
     figure: Any
     if args.kind == "training":
         trainings = _read_trainings(args.logs)
@@ -64,13 +67,21 @@ def run(args: argparse.Namespace) -> int:
         pyplot = import_pyplot()
         figure = lengths.plot(pyplot, results)
     else:
-        found = sweep.read_sweep(args.results, args.option.lstrip("-"), args.split)
+        option = args.option and args.option.lstrip("-")
+        found = sweep.read_sweep(args.results, option, args.split)
         pyplot = import_pyplot()
         figure = sweep.plot(pyplot, found)
     save_figure(figure, args.output)
     pyplot.close(figure)
     print(args.output)
     return 0
+
+
+def _read(args: argparse.Namespace) -> list[str]:
+    """The files to read; of NAME=LOG, both what is whole and what follows the name."""
+    if args.kind == "training":
+        return [*args.logs, *(text.partition("=")[2] for text in args.logs)]
+    return [args.scores if args.kind == "lengths" else args.results]
 
 
 def _read_trainings(texts: list[str]) -> dict[str, TrainingCurves]:

@@ -4,41 +4,39 @@ It works for all encoder-decoder models of this package and of fairseq that retu
 """
 
 import argparse
+import sys
+import warnings
+from importlib import import_module
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-from fairseq import checkpoint_utils
 from fairseq.utils import import_user_module
 
 from ..attention.document import Document, SentenceEntry, document, sentence_entry, write_json
+from ..attention.fonts import choose_fonts
+from ..attention.loading import Loaded, load
 from ..attention.page import write_page
 from ..attention.picture import plot
 from ..attention.selection import ALL, choose_heads, choose_layers
 from ..attention.sentences import compute_attention, translate
 from ..decoding.attention_maps import MEAN
 from ..errors import UserError
-from ..fairseq_compat.messages import is_unknown_model
 from ..output_files import check_text_writable, check_writable
+from ..preparation import Preparation
 from ..text_files import read_lines, read_parallel
 from ..translation.buffers import TextProcessor
-from ..translation.text import SubwordNMT, Tokenized
+from ..translation.text import NOT_PREPARED, Tokenized, given_text
 from .plots import FORMATS, check_format, import_pyplot, save_figure
+from .translate_options import add_preparation, files_of_folder
 
 # Suffixes of text files, and the decimals of the weights in them.
 TEXT_FORMATS = {".html": 4, ".json": 6}
 PICTURE_DIGITS = 6
 
 
-class Loaded(NamedTuple):
-    """A model and its task."""
-
-    model: Any
-    task: Any
-
-
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of the command."""
-    parser.add_argument("sentences", nargs="*", metavar="SENTENCE", help="tokenized source")
+    parser.add_argument("sentences", nargs="*", metavar="SENTENCE", help="source sentence")
     parser.add_argument(
         "--path",
         required=True,
@@ -46,14 +44,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="CHECKPOINT",
         help="a trained model; several (--path A --path B) are shown side by side",
     )
-    parser.add_argument("--data", required=True, help="folder with the dictionaries of the model")
     parser.add_argument(
         "--output",
         required=True,
         metavar="FILE",
         help="a picture (.png, .pdf, .svg), a page (.html) or data (.json)",
     )
-    parser.add_argument("--bpe-codes", metavar="FILE", help="apply these codes of subword-nmt")
     parser.add_argument(
         "--input", metavar="FILE", help="read the sentences from a file, one a line"
     )
@@ -61,7 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--target",
         action="append",
         metavar="TEXT",
-        help="target to use instead of the model's translation, tokenized; once per sentence",
+        help="target to use instead of the model's translation; once per sentence",
     )
     parser.add_argument(
         "--target-input", metavar="FILE", help="read the targets of --input from a file"
@@ -81,6 +77,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--user-dir", metavar="DIR", help="a package that registers models or layers of your own"
     )
+    add_preparation(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -88,18 +85,22 @@ def run(args: argparse.Namespace) -> int:
     suffix = Path(args.output).suffix.lower()
     pairs = _check(args, suffix)
     pyplot = None if suffix in TEXT_FORMATS else import_pyplot()
-    text = SubwordNMT(args.bpe_codes) if args.bpe_codes else Tokenized()
+    given = given_text(args.preparation, args.bpe_codes, args.raw)
     if args.user_dir and not Path(args.user_dir).is_dir():
         raise UserError(f"There is no folder {args.user_dir} (--user-dir).")
     import_user_module(argparse.Namespace(user_dir=args.user_dir))
-    models = [Loaded(*_load_model(path, args.data)) for path in args.path]
+    models, text = load(args.path, args.data, (args.source_lang, args.target_lang), given)
+    if isinstance(text, Tokenized) and not args.raw:
+        print(NOT_PREPARED, file=sys.stderr)
     default = ALL if suffix in TEXT_FORMATS else MEAN
     choice = (args.layers or default, args.heads or default)
     digits = TEXT_FORMATS.get(suffix, PICTURE_DIGITS)
     entries = []
-    for source, target in pairs:
+    for number, (source, target) in enumerate(pairs, start=1):
+        if not text.encode(source):
+            raise UserError(f"Sentence {number} is empty after its preparation.")
         entries.append(_attend(models, text, source, target, args.beam, choice, digits))
-        print(" ".join(entries[-1]["target"][:-1]), flush=True)
+        print(text.decode(" ".join(entries[-1]["target"][:-1])), flush=True)
     content = document(_names(args.path), entries)
     _write(args.output, suffix, content, pyplot)
     print(args.output)
@@ -110,11 +111,14 @@ def _check(args: argparse.Namespace, suffix: str) -> list[tuple[str, str | None]
     """Check the options; return each sentence with its target or None."""
     if args.beam < 1:
         raise UserError(f"--beam is {args.beam}: it must be at least 1.")
+    named = (args.input, args.target_input, args.bpe_codes)
+    folders = [*files_of_folder(args.data), *files_of_folder(args.preparation)]
+    read = [*args.path, *named, *folders]
     if suffix in TEXT_FORMATS:
-        check_text_writable(args.output)
+        check_text_writable(args.output, read)
     else:
         check_format(args.output, (*FORMATS, *TEXT_FORMATS))
-        check_writable(args.output)
+        check_writable(args.output, read)
     pairs = _pairs(args)
     for number, (source, _) in enumerate(pairs, start=1):
         if not source.strip():
@@ -157,8 +161,11 @@ def _attend(
     digits: int,
 ) -> SentenceEntry:
     """The attention of one sentence pair; without a target, that of the first translation."""
+    of_target = text.target if isinstance(text, Preparation) else text
     source = text.encode(source)
-    target = translate(*models[0], source, beam_size) if target is None else text.encode(target)
+    target = (
+        translate(*models[0], source, beam_size) if target is None else of_target.encode(target)
+    )
     attentions = [compute_attention(*loaded, source, target) for loaded in models]
     layers, heads = choice
     chosen = choose_layers([attention.maps for attention in attentions], layers)
@@ -172,6 +179,27 @@ def _write(path: str, suffix: str, content: Document, pyplot: Any) -> None:
     elif suffix == ".html":
         write_page(path, content, f"Attention of {', '.join(content['models'])}")
     else:
+        _write_picture(path, content, pyplot)
+
+
+def _write_picture(path: str, content: Document, pyplot: Any) -> None:
+    tokens = (
+        token
+        for sentence in content["sentences"]
+        for token in (*sentence["source"], *sentence["target"])
+    )
+    fonts, missing = choose_fonts(import_module("matplotlib.font_manager"), tokens)
+    if missing:
+        print(
+            f"No font of this system has {' '.join(missing[:10])}"
+            f"{' ...' if len(missing) > 10 else ''}, in place of which the picture has boxes: "
+            "install a font that has them, such as Noto Sans CJK for Chinese, Japanese and "
+            "Korean, or write a page (--output FILE.html).",
+            file=sys.stderr,
+        )
+    with pyplot.rc_context({"font.family": fonts}), warnings.catch_warnings():
+        # matplotlib has a warning of its own for each missing character.
+        warnings.filterwarnings("ignore", message="Glyph .* missing from")
         figure = plot(pyplot, content)
         # The constrained layout reserves too little space for rotated labels.
         save_figure(figure, path, bbox_inches="tight")
@@ -182,28 +210,3 @@ def _names(paths: list[str]) -> list[str]:
     """Names of checkpoints: those of the files, with their folders if files have equal names."""
     names = [Path(path).name for path in paths]
     return names if len(set(names)) == len(names) else paths
-
-
-def _load_model(path: str, data: str) -> tuple[Any, Any]:
-    if not Path(path).is_file():
-        raise UserError(f"There is no checkpoint {path}.")
-    if not Path(data).is_dir():
-        raise UserError(f"There is no folder {data}: --data is the folder of the dictionaries.")
-    try:
-        models, _, task = checkpoint_utils.load_model_ensemble_and_task(
-            [path], arg_overrides={"data": data}
-        )
-    except (AssertionError, KeyError) as error:
-        if not is_unknown_model(error):
-            raise
-        raise UserError(
-            f"{path} has a model that is unknown here: give the package that defines it with "
-            "--user-dir."
-        ) from error
-    except RuntimeError as error:
-        if "size mismatch" not in str(error):
-            raise
-        raise UserError(
-            f"{path} was trained with other dictionaries than those in {data}."
-        ) from error
-    return models[0].eval(), task

@@ -113,9 +113,10 @@ def evaluate(
         options: their options.
         min_words: count translations with fewer words; None to count nothing.
     Raises:
-        UserError: if a metric is unknown, or its package is not installed.
+        UserError: if a metric or tokenizer is unknown or not installed, or ROUGE cannot read the
+            script of the references.
     """
-    chosen = find_metrics(metrics, options)
+    chosen = find_metrics(metrics, options, references)
     tests = _tests(systems, references, chosen, options) if len(systems) > 1 else {}
     settings: dict[str, str] = {}
     results = []

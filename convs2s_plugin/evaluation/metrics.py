@@ -13,6 +13,7 @@ from . import meteor, summaries
 # Hypotheses; references: one list for each set of references.
 Texts = Sequence[str]
 References = Sequence[Texts]
+TOKENIZERS = tuple(BLEU.TOKENIZERS)
 
 
 @dataclass(frozen=True)
@@ -23,11 +24,13 @@ class MetricOptions:
         lowercase: compare in lower case.
         summary_bytes: cut summaries to this number of bytes before ROUGE; None for no limit.
         stem: compare the stems of English words in ROUGE.
+        tokenize: sacreBLEU's tokenizer for BLEU, one of ``TOKENIZERS``.
     """
 
     lowercase: bool = False
     summary_bytes: int | None = None
     stem: bool = False
+    tokenize: str = BLEU.TOKENIZER_DEFAULT
 
 
 @dataclass(frozen=True)
@@ -47,7 +50,7 @@ def sacrebleu_metrics(options: MetricOptions) -> dict[str, Callable[[], SacreBLE
     """The metrics of sacreBLEU by name, each made when it is called."""
     return {
         # Tokenized text is allowed, so sacreBLEU must not warn about it.
-        "BLEU": lambda: BLEU(lowercase=options.lowercase, force=True),
+        "BLEU": lambda: BLEU(lowercase=options.lowercase, tokenize=options.tokenize, force=True),
         "chrF": lambda: CHRF(lowercase=options.lowercase),
         "tokenized BLEU": lambda: BLEU(
             lowercase=options.lowercase, tokenize="none", smooth_method="none", force=True
@@ -110,17 +113,51 @@ METRICS: dict[str, Callable[[MetricOptions], Metric]] = {
 DEFAULT_METRICS = ("bleu", "chrf", "tokenized_bleu")
 
 
-def find_metrics(names: Sequence[str], options: MetricOptions) -> list[Metric]:
+def find_metrics(
+    names: Sequence[str], options: MetricOptions, references: References = ()
+) -> list[Metric]:
     """The metrics with these names, each once, in their order.
 
+    Args:
+        names: keys of ``METRICS``.
+        options: their options.
+        references: what they will score against, to check that they can read it.
     Raises:
-        UserError: if a name is unknown, or the package of a metric is not installed.
+        UserError: if a name is unknown, the package of a metric or the tokenizer is not installed,
+            or a metric cannot read the script of the references.
     """
     for name in names:
         if name not in METRICS:
             raise UserError(f"There is no metric {name}: choose from {', '.join(METRICS)}.")
     if "rouge" in names:
         summaries.check_installed()
+        for texts in references:
+            summaries.check_script(texts)
     if "meteor" in names:
         meteor.check_installed()
+    _check_tokenizer(options.tokenize)
     return [METRICS[name](options) for name in dict.fromkeys(names)]
+
+
+def _check_tokenizer(name: str) -> None:
+    """Make sacreBLEU load or download what a tokenizer needs.
+
+    Raises:
+        UserError: if it cannot.
+    """
+    if name not in TOKENIZERS:
+        raise UserError(
+            f"There is no tokenizer {name} (--tokenize): choose from {', '.join(TOKENIZERS)}."
+        )
+    try:
+        BLEU(tokenize=name, force=True)
+    except (RuntimeError, ImportError) as error:
+        # sacreBLEU's message is several lines with the command that installs the package.
+        message = " ".join(str(error).split())
+        raise UserError(
+            f"sacreBLEU cannot use the tokenizer {name} (--tokenize): {message}"
+        ) from error
+    except OSError as error:
+        raise UserError(
+            f"sacreBLEU cannot download the model of the tokenizer {name} (--tokenize): {error}."
+        ) from error

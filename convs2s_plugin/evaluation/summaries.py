@@ -3,6 +3,7 @@
 Lin, "ROUGE: A Package for Automatic Evaluation of Summaries", ACL 2004 workshop.
 """
 
+import re
 from collections.abc import Sequence
 from importlib import import_module, metadata
 from importlib.util import find_spec
@@ -11,6 +12,7 @@ from ..errors import UserError
 
 # Names of rouge-score and of the papers.
 KINDS = {"rouge1": "ROUGE-1", "rouge2": "ROUGE-2", "rougeL": "ROUGE-L"}
+_KEPT = re.compile("[a-z0-9]")
 
 
 def check_installed() -> None:
@@ -29,6 +31,23 @@ def check_installed() -> None:
 def version() -> str:
     """The version of rouge-score."""
     return metadata.version("rouge-score")
+
+
+def check_script(references: Sequence[str]) -> None:
+    """Check that rouge-score can read references: it drops all but a to z and digits.
+
+    Raises:
+        UserError: if it drops most of their letters, as in Chinese or Greek.
+    """
+    text = "".join(references).lower()
+    letters = sum(character.isalnum() for character in text)
+    kept = len(_KEPT.findall(text))
+    if 2 * kept <= letters:
+        raise UserError(
+            "ROUGE cannot score these references: rouge-score reads only the letters a to z and "
+            f"digits, which are {kept:,} of their {letters:,} letters and digits. Leave out the "
+            "metric rouge; chrf and bleu (--tokenize) read every script."
+        )
 
 
 def cut_bytes(text: str, limit: int) -> str:

@@ -56,17 +56,31 @@ def parse_system(text: str) -> System:
     return System(name or "/".join(first.parts[-2:]), tuple(models))
 
 
-def parse_systems(texts: Sequence[str]) -> list[System]:
-    """Parse systems, whose names must differ; see ``parse_system``.
+def parse_systems(texts: Sequence[str], what: str = "systems") -> list[System]:
+    """Parse systems, each of which must be another one; see ``parse_system``.
 
+    Args:
+        texts: the systems.
+        what: what they are, for errors.
     Raises:
-        UserError: if two have the same name.
+        UserError: if two have the same name, or the same files.
     """
     systems = [parse_system(text) for text in texts]
-    names = [system.name for system in systems]
-    for name in names:
-        if names.count(name) > 1:
-            raise UserError(f"Two systems are called {name}: give names, such as baseline=FILE.")
+    by_files: dict[tuple[str, ...], str] = {}
+    names: set[str] = set()
+    for text, system in zip(texts, systems):
+        paths = system.checkpoints or (str(system.file),)
+        files = tuple(sorted(map(os.path.realpath, paths)))
+        if files in by_files:
+            raise UserError(
+                f"Two {what} are the same file: {by_files[files]} and {text}. Give each file once."
+            )
+        if system.name in names:
+            raise UserError(
+                f"Two {what} are called {system.name}: give names, such as baseline=FILE."
+            )
+        by_files[files] = text
+        names.add(system.name)
     return systems
 
 
@@ -79,8 +93,14 @@ def read_references(paths: Sequence[str]) -> list[list[str]]:
     """The reference texts.
 
     Raises:
-        UserError: if a file has no lines, or another number of lines than the first one.
+        UserError: if a file is given twice, has no lines, or has another number of lines than the
+            first one.
     """
+    seen: set[str] = set()
+    for path in paths:
+        if os.path.realpath(path) in seen:
+            raise UserError(f"{path} is given twice (--references): give each file once.")
+        seen.add(os.path.realpath(path))
     references = [read_sentences(path) for path in paths]
     for path, lines in zip(paths, references):
         check_lines(path, lines, paths[0], len(references[0]))

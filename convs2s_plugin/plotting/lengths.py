@@ -39,7 +39,7 @@ def read_length_results(path: str) -> LengthResults:
                 for result in content["results"]
             },
         )
-    except (json.JSONDecodeError, KeyError, TypeError, IndexError) as error:
+    except (AttributeError, json.JSONDecodeError, LookupError, RecursionError, TypeError) as error:
         raise UserError(
             f"{path} has no BLEU by length: give a file of `convs2s evaluate --output`."
         ) from error

@@ -45,33 +45,41 @@ class Sweep(NamedTuple):
     lines: dict[str, list[Point]]
 
 
-def read_sweep(path: str, option: str, split: str | None = None) -> Sweep:
+def read_sweep(path: str, option: str | None = None, split: str | None = None) -> Sweep:
     """Read a sweep from the results.json of an experiment.
 
     Trials count if there is no other run with the option.
 
     Args:
         path: the file.
-        option: the name of an option of fairseq-train, without dashes before it.
+        option: the name of an option of fairseq-train, without dashes before it; None for the
+            only one in which runs differ.
         split: a test set or "valid"; None for the first test set, or "valid" for trials.
     Raises:
-        UserError: if the file is another one, or no runs differ in the option.
+        UserError: if the file is another one, no runs differ in the option, or they differ in
+            several and none is named.
     """
+    text = read_text(path)
     try:
-        content = json.loads(read_text(path))
-        runs = [run for run in content["results"] if option in run["options"]]
-        titles = content["systems"]
-    except (json.JSONDecodeError, KeyError, TypeError) as error:
+        return _sweep(json.loads(text), path, option, split)
+    except UserError:
+        raise
+    except (AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
         raise UserError(
             f"{path} has no results: give the results.json of `convs2s experiment`."
         ) from error
+
+
+def _sweep(content: Any, path: str, option: str | None, split: str | None) -> Sweep:
+    """The sweep in the content of a file; see ``read_sweep``."""
+    if option is None:
+        option = _only_option(path, content["results"])
+    runs = [run for run in content["results"] if option in run["options"]]
+    titles = content["systems"]
     finished = [run for run in runs if run["trial"] is None]
     chosen = finished if _varies(finished, option) else runs
     if not _varies(chosen, option):
-        options = sorted(
-            {name for run in content["results"] for name in run["options"]},
-        )
-        varying = [name for name in options if _varies(content["results"], name)]
+        varying = _varying(content["results"])
         raise UserError(
             f"No runs of {path} differ in {option}: choose one of "
             f"{', '.join(varying) or 'no options, because all are equal'} (--option)."
@@ -88,6 +96,31 @@ def read_sweep(path: str, option: str, split: str | None = None) -> Sweep:
 
 def _varies(runs: Iterable[dict[str, Any]], option: str) -> bool:
     return len({str(run["options"].get(option)) for run in runs}) > 1
+
+
+def _varying(runs: list[dict[str, Any]]) -> list[str]:
+    """The options in which runs differ."""
+    options = sorted({name for run in runs for name in run["options"]})
+    return [name for name in options if _varies(runs, name)]
+
+
+def _only_option(path: str, runs: list[dict[str, Any]]) -> str:
+    """The option in which runs differ, those without trials first, as ``read_sweep`` draws them.
+
+    Raises:
+        UserError: if there is none, or several.
+    """
+    finished = [run for run in runs if run["trial"] is None]
+    varying = _varying(finished) or _varying(runs)
+    if not varying:
+        raise UserError(f"The runs of {path} have the same options: there is nothing to plot.")
+    # Options with the same values, such as the sizes of both embeddings, are drawn as one.
+    if len({tuple(str(run["options"].get(name)) for run in runs) for name in varying}) > 1:
+        raise UserError(
+            f"The runs of {path} differ in several options: choose one of {', '.join(varying)} "
+            "(--option)."
+        )
+    return varying[0]
 
 
 def _default_split(runs: list[dict[str, Any]]) -> str:

@@ -12,7 +12,10 @@ from typing import NamedTuple
 from ..errors import UserError
 from ..text_files import read_lines
 
-_MESSAGE = re.compile(r"\| INFO \| (?P<kind>\S+) \| (?P<stats>.*)")
+# In front of what fairseq-train and fairseq-hydra-train print; --log-file has bare messages.
+_PREFIX = re.compile(r".*?(\| INFO \| \S+ \| |\]\[INFO\] - )")
+_TRAIN = re.compile(r"epoch \d+: +\d+ / \d+ (.*)")
+_VALID = re.compile(r"epoch \d+ \| valid on 'valid' subset \| (.*)")
 _ASSIGNMENT = re.compile(r"(\w+)=([^,\s]+)")
 _COLUMN = re.compile(r"(\w+) (\S+)")
 
@@ -42,14 +45,12 @@ def read_training_curves(path: str) -> TrainingCurves:
     """
     curves = TrainingCurves({}, {})
     for line in read_lines(path):
-        found = _MESSAGE.search(line)
-        if found is None:
-            continue
-        kind, text = found["kind"], found["stats"]
-        if kind == "train_inner":
-            _add(curves.train, dict(_stats(text)))
-        elif kind == "valid":
-            _add(curves.valid, dict(_stats(text)))
+        message = _PREFIX.sub("", line.rstrip(), count=1)
+        stats = dict(_stats(message))
+        if "valid_num_updates" in stats or _VALID.match(message):
+            _add(curves.valid, {name.removeprefix("valid_"): x for name, x in stats.items()})
+        elif "num_updates" in stats:
+            _add(curves.train, stats)
     if not curves.train and not curves.valid:
         raise UserError(
             f"{path} has no lines about training: give a log that fairseq-train printed, or wrote "
@@ -59,27 +60,29 @@ def read_training_curves(path: str) -> TrainingCurves:
 
 
 def _stats(text: str) -> Iterator[tuple[str, float]]:
-    """The numbers in the message of a line, by name."""
+    """The numbers in a message, by name."""
     if text.startswith("{"):
         try:
             pairs = [(name, str(value)) for name, value in json.loads(text).items()]
         except json.JSONDecodeError:
             # The end of the line is missing, because the training was killed.
             return
-    elif "=" in text:
-        pairs = _ASSIGNMENT.findall(text)
-    else:
+    elif found := _TRAIN.match(text):
+        pairs = _ASSIGNMENT.findall(found[1])
+    elif found := _VALID.match(text):
         pairs = [
             (match[1], match[2])
-            for match in map(_COLUMN.fullmatch, map(str.strip, text.split("|")))
+            for match in map(_COLUMN.fullmatch, map(str.strip, found[1].split("|")))
             if match
         ]
+    else:
+        return
     for name, value in pairs:
         try:
             number = float(value)
         except ValueError:
             continue
-        yield name.removeprefix("valid_"), number
+        yield name, number
 
 
 def _add(curves: dict[str, Series], stats: dict[str, float]) -> None:

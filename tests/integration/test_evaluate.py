@@ -4,6 +4,7 @@ import json
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from sacrebleu.metrics import BLEU
@@ -62,6 +63,52 @@ def test_the_command_as_a_user_starts_it(texts, tmp_path):
     assert f"of {len(SOURCE)} outputs have fewer than 2 words" in done.stdout
 
 
+def program(*arguments):
+    """The command as a user starts it."""
+    return subprocess.run(
+        [sys.executable, "-m", "convs2s_plugin", "evaluate", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        env={"PYTHONPATH": str(PLUGIN.parent), "PATH": "/usr/bin", "PYTHONUTF8": "1"},
+    )
+
+
+def test_a_tokenizer_for_chinese(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name, text in (("hyp", "两只狗在草地上跑。\n"), ("ref", "两只狗在草地上奔跑。\n")):
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    scores = ["hyp", "--references", "ref", "--output", "scores.json"]
+    done = program(*scores, "--tokenize", "zh")
+    assert done.returncode == 0, done.stderr
+    content = json.loads((tmp_path / "scores.json").read_text())
+    (result,) = content["results"]
+    assert "tok:zh" in content["settings"]["BLEU"] and "tok:zh" in done.stdout
+    expected = BLEU(tokenize="zh").corpus_score(*map(_lines, ("hyp", "ref"))).score
+    assert result["scores"]["BLEU"] == pytest.approx(expected)
+    assert result["by_length"][0]["bleu"] == pytest.approx(expected)
+    assert "tok:13a" in program(*scores).stdout
+    done = program(*scores, "--tokenize", "moses")
+    assert done.returncode == 2 and "'zh', '13a', 'intl'" in done.stderr
+    assert "(default: 13a, that of sacreBLEU)" in " ".join(program("--help").stdout.split())
+
+
+def _lines(path):
+    lines = Path(path).read_text(encoding="utf-8").splitlines()
+    return lines if path == "hyp" else [lines]
+
+
+def test_rouge_of_chinese_is_refused_before_anything_is_translated(texts, tmp_path):
+    (tmp_path / "zh").write_text("两只狗。\n" * len(SOURCE), encoding="utf-8")
+    done = program(
+        *(texts, "--data", DATA, "--source", "src", "--references", "zh"),
+        *("--metrics", "chrf,rouge", "--translations", "out"),
+    )
+    assert done.returncode == 2 and not (tmp_path / "out").exists()
+    assert done.stderr.startswith("convs2s evaluate: error: ROUGE cannot score these references")
+    assert "Traceback" not in done.stderr and not done.stdout
+
+
 def test_alignments(texts, tmp_path, capsys):
     (tmp_path / "gold").write_text("1-1 2p2\n")
     (tmp_path / "links").write_text("0-0 0-1\n")
@@ -115,6 +162,13 @@ def test_no_sentence_pairs(texts, tmp_path, capsys):
         (["model.pt", "--references", "ref"], "There is no file model.pt"),
         (["{model}", "--references", "ref"], "has nothing to translate"),
         (["hyp", "--references", "ref", "--metrics", "bleurt"], "There is no metric bleurt"),
+        (["hyp", "hyp", "--references", "ref"], "Two systems are the same file: hyp and hyp"),
+        (["a=hyp", "a=src", "--references", "ref"], "Two systems are called a"),
+        (["hyp", "--references", "ref", "--references", "ref"], "ref is given twice"),
+        (
+            ["--links", "gold", "--links", "b=gold", "--gold-links", "gold"],
+            "Two alignments are the same file: gold and b=gold",
+        ),
         (["hyp", "--references", "ref", "--min-words", "0"], "--min-words is 0"),
         (["hyp", "--references", "ref", "--length-bounds", "a"], "--length-bounds is a"),
         (["hyp", "--references", "ref", "--output", "no/scores.json"], "there is no folder no"),

@@ -1,10 +1,11 @@
 """The metrics of ``convs2s evaluate`` against their libraries and hand-made counts."""
 
 from importlib import util
+from urllib.error import URLError
 
 import nltk
 import pytest
-from sacrebleu.metrics import BLEU, CHRF
+from sacrebleu.metrics import BLEU, CHRF, bleu
 
 from convs2s_plugin.errors import UserError
 from convs2s_plugin.evaluation import meteor
@@ -23,13 +24,48 @@ def scores(name, hypotheses, *references, **options):
 
 
 def test_sacrebleu_metrics():
-    bleu = scores("bleu", HYPOTHESES, REFERENCES)
-    assert bleu.values == {"BLEU": BLEU().corpus_score(HYPOTHESES, [REFERENCES]).score}
-    assert bleu.settings.startswith("nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp")
+    found = scores("bleu", HYPOTHESES, REFERENCES)
+    assert found.values == {"BLEU": BLEU().corpus_score(HYPOTHESES, [REFERENCES]).score}
+    assert found.settings.startswith("nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp")
     lower = scores("bleu", HYPOTHESES, REFERENCES, lowercase=True)
-    assert lower.values["BLEU"] > bleu.values["BLEU"] and "case:lc" in lower.settings
+    assert lower.values["BLEU"] > found.values["BLEU"] and "case:lc" in lower.settings
     expected = CHRF().corpus_score(HYPOTHESES, [REFERENCES]).score
     assert scores("chrf", HYPOTHESES, REFERENCES).values == {"chrF": expected}
+
+
+def test_tokenizers():
+    chinese = ["两只狗在草地上跑。"], ["两只狗在草地上奔跑。"]
+    found = scores("bleu", *chinese, tokenize="zh")
+    assert "tok:zh" in found.settings
+    expected = BLEU(tokenize="zh").corpus_score(chinese[0], [chinese[1]]).score
+    assert found.values == {"BLEU": expected}
+    assert scores("bleu", *chinese).values["BLEU"] < expected
+    # Tokenized BLEU is always that of tokens separated by spaces.
+    assert "tok:none" in scores("tokenized_bleu", *chinese, tokenize="zh").settings
+
+
+@pytest.mark.parametrize(
+    "error, message",
+    [
+        (
+            RuntimeError("\nMissing.\n\n    pip install sacrebleu[ja]\n"),
+            r"ja-mecab \(--tokenize\): Missing\. pip install sacrebleu\[ja\]$",
+        ),
+        (URLError("no network"), "cannot download the model of the tokenizer ja-mecab"),
+    ],
+)
+def test_a_tokenizer_that_is_not_installed(error, message, monkeypatch):
+    def fail(*_):
+        raise error
+
+    monkeypatch.setattr(bleu, "_get_tokenizer", fail)
+    with pytest.raises(UserError, match=message):
+        find_metrics(["bleu"], MetricOptions(tokenize="ja-mecab"))
+
+
+def test_an_unknown_tokenizer():
+    with pytest.raises(UserError, match="There is no tokenizer moses .* choose from none, zh, 13a"):
+        find_metrics(["bleu"], MetricOptions(tokenize="moses"))
 
 
 def test_several_references():
@@ -73,6 +109,25 @@ def test_rouge_of_limited_length():
     summary, reference = ["a dog runs"], [["a dog runs"]]
     assert rouge(summary, reference, limit=5)["ROUGE-1 recall"] == pytest.approx(100 * 2 / 3)
     assert rouge(summary, reference, limit=10)["ROUGE-1 recall"] == 100
+
+
+@pytest.mark.parametrize(
+    "references, kept",
+    [
+        (["两只狗", "Две собаки", "δύο σκύλοι"], "0 of their 21"),
+        # A few names and numbers make no score.
+        (["Две собаки и 3 CDs"], "4 of their 14"),
+        ([". !"], "0 of their 0"),
+    ],
+)
+def test_rouge_of_a_script_that_it_drops(references, kept):
+    with pytest.raises(UserError, match=f"ROUGE cannot score these references: .* {kept}"):
+        find_metrics(["rouge"], MetricOptions(), [["a dog"], references])
+    find_metrics(["bleu"], MetricOptions(), [references])
+
+
+def test_rouge_of_letters_with_accents():
+    find_metrics(["rouge"], MetricOptions(), [["Größe", "tiếng Việt", "Łódź"]])
 
 
 def test_stems_of_english_words():

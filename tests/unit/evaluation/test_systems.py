@@ -55,6 +55,20 @@ def test_names_differ(folder):
         parse_systems(["mine=a.txt", "mine=b.txt"])
 
 
+@pytest.mark.parametrize(
+    "texts",
+    [
+        ["a.txt", "a.txt"],
+        ["one=a.txt", "two=run/../a.txt"],
+        ["run/best.pt:run/last.pt", "b.txt", "two=run/last.pt:run/best.pt"],
+    ],
+)
+def test_files_differ(texts, folder):
+    with pytest.raises(UserError, match=f"Two alignments are the same file: .* {texts[-1]}"):
+        parse_systems(texts, "alignments")
+    assert len(parse_systems(["run/best.pt", "run/last.pt", "x=run/best.pt:run/last.pt"])) == 3
+
+
 def test_texts_have_the_same_number_of_lines(folder):
     (folder / "short").write_text("one")
     (folder / "empty").write_text("")
@@ -65,5 +79,7 @@ def test_texts_have_the_same_number_of_lines(folder):
     assert read_references(["a.txt", "b.txt"]) == [["one", "two"]] * 2
     with pytest.raises(UserError, match="short has 1 lines, but a.txt has 2"):
         read_references(["a.txt", "short"])
+    with pytest.raises(UserError, match=r"\./a\.txt is given twice \(--references\)"):
+        read_references(["a.txt", "b.txt", "./a.txt"])
     with pytest.raises(UserError, match="empty has no lines"):
         read_references(["empty"])

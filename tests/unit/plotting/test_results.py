@@ -88,6 +88,29 @@ def test_values_that_are_no_numbers(results):
     pyplot.close(figure)
 
 
+def test_the_only_option_that_differs(results):
+    # Options with the same values are one.
+    runs = [run("a", 1, 1.0, width=2, depth=2, arch="x")]
+    runs += [run("b", 1, 2.0, width=4, depth=4, arch="x")]
+    assert sweep.read_sweep(results(*runs)).option == "depth"
+    # Trials count only where no others differ.
+    trials = [run("a", 1, 1.0, trial=number, arch="x", lr=number) for number in (1, 2)]
+    assert sweep.read_sweep(results(*trials, run("a", 1, 2.0, arch="x", lr=1))).option == "lr"
+    two = [run("a", 1, 1.0, arch="x"), run("b", 1, 2.0, arch="y")]
+    assert sweep.read_sweep(results(*trials, *two)).option == "arch"
+
+
+def test_no_option_is_the_only_one(results):
+    path = results(run("a", 1, 1.0, arch="x", lr=1), run("b", 1, 2.0, arch="y", lr=1))
+    assert sweep.read_sweep(path).option == "arch"
+    path = results(run("a", 1, 1.0, arch="x", lr=1), run("b", 1, 2.0, arch="y", lr=2))
+    with pytest.raises(UserError, match=r"differ in several options: choose one of arch, lr \(--"):
+        sweep.read_sweep(path)
+    path = results(run("a", 1, 1.0, arch="x"), run("a", 2, 2.0, arch="x"))
+    with pytest.raises(UserError, match="have the same options: there is nothing to plot"):
+        sweep.read_sweep(path)
+
+
 def test_errors_of_a_sweep(results, tmp_path):
     path = results(run("a", 1, 1.0, arch="x", lr=1), run("b", 1, 2.0, arch="x", lr=2))
     with pytest.raises(UserError, match="No runs of .* differ in arch: choose one of lr"):
@@ -132,6 +155,17 @@ def test_the_command_writes_a_plot(scores, tmp_path, capsys):
     output = tmp_path / "lengths.svg"
     assert main(["plot", "lengths", str(scores), "--output", str(output)]) == 0
     assert output.read_text().startswith("<?xml") and str(output) in capsys.readouterr().out
+
+
+def test_the_command_finds_the_option(results, tmp_path, capsys):
+    path = results(run("a", 1, 1.0, dropout=0.1), run("b", 1, 2.0, dropout=0.2))
+    output = tmp_path / "sweep.png"
+    assert main(["plot", "sweep", path, "--output", str(output)]) == 0
+    assert output.read_bytes().startswith(b"\x89PNG")
+    assert main(["plot", "sweep", path, "--option=--dropout", "--output", str(output)]) == 0
+    path = results(run("a", 1, 1.0, dropout=0.1, lr=1), run("b", 1, 2.0, dropout=0.2, lr=2.5))
+    assert main(["plot", "sweep", path, "--output", str(output)]) == 2
+    assert "choose one of dropout, lr (--option)" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -26,15 +26,33 @@ SIMPLE = [
 ]
 
 
+TRAINED = TIME + 'train | {"epoch": 1, "train_loss": "9.9", "train_num_updates": "40"}'
+TRAINED_SIMPLE = TIME + "train | epoch 001 | loss 9.9 | num_updates 40"
+
+
+def bare(lines):
+    """The lines as --log-file has them."""
+    return [line.removeprefix(TIME).partition(" | ")[2] for line in lines]
+
+
+def hydra(lines):
+    """The lines as fairseq-hydra-train prints them."""
+    parts = [line.removeprefix(TIME).partition(" | ") for line in lines]
+    return [f"[2026-01-05 10:00:00,123][{name}][INFO] - {text}" for name, _, text in parts]
+
+
 def read(tmp_path, lines):
     path = tmp_path / "train.log"
     path.write_text("".join(f"{line}\n" for line in lines))
     return read_training_curves(str(path))
 
 
-@pytest.mark.parametrize("lines", [JSON, SIMPLE], ids=["json", "simple"])
-def test_formats(lines, tmp_path):
-    curves = read(tmp_path, ["something else", *lines])
+@pytest.mark.parametrize("written", [list, bare, hydra])
+@pytest.mark.parametrize(
+    "lines", [[*JSON, TRAINED], [*SIMPLE, TRAINED_SIMPLE]], ids=["json", "simple"]
+)
+def test_formats(lines, written, tmp_path):
+    curves = read(tmp_path, ["something else", "{'_name': None}", *written(lines)])
     assert curves.train["loss"] == {20: 9.5, 40: 8.25}
     assert curves.train["lr"] == {20: 0.0002, 40: 0.0004}
     assert curves.train["wps"] == {20: 0, 40: 4100.5}
