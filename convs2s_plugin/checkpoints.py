@@ -49,18 +49,40 @@ def unreadable_checkpoint(path: str, error: Exception, name: str | None = None) 
             f"{name} holds an object of {refused[1]}, which is not plain data, and is therefore "
             f"not loaded. {CLEAN}"
         )
-    if "weights_only" in str(error):
+    of_torch = "weights_only" in str(error)
+    if of_torch and _may_be_checkpoint(path):
         return UserError(
             f"{name} is not loaded, because it holds pickled data other than tensors, numbers, "
             f"text, and lists and dictionaries of them. {CLEAN}"
         )
     # The first sentence: torch goes on with guesses about the cause.
-    reason = re.split(r"\.(?:\s|$)", str(error))[0] if isinstance(error, RuntimeError) else ""
+    said = isinstance(error, RuntimeError) and not of_torch
+    reason = re.split(r"\.(?:\s|$)", str(error))[0] if said else ""
     size = os.path.getsize(path) if os.path.exists(path) else 0
     return UserError(
         f"{name} ({size:,} bytes) is not a complete checkpoint{f': {reason}' if reason else ''}. "
         "If writing or downloading it was interrupted, use another checkpoint or download it again."
     )
+
+
+def _may_be_checkpoint(path: str) -> bool:
+    """Whether a file begins as torch's formats do: an archive of zip or tar, or a pickle."""
+    try:
+        with open(path, "rb") as file:
+            head = file.read(512)
+    except OSError:
+        return True
+    return head.startswith((b"PK\x03\x04", b"\x80")) or head[257:262] == b"ustar"
+
+
+def check_no_device(path: str) -> None:
+    """Check that a checkpoint is no device or pipe, which would be read without an end.
+
+    Raises:
+        UserError: if it is.
+    """
+    if os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path):
+        raise UserError(f"{path} is not a plain file, as a checkpoint must be.")
 
 
 def load_checkpoint(path: str) -> dict[str, Any]:
@@ -69,6 +91,7 @@ def load_checkpoint(path: str) -> dict[str, Any]:
     Raises:
         UserError: if the file cannot be read or is no such checkpoint.
     """
+    check_no_device(path)
     try:
         checkpoint = torch.load(path, map_location="cpu", weights_only=True)
     except FileNotFoundError as error:
@@ -77,7 +100,27 @@ def load_checkpoint(path: str) -> dict[str, Any]:
         raise unreadable_checkpoint(path, error) from error
     if not isinstance(checkpoint, dict) or "model" not in checkpoint:
         raise UserError(f"{path} is not a checkpoint of fairseq-train.")
+    check_weights(checkpoint["model"], path)
     return checkpoint
+
+
+def check_weights(weights: Any, name: str) -> None:
+    """Check that weights are tensors with names.
+
+    Args:
+        weights: the entry ``model`` of a checkpoint.
+        name: its file, for the error.
+    Raises:
+        UserError: if they are not.
+    """
+    if not isinstance(weights, dict):
+        raise UserError(f"{name} is not a checkpoint of fairseq-train: it has no weights.")
+    for key, value in weights.items():
+        if not isinstance(key, str) or not isinstance(value, torch.Tensor):
+            raise UserError(
+                f"{name} is not a checkpoint of fairseq-train: its weight {key} is not a tensor, "
+                f"but of type {type(value).__name__}."
+            )
 
 
 def check_not_quantized(path: str, weights: Iterable[str], done: str) -> None:

@@ -2,19 +2,23 @@
 
 import os
 import shutil
-from collections.abc import Iterator
+import stat
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import TextIO
 
 from .errors import UserError, WorkInterrupted
 
 
-def check_writable(path: str) -> None:
+def check_writable(path: str, read: Iterable[str | None] = ()) -> None:
     """Check that a file can be written, before its content is computed.
 
+    Args:
+        path: the file.
+        read: the files that the command reads, which it must not replace; None is passed over.
     Raises:
-        UserError: if ``path`` is empty, or exists and is no plain file, such as a folder or a
-            device, or if its folder is missing or not writable.
+        UserError: if ``path`` is empty, is one of the files of ``read``, or exists and is no plain
+            file, such as a folder or a device, or if its folder is missing or not writable.
     """
     _check_given(path)
     if os.path.exists(path) and not os.path.isfile(path):
@@ -25,6 +29,33 @@ def check_writable(path: str) -> None:
         raise UserError(f"{path} cannot be written: there is no folder {folder}.")
     if not os.access(folder, os.W_OK):
         raise UserError(f"{path} cannot be written: the folder {folder} is not writable.")
+    partial = _partial(path)
+    if os.path.lexists(partial) and not stat.S_ISREG(os.lstat(partial).st_mode):
+        raise UserError(
+            f"{path} cannot be written: {partial}, the name of the file until it is complete, is "
+            "taken by something other than a plain file; remove that, or choose another output."
+        )
+    for name in filter(None, read):
+        if _is_same(name, path) or _is_same(name, partial):
+            which = "" if name == path else f", as {name}"
+            raise UserError(
+                f"{path} cannot be written: the command also reads this file{which}, and would "
+                "replace it; choose another output."
+            )
+
+
+def check_different(outputs: Mapping[str, str | None]) -> None:
+    """Check that outputs are different files.
+
+    Args:
+        outputs: option -> file, or None if it was not given.
+    Raises:
+        UserError: if two are the same.
+    """
+    named: dict[str, str] = {}
+    for option, path in outputs.items():
+        if path and (other := named.setdefault(os.path.realpath(path), option)) != option:
+            raise UserError(f"{option} is {path}, which {other} names too: choose two files.")
 
 
 @contextmanager
@@ -37,14 +68,14 @@ def atomic_path(path: str) -> Iterator[str]:
     Args:
         path: the file to write.
     Yields:
-        The path of the temporary file.
+        The path of the temporary file, which is empty.
     Raises:
         UserError: if the file cannot be written.
     """
     check_writable(path)
-    target = os.path.realpath(path)
-    partial = f"{target}.partial"
+    target, partial = os.path.realpath(path), _partial(path)
     try:
+        create_temporary(partial)
         yield partial
         if os.path.exists(target):
             os.chmod(partial, os.stat(target).st_mode & 0o7777)
@@ -56,6 +87,19 @@ def atomic_path(path: str) -> Iterator[str]:
             reason = error.strerror or error
             raise WorkInterrupted(f"{path} cannot be written: {reason}.") from error
         raise
+
+
+def create_temporary(partial: str) -> None:
+    """Create a temporary file, empty, in place of one that a killed process left.
+
+    Nothing is written through a link of this name.
+
+    Raises:
+        OSError: if it cannot be created.
+    """
+    with suppress(FileNotFoundError):
+        os.remove(partial)
+    os.close(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666))
 
 
 @contextmanager
@@ -126,6 +170,8 @@ def atomic_folder(path: str) -> Iterator[str]:
     """
     check_folder_writable(path)
     partial = f"{os.path.abspath(path)}.{os.getpid()}.partial"
+    # Of a killed process with the same number, as in containers.
+    shutil.rmtree(partial, ignore_errors=True)
     try:
         os.mkdir(partial)
         yield partial
@@ -138,17 +184,29 @@ def atomic_folder(path: str) -> Iterator[str]:
         raise
 
 
-def check_text_writable(path: str) -> None:
-    """Check that a text file can be written; see ``check_writable``.
+def check_text_writable(path: str, read: Iterable[str | None] = ()) -> None:
+    """Check that a text file can be written.
 
+    Args:
+        path, read: as for ``check_writable``.
     Raises:
         UserError: if it cannot, or if its name ends in ``.gz``.
     """
     if path.endswith(".gz"):
         raise UserError(f"{path} cannot be written: the output is not compressed, leave out .gz.")
-    check_writable(path)
+    check_writable(path, read)
 
 
 def _check_given(path: str) -> None:
     if not path:
         raise UserError("The name of the output is empty: give one.")
+
+
+def _partial(path: str) -> str:
+    """The name of a file until it is complete."""
+    return f"{os.path.realpath(path)}.partial"
+
+
+def _is_same(first: str, second: str) -> bool:
+    """Whether two names are those of one file, perhaps through links."""
+    return os.path.exists(first) and os.path.exists(second) and os.path.samefile(first, second)

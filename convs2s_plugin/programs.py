@@ -19,6 +19,7 @@ from pathlib import Path
 from threading import Lock
 
 from .errors import UserError
+from .output_files import create_temporary
 
 # Console script -> its module, used if the script is not installed next to the interpreter.
 MODULES = {
@@ -106,6 +107,8 @@ class Programs:
         with contextlib.ExitStack() as files:
             source = files.enter_context(open(stdin, "rb")) if stdin else subprocess.DEVNULL
             partial = Path(f"{stdout}.partial")
+            if stdout:
+                create_temporary(str(partial))
             sink = files.enter_context(open(partial, "wb")) if stdout else subprocess.PIPE
             lines = files.enter_context(open(log, "a", encoding="utf-8"))
             with self.lock:

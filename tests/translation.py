@@ -1,5 +1,9 @@
 """Shared by the tests of ``convs2s translate``: models, text, and the command."""
 
+import hashlib
+import json
+import shutil
+
 from convs2s_plugin.cli import main as convs2s
 from tests import ROOT
 
@@ -36,3 +40,27 @@ def translate(path, lines, folder, *arguments, data=DATA):
     )
     assert code == 0
     return output.read_text(encoding="utf-8").split("\n")[:-1]
+
+
+def prepared(folder, **changes):
+    """A folder as ``convs2s prepare`` leaves it, with the dictionaries of the fixtures."""
+    shutil.copytree(DATA, folder / "data-bin")
+    sides = {"source": "de", "target": "en"}
+    files = {name: f"data-bin/dict.{language}.txt" for name, language in sides.items()}
+    content = {
+        "format": 1,
+        "languages": sides,
+        "tokenizer": "none",
+        "lowercase": True,
+        "subwords": {"method": "none"},
+        "dictionaries": {
+            name: {
+                "file": file,
+                "sha256": hashlib.sha256((folder / file).read_bytes()).hexdigest(),
+            }
+            for name, file in files.items()
+        },
+    }
+    path = folder / "preparation.yaml"
+    path.write_text(json.dumps({**content, **changes}), encoding="utf-8")
+    return path

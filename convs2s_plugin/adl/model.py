@@ -15,6 +15,7 @@ from ..base import (
     build_embedding_matrices,
     check_alignment_layer,
     check_shared_embeddings,
+    check_types,
     fill_defaults,
     register_architectures,
 )
@@ -179,6 +180,7 @@ class AdlModel(PluginModel):
             TextError: a definition is wrong; the error shows the place.
             UserError: an option is out of range, or options contradict each other.
         """
+        check_types(cfg, AdlConfig)
         fill_defaults(cfg, BASE)
         spec = resolve_model(cfg)
         for warning in spec.warnings:

@@ -10,6 +10,7 @@ from .options import (
     EmbeddingOptions,
     check_alignment_layer,
     check_lengths,
+    check_types,
     max_length_or_default,
 )
 
@@ -25,6 +26,7 @@ __all__ = [
     "check_alignment_layer",
     "check_lengths",
     "check_shared_embeddings",
+    "check_types",
     "fill_defaults",
     "max_length_or_default",
     "register_architectures",

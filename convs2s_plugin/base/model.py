@@ -6,6 +6,7 @@ import torch
 from fairseq.models import FairseqEncoderDecoderModel
 from torch import Tensor
 
+from ..checkpoints import check_weights
 from ..decoding.attention_maps import AttentionMaps
 from ..errors import UserError
 from ..nn.dropout import Dropout
@@ -174,6 +175,7 @@ class PluginModel(NotScriptable, FairseqEncoderDecoderModel):
             UserError: if ``strict`` and the weights are those of other dictionaries or of another
                 architecture.
         """
+        check_weights(state_dict, "The checkpoint")
         if is_quantized(state_dict) and not self.quantized:
             self.quantize_()
         if strict:
@@ -189,10 +191,11 @@ class PluginModel(NotScriptable, FairseqEncoderDecoderModel):
         for side, language in (("encoder", "source"), ("decoder", "target")):
             key, dictionary = f"{side}.embed.words.weight", getattr(self, side).dictionary
             key += SUFFIX if is_quantized(state_dict) else ""
-            if key in state_dict and len(state_dict[key]) != len(dictionary):
+            found = state_dict.get(key)
+            if found is not None and found.dim() and len(found) != len(dictionary):
                 raise UserError(
                     f"The checkpoint was trained with a {language} vocabulary of "
-                    f"{len(state_dict[key]):,} tokens, but the {language} dictionary of this data "
+                    f"{len(found):,} tokens, but the {language} dictionary of this data "
                     f"has {len(dictionary):,}: use the dict.*.txt of its training data "
                     "(fairseq-preprocess --srcdict and --tgtdict)."
                 )

@@ -1,13 +1,14 @@
 """Options that all families share."""
 
-from dataclasses import dataclass, field
-from typing import Any, Optional
+from dataclasses import dataclass, field, fields
+from typing import Any, Optional, get_args
 
 from fairseq.dataclass import FairseqDataclass
 from omegaconf import II
 
 from ..errors import UserError
 from ..limits import MAX_POSITIONS, check_range, option_name
+from ..text_files import excerpt
 
 DEFAULT_MAX_POSITIONS = 1024
 
@@ -78,6 +79,36 @@ def check_lengths(cfg: Any) -> None:
     """
     for name in ("max_source_positions", "max_target_positions"):
         check_range(option_name(name), max_length_or_default(getattr(cfg, name)), 1, MAX_POSITIONS)
+
+
+def check_types(cfg: Any, options: type) -> None:
+    """Check the types of numbers, flags and paths, which a damaged checkpoint may have wrong.
+
+    Args:
+        cfg: the options.
+        options: their dataclass.
+    Raises:
+        UserError: if a value has another type than its field.
+    """
+    for each in fields(options):
+        value = getattr(cfg, each.name, None)
+        kind = next(iter(get_args(each.type)), each.type)
+        if value is None or isinstance(value, str) and value.startswith("${"):
+            continue
+        if kind is bool and str(value) not in ("True", "False", "0", "1"):
+            allowed = "True or False"
+        elif kind in (int, float) and (
+            isinstance(value, bool) or not isinstance(value, int if kind is int else int | float)
+        ):
+            allowed = "an integer" if kind is int else "a number"
+        elif each.name.endswith("_embed_path") and not isinstance(value, str):
+            allowed = "the name of a file"
+        else:
+            continue
+        raise UserError(
+            f"{option_name(each.name)} is {excerpt(str(value))}, but must be {allowed}; if the "
+            "option is that of a checkpoint, the checkpoint is damaged."
+        )
 
 
 def max_length_or_default(value: Any) -> int:

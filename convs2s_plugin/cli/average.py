@@ -18,7 +18,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Write the average and print a summary."""
-    check_writable(args.output)
+    check_writable(args.output, args.inputs)
     save_checkpoint(average(args.inputs), args.output)
     print(f"{args.output}: the average of {len(args.inputs)} checkpoints")
     return 0

@@ -22,6 +22,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Write the cleaned checkpoint, and print what it lacks."""
+    # It may be OLD, which is read before.
     check_writable(args.new)
     old_size = os.path.getsize(args.old) if os.path.isfile(args.old) else 0
     cleaned, left_out = clean(read_old_checkpoint(args.old), args.old, args.drop_optimizer)

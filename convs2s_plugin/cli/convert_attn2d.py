@@ -36,20 +36,25 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Write the converted checkpoint and its dictionaries, and print a summary."""
-    check_writable(args.new)
-    tensors = _read(args.old)
-    params = Params.read(args.params or str(Path(args.old).parent / "params.json"))
-    languages = list(params.languages().values())
+    of_params = args.params or str(Path(args.old).parent / "params.json")
     given = (args.source_vocab, args.target_vocab)
-    vocabularies = [
-        read_vocabulary(path or _find_vocabulary(params, language, name))
+    check_writable(args.new, [args.old, of_params, *given])
+    tensors = _read(args.old)
+    params = Params.read(of_params)
+    languages = list(params.languages().values())
+    found = [
+        path or _find_vocabulary(params, language, name)
         for path, language, name in zip(given, languages, ("source", "target"))
     ]
+    check_writable(args.new, found)
+    vocabularies = [read_vocabulary(path) for path in found]
     folder = Path(args.new).parent
     texts = {
         str(folder / f"dict.{language}.txt"): dictionary_text(tokens)
         for language, tokens in zip(languages, vocabularies)
     }
+    if args.new in texts:
+        raise UserError(f"{args.new} is the name of a dictionary: choose another name for NEW.")
     for path, text in texts.items():
         _check_dictionary(path, text)
     source, target = map(dictionary_rows, vocabularies)

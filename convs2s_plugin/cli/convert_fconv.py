@@ -14,7 +14,12 @@ from ..convs2s.fconv import convert_checkpoint
 from ..convs2s.fconv_release import ReleaseOptions, convert_release, is_wanted
 from ..errors import UserError
 from ..fairseq_compat.old_checkpoints import read_old_checkpoint
-from ..output_files import atomic_folder, check_folder_writable, check_writable
+from ..output_files import (
+    atomic_folder,
+    check_folder_writable,
+    check_writable,
+    create_temporary,
+)
 from ..preparation.preparation import FILE_NAME
 from ..preparation.tokenizers import TOKENIZERS
 from .progress import Progress
@@ -77,6 +82,7 @@ def _downloaded(address: str, new: str) -> Iterator[Path]:
     (check_folder_writable if is_archive_name(address) else check_writable)(new)
     path = Path(f"{os.path.abspath(new)}.{os.getpid()}.download")
     try:
+        create_temporary(str(path))
         with Progress("bytes") as progress:
 
             def report(size: int, total: int | None) -> None:
@@ -150,7 +156,7 @@ def _convert_checkpoint(old: Path, name: str, args: argparse.Namespace) -> None:
             raise UserError(
                 f"--{option.replace('_', '-')} is for archives and folders, but {name} is one file."
             )
-    check_writable(args.new)
+    check_writable(args.new, [str(old)])
     converted = convert_checkpoint(read_old_checkpoint(str(old), name).content, name)
     save_checkpoint(converted, args.new)
     parameters = sum(tensor.numel() for tensor in converted["model"].values())

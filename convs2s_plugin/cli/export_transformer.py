@@ -16,7 +16,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Write the exported checkpoint and print a summary."""
-    check_writable(args.output)
+    check_writable(args.output, [args.checkpoint])
     exported = export_transformer(read_checkpoint(args.checkpoint))
     save_checkpoint(exported, args.output)
     model = exported["cfg"]["model"]

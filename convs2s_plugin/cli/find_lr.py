@@ -74,8 +74,10 @@ def run(args: argparse.Namespace) -> int:
     """Run the sweep; print the losses and the suggestion, write the numbers and the plot."""
     _check(args)
     numbers = str(Path(args.output).with_suffix(".json"))
-    check_writable(args.output)
-    check_writable(numbers)
+    # Files that options of fairseq-train name.
+    read = [argument.partition("=")[2] or argument for argument in args.forwarded]
+    for path in (args.output, numbers):
+        check_writable(path, read)
     with quiet():
         cfg = parse_training_options(args.forwarded)
         _announce(args, cfg)

@@ -1,7 +1,6 @@
 """``convs2s lexicon``: estimate a bilingual lexicon from parallel text."""
 
 import argparse
-import os
 from collections.abc import Iterator
 
 from ..errors import UserError
@@ -10,7 +9,7 @@ from ..lexicon.counts import LinkCounts
 from ..lexicon.files import write_lexicon
 from ..lexicon.links import AlignedPair, read_aligned
 from ..lexicon.symmetrize import METHODS
-from ..output_files import check_text_writable
+from ..output_files import check_different, check_text_writable
 from ..text_files import read_parallel
 from .progress import Progress
 
@@ -129,15 +128,7 @@ def _check(args: argparse.Namespace) -> None:
             f"--symmetrise {args.symmetrise} needs two directions, but --alignments has one file: "
             "give the forward and the reverse one, or leave out --symmetrise."
         )
-    read = {os.path.realpath(path) for path in (args.source, args.target, *alignments)}
-    for option in ("output", "reverse_output"):
-        path = getattr(args, option)
-        if path is None:
-            continue
-        if os.path.realpath(path) in read:
-            raise UserError(
-                f"--{option.replace('_', '-')} is {path}, which another option names too: "
-                "it would be overwritten."
-            )
-        read.add(os.path.realpath(path))
-        check_text_writable(path)
+    outputs = {"--output": args.output, "--reverse-output": args.reverse_output}
+    check_different(outputs)
+    for path in filter(None, outputs.values()):
+        check_text_writable(path, (args.source, args.target, *alignments))

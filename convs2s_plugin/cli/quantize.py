@@ -24,7 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Write the quantized checkpoint and print its size."""
-    check_writable(args.new)
+    check_writable(args.new, [args.old])
     checkpoint = read_checkpoint(args.old)
     check_not_quantized(args.old, checkpoint.state["model"], "quantized once more")
     with quiet():
@@ -47,7 +47,7 @@ def _load_model(checkpoint: Checkpoint) -> PluginModel:
     """
     weights = checkpoint.state["model"]
     embeddings = [weights.get(f"{side}.embed.words.weight") for side in ("encoder", "decoder")]
-    if None not in embeddings:
+    if all(matrix is not None and matrix.dim() == 2 for matrix in embeddings):
         # The weights do not depend on the tokens, only on their number.
         dictionaries = [dictionary_of_size(len(matrix)) for matrix in embeddings]
         task = ConvS2STranslationTask(ConvS2STranslationConfig(), *dictionaries)

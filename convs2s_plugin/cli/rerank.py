@@ -12,12 +12,13 @@ from ..errors import UserError
 from ..evaluation.scores import score
 from ..evaluation.sentence_scores import SENTENCE_SCORES, SentenceBLEU
 from ..evaluation.systems import read_sentences
-from ..output_files import atomic_write, check_text_writable
+from ..output_files import atomic_write, check_different, check_text_writable
 from ..quiet import quiet
 from ..reranking.features import SCORE, WORDS, Features, basic_features, read_scores
 from ..reranking.mbr import expected_utilities
 from ..reranking.nbest import NBest, read_nbest
 from ..reranking.tuning import tune
+from .translate_options import files_of_folder
 
 BPE = ("subword_nmt", "sentencepiece", "none")
 
@@ -144,9 +145,11 @@ def _check(args: argparse.Namespace) -> None:
                 "There is nothing to choose by: give --utility bleu or --utility chrf, or "
                 "--weights FILE."
             )
-    for path in (args.output, args.tune):
-        if path:
-            check_text_writable(path)
+    check_different({"--output": args.output, "--tune": args.tune})
+    features = [text.partition("=")[2] for text in (*args.scores, *args.model)]
+    read = [args.lists, args.references, args.weights, *features, *files_of_folder(args.data)]
+    for path in filter(None, (args.output, args.tune)):
+        check_text_writable(path, read)
 
 
 def _references(args: argparse.Namespace, lists: Sequence[NBest]) -> list[str] | None:
@@ -214,7 +217,7 @@ def _read_weights(path: str) -> dict[str, float]:
     try:
         found = json.loads("\n".join(read_sentences(path)))
         return {str(name): float(weight) for name, weight in found.items()}
-    except (AttributeError, TypeError, ValueError) as error:
+    except (AttributeError, RecursionError, TypeError, ValueError) as error:
         raise UserError(f"{path} has no weights: give the file that --tune has written.") from error
 
 

@@ -23,7 +23,7 @@ from ..translation.output import (
     report_line,
 )
 from ..translation.results import Translation
-from ..translation.text import Tokenized
+from ..translation.text import NOT_PREPARED, Tokenized
 from ..translation.translator import Translator
 from ..translation.workers import WorkerError
 from .progress import Progress
@@ -49,11 +49,7 @@ def run(args: argparse.Namespace) -> int:
         with _warnings_only():
             translator = _translator(args, 1 if by_line else args.buffer_size)
             if isinstance(translator.text, Tokenized) and not args.raw:
-                print(
-                    "There is no preparation.yaml: the text is taken as tokens separated by spaces "
-                    "(--raw).",
-                    file=sys.stderr,
-                )
+                print(NOT_PREPARED, file=sys.stderr)
             if is_terminal:
                 print("Type a line and press return; Ctrl-D ends.", file=sys.stderr)
             _translate(args, translator, by_line)

@@ -3,10 +3,11 @@
 import argparse
 import os
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from ..errors import UserError
-from ..output_files import check_text_writable
+from ..output_files import check_different, check_text_writable
 from ..tasks.autocast import CHOICES
 from ..translation.options import EnsembleOptions
 from ..translation.translator import BUFFER_SIZE
@@ -198,6 +199,21 @@ def translator_options(args: argparse.Namespace) -> dict[str, Any]:
     }
 
 
+def files_read(args: argparse.Namespace) -> list[str]:
+    """The files that a ``Translator`` with these options reads, without the checkpoints."""
+    named = [args.bpe_codes, args.lexicon, args.replace_unk]
+    folders = [*files_of_folder(args.data), *files_of_folder(args.preparation)]
+    return [*filter(None, named), *folders]
+
+
+def files_of_folder(folder: str | None) -> list[str]:
+    """The dictionaries and the preparation in a folder that an option names, if it does."""
+    if not folder or not os.path.isdir(folder):
+        return []
+    patterns = ("dict.*.txt", "preparation.yaml", "*codes.bpe", "*sentencepiece.model")
+    return [str(path) for pattern in patterns for path in Path(folder).glob(pattern)]
+
+
 def split_paths(paths: Sequence[str]) -> list[str]:
     """The checkpoints in the values of an option; a value may name several, as in fairseq."""
     return [path for value in paths for path in value.split(os.pathsep)]
@@ -211,18 +227,10 @@ def check(args: argparse.Namespace) -> None:
     """
     if args.nbest is not None and args.nbest < 1:
         raise UserError(f"--nbest is {args.nbest}: it must be at least 1.")
-    read = [("--path", path) for path in split_paths(args.path)]
-    for option in ("input", "bpe_codes", "lexicon", "replace_unk"):
-        if getattr(args, option):
-            read.append((f"--{option.replace('_', '-')}", getattr(args, option)))
-    named = {os.path.realpath(path): option for option, path in read}
-    for option in ("output", "report", "alignment"):
-        path = getattr(args, option)
-        if path is None:
-            continue
-        other = named.setdefault(os.path.realpath(path), f"--{option}")
-        if other != f"--{option}":
-            raise UserError(f"--{option} is {path}, which {other} names too: it would be lost.")
-        check_text_writable(path)
+    outputs = {"--output": args.output, "--report": args.report, "--alignment": args.alignment}
+    check_different(outputs)
+    read = [*split_paths(args.path), args.input or "/dev/stdin", *files_read(args)]
+    for path in filter(None, outputs.values()):
+        check_text_writable(path, read)
     if args.input and not os.path.exists(args.input):
         raise UserError(f"There is no file {args.input} (--input).")

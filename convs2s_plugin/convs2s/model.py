@@ -15,6 +15,7 @@ from ..base import (
     PluginModel,
     build_embedding_matrices,
     check_alignment_layer,
+    check_types,
     fill_defaults,
     max_length_or_default,
     register_architectures,
@@ -213,6 +214,7 @@ class ConvS2SModel(PluginModel):
         Raises:
             UserError: if an option cannot be read or options contradict each other.
         """
+        check_types(cfg, ConvS2SConfig)
         fill_defaults(cfg, BASE)
         encoder_layers = parse_layers(str(cfg.encoder_layers), "--encoder-layers")
         decoder_layers = parse_layers(str(cfg.decoder_layers), "--decoder-layers")

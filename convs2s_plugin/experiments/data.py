@@ -148,10 +148,17 @@ class DataFolder:
         """Write text, sub-words and binarized data; return the test sets."""
         text = self.folder / "text"
         languages = self.languages
+        made = [self.folder / name for name in ("text", "bpe", "data-bin", "logs")]
+        for path in (path for pair in splits.values() if pair for path in pair):
+            if any(path.resolve().is_relative_to(folder) for folder in made):
+                raise UserError(
+                    f"{path} is in a folder of the output, which is made anew: move the text "
+                    "elsewhere, or choose another folder with --out."
+                )
         if not self.programs.dry:
-            for folder in ("text", "bpe", "data-bin", "logs"):
-                shutil.rmtree(self.folder / folder, ignore_errors=True)
-                (self.folder / folder).mkdir(parents=True)
+            for folder in made:
+                shutil.rmtree(folder, ignore_errors=True)
+                folder.mkdir(parents=True)
             self.references.mkdir(exist_ok=True)
             for name, pair in splits.items():
                 targets = (text / f"{name}.{languages[0]}", text / f"{name}.{languages[1]}")

@@ -34,7 +34,7 @@ def read_experiment(path: Path) -> Experiment:
     """
     try:
         content = yaml.load(read_text(str(path)), Loader=_Loader)
-    except yaml.YAMLError as error:
+    except (RecursionError, yaml.YAMLError) as error:
         raise UserError(f"{path} is not valid YAML: {error}") from error
     return _Reader(path).experiment(content)
 

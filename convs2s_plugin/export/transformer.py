@@ -10,10 +10,10 @@ from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_NAME_REGISTRY
 from fairseq.tasks.translation import TranslationConfig
 from omegaconf import OmegaConf
 
-from ..adl.config import BASE, MODEL
+from ..adl.config import BASE, MODEL, AdlConfig
 from ..adl.language.spec import Settings
 from ..adl.model import resolve_model
-from ..base import fill_defaults
+from ..base import check_types, fill_defaults
 from ..checkpoints import check_not_quantized
 from ..errors import UserError
 from ..translation.loading import Checkpoint
@@ -90,6 +90,7 @@ def _model_options(checkpoint: Checkpoint) -> Any:
             "transformer."
         )
     cfg = Namespace(**saved)
+    check_types(cfg, AdlConfig)
     if arch in ARCH_CONFIG_REGISTRY:
         ARCH_CONFIG_REGISTRY[arch](cfg)
     defaults = {

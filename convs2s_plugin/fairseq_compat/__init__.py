@@ -14,6 +14,7 @@ from . import (
     search,
     transformer_layers,
     unknown_words,
+    validate_command,
     workers,
 )
 from .switch import enabled
@@ -31,12 +32,13 @@ def prepare() -> None:
     checkpoints.explain_unreadable_checkpoints()
     saving.save_atomically()
     saving.copy_atomically()
-    saving.explain_unwritable_folders()
+    saving.check_folders()
     resuming.continue_from_newest_checkpoint()
     data_files.check_data_files()
     data_files.name_missing_data()
     data_files.explain_unreadable_dictionaries()
     data_files.explain_unreadable_codes()
+    data_files.explain_unreadable_sentencepiece_models()
     interactive.read_lines_of_bytes()
     interactive.forget_translated_lines()
     evaluated_options.parse_options()
@@ -49,5 +51,7 @@ def prepare() -> None:
     workers.share_checkpoints()
     command_line.accept_local_rank()
     command_line.correct_parsed_options()
+    validate_command.parse_without_task()
+    validate_command.use_given_criterion()
     guided_alignment.train_with_alignments()
     transformer_layers.compute_without_fused_layers()

@@ -12,8 +12,10 @@ from typing import Any
 import numpy as np
 import torch
 from fairseq import checkpoint_utils
+from omegaconf import DictConfig
 
-from ..checkpoints import UNREADABLE, unreadable_checkpoint
+from ..checkpoints import UNREADABLE, check_no_device, unreadable_checkpoint
+from ..errors import UserError
 
 
 def allow_plain_data() -> None:
@@ -34,14 +36,40 @@ def explain_unreadable_checkpoints() -> None:
 
     @functools.wraps(original)
     def load_checkpoint_to_cpu(path, *args, **kwargs):
+        check_no_device(path)
         try:
-            return original(path, *args, **kwargs)
+            state = original(path, *args, **kwargs)
         except UNREADABLE as error:
             if not os.path.exists(path):
                 raise
             raise unreadable_checkpoint(path, error) from error
+        _check_entries(path, state)
+        return state
 
     checkpoint_utils.load_checkpoint_to_cpu = load_checkpoint_to_cpu
+
+
+def _check_entries(path: str, state: Any) -> None:
+    """Check that a checkpoint of any model has weights and options.
+
+    Raises:
+        UserError: if it has not.
+    """
+    if not isinstance(state.get("model"), dict):
+        raise UserError(f"{path} is not a checkpoint of fairseq-train: it has no weights.")
+    cfg = state.get("cfg")
+    if cfg is None:
+        return
+    for name in ("model", "task"):
+        options = cfg[name] if isinstance(cfg, DictConfig) and name in cfg else None
+        if isinstance(options, DictConfig):
+            is_valid = "_name" not in options or isinstance(options["_name"], str | None)
+        else:
+            is_valid = isinstance(options, argparse.Namespace)
+        if not is_valid:
+            raise UserError(
+                f"{path} is not a checkpoint of fairseq-train: it has no options of its {name}."
+            )
 
 
 # What hydra says about the way in which fairseq calls it.

@@ -7,7 +7,9 @@ from typing import Any
 
 import numpy as np
 from fairseq.data import Dictionary, data_utils, indexed_dataset
+from fairseq.data.encoders.sentencepiece_bpe import SentencepieceBPE
 from fairseq.data.encoders.subword_nmt_bpe import SubwordNMTBPE
+from omegaconf.errors import MissingMandatoryValue
 
 from ..errors import UserError
 
@@ -157,9 +159,36 @@ def explain_unreadable_codes() -> None:
     def __init__(self: SubwordNMTBPE, cfg: Any) -> None:
         try:
             original(self, cfg)
+        except MissingMandatoryValue as error:
+            raise UserError("--bpe subword_nmt needs its codes: --bpe-codes FILE.") from error
         except (OSError, ValueError, SystemExit) as error:
             raise UserError(
                 f"{cfg.bpe_codes} cannot be read as codes of subword-nmt (--bpe-codes)."
             ) from error
 
     SubwordNMTBPE.__init__ = __init__
+
+
+def explain_unreadable_sentencepiece_models() -> None:
+    """Name the file that is no model of sentencepiece."""
+    original = SentencepieceBPE.__init__
+
+    @functools.wraps(original)
+    def __init__(self: SentencepieceBPE, cfg: Any) -> None:
+        try:
+            original(self, cfg)
+        except MissingMandatoryValue as error:
+            raise UserError(
+                "--bpe sentencepiece needs its model: --sentencepiece-model FILE."
+            ) from error
+        except ImportError as error:
+            raise UserError(
+                "--bpe sentencepiece needs sentencepiece: run `pip install sentencepiece`."
+            ) from error
+        except (OSError, RuntimeError, ValueError) as error:
+            raise UserError(
+                f"{cfg.sentencepiece_model} cannot be read as a model of sentencepiece "
+                "(--sentencepiece-model)."
+            ) from error
+
+    SentencepieceBPE.__init__ = __init__

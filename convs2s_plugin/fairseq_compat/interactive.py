@@ -3,8 +3,9 @@
 import functools
 import sys
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import IO, Any
 
+from ..errors import UserError
 from ..text_files import decode_lines
 
 MODULE = "fairseq_cli.interactive"
@@ -50,6 +51,22 @@ def _forgetting(original: Callable[..., Iterator]) -> Callable[..., Iterator]:
     return make_batches
 
 
+def _opened(input: str) -> IO[bytes]:
+    """A file, or standard input, opened for reading.
+
+    Raises:
+        UserError: if it cannot be opened.
+    """
+    if input == "-":
+        return open(sys.stdin.fileno(), "rb", closefd=False)
+    try:
+        return open(input, "rb")
+    except FileNotFoundError as error:
+        raise UserError(f"There is no file {input} (--input).") from error
+    except OSError as error:
+        raise UserError(f"{input} cannot be read (--input): {error.strerror or error}.") from error
+
+
 def buffered_read(input: str, buffer_size: int) -> Iterator[list[str]]:
     """Yield the lines of a file in lists.
 
@@ -57,11 +74,12 @@ def buffered_read(input: str, buffer_size: int) -> Iterator[list[str]]:
         input: a text file in UTF-8, or - for standard input.
         buffer_size: the number of lines in a list; the last one may have fewer.
     Raises:
-        UserError: if the file is not UTF-8, after the lines before were yielded.
+        UserError: if there is no such file, or it is not UTF-8, after the lines before were
+            yielded.
     """
     standard = input == "-"
     errors = (sys.stdin.errors if standard else None) or "strict"
-    with open(sys.stdin.fileno() if standard else input, "rb", closefd=not standard) as file:
+    with _opened(input) as file:
         lines = decode_lines(file, "the input" if standard else input, errors)
         buffer: list[str] = []
         while True:

@@ -4,6 +4,8 @@ import os
 import re
 import sys
 
+from omegaconf.errors import ValidationError
+
 from ..errors import UserError
 
 TRACEBACK_VARIABLE = "CONVS2S_TRACEBACK"
@@ -35,13 +37,15 @@ def user_message(error: BaseException) -> str | None:
     return None
 
 
-def is_unknown_model(error: AssertionError | KeyError) -> bool:
+def is_unknown_model(error: AssertionError | LookupError) -> bool:
     """Whether fairseq raised an error because the model of a checkpoint is not registered.
 
     fairseq formats its message twice. Options that are printed in braces make the second time fail
-    with a KeyError for their first name.
+    with a KeyError for their first name, or an IndexError if there are none.
     """
     text = str(error.args[0]) if error.args else ""
+    if isinstance(error, IndexError):
+        return "Replacement index" in text
     return "Could not infer model type" in text or isinstance(error, KeyError) and text[:1] == "'"
 
 
@@ -69,6 +73,8 @@ def _not_found(error: BaseException) -> str | None:
         )
     if isinstance(error, ValueError) and re.fullmatch(r"--finetune-from-model .* exist", text):
         return f"{text}."
+    if isinstance(error, RuntimeError) and text.startswith("Neither args nor cfg exist"):
+        return "The checkpoint (--path) is not one of fairseq-train: it has no options."
     if text.startswith("Could not infer language pair"):
         return (
             "The languages are not known, because the data folder has no binarized data: give the "
@@ -76,6 +82,16 @@ def _not_found(error: BaseException) -> str | None:
             "--target-lang."
         )
     return None
+
+
+def _wrong_type(error: BaseException) -> str | None:
+    if not isinstance(error, ValidationError) or not error.full_key:
+        return None
+    option = error.full_key.rpartition(".")[2].replace("_", "-")
+    return (
+        f"--{option} has a value of another type: {str(error).splitlines()[0]}. If the option is "
+        "that of a checkpoint, the checkpoint is damaged."
+    )
 
 
 def _invalid_utf8(error: BaseException) -> str | None:
@@ -132,4 +148,7 @@ def _not_finite(error: BaseException) -> str | None:
     )
 
 
-MESSAGES = (_user_error, _not_found, _invalid_utf8, _out_of_memory, _too_long, _not_finite)
+MESSAGES = (
+    *(_user_error, _not_found, _wrong_type, _invalid_utf8, _out_of_memory, _too_long),
+    _not_finite,
+)

@@ -3,6 +3,9 @@
 import errno
 import functools
 import os
+import re
+import stat
+import tempfile
 from typing import Any
 
 from fairseq import checkpoint_utils
@@ -14,6 +17,9 @@ from ..output_files import atomic_path
 
 # The reasons for which a file has no room.
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
+# Files that a training writes and reads, and their names until they are complete.
+CHECKPOINT = re.compile(r"(checkpoint.*|crash)\.pt")
+PARTIAL = re.compile(r"(checkpoint.*|crash)\.pt\.partial")
 AFTERWARDS = (
     "The checkpoints before it are whole: free some space, or save fewer of them "
     "(--no-epoch-checkpoints, --keep-last-epochs), and start the same command again, which "
@@ -75,17 +81,35 @@ def _has_no_room(error: UserError) -> bool:
     return isinstance(error.__cause__, OSError) and error.__cause__.errno in NO_ROOM
 
 
-def explain_unwritable_folders() -> None:
-    """Say in one sentence why the folder of the checkpoints cannot be written."""
+def check_folders() -> None:
+    """Say in one sentence, before the training, why checkpoints cannot be written to their folder.
+
+    fairseq writes to a file ``dummy`` in it, which it removes even if it was there before.
+    """
     original = checkpoint_utils.verify_checkpoint_directory
 
     @functools.wraps(original)
     def verify_checkpoint_directory(save_dir: str) -> None:
         try:
-            original(save_dir)
+            os.makedirs(save_dir, exist_ok=True)
+            with tempfile.TemporaryFile(dir=save_dir):
+                pass
+            names = sorted(os.listdir(save_dir))
         except OSError as error:
             raise UserError(
                 f"{save_dir} cannot be written (--save-dir): {error.strerror or error}."
             ) from error
+        for name in names:
+            path = os.path.join(save_dir, name)
+            if CHECKPOINT.fullmatch(name) and os.path.exists(path) and not os.path.isfile(path):
+                raise UserError(
+                    f"{path} has the name of a checkpoint, but is not a plain file: remove it, or "
+                    "choose another --save-dir."
+                )
+            if PARTIAL.fullmatch(name) and not stat.S_ISREG(os.lstat(path).st_mode):
+                raise UserError(
+                    f"{path} has the name of a checkpoint that is being written, but is not a "
+                    "plain file: remove it, or choose another --save-dir."
+                )
 
     checkpoint_utils.verify_checkpoint_directory = verify_checkpoint_directory

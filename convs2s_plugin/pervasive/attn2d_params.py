@@ -64,7 +64,7 @@ class Params:
         text = read_text(path)
         try:
             content = yaml.safe_load(text)
-        except (ValueError, yaml.YAMLError) as error:
+        except (RecursionError, ValueError, yaml.YAMLError) as error:
             raise UserError(f"{path} is neither JSON nor YAML.") from error
         if not isinstance(content, dict) or not isinstance(content.get("network"), dict):
             raise UserError(f"{path} has no options of a network of the 2018 code.")

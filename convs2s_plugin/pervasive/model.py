@@ -17,6 +17,7 @@ from ..base import (
     PluginEncoder,
     PluginModel,
     build_embedding_matrices,
+    check_types,
     fill_defaults,
     max_length_or_default,
     register_architectures,
@@ -238,6 +239,7 @@ class PervasiveModel(PluginModel):
         Raises:
             UserError: if options are out of range or contradict each other.
         """
+        check_types(cfg, PervasiveConfig)
         fill_defaults(cfg, BASE)
         check_options(cfg, task)
         source_matrix, target_matrix = build_embedding_matrices(

@@ -124,16 +124,16 @@ def read_content(path: Path) -> dict[str, Any]:
         mark = error.problem_mark
         place = f", line {mark.line + 1}" if mark else ""
         raise UserError(f"{path}{place}: this is not YAML: {error.problem}.") from error
-    except (ValueError, yaml.YAMLError) as error:
+    except (RecursionError, ValueError, yaml.YAMLError) as error:
         raise UserError(f"{path} is not readable YAML: {' '.join(str(error).split())}.") from error
     if not isinstance(content, dict) or "format" not in content:
         _fail(path, "it has no format, so `convs2s prepare` has not written it")
     if content["format"] != FORMAT:
         _fail(path, f"its format is {content['format']}, but this version reads {FORMAT}")
     tokenizer, method = content.get("tokenizer"), _at(content, "subwords", "method")
-    if tokenizer not in TOKENIZERS:
+    if str(tokenizer) not in TOKENIZERS:
         _fail(path, f"its tokenizer is '{tokenizer}'; allowed: {', '.join(TOKENIZERS)}")
-    if method not in ("none", *METHODS):
+    if str(method) not in ("none", *METHODS):
         _fail(path, f"subwords.method is '{method}'; allowed: none, {', '.join(METHODS)}")
     for name in SIDES:
         keys = [

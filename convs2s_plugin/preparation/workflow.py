@@ -41,6 +41,7 @@ def prepare(
         UserError: if the text or a setting is wrong, or an earlier preparation had other settings.
     """
     path = out / FILE_NAME
+    check_inputs(settings, out)
     if overwrite:
         remove(out)
     if path.exists():
@@ -70,6 +71,22 @@ def prepare(
         if not any(out.iterdir()):
             out.rmdir()
         raise
+
+
+def check_inputs(settings: Settings, out: Path) -> None:
+    """Check that no text is in a folder that a preparation writes and removes.
+
+    Raises:
+        UserError: if one is.
+    """
+    folders = [(out / name).resolve() for name in (DATA, TOKENS, TEXT, WORK)]
+    for text in filter(None, (settings.train, settings.valid, settings.test)):
+        for path in map(Path, text.paths):
+            if any(path.resolve().is_relative_to(folder) for folder in folders):
+                raise UserError(
+                    f"{path} ({text.option}) is in a folder of --out, which is made anew: move it "
+                    "elsewhere, or choose another folder with --out."
+                )
 
 
 def remove(out: Path) -> None:

@@ -8,6 +8,7 @@ from fairseq.dataclass import ChoiceEnum
 from fairseq.tasks import register_task
 from fairseq.tasks.translation import TranslationConfig, TranslationTask
 
+from ..base.options import check_types
 from ..criterions import ConvS2SCrossEntropy
 from ..decoding.candidates import Candidates, build_candidates
 from ..decoding.generator import TranslationGenerator
@@ -95,6 +96,7 @@ class ConvS2STranslationTask(ReportsValidations, TranslationTask):
     """Translation from one language to another."""
 
     def __init__(self, cfg: ConvS2STranslationConfig, src_dict, tgt_dict):
+        check_types(cfg, ConvS2STranslationConfig)
         super().__init__(cfg, src_dict, tgt_dict)
         if cfg.max_cells is not None and cfg.max_cells < 1:
             raise UserError(f"--max-cells is {cfg.max_cells}, but must be at least 1.")

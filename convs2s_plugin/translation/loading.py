@@ -13,6 +13,7 @@ from fairseq.dataclass.configs import FairseqConfig, GenerationConfig
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from fairseq.models import FairseqEncoderDecoderModel
 
+from ..checkpoints import check_weights
 from ..errors import UserError
 from ..fairseq_compat.checkpoints import memory_mapped, without_hydra_warnings
 from ..fairseq_compat.messages import is_unknown_model
@@ -81,6 +82,7 @@ def _read(path: str) -> dict[str, Any]:
         raise UserError(f"{path} is not a checkpoint of fairseq-train.") from error
     if state.get("args") is None and state.get("cfg") is None:
         raise UserError(f"{path} is not a checkpoint of fairseq-train: it has no options.")
+    check_weights(state["model"], path)
     return state
 
 
@@ -187,7 +189,7 @@ def load_model(
             (model,), _ = checkpoint_utils.load_model_ensemble(
                 [checkpoint.path], task=task, state=checkpoint.state
             )
-    except (AssertionError, KeyError) as error:
+    except (AssertionError, LookupError) as error:
         if not is_unknown_model(error):
             raise
         raise UserError(

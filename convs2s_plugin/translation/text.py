@@ -9,6 +9,12 @@ from fairseq.data.encoders.subword_nmt_bpe import SubwordNMTBPE
 from ..errors import UserError
 from ..preparation.preparation import FILE_NAME, Preparation
 from .buffers import TextProcessor
+from .loading import Languages, Places
+
+# What commands say if `find_text` found no preparation.
+NOT_PREPARED = (
+    "There is no preparation.yaml: the text is taken as tokens separated by spaces (--raw)."
+)
 
 
 class Tokenized:
@@ -89,6 +95,59 @@ def find_preparation(folders: Sequence[Path]) -> Preparation | None:
         if (folder / FILE_NAME).is_file():
             return Preparation.read(folder)
     return None
+
+
+def find_places(
+    path: str, data: str | Path | None, languages: Languages, text: TextProcessor | None
+) -> Places:
+    """Where the dictionaries of a model may be.
+
+    Args:
+        path: its checkpoint.
+        data: the folder of the dictionaries (``--data``); None if it is not given.
+        languages: the source and the target language (``--source-lang``, ``--target-lang``).
+        text: what ``given_text`` returned.
+    Raises:
+        UserError: if the preparation beside the checkpoint cannot be read.
+    """
+    beside = Path(path).parent
+    prepared = text or find_preparation(_near(path))
+    places = Places([beside], languages)
+    if isinstance(prepared, Preparation):
+        places = places._replace(
+            folders=[folder_of_dictionaries(prepared), beside],
+            prepared=(prepared.source.language, prepared.target.language),
+        )
+    if data is not None:
+        places = places._replace(folders=[Path(data)], with_training_data=False)
+    return places
+
+
+def find_text(
+    text: TextProcessor | None, path: str, data: Path, languages: tuple[str, str]
+) -> TextProcessor:
+    """The processing of text for a model: as options ask for, or by the preparation near it.
+
+    Args:
+        text: what ``given_text`` returned.
+        path: the checkpoint.
+        data: the folder of its dictionaries.
+        languages: its source and target language.
+    Returns:
+        Text is taken as tokenized if there is no preparation.
+    Raises:
+        UserError: if the preparation cannot be read, or does not belong to the model.
+    """
+    found = text or find_preparation([*_near(path), data, data.parent]) or Tokenized()
+    if isinstance(found, Preparation):
+        check_preparation(found, languages, data, path)
+    return found
+
+
+def _near(path: str) -> list[Path]:
+    # `convs2s prepare` suggests a folder of checkpoints inside its own.
+    beside = Path(path).parent
+    return [beside, beside.parent]
 
 
 def folder_of_dictionaries(preparation: Preparation) -> Path:

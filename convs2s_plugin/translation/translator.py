@@ -5,19 +5,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from ..errors import UserError
-from ..preparation import Preparation
 from .buffers import Job, translate_in_buffers
 from .ensemble import Ensemble
-from .loading import Places
 from .options import EnsembleOptions
 from .results import Candidate, Translation
-from .text import (
-    Tokenized,
-    check_preparation,
-    find_preparation,
-    folder_of_dictionaries,
-    given_text,
-)
+from .text import find_places, find_text, given_text
 from .workers import Workers
 
 BUFFER_SIZE = 2000
@@ -80,24 +72,10 @@ class Translator:
             if value < 1:
                 raise UserError(f"--{name} is {value}: it must be at least 1.")
         self.workers, self.buffer_size = workers, buffer_size
-        beside = Path(paths[0]).parent
         text = given_text(preparation, bpe_codes, raw)
-        # `convs2s prepare` suggests a folder of checkpoints inside its own.
-        near = [beside, beside.parent]
-        prepared = text or find_preparation(near)
-        places = Places([beside], (source_lang, target_lang))
-        if isinstance(prepared, Preparation):
-            places = places._replace(
-                folders=[folder_of_dictionaries(prepared), beside],
-                prepared=(prepared.source.language, prepared.target.language),
-            )
-        if data is not None:
-            places = places._replace(folders=[Path(data)], with_training_data=False)
+        places = find_places(paths[0], data, (source_lang, target_lang), text)
         self.ensemble = Ensemble(paths, EnsembleOptions(**options), places)  # type: ignore[arg-type]
-        found = self.ensemble.data
-        self.text = text or find_preparation([*near, found, found.parent]) or Tokenized()
-        if isinstance(self.text, Preparation):
-            check_preparation(self.text, self.ensemble.languages, found, paths[0])
+        self.text = find_text(text, paths[0], self.ensemble.data, self.ensemble.languages)
         if workers > 1 and self.ensemble.device.type != "cpu":
             raise UserError(
                 f"--workers {workers} needs a CPU, but the model is on {self.ensemble.device}: "

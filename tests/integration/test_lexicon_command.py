@@ -201,8 +201,8 @@ def test_given_links_of_two_directions(tmp_path):
         ({}, ("forward", "--min-probability", "nan"), "--min-probability is nan"),
         ({}, ("forward", "--max-per-word", "0"), "--max-per-word is 0"),
         ({}, ("forward", "--block-pairs", "0"), "--block-pairs is 0"),
-        ({}, ("forward", "--reverse-output", "de-en"), "another option names too"),
-        ({}, ("forward", "--output", "text.en"), "another option names too"),
+        ({}, ("forward", "--reverse-output", "de-en"), "which --output names too"),
+        ({}, ("forward", "--output", "text.en"), "the command also reads this file"),
         ({}, ("forward", "--reverse-output", "no/en-de"), "there is no folder {}/no"),
     ],
 )

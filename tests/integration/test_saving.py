@@ -123,3 +123,45 @@ def test_a_second_training_in_a_folder(corpus, tmp_path):
 def test_a_folder_is_no_checkpoint(option, corpus, tmp_path, two_epochs):
     error = sentence(train(corpus, tmp_path, *ONE, option, two_epochs))
     assert f"{option} is {two_epochs}, a folder" in error
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("checkpoint_best.pt", "fifo"),
+        ("checkpoint_last.pt", "device"),
+        ("checkpoint1.pt", "folder"),
+    ],
+)
+def test_no_plain_file_has_the_name_of_a_checkpoint(name, kind, corpus, tmp_path):
+    """It is refused before the training, which would wait for a pipe."""
+    path = tmp_path / name
+    if kind == "fifo":
+        os.mkfifo(path)
+    elif kind == "folder":
+        path.mkdir()
+    else:
+        path.symlink_to("/dev/null")
+    error = sentence(train(corpus, tmp_path, *ONE))
+    assert f"{path} has the name of a checkpoint, but is not a plain file" in error
+    assert os.listdir(tmp_path) == [name]
+
+
+def test_a_pipe_with_the_name_of_an_incomplete_checkpoint(corpus, tmp_path):
+    path = tmp_path / "checkpoint_last.pt.partial"
+    os.mkfifo(path)
+    error = sentence(train(corpus, tmp_path, *ONE))
+    assert f"{path} has the name of a checkpoint that is being written" in error
+
+
+def test_a_pipe_is_no_checkpoint(corpus, tmp_path):
+    os.mkfifo(tmp_path / "pipe.pt")
+    error = sentence(train(corpus, tmp_path / "new", *ONE, "--restore-file", tmp_path / "pipe.pt"))
+    assert error == f"{tmp_path}/pipe.pt is not a plain file, as a checkpoint must be."
+
+
+def test_a_file_of_another_program_in_the_folder_stays(corpus, tmp_path):
+    """fairseq removes a file of this name."""
+    (tmp_path / "dummy").write_text("text")
+    assert train(corpus, tmp_path, *ONE, "--no-save").returncode == 0
+    assert (tmp_path / "dummy").read_text() == "text"

@@ -1,7 +1,5 @@
 """``Translator`` finds dictionaries, languages and preparation; errors are sentences."""
 
-import hashlib
-import json
 import shutil
 from pathlib import Path
 
@@ -10,7 +8,7 @@ import pytest
 from convs2s_plugin.cli import main as convs2s
 from convs2s_plugin.errors import UserError
 from convs2s_plugin.translation import Translator
-from tests.translation import DATA, FIXTURES, LIMIT, LINES, text_file
+from tests.translation import DATA, FIXTURES, LIMIT, LINES, prepared, text_file
 
 
 def test_python():
@@ -37,16 +35,22 @@ def test_dictionaries_beside_the_checkpoint(tmp_path):
 
 ERRORS = {
     "checkpoint": (["--path", "no/such.pt"], "There is no checkpoint no/such.pt."),
-    "text as checkpoint": (["--path", "INPUT"], "INPUT is not loaded, because it holds pickled"),
+    "text as checkpoint": (["--path", "INPUT"], "bytes) is not a complete checkpoint."),
     "dictionaries": (["--data", "FOLDER"], "dict.de.txt and dict.en.txt are not both in FOLDER."),
     "input": (["--input", "no/such/file"], "There is no file no/such/file (--input)."),
     "latin-1": (["--input", "LATIN"], "LATIN, line 2: byte 0xf6 at offset 2 is not valid UTF-8"),
     "output": (["--output", "no/such/file"], "no/such/file cannot be written: there is no folder"),
-    "overwritten": (["--output", "INPUT"], "--output is INPUT, which --input names too"),
-    "model overwritten": (["--output", "MODEL"], "--output is MODEL, which --path names too"),
+    "overwritten": (
+        ["--output", "INPUT"],
+        "INPUT cannot be written: the command also reads this file",
+    ),
+    "model overwritten": (
+        ["--output", "MODEL"],
+        "MODEL cannot be written: the command also reads this file",
+    ),
     "codes overwritten": (
         ["--bpe-codes", "LATIN", "--report", "LATIN"],
-        "--report is LATIN, which --bpe-codes names too",
+        "LATIN cannot be written: the command also reads this file",
     ),
     "nbest": (["--nbest", "6"], "--nbest is 6, but a beam search with --beam 5"),
     "lexicon": (["--lexicon", "INPUT"], "INPUT"),
@@ -99,30 +103,6 @@ def test_languages_that_the_checkpoint_does_not_say(corpus, trained, tmp_path, c
         ["translate", "--path", str(tmp_path / "checkpoint_last.pt"), "--data", str(tmp_path)]
     )
     assert "There are no dictionaries for" in capsys.readouterr().err
-
-
-def prepared(folder, **changes):
-    """A folder as ``convs2s prepare`` leaves it, with the dictionaries of the fixtures."""
-    shutil.copytree(DATA, folder / "data-bin")
-    sides = {"source": "de", "target": "en"}
-    files = {name: f"data-bin/dict.{language}.txt" for name, language in sides.items()}
-    content = {
-        "format": 1,
-        "languages": sides,
-        "tokenizer": "none",
-        "lowercase": True,
-        "subwords": {"method": "none"},
-        "dictionaries": {
-            name: {
-                "file": file,
-                "sha256": hashlib.sha256((folder / file).read_bytes()).hexdigest(),
-            }
-            for name, file in files.items()
-        },
-    }
-    path = folder / "preparation.yaml"
-    path.write_text(json.dumps({**content, **changes}), encoding="utf-8")
-    return path
 
 
 @pytest.mark.parametrize(

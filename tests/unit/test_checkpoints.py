@@ -75,10 +75,13 @@ def test_an_incomplete_file(share, tmp_path):
         checkpoint_utils.load_checkpoint_to_cpu(str(path))
 
 
-def test_a_text_file(tmp_path):
+# Python takes zeros for a tar archive.
+@pytest.mark.parametrize("content", [b"hello", bytes(5000), bytes(range(5, 256))])
+def test_a_file_of_another_kind(content, tmp_path):
     path = tmp_path / "checkpoint.pt"
-    path.write_text("hello")
-    with pytest.raises(
-        UserError, match=r"checkpoint.pt \(5 bytes\) is not a complete checkpoint\."
-    ):
+    path.write_bytes(content)
+    with pytest.raises(UserError) as caught:
         checkpoint_utils.load_checkpoint_to_cpu(str(path))
+    size = f"checkpoint.pt ({len(content):,} bytes)"
+    assert f"{size} is not a complete checkpoint. If" in str(caught.value)
+    assert "weights_only" not in str(caught.value)

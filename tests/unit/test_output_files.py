@@ -9,7 +9,12 @@ import torch
 
 from convs2s_plugin.checkpoints import save_checkpoint
 from convs2s_plugin.errors import UserError
-from convs2s_plugin.output_files import atomic_path, atomic_write
+from convs2s_plugin.output_files import (
+    atomic_path,
+    atomic_write,
+    check_different,
+    check_writable,
+)
 
 
 def write_text(path):
@@ -98,3 +103,52 @@ def test_torch_hides_the_reason_of_a_full_disk(tmp_path, monkeypatch):
     with pytest.raises(UserError, match="file cannot be written: No space left on device"):
         write_checkpoint(tmp_path / "file")
     assert not list(tmp_path.iterdir())
+
+
+@WRITERS
+@pytest.mark.parametrize("kind", ["link", "dangling link", "fifo", "folder"])
+def test_what_has_the_name_of_the_temporary_file_stays(kind, write, tmp_path):
+    """Nothing is written through a link, and a pipe is not waited for."""
+    partial, other = tmp_path / "file.partial", tmp_path / "other"
+    other.write_text("other")
+    if kind == "fifo":
+        os.mkfifo(partial)
+    elif kind == "folder":
+        partial.mkdir()
+    else:
+        partial.symlink_to(other if kind == "link" else tmp_path / "missing")
+    with pytest.raises(UserError, match="file.partial, the name of the file until it is complete"):
+        write(tmp_path / "file")
+    assert os.path.lexists(partial) and other.read_text() == "other"
+    assert sorted(os.listdir(tmp_path)) == ["file.partial", "other"]
+
+
+@WRITERS
+def test_what_a_killed_process_left_is_replaced(write, tmp_path):
+    """Not written through: it may be another name of a file."""
+    other = tmp_path / "other"
+    other.write_text("other")
+    os.link(other, tmp_path / "file.partial")
+    write(tmp_path / "file")
+    assert other.read_text() == "other"
+    assert sorted(os.listdir(tmp_path)) == ["file", "other"]
+
+
+@pytest.mark.parametrize("name", ["input", "link", "hard link", "other/../input", "input.partial"])
+def test_an_output_that_is_read_is_refused(name, tmp_path):
+    path = tmp_path / "input"
+    (tmp_path / "other").mkdir()
+    (tmp_path / "link").symlink_to(path)
+    path.write_text("text")
+    os.link(path, tmp_path / "hard link")
+    (tmp_path / "input.partial").write_text("text")
+    with pytest.raises(UserError, match="the command also reads this file"):
+        check_writable(str(path), [None, str(tmp_path / "missing"), str(tmp_path / name)])
+    check_writable(str(path), [None, str(tmp_path / "missing"), str(tmp_path / "other")])
+
+
+def test_two_outputs_in_one_file(tmp_path):
+    (tmp_path / "link").symlink_to(tmp_path / "file")
+    check_different({"--output": str(tmp_path / "file"), "--report": None, "--tune": None})
+    with pytest.raises(UserError, match="--report is .*/link, which --output names too"):
+        check_different({"--output": str(tmp_path / "file"), "--report": str(tmp_path / "link")})
