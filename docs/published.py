@@ -32,3 +32,15 @@ ADL_PAIRS = {
     "self_att_combined": "25.1 ± 0.2",
     "self_att_none": "23.7 ± 0.2",
 }
+
+# Domhan (2018), Table 3: IWSLT'16 English-German.
+ADL_STEPS = {
+    "transformer": "25.4 ± 0.1",
+    "rnn": "22.8 ± 0.2",
+    "rnn_mh": "23.7 ± 0.4",
+    "rnn_pos": "23.9 ± 0.2",
+    "rnn_norm": "23.7 ± 0.1",
+    "rnn_multi_att_1h": "24.5 ± 0.0",
+    "rnn_multi_att": "24.4 ± 0.3",
+    "rnn_rnn": "25.1 ± 0.1",
+}

@@ -91,7 +91,13 @@ function shorten(text, limit = 18) {
   return characters.length > limit ? `${characters.slice(0, limit - 1).join("")}…` : text;
 }
 
-const labelWidth = (tokens, size) => Math.max(...tokens.map((t) => [...shorten(t)].length)) * size * 0.62 + 12;
+const ruler = document.createElement("canvas").getContext("2d");
+
+/** The room for the longest of some labels, in pixels. Marked labels are bold. */
+function labelWidth(tokens, size) {
+  ruler.font = `700 ${size}px ${getComputedStyle(document.body).fontFamily}`;
+  return Math.max(...tokens.map((token) => ruler.measureText(shorten(token)).width)) + 12;
+}
 
 /** What one panel shows. */
 function viewOf(index, head) {

@@ -182,3 +182,19 @@ def test_labels_are_readable(browser, opened, pair, dark):
 def test_the_screen_may_be_narrow(browser, opened):
     opened(LONG, width=400)
     assert browser.run("document.documentElement.scrollWidth") <= 400
+
+
+@pytest.mark.parametrize("view", ["map", "lines"])
+@pytest.mark.parametrize("longest", ["smo@@", "WWWWWWWWWW@@", "ニューヨーク州"])
+def test_no_label_is_cut_off(browser, opened, view, longest):
+    opened(([longest, *"iiiiiii"], [longest, *"iiiiiii"]), width=1400)
+    browser.run(f"document.querySelector('input[value={view}]').click()")
+    browser.run("mark(0, 0)")
+    inside = (
+        "(() => { const svg = document.querySelector('svg').getBoundingClientRect();"
+        "return [...document.querySelectorAll('svg text')].every(t => {"
+        "const b = t.getBoundingClientRect(); return b.left >= svg.left && b.top >= svg.top"
+        " && b.right <= svg.right && b.bottom <= svg.bottom; }); })()"
+    )
+    assert browser.run("document.querySelectorAll('svg text.marked').length") == 2
+    assert browser.run(inside)
