@@ -72,6 +72,10 @@ def load_model(path: str, data: str, languages: Languages = (None, None)) -> Loa
             "--user-dir."
         ) from error
     except RuntimeError as error:
+        if "Neither args nor cfg" in str(error):
+            raise UserError(
+                f"{path} is not a checkpoint of fairseq-train: it has no options."
+            ) from error
         if "size mismatch" not in str(error):
             raise
         raise UserError(

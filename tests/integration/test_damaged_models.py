@@ -101,6 +101,15 @@ def test_fairseq_interactive(entry, value, message, tmp_path):
     assert "fairseq-train: it has" in error and message in error
 
 
+def test_plot_attention(tmp_path):
+    checkpoint = torch.load(FIXTURES / "convs2s.pt", weights_only=True)
+    checkpoint["cfg"] = None
+    torch.save(checkpoint, tmp_path / "damaged.pt")
+    given = ("--path", tmp_path / "damaged.pt", "--data", DATA, "--raw", "--output")
+    error = convs2s("plot-attention", *given, tmp_path / "a.json", "eins")
+    assert "damaged.pt is not a checkpoint of fairseq-train: it has no options." in error
+
+
 def test_an_option_that_fairseq_refuses(tmp_path):
     checkpoint = torch.load(FIXTURES / "convs2s.pt", weights_only=True)
     # fairseq checks the options of a model that is not a named architecture.
