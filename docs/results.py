@@ -12,6 +12,7 @@ from convs2s_plugin.experiments.comparison import (
     millions,
     option_text,
 )
+from convs2s_plugin.experiments.file import Experiment
 from convs2s_plugin.experiments.files import read_json
 from convs2s_plugin.experiments.reader import read_experiment
 from convs2s_plugin.experiments.report import compared
@@ -31,14 +32,38 @@ def finished(example: str, file: str) -> Comparison:
         example: the folder in ``examples``; its folder ``results`` has the runs.
         file: name of the experiment's file in that folder.
     """
-    experiment = read_experiment(EXAMPLES / example / file)
-    out = EXAMPLES / example / "results"
+    return _finished(read_experiment(EXAMPLES / example / file), EXAMPLES / example / "results")
+
+
+def _finished(experiment: Experiment, out: Path) -> Comparison:
     runs = {run.name: run for run in all_runs(experiment)}
     found = {name: read_json(out / "runs" / name / "result.json") for name in runs}
     missing = {runs[name].system.name for name, result in found.items() if result is None}
     systems = {name: system for name, system in experiment.systems.items() if name not in missing}
     results = [result for result in found.values() if result and result["system"] in systems]
     return compared(out, results, replace(experiment, systems=systems))
+
+
+def continued(example: str, file: str, folder: str) -> str:
+    """A table for each system that others continue, with their differences to it.
+
+    Args:
+        example, file: as in ``finished``.
+        folder: the folder in ``example`` that has the runs.
+    """
+    experiment = read_experiment(EXAMPLES / example / file)
+    tables = []
+    for base in experiment.systems:
+        systems = {
+            name: system
+            for name, system in experiment.systems.items()
+            if base in (name, system.continues)
+        }
+        part = replace(experiment, systems=systems, baseline=base)
+        comparison = _finished(part, EXAMPLES / example / folder)
+        if len(comparison.summaries) > 1:
+            tables.append(scores(comparison))
+    return "\n\n".join(tables)
 
 
 def scores(comparison: Comparison) -> str:

@@ -136,6 +136,9 @@ GENERATORS: dict[str, Callable[[], str]] = {
     "commands": commands,
     "multi30k scores": lambda: results.scores(multi30k()),
     "multi30k trials": lambda: results.trials(multi30k()),
+    "multi30k sequence training": lambda: results.continued(
+        "multi30k", "sequence.yaml", "sequence_results"
+    ),
     "positions and attention": lambda: in_small(
         "papers/convs2s", "multi30k.yaml", published.POSITIONS_AND_ATTENTION
     ),
