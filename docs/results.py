@@ -53,7 +53,8 @@ def continued(example: str, file: str, folder: str) -> str:
     """
     experiment = read_experiment(EXAMPLES / example / file)
     tables = []
-    for base in experiment.systems:
+    bases = {system.continues: None for system in experiment.systems.values() if system.continues}
+    for base in bases:
         systems = {
             name: system
             for name, system in experiment.systems.items()
