@@ -5,6 +5,7 @@ by CTranslate2's own converter; the sentences, the beam and the lengths are thos
 """
 
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 import torch
@@ -17,6 +18,8 @@ from .setting import Setting, build, model_options
 from .workload import Workload
 
 LANGUAGES = "de", "en"
+# fairseq's default for the longest translation.
+MAX_LENGTH = 200
 
 
 def generation(setting: Setting) -> Workload:
@@ -27,28 +30,12 @@ def generation(setting: Setting) -> Workload:
     Raises:
         UserError: if ctranslate2 is not installed.
     """
-    try:
-        import ctranslate2
-    except ImportError:
-        raise UserError(
-            "This peer needs ctranslate2: run `pip install ctranslate2`, or choose other rows."
-        ) from None
     data = sentences(setting, "test")
     model = build(setting, data.source, data.target).eval()
     with tempfile.TemporaryDirectory() as folder:
         converted = str(Path(folder, "converted"))
-        write_checkpoint(Path(folder), setting, model, data)
-        converter = ctranslate2.converters.FairseqConverter(
-            str(Path(folder, "model.pt")), folder, *LANGUAGES, unsafe_deserialization=True
-        )
-        converter.convert(converted, quantization=setting.dtype)
-        translator = ctranslate2.Translator(
-            converted,
-            device="cpu",
-            compute_type=setting.dtype,
-            inter_threads=1,
-            intra_threads=torch.get_num_threads(),
-        )
+        convert(Path(folder), converted, setting, model, data)
+        translator = translator_of(converted, setting.dtype)
 
     def searches(batches: list[dict]):
         prepared = [lines(batch, data.source) for batch in batches]
@@ -69,6 +56,86 @@ def generation(setting: Setting) -> Workload:
 
     parameters = sum(parameter.numel() for parameter in model.parameters())
     return Workload(searches(data.tiny), searches(data.batches), parameters)
+
+
+def prepare(
+    folder: str, batches: list[dict], dictionary: Dictionary
+) -> Callable[[int], Callable[[], list[list[str]]]]:
+    """Beam size -> a function that translates all batches with a converted model.
+
+    Args:
+        folder: written by a converter of CTranslate2; its weights give the type to compute in.
+        batches: batches of fairseq's.
+        dictionary: source dictionary.
+    Raises:
+        UserError: if ctranslate2 is not installed, or the folder has no model.
+    """
+    translator = translator_of(folder)
+    prepared = [lines(batch, dictionary) for batch in batches]
+
+    def searches(beam_size: int) -> Callable[[], list[list[str]]]:
+        def run_searches() -> list[list[str]]:
+            return [
+                result.hypotheses[0]
+                for batch in prepared
+                for result in translator.translate_batch(
+                    batch, beam_size=beam_size, max_batch_size=0, max_decoding_length=MAX_LENGTH
+                )
+            ]
+
+        return run_searches
+
+    return searches
+
+
+def library():
+    """The module ctranslate2.
+
+    Raises:
+        UserError: if it is not installed.
+    """
+    try:
+        import ctranslate2
+    except ImportError:
+        raise UserError(
+            "This peer needs ctranslate2: run `pip install ctranslate2`, or choose other rows "
+            "and models."
+        ) from None
+    return ctranslate2
+
+
+def translator_of(folder: str, dtype: str = "default"):
+    """CTranslate2's translator of a converted model, with as many threads as torch.
+
+    Raises:
+        UserError: if ctranslate2 is not installed, or the folder has no model.
+    """
+    ctranslate2 = library()
+    if not ctranslate2.contains_model(folder):
+        raise UserError(f"{folder} is not a folder that a converter of CTranslate2 has written.")
+    return ctranslate2.Translator(
+        folder,
+        device="cpu",
+        compute_type=dtype,
+        inter_threads=1,
+        intra_threads=torch.get_num_threads(),
+    )
+
+
+def convert(
+    folder: Path, output: str, setting: Setting, model: torch.nn.Module, data: Sentences
+) -> None:
+    """Convert a model as a user does, by way of a checkpoint in ``folder``.
+
+    Raises:
+        UserError: if ctranslate2 is not installed.
+    """
+    converters = library().converters
+    write_checkpoint(folder, setting, model, data)
+    converter = converters.FairseqConverter(
+        str(folder / "model.pt"), str(folder), *LANGUAGES, unsafe_deserialization=True
+    )
+    converter.convert(output, quantization=setting.dtype)
 
 
 def write_checkpoint(

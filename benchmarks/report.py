@@ -83,10 +83,11 @@ def rate_table(result: dict) -> str | None:
 
 
 def speed_table(result: dict) -> str:
-    """The sentences per second that ``speed`` measured, in Markdown."""
-    lines = ["| model | sentences/s | minimum | maximum |", "|---|---|---|---|"]
+    """The BLEU and the rates that ``speed`` measured, in Markdown."""
+    lines = ["| model | BLEU | sentences/s | tokens/s |", "|---|---|---|---|"]
     for name, rate in result["sentences_per_second"].items():
-        cells = [f"{rate[key]:,.1f}" for key in ("median", "minimum", "maximum")]
+        cells = [f"{result['bleu'][name]:.2f}", _with_range(rate, 1)]
+        cells.append(_with_range(result["tokens_per_second"][name], 0))
         lines.append(f"| {name} | {' | '.join(cells)} |")
     return "\n".join(lines)
 

@@ -1,16 +1,18 @@
 """CTranslate2 as a peer: the same network, sentences and lengths."""
 
 import sys
+from argparse import Namespace
 
 import pytest
 
-from benchmarks import ctranslate2_peer
+from benchmarks import ctranslate2_peer, speed
 from benchmarks.compare import compare
 from benchmarks.report import report
 from benchmarks.sentences import sentences
-from benchmarks.setting import CTRANSLATE2, Setting
+from benchmarks.setting import CTRANSLATE2, Setting, build
 from benchmarks.workloads import generation
 from convs2s_plugin.errors import UserError
+from convs2s_plugin.tasks.autocast import Precision
 
 OURS = Setting("transformer", words=60, sentences=3, length=6, layers=1, beam=2)
 PEER = OURS._replace(engine=CTRANSLATE2)
@@ -24,6 +26,19 @@ def test_it_finds_the_same_translations():
     for hypotheses, result in zip(ours, theirs):
         tokens = [words[token] for token in hypotheses[0]["tokens"].tolist()]
         assert tokens[-1] == words.eos_word and tokens[:-1] == result.hypotheses[0]
+
+
+def test_converted_models_find_the_same_translations(tmp_path):
+    pytest.importorskip("ctranslate2", reason="the extra export is not installed")
+    data = sentences(OURS, "test")
+    model = build(OURS, data.source, data.target).eval()
+    ctranslate2_peer.convert(tmp_path, str(tmp_path / "converted"), OURS, model, data)
+    theirs = ctranslate2_peer.prepare(str(tmp_path / "converted"), data.batches, data.source)
+    task = Namespace(target_dictionary=data.target)
+    ours = speed.prepare(model, task, data.batches, Precision("none"))
+    # Sooner or later, this model prefers padding, which fairseq never chooses.
+    found, expected = ([tokens[:40] for tokens in some(1)()] for some in (theirs, ours))
+    assert found == expected and [len(tokens) for tokens in found] == [40] * 3
 
 
 def test_report():

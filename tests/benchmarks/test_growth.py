@@ -1,12 +1,14 @@
 """The commands ``growth`` and ``speed``."""
 
 import json
+import re
 
 import pytest
 
 from benchmarks import growth, growth_report, pages
 from benchmarks.setting import Setting
 from tests.benchmark_runs import benchmark
+from tests.commands import generate
 
 
 def points(power, sizes=(10, 20, 40, 80)):
@@ -66,6 +68,25 @@ def test_sentences_per_second_of_a_checkpoint(corpus, trained, tmp_path, monkeyp
     result = json.loads(target.read_text(encoding="utf-8"))
     assert result["sentences"] == 24 and len(result["sentences_per_second"]) == 2
     assert all(rate["minimum"] > 0 for rate in result["sentences_per_second"].values())
+    assert all(rate["minimum"] > 0 for rate in result["tokens_per_second"].values())
+
+
+def test_bleu_of_a_speed(corpus, trained, tmp_path, monkeypatch):
+    """It is that of fairseq-generate."""
+    target = tmp_path / "speed.json"
+    checkpoint = trained / "checkpoint_last.pt"
+    given = (corpus / "bin", checkpoint, "--rounds", 1, "--json", target)
+    assert benchmark(monkeypatch, "speed", *given) == 0
+    printed = generate(corpus, checkpoint, "--beam", 5, "--remove-bpe")
+    expected = re.search(r"BLEU4 = ([\d.]+)", printed)[1]
+    found = json.loads(target.read_text(encoding="utf-8"))["bleu"]
+    assert found[f"{checkpoint}, beam 5"] == pytest.approx(float(expected), abs=0.006)
+
+
+def test_a_folder_that_is_no_model(corpus, tmp_path, monkeypatch, capsys):
+    pytest.importorskip("ctranslate2", reason="the extra export is not installed")
+    assert benchmark(monkeypatch, "speed", corpus / "bin", tmp_path) == 2
+    assert "is not a folder that a converter of CTranslate2 has" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("name", ["missing.pt", "broken.pt"])
