@@ -68,6 +68,12 @@ def cpu_rows() -> list[Row]:
         row("iwslt int8", "generate", iwslt, 4, **int8),
         row("iwslt int8, CTranslate2", "generate", (iwslt[0], fast._replace(**int8)), 4, **int8),
         row("wmt one sentence", "generate", wmt, 3, sentences=1),
+        row(
+            *("iwslt int8 one sentence, CTranslate2", "generate"),
+            *((iwslt[0], fast._replace(**int8)), 1.5),
+            sentences=1,
+            **int8,
+        ),
         row("adl transformer", "train", adl, 1.1),
         row("adl transformer", "generate", adl, 1.3),
         row("adl transformer, CTranslate2", "generate", (adl[0], fast), 1),

@@ -4,7 +4,8 @@ Table 3 of Gehring et al. (2017) reports generation speed in the same way.
 """
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 
 from fairseq import checkpoint_utils
@@ -62,11 +63,11 @@ def run(args: argparse.Namespace) -> dict:
     timed: dict[str, Callable[[], Translations]] = {}
     for path in args.models:
         if Path(path).is_dir():
-            prepared = ctranslate2_peer.prepare(path, batches, task.source_dictionary)
+            prepared = ctranslate2_peer.prepare(path, batches, task.source_dictionary, BEAM_SIZES)
         else:
             model = load(path, args.data, precision, args.device)
-            prepared = prepare(model, task, batches, precision)
-        timed |= {f"{path}, beam {beam_size}": prepared(beam_size) for beam_size in BEAM_SIZES}
+            prepared = prepare(model, task, batches, precision, BEAM_SIZES)
+        timed |= {f"{path}, beam {size}": search for size, search in prepared.items()}
     padding = task.target_dictionary.pad()
     references = [
         task.target_dictionary.string(row[row != padding], "subword_nmt", escape_unk=True)
@@ -124,26 +125,28 @@ def load(path: str, data: str, precision: Precision, device: str) -> BaseFairseq
 
 
 def prepare(
-    model: BaseFairseqModel, task: TranslationTask, batches: list[dict], precision: Precision
-) -> Callable[[int], Callable[[], Translations]]:
+    model: BaseFairseqModel,
+    task: TranslationTask,
+    batches: list[dict],
+    precision: Precision,
+    beam_sizes: Iterable[int],
+) -> dict[int, Callable[[], Translations]]:
     """Beam size -> a function that translates all batches, with fairseq's limits on length."""
     dictionary = task.target_dictionary
     generator_class, options = generator_of(model, dictionary)
 
-    def prepared(beam_size: int) -> Callable[[], Translations]:
-        generator = generator_class([model], dictionary, beam_size=beam_size, **options)
+    def search(generator) -> Translations:
+        with precision.autocast(model):
+            return [
+                tokens_of(hypotheses[0]["tokens"].tolist(), dictionary)
+                for batch in batches
+                for hypotheses in generator.generate([model], batch)
+            ]
 
-        def run_search() -> Translations:
-            with precision.autocast(model):
-                return [
-                    tokens_of(hypotheses[0]["tokens"].tolist(), dictionary)
-                    for batch in batches
-                    for hypotheses in generator.generate([model], batch)
-                ]
-
-        return run_search
-
-    return prepared
+    return {
+        size: partial(search, generator_class([model], dictionary, beam_size=size, **options))
+        for size in beam_sizes
+    }
 
 
 def tokens_of(numbers: list[int], dictionary: Dictionary) -> list[str]:

@@ -25,7 +25,7 @@ def test_it_finds_the_same_translations():
     assert len(ours) == len(theirs) == 3
     for hypotheses, result in zip(ours, theirs):
         tokens = [words[token] for token in hypotheses[0]["tokens"].tolist()]
-        assert tokens[-1] == words.eos_word and tokens[:-1] == result.hypotheses[0]
+        assert tokens[-1] == words.eos_word and tokens[:-1] == result
 
 
 def test_converted_models_find_the_same_translations(tmp_path):
@@ -33,11 +33,11 @@ def test_converted_models_find_the_same_translations(tmp_path):
     data = sentences(OURS, "test")
     model = build(OURS, data.source, data.target).eval()
     ctranslate2_peer.convert(tmp_path, str(tmp_path / "converted"), OURS, model, data)
-    theirs = ctranslate2_peer.prepare(str(tmp_path / "converted"), data.batches, data.source)
+    theirs = ctranslate2_peer.prepare(str(tmp_path / "converted"), data.batches, data.source, [1])
     task = Namespace(target_dictionary=data.target)
-    ours = speed.prepare(model, task, data.batches, Precision("none"))
+    ours = speed.prepare(model, task, data.batches, Precision("none"), [1])
     # Sooner or later, this model prefers padding, which fairseq never chooses.
-    found, expected = ([tokens[:40] for tokens in some(1)()] for some in (theirs, ours))
+    found, expected = ([tokens[:40] for tokens in some[1]()] for some in (theirs, ours))
     assert found == expected and [len(tokens) for tokens in found] == [40] * 3
 
 
