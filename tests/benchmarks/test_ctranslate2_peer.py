@@ -21,7 +21,7 @@ PEER = OURS._replace(engine=CTRANSLATE2)
 def test_it_finds_the_same_translations():
     pytest.importorskip("ctranslate2", reason="the extra export is not installed")
     words = sentences(OURS, "test").target
-    (ours,), (theirs,) = generation(OURS).run(), generation(PEER).run()
+    (ours,), theirs = generation(OURS).run(), generation(PEER).run()
     assert len(ours) == len(theirs) == 3
     for hypotheses, result in zip(ours, theirs):
         tokens = [words[token] for token in hypotheses[0]["tokens"].tolist()]
