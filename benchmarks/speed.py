@@ -15,6 +15,7 @@ from fairseq.tasks.translation import TranslationTask
 from sacrebleu.metrics import BLEU
 
 from convs2s_plugin.errors import UserError
+from convs2s_plugin.reranking.nbest import join
 from convs2s_plugin.tasks.autocast import CHOICES, Precision
 from convs2s_plugin.tasks.int8 import Int8
 
@@ -103,7 +104,7 @@ def run(args: argparse.Namespace) -> dict:
 
 def bleu(translations: Translations, references: list[str]) -> float:
     """BLEU on words, as fairseq-generate prints it with ``--remove-bpe``."""
-    texts = [f"{' '.join(tokens)} ".replace("@@ ", "").rstrip() for tokens in translations]
+    texts = [join(" ".join(tokens), "subword_nmt") for tokens in translations]
     return BLEU(tokenize="none", force=True).corpus_score(texts, [references]).score
 
 

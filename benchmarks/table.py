@@ -14,6 +14,7 @@ import torch
 
 from convs2s_plugin.errors import UserError
 from convs2s_plugin.output_files import atomic_write
+from convs2s_plugin.preparation.parallel import end_with_parent
 
 from . import pages
 from .compare import compare
@@ -110,7 +111,7 @@ def measure_row(row: Row) -> dict:
     # In a separate process, because memory that earlier rows have left behind changes the times.
     context = multiprocessing.get_context("spawn")
     try:
-        with ProcessPoolExecutor(1, mp_context=context) as process:
+        with ProcessPoolExecutor(1, mp_context=context, initializer=end_with_parent) as process:
             return process.submit(_compare, row, torch.get_num_threads()).result()
     # No error of one row may prevent the others.
     except Exception as error:

@@ -61,17 +61,22 @@ def mapper(
 def _start(make: Callable[[], Callable[[Any], Any]]) -> None:
     """Begin a process."""
     global _function
-    # The parent decides what an interrupt means. If it is killed, nobody would end this process.
+    # The parent decides what an interrupt means.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    threading.Thread(target=_end_with_parent, daemon=True).start()
+    end_with_parent()
     _function = make()
 
 
-def _end_with_parent() -> None:
+def end_with_parent() -> None:
+    """End this process, in the middle of its work, as soon as the one that started it has ended."""
     parent = parent_process()
     assert parent is not None
-    parent.join()
-    os._exit(1)
+
+    def end() -> None:
+        parent.join()
+        os._exit(1)
+
+    threading.Thread(target=end, daemon=True).start()
 
 
 def _apply(item: Any) -> Any:

@@ -1,12 +1,17 @@
 """The command ``table``, and the tables in the documentation."""
 
 import json
+import subprocess
+import sys
+import time
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 
 from benchmarks import pages, rows, table
 from benchmarks.setting import Setting
+from tests import ROOT
 from tests.benchmark_runs import benchmark
 
 SIZES = {"words": 60, "sentences": 2, "length": 4, "layers": 1}
@@ -37,7 +42,7 @@ def tiny_rows(monkeypatch):
 def in_this_process(monkeypatch):
     """Measure rows in this process, because a new one takes seconds to start."""
 
-    def threads(workers, mp_context):
+    def threads(workers, mp_context, initializer):
         return ThreadPoolExecutor(workers)
 
     monkeypatch.setattr(table, "ProcessPoolExecutor", threads)
@@ -51,6 +56,38 @@ def test_a_row_is_measured_in_a_process_of_its_own(tiny_rows, tmp_path, monkeypa
     assert benchmark(monkeypatch, "table", "--out", tmp_path, "--rows", "train one") == 0
     found = results(tmp_path)
     assert list(found) == ["train one"] and found["train one"]["seconds"]["ratio"]["median"] > 0
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_no_measurement_goes_on_after_a_kill(tmp_path):
+    """It would take the time of what is measured next. This row takes minutes."""
+    row = ("--rows", "generate pervasive 50 words", "--out", tmp_path)
+    command = [sys.executable, "-m", "benchmarks", "table", *map(str, row)]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL) as process:
+        worker = until(lambda: measuring(children(process.pid)))
+        process.kill()
+    assert until(lambda: not Path(f"/proc/{worker}").exists())
+
+
+def children(process: int) -> list[str]:
+    return Path(f"/proc/{process}/task/{process}/children").read_text().split()
+
+
+def measuring(processes: list[str]) -> str | None:
+    """The one among these that measures a row, if it has begun."""
+    for process in processes:
+        if "spawn_main" in Path(f"/proc/{process}/cmdline").read_text():
+            return process
+    return None
+
+
+def until(condition, seconds=60):
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if value := condition():
+            return value
+        time.sleep(0.1)
+    return None
 
 
 def test_earlier_results_are_kept_and_failures_are_reported(
