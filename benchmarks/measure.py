@@ -4,24 +4,26 @@ import multiprocessing
 import re
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from pathlib import Path
+from typing import TypeVar
 
 import torch
 
 from convs2s_plugin.errors import UserError
 
+Name = TypeVar("Name", bound=Hashable)
 # Rounds that are measured even if the time limit is over.
 MIN_ROUNDS = 3
 
 
 def alternate(
-    timed: dict[str, Callable[[], object]],
+    timed: dict[Name, Callable[[], object]],
     rounds: int,
     warmup: int = 2,
     max_seconds: float | None = None,
     device: str = "cpu",
-) -> dict[str, list[float]]:
+) -> dict[Name, list[float]]:
     """Call the functions in turn, and return the seconds of each call.
 
     Args:
@@ -31,7 +33,7 @@ def alternate(
         max_seconds: after this time, no round begins unless MIN_ROUNDS are not reached (no limit).
         device: the device to synchronize with after each call ("cpu").
     """
-    times: dict[str, list[float]] = {name: [] for name in timed}
+    times: dict[Name, list[float]] = {name: [] for name in timed}
     begin = time.perf_counter()
     for number in range(-warmup, rounds):
         over = max_seconds is not None and time.perf_counter() - begin > max_seconds

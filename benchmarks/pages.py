@@ -14,7 +14,7 @@ from convs2s_plugin.output_files import atomic_write
 
 from . import growth_report
 from .operations import COLUMNS
-from .report import mebibytes, rate_table, side_name
+from .report import measured_table, mebibytes, side_name
 from .workloads import SEQUENCE_CANDIDATES
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -99,10 +99,10 @@ def results_table(name: str) -> str:
     if not path.exists():
         return ""
     result = json.loads(path.read_text(encoding="utf-8"))
-    rates = rate_table(result)
-    if rates is None:
+    table = measured_table(result)
+    if table is None:
         return comparison_table(result) + "\n"
-    return f"{rates}\n\nMeasured on {_machine(result['machine'])}.\n"
+    return f"{table}\n\nMeasured on {_machine(result['machine'])}.\n"
 
 
 def updated(text: str) -> str:

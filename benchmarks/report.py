@@ -8,9 +8,9 @@ ENGINES = {CTRANSLATE2: " in CTranslate2"}
 
 def report(result: dict) -> str:
     """A result in Markdown: rates, or times in milliseconds, matrix multiplications and memory."""
-    rates = rate_table(result)
-    if rates is not None:
-        return rates
+    table = measured_table(result)
+    if table is not None:
+        return table
     if "peak_bytes" in result:
         return preparation_text(result)
     parts = []
@@ -75,11 +75,16 @@ def mebibytes(size: int) -> str:
     return f"{size / 2**20:,.0f} MiB"
 
 
-def rate_table(result: dict) -> str | None:
-    """What ``speed`` or ``translate`` measured, in Markdown; None for another result."""
-    if "sentences_per_second" in result:
-        return speed_table(result)
-    return commands_table(result) if "lines_per_second" in result else None
+def measured_table(result: dict) -> str | None:
+    """What ``speed``, ``translate`` or ``families`` measured, in Markdown; None for others."""
+    for key, table in (
+        ("sentences_per_second", speed_table),
+        ("lines_per_second", commands_table),
+        ("relative_times", families_table),
+    ):
+        if key in result:
+            return table(result)
+    return None
 
 
 def speed_table(result: dict) -> str:
@@ -104,6 +109,24 @@ def commands_table(result: dict) -> str:
     if result["different"]:
         text += f"; different translations: {result['different']:,}"
     return "\n".join([*lines, "", f"{text}."])
+
+
+def families_table(result: dict) -> str:
+    """The times and the memory that ``families`` measured, in Markdown."""
+    titles = ["", "family", *(f"{length} tokens" for length in result["lengths"])]
+    lines = [f"| {' | '.join(titles)} |", "|---" * len(titles) + "|"]
+    for what, by_family, cell in (
+        ("training step", result["relative_times"]["train"], _relative),
+        ("beam search", result["relative_times"]["generate"], _relative),
+        ("memory of training", result["peak_bytes_of_training"], mebibytes),
+    ):
+        for family, values in by_family.items():
+            lines.append(f"| {' | '.join([what, family, *map(cell, values)])} |")
+    return "\n".join(lines)
+
+
+def _relative(ratio: dict) -> str:
+    return f"{ratio['median']:.1f}"
 
 
 def _with_range(values: dict, digits: int) -> str:
