@@ -23,6 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--seeds", metavar="N", nargs="+", type=int, help="one run of each system for each seed")
     add("--source", metavar="LANGUAGE", help="source language")
     add("--target", metavar="LANGUAGE", help="target language")
+    add("--bpe-merges", metavar="N", type=int, help="number of BPE merges; 0: no BPE")
     data = parser.add_mutually_exclusive_group()
     data.add_argument("--text", metavar="DIR", type=Path, help="folder of the text")
     data.add_argument("--data-bin", metavar="DIR", type=Path,
@@ -64,10 +65,10 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _check(args: argparse.Namespace) -> None:
-    for name in ("jobs", "limit_updates"):
+    for name, least in (("jobs", 1), ("limit_updates", 1), ("bpe_merges", 0)):
         number = getattr(args, name)
-        if number is not None and number < 1:
-            raise UserError(f"--{name.replace('_', '-')} is {number}: it must be at least 1.")
+        if number is not None and number < least:
+            raise UserError(f"--{name.replace('_', '-')} is {number}: it must be at least {least}.")
     seeds = args.seeds or []
     if min(seeds, default=0) < 0 or len(set(seeds)) < len(seeds):
         shown = " ".join(map(str, seeds))
@@ -82,10 +83,19 @@ def _override(experiment: Experiment, args: argparse.Namespace) -> Experiment:
                 f"--systems has '{name}', which is no system of {args.file}; choose "
                 f"{', '.join(experiment.systems)}."
             )
-    given = {"source": args.source, "target": args.target, "text": args.text, "bin": args.data_bin}
-    data = replace(experiment.data, **{name: value for name, value in given.items() if value})
+    given = {
+        "source": args.source,
+        "target": args.target,
+        "text": args.text,
+        "bin": args.data_bin,
+        "bpe_merges": args.bpe_merges,
+    }
+    given = {name: value for name, value in given.items() if value is not None}
+    data = replace(experiment.data, **given)
     if args.text or args.download or args.smoke:
         data = replace(data, bin=None)
+    if args.bpe_merges is not None and data.bin is not None:
+        raise UserError(f"--bpe-merges cannot change binarized data, {data.bin}: leave it out.")
     for side in ("source", "target"):
         if data.bin is None and getattr(data, side) is None:
             raise UserError(f"There is no {side} language: give it with --{side}.")

@@ -345,6 +345,11 @@ def test_other_direction_and_few_updates(start, folder):
     assert results(folder)["a.1"]["options"]["total-num-update"] == "3"
 
 
+def test_other_number_of_merges(start):
+    assert "learn-bpe -s 7 < " in start("--bpe-merges", 7, "--dry-run")[1]
+    assert "learn-bpe" not in start("--bpe-merges", 0, "--dry-run")[1]
+
+
 def test_binarized_data(start, folder):
     data = folder / "bin-en"
     data.mkdir()
@@ -394,6 +399,11 @@ def test_two_experiments_in_one_folder(start, folder):
     "arguments, message",
     [
         (["--jobs", 0], "--jobs is 0: it must be at least 1"),
+        (["--bpe-merges", -1], "--bpe-merges is -1: it must be at least 0"),
+        (
+            ["--bpe-merges", 7, "--data-bin", "bin"],
+            "--bpe-merges cannot change binarized data, bin",
+        ),
         (["--seeds", 1, 1], "--seeds is 1 1: give different integers"),
         (["--systems", "z"], "--systems has 'z', which is no system of words.yaml; choose a, b, c"),
         (["--report"], "has no results of an experiment"),
