@@ -44,3 +44,18 @@ ADL_STEPS = {
     "rnn_multi_att": "24.4 ± 0.3",
     "rnn_rnn": "25.1 ± 0.1",
 }
+
+# Domhan (2018), Table 4: IWSLT'16 English-German.
+ADL_CONVOLUTIONS = {
+    "transformer": "25.4 ± 0.1",
+    "cnn_glu": "24.3 ± 0.4",
+    "cnn_glu_norm": "24.1 ± 0.1",
+    "cnn_glu_mh": "24.2 ± 0.2",
+    "cnn_glu_ff": "25.3 ± 0.1",
+    "cnn_relu": "23.6 ± 0.3",
+    "cnn_relu_norm": "24.3 ± 0.1",
+    "cnn_relu_mh": "24.2 ± 0.2",
+    "cnn_cnn": "25.3 ± 0.3",
+    # Section 2.4; the paper does not train it.
+    "convs2s": "",
+}

@@ -145,6 +145,7 @@ GENERATORS: dict[str, Callable[[], str]] = {
     "aggregation": lambda: in_small("papers/pervasive", "multi30k.yaml", published.AGGREGATION),
     "adl pairs": lambda: in_small("adl", "tables.yaml", published.ADL_PAIRS),
     "adl steps": lambda: in_small("adl", "tables.yaml", published.ADL_STEPS),
+    "adl convolutions": lambda: in_small("adl", "tables.yaml", published.ADL_CONVOLUTIONS),
     "other fconv": lambda: other_projects.fconv(rows),
     "other attn2d": lambda: other_projects.attn2d(rows),
     "other sockeye options": lambda: other_projects.sockeye_options(rows),
