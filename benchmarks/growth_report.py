@@ -54,7 +54,7 @@ def page(result: dict) -> str:
     machine = result["machine"]
     lines = [
         INTRODUCTION,
-        f"Measured on {machine['device']}, {machine['threads']} threads, torch {machine['torch']}, "
+        f"Measured on {machine['device']}, {machine['threads']} threads, torch {machine['torch']},",
         "with `python -m benchmarks growth`.",
         "",
         "![Time against size](growth.png)",

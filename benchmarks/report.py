@@ -113,7 +113,7 @@ def commands_table(result: dict) -> str:
 
 def families_table(result: dict) -> str:
     """The times and the memory that ``families`` measured, in Markdown."""
-    titles = ["", "family", *(f"{length} tokens" for length in result["lengths"])]
+    titles = ["work", "family", *(f"{length} tokens" for length in result["lengths"])]
     lines = [f"| {' | '.join(titles)} |", "|---" * len(titles) + "|"]
     for what, by_family, cell in (
         ("training step", result["relative_times"]["train"], _relative),

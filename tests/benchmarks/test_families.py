@@ -24,6 +24,6 @@ def test_times_and_memory_of_a_family(tmp_path, monkeypatch, capsys):
     assert second["median"] > 1
     assert all(peak > 0 for peak in result["peak_bytes_of_training"]["ConvS2S"])
     table = families_table(result)
-    assert "|  | family | 5 tokens | 50 tokens |" in table
+    assert "| work | family | 5 tokens | 50 tokens |" in table
     assert "| training step | ConvS2S | 1.0 |" in table
     assert table in capsys.readouterr().out
