@@ -9,9 +9,11 @@ from torch.profiler import ProfilerActivity, profile
 
 # Kind -> names of torch's operations, without their namespace. The first kind that matches counts.
 KINDS = {
-    "products": r"_linear_pointwise|_int_mm|bmm|baddbmm|mm|addmm_?|.*convolution.*|.*attention.*",
+    "products": r"_linear_pointwise|_int_mm|bmm|baddbmm|mm|addmm_?|mv|addmv_?|.*convolution.*|"
+    r".*attention.*|mkldnn_rnn_layer.*",
     "softmax and search": r".*softmax.*|topk|amax|sort|logsumexp|any|eq|ne|lt|nonzero",
-    "copies": r"copy_|cat|index.*|gather|scatter.*|fill_|constant_pad_nd|embedding.*|where",
+    "copies": r"copy_|cat|index.*|gather|scatter.*|fill_|constant_pad_nd|embedding.*|where|"
+    r"masked_fill_?",
 }
 ELEMENTWISE, INTERPRETER = "element by element", "interpreter"
 COLUMNS = (*KINDS, ELEMENTWISE, INTERPRETER)

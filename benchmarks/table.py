@@ -18,9 +18,10 @@ from convs2s_plugin.preparation.parallel import end_with_parent
 
 from . import pages
 from .compare import compare
+from .ctranslate2_engine import is_installed
 from .options import add_device
 from .rows import ROWS, Row
-from .setting import use_device
+from .setting import CTRANSLATE2, use_device
 
 # Time limit and number of rounds for each row.
 MAX_SECONDS = {"cpu": 20.0, "cuda": 3.0}
@@ -55,7 +56,7 @@ def run(args: argparse.Namespace) -> int:
     """Measure the rows and write the tables.
 
     Returns:
-        The exit status: 1 if a row was skipped, failed, or is below its floor.
+        The exit status: 1 if a row failed, is below its floor, or was left out for want of time.
     Raises:
         UserError: if no row matches, or torch has no such device.
     """
@@ -65,6 +66,7 @@ def run(args: argparse.Namespace) -> int:
     if not rows:
         names = ", ".join(f"'{row.name}'" for row in all_rows)
         raise UserError(f"No row matches --rows {args.rows}; the rows are {names}.")
+    rows = without_missing_engines(rows)
     args.out.mkdir(parents=True, exist_ok=True)
     path = args.out / f"{args.device}.json"
     results = measure(rows, all_rows, path, args.minutes)
@@ -75,6 +77,15 @@ def run(args: argparse.Namespace) -> int:
     if bad:
         print(f"Skipped, failed or below the floor: {', '.join(bad)}.", file=sys.stderr)
     return 1 if bad else 0
+
+
+def without_missing_engines(rows: list[Row]) -> list[Row]:
+    """The rows whose engines are installed; a sentence names the others."""
+    missing = [] if is_installed() else [row for row in rows if row.peer.engine == CTRANSLATE2]
+    if missing:
+        names = ", ".join(f"'{row.name}'" for row in missing)
+        print(f"Not measured without ctranslate2 (`pip install ctranslate2`): {names}.", flush=True)
+    return [row for row in rows if row not in missing]
 
 
 def measure(

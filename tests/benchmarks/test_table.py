@@ -119,6 +119,25 @@ def test_no_row_begins_after_the_time_limit(tiny_rows, tmp_path, monkeypatch, ca
     assert capsys.readouterr().out.count("skipped, out of time") == 3
 
 
+def test_rows_of_an_engine_that_is_missing_are_left_out(
+    tiny_rows, in_this_process, tmp_path, monkeypatch, capsys
+):
+    tiny_rows[1] = tiny_rows[1]._replace(
+        peer=tiny_rows[1].peer._replace(engine=table.CTRANSLATE2), name="generate two"
+    )
+    earlier = {"generate two": {"error": "kept"}}
+    (tmp_path / "cpu.json").write_text(json.dumps(earlier), encoding="utf-8")
+    monkeypatch.setattr(table, "is_installed", lambda: False)
+    assert benchmark(monkeypatch, "table", "--out", tmp_path, "--rows", "*o*") == 0
+    assert (
+        "Not measured without ctranslate2 (`pip install ctranslate2`): 'generate two'.\n"
+        in capsys.readouterr().out
+    )
+    found = results(tmp_path)
+    assert list(found) == ["train one", "generate two"]
+    assert found["generate two"] == earlier["generate two"]
+
+
 def test_unknown_row(tiny_rows, monkeypatch, capsys):
     assert benchmark(monkeypatch, "table", "--rows", "nothing") == 2
     assert "No row matches --rows nothing; the rows are 'train one'" in capsys.readouterr().err
@@ -140,7 +159,8 @@ def test_pages_show_all_results():
         text = page.read_text(encoding="utf-8")
         shown |= {match["name"] for match in pages.MARKED_TABLE.finditer(text)}
         assert pages.updated(text) == text
-    assert shown == {*(f"{device}.json" for device in rows.ROWS), "multi30k.json", "translate.json"}
+    others = {"families.json", "multi30k.json", "translate.json"}
+    assert shown == {*(f"{device}.json" for device in rows.ROWS), *others}
     assert "sentences/s" in pages.results_table("multi30k.json")
     assert pages.results_table("missing.json") == ""
 
