@@ -92,6 +92,17 @@ def test_candidates_and_alignments(corpus, checkpoint, small, lexicon):
         )
 
 
+@needs_int8
+def test_ensembles(corpus, trained, checkpoint, small, tmp_path):
+    earlier, its_small = trained / "checkpoint10.pt", tmp_path / "earlier.pt"
+    assert convs2s(["quantize", str(earlier), str(its_small)]) == 0
+    found = generate(corpus, f"{checkpoint}:{earlier}", *TASK, "--int8")
+    assert_nearly_same_texts(found, generate(corpus, f"{checkpoint}:{earlier}", *TASK))
+    assert generate(corpus, f"{small}:{its_small}", *TASK) == found
+    assert generate(corpus, f"{small}:{earlier}", *TASK, "--int8") == found
+    assert generate(corpus, small, *TASK) != found
+
+
 def test_a_quantized_checkpoint_is_plain_data(checkpoint, small):
     old, new = (torch.load(path, weights_only=True) for path in (checkpoint, small))
     assert new["last_optimizer_state"] is None

@@ -1,6 +1,5 @@
 """Beam search in the best tokens against fairseq's, hypothesis by hypothesis and bit by bit."""
 
-import copy
 import inspect
 import math
 from types import MethodType
@@ -226,16 +225,22 @@ def test_impossible_tokens():
         assert_same_search([change_logits(build("convs2s"), forbid)], beam=beam)
 
 
-def test_candidates():
+@pytest.mark.parametrize("change", [prefer_the_end, round_coarsely])
+@pytest.mark.parametrize(
+    "more", [{}, {"len_penalty": 0.4}, {"temperature": 0.6}, {"unk_penalty": -4.0}, {"min_len": 4}]
+)
+def test_candidates(change, more):
     """Against fairseq's search with a model whose vocabulary is that of the candidates."""
-    model = build("convs2s")
+    model, same = (change_logits(build("convs2s"), change) for _ in range(2))
     by_frequency = torch.arange(len(SYMBOLS))
     candidates = Candidates(torch.zeros(len(SYMBOLS), 1, dtype=torch.long), by_frequency, 150)
-    options = dict(beam_size=5, max_len_b=10)
+    options = dict(beam_size=5, max_len_b=10, **more)
     ours = TranslationGenerator(
         [model], SYMBOLS, vocab_size=len(SYMBOLS), candidates=candidates, **options
     )
-    restricted = CandidateModel(copy.deepcopy(model))
+    # As the generator has asked of the other model.
+    same.make_generation_fast_(need_attn=False)
+    restricted = CandidateModel(same)
     restricted.decoder.restrict_to(by_frequency[:150])
     plain = SequenceGenerator(EnsembleModel([restricted]), SYMBOLS, **options)
     plain.vocab_size = 150
