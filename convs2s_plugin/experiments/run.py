@@ -258,12 +258,15 @@ class Workplace:
         }
 
     def collect_training(self, run: Run) -> dict[str, Any]:
-        """The results of a training."""
+        """The results of a training, which its folder keeps when the checkpoints are removed."""
         folder = self.folder(run.name)
+        kept = read_json(folder / "training.json")
+        if kept is not None:
+            return kept
         log = logs.read_training_log((folder / "train.log").read_text(encoding="utf-8"))
         last = folder / "checkpoints" / "checkpoint_last.pt"
         times = TrainingTimes(folder / "times.json").read()
-        return {
+        results = {
             "updates": log.updates or run.updates,
             "parameters": log.parameters,
             "parameters_without_embeddings": (log.parameters or 0) - vocabulary_parameters(last),
@@ -272,6 +275,8 @@ class Workplace:
             "tokens_per_second": log.tokens_per_second,
             "valid_loss": log.valid_loss,
         }
+        write_json(folder / "training.json", results)
+        return results
 
     def sentences_per_second(self, run: Run) -> float | None:
         """The speed of translating the first test set, or valid if the run is a trial."""

@@ -52,10 +52,16 @@ def programs(tmp_path, monkeypatch):
         (folder / name).write_text(f"#!{sys.executable} -IS\n{fake}", encoding="utf-8")
         (folder / name).chmod(0o755)
     monkeypatch.setattr(sys, "executable", str(folder / "python"))
-    monkeypatch.setattr(run, "vocabulary_parameters", lambda checkpoint: 300)
+    monkeypatch.setattr(run, "vocabulary_parameters", vocabulary_parameters)
     monkeypatch.setattr(
         workflow, "find_machine", lambda jobs: Machine("no device", ("--cpu",), ({},) * jobs)
     )
+
+
+def vocabulary_parameters(checkpoint):
+    """The parameters of the vocabulary in a checkpoint of the fakes."""
+    assert checkpoint.exists()
+    return 300
 
 
 @pytest.fixture
@@ -285,6 +291,21 @@ def test_search_options_are_chosen_on_the_validation_set(start, folder):
     change(folder, "{beam: 3}", "{beam: 4}")
     with pytest.raises(UserError, match="searches"):
         start()
+    # A trained model needs no checkpoints to choose from another list.
+    folder_of_run = folder / "words_out/runs/a.1"
+    for path in folder_of_run.iterdir():
+        if path.name not in ("average.pt", "training.json"):
+            path.unlink()
+    change(folder, "{beam: 4}", "{beam: 3}")
+    change(folder, ", {unnormalized: true}, ", ", ")
+    code, _ = start("--systems", "a", "--seeds", 1)
+    assert code == 0
+    again = results(folder)["a.1"]
+    assert again["searches"] == [{"options": {}, "bleu": 10}, {"options": {"beam": 3}, "bleu": 10}]
+    assert again["splits"]["test_1"]["bleu"] == 10
+    same = ("parameters_without_embeddings", "cpu_minutes", "valid_loss")
+    assert [again[name] for name in same] == [found["a.1"][name] for name in same]
+    assert not any("fairseq-train" in line for line in commands(folder)[before:])
 
 
 def test_best_checkpoint_instead_of_an_average(start, folder):
