@@ -18,7 +18,7 @@ from convs2s_plugin.experiments.reader import read_experiment
 from convs2s_plugin.experiments.report import compared
 from convs2s_plugin.experiments.runs import all_runs
 from convs2s_plugin.experiments.summary import VALID, Summary
-from convs2s_plugin.tables import Table, number
+from convs2s_plugin.tables import Table, number, speed
 
 EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
 # The speed of a run that shared its machine says little.
@@ -79,6 +79,28 @@ def scores(comparison: Comparison) -> str:
     return Table([title for title, _ in columns], cells).markdown().rstrip("\n")
 
 
+def scores_in_short(comparison: Comparison) -> str:
+    """The columns of ``scores`` that the first page has."""
+    measured = {key for summary in comparison.summaries for key in summary.speeds}
+    test = comparison.tests[0]
+    columns = {title: cell for title, cell in main_columns(comparison)}
+    chosen = {
+        "System": columns["System"],
+        "Parameters (M)": columns["Parameters without embeddings (M)"],
+        "CPU minutes": columns["Training (CPU minutes)"],
+        **{
+            title: lambda summary, key=key: speed(summary.speeds.get(key, {}).get("median"))
+            for title, key in SPEEDS.items()
+            if key in measured
+        },
+        "BLEU": columns[f"BLEU {test}"],
+        "Difference": columns["Difference"],
+        "Seeds": columns["Seeds"],
+    }
+    cells = [[cell(summary) for cell in chosen.values()] for summary in comparison.summaries]
+    return Table(list(chosen), cells).markdown().rstrip("\n")
+
+
 def beside_published(comparison: Comparison, published: Mapping[str, str]) -> str:
     """BLEU of a paper's table beside that of the same systems here.
 
@@ -104,6 +126,35 @@ def beside_published(comparison: Comparison, published: Mapping[str, str]) -> st
     return Table(titles, cells).markdown().rstrip("\n")
 
 
+def sweep(example: str, file: str, folders: Mapping[str, str]) -> str:
+    """A table of trials that each change one option of the first one.
+
+    Args:
+        example, file: as in ``finished``.
+        folders: a folder in ``example`` -> how all its runs differ from those of the file, empty
+            if they do not.
+    """
+    experiment = read_experiment(EXAMPLES / example / file)
+    tried = [
+        (common or _options(trial) or run.system.title, trial)
+        for folder, common in folders.items()
+        for run in all_runs(experiment)
+        if (trial := read_json(EXAMPLES / example / folder / "runs" / run.name / "result.json"))
+    ]
+    scores = [trial["splits"][VALID]["bleu"] for _, trial in tried]
+    cells = [
+        [
+            title,
+            number(bleu),
+            f"{bleu - scores[0]:+.2f}" if line else "base",
+            number(trial["cpu_minutes"], 1),
+        ]
+        for line, ((title, trial), bleu) in enumerate(zip(tried, scores))
+    ]
+    titles = ["Setting", f"BLEU {VALID}", "Difference", "Training (CPU minutes)"]
+    return Table(titles, cells).markdown().rstrip("\n")
+
+
 def trials(comparison: Comparison) -> str:
     """The trials of each system, with BLEU on the validation set; the chosen one is bold."""
     tuned = [summary for summary in comparison.summaries if summary.trials]
@@ -114,9 +165,12 @@ def trials(comparison: Comparison) -> str:
     return "\n".join(lines)
 
 
-def _trial(summary: Summary, trial: dict[str, Any]) -> str:
-    options = ", ".join(
+def _options(trial: dict[str, Any]) -> str:
+    return ", ".join(
         f"{name} {option_text(value)}" for name, value in trial["trial_options"].items()
     )
-    text = f"{options}: {number(trial['splits'][VALID]['bleu'])}"
+
+
+def _trial(summary: Summary, trial: dict[str, Any]) -> str:
+    text = f"{_options(trial)}: {number(trial['splits'][VALID]['bleu'])}"
     return f"**{text}**" if trial is summary.chosen else text

@@ -40,7 +40,11 @@ from convs2s_plugin.pervasive.config import PervasiveConfig  # noqa: E402
 from convs2s_plugin.tasks.translation import ConvS2STranslationConfig  # noqa: E402
 from docs import other_projects, published, results  # noqa: E402
 
-PAGES = (*sorted(DOCS.glob("*.md")), *sorted((ROOT / "examples").glob("**/README.md")))
+PAGES = (
+    ROOT / "README.md",
+    *sorted(DOCS.glob("*.md")),
+    *sorted((ROOT / "examples").glob("**/README.md")),
+)
 TYPES = 40_000
 
 BLOCK = re.compile(
@@ -134,10 +138,23 @@ GENERATORS: dict[str, Callable[[], str]] = {
     "options scheduler": lambda: options(ReduceLROnValidationConfig, {}),
     "layers": layers,
     "commands": commands,
+    "multi30k in short": lambda: results.scores_in_short(multi30k()),
     "multi30k scores": lambda: results.scores(multi30k()),
     "multi30k trials": lambda: results.trials(multi30k()),
     "multi30k sequence training": lambda: results.continued(
         "multi30k", "sequence.yaml", "sequence_results"
+    ),
+    "multi30k sweep of convs2s": lambda: results.sweep(
+        "multi30k",
+        "sweep_convs2s.yaml",
+        {
+            "sweep_results/convs2s": "",
+            "sweep_results/convs2s_3000": "3,000 BPE merges",
+            "sweep_results/convs2s_10000": "10,000 BPE merges",
+        },
+    ),
+    "multi30k sweep of pervasive attention": lambda: results.sweep(
+        "multi30k", "sweep_pervasive.yaml", {"sweep_results/pervasive": ""}
     ),
     "positions and attention": lambda: in_small(
         "papers/convs2s", "multi30k.yaml", published.POSITIONS_AND_ATTENTION

@@ -79,10 +79,12 @@ def millions(value: float | None) -> str:
 
 
 def speed_cell(summary: Summary, key: str) -> str:
-    """The measured speed with its range, else the median of the runs' own."""
-    if key not in summary.speeds:
+    """The measured speed with its range; without any measurement, the median of the runs' own."""
+    if not summary.speeds:
         return speed(summary.median(key))
-    measured = summary.speeds[key]
+    measured = summary.speeds.get(key)
+    if measured is None:
+        return MISSING
     return f"{speed(measured['median'])} ({speed(measured['min'])}–{speed(measured['max'])})"
 
 

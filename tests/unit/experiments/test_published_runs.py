@@ -1,4 +1,4 @@
-"""The finished runs in examples/multi30k/results are those of compare.yaml, with its scores."""
+"""The finished runs in examples/multi30k are those of its files, with their scores."""
 
 import json
 import shutil
@@ -17,16 +17,28 @@ from convs2s_plugin.text_files import read_text
 
 EXAMPLE = Path(__file__).resolve().parents[3] / "examples" / "multi30k"
 FILE, RESULTS = EXAMPLE / "compare.yaml", EXAMPLE / "results"
-FINISHED = sorted(path.parent.name for path in RESULTS.glob("runs/*/result.json"))
+SWEEPS = sorted((EXAMPLE / "sweep_results").iterdir())
 
 
-def test_every_run_has_the_settings_of_the_file():
-    workplace = Workplace(RESULTS, data=None, programs=None, machine=None)
-    runs = {run.name: run for run in all_runs(read_experiment(FILE))}
-    assert FINISHED
-    for name in FINISHED:
+def finished(results: Path) -> list[str]:
+    """The names of the finished runs in a folder."""
+    return sorted(path.parent.name for path in results.glob("runs/*/result.json"))
+
+
+FINISHED = finished(RESULTS)
+
+
+@pytest.mark.parametrize("results", [RESULTS, *SWEEPS], ids=lambda folder: folder.name)
+def test_every_run_has_the_settings_of_the_file(results):
+    workplace = Workplace(results, data=None, programs=None, machine=None)
+    # The folder of a sweep with another number of merges has this number behind its name.
+    file = FILE if results == RESULTS else EXAMPLE / f"sweep_{results.name.split('_')[0]}.yaml"
+    runs = {run.name: run for run in all_runs(read_experiment(file))}
+    names = finished(results)
+    assert names
+    for name in names:
         run = workplace.completed(runs[name])
-        assert run is not None and (RESULTS / "runs" / name / "settings.json").exists()
+        assert run is not None and (results / "runs" / name / "settings.json").exists()
         workplace.check(run)
 
 
@@ -45,6 +57,24 @@ def test_scores_are_those_of_the_translations(name):
         found = score(*lines)
         assert found["sacrebleu"] == pytest.approx(result["splits"][split]["sacrebleu"])
         assert found["chrf"] == pytest.approx(result["splits"][split]["chrf"])
+
+
+def test_recipes_have_the_options_that_the_comparison_chose():
+    compared = read_experiment(FILE).systems
+    recipes = read_experiment(EXAMPLE / "recipes.yaml").systems
+    # Options from before the trials, in single precision.
+    del recipes["single_precision"]
+    assert len(recipes) == 7
+    for name, recipe in recipes.items():
+        trials = [
+            json.loads(path.read_text(encoding="utf-8"))
+            for path in RESULTS.glob(f"runs/{name}.trial*/result.json")
+        ]
+        assert len(trials) == 4
+        best = max(trials, key=lambda trial: trial["splits"]["valid"]["bleu"])
+        assert recipe.train == {**compared[name].train, **best["trial_options"]}
+        assert recipe.searches == compared[name].searches
+        assert recipe.updates == compared[name].updates
 
 
 def test_a_copy_gives_the_tables(tmp_path, capsys):

@@ -247,6 +247,14 @@ def test_measured_speeds_replace_those_of_the_runs(folder):
     ]
 
 
+def test_a_speed_that_was_not_measured_with_the_others_is_missing(folder):
+    speeds = {"sentences_per_second": {"median": 98.76, "min": 90, "max": 101.2}}
+    (folder.out / "speed.json").write_text(json.dumps({"base": speeds}))
+    main = tables(folder.write())[0]
+    # The training of the first system is logged with 2,346 tokens/s.
+    assert main[1][4:6] == ["–", "98.8 (90.0–101)"]
+
+
 def test_trainings_on_a_cpu_show_cpu_minutes(folder):
     for result in folder.results:
         result["device"] = "CPU, 4 cores, AVX2"
