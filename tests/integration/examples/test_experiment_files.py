@@ -96,8 +96,8 @@ def test_systems_of_the_page(dry_run, tmp_path):
         "transformer",
         "unnormalized",
     ]
-    # ConvS2S has two trials.
-    assert check(dry_run(path)) == 2 + 3 * 5
+    # Three systems have two seeds and three measurements of speed; two of them have two trials.
+    assert check(dry_run(path)) == 3 * 5 + 2 * 2
 
 
 def entries(page):
