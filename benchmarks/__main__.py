@@ -8,7 +8,19 @@ from pathlib import Path
 from convs2s_plugin.fairseq_compat.messages import user_message
 from convs2s_plugin.output_files import atomic_write
 
-from . import compare, families, growth, loss, pages, preparation, search, speed, table, translate
+from . import (
+    compare,
+    families,
+    growth,
+    loss,
+    pages,
+    preparation,
+    search,
+    speed,
+    systems,
+    table,
+    translate,
+)
 from .report import report
 
 
@@ -29,6 +41,7 @@ def parse_arguments() -> argparse.Namespace:
         ("search", search, "compare beam search alone, in the best tokens and in all of them"),
         ("speed", speed, "sentences per second of checkpoints on a test set"),
         ("families", families, "time and memory of each family for short and long sentences"),
+        ("systems", systems, "training and translation of all systems of an experiment"),
         ("translate", translate, "convs2s translate beside fairseq-interactive"),
         ("prepare", preparation, "time and peak memory of convs2s prepare on generated text"),
     ):

@@ -76,11 +76,12 @@ def mebibytes(size: int) -> str:
 
 
 def measured_table(result: dict) -> str | None:
-    """What ``speed``, ``translate`` or ``families`` measured, in Markdown; None for others."""
+    """What ``speed``, ``translate``, ``families`` or ``systems`` measured; None for others."""
     for key, table in (
         ("sentences_per_second", speed_table),
         ("lines_per_second", commands_table),
         ("relative_times", families_table),
+        ("relative_rates", systems_table),
     ):
         if key in result:
             return table(result)
@@ -122,6 +123,18 @@ def families_table(result: dict) -> str:
     ):
         for family, values in by_family.items():
             lines.append(f"| {' | '.join([what, family, *map(cell, values)])} |")
+    return "\n".join(lines)
+
+
+def systems_table(result: dict) -> str:
+    """The speeds that ``systems`` measured, in Markdown."""
+    training, translation = (
+        result["relative_rates"][unit] for unit in ("tokens_per_second", "sentences_per_second")
+    )
+    lines = ["| model | training | translation |", "|---|---|---|"]
+    for title, ratio in training.items():
+        cells = [title, _with_range(ratio, 2), _with_range(translation[title], 2)]
+        lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
