@@ -18,7 +18,7 @@ from convs2s_plugin.experiments.reader import read_experiment
 from convs2s_plugin.experiments.report import compared
 from convs2s_plugin.experiments.runs import all_runs
 from convs2s_plugin.experiments.summary import VALID, Summary
-from convs2s_plugin.tables import Table, number, speed
+from convs2s_plugin.tables import MISSING, Table, number, speed
 
 EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
 # The speed of a run that shared its machine says little.
@@ -75,7 +75,13 @@ def scores(comparison: Comparison) -> str:
         for title, cell in main_columns(comparison)
         if title not in SPEEDS or SPEEDS[title] in measured
     ]
-    cells = [[cell(summary) for _, cell in columns] for summary in comparison.summaries]
+    cells = [
+        [
+            MISSING if title in SPEEDS and not summary.speeds else cell(summary)
+            for title, cell in columns
+        ]
+        for summary in comparison.summaries
+    ]
     return Table([title for title, _ in columns], cells).markdown().rstrip("\n")
 
 
