@@ -132,6 +132,35 @@ def beside_published(comparison: Comparison, published: Mapping[str, str]) -> st
     return Table(titles, cells).markdown().rstrip("\n")
 
 
+def sweep(example: str, file: str, folders: Mapping[str, str]) -> str:
+    """A table of trials that each change one option of the first one.
+
+    Args:
+        example, file: as in ``finished``.
+        folders: a folder in ``example`` -> how all its runs differ from those of the file, empty
+            if they do not.
+    """
+    experiment = read_experiment(EXAMPLES / example / file)
+    tried = [
+        (common or _options(trial) or run.system.title, trial)
+        for folder, common in folders.items()
+        for run in all_runs(experiment)
+        if (trial := read_json(EXAMPLES / example / folder / "runs" / run.name / "result.json"))
+    ]
+    scores = [trial["splits"][VALID]["bleu"] for _, trial in tried]
+    cells = [
+        [
+            title,
+            number(bleu),
+            f"{bleu - scores[0]:+.2f}" if line else "base",
+            number(trial["cpu_minutes"], 1),
+        ]
+        for line, ((title, trial), bleu) in enumerate(zip(tried, scores))
+    ]
+    titles = ["Setting", f"BLEU {VALID}", "Difference", "Training (CPU minutes)"]
+    return Table(titles, cells).markdown().rstrip("\n")
+
+
 def trials(comparison: Comparison) -> str:
     """The trials of each system, with BLEU on the validation set; the chosen one is bold."""
     tuned = [summary for summary in comparison.summaries if summary.trials]

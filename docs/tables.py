@@ -144,6 +144,15 @@ GENERATORS: dict[str, Callable[[], str]] = {
     "multi30k sequence training": lambda: results.continued(
         "multi30k", "sequence.yaml", "sequence_results"
     ),
+    "multi30k sweep of convs2s": lambda: results.sweep(
+        "multi30k",
+        "sweep_convs2s.yaml",
+        {
+            "sweep_results/convs2s": "",
+            "sweep_results/convs2s_3000": "3,000 BPE merges",
+            "sweep_results/convs2s_10000": "10,000 BPE merges",
+        },
+    ),
     "positions and attention": lambda: in_small(
         "papers/convs2s", "multi30k.yaml", published.POSITIONS_AND_ATTENTION
     ),

@@ -17,7 +17,7 @@ from convs2s_plugin.text_files import read_text
 
 EXAMPLE = Path(__file__).resolve().parents[3] / "examples" / "multi30k"
 FILE, RESULTS = EXAMPLE / "compare.yaml", EXAMPLE / "results"
-SWEEPS = sorted(EXAMPLE.glob("sweep_results/*"))
+SWEEPS = sorted((EXAMPLE / "sweep_results").iterdir())
 
 
 def finished(results: Path) -> list[str]:
