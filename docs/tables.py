@@ -153,6 +153,9 @@ GENERATORS: dict[str, Callable[[], str]] = {
             "sweep_results/convs2s_10000": "10,000 BPE merges",
         },
     ),
+    "multi30k sweep of pervasive attention": lambda: results.sweep(
+        "multi30k", "sweep_pervasive.yaml", {"sweep_results/pervasive": ""}
+    ),
     "positions and attention": lambda: in_small(
         "papers/convs2s", "multi30k.yaml", published.POSITIONS_AND_ATTENTION
     ),
