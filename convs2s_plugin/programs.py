@@ -32,6 +32,8 @@ MODULES = {
 }
 # Seconds that a program has to end after SIGTERM.
 GRACE = 10.0
+# Seconds between two reports of the time that a program has taken.
+REPORT_INTERVAL = 10.0
 
 
 class ProgramFailed(Exception):
@@ -51,6 +53,36 @@ class ProgramFailed(Exception):
 
 class Stopped(Exception):
     """``Programs.stop`` was called while a program ran."""
+
+
+class TimeReports:
+    """Reports the time that a program has taken, in parts, so that little is lost in a power cut.
+
+    Args:
+        add_time: as in ``Programs.run``; None to report nothing.
+    """
+
+    def __init__(self, add_time: Callable[[float, float], None] | None):
+        self.add_time = add_time
+        self.start = time.monotonic()
+        self.wall = self.cpu = 0.0
+
+    def add(self, cpu: float) -> None:
+        """Report what was not reported yet.
+
+        Args:
+            cpu: the CPU time since the start in seconds.
+        """
+        if self.add_time is None:
+            return
+        wall, cpu = time.monotonic() - self.start, max(cpu, self.cpu)
+        self.add_time(wall - self.wall, cpu - self.cpu)
+        self.wall, self.cpu = wall, cpu
+
+    def add_running(self, pid: int) -> None:
+        """Report the time of a program that runs, unless the last report is recent."""
+        if time.monotonic() - self.start - self.wall >= REPORT_INTERVAL:
+            self.add(cpu_time(pid))
 
 
 class Programs:
@@ -92,8 +124,9 @@ class Programs:
                 succeeds.
             environment: variables to add.
             watch: called with each line of the log.
-            add_time: called at the end, successful or not, with the seconds that passed and the CPU
-                time of all processes of the program, user and system, in seconds.
+            add_time: called with the seconds that passed since the last call, and the CPU time of
+                all processes of the program in them, user and system. It is called every few
+                seconds while the program writes, and at the end, successful or not.
         Raises:
             ProgramFailed: if the exit code is not 0.
             Stopped: if ``stop`` was called.
@@ -103,7 +136,7 @@ class Programs:
         if self.dry:
             return
         log.parent.mkdir(parents=True, exist_ok=True)
-        start = time.monotonic()
+        times = TimeReports(add_time)
         with contextlib.ExitStack() as files:
             source = files.enter_context(open(stdin, "rb")) if stdin else subprocess.DEVNULL
             partial = Path(f"{stdout}.partial")
@@ -134,14 +167,14 @@ class Programs:
                     lines.flush()
                     if watch:
                         watch(line)
+                    times.add_running(process.pid)
             except BaseException:
                 with contextlib.suppress(ProcessLookupError):
                     os.killpg(process.pid, signal.SIGKILL)
                 raise
             finally:
                 usage = self.wait(process)
-        if add_time:
-            add_time(time.monotonic() - start, usage.ru_utime + usage.ru_stime)
+        times.add(usage.ru_utime + usage.ru_stime)
         if self.stopped:
             raise Stopped
         if process.returncode != 0:
@@ -189,6 +222,23 @@ class Programs:
             return
         with self.lock, open(self.commands, "a", encoding="utf-8") as file:
             file.write(f"# {datetime.now():%Y-%m-%d %H:%M:%S}\n{line}\n")
+
+
+def cpu_time(pid: int) -> float:
+    """CPU time of a running process and of its children that ended, in seconds.
+
+    Args:
+        pid: number of the process.
+    Returns:
+        0 on systems without /proc.
+    """
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return 0.0
+    # utime, stime, cutime and cstime follow the name, which may have spaces and is in parentheses.
+    fields = stat.rpartition(")")[2].split()[11:15]
+    return sum(map(int, fields)) / os.sysconf("SC_CLK_TCK")
 
 
 def find_program(name: str) -> list[str]:

@@ -1,6 +1,20 @@
-"""Commands in the form in which they are printed."""
+"""Commands in the form in which they are printed, and programs that are started."""
 
-from convs2s_plugin.programs import relative_path
+import sys
+
+import pytest
+
+from convs2s_plugin import programs
+from convs2s_plugin.programs import Programs, relative_path
+
+# Prints a line after each of three tenths of a second of work.
+WORK = """
+import time
+for tenth in range(1, 4):
+    while time.process_time() < tenth / 10:
+        pass
+    print(tenth, flush=True)
+"""
 
 
 def test_relative_path(tmp_path, monkeypatch):
@@ -8,3 +22,27 @@ def test_relative_path(tmp_path, monkeypatch):
     assert relative_path(tmp_path / "a" / "b") == "a/b"
     assert relative_path("--option") == "--option"
     assert relative_path("/elsewhere/a") == "/elsewhere/a"
+
+
+def run_work(folder, add_time):
+    command = [sys.executable, "-c", WORK]
+    Programs(folder / "commands.log").run(command, folder / "log", add_time=add_time)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
+def test_the_time_of_a_program_is_reported_while_it_runs(tmp_path, monkeypatch):
+    monkeypatch.setattr(programs, "REPORT_INTERVAL", 0.0)
+    parts = []
+    run_work(tmp_path, lambda *part: parts.append(part))
+    assert len(parts) == 4
+    assert sum(cpu for _, cpu in parts[:3]) >= 0.27
+    assert 0.3 <= sum(cpu for _, cpu in parts) < 3
+    assert all(wall >= 0 and cpu >= 0 for wall, cpu in parts)
+
+
+def test_the_time_of_a_short_program_is_reported_once(tmp_path):
+    parts = []
+    run_work(tmp_path, lambda *part: parts.append(part))
+    assert len(parts) == 1
+    ((wall, cpu),) = parts
+    assert 0.3 <= cpu <= wall + 0.5
