@@ -20,7 +20,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="output folder (default: the file's name with _out)")  # fmt: skip
     add("--jobs", metavar="N", type=int, default=1, help="runs at a time (default: %(default)s)")
     add("--systems", metavar="NAME", nargs="+", default=[], help="run only these systems")
-    add("--seeds", metavar="N", nargs="+", type=int, help="one run of each system for each seed")
+    add("--seeds", metavar="N", nargs="+", type=int,
+        help="run only these seeds; they may be others than those in the file")  # fmt: skip
     add("--source", metavar="LANGUAGE", help="source language")
     add("--target", metavar="LANGUAGE", help="target language")
     add("--bpe-merges", metavar="N", type=int, help="number of BPE merges; 0: no BPE")
@@ -52,6 +53,7 @@ def run(args: argparse.Namespace) -> int:
         out=args.out or Path(f"{args.file.stem}_{'smoke' if args.smoke else 'out'}"),
         jobs=args.jobs,
         systems=args.systems,
+        seeds=() if args.smoke else args.seeds or (),
         download=args.download,
         report_only=args.report,
         dry_run=args.dry_run,
@@ -101,5 +103,15 @@ def _override(experiment: Experiment, args: argparse.Namespace) -> Experiment:
             raise UserError(f"There is no {side} language: give it with --{side}.")
     systems = experiment.systems
     if args.seeds:
-        systems = {name: replace(system, seeds=(*args.seeds,)) for name, system in systems.items()}
+        systems = {
+            name: replace(system, seeds=_seeds(system.seeds, args))
+            for name, system in systems.items()
+        }
     return replace(experiment, data=data, systems=systems, limit_updates=args.limit_updates)
+
+
+def _seeds(seeds: tuple[int, ...], args: argparse.Namespace) -> tuple[int, ...]:
+    """The seeds of a system and those of the command line; a smoke run has the latter alone."""
+    if not seeds or args.smoke:
+        return (*args.seeds,) if seeds else ()
+    return tuple(dict.fromkeys([*seeds, *args.seeds]))

@@ -217,12 +217,12 @@ def _advice(args: argparse.Namespace, points: Sequence[Point], suggestion: Sugge
     if suggestion.lr is None:
         lines.append(f"There is no suggestion. {suggestion.remark}")
     else:
-        half, double = suggestion.lr / 2, suggestion.lr * 2
+        double, triple = 2 * suggestion.lr, 3 * suggestion.lr
         lines += [
             f"Suggestion: --lr {suggestion.lr:g}",
-            "This is the highest learning rate of a schedule with a warm-up, such as",
-            "--lr-scheduler inverse_sqrt --warmup-updates 4000. Use a lower one without a warm-up.",
-            f"A sweep gives the order of magnitude: try --lr {half:g} and --lr {double:g}, too.",
+            "Use it as the peak of a schedule with a warm-up, such as",
+            "--lr-scheduler inverse_sqrt --warmup-updates 400. Use a lower one without a warm-up.",
+            f"A sweep gives the order of magnitude: try --lr {double:g} and --lr {triple:g}, too.",
         ]
         if suggestion.remark:
             lines.append(suggestion.remark)

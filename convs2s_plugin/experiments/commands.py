@@ -29,6 +29,9 @@ def training_command(data: Data, machine: Machine, run: Run, checkpoints: Path) 
         kept = ["--keep-last-epochs", average.checkpoints]
     else:
         kept = ["--no-epoch-checkpoints"]
+    if interval is None and run.train.get("save-interval-updates"):
+        # The newest one is enough to resume.
+        kept += ["--keep-interval-updates", 1]
     return [
         *("fairseq-train", data.bin, *_common(data, machine), *arguments(run.train)),
         *_start(run, checkpoints.parent.parent),

@@ -170,7 +170,9 @@ def trial_table(summary: Summary) -> Table:
             *(values[name][line] for name in different),
             number(trial.get("updates"), 0),
             number(trial.get("valid_loss"), 3),
-            number(trial.get("splits", {}).get(VALID, {}).get("bleu")),
+            "diverged"
+            if trial.get("diverged")
+            else number(trial.get("splits", {}).get(VALID, {}).get("bleu")),
             "yes" if trial is summary.chosen else "",
         ]
         for line, trial in enumerate(trials)

@@ -81,6 +81,8 @@ class DataFolder:
             earlier = json.loads(mark.read_text(encoding="utf-8"))
             self.check(earlier["settings"], settings)
             tests = earlier["tests"]
+            if self.settings.bin is None:
+                self.say(f"The text of an earlier start is used; test sets: {', '.join(tests)}.")
         elif self.settings.bin is not None:
             tests = binarized(self.settings).tests
         elif self.fetch and self.programs.dry:

@@ -6,6 +6,8 @@ import statistics
 from typing import Any, NamedTuple
 
 DONE = "done training in"
+# The lines at the end of a log that may tell why a training ended.
+LAST_LINES = 20
 
 
 class TrainingLog(NamedTuple):
@@ -52,6 +54,11 @@ def training_speeds(text: str) -> list[float]:
     speeds = [float(speed) for speed in re.findall(r'"wps": "([\d.]+)"', text)]
     # The first line of a training has no speed yet.
     return [speed for speed in speeds if speed > 0]
+
+
+def diverged(text: str) -> bool:
+    """A training ended because its gradients or its loss were not finite."""
+    return any(line.startswith("FloatingPointError") for line in text.splitlines()[-LAST_LINES:])
 
 
 def read_progress(line: str) -> dict[str, Any] | None:

@@ -34,13 +34,28 @@ class Status:
         """The state in one line."""
         if self.step != "trains":
             return f"{self.run.name}: {self.step}"
-        updates = self.last[1]
-        parts = [f"{self.run.name}: update {updates:,}/{self.run.updates or '?':,}"]
-        parts += [f"loss {self.stats.get('loss')}"]
+        updates, total = self.last[1], self.total
+        if self.run.updates:
+            reached = f"update {updates:,}/{total:,}"
+        else:
+            last = self.run.train.get("max-epoch", "?")
+            reached = f"epoch {self.stats.get('epoch')}/{last}, update {updates:,}"
+        parts = [f"{self.run.name}: {reached}", f"loss {self.stats.get('loss')}"]
         parts += [f"{float(self.stats.get('wps', 0)):,.0f} tokens/s"]
-        if seconds_per_update is not None and self.run.updates:
-            parts.append(f"{duration((self.run.updates - updates) * seconds_per_update)} left")
+        if seconds_per_update is not None and total is not None:
+            parts.append(f"{duration((total - updates) * seconds_per_update)} left")
         return ", ".join(parts)
+
+    @property
+    def total(self) -> int | None:
+        """Number of updates of the whole training, estimated if epochs end it; None if unknown."""
+        if self.run.updates:
+            return self.run.updates
+        # fairseq logs the epochs that have passed, with a fraction, as "update".
+        epochs, last = float(self.stats.get("update", 0)), self.run.train.get("max-epoch")
+        if not epochs or not isinstance(last, int):
+            return None
+        return max(self.last[1], round(self.last[1] / epochs * last))
 
 
 class Progress:
@@ -60,9 +75,11 @@ class Progress:
         self.statuses: dict[str, Status] = {}
         # Name of a system -> seconds and number of the updates of its finished trainings.
         self.measured: dict[str, tuple[float, int]] = {}
-        # Name of a run -> number of updates to do.
+        # Name of a system -> number of the updates of a training, where epochs end it.
+        self.totals: dict[str, int] = {}
+        # Name of a run -> number of updates to do; None while it is unknown.
         self.remaining = {
-            run.name: run.updates or 0 for run in runs if run.base is None and run.name not in done
+            run.name: run.updates for run in runs if run.base is None and run.name not in done
         }
         self.lines_drawn = 0
         self.next_message = time.monotonic() + (0.0 if self.is_terminal else LOG_SECONDS)
@@ -89,7 +106,10 @@ class Progress:
                 status.stats = stats
                 status.last = (time.monotonic(), int(stats["num_updates"]))
                 status.first = status.first or status.last
-                self.remaining[run.name] = max(0, (run.updates or 0) - status.last[1])
+                total = status.total
+                if total is not None:
+                    self.totals[run.system.name] = total
+                    self.remaining[run.name] = max(0, total - status.last[1])
 
     def end(self, run: Run, text: str, succeeded: bool) -> None:
         """A run has ended."""
@@ -155,13 +175,16 @@ class Progress:
         return seconds / updates if updates else None
 
     def seconds_left(self) -> float | None:
-        """Estimate of the time for all remaining updates; None if nothing is measured yet."""
+        """Estimate of the time for all remaining updates; None while a part of it is unknown."""
         each = []
         for run in self.runs:
             per_update = self.seconds_per_update(run.system.name)
-            if per_update is None:
+            updates = self.remaining.get(run.name, 0)
+            if updates is None:
+                updates = self.totals.get(run.system.name)
+            if per_update is None or updates is None:
                 return None
-            each.append(self.remaining.get(run.name, 0) * per_update)
+            each.append(updates * per_update)
         # The longest training cannot be divided.
         return max([sum(each) / self.jobs, *each])
 

@@ -207,6 +207,7 @@ class _Reader(Checks):
             smoke_generate={**self.outer_smoke[1], **smoke[1]},
         )
         self.check_updates(system, place)
+        self.check_checkpoints(system, place)
         if not system.seeds and not system.trials:
             self.fail(f"{place} has no seeds and no trials, so that nothing would be trained")
         return system
@@ -227,6 +228,20 @@ class _Reader(Checks):
         if not system.train.get("max-epoch"):
             self.fail(f"{place} has neither updates nor the training option max-epoch")
 
+    def check_checkpoints(self, system: System, place: str) -> None:
+        """The checkpoints of ``average`` must be saved, and only where it says so."""
+        given = system.train.get("save-interval-updates")
+        if given and system.average.every is not None:
+            self.fail(
+                f"{place} has average.every, which saves checkpoints, and the training option "
+                "save-interval-updates: leave one of them out"
+            )
+        if system.average.best and not given and system.train.get("validate-interval", 1) != 1:
+            self.fail(
+                f"{place} has average 'best', but fairseq saves no checkpoint where it validates: "
+                "add the training option save-interval-updates, or leave out validate-interval"
+            )
+
     def check_reuse(self, name: str, other: str, systems: dict[str, System]) -> None:
         """``runs_of`` must name a system that is trained."""
         place = f"systems.{name}.runs_of"
@@ -235,6 +250,8 @@ class _Reader(Checks):
             self.fail(f"{place} is '{other}', which is no system; {_choose(trained)}")
         if other not in trained:
             self.fail(f"{place} is '{other}', which uses the runs of another; {_choose(trained)}")
+        if not systems[other].seeds:
+            self.fail(f"{place} is '{other}', which has no seeds, so that it has no final runs")
 
     def check_start(self, name: str, system: System, systems: dict[str, System]) -> None:
         """``continues`` must name a system above that is trained."""

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import statistics
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -19,8 +20,14 @@ from .comparison import (
 )
 from .file import Experiment
 from .results import write_results
-from .summary import VALID, Result, differences, split_names, summarize
+from .summary import VALID, Result, Summary, differences, split_names, summarize
 
+METRICS = ("bleu", "sacrebleu", "chrf")
+# The numbers of a system whose median over the runs is in ``table.csv``.
+NUMBERS = (
+    *("parameters", "parameters_without_embeddings", "train_minutes", "cpu_minutes"),
+    *("tokens_per_second", "sentences_per_second"),
+)
 SIGNATURES = {"sacreBLEU": "sacrebleu_signature", "chrF": "chrf_signature"}
 
 
@@ -86,6 +93,30 @@ def markdown(
     return "\n".join(parts)
 
 
+def latex(comparison: Comparison) -> str:
+    """The main table, and with several test sets that of all of them."""
+    tables = [main_table(comparison)]
+    if len(comparison.tests) > 1:
+        tables.append(table_by_test_set(comparison))
+    return "\n".join(table.latex() for table in tables)
+
+
+def summarized(comparison: Comparison, summary: Summary) -> Iterator[tuple[str, Any]]:
+    """The names and values of a system's cells in CSV."""
+    yield from (("system", summary.name), ("title", summary.title), ("runs", len(summary.runs)))
+    for key in NUMBERS:
+        yield key, summary.median(key)
+    for split in [VALID, *comparison.tests]:
+        for metric in METRICS:
+            scores = summary.scores(split, metric)
+            yield f"{split}.{metric}.mean", statistics.mean(scores) if scores else None
+            deviation = statistics.stdev(scores) if len(scores) > 1 else None
+            yield f"{split}.{metric}.deviation", deviation
+        found = comparison.differences.get((summary.name, split))
+        yield f"{split}.difference", found and found.difference
+        yield f"{split}.p", found and found.p
+
+
 def flatten(result: Result) -> Iterator[tuple[str, Any]]:
     """The names and values of a result's cells in CSV."""
     yield from ((key, result.get(key)) for key in ("system", "seed", "trial"))
@@ -97,12 +128,8 @@ def flatten(result: Result) -> Iterator[tuple[str, Any]]:
             yield f"{program}.{name}", None if value is None else option_text(value)
 
 
-def write_csv(path: Path, results: Sequence[Result]) -> None:
-    """Write one line a run or trial: its numbers, scores and options.
-
-    Scores are called ``SPLIT.METRIC``, options ``train.NAME`` and ``generate.NAME``.
-    """
-    rows = [dict(flatten(result)) for result in results]
+def write_csv(path: Path, rows: Sequence[dict[str, Any]]) -> None:
+    """Write lines whose columns have the names of their values."""
     names = list(dict.fromkeys(name for row in rows for name in row))
     with atomic_write(str(path)) as file:
         writer = csv.DictWriter(file, names, lineterminator="\n")
@@ -138,7 +165,10 @@ def write(
     unfinished: Sequence[str] = (),
     failed: Sequence[str] = (),
 ) -> str:
-    """Write ``results.json``, ``table.md``, ``table.csv`` and ``table.tex``.
+    """Write ``results.json``, ``table.md``, ``table.csv``, ``table.tex`` and ``runs.csv``.
+
+    ``table.csv`` has a line for each system, ``runs.csv`` one for each run or trial. There, scores
+    are called ``SPLIT.METRIC``, options ``train.NAME`` and ``generate.NAME``.
 
     Args:
         out, results, experiment: see ``compared``.
@@ -150,8 +180,10 @@ def write(
     comparison = compared(out, results, experiment)
     write_results(out / "results.json", comparison, signatures(comparison))
     text = markdown(comparison, unfinished, failed)
-    for name, part in (("table.md", text), ("table.tex", main_table(comparison).latex())):
+    for name, part in (("table.md", text), ("table.tex", latex(comparison))):
         with atomic_write(str(out / name)) as file:
             file.write(part)
-    write_csv(out / "table.csv", comparison.results)
+    systems = [dict(summarized(comparison, summary)) for summary in comparison.summaries]
+    write_csv(out / "table.csv", systems)
+    write_csv(out / "runs.csv", [dict(flatten(result)) for result in comparison.results])
     return text

@@ -9,7 +9,7 @@ from typing import Any
 
 from ..errors import UserError
 from ..evaluation import scores
-from ..programs import Programs
+from ..programs import ProgramFailed, Programs
 from . import logs
 from .averaging import last_checkpoints
 from .commands import training_command, translation_command
@@ -73,7 +73,7 @@ class Workplace:
         A finalist gets the options of the trial with its rank.
 
         Returns:
-            None if a trial is not finished.
+            None if a trial is not finished, or too many diverged.
         """
         if not run.awaits or run.base is not None:
             return run
@@ -81,7 +81,11 @@ class Workplace:
         finished = [result for result in results if result is not None]
         if len(finished) < len(results):
             return None
-        trial = ranked_trials(finished)[0 if run.rank is None else run.rank - 1]
+        ranked = ranked_trials(finished)
+        rank = 1 if run.rank is None else run.rank
+        if rank > len(ranked):
+            return None
+        trial = ranked[rank - 1]
         options = trial["trial_options"]
         if run.rank is not None:
             return replace(run.with_options(options), tried=options)
@@ -103,16 +107,19 @@ class Workplace:
             UserError: if the run was started with other settings.
             ProgramFailed, Stopped: see ``Programs.run``.
         """
-        if self.result(run.name) is not None:
-            return
         completed = self.completed(run)
         if completed is None:
             if not self.programs.dry:
-                raise UserError(f"Trials of {run.system.name} are missing.")
+                raise UserError(
+                    f"Too many trials of {run.system.name} diverged: give it lower learning rates, "
+                    f"and remove the folders {self.folder(run.system.folder_name)}.trial*."
+                )
             which = "best trial" if run.rank is None else f"trial of rank {run.rank}"
             print(f"# with the options of the {which}")
         run = completed or run
         self.check(run)
+        if self.result(run.name) is not None:
+            return
         folder = self.folder(run.name)
         if not self.programs.dry:
             folder.mkdir(parents=True, exist_ok=True)
@@ -120,7 +127,13 @@ class Workplace:
         if run.trained_by is not None:
             self.take_model(run.trained_by, folder)
         elif run.base is None:
-            self.train(run, slot, step)
+            try:
+                self.train(run, slot, step)
+            except ProgramFailed as error:
+                if run.trial is None or not logs.diverged(error.log.read_text(encoding="utf-8")):
+                    raise
+                write_json(folder / "result.json", self.collect_diverged(run))
+                return
             self.average(run, slot, step)
         run = self.choose_search(run, slot, step)
         for split in self.splits(run):
@@ -177,7 +190,7 @@ class Workplace:
             inputs = [last.with_name("checkpoint<NUMBER>.pt")] * several + [last]
         else:
             saved = logs.read_saved((folder / "train.log").read_text(encoding="utf-8"))
-            inputs = last_checkpoints(last.parent, saved, run.system.average)
+            inputs = last_checkpoints(last.parent, saved, run.system.average, run.updates)
         command = ["convs2s", "average", "--inputs", *inputs, "--output", average]
         self.programs.run(command, folder / "average.log", environment=self.environment(slot))
 
@@ -247,6 +260,7 @@ class Workplace:
             "title": run.system.title,
             "seed": run.seed,
             "trial": run.trial,
+            "finalist": run.rank is not None,
             **self.training_results(run),
             "options": run.settings.get("train", {}),
             "trial_options": run.tried,
@@ -255,6 +269,23 @@ class Workplace:
             "device": self.machine.device,
             "sentences_per_second": self.sentences_per_second(run),
             "splits": {split: self.scores(run, split) for split in self.splits(run)},
+        }
+
+    def collect_diverged(self, run: Run) -> dict[str, Any]:
+        """The result of a trial whose training diverged."""
+        log = (self.folder(run.name) / "train.log").read_text(encoding="utf-8")
+        return {
+            "system": run.system.name,
+            "title": run.system.title,
+            "seed": run.seed,
+            "trial": run.trial,
+            "finalist": run.rank is not None,
+            "diverged": True,
+            "updates": logs.read_training_log(log).updates,
+            "options": run.settings.get("train", {}),
+            "trial_options": run.tried,
+            "device": self.machine.device,
+            "splits": {},
         }
 
     def collect_training(self, run: Run) -> dict[str, Any]:

@@ -156,9 +156,10 @@ def _name(system: str, seed: int) -> str:
 
 
 def ranked_trials(results: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The results of the trials with the most updates, best first.
+    """The results of the finalists, or else of all trials, best first.
 
-    They are ordered by BLEU on valid, and those with equal BLEU by their loss.
+    They are ordered by BLEU on valid, and those with equal BLEU by their loss. Those that diverged
+    are left out.
     """
 
     def key(result: dict[str, Any]) -> tuple[float, float]:
@@ -166,8 +167,8 @@ def ranked_trials(results: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
         return -result["splits"]["valid"]["bleu"], float("inf") if loss is None else loss
 
     results = list(results)
-    most = max(result["updates"] for result in results)
-    return sorted((result for result in results if result["updates"] == most), key=key)
+    finalists = [result for result in results if result.get("finalist")]
+    return sorted((each for each in finalists or results if not each.get("diverged")), key=key)
 
 
 def best_search(tried: Iterable[dict[str, Any]]) -> Options:

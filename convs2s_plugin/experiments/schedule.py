@@ -85,16 +85,21 @@ class Schedule:
                         self.waiting.remove(run)
                         self.running.append(run)
                         return run
-                self.changed.wait()
+                if self.waiting:
+                    self.changed.wait()
             return None
 
     def skip_impossible(self) -> None:
-        """Give up runs that need one that failed."""
-        for run in list(self.waiting):
-            if any(needs(run, other) for other in [*self.failed, *self.skipped]):
+        """Give up runs that need one that failed, and those that need these."""
+        lost = [*self.failed, *self.skipped]
+        while impossible := [
+            run for run in self.waiting if any(needs(run, other) for other in lost)
+        ]:
+            for run in impossible:
                 self.waiting.remove(run)
-                self.skipped.append(run)
-                self.changed.notify_all()
+            self.skipped += impossible
+            lost = impossible
+            self.changed.notify_all()
 
 
 def needs(run: Run, other: Run) -> bool:

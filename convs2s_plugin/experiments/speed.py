@@ -10,7 +10,7 @@ from ..programs import Programs
 from . import logs
 from .commands import measured_training_command, translation_command
 from .data import Data
-from .files import write_json
+from .files import read_json, write_json
 from .machine import Machine
 from .runs import Run
 
@@ -39,6 +39,8 @@ class Speeds:
     def measure(self, runs: Sequence[Run], say: Callable[[str], None]) -> None:
         """Measure the translation of the first test set, and the start of a training.
 
+        Systems that are not measured keep the speeds in the file.
+
         Args:
             runs: a finished run of each system; one that uses the model of another is not trained.
             say: prints a line.
@@ -57,7 +59,8 @@ class Speeds:
                     if speed is not None:
                         found[run.system.name].setdefault(unit, []).append(speed)
         if not self.programs.dry:
-            write_json(self.out / "speed.json", summarize(found))
+            earlier = read_json(self.out / "speed.json") or {}
+            write_json(self.out / "speed.json", {**earlier, **summarize(found)})
 
     def translate(self, run: Run, folder: Path) -> float | None:
         """Sentences per second."""

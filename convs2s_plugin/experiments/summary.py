@@ -49,6 +49,10 @@ class Summary:
         splits = (run.get("splits", {}).get(split, {}) for run in self.runs)
         return [scores[metric] for scores in splits if scores.get(metric) is not None]
 
+    def has(self, split: str) -> bool:
+        """All runs have translated a split."""
+        return all(split in run.get("splits", {}) for run in self.runs)
+
     def translations(self, split: str) -> tuple[Lines, ...]:
         """The plain translations of a split by each run."""
         return tuple(tuple(read_lines(folder / f"{split}.hyp")) for folder in self.folders)
@@ -92,7 +96,8 @@ def summarize(
 
 def chosen_trial(trials: Sequence[Result], number: int) -> Result | None:
     """The best trial, or None until there are as many as ``number``."""
-    return ranked_trials(trials)[0] if trials and len(trials) == number else None
+    ranked = ranked_trials(trials)
+    return ranked[0] if ranked and len(trials) == number else None
 
 
 def split_names(results: Iterable[Result]) -> list[str]:
@@ -115,18 +120,21 @@ def differences(
     """Compare all systems with the baseline on all test sets, by sacreBLEU.
 
     Returns:
-        (name of the system, split) -> the difference and its p-value. Pairs without runs of either
-        system are left out, and so is the baseline itself.
+        (name of the system, split) -> the difference and its p-value. Pairs are left out if one of
+        both systems has no run or has not translated the split, and so is the baseline itself.
     """
     base = next((summary for summary in summaries if summary.name == baseline), None)
     if base is None or not base.runs:
         return {}
     others = [summary for summary in summaries if summary.runs and summary is not base]
     found = {}
-    for split in splits if others else ():
+    for split in splits:
+        both = [summary for summary in others if summary.has(split)] if base.has(split) else []
+        if not both:
+            continue
         references = tuple(read_lines(out / "references" / split))
         translations = base.translations(split)
-        for summary in others:
+        for summary in both:
             system = summary.translations(split)
             found[summary.name, split] = compare(references, translations, system)
     return found

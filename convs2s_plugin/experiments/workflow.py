@@ -23,7 +23,7 @@ from .machine import find_machine
 from .progress import Progress
 from .run import Workplace
 from .runs import Run, all_runs, best_search
-from .schedule import Schedule
+from .schedule import Schedule, needs
 from .speed import Speeds
 
 # Lines of a failed program's log that are printed.
@@ -40,6 +40,7 @@ class Request:
         out: the output folder.
         jobs: number of runs at a time.
         systems: names of the systems to run; empty for all.
+        seeds: the seeds of the runs; empty for all.
         download: download the text.
         report_only: write the tables from what is finished.
         dry_run: print the commands.
@@ -50,6 +51,7 @@ class Request:
     out: Path
     jobs: int = 1
     systems: Sequence[str] = ()
+    seeds: Sequence[int] = ()
     download: bool = False
     report_only: bool = False
     dry_run: bool = False
@@ -95,22 +97,22 @@ class _Experiment:
         self.experiment, self.request, self.out = experiment, request, out
         self.programs = programs
         self.runs = all_runs(experiment)
-        chosen = self.chosen()
         self.errors: dict[str, Exception] = {}
         self.finished = 0
-        self.selected = [run for run in self.runs if run.system.name in chosen]
+        self.selected = self.select()
 
-    def chosen(self) -> set[str]:
-        """The systems to run, and those whose trainings they use or continue."""
-        systems = self.experiment.systems
-        chosen: set[str] = set()
-        waiting = list(self.request.systems or systems)
-        while waiting:
-            name = waiting.pop()
-            chosen.add(name)
-            needed = systems[name].runs_of, systems[name].continues
-            waiting += [other for other in needed if other is not None]
-        return chosen
+    def select(self) -> list[Run]:
+        """The runs of the chosen systems and seeds, and those that they need."""
+        systems, seeds = self.request.systems or self.experiment.systems, self.request.seeds
+        chosen = [
+            run
+            for run in self.runs
+            if run.system.name in systems
+            if not seeds or run.trial is not None or run.seed in seeds
+        ]
+        for run in chosen:
+            chosen += [other for other in self.runs if needs(run, other) and other not in chosen]
+        return [run for run in self.runs if run in chosen]
 
     def prepare(self) -> Workplace:
         """Prepare the data and the machine."""
@@ -139,11 +141,14 @@ class _Experiment:
     def perform(self) -> int:
         """Do all runs that are missing, and write the report."""
         self.workplace = workplace = self.prepare()
+        done = []
         for run in self.selected:
             completed = workplace.completed(run)
             if completed is not None:
                 workplace.check(completed)
-        done = [run.name for run in self.selected if workplace.result(run.name) is not None]
+                # A run is checked again after trials that were added later.
+                if workplace.result(run.name) is not None:
+                    done.append(run.name)
         runs = [run for run in self.selected if run.name not in done]
         self.progress = Progress(self.selected, done, self.request.jobs, sys.stdout)
         if done:
@@ -152,20 +157,27 @@ class _Experiment:
         schedule.start(self.request.jobs)
         try:
             self.follow(schedule)
-        except KeyboardInterrupt:
+        except BaseException:
             schedule.stop()
             self.programs.stop()
             schedule.join()
             raise
         failed = [*self.errors, *(run.name for run in schedule.skipped)]
+        code = 1 if failed else 0
+        text = self.report(failed)
         if self.request.speed:
-            self.measure_speeds()
-        print(f"\n{self.report(failed)}")
+            try:
+                self.measure_speeds()
+                text = self.report(failed)
+            except ProgramFailed as error:
+                print(log_end(error), file=sys.stderr)
+                code = 1
+        print(f"\n{text}")
         for name, message in self.errors.items():
             print(f"{name} failed: {message}")
         for run in schedule.skipped:
             print(f"{run.name} was not started: it needs a run that failed.")
-        return 1 if failed else 0
+        return code
 
     def follow(self, schedule: Schedule) -> None:
         """Show the progress until all runs have ended; keep the report up to date."""
@@ -184,8 +196,10 @@ class _Experiment:
         self.workplace.carry_out(run, slot, partial(self.progress.step, run))
         result = self.workplace.result(run.name)
         assert result is not None
-        split, scores = [*result["splits"].items()][min(1, len(result["splits"]) - 1)]
-        self.progress.end(run, f"{run.name} done: BLEU {scores['bleu']:.2f} on {split}", True)
+        text = "diverged"
+        for split in [*result["splits"]][:2]:
+            text = f"done: BLEU {result['splits'][split]['bleu']:.2f} on {split}"
+        self.progress.end(run, f"{run.name} {text}", True)
         self.finished += 1
 
     def fail(self, run: Run, error: Exception) -> None:
@@ -195,11 +209,13 @@ class _Experiment:
         self.progress.end(run, f"{run.name} failed: {text}", False)
 
     def measure_speeds(self) -> None:
-        """Measure the speeds of the systems whose first run is finished."""
+        """Measure the speeds of the systems that have a finished run and its model."""
         workplace = self.workplace
         first: dict[str, Run] = {}
         for run in self.selected:
-            if run.trial is None and (self.programs.dry or workplace.result(run.name) is not None):
+            model = workplace.folder(run.base or run.name) / "average.pt"
+            finished = workplace.result(run.name) is not None and model.exists()
+            if run.trial is None and (self.programs.dry or finished):
                 completed = workplace.completed(run) or run
                 chosen = best_search(workplace.searches(run))
                 first.setdefault(run.system.name, completed.with_search(chosen))
@@ -210,7 +226,9 @@ class _Experiment:
         """Write the tables from all runs that are finished, and return them."""
         folder = self.out / "runs"
         found = {run.name: read_json(folder / run.name / "result.json") for run in self.runs}
-        results = [result for result in found.values() if result is not None]
+        results = [
+            result for name, result in found.items() if result is not None and name not in failed
+        ]
         unfinished = [
             name for name, result in found.items() if result is None and name not in failed
         ]

@@ -37,16 +37,18 @@ EPOCHS_TO_THE_END = 30
 # assumptions.
 ARITHMETIC, BANDWIDTH = 0.4, 0.7
 SECONDS_PER_OPERATION = 10e-6
+# Bytes of a number in fp32.
+BYTES = 4
 
 
 class Gpu(NamedTuple):
-    """Peaks of a GPU: FLOP/s of dense bf16 matrix multiplications, and bytes/s of its memory."""
+    """Peaks of a GPU: FLOP/s in fp32, and bytes/s of its memory."""
 
     flops: float
     bandwidth: float
 
 
-GPUS = {"A100 (80 GB)": Gpu(312e12, 2.04e12), "H100 (SXM)": Gpu(989e12, 3.35e12)}
+GPUS = {"A100 (80 GB)": Gpu(19.5e12, 2.04e12), "H100 (SXM)": Gpu(67e12, 3.35e12)}
 
 
 class Step(NamedTuple):
@@ -99,7 +101,7 @@ def seconds(step: Step, gpu: Gpu) -> float:
     """The longest of the times for arithmetic, for memory, and for starting operations."""
     return max(
         step.flops / (ARITHMETIC * gpu.flops),
-        2 * step.elements / (BANDWIDTH * gpu.bandwidth),
+        BYTES * step.elements / (BANDWIDTH * gpu.bandwidth),
         step.operations * SECONDS_PER_OPERATION,
     )
 
@@ -125,7 +127,7 @@ def main() -> None:
             name,
             f"{updates:,.0f}",
             f"{step.flops / 1e9:,.0f}",
-            f"{2 * step.elements / 1e9:.1f}",
+            f"{BYTES * step.elements / 1e9:.1f}",
             f"{step.operations:,}",
             *(f"{updates * seconds(step, gpu) / 3600:.2f}" for gpu in GPUS.values()),
         ]

@@ -79,10 +79,10 @@ def test_estimate(load, monkeypatch, capsys):
     assert [row[0].removeprefix("| ") for row in rows] == list(SYSTEMS)
     # 40 epochs of batches of 16 pairs.
     assert dict(zip(SYSTEMS, (row[1] for row in rows)))["pervasive"] == "400,598"
-    # 1000 operations take 10 ms, and 10^12 operations take 8 ms on an A100.
-    step = estimate.Step(10**12, 1, 1000, 1)
+    # To start 1000 operations takes 10 ms, and 2 * 10^11 FLOP take 26 ms on an A100, 7 on an H100.
+    step = estimate.Step(2 * 10**11, 1, 1000, 1)
     assert [estimate.seconds(step, gpu) for gpu in estimate.GPUS.values()] == pytest.approx(
-        [0.01, 0.01]
+        [2e11 / (0.4 * 19.5e12), 0.01]
     )
 
 

@@ -1,8 +1,8 @@
 """Small programs that take the place of fairseq's: they answer at once and learn nothing.
 
 A training logs one line for each update and writes a checkpoint after every second one, whatever
-its options say. It resumes from its last checkpoint, fails if its learning rate is 666, and waits
-after its first checkpoint while there is a file "wait" in the current folder.
+its options say. It resumes from its last checkpoint, fails if its learning rate is 666, diverges if
+it is 777, and waits after its first checkpoint while there is a file "wait" in the current folder.
 """
 
 import json
@@ -41,6 +41,9 @@ def fairseq_train(arguments, options):
     print("| num. shared model params: 1,000 (num. trained: 1,000)")
     if options["lr"] == "666":
         sys.exit("the reason")
+    if options["lr"] == "777":
+        print('now | INFO | train_inner | {"num_updates": "1", "wps": "0"}')
+        sys.exit("Traceback\nFloatingPointError: gradients are Nan/Inf")
     folder = Path(options.get("save-dir", ""))
     last = folder / "checkpoint_last.pt"
     done = int(last.read_text()) if last.exists() and "save-dir" in options else 0

@@ -70,6 +70,27 @@ def test_log_file(clock):
     assert stream.getvalue().endswith("] a.2: starts; 1 of 3 runs done\n")
 
 
+def test_a_training_that_epochs_end(clock):
+    stream = Terminal()
+    runs = [Run(A, 1, None, {"max-epoch": 8}), Run(A, 2, None, {"max-epoch": 8})]
+    shown = progress.Progress(runs, [], 1, stream)
+    shown.start(runs[0])
+    shown.step(runs[0], "trains", log(10))
+    clock[0] = 1.0
+    shown.draw()
+    assert stream.getvalue().endswith(
+        "a.1: epoch None/8, update 10, loss 2.5, 1,234 tokens/s\n0 of 2 runs done\n"
+    )
+    clock[0] = 20.0
+    shown.step(runs[0], "trains", {**log(20), "epoch": 2, "update": 1.6})
+    shown.draw()
+    # 20 updates in 1.6 epochs are 100 in 8. An update takes 2 seconds.
+    assert stream.getvalue().endswith(
+        "a.1: epoch 2/8, update 20, loss 2.5, 1,234 tokens/s, 2:40 min left\n"
+        "0 of 2 runs done, about 6:00 min left\n"
+    )
+
+
 def test_duration():
     assert [progress.duration(seconds) for seconds in (5, 65.9, 7260)] == [
         "0:05 min",

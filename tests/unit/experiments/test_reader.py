@@ -68,6 +68,7 @@ def test_arguments():
 
 
 A = "  a: {updates: 8, train: {arch: some, flag: null}}"
+TRIALS_ALONE = "{updates: 1, seeds: [], trials: [{lr: 1}], train: {arch: x}}"
 ERRORS = [
     ("data: {source: de, target: en}", "", "the section data is missing"),
     ("en}", "en", "is not valid YAML"),
@@ -126,6 +127,19 @@ ERRORS = [
         "systems.c.runs_of is 'b', which uses the runs of another; choose a",
     ),
     (A, f"{A}\n  b: {{updates: 1, continues: c, train: {{arch: x}}}}", "is no system above it"),
+    (
+        *(A, f"{A}\n  b: {TRIALS_ALONE}\n  c: {{runs_of: b}}"),
+        "systems.c.runs_of is 'b', which has no seeds, so that it has no final runs",
+    ),
+    (
+        *("updates: 8, train: {", "updates: 8, average: best, train: {validate-interval: 9, "),
+        "systems.a has average 'best', but fairseq saves no checkpoint where it validates",
+    ),
+    (
+        "updates: 8, train: {",
+        "updates: 8, average: {checkpoints: 2, every: 0.5}, train: {save-interval-updates: 9, ",
+        "systems.a has average.every, which saves checkpoints, and the training option",
+    ),
     (
         *(A, f"{A}\n  b: {{updates: 1, continues: a, train: {{arch: x, finetune-from-model: y}}}}"),
         "systems.b has both continues and the training option finetune-from-model",

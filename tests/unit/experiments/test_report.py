@@ -2,6 +2,7 @@
 
 import csv
 import json
+import statistics
 
 import pytest
 
@@ -168,7 +169,8 @@ def test_no_results_at_all(tmp_path):
     folder.system("base")
     (table,) = tables(folder.write("base"))
     assert table[1] == ["base", *"–" * 8, "baseline", "0"]
-    assert (tmp_path / "table.csv").read_text() == "\n"
+    assert (tmp_path / "runs.csv").read_text() == "\n"
+    assert (tmp_path / "table.csv").read_text().splitlines()[1].startswith("base,base,0,,,")
 
 
 def test_several_test_sets_get_a_table(tmp_path):
@@ -228,7 +230,7 @@ def test_no_trial_is_chosen_before_all_are_finished(folder):
 def test_options_of_the_search_are_in_the_csv(folder):
     folder.results[0]["generate"] = {"beam": 5, "lenpen": None}
     folder.write()
-    with open(folder.out / "table.csv", encoding="utf-8", newline="") as file:
+    with open(folder.out / "runs.csv", encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
     assert [row["generate.beam"] for row in rows] == ["5", "", ""]
 
@@ -280,7 +282,7 @@ def test_a_missing_translation_is_named(folder):
 def test_csv_read_back(folder):
     folder.trial("my net", 1, 21.5, 3.0, lr=0.001, fp16=True, arch='a, "b"')
     folder.write()
-    with open(folder.out / "table.csv", encoding="utf-8", newline="") as file:
+    with open(folder.out / "runs.csv", encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
     assert [(row["system"], row["seed"], row["trial"]) for row in rows] == [
         *(("base", "1", ""), ("my net", "", "1"), ("my net", "1", ""), ("my net", "2", ""))
@@ -290,6 +292,40 @@ def test_csv_read_back(folder):
     assert int(rows[0]["parameters_without_embeddings"]) == 1_234_567
     assert [rows[1][name] for name in ("train.lr", "train.fp16", "train.arch", "test.bleu")] == [
         *("0.001", "true", 'a, "b"', "")
+    ]
+
+
+def test_csv_of_systems_has_means_deviations_and_differences(folder):
+    folder.write("base")
+    with open(folder.out / "table.csv", encoding="utf-8", newline="") as file:
+        base, net, later = csv.DictReader(file)
+    assert [row["runs"] for row in (base, net, later)] == ["1", "2", "0"]
+    scores = [float(result["splits"]["test"]["bleu"]) for result in folder.results[1:3]]
+    assert float(net["test.bleu.mean"]) == statistics.mean(scores)
+    assert float(net["test.bleu.deviation"]) == statistics.stdev(scores)
+    assert base["test.bleu.deviation"] == "" and later["test.bleu.mean"] == ""
+    (found,) = json.loads((folder.out / "results.json").read_text())["differences"]
+    assert float(net["test.difference"]) == found["difference"]
+    assert float(net["test.p"]) == found["p"] and base["test.p"] == ""
+
+
+def test_a_system_with_other_test_sets_has_no_difference(folder):
+    folder.write("base")
+    folder.results[0]["splits"]["other"] = folder.results[0]["splits"].pop("test")
+    text = folder.write("base")
+    assert json.loads((folder.out / "results.json").read_text())["differences"] == []
+    assert "## sacreBLEU by test set" in text
+    latex = (folder.out / "table.tex").read_text()
+    assert latex.count("tabular}{") == 2 and "System & other & Difference & test" in latex
+
+
+def test_a_trial_that_diverged_is_not_chosen(folder):
+    folder.trial("my net", 1, 21.5, 3.0, lr=0.001)
+    folder.trial("my net", 2, 0, 3.0, lr=1)
+    folder.results[-1] |= {"diverged": True, "splits": {}, "updates": 7}
+    assert tables(folder.write())[1][1:] == [
+        ["1", "0.001", "500", "3.000", "21.50", "yes"],
+        ["2", "1", "7", "3.000", "diverged", ""],
     ]
 
 

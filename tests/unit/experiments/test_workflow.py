@@ -224,6 +224,62 @@ def test_a_failure_loses_no_other_run(start, folder):
         start("--seeds", 5)
 
 
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_the_last_runs_need_one_that_failed(start, folder, jobs):
+    change(folder, "lr: [4, 3]", "lr: [666, 3]")
+    code, printed = start("--systems", "d", "--seeds", 2, "--jobs", jobs)
+    assert code == 1 and sorted(results(folder)) == ["a.trial2"]
+    for name in ("a.2", "d.2"):
+        assert f"{name} was not started: it needs a run that failed." in printed
+
+
+def test_trials_that_diverge(start, folder):
+    change(folder, "lr: [4, 3]", "lr: [777, 4]")
+    code, printed = start("--systems", "a", "--seeds", 2)
+    assert code == 0 and "a.trial1 diverged" in printed
+    found = results(folder)
+    assert found["a.2"]["options"]["lr"] == 4 and found["a.trial1"]["splits"] == {}
+    assert re.search(r"\| 1 .*\| +diverged \|", printed)
+    before = commands(folder)
+    assert start("--systems", "a", "--seeds", 2)[0] == 0 and commands(folder) == before
+
+
+def test_all_trials_diverge(start, folder):
+    change(folder, "lr: [4, 3]", "lr: [777]")
+    code, printed = start("--systems", "a", "b, c", "--seeds", 2)
+    assert code == 1 and "a.2 failed: Too many trials of a diverged" in printed
+    assert "b_c.2" in results(folder)
+
+
+def test_a_trial_that_comes_later_and_is_better(start, folder):
+    change(folder, "lr: [4, 3]", "lr: [4]")
+    assert start("--systems", "a", "--seeds", 2)[0] == 0
+    change(folder, "lr: [4]", "lr: [4, 3]")
+    code, printed = start("--systems", "a", "--seeds", 2)
+    assert code == 1
+    assert "a.2 failed: The run a.2 was made with train.lr 4, but now it is 3" in printed
+    assert "Failed: a.2." in printed
+
+
+def test_other_seeds_stay_in_the_tables(start, folder):
+    start("--systems", "b, c", "--seeds", 1)
+    code, printed = start("--systems", "b, c", "--seeds", 7)
+    assert code == 0 and sorted(results(folder)) == ["b_c.1", "b_c.7"]
+    assert re.search(r"\| B .* 2 \|", printed)
+    assert "The text of an earlier start is used; test sets: test_1, test_2." in printed
+
+
+def test_programs_end_with_an_error_in_the_report(start, folder, monkeypatch):
+    (folder / "wait").touch()
+    monkeypatch.setattr(workflow.Progress, "draw", lambda _: next(iter(())))
+    with pytest.raises(StopIteration):
+        start("--systems", "b, c")
+    (folder / "wait").unlink()
+    monkeypatch.undo()
+    with workflow.locked(folder / "words_out"):
+        pass
+
+
 def test_a_stopped_training_resumes(start, folder):
     """SIGTERM ends all programs; the same command goes on from the last checkpoint."""
     log = folder / "words_out/runs/b_c.1/train.log"
@@ -308,6 +364,15 @@ def test_search_options_are_chosen_on_the_validation_set(start, folder):
     assert not any("fairseq-train" in line for line in commands(folder)[before:])
 
 
+def test_an_average_of_epochs_with_checkpoints_within_them(start, folder):
+    change(folder, "fp16: true}", "fp16: true, save-interval-updates: 2}")
+    start("--systems", "a", "--seeds", 1)
+    average = folder / "words_out/runs/a.1/average.pt"
+    assert average.read_text() == "checkpoint2.pt checkpoint_last.pt"
+    (training,) = [line for line in commands(folder) if "--max-update 8" in line]
+    assert "--keep-last-epochs 2 --keep-interval-updates 1" in training
+
+
 def test_best_checkpoint_instead_of_an_average(start, folder):
     change(folder, "average: 2", "average: best")
     start("--systems", "a", "--seeds", 1)
@@ -351,12 +416,26 @@ def test_dry_run_writes_nothing(start, folder):
 
 
 def test_speed(start, folder):
+    (folder / "words_out").mkdir()
+    (folder / "words_out/speed.json").write_text('{"old": {}, "a": {}}')
     code, printed = start("--speed", "--seeds", 1)
     assert code == 0
     speeds = json.loads((folder / "words_out/speed.json").read_text())
     assert speeds["b, c"]["sentences_per_second"] == {"median": 30, "min": 30, "max": 30}
     assert speeds["a"]["tokens_per_second"]["median"] == 2100
-    assert list(speeds["d"]) == ["sentences_per_second"]
+    assert list(speeds["d"]) == ["sentences_per_second"] and speeds["old"] == {}
+    # Without its model, a system is not measured.
+    (folder / "words_out/runs/b_c.1/average.pt").unlink()
+    code, printed = start("--speed", "--seeds", 1)
+    assert code == 0 and "Speed of a," in printed and "Speed of b, c," not in printed
+
+
+def test_a_measurement_that_fails_loses_no_report(start, folder):
+    start("--systems", "b, c", "--seeds", 1)
+    (folder / "bin/fairseq-generate").write_text("#!/bin/sh\nexit 3\n")
+    code, printed = start("--systems", "b, c", "--seeds", 1, "--speed")
+    assert code == 1 and "| B " in printed
+    assert not (folder / "words_out/speed.json").exists()
 
 
 def test_other_direction_and_few_updates(start, folder):
