@@ -3,6 +3,9 @@
 This module imports neither torch nor fairseq.
 """
 
+# The beginning of the message for a training that diverged.
+NOT_FINITE = "The gradient of a batch is infinite or not a number"
+
 
 class UserError(ValueError):
     """An error in the input; the message says what was given, what is allowed and what to do."""

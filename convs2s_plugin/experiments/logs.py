@@ -5,7 +5,11 @@ import re
 import statistics
 from typing import Any, NamedTuple
 
+from ..errors import NOT_FINITE
+
 DONE = "done training in"
+# Beginnings of lines: fairseq's exception, as without the package and with --fp16, and our message.
+DIVERGED = ("FloatingPointError", f"error: {NOT_FINITE}")
 # The lines at the end of a log that may tell why a training ended.
 LAST_LINES = 20
 
@@ -58,7 +62,7 @@ def training_speeds(text: str) -> list[float]:
 
 def diverged(text: str) -> bool:
     """A training ended because its gradients or its loss were not finite."""
-    return any(line.startswith("FloatingPointError") for line in text.splitlines()[-LAST_LINES:])
+    return any(line.startswith(DIVERGED) for line in text.splitlines()[-LAST_LINES:])
 
 
 def read_progress(line: str) -> dict[str, Any] | None:

@@ -6,7 +6,7 @@ import sys
 
 from omegaconf.errors import ValidationError
 
-from ..errors import UserError
+from ..errors import NOT_FINITE, UserError
 
 TRACEBACK_VARIABLE = "CONVS2S_TRACEBACK"
 
@@ -140,11 +140,10 @@ def _not_finite(error: BaseException) -> str | None:
     if not isinstance(error, FloatingPointError) or str(error) != "gradients are Nan/Inf":
         return None
     return (
-        "The gradient of a batch is infinite or not a number, so that the training ends without "
-        "this update. The log above names the first module with such a value, and crash.pt in "
-        "--save-dir has the weights before the update. If they have grown, go back to an earlier "
-        "checkpoint with a smaller --lr, more --warmup-updates or a smaller --clip-norm; with "
-        "--autocast-dtype float16, use bfloat16."
+        f"{NOT_FINITE}, so that the training ends without this update. The log above names the "
+        "first module with such a value, and crash.pt in --save-dir has the weights before the "
+        "update. If they have grown, go back to an earlier checkpoint with a smaller --lr, more "
+        "--warmup-updates or a smaller --clip-norm; with --autocast-dtype float16, use bfloat16."
     )
 
 

@@ -5,6 +5,7 @@ tests/unit/experiments/test_workflow.py has the rest, with small programs in the
 
 import gzip
 import json
+import re
 import subprocess
 import time
 
@@ -52,6 +53,7 @@ systems:
       encoder-layers: "[(16, 3)]"
       decoder-layers: "[(16, 3)]"
       share-all-embeddings: null
+    trials: {lr: [1.0e+38, 0.005]}
   "ConvS2S, unnormalized":
     runs_of: convs2s
     generate: {unnormalized: true}
@@ -104,7 +106,14 @@ def test_a_stopped_experiment_goes_on(folder):
         *("System", "ConvS2S", "fconv", "ConvS2S, unnormalized"),
     ]
     results = json.loads((out / "results.json").read_text())["results"]
+    # The gradients of the first trial of fconv are not finite.
+    assert "| diverged |" in re.sub(" +", " ", done.stdout)
+    assert [result["diverged"] for result in results if "diverged" in result] == [True]
+    (chosen,) = [r["trial_options"] for r in results if r["system"] == "fconv" and r["trial"] == 2]
+    assert chosen == {"lr": 0.005}
     for result in results:
+        if result["trial"] is not None:
+            continue
         assert result["parameters"] > result["parameters_without_embeddings"] > 0
         assert result["train_minutes"] > 0 and result["cpu_minutes"] > 0
         assert result["tokens_per_second"] > 0 and result["sentences_per_second"] > 0
