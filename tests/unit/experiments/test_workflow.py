@@ -14,7 +14,7 @@ import pytest
 
 from convs2s_plugin.cli import experiment as command
 from convs2s_plugin.errors import UserError
-from convs2s_plugin.experiments import run, workflow
+from convs2s_plugin.experiments import collect, workflow
 from convs2s_plugin.experiments.machine import Machine
 from convs2s_plugin.experiments.results import read_results
 
@@ -52,7 +52,7 @@ def programs(tmp_path, monkeypatch):
         (folder / name).write_text(f"#!{sys.executable} -IS\n{fake}", encoding="utf-8")
         (folder / name).chmod(0o755)
     monkeypatch.setattr(sys, "executable", str(folder / "python"))
-    monkeypatch.setattr(run, "vocabulary_parameters", vocabulary_parameters)
+    monkeypatch.setattr(collect, "vocabulary_parameters", vocabulary_parameters)
     monkeypatch.setattr(
         workflow, "find_machine", lambda jobs: Machine("no device", ("--cpu",), ({},) * jobs)
     )
