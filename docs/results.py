@@ -178,5 +178,6 @@ def _options(trial: dict[str, Any]) -> str:
 
 
 def _trial(summary: Summary, trial: dict[str, Any]) -> str:
-    text = f"{_options(trial)}: {number(trial['splits'][VALID]['bleu'])}"
+    bleu = trial["splits"].get(VALID, {}).get("bleu")
+    text = f"{_options(trial)}: {'diverged' if bleu is None else number(bleu)}"
     return f"**{text}**" if trial is summary.chosen else text

@@ -56,7 +56,6 @@ class Results:
             "title": run.system.title,
             "seed": run.seed,
             "trial": run.trial,
-            "finalist": run.rank is not None,
             **self.training_results(run),
             "options": run.settings.get("train", {}),
             "trial_options": run.tried,
@@ -68,14 +67,14 @@ class Results:
         }
 
     def collect_diverged(self, run: Run) -> dict[str, Any]:
-        """The result of a trial whose training diverged."""
-        log = (self.folder(run.name) / "train.log").read_text(encoding="utf-8")
+        """The result of a trial that diverged, or of a finalist for which no trial is left."""
+        path = self.folder(run.name) / "train.log"
+        log = path.read_text(encoding="utf-8") if path.exists() else ""
         return {
             "system": run.system.name,
             "title": run.system.title,
             "seed": run.seed,
             "trial": run.trial,
-            "finalist": run.rank is not None,
             "diverged": True,
             "updates": logs.read_training_log(log).updates,
             "options": run.settings.get("train", {}),

@@ -49,13 +49,12 @@ class Status:
     @property
     def total(self) -> int | None:
         """Number of updates of the whole training, estimated if epochs end it; None if unknown."""
-        if self.run.updates:
-            return self.run.updates
+        totals = [self.run.updates] if self.run.updates else []
         # fairseq logs the epochs that have passed, with a fraction, as "update".
         epochs, last = float(self.stats.get("update", 0)), self.run.train.get("max-epoch")
-        if not epochs or not isinstance(last, int):
-            return None
-        return max(self.last[1], round(self.last[1] / epochs * last))
+        if epochs and last:
+            totals.append(max(self.last[1], round(self.last[1] / epochs * float(last))))
+        return min(totals, default=None)
 
 
 class Progress:
@@ -117,6 +116,8 @@ class Progress:
             status = self.statuses.pop(run.name)
             self.measured[run.system.name] = self.measurement(run.system.name, [status])
             self.remaining.pop(run.name, None)
+            if succeeded and status.last[1]:
+                self.totals[run.system.name] = status.last[1]
             self.done += succeeded
         self.say(f"[{clock()}] {text}")
 

@@ -230,16 +230,19 @@ class _Reader(Checks):
 
     def check_checkpoints(self, system: System, place: str) -> None:
         """The checkpoints of ``average`` must be saved, and only where it says so."""
-        given = system.train.get("save-interval-updates")
-        if given and system.average.every is not None:
+        train, average = system.train, system.average
+        saves = train.get("save-interval-updates")
+        if saves and average.every is not None and average.checkpoints > 1:
             self.fail(
                 f"{place} has average.every, which saves checkpoints, and the training option "
                 "save-interval-updates: leave one of them out"
             )
-        if system.average.best and not given and system.train.get("validate-interval", 1) != 1:
+        at_epochs = train.get("validate-interval") in (None, False, 1, "1")
+        if average.best and not saves and train.get("validate-interval-updates") and not at_epochs:
             self.fail(
                 f"{place} has average 'best', but fairseq saves no checkpoint where it validates: "
-                "add the training option save-interval-updates, or leave out validate-interval"
+                "add the training option save-interval-updates, with the number of "
+                "validate-interval-updates"
             )
 
     def check_reuse(self, name: str, other: str, systems: dict[str, System]) -> None:

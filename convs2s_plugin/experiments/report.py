@@ -105,16 +105,18 @@ def summarized(comparison: Comparison, summary: Summary) -> Iterator[tuple[str, 
     """The names and values of a system's cells in CSV."""
     yield from (("system", summary.name), ("title", summary.title), ("runs", len(summary.runs)))
     for key in NUMBERS:
-        yield key, summary.median(key)
+        measured = summary.speeds.get(key, {}).get("median")
+        yield key, summary.median(key) if measured is None else measured
     for split in [VALID, *comparison.tests]:
         for metric in METRICS:
             scores = summary.scores(split, metric)
             yield f"{split}.{metric}.mean", statistics.mean(scores) if scores else None
             deviation = statistics.stdev(scores) if len(scores) > 1 else None
             yield f"{split}.{metric}.deviation", deviation
+    for split in comparison.tests or [VALID]:
         found = comparison.differences.get((summary.name, split))
-        yield f"{split}.difference", found and found.difference
-        yield f"{split}.p", found and found.p
+        yield f"{split}.sacrebleu.difference", found and found.difference
+        yield f"{split}.sacrebleu.p", found and found.p
 
 
 def flatten(result: Result) -> Iterator[tuple[str, Any]]:

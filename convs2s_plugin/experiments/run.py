@@ -44,13 +44,22 @@ class Workplace(Results):
                     f"choose another folder with --out, or remove {self.folder(run.name)}."
                 )
 
+    def is_stale(self, run: Run) -> bool:
+        """A run with the options of the best trial was started when another one was the best."""
+        earlier = read_json(self.folder(run.name) / "settings.json")
+        tried = {name for options in run.system.trials for name in options}
+        if run.trial is not None or earlier is None or not tried:
+            return False
+        now = json.loads(json.dumps(run.settings))
+        return any(earlier["train"].get(name) != now["train"].get(name) for name in tried)
+
     def completed(self, run: Run) -> Run | None:
         """The run with the options of the best trial, if it waits for trials.
 
         A finalist gets the options of the trial with its rank.
 
         Returns:
-            None if a trial is not finished, or too many diverged.
+            None if a trial is not finished, or none is left that did not diverge.
         """
         if not run.awaits or run.base is not None:
             return run
@@ -58,7 +67,7 @@ class Workplace(Results):
         finished = [result for result in results if result is not None]
         if len(finished) < len(results):
             return None
-        ranked = ranked_trials(finished)
+        ranked = ranked_trials(finished, len(run.system.trials))
         rank = 1 if run.rank is None else run.rank
         if rank > len(ranked):
             return None
@@ -85,31 +94,32 @@ class Workplace(Results):
             ProgramFailed, Stopped: see ``Programs.run``.
         """
         completed = self.completed(run)
+        folder = self.folder(run.name)
         if completed is None:
             if not self.programs.dry:
-                raise UserError(
-                    f"Too many trials of {run.system.name} diverged: give it lower learning rates, "
-                    f"and remove the folders {self.folder(run.system.folder_name)}.trial*."
-                )
+                if run.rank is None:
+                    raise UserError(
+                        f"All trials of {run.system.name} diverged: give it lower learning rates, "
+                        f"and remove the folders {self.folder(run.system.folder_name)}.trial*."
+                    )
+                folder.mkdir(parents=True, exist_ok=True)
+                write_json(folder / "result.json", self.collect_diverged(run))
+                return
             which = "best trial" if run.rank is None else f"trial of rank {run.rank}"
             print(f"# with the options of the {which}")
         run = completed or run
         self.check(run)
         if self.result(run.name) is not None:
             return
-        folder = self.folder(run.name)
         if not self.programs.dry:
             folder.mkdir(parents=True, exist_ok=True)
             write_json(folder / "settings.json", run.settings)
         if run.trained_by is not None:
             self.take_model(run.trained_by, folder)
         elif run.base is None:
-            try:
-                self.train(run, slot, step)
-            except ProgramFailed as error:
-                if run.trial is None or not logs.diverged(error.log.read_text(encoding="utf-8")):
-                    raise
+            if not self.train(run, slot, step):
                 write_json(folder / "result.json", self.collect_diverged(run))
+                self.remove_checkpoints(run)
                 return
             self.average(run, slot, step)
         run = self.choose_search(run, slot, step)
@@ -118,20 +128,28 @@ class Workplace(Results):
             self.translate(run, split, slot)
         if not self.programs.dry:
             write_json(folder / "result.json", self.collect(run))
-            if not self.keep_checkpoints:
-                shutil.rmtree(folder / "checkpoints", ignore_errors=True)
+            self.remove_checkpoints(run)
+
+    def remove_checkpoints(self, run: Run) -> None:
+        """Remove the checkpoints of a run that is done, unless they are kept."""
+        if not self.keep_checkpoints:
+            shutil.rmtree(self.folder(run.name) / "checkpoints", ignore_errors=True)
 
     def take_model(self, trial: str, folder: Path) -> None:
         """Link the trained model of a trial into the folder of a run."""
         if not (folder / "average.pt").exists():
             (folder / "average.pt").hardlink_to(self.folder(trial) / "average.pt")
 
-    def train(self, run: Run, slot: int, step: Callable[..., None]) -> None:
-        """Train, or resume from the last checkpoint."""
+    def train(self, run: Run, slot: int, step: Callable[..., None]) -> bool:
+        """Train, or resume from the last checkpoint.
+
+        Returns:
+            False if the run is a trial that diverged.
+        """
         folder = self.folder(run.name)
         log = folder / "train.log"
         if (folder / "average.pt").exists() or (log.exists() and logs.DONE in log.read_text()):
-            return
+            return True
         step("starts to train")
 
         def watch(line: str) -> None:
@@ -141,12 +159,20 @@ class Workplace(Results):
 
         command = training_command(self.data, self.machine, run, folder / "checkpoints")
         times = TrainingTimes(folder / "times.json")
-        self.programs.run(
-            *(command, log),
-            environment=self.environment(slot),
-            watch=watch,
-            add_time=times.add,
-        )
+        earlier = log.stat().st_size if log.exists() else 0
+        try:
+            self.programs.run(
+                *(command, log),
+                environment=self.environment(slot),
+                watch=watch,
+                add_time=times.add,
+            )
+        except ProgramFailed:
+            text = log.read_bytes()[earlier:].decode()
+            if run.trial is None or not logs.diverged(text):
+                raise
+            return False
+        return True
 
     def average(self, run: Run, slot: int, step: Callable[..., None]) -> None:
         """Average the last checkpoint and those before it, or take the best one."""

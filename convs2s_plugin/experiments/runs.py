@@ -155,11 +155,15 @@ def _name(system: str, seed: int) -> str:
     return Run(System(system, ""), seed, None, {}).name
 
 
-def ranked_trials(results: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+def ranked_trials(results: Iterable[dict[str, Any]], tried: int) -> list[dict[str, Any]]:
     """The results of the finalists, or else of all trials, best first.
 
     They are ordered by BLEU on valid, and those with equal BLEU by their loss. Those that diverged
     are left out.
+
+    Args:
+        results: the results.
+        tried: number of trials; finalists have higher numbers.
     """
 
     def key(result: dict[str, Any]) -> tuple[float, float]:
@@ -167,7 +171,7 @@ def ranked_trials(results: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
         return -result["splits"]["valid"]["bleu"], float("inf") if loss is None else loss
 
     results = list(results)
-    finalists = [result for result in results if result.get("finalist")]
+    finalists = [result for result in results if result["trial"] > tried]
     return sorted((each for each in finalists or results if not each.get("diverged")), key=key)
 
 

@@ -71,9 +71,10 @@ class Schedule:
                 with self.changed:
                     self.failed.append(run)
                 self.on_error(run, error)
-            with self.changed:
-                self.running.remove(run)
-                self.changed.notify_all()
+            finally:
+                with self.changed:
+                    self.running.remove(run)
+                    self.changed.notify_all()
 
     def next(self) -> Run | None:
         """Wait for a run that is ready; None if no run is left."""

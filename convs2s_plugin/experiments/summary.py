@@ -82,9 +82,11 @@ def summarize(
         runs.sort(key=lambda run: run["seed"])
         trials = [result for result in mine if result.get("trial") is not None]
         trials.sort(key=lambda trial: trial["trial"])
-        folders = [out / "runs" / f"{system.folder_name}.{run['seed']}" for run in runs]
         tried = len(system.trials)
-        chosen = chosen_trial(trials, tried + min(finalists, tried))
+        chosen = chosen_trial(trials, tried, tried + min(finalists, tried))
+        # A better trial may have come after the final runs.
+        runs = [run for run in runs if chosen is None or agrees(run, chosen)]
+        folders = [out / "runs" / f"{system.folder_name}.{run['seed']}" for run in runs]
         summaries.append(
             Summary(
                 *(system.name, system.title, runs, trials, chosen),
@@ -94,9 +96,18 @@ def summarize(
     return summaries
 
 
-def chosen_trial(trials: Sequence[Result], number: int) -> Result | None:
-    """The best trial, or None until there are as many as ``number``."""
-    ranked = ranked_trials(trials)
+def agrees(run: Result, chosen: Result) -> bool:
+    """A final run has the options of the chosen trial."""
+    options = run.get("options", {})
+    return all(
+        options.get(name) == (None if value is False else value) or "{updates}" in str(value)
+        for name, value in chosen.get("trial_options", {}).items()
+    )
+
+
+def chosen_trial(trials: Sequence[Result], tried: int, number: int) -> Result | None:
+    """The best trial, or None until there are as many as ``number``, finalists included."""
+    ranked = ranked_trials(trials, tried)
     return ranked[0] if ranked and len(trials) == number else None
 
 

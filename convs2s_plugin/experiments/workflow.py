@@ -140,15 +140,8 @@ class _Experiment:
 
     def perform(self) -> int:
         """Do all runs that are missing, and write the report."""
-        self.workplace = workplace = self.prepare()
-        done = []
-        for run in self.selected:
-            completed = workplace.completed(run)
-            if completed is not None:
-                workplace.check(completed)
-                # A run is checked again after trials that were added later.
-                if workplace.result(run.name) is not None:
-                    done.append(run.name)
+        self.workplace = self.prepare()
+        done = [run.name for run in self.finished_runs()]
         runs = [run for run in self.selected if run.name not in done]
         self.progress = Progress(self.selected, done, self.request.jobs, sys.stdout)
         if done:
@@ -178,6 +171,31 @@ class _Experiment:
         for run in schedule.skipped:
             print(f"{run.name} was not started: it needs a run that failed.")
         return code
+
+    def finished_runs(self) -> list[Run]:
+        """The runs that are done, and so are those that they need.
+
+        A final run with the options of a trial that is no longer the best is not among them. It
+        fails when it is carried out.
+
+        Raises:
+            UserError: if the settings of a run have changed.
+        """
+        found = []
+        for run in self.selected:
+            completed = self.workplace.completed(run)
+            if completed is None or self.workplace.is_stale(completed):
+                continue
+            self.workplace.check(completed)
+            if self.workplace.result(run.name) is not None:
+                found.append(run)
+        while lost := [
+            run
+            for run in found
+            if any(needs(run, other) and other not in found for other in self.selected)
+        ]:
+            found = [run for run in found if run not in lost]
+        return found
 
     def follow(self, schedule: Schedule) -> None:
         """Show the progress until all runs have ended; keep the report up to date."""

@@ -74,7 +74,11 @@ def _sweep(content: Any, path: str, option: str | None, split: str | None) -> Sw
     """The sweep in the content of a file; see ``read_sweep``."""
     if option is None:
         option = _only_option(path, content["results"])
-    runs = [run for run in content["results"] if option in run["options"]]
+    runs = [
+        run
+        for run in content["results"]
+        if option in run["options"] and not run.get("diverged", False)
+    ]
     titles = content["systems"]
     finished = [run for run in runs if run["trial"] is None]
     chosen = finished if _varies(finished, option) else runs

@@ -72,7 +72,7 @@ def test_log_file(clock):
 
 def test_a_training_that_epochs_end(clock):
     stream = Terminal()
-    runs = [Run(A, 1, None, {"max-epoch": 8}), Run(A, 2, None, {"max-epoch": 8})]
+    runs = [Run(A, 1, None, {"max-epoch": 8}), Run(A, 2, None, {"max-epoch": "8"})]
     shown = progress.Progress(runs, [], 1, stream)
     shown.start(runs[0])
     shown.step(runs[0], "trains", log(10))
@@ -89,6 +89,13 @@ def test_a_training_that_epochs_end(clock):
         "a.1: epoch 2/8, update 20, loss 2.5, 1,234 tokens/s, 2:40 min left\n"
         "0 of 2 runs done, about 6:00 min left\n"
     )
+    # It ends before its last epoch.
+    shown.step(runs[0], "trains", {**log(50), "epoch": 4, "update": 4.0})
+    shown.end(runs[0], "a.1 done", True)
+    shown.draw()
+    clock[0] = 21.0
+    shown.draw()
+    assert stream.getvalue().endswith("1 of 2 runs done, about 0:25 min left\n")
 
 
 def test_duration():

@@ -132,7 +132,8 @@ ERRORS = [
         "systems.c.runs_of is 'b', which has no seeds, so that it has no final runs",
     ),
     (
-        *("updates: 8, train: {", "updates: 8, average: best, train: {validate-interval: 9, "),
+        "updates: 8, train: {",
+        "updates: 8, average: best, train: {validate-interval: 9, validate-interval-updates: 4, ",
         "systems.a has average 'best', but fairseq saves no checkpoint where it validates",
     ),
     (

@@ -16,7 +16,6 @@ from convs2s_plugin.cli import experiment as command
 from convs2s_plugin.errors import UserError
 from convs2s_plugin.experiments import collect, workflow
 from convs2s_plugin.experiments.machine import Machine
-from convs2s_plugin.experiments.results import read_results
 
 FILE = """
 data: {source: de, target: en, text: text, bpe_merges: 20}
@@ -178,8 +177,6 @@ def test_the_best_trials_are_trained_in_full(start, folder):
     assert "test_1" in found["a.3"]["splits"]
     rows = [line for line in printed.splitlines() if re.match(r"\| [1-5] ", line)]
     assert [row.split("|")[-2].strip() for row in rows] == ["", "", "", "yes", ""]
-    read = read_results(folder / "words_out" / "results.json")
-    assert read.summaries[0].chosen["trial"] == 4
 
 
 def test_finalists_of_a_dry_run(start, folder):
@@ -243,12 +240,36 @@ def test_trials_that_diverge(start, folder):
     before = commands(folder)
     assert start("--systems", "a", "--seeds", 2)[0] == 0 and commands(folder) == before
 
+    assert not (folder / "words_out/runs/a.trial1/checkpoints").exists()
+
 
 def test_all_trials_diverge(start, folder):
     change(folder, "lr: [4, 3]", "lr: [777]")
+    change(folder, "seed: 3}", "seed: 3, finalists: 1}")
     code, printed = start("--systems", "a", "b, c", "--seeds", 2)
-    assert code == 1 and "a.2 failed: Too many trials of a diverged" in printed
+    assert code == 1 and "a.2 failed: All trials of a diverged" in printed
     assert "b_c.2" in results(folder)
+
+
+def test_fewer_trials_than_finalists_are_left(start, folder):
+    change(folder, "seed: 3}", "seed: 3, finalists: 2}")
+    change(folder, "lr: [4, 3]", "lr: [4, 777]")
+    code, printed = start("--systems", "a", "--seeds", 2)
+    assert code == 0
+    found = results(folder)
+    assert [found[f"a.trial{number}"].get("diverged", False) for number in range(1, 5)] == [
+        *(False, True, False, True)
+    ]
+    assert found["a.2"]["options"]["lr"] == 4
+
+
+def test_an_earlier_divergence_does_not_explain_another_failure(start, folder):
+    change(folder, "lr: [4, 3]", "lr: [666, 3]")
+    log = folder / "words_out/runs/a.trial1/train.log"
+    log.parent.mkdir(parents=True)
+    log.write_text("FloatingPointError: gradients are Nan/Inf\n")
+    code, printed = start("--systems", "a", "--seeds", 2)
+    assert code == 1 and "a.trial1 failed: fairseq-train failed with exit code 1" in printed
 
 
 def test_a_trial_that_comes_later_and_is_better(start, folder):
@@ -259,6 +280,12 @@ def test_a_trial_that_comes_later_and_is_better(start, folder):
     assert code == 1
     assert "a.2 failed: The run a.2 was made with train.lr 4, but now it is 3" in printed
     assert "Failed: a.2." in printed
+    # The same again, and the old run is in no table.
+    code, printed = start("--systems", "d", "--seeds", 2)
+    assert code == 1 and "d.2 was not started" in printed
+    for text in (printed, start("--report")[1]):
+        row = next(line for line in text.splitlines() if line.startswith("| a "))
+        assert row.split("|")[-2].strip() == "0"
 
 
 def test_other_seeds_stay_in_the_tables(start, folder):

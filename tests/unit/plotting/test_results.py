@@ -69,6 +69,12 @@ def test_trials_if_nothing_else_differs(results):
     assert found.lines["System A"][0] == (0.001, 38.0, None)
 
 
+def test_a_trial_that_diverged_has_no_point(results):
+    diverged = {**run("a", 1, 0, trial=3, lr=1), "diverged": True, "splits": {}}
+    path = results(run("a", 1, 38.0, trial=1, lr=0.1), run("a", 1, 39.0, trial=2, lr=0.2), diverged)
+    assert sweep.read_sweep(path).lines == {"System A": [(0.1, 38.0, None), (0.2, 39.0, None)]}
+
+
 def test_options_with_the_same_value_are_one_and_single_points_are_left_out(results):
     path = results(
         run("a", 1, 38.0, width=64, other_width=64),
