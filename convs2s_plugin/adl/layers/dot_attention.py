@@ -136,9 +136,8 @@ class ProjectedAttentionLayer(AttentionLayer):
         super().__init__(spec, heads, spec["s"] ** -0.5)
         inner = spec["d_p"]
         if spec.source_width is None:
-            self.queries_keys_values = xavier_linear(
-                spec.input_width, 3 * inner, bias=False, parts=3
-            )
+            # One matrix, whose fan-out makes the first attention weights more even.
+            self.queries_keys_values = xavier_linear(spec.input_width, 3 * inner, bias=False)
         else:
             self.queries = xavier_linear(spec.input_width, inner, bias=False)
             self.keys_values = xavier_linear(spec.source_width, 2 * inner, bias=False, parts=2)

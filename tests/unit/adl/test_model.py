@@ -116,8 +116,15 @@ def test_both_dialects_build_the_same_network():
 def test_initial_weights_and_their_gain():
     wide = named_model("adl_transformer", model_dim=256, seed=3)
     weight = wide.encoder.layers[1].chain[1].queries_keys_values.weight
-    bound = (6 / (256 + 256)) ** 0.5
-    for part in weight.chunk(3):
+    to_source = wide.decoder.layers[2].chain[1]
+    # Self-attention has one matrix of queries, keys and values, attention to the source two parts
+    # of another matrix.
+    for part, outputs in (
+        (weight, 3 * 256),
+        *((part, 256) for part in to_source.keys_values.weight.chunk(2)),
+        (to_source.queries.weight, 256),
+    ):
+        bound = (6 / (256 + outputs)) ** 0.5
         assert 0.99 * bound < part.abs().max() <= bound
         assert abs(part.std() - bound / 3**0.5) < 0.01 * bound
     assert abs(wide.decoder.embed.words.weight.std() - 1 / 16) < 0.003
