@@ -112,6 +112,6 @@ def _override(experiment: Experiment, args: argparse.Namespace) -> Experiment:
 
 def _seeds(seeds: tuple[int, ...], args: argparse.Namespace) -> tuple[int, ...]:
     """The seeds of a system and those of the command line; a smoke run has the latter alone."""
-    if not seeds or args.smoke:
-        return (*args.seeds,) if seeds else ()
-    return tuple(dict.fromkeys([*seeds, *args.seeds]))
+    if not seeds:
+        return ()
+    return tuple(dict.fromkeys([*(() if args.smoke else seeds), *args.seeds]))

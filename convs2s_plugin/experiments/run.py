@@ -5,6 +5,7 @@ import shutil
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from ..errors import UserError
 from ..programs import ProgramFailed, Programs
@@ -13,7 +14,7 @@ from .averaging import last_checkpoints
 from .collect import Results
 from .commands import training_command, translation_command
 from .files import TrainingTimes, read_json, read_lines, write_json, write_lines
-from .runs import Run, best_search, changed_settings, ranked_trials
+from .runs import Run, best_search, changed_settings, has_options, ranked_trials
 
 
 @dataclass(frozen=True)
@@ -47,11 +48,11 @@ class Workplace(Results):
     def is_stale(self, run: Run) -> bool:
         """A run with the options of the best trial was started when another one was the best."""
         earlier = read_json(self.folder(run.name) / "settings.json")
-        tried = {name for options in run.system.trials for name in options}
-        if run.trial is not None or earlier is None or not tried:
+        if run.trial is not None or earlier is None:
             return False
-        now = json.loads(json.dumps(run.settings))
-        return any(earlier["train"].get(name) != now["train"].get(name) for name in tried)
+        names = {name for options in run.system.trials for name in options}
+        now = {name: run.train.get(name) for name in names}
+        return not has_options(earlier.get("train", {}), now)
 
     def completed(self, run: Run) -> Run | None:
         """The run with the options of the best trial, if it waits for trials.
@@ -97,14 +98,7 @@ class Workplace(Results):
         folder = self.folder(run.name)
         if completed is None:
             if not self.programs.dry:
-                if run.rank is None:
-                    raise UserError(
-                        f"All trials of {run.system.name} diverged: give it lower learning rates, "
-                        f"and remove the folders {self.folder(run.system.folder_name)}.trial*."
-                    )
-                folder.mkdir(parents=True, exist_ok=True)
-                write_json(folder / "result.json", self.collect_diverged(run))
-                return
+                return self.give_up(run)
             which = "best trial" if run.rank is None else f"trial of rank {run.rank}"
             print(f"# with the options of the {which}")
         run = completed or run
@@ -118,22 +112,35 @@ class Workplace(Results):
             self.take_model(run.trained_by, folder)
         elif run.base is None:
             if not self.train(run, slot, step):
-                write_json(folder / "result.json", self.collect_diverged(run))
-                self.remove_checkpoints(run)
-                return
+                return self.finish(run, self.collect_diverged(run))
             self.average(run, slot, step)
         run = self.choose_search(run, slot, step)
         for split in self.splits(run):
             step(f"translates {split}")
             self.translate(run, split, slot)
         if not self.programs.dry:
-            write_json(folder / "result.json", self.collect(run))
-            self.remove_checkpoints(run)
+            self.finish(run, self.collect(run))
 
-    def remove_checkpoints(self, run: Run) -> None:
-        """Remove the checkpoints of a run that is done, unless they are kept."""
+    def give_up(self, run: Run) -> None:
+        """End a run for which no trial is left: a finalist as one that diverged.
+
+        Raises:
+            UserError: if it is a final run.
+        """
+        if run.rank is None:
+            raise UserError(
+                f"All trials of {run.system.name} diverged: give it lower learning rates, and "
+                f"remove the folders {self.folder(run.system.folder_name)}.trial*."
+            )
+        self.finish(run, self.collect_diverged(run))
+
+    def finish(self, run: Run, result: dict[str, Any]) -> None:
+        """Write the result of a run, and remove its checkpoints unless they are kept."""
+        folder = self.folder(run.name)
+        folder.mkdir(parents=True, exist_ok=True)
+        write_json(folder / "result.json", result)
         if not self.keep_checkpoints:
-            shutil.rmtree(self.folder(run.name) / "checkpoints", ignore_errors=True)
+            shutil.rmtree(folder / "checkpoints", ignore_errors=True)
 
     def take_model(self, trial: str, folder: Path) -> None:
         """Link the trained model of a trial into the folder of a run."""

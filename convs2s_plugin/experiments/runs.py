@@ -175,6 +175,14 @@ def ranked_trials(results: Iterable[dict[str, Any]], tried: int) -> list[dict[st
     return sorted((each for each in finalists or results if not each.get("diverged")), key=key)
 
 
+def has_options(train: Options, tried: Options) -> bool:
+    """The options of a training are those of a trial. Values with "{updates}" are not compared."""
+    return all(
+        train.get(name) == (None if value is False else value) or "{updates}" in str(value)
+        for name, value in tried.items()
+    )
+
+
 def best_search(tried: Iterable[dict[str, Any]]) -> Options:
     """The search options with the highest BLEU, of equal ones the first; {} if none were tried."""
     return max(tried, key=lambda each: each["bleu"], default={"options": {}})["options"]

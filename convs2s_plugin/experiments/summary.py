@@ -10,7 +10,7 @@ from typing import Any
 from ..evaluation.significance import Significance, paired_bootstrap
 from .file import System
 from .files import read_lines
-from .runs import ranked_trials
+from .runs import has_options, ranked_trials
 
 Result = dict[str, Any]  # the content of a result.json
 Lines = tuple[str, ...]
@@ -82,10 +82,11 @@ def summarize(
         runs.sort(key=lambda run: run["seed"])
         trials = [result for result in mine if result.get("trial") is not None]
         trials.sort(key=lambda trial: trial["trial"])
-        tried = len(system.trials)
-        chosen = chosen_trial(trials, tried, tried + min(finalists, tried))
+        number = len(system.trials)
+        chosen = chosen_trial(trials, number, number + min(finalists, number))
         # A better trial may have come after the final runs.
-        runs = [run for run in runs if chosen is None or agrees(run, chosen)]
+        tried = {} if chosen is None else chosen.get("trial_options", {})
+        runs = [run for run in runs if has_options(run.get("options", {}), tried)]
         folders = [out / "runs" / f"{system.folder_name}.{run['seed']}" for run in runs]
         summaries.append(
             Summary(
@@ -94,15 +95,6 @@ def summarize(
             )
         )
     return summaries
-
-
-def agrees(run: Result, chosen: Result) -> bool:
-    """A final run has the options of the chosen trial."""
-    options = run.get("options", {})
-    return all(
-        options.get(name) == (None if value is False else value) or "{updates}" in str(value)
-        for name, value in chosen.get("trial_options", {}).items()
-    )
 
 
 def chosen_trial(trials: Sequence[Result], tried: int, number: int) -> Result | None:

@@ -1,6 +1,6 @@
 """``convs2s experiment`` with fairseq's programs on the tiny corpus.
 
-tests/unit/experiments/test_workflow.py has the rest, with small programs in their place.
+tests/unit/experiments has the rest, with small programs in their place.
 """
 
 import gzip

@@ -136,7 +136,8 @@ class ProjectedAttentionLayer(AttentionLayer):
         super().__init__(spec, heads, spec["s"] ** -0.5)
         inner = spec["d_p"]
         if spec.source_width is None:
-            # One matrix, whose fan-out makes the first attention weights more even.
+            # As in the authors' code: the fan-out of one matrix gives smaller weights than that of
+            # three, so that the first attention is more even.
             self.queries_keys_values = xavier_linear(spec.input_width, 3 * inner, bias=False)
         else:
             self.queries = xavier_linear(spec.input_width, inner, bias=False)

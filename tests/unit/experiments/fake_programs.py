@@ -43,6 +43,9 @@ def fairseq_train(arguments, options):
         sys.exit("the reason")
     if options["lr"] == "777":
         print('now | INFO | train_inner | {"num_updates": "1", "wps": "0"}')
+        folder = Path(options["save-dir"])
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "crash.pt").touch()
         sys.exit("Traceback\nFloatingPointError: gradients are Nan/Inf")
     folder = Path(options.get("save-dir", ""))
     last = folder / "checkpoint_last.pt"

@@ -1,0 +1,58 @@
+"""The model that translates, and the model that a training begins with."""
+
+from pathlib import Path
+
+import pytest
+
+from .words import change, commands, results
+
+
+@pytest.mark.parametrize(
+    "old, new, average, options",
+    [
+        (
+            # After 4 updates, the interval ends with an epoch.
+            *("average: 2", "average: {checkpoints: 3, every: 0.25}"),
+            "checkpoint2.pt checkpoint_1_6.pt checkpoint_last.pt",
+            "--save-interval-updates 2 --keep-interval-updates 3 --keep-last-epochs 3",
+        ),
+        (
+            # Checkpoints within epochs are only there to resume.
+            *("fp16: true}", "fp16: true, save-interval-updates: 2}"),
+            "checkpoint2.pt checkpoint_last.pt",
+            "--keep-last-epochs 2 --keep-interval-updates 1",
+        ),
+        ("average: 2", "average: best", "checkpoint_best.pt", "--no-epoch-checkpoints"),
+    ],
+)
+def test_the_checkpoints_of_an_average(start, folder, old, new, average, options):
+    change(folder, old, new)
+    start("--systems", "a", "--seeds", 1)
+    assert (folder / "words_out/runs/a.1/average.pt").read_text() == average
+    (training,) = [line for line in commands(folder) if "--max-update 8" in line]
+    assert options in training
+
+
+def test_a_training_continues_that_of_another_system(start, folder):
+    """Run 1 of e has no run of b with its seed; the trials of e continue it, too."""
+    change(
+        folder,
+        "  d:\n",
+        "  e: {updates: 4, continues: 'b, c', train: {arch: other},\n"
+        "      seeds: [2, 5], trials: {lr: [3, 4]}}\n  d:\n",
+    )
+    code, _ = start("--systems", "e", "--jobs", 2)
+    assert code == 0
+    assert sorted(results(folder)) == ["b_c.1", "b_c.2", "e.2", "e.5", "e.trial1", "e.trial2"]
+    begins = {}
+    for line in commands(folder):
+        if "fairseq-train" in line:
+            words = line.split()
+            name = Path(words[words.index("--save-dir") + 1]).parent.name
+            given = "--finetune-from-model" in words
+            begins[name] = words[words.index("--finetune-from-model") + 1] if given else None
+    first, second = (f"words_out/runs/{name}/average.pt" for name in ("b_c.1", "b_c.2"))
+    assert begins.pop("b_c.1") is None and begins.pop("b_c.2") is None
+    assert begins == {"e.2": second, "e.5": first, "e.trial1": first, "e.trial2": first}
+    code, printed = start("--systems", "e", "--dry-run")
+    assert code == 0 and "fairseq-train" not in printed
