@@ -153,6 +153,9 @@ GENERATORS: dict[str, Callable[[], str]] = {
             "sweep_results/convs2s_10000": "10,000 BPE merges",
         },
     ),
+    "multi30k sweep of dropout": lambda: results.sweep(
+        "multi30k", "sweep_dropout.yaml", {"sweep_results/dropout": ""}
+    ),
     "multi30k sweep of pervasive attention": lambda: results.sweep(
         "multi30k", "sweep_pervasive.yaml", {"sweep_results/pervasive": ""}
     ),
