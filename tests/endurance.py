@@ -80,7 +80,14 @@ def translation(folder: Path, minutes: float) -> dict[str, Any]:
     )
     with open(folder / "log", "w", encoding="utf-8") as log:
         process = subprocess.Popen(
-            program, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, cwd=ROOT, text=True
+            program,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=log,
+            cwd=ROOT,
+            # A translation that stays in the buffer of a pipe would never come.
+            env={**os.environ, "PYTHONUNBUFFERED": "1"},
+            text=True,
         )
     found: list[Sample] = []
     sampler = threading.Thread(target=lambda: found.extend(watch(process, minutes)))
