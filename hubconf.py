@@ -6,11 +6,11 @@ model.translate("Zwei Hunde rennen.", beam=5)
 
 import typing
 
-from convs2s_plugin.adl.model import AdlModel as _AdlModel
-from convs2s_plugin.convs2s.model import ConvS2SModel as _ConvS2SModel
-from convs2s_plugin.pervasive.model import PervasiveModel as _PervasiveModel
-from convs2s_plugin.translation.hub import HubInterface as _HubInterface
-from convs2s_plugin.translation.hub import from_pretrained as _from_pretrained
+from convs2s.models.adl.model import AdlModel as _AdlModel
+from convs2s.models.convs2s.model import ConvS2SModel as _ConvS2SModel
+from convs2s.models.pervasive.model import PervasiveModel as _PervasiveModel
+from convs2s.translation.hub import HubInterface as _HubInterface
+from convs2s.translation.hub import from_pretrained as _from_pretrained
 
 dependencies = ["fairseq", "numpy", "sacrebleu", "subword_nmt", "torch", "yaml"]
 
@@ -25,7 +25,7 @@ def translator(
             address of an archive of such a folder, which is downloaded once.
         checkpoint_file: the checkpoint in the folder, or several separated by colons, which form an
             ensemble. By default, ``checkpoint_best.pt``, ``model.pt`` or ``checkpoint_last.pt``.
-        options: see ``convs2s_plugin.translation.hub.from_pretrained``.
+        options: see ``convs2s.translation.hub.from_pretrained``.
     """
     return _from_pretrained(path, checkpoint_file, **options)
 

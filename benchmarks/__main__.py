@@ -5,8 +5,8 @@ import json
 import sys
 from pathlib import Path
 
-from convs2s_plugin.fairseq_compat.messages import user_message
-from convs2s_plugin.output_files import atomic_write
+from convs2s.common.output_files import atomic_write
+from convs2s_plugin.compat.messages import user_message
 
 from . import (
     compare,

@@ -2,7 +2,7 @@
 
 import argparse
 
-from convs2s_plugin.nn.flops import MatmulFlops, count_matmul_flops
+from convs2s.nn.flops import MatmulFlops, count_matmul_flops
 
 from . import operations
 from .machine import machine

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from convs2s_plugin.errors import UserError
+from convs2s.common.errors import UserError
 
 
 class Search(NamedTuple):

@@ -6,7 +6,7 @@ import json
 import math
 from pathlib import Path
 
-from convs2s_plugin.output_files import atomic_write
+from convs2s.common.output_files import atomic_write
 
 from . import growth_report
 from .machine import machine

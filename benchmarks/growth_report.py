@@ -4,7 +4,7 @@ import json
 import logging
 from pathlib import Path
 
-from convs2s_plugin.output_files import atomic_write
+from convs2s.common.output_files import atomic_write
 
 AXIS_TITLES = {
     "length": "sentence length (tokens)",

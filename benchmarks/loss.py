@@ -8,7 +8,7 @@ from fairseq.criterions.label_smoothed_cross_entropy import label_smoothed_nll_l
 from torch import Tensor
 from torch.nn import functional as F
 
-from convs2s_plugin.nn.cross_entropy import linear_cross_entropy
+from convs2s.nn.cross_entropy import linear_cross_entropy
 
 from .machine import machine
 from .measure import alternate, peak_memory, ratios, summary

@@ -10,7 +10,7 @@ from typing import TypeVar
 
 import torch
 
-from convs2s_plugin.errors import UserError
+from convs2s.common.errors import UserError
 
 Name = TypeVar("Name", bound=Hashable)
 # Rounds that are measured even if the time limit is over.

@@ -10,7 +10,7 @@ import json
 import re
 from pathlib import Path
 
-from convs2s_plugin.output_files import atomic_write
+from convs2s.common.output_files import atomic_write
 
 from . import growth_report
 from .operations import COLUMNS

@@ -8,11 +8,11 @@ from fairseq.models import (
 )
 from torch.nn import functional as F
 
-from convs2s_plugin.base.architectures import fill_defaults
-from convs2s_plugin.nn.embedding import random_embedding_matrix
-from convs2s_plugin.nn.output import TiedOutputProjection
-from convs2s_plugin.pervasive.architectures import BASE
-from convs2s_plugin.pervasive.config import PervasiveConfig, build_network_config
+from convs2s.models.base.architectures import fill_defaults
+from convs2s.models.pervasive.architectures import BASE
+from convs2s.models.pervasive.config import PervasiveConfig, build_network_config
+from convs2s.nn.embedding import random_embedding_matrix
+from convs2s.nn.output import TiedOutputProjection
 
 from .plain_pervasive import PlainPervasive
 

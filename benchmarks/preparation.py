@@ -13,8 +13,8 @@ from pathlib import Path
 
 import numpy as np
 
-from convs2s_plugin.errors import UserError
-from convs2s_plugin.programs import find_program
+from convs2s.common.errors import UserError
+from convs2s.common.programs import find_program
 
 from .machine import machine
 from .options import int_at_least

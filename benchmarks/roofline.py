@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import torch
 
-from convs2s_plugin.nn.linear import matmul_transposed
+from convs2s.nn.linear import matmul_transposed
 
 # Rows and columns of the large matrices.
 SIZES = {"cpu": 2048, "cuda": 8192}

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from fairseq.sequence_generator import SequenceGenerator
 
-from convs2s_plugin.decoding.generator import TranslationGenerator
+from convs2s_plugin.search.generator import TranslationGenerator
 
 from .machine import machine
 from .measure import alternate, peak_memory, ratios, summary

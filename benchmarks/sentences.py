@@ -8,7 +8,7 @@ from fairseq import utils
 from fairseq.data import Dictionary
 from fairseq.tasks.translation import TranslationConfig, TranslationTask
 
-from convs2s_plugin.errors import UserError
+from convs2s.common.errors import UserError
 
 from .setting import Setting
 

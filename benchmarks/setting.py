@@ -9,11 +9,11 @@ from fairseq.data import Dictionary
 from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_REGISTRY, build_model
 
 import convs2s_plugin  # noqa: F401  (registers the architectures)
-from convs2s_plugin.base.architectures import fill_defaults
-from convs2s_plugin.convs2s import architectures as convs2s_architectures
-from convs2s_plugin.convs2s.layer_lists import parse_layers
-from convs2s_plugin.errors import UserError
-from convs2s_plugin.pervasive import architectures as pervasive_architectures
+from convs2s.common.errors import UserError
+from convs2s.models.base.architectures import fill_defaults
+from convs2s.models.convs2s import architectures as convs2s_architectures
+from convs2s.models.convs2s.layer_lists import parse_layers
+from convs2s.models.pervasive import architectures as pervasive_architectures
 from convs2s_plugin.tasks.autocast import Precision
 
 from . import plain_model  # noqa: F401  (registers plain_pervasive)

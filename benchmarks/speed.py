@@ -14,8 +14,8 @@ from fairseq.models import BaseFairseqModel
 from fairseq.tasks.translation import TranslationTask
 from sacrebleu.metrics import BLEU
 
-from convs2s_plugin.errors import UserError
-from convs2s_plugin.reranking.nbest import join
+from convs2s.common.errors import UserError
+from convs2s.evaluation.reranking.nbest import join
 from convs2s_plugin.tasks.autocast import CHOICES, Precision
 from convs2s_plugin.tasks.int8 import Int8
 

@@ -9,9 +9,9 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
-from convs2s_plugin.experiments.file import System
-from convs2s_plugin.experiments.reader import read_experiment
-from convs2s_plugin.output_files import atomic_write
+from convs2s.common.output_files import atomic_write
+from convs2s.experiments.file import System
+from convs2s.experiments.reader import read_experiment
 
 from .machine import machine
 from .measure import alternate, ratios, summary

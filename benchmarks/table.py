@@ -12,9 +12,9 @@ from pathlib import Path
 
 import torch
 
-from convs2s_plugin.errors import UserError
-from convs2s_plugin.output_files import atomic_write
-from convs2s_plugin.preparation.parallel import end_with_parent
+from convs2s.common.errors import UserError
+from convs2s.common.output_files import atomic_write
+from convs2s.text.parallel import end_with_parent
 
 from . import pages
 from .compare import compare

@@ -11,8 +11,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from convs2s_plugin.errors import UserError
-from convs2s_plugin.programs import find_program
+from convs2s.common.errors import UserError
+from convs2s.common.programs import find_program
 
 from .machine import machine
 from .measure import alternate, ratios, summary

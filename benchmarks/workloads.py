@@ -10,12 +10,12 @@ from fairseq.data import Dictionary
 from fairseq.models import BaseFairseqModel
 from fairseq.sequence_generator import SequenceGenerator
 
-from convs2s_plugin.base.model import PluginModel
+from convs2s.common.errors import UserError
+from convs2s.models.base.model import PluginModel
+from convs2s.translation.candidates import Candidates
 from convs2s_plugin.criterions import ConvS2SCrossEntropy, ConvS2SSequenceRisk
 from convs2s_plugin.criterions.sequence_risk import ConvS2SSequenceRiskConfig
-from convs2s_plugin.decoding.candidates import Candidates
-from convs2s_plugin.decoding.generator import TranslationGenerator
-from convs2s_plugin.errors import UserError
+from convs2s_plugin.search.generator import TranslationGenerator
 from convs2s_plugin.sequence_training.search import CandidateSearch
 from convs2s_plugin.tasks.int8 import Int8
 

@@ -1,25 +1,26 @@
 """Convolutional and hybrid sequence-to-sequence models as a fairseq plugin.
 
 Give this folder to fairseq as ``--user-dir`` (``convs2s path`` prints it). Importing the package
-registers all models, tasks, criterions and learning-rate schedulers with fairseq.
+registers all models, tasks, criterions and learning-rate schedulers with fairseq. The networks are
+those of the library ``convs2s``, which lies beside this folder.
 """
 
 from importlib import import_module
 
-from .installation import missing_fairseq
-from .version import __version__
+from convs2s import __version__
+from convs2s.common.installation import missing_fairseq
 
 if sentence := missing_fairseq():
     raise ImportError(sentence)
 
-from . import fairseq_compat  # noqa: E402  (needs fairseq)
+from . import compat  # noqa: E402  (needs fairseq)
 
 # Each family is a folder; its module ``model`` registers the model and its named architectures.
 FAMILIES = ("convs2s", "pervasive", "adl")
 
-fairseq_compat.prepare()
+compat.prepare()
 for family in FAMILIES:
-    import_module(f".{family}.model", __name__)
+    import_module(f"convs2s.models.{family}.model")
 
 # These modules need the changes that ``prepare`` makes to fairseq.
 from . import criterions, optim, tasks  # noqa: E402

@@ -6,11 +6,11 @@ from typing import Any
 
 from fairseq.models import ARCH_CONFIG_REGISTRY
 
-from convs2s_plugin.adl.config import BASE as ADL_BASE
-from convs2s_plugin.adl.language import sockeye
-from convs2s_plugin.convs2s import architectures as convs2s
-from convs2s_plugin.convs2s.layer_lists import parse_layers
-from convs2s_plugin.pervasive.architectures import BASE as PERVASIVE_BASE
+from convs2s.models.adl.config import BASE as ADL_BASE
+from convs2s.models.adl.language import sockeye
+from convs2s.models.convs2s import architectures as convs2s
+from convs2s.models.convs2s.layer_lists import parse_layers
+from convs2s.models.pervasive.architectures import BASE as PERVASIVE_BASE
 
 Rows = Callable[[Sequence[str], Sequence[Sequence[str]]], str]
 

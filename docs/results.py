@@ -5,20 +5,20 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from convs2s_plugin.experiments.comparison import (
+from convs2s.common.tables import MISSING, Table, number, speed
+from convs2s.experiments.comparison import (
     Comparison,
     main_columns,
     mean_and_deviation,
     millions,
     option_text,
 )
-from convs2s_plugin.experiments.file import Experiment
-from convs2s_plugin.experiments.files import read_json
-from convs2s_plugin.experiments.reader import read_experiment
-from convs2s_plugin.experiments.report import compared
-from convs2s_plugin.experiments.runs import all_runs
-from convs2s_plugin.experiments.summary import VALID, Summary
-from convs2s_plugin.tables import MISSING, Table, number, speed
+from convs2s.experiments.file import Experiment
+from convs2s.experiments.files import read_json
+from convs2s.experiments.reader import read_experiment
+from convs2s.experiments.report import compared
+from convs2s.experiments.runs import all_runs
+from convs2s.experiments.summary import VALID, Summary
 
 EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
 # The speed of a run that shared its machine says little.

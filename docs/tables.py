@@ -23,20 +23,23 @@ ROOT = DOCS.parent
 sys.path.insert(0, str(ROOT))
 
 from benchmarks import pages  # noqa: E402
-from convs2s_plugin.adl import architectures as adl_architectures  # noqa: E402
-from convs2s_plugin.adl.config import BASE as ADL_BASE  # noqa: E402
-from convs2s_plugin.adl.config import AdlConfig  # noqa: E402
-from convs2s_plugin.adl.language.arguments import REQUIRED, Argument, Default  # noqa: E402
-from convs2s_plugin.adl.language.registry import entries  # noqa: E402
-from convs2s_plugin.cli import architectures, pervasive_sizes  # noqa: E402
-from convs2s_plugin.cli.commands import COMMANDS  # noqa: E402
-from convs2s_plugin.convs2s.architectures import BASE as CONVS2S_BASE  # noqa: E402
-from convs2s_plugin.convs2s.config import ConvS2SConfig  # noqa: E402
+from convs2s.cli import (  # noqa: E402
+    architectures,
+    pervasive_sizes,
+)
+from convs2s.cli.commands import COMMANDS  # noqa: E402
+from convs2s.experiments.comparison import Comparison  # noqa: E402
+from convs2s.models.adl import architectures as adl_architectures  # noqa: E402
+from convs2s.models.adl.config import BASE as ADL_BASE  # noqa: E402
+from convs2s.models.adl.config import AdlConfig  # noqa: E402
+from convs2s.models.adl.language.arguments import REQUIRED, Argument, Default  # noqa: E402
+from convs2s.models.adl.language.registry import entries  # noqa: E402
+from convs2s.models.convs2s.architectures import BASE as CONVS2S_BASE  # noqa: E402
+from convs2s.models.convs2s.config import ConvS2SConfig  # noqa: E402
+from convs2s.models.pervasive.architectures import BASE as PERVASIVE_BASE  # noqa: E402
+from convs2s.models.pervasive.config import PervasiveConfig  # noqa: E402
 from convs2s_plugin.criterions.sequence_risk import ConvS2SSequenceRiskConfig  # noqa: E402
-from convs2s_plugin.experiments.comparison import Comparison  # noqa: E402
 from convs2s_plugin.optim.reduce_lr_on_validation import ReduceLROnValidationConfig  # noqa: E402
-from convs2s_plugin.pervasive.architectures import BASE as PERVASIVE_BASE  # noqa: E402
-from convs2s_plugin.pervasive.config import PervasiveConfig  # noqa: E402
 from convs2s_plugin.tasks.translation import ConvS2STranslationConfig  # noqa: E402
 from docs import other_projects, published, results  # noqa: E402
 

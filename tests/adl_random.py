@@ -7,9 +7,9 @@ between the two.
 import random
 from typing import Any, NamedTuple
 
-from convs2s_plugin.adl import Settings, resolve
-from convs2s_plugin.adl.language.arguments import Choice, Flag
-from convs2s_plugin.adl.language.registry import entries
+from convs2s.models.adl import Settings, resolve
+from convs2s.models.adl.language.arguments import Choice, Flag
+from convs2s.models.adl.language.registry import entries
 
 WIDTHS = (4, 8, 12, 16)
 HEADS = (1, 2, 4)

@@ -2,9 +2,7 @@
 
 import torch
 
-from convs2s_plugin.attention.document import document, sentence_entry
-from convs2s_plugin.attention.selection import ChosenMap, choose_heads
-from convs2s_plugin.decoding.attention_maps import (
+from convs2s.nn.attention_maps import (
     CONTRIBUTIONS,
     DECODER,
     ENCODER,
@@ -12,6 +10,8 @@ from convs2s_plugin.decoding.attention_maps import (
     AttentionMap,
     AttentionMaps,
 )
+from convs2s.pictures.document import document, sentence_entry
+from convs2s.pictures.selection import ChosenMap, choose_heads
 
 
 def made_up_maps(source: int, target: int, heads: int = 2, seed: int = 1) -> AttentionMaps:

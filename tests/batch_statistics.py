@@ -17,8 +17,8 @@ from fairseq.tasks.translation import TranslationTask
 from torch.nn import functional as F
 
 from benchmarks.sentences import read_task, real_batches
-from convs2s_plugin.cli.average import average
-from convs2s_plugin.pervasive.batch_norm import MOMENTUM, RunningStats
+from convs2s.cli.average import average
+from convs2s.models.pervasive.batch_norm import MOMENTUM, RunningStats
 
 SENTENCES = 50
 

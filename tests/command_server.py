@@ -25,7 +25,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 # name -> module and function of the console script.
 PROGRAMS = {
-    "convs2s": ("convs2s_plugin.cli", "main"),
+    "convs2s": ("convs2s.cli", "main"),
     "fairseq-generate": ("fairseq_cli.generate", "cli_main"),
     "fairseq-hydra-train": ("fairseq_cli.hydra_train", "cli_main"),
     "fairseq-interactive": ("fairseq_cli.interactive", "cli_main"),

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+import convs2s_plugin  # noqa: F401  (registers the models)
+
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 from tests.commands import fairseq, train  # noqa: E402

@@ -18,8 +18,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from convs2s_plugin.output_files import atomic_path, atomic_write
-from convs2s_plugin.plotting.style import color, label_axes
+from convs2s.common.output_files import atomic_path, atomic_write
+from convs2s.pictures.style import color, label_axes
 from tests import ROOT
 from tests.commands import CRITERION, PLUGIN, TASK, TINY, command, fairseq, train, train_arguments
 from tests.conftest import WORDS, write_corpus

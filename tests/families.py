@@ -7,7 +7,7 @@ something that no other has.
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from convs2s_plugin.adl.architectures import ARCHITECTURES
+from convs2s.models.adl.architectures import ARCHITECTURES
 from tests.helpers import tiny_adl, tiny_convs2s, tiny_model, tiny_pervasive
 from tests.packages import bag_of_words  # noqa: F401  (registers a family outside the package)
 

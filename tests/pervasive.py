@@ -3,9 +3,9 @@
 import torch
 
 from benchmarks.plain_pervasive import PlainPervasive
-from convs2s_plugin.pervasive.grid_projection import source_projection
-from convs2s_plugin.pervasive.network import PervasiveAttention
-from convs2s_plugin.pervasive.network_config import NetworkConfig
+from convs2s.models.pervasive.grid_projection import source_projection
+from convs2s.models.pervasive.network import PervasiveAttention
+from convs2s.models.pervasive.network_config import NetworkConfig
 
 SMALL = dict(
     source_dim=6,

@@ -4,8 +4,8 @@ from argparse import Namespace
 
 import torch
 
+from convs2s.evaluation.sentence_scores import SENTENCE_SCORES
 from convs2s_plugin.criterions.sequence_risk import ConvS2SSequenceRisk, ConvS2SSequenceRiskConfig
-from convs2s_plugin.evaluation.sentence_scores import SENTENCE_SCORES
 from tests.helpers import dictionary
 
 SYMBOLS = dictionary()

@@ -4,7 +4,7 @@ import hashlib
 import json
 import shutil
 
-from convs2s_plugin.cli import main as convs2s
+from convs2s.cli import main as convs2s
 from tests import ROOT
 
 FIXTURES = ROOT / "tests" / "fixtures" / "old_checkpoints"

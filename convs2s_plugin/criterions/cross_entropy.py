@@ -12,10 +12,11 @@ from fairseq.criterions.label_smoothed_cross_entropy import (
 from fairseq.logging import metrics
 from torch import Tensor
 
-from ..decoding.output_layer import OutputLayer, output_layer_of
-from ..errors import UserError
-from ..nn.cross_entropy import linear_cross_entropy
-from ..nn.int8 import dense
+from convs2s.common.errors import UserError
+from convs2s.nn.cross_entropy import linear_cross_entropy
+from convs2s.nn.int8 import dense
+
+from ..search.output_layer import OutputLayer, output_layer_of
 
 
 @dataclass

@@ -15,10 +15,11 @@ from fairseq.logging import metrics
 from fairseq.models import FairseqEncoderDecoderModel
 from torch import Tensor, nn
 
-from ..decoding.output_layer import output_layer_of
-from ..errors import UserError
-from ..nn.ignored_batch import is_ignored
-from ..nn.sequence_losses import SEQUENCE_LOSSES
+from convs2s.common.errors import UserError
+from convs2s.nn.ignored_batch import is_ignored
+from convs2s.nn.sequence_losses import SEQUENCE_LOSSES
+
+from ..search.output_layer import output_layer_of
 from ..sequence_training.candidate_file import CandidateFile
 from ..sequence_training.candidates import CandidateSet, candidate_sets
 from ..sequence_training.costs import COSTS, Costs

@@ -13,7 +13,8 @@ from fairseq.logging import metrics
 from fairseq.trainer import Trainer
 from omegaconf import OmegaConf, open_dict
 
-from ..errors import UserError
+from convs2s.common.errors import UserError
+
 from .lr_suggestion import Point
 
 # The sweep ends if the smoothed loss is this many times as high as the lowest one so far.

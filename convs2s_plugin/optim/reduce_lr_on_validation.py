@@ -9,8 +9,9 @@ from fairseq.optim import FairseqOptimizer
 from fairseq.optim.lr_scheduler import FairseqLRScheduler, register_lr_scheduler
 from omegaconf import II
 
-from ..errors import UserError
-from ..fairseq_compat.validations import listen
+from convs2s.common.errors import UserError
+
+from ..compat.validations import listen
 
 logger = logging.getLogger(__name__)
 

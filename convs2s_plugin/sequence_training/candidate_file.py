@@ -8,9 +8,9 @@ import numpy as np
 from fairseq.data import Dictionary
 from torch import Tensor
 
-from ..decoding.unknown_words import unknown_word
-from ..errors import UserError
-from ..text_files import excerpt
+from convs2s.common.errors import UserError
+from convs2s.common.text_files import excerpt
+from convs2s.translation.unknown_words import unknown_word
 
 # The lines of one sentence follow one another: its source, and its hypotheses with their scores.
 MARKED_LINE = re.compile(rb"([SH])-(\d{1,18})\t")

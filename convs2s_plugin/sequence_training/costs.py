@@ -22,7 +22,7 @@ class Costs:
 
     def __init__(self, name: str, dictionary: Dictionary, remove_bpe: str):
         # sacreBLEU changes how a process reacts to signals: only who needs it imports it.
-        from ..evaluation.sentence_scores import SENTENCE_SCORES
+        from convs2s.evaluation.sentence_scores import SENTENCE_SCORES
 
         self._score = SENTENCE_SCORES[name]()
         self.dictionary = dictionary

@@ -12,7 +12,7 @@ from fairseq.sequence_generator import SequenceGenerator
 from fairseq.tasks import FairseqTask
 from torch import Tensor, nn
 
-from ..nn.dropout import Dropout
+from convs2s.nn.dropout import Dropout
 
 # Longest candidates: this many times the longest reference of a batch, and some tokens more. What
 # is longer would cost time, and cannot be a good translation.

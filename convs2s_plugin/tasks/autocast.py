@@ -9,10 +9,11 @@ from fairseq.optim.amp_optimizer import AMPOptimizer
 from fairseq.optim.fp16_optimizer import FP16Optimizer, MemoryEfficientFP16Optimizer
 from torch import nn
 
-from ..decoding.output_layer import has_linear_output, output_layer_of
-from ..errors import UserError
-from ..nn.autocast import cast_weights_, is_supported
-from ..nn.int8 import dense
+from convs2s.common.errors import UserError
+from convs2s.nn.autocast import cast_weights_, is_supported
+from convs2s.nn.int8 import dense
+
+from ..search.output_layer import has_linear_output, output_layer_of
 
 logger = logging.getLogger(__name__)
 

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from fairseq.data import LanguagePairDataset
 
-from ..errors import UserError
+from convs2s.common.errors import UserError
 
 logger = logging.getLogger(__name__)
 

@@ -5,9 +5,10 @@ import logging
 import torch
 from fairseq.models import BaseFairseqModel
 
-from ..base import PluginModel
-from ..errors import UserError
-from ..nn.int8 import is_supported
+from convs2s.common.errors import UserError
+from convs2s.models.base import PluginModel
+from convs2s.nn.int8 import is_supported
+
 from .autocast import Precision
 
 logger = logging.getLogger(__name__)

@@ -8,21 +8,22 @@ from fairseq.dataclass import ChoiceEnum
 from fairseq.tasks import register_task
 from fairseq.tasks.translation import TranslationConfig, TranslationTask
 
-from ..base.options import check_types
-from ..criterions import ConvS2SCrossEntropy
-from ..decoding.candidates import Candidates, build_candidates
-from ..decoding.generator import TranslationGenerator
-from ..decoding.unknown_words import UnknownWords
-from ..decoding.word_alignment import ReferenceScorer, request_attention
-from ..errors import UserError
-from ..fairseq_compat.unknown_words import (
+from convs2s.common.errors import UserError
+from convs2s.models.base.options import check_types
+from convs2s.nn.ignored_batch import ignored_batch
+from convs2s.text.lexicon.files import read_lexicon, read_translations
+from convs2s.translation.candidates import Candidates, build_candidates
+from convs2s.translation.unknown_words import UnknownWords
+
+from ..compat.unknown_words import (
     REPLACE_UNK_WITHOUT_FILE,
     check_replacement,
     leave_unknown_words_to_the_task,
 )
-from ..fairseq_compat.validations import ReportsValidations
-from ..lexicon.files import read_lexicon, read_translations
-from ..nn.ignored_batch import ignored_batch
+from ..compat.validations import ReportsValidations
+from ..criterions import ConvS2SCrossEntropy
+from ..search.generator import TranslationGenerator
+from ..search.word_alignment import ReferenceScorer, request_attention
 from .autocast import CHOICES, Precision
 from .batches import BatchingDataset, filter_pairs
 from .int8 import Int8

@@ -11,8 +11,8 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from convs2s_plugin.errors import UserError
-from convs2s_plugin.preparation.sources import ParallelText, find_languages
+from convs2s.common.errors import UserError
+from convs2s.text.sources import ParallelText, find_languages
 
 sys.path.append(str(Path(__file__).resolve().parents[1]))
 

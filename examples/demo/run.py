@@ -12,7 +12,7 @@ from pathlib import Path
 
 from make_corpus import LANGUAGES, SIZES, detokenize, tokenize
 
-from convs2s_plugin.programs import relative_path
+from convs2s.common.programs import relative_path
 
 HERE = Path(__file__).resolve().parent
 sys.path.append(str(HERE.parent))

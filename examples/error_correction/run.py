@@ -20,8 +20,8 @@ from make_errors import (
     split_words,
 )
 
-from convs2s_plugin.errors import UserError
-from convs2s_plugin.text_files import read_lines
+from convs2s.common.errors import UserError
+from convs2s.common.text_files import read_lines
 
 sys.path.append(str(Path(__file__).resolve().parents[1]))
 

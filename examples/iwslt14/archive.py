@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from convs2s_plugin import archives
-from convs2s_plugin.errors import UserError
-from convs2s_plugin.output_files import atomic_path
+from convs2s.common import archives
+from convs2s.common.errors import UserError
+from convs2s.common.output_files import atomic_path
 
 LANGUAGES = ("de", "en")
 TRAIN = "train.tags.de-en"

@@ -18,7 +18,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from benchmarks.setting import Setting  # noqa: E402
 from benchmarks.workloads import training  # noqa: E402
-from convs2s_plugin.nn.flops import count_matmul_flops  # noqa: E402
+from convs2s.nn.flops import count_matmul_flops  # noqa: E402
 
 # fairseq-preprocess counts these on the text of the published archive.
 PAIRS = 160_239

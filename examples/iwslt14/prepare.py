@@ -18,12 +18,12 @@ from pathlib import Path
 
 from archive import ADDRESS, LANGUAGES, TEST_SETS, TRAIN, download, find_files
 
-from convs2s_plugin.errors import UserError
-from convs2s_plugin.preparation.cleaning import Cleaner, Limits
-from convs2s_plugin.preparation.hashes import HashSet
-from convs2s_plugin.preparation.parallel import mapper
-from convs2s_plugin.preparation.tokenizers import MosesTokenizer
-from convs2s_plugin.text_files import read_lines
+from convs2s.common.errors import UserError
+from convs2s.common.text_files import read_lines
+from convs2s.text.cleaning import Cleaner, Limits
+from convs2s.text.hashes import HashSet
+from convs2s.text.parallel import mapper
+from convs2s.text.tokenizers import MosesTokenizer
 
 Pair = tuple[str, str]
 

@@ -12,8 +12,8 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
-from convs2s_plugin.errors import UserError
-from convs2s_plugin.programs import find_program, relative_path
+from convs2s.common.errors import UserError
+from convs2s.common.programs import find_program, relative_path
 
 # Lines of a failed command's log that are printed.
 TAIL = 15

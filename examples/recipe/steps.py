@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from convs2s_plugin.preparation import Preparation
+from convs2s.text import Preparation
 
 from .inputs import read_text, write_text
 from .runner import Runner

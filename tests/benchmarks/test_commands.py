@@ -11,7 +11,7 @@ from benchmarks.measure import alternate, ratios, summary
 from benchmarks.sentences import sentences
 from benchmarks.setting import Setting, build
 from benchmarks.workloads import generation, sequence_training, training
-from convs2s_plugin.errors import UserError
+from convs2s.common.errors import UserError
 from tests.benchmark_runs import TINY, benchmark
 
 

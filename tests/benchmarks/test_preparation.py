@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from benchmarks import preparation
-from convs2s_plugin.errors import UserError
+from convs2s.common.errors import UserError
 from tests.benchmark_runs import benchmark
 from tests.commands import server
 

@@ -6,7 +6,7 @@ from argparse import Namespace
 
 import torch
 
-from convs2s_plugin.adl.architectures import ARCHITECTURES
+from convs2s.models.adl.architectures import ARCHITECTURES
 
 
 def seeds() -> dict[str, list[bytes]]:

@@ -6,18 +6,18 @@ import tempfile
 from collections import deque
 from pathlib import Path
 
-from convs2s_plugin.adl import Settings, resolve
-from convs2s_plugin.checkpoints import num_updates
-from convs2s_plugin.cli.average import average
-from convs2s_plugin.convs2s.layer_lists import parse_attention, parse_layers
-from convs2s_plugin.errors import UserError
-from convs2s_plugin.evaluation.links import read_gold
-from convs2s_plugin.experiments.reader import read_experiment
-from convs2s_plugin.fairseq_compat.data_files import check_binarized
-from convs2s_plugin.fairseq_compat.evaluated_options import parse_value
-from convs2s_plugin.fairseq_compat.old_checkpoints import clean, read_old_checkpoint
-from convs2s_plugin.lexicon.files import read_lexicon, read_translations
-from convs2s_plugin.preparation.preparation import read_content
+from convs2s.checkpoints.files import num_updates
+from convs2s.checkpoints.old_checkpoints import clean, read_old_checkpoint
+from convs2s.cli.average import average
+from convs2s.common.errors import UserError
+from convs2s.evaluation.links import read_gold
+from convs2s.experiments.reader import read_experiment
+from convs2s.models.adl import Settings, resolve
+from convs2s.models.convs2s.layer_lists import parse_attention, parse_layers
+from convs2s.text.lexicon.files import read_lexicon, read_translations
+from convs2s.text.preparation import read_content
+from convs2s_plugin.compat.data_files import check_binarized
+from convs2s_plugin.compat.evaluated_options import parse_value
 
 SETTINGS = Settings(model_dim=16, attention_heads=4)
 FOLDER = tempfile.TemporaryDirectory(prefix="fuzz")

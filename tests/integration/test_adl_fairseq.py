@@ -4,8 +4,8 @@ import pytest
 import torch
 import yaml
 
-from convs2s_plugin.adl.model import AdlModel
-from convs2s_plugin.nn.autocast import is_supported
+from convs2s.models.adl.model import AdlModel
+from convs2s.nn.autocast import is_supported
 from tests.commands import (
     CRITERION,
     PLUGIN,

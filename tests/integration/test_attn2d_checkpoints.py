@@ -7,9 +7,9 @@ from argparse import Namespace
 import pytest
 import torch
 
-from convs2s_plugin.cli import main as convs2s
-from convs2s_plugin.pervasive.attn2d_vocabulary import dictionary_text, read_vocabulary
-from convs2s_plugin.translation import Translator
+from convs2s.checkpoints.attn2d_vocabulary import dictionary_text, read_vocabulary
+from convs2s.cli import main as convs2s
+from convs2s.translation import Translator
 from tests.attn2d import BOS, params, random_network
 
 SPECIAL = ["<PAD>", "<UNK>", "<EOS>", "<BOS>"]

@@ -5,7 +5,7 @@ import re
 import pytest
 from fairseq import __version__ as fairseq_version
 
-from convs2s_plugin.errors import UserError
+from convs2s.common.errors import UserError
 from tests.commands import (
     CRITERION,
     PLUGIN,

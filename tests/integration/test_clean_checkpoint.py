@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from convs2s_plugin.cli import main as convs2s
+from convs2s.cli import main as convs2s
 from tests.commands import PLUGIN, fairseq, hypotheses, refused, run, train
 from tests.helpers import config_with_objects
 from tests.integration.test_fairseq_generate import generate

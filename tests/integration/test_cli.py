@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 import torch
 
+from convs2s.cli import COMMANDS, main
 from convs2s_plugin import __version__
-from convs2s_plugin.cli import COMMANDS, main
 from tests.commands import PLUGIN
 
 
@@ -21,7 +21,7 @@ def test_path_is_a_user_dir(capsys):
 
 def test_as_a_module():
     done = subprocess.run(
-        [sys.executable, "-m", "convs2s_plugin", "path"],
+        [sys.executable, "-m", "convs2s", "path"],
         check=True,
         capture_output=True,
         text=True,

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from sacrebleu.metrics import BLEU
 
-from convs2s_plugin.attention.sentences import compute_attention
-from convs2s_plugin.cli import main
-from convs2s_plugin.translation.translator import Translator
+from convs2s.cli import main
+from convs2s.pictures.sentences import compute_attention
+from convs2s.translation.translator import Translator
 from tests.commands import PLUGIN
 from tests.translation import DATA, FIXTURES, LINES, translate
 
@@ -52,7 +52,7 @@ def test_a_checkpoint_scores_like_its_translations(texts, capsys, tmp_path):
 
 def test_the_command_as_a_user_starts_it(texts, tmp_path):
     done = subprocess.run(
-        [sys.executable, "-m", "convs2s_plugin", "evaluate", "hyp", "--references", "ref",
+        [sys.executable, "-m", "convs2s", "evaluate", "hyp", "--references", "ref",
          "--metrics", "tokenized_bleu,rouge", "--min-words", "2"],
         capture_output=True,
         text=True,
@@ -66,7 +66,7 @@ def test_the_command_as_a_user_starts_it(texts, tmp_path):
 def program(*arguments):
     """The command as a user starts it."""
     return subprocess.run(
-        [sys.executable, "-m", "convs2s_plugin", "evaluate", *map(str, arguments)],
+        [sys.executable, "-m", "convs2s", "evaluate", *map(str, arguments)],
         capture_output=True,
         text=True,
         encoding="utf-8",

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from convs2s_plugin.cli import main as convs2s
+from convs2s.cli import main as convs2s
 from tests.commands import CRITERION, TASK, fairseq, generate, hypotheses, train
 from tests.translation import FIXTURES
 

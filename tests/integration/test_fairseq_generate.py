@@ -8,8 +8,8 @@ import torch
 from fairseq import checkpoint_utils
 from fairseq.tasks.translation import TranslationConfig, TranslationTask
 
-from convs2s_plugin.cli import main as convs2s
-from convs2s_plugin.convs2s.model import ConvS2SModel
+from convs2s.cli import main as convs2s
+from convs2s.models.convs2s.model import ConvS2SModel
 from tests.commands import (
     PLUGIN,
     TASK,

@@ -7,8 +7,8 @@ from argparse import Namespace
 import pytest
 import torch
 
-from convs2s_plugin.cli import main as convs2s
-from convs2s_plugin.convs2s.fconv import convert_weights
+from convs2s.checkpoints.fconv import convert_weights
+from convs2s.cli import main as convs2s
 from tests.commands import hypotheses, train
 from tests.fconv import FCONV, load, make_old
 from tests.integration.test_fairseq_generate import generate

@@ -80,7 +80,7 @@ def test_without_matplotlib(corpus, tmp_path):
     (tmp_path / "matplotlib" / "__init__.py").write_text("raise ImportError\n")
     code = (
         "import sys; sys.path.insert(0, '.'); "
-        "from convs2s_plugin.cli import main; sys.exit(main(sys.argv[1:]))"
+        "from convs2s.cli import main; sys.exit(main(sys.argv[1:]))"
     )
     done = subprocess.run(
         [server().programs / "python", "-c", code, "find-lr", corpus / "bin", *MODELS["convs2s"]]

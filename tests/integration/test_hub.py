@@ -13,11 +13,11 @@ import threading
 import pytest
 import torch
 
-from convs2s_plugin.convs2s.model import ConvS2SModel
-from convs2s_plugin.errors import UserError
-from convs2s_plugin.pervasive.model import PervasiveModel
-from convs2s_plugin.translation import Translator
-from convs2s_plugin.translation.hub import from_pretrained
+from convs2s.common.errors import UserError
+from convs2s.models.convs2s.model import ConvS2SModel
+from convs2s.models.pervasive.model import PervasiveModel
+from convs2s.translation import Translator
+from convs2s.translation.hub import from_pretrained
 from tests import ROOT
 from tests.integration.test_translate_models import prepared
 from tests.translation import DATA, FIXTURES

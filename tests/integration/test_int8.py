@@ -3,9 +3,9 @@
 import pytest
 import torch
 
-from convs2s_plugin.cli import main as convs2s
-from convs2s_plugin.errors import UserError
-from convs2s_plugin.nn.int8 import is_supported
+from convs2s.cli import main as convs2s
+from convs2s.common.errors import UserError
+from convs2s.nn.int8 import is_supported
 from tests.commands import (
     PLUGIN,
     TASK,

@@ -9,7 +9,7 @@ import re
 
 import pytest
 
-from convs2s_plugin.cli import main as convs2s
+from convs2s.cli import main as convs2s
 from tests.commands import CRITERION, TASK, assert_same_weights
 from tests.faults import FAMILIES, killed_while_saving, train, whole
 

@@ -9,10 +9,13 @@ import tracemalloc
 import pytest
 from fairseq.utils import load_align_dict
 
-from convs2s_plugin.cli import main
-from convs2s_plugin.lexicon import aligner, counts
-from convs2s_plugin.lexicon.files import read_lexicon
-from convs2s_plugin.lexicon.links import read_aligned
+from convs2s.cli import main
+from convs2s.text.lexicon import (
+    aligner,
+    counts,
+)
+from convs2s.text.lexicon.files import read_lexicon
+from convs2s.text.lexicon.links import read_aligned
 
 SOURCE = (
     "Hund Katze Maus Vogel Pferd Kuh rot blau grün klein groß alt springt läuft schläft".split()

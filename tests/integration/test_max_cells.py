@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from convs2s_plugin.errors import UserError
+from convs2s.common.errors import UserError
 from tests.commands import TASK, generate, hypotheses, refused, run, train, train_arguments
 from tests.integration.test_pervasive_fairseq import TINY
 

@@ -36,7 +36,7 @@ def test_the_network_is_closed():
 def test_import_and_translation():
     arguments = ["translate", "--path", str(FIXTURES / "convs2s.pt"), "--data", str(DATA), "--raw"]
     done = new_interpreter(
-        f"from convs2s_plugin.cli import main; sys.exit(main({arguments!r}))", "eins zwei\n"
+        f"from convs2s.cli import main; sys.exit(main({arguments!r}))", "eins zwei\n"
     )
     assert done.returncode == 0, done.stderr[-2000:]
     assert done.stdout.count("\n") == 1

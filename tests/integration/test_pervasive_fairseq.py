@@ -5,9 +5,9 @@ import torch
 import yaml
 
 from benchmarks.sentences import read_task, real_batches
-from convs2s_plugin.cli import main as convs2s
-from convs2s_plugin.pervasive.batch_norm import RunningStats
-from convs2s_plugin.pervasive.model import PervasiveModel
+from convs2s.cli import main as convs2s
+from convs2s.models.pervasive.batch_norm import RunningStats
+from convs2s.models.pervasive.model import PervasiveModel
 from tests.batch_statistics import load, measure, validation_loss
 from tests.commands import (
     CRITERION,

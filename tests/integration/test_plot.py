@@ -2,8 +2,8 @@
 
 import pytest
 
-from convs2s_plugin.cli import main
-from convs2s_plugin.plotting.training_curves import read_training_curves
+from convs2s.cli import main
+from convs2s.pictures.training_curves import read_training_curves
 from tests.commands import TINY, fairseq, train_arguments
 
 

@@ -129,7 +129,7 @@ def test_fonts_of_the_system(tmp_path):
         "MPLCONFIGDIR": str(tmp_path / "matplotlib"),
     }
     (tmp_path / "matplotlib").mkdir()
-    command = [sys.executable, "-m", "convs2s_plugin", "plot-attention", "--path", str(MODEL)]
+    command = [sys.executable, "-m", "convs2s", "plot-attention", "--path", str(MODEL)]
     command += ["--data", str(DATA), "--raw", "--output", "a.svg", f"{COMMON} {RARE} {RARE}"]
 
     def stderr():

@@ -19,10 +19,13 @@ import pytest
 import yaml
 from fairseq.options import get_training_parser, parse_args_and_arch
 
-from convs2s_plugin import programs
-from convs2s_plugin.cli import main
-from convs2s_plugin.preparation import Preparation, workflow
-from convs2s_plugin.preparation.first_model import SIZE_CLASSES, training_command
+from convs2s.cli import main
+from convs2s.common import programs
+from convs2s.text import (
+    Preparation,
+    workflow,
+)
+from convs2s.text.first_model import SIZE_CLASSES, training_command
 from tests import ROOT
 from tests.commands import PLUGIN, server
 
@@ -216,7 +219,7 @@ def test_a_killed_preparation_continues(prepare, tmp_path, monkeypatch):
     train = write_pairs(tmp_path, "a", PAIRS)
     arguments = ("--train", *train, "--out", tmp_path / "out", *NONE)
     record = tmp_path / "out" / "work" / "stages.json"
-    command = [sys.executable, "-m", "convs2s_plugin", "prepare", *map(str, arguments)]
+    command = [sys.executable, "-m", "convs2s", "prepare", *map(str, arguments)]
     process = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.DEVNULL, start_new_session=True)
     while not record.exists() or not json.loads(record.read_text())["stages"]:
         assert process.poll() is None

@@ -5,8 +5,8 @@ import subprocess
 
 import pytest
 
-from convs2s_plugin.evaluation.sentence_scores import SentenceCHRF
-from convs2s_plugin.reranking.nbest import read_nbest
+from convs2s.evaluation.reranking.nbest import read_nbest
+from convs2s.evaluation.sentence_scores import SentenceCHRF
 from tests.commands import TASK, generate, server
 
 

@@ -5,12 +5,12 @@ import sys
 
 import pytest
 
-from convs2s_plugin.cli import main as convs2s
+from convs2s.cli import main as convs2s
 from tests import ROOT
 from tests.commands import server
 from tests.translation import DATA, FIXTURES, MODELS, text_file
 
-PATH = [sys.executable, "-c", "import convs2s_cli, sys; sys.exit(convs2s_cli.main())", "path"]
+PATH = [sys.executable, "-c", "import sys; from convs2s.cli import main; sys.exit(main())", "path"]
 
 
 def layers():

@@ -8,8 +8,8 @@ from fairseq import options
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from fairseq_cli import interactive as interactive_command
 
-from convs2s_plugin.errors import UserError
-from convs2s_plugin.translation import Translator
+from convs2s.common.errors import UserError
+from convs2s.translation import Translator
 from tests.commands import PLUGIN, TASK, alignments, hypotheses, train
 from tests.translation import DATA, FIXTURES, LINES, MODELS, text_file, translate
 

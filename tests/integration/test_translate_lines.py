@@ -5,8 +5,8 @@ import subprocess
 
 import pytest
 
-from convs2s_plugin.cli import main as convs2s
-from convs2s_plugin.translation.ensemble import Ensemble
+from convs2s.cli import main as convs2s
+from convs2s.translation.ensemble import Ensemble
 from tests.commands import server
 from tests.translation import DATA, FIXTURES, LINES, SENTENCE, text_file, translate
 

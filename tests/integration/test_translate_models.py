@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from convs2s_plugin.cli import main as convs2s
-from convs2s_plugin.errors import UserError
-from convs2s_plugin.translation import Translator
+from convs2s.cli import main as convs2s
+from convs2s.common.errors import UserError
+from convs2s.translation import Translator
 from tests.translation import DATA, FIXTURES, LIMIT, LINES, prepared, text_file
 
 

@@ -6,9 +6,9 @@ import os
 import pytest
 import torch
 
-from convs2s_plugin.cli import main as convs2s
-from convs2s_plugin.convs2s.model import ConvS2SModel
-from convs2s_plugin.errors import UserError
+from convs2s.cli import main as convs2s
+from convs2s.common.errors import UserError
+from convs2s.models.convs2s.model import ConvS2SModel
 from tests.commands import PLUGIN, TASK, refused, run, train_arguments
 from tests.fconv import FCONV
 

@@ -19,7 +19,8 @@ from convs2s_plugin import __version__
 from tests import ROOT
 from tests.commands import TINY, hypotheses
 
-PACKAGING = ("setup.py", "pyproject.toml", "README.md", "LICENSE", "convs2s_cli.py")
+PACKAGES = ("convs2s", "convs2s_plugin")
+PACKAGING = ("setup.py", "pyproject.toml", "README.md", "LICENSE")
 
 
 def start(*command, cwd):
@@ -44,7 +45,8 @@ def wheel(tmp_path_factory):
     folder = tmp_path_factory.mktemp("wheel")
     sources = folder / "sources"
     caches = shutil.ignore_patterns("__pycache__")
-    shutil.copytree(ROOT / "convs2s_plugin", sources / "convs2s_plugin", ignore=caches)
+    for package in PACKAGES:
+        shutil.copytree(ROOT / package, sources / package, ignore=caches)
     for name in PACKAGING:
         shutil.copy(ROOT / name, sources)
     run(sys.executable, "setup.py", "--quiet", "sdist", "--dist-dir", folder / "dist", cwd=sources)
@@ -99,9 +101,9 @@ def installed(wheel, tmp_path_factory):
 
 def test_the_wheel_holds_the_package_and_nothing_else(wheel):
     names = {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
-    package = ROOT / "convs2s_plugin"
-    files = [path for path in package.rglob("*") if path.is_file() and path.suffix != ".pyc"]
-    assert names == {"convs2s_cli.py", *(path.relative_to(ROOT).as_posix() for path in files)}
+    paths = [path for package in PACKAGES for path in (ROOT / package).rglob("*")]
+    files = [path for path in paths if path.is_file() and path.suffix != ".pyc"]
+    assert names == {path.relative_to(ROOT).as_posix() for path in files}
 
 
 def test_train_and_translate_from_another_folder(installed, corpus, tmp_path):

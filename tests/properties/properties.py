@@ -7,7 +7,7 @@ import torch
 from torch.nn import functional
 
 from convs2s_plugin.criterions import ConvS2SCrossEntropy
-from convs2s_plugin.decoding.generator import TranslationGenerator
+from convs2s_plugin.search.generator import TranslationGenerator
 from tests.helpers import dictionary, random_batch
 from tests.properties.cases import Case, build
 

@@ -6,7 +6,7 @@ import pickle
 import pytest
 import torch
 
-from convs2s_plugin.errors import UserError
+from convs2s.common.errors import UserError
 from tests.checks import assert_state_dict_round_trip, assert_trains, dependencies
 from tests.families import MODELS, make
 from tests.helpers import dictionary, random_batch

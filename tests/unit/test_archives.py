@@ -9,9 +9,9 @@ from contextlib import contextmanager
 
 import pytest
 
-from convs2s_plugin.archives import download, is_address, is_archive, unpack
-from convs2s_plugin.errors import UserError
-from convs2s_plugin.output_files import atomic_folder
+from convs2s.common.archives import download, is_address, is_archive, unpack
+from convs2s.common.errors import UserError
+from convs2s.common.output_files import atomic_folder
 
 
 def member(name, content=b"", **attributes):

@@ -5,9 +5,9 @@ import math
 import pytest
 import torch
 
-from convs2s_plugin.adl.layers.dot_attention import MultiHeadAttentionLayer
-from convs2s_plugin.convs2s.multi_step_attention import MultiStepAttention
-from convs2s_plugin.decoding.attention_maps import (
+from convs2s.models.adl.layers.dot_attention import MultiHeadAttentionLayer
+from convs2s.models.convs2s.multi_step_attention import MultiStepAttention
+from convs2s.nn.attention_maps import (
     CONTRIBUTIONS,
     DECODER,
     ENCODER,

@@ -6,7 +6,7 @@ import pytest
 import torch
 from fairseq.criterions.label_smoothed_cross_entropy import LabelSmoothedCrossEntropyCriterion
 
-from convs2s_plugin.decoding.generator import TranslationGenerator
+from convs2s_plugin.search.generator import TranslationGenerator
 from tests.families import MODELS, make
 from tests.helpers import dictionary, random_batch
 

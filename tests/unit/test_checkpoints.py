@@ -11,7 +11,7 @@ from fairseq import checkpoint_utils
 from omegaconf import OmegaConf
 
 import convs2s_plugin  # noqa: F401  (explains unreadable checkpoints)
-from convs2s_plugin.errors import UserError
+from convs2s.common.errors import UserError
 
 
 class Call:

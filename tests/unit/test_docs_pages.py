@@ -13,12 +13,12 @@ from fairseq.models import ARCH_MODEL_REGISTRY, MODEL_DATACLASS_REGISTRY
 from fairseq.tasks import TASK_DATACLASS_REGISTRY
 
 import benchmarks.__main__ as benchmarks
-from convs2s_plugin.adl import Settings, resolve
-from convs2s_plugin.cli import experiment
-from convs2s_plugin.cli.commands import COMMANDS
-from convs2s_plugin.errors import UserError
-from convs2s_plugin.experiments.file import Averaging, DataSettings, Tuning
-from convs2s_plugin.experiments.reader import EXPERIMENT_KEYS, SYSTEM_KEYS
+from convs2s.cli import experiment
+from convs2s.cli.commands import COMMANDS
+from convs2s.common.errors import UserError
+from convs2s.experiments.file import Averaging, DataSettings, Tuning
+from convs2s.experiments.reader import EXPERIMENT_KEYS, SYSTEM_KEYS
+from convs2s.models.adl import Settings, resolve
 from docs.other_projects import SOCKEYE
 from tests import batch_statistics
 from tests.commands import PLUGIN
@@ -121,7 +121,7 @@ def without_own_packages(arguments: list[str]) -> list[str]:
 def parse_convs2s(arguments: list[str]) -> None:
     from importlib import import_module
 
-    module = import_module(f"convs2s_plugin.cli.{COMMANDS[arguments[0]].module}")
+    module = import_module(f"convs2s.cli.{COMMANDS[arguments[0]].module}")
     parser = argparse.ArgumentParser(allow_abbrev=False)
     module.add_arguments(parser)
     if not COMMANDS[arguments[0]].forwards:
@@ -204,7 +204,7 @@ def test_every_module_is_in_the_reference():
     for path in PLUGIN.glob("*/**/*.py"):
         name = ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
         covered = [one for one in listed if f"{name}.".startswith(f"{one}.")]
-        assert len(covered) == 1 or name == "convs2s_plugin.adl", (name, covered)
+        assert len(covered) == 1 or name == "convs2s.models.adl", (name, covered)
     for name in listed:
         path = ROOT / name.replace(".", "/")
         assert path.is_dir() or path.with_suffix(".py").is_file(), f"there is no {name}"

@@ -8,7 +8,7 @@ from fairseq.criterions.label_smoothed_cross_entropy_with_alignment import (
     LabelSmoothedCrossEntropyCriterionWithAlignment,
 )
 
-from convs2s_plugin.errors import UserError
+from convs2s.common.errors import UserError
 from tests.families import MODELS, make
 from tests.helpers import dictionary, random_batch
 

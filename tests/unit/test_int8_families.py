@@ -5,8 +5,8 @@ import copy
 import pytest
 import torch
 
-from convs2s_plugin.errors import UserError
-from convs2s_plugin.nn import int8
+from convs2s.common.errors import UserError
+from convs2s.nn import int8
 from tests.families import MODELS, make
 from tests.helpers import dictionary, random_batch, tiny_adl, tiny_convs2s, tiny_pervasive
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from convs2s_plugin.errors import UserError
+from convs2s.common.errors import UserError
 from tests.helpers import tiny_adl, tiny_convs2s, tiny_pervasive
 
 BUILDERS = {"convs2s": tiny_convs2s, "adl": tiny_adl, "pervasive": tiny_pervasive}

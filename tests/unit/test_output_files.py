@@ -7,9 +7,9 @@ import stat
 import pytest
 import torch
 
-from convs2s_plugin.checkpoints import save_checkpoint
-from convs2s_plugin.errors import UserError
-from convs2s_plugin.output_files import (
+from convs2s.checkpoints.files import save_checkpoint
+from convs2s.common.errors import UserError
+from convs2s.common.output_files import (
     atomic_path,
     atomic_write,
     check_different,

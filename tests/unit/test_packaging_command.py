@@ -3,22 +3,22 @@
 import json
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
-import convs2s_cli
-from convs2s_plugin import __version__
-from convs2s_plugin.cli.commands import COMMANDS
+from convs2s import __version__
+from convs2s.cli import main
+from convs2s.cli.commands import COMMANDS
+from tests import ROOT
 
-PLUGIN = Path(convs2s_cli.__file__).resolve().parent / "convs2s_plugin"
+PLUGIN = ROOT / "convs2s_plugin"
 
 # Runs the console script in a fresh interpreter; then prints its exit code and what is imported.
 REPORT = """
 import json, sys
-import convs2s_cli
+from convs2s.cli import main
 try:
-    code = convs2s_cli.main(sys.argv[1:])
+    code = main(sys.argv[1:])
 except SystemExit as stop:
     code = stop.code
 print(json.dumps([code, sorted({name.partition(".")[0] for name in sys.modules})]))
@@ -67,21 +67,21 @@ def test_help_lists_every_command():
 
 def test_other_commands_go_to_the_package(capsys):
     with pytest.raises(SystemExit) as stop:
-        convs2s_cli.main(["average", "--help"])
+        main(["average", "--help"])
     assert stop.value.code == 0
     assert "--inputs FILE" in capsys.readouterr().out
-    assert convs2s_cli.main(["adl", "explain", "nonsense"]) == 2
+    assert main(["adl", "explain", "nonsense"]) == 2
     assert capsys.readouterr().err.startswith("convs2s adl: error: ")
 
 
 def test_only_the_chosen_command_is_imported():
     code = (
-        "import sys; from convs2s_plugin.cli import main; main(['path']); "
-        "print(*sorted(name for name in sys.modules if name.startswith('convs2s_plugin.cli.')))"
+        "import sys; from convs2s.cli import main; main(['path']); "
+        "print(*sorted(name for name in sys.modules if name.startswith('convs2s.cli.')))"
     )
     done = subprocess.run(
         [sys.executable, "-c", code], check=True, capture_output=True, text=True, cwd=PLUGIN.parent
     )
     path, modules = done.stdout.splitlines()
     assert path == str(PLUGIN)
-    assert modules == "convs2s_plugin.cli.commands convs2s_plugin.cli.path"
+    assert modules == "convs2s.cli.commands convs2s.cli.path"

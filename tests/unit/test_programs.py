@@ -4,8 +4,8 @@ import sys
 
 import pytest
 
-from convs2s_plugin import programs
-from convs2s_plugin.programs import Programs, relative_path
+from convs2s.common import programs
+from convs2s.common.programs import Programs, relative_path
 
 # Prints a line after each of three tenths of a second of work.
 WORK = """

@@ -9,8 +9,8 @@ import subprocess
 import pytest
 from fairseq import options
 
-from convs2s_plugin.cli import experiment as command
-from convs2s_plugin.experiments.reader import read_experiment
+from convs2s.cli import experiment as command
+from convs2s.experiments.reader import read_experiment
 from tests.commands import server
 from tests.doc_blocks import DOCS, blocks, commands
 from tests.integration.examples.conftest import EXAMPLES

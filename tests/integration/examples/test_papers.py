@@ -10,9 +10,9 @@ from fairseq import options, tasks
 from fairseq.data import Dictionary
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 
-from convs2s_plugin.cli import experiment as command
-from convs2s_plugin.convs2s.layer_lists import parse_attention, parse_layers
-from convs2s_plugin.experiments.reader import read_experiment
+from convs2s.cli import experiment as command
+from convs2s.experiments.reader import read_experiment
+from convs2s.models.convs2s.layer_lists import parse_attention, parse_layers
 from tests.commands import server
 from tests.integration.examples.conftest import EXAMPLES
 

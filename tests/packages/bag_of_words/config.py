@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Optional
 
-from convs2s_plugin.base import Architecture, EmbeddingOptions
+from convs2s.models.base import Architecture, EmbeddingOptions
 
 MODEL = "bag_of_words"
 BASE = {"embed_dim": 256, "dropout": 0.1}

@@ -3,7 +3,7 @@
 from fairseq.models import register_model
 from torch import cat
 
-from convs2s_plugin.base import (
+from convs2s.models.base import (
     PluginDecoder,
     PluginEncoder,
     PluginModel,
@@ -13,12 +13,12 @@ from convs2s_plugin.base import (
     max_length_or_default,
     register_architectures,
 )
-from convs2s_plugin.decoding.state import child
-from convs2s_plugin.nn.attention import source_attention
-from convs2s_plugin.nn.dropout import Dropout
-from convs2s_plugin.nn.embedding import Embedding
-from convs2s_plugin.nn.linear import Linear
-from convs2s_plugin.nn.output import TiedOutputProjection
+from convs2s.nn.attention import source_attention
+from convs2s.nn.dropout import Dropout
+from convs2s.nn.embedding import Embedding
+from convs2s.nn.linear import Linear
+from convs2s.nn.output import TiedOutputProjection
+from convs2s.nn.state import child
 
 from .config import ARCHITECTURES, BASE, MODEL, BagOfWordsConfig
 from .layers import causal_mean

@@ -4,10 +4,10 @@ import re
 
 import pytest
 
-from convs2s_plugin.adl.architectures import ARCHITECTURES, SIZES, table
-from convs2s_plugin.adl.figures import figures, sequential_parts
-from convs2s_plugin.adl.language.registry import layer_type
-from convs2s_plugin.adl.language.writer import definition
+from convs2s.models.adl.architectures import ARCHITECTURES, SIZES, table
+from convs2s.models.adl.figures import figures, sequential_parts
+from convs2s.models.adl.language.registry import layer_type
+from convs2s.models.adl.language.writer import definition
 
 ROWS = (
     "transformer convs2s rnmt rnmt_no_input_feeding "

@@ -5,11 +5,11 @@ import json
 import pytest
 from torch import nn
 
-from convs2s_plugin.adl import Settings, resolve
-from convs2s_plugin.adl.explain import as_dict, as_text
-from convs2s_plugin.adl.figures import figures, receptive_field
-from convs2s_plugin.adl.language.registry import entries
-from convs2s_plugin.cli import main
+from convs2s.cli import main
+from convs2s.models.adl import Settings, resolve
+from convs2s.models.adl.explain import as_dict, as_text
+from convs2s.models.adl.figures import figures, receptive_field
+from convs2s.models.adl.language.registry import entries
 
 SETTINGS = Settings(model_dim=24, attention_heads=4, max_source_positions=50)
 
@@ -269,13 +269,13 @@ def test_command_list_and_layers(capsys):
 
 
 def test_commands_know_the_layers_of_a_user_dir(tmp_path, capsys, monkeypatch):
-    from convs2s_plugin.adl.language import registry
+    from convs2s.models.adl.language import registry
 
     monkeypatch.setattr(registry, "_ENTRIES", dict(registry._ENTRIES))
     folder = tmp_path / "layers_of_my_own"
     folder.mkdir()
     (folder / "__init__.py").write_text(
-        "from convs2s_plugin.adl import POSITION, register_layer\n"
+        "from convs2s.models.adl import POSITION, register_layer\n"
         "@register_layer('mine', 'nothing much', reach=POSITION)\n"
         "class Mine: pass\n"
     )

@@ -6,9 +6,9 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from convs2s_plugin.adl import Settings, resolve
-from convs2s_plugin.adl.context import Context, Source
-from convs2s_plugin.adl.layers.chains import LayerChain
+from convs2s.models.adl import Settings, resolve
+from convs2s.models.adl.context import Context, Source
+from convs2s.models.adl.layers.chains import LayerChain
 from tests.families import MODELS
 from tests.helpers import dictionary, random_batch, tiny_adl
 

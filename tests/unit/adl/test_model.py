@@ -5,12 +5,12 @@ from dataclasses import replace
 import pytest
 import torch
 
-from convs2s_plugin.adl import Settings, resolve
-from convs2s_plugin.adl.architectures import ARCHITECTURES
-from convs2s_plugin.adl.figures import figures
-from convs2s_plugin.adl.layers.chains import build_layer
-from convs2s_plugin.adl.model import MODEL
-from convs2s_plugin.errors import UserError
+from convs2s.common.errors import UserError
+from convs2s.models.adl import Settings, resolve
+from convs2s.models.adl.architectures import ARCHITECTURES
+from convs2s.models.adl.figures import figures
+from convs2s.models.adl.layers.chains import build_layer
+from convs2s.models.adl.model import MODEL
 from tests.adl_random import random_definition
 from tests.checks import (
     assert_causal,

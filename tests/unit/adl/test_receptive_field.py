@@ -5,10 +5,10 @@ from dataclasses import replace
 import pytest
 import torch
 
-from convs2s_plugin.adl import resolve
-from convs2s_plugin.adl.context import Context, Source
-from convs2s_plugin.adl.figures import receptive_field
-from convs2s_plugin.adl.layers.chains import LayerChain
+from convs2s.models.adl import resolve
+from convs2s.models.adl.context import Context, Source
+from convs2s.models.adl.figures import receptive_field
+from convs2s.models.adl.layers.chains import LayerChain
 from tests.adl_random import random_definition
 
 LENGTH, SOURCE_LENGTH = 20, 5

@@ -9,9 +9,9 @@ from html.parser import HTMLParser
 
 import pytest
 
-from convs2s_plugin.attention.document import document, sentence_entry, tokens, write_json
-from convs2s_plugin.attention.page import FOLDER, SCRIPTS, page
-from convs2s_plugin.errors import UserError
+from convs2s.common.errors import UserError
+from convs2s.pictures.document import document, sentence_entry, tokens, write_json
+from convs2s.pictures.page import FOLDER, SCRIPTS, page
 from tests.attention import chosen, made_up_document, made_up_maps
 from tests.unit.attention.test_page_in_browser import HOSTILE, SHORT
 

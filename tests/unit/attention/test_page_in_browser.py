@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from convs2s_plugin.attention.page import write_page
+from convs2s.pictures.page import write_page
 from tests.attention import made_up_document
 from tests.browser import Browser, find_browser
 

@@ -3,9 +3,9 @@
 import pytest
 import torch
 
-from convs2s_plugin.attention.selection import choose_heads, choose_layers
-from convs2s_plugin.decoding.attention_maps import SOURCE, AttentionMap, AttentionMaps
-from convs2s_plugin.errors import UserError
+from convs2s.common.errors import UserError
+from convs2s.nn.attention_maps import SOURCE, AttentionMap, AttentionMaps
+from convs2s.pictures.selection import choose_heads, choose_layers
 from tests.attention import made_up_maps
 
 

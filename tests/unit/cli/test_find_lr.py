@@ -5,8 +5,8 @@ import math
 
 import pytest
 
-from convs2s_plugin.cli import find_lr
-from convs2s_plugin.errors import UserError
+from convs2s.cli import find_lr
+from convs2s.common.errors import UserError
 from convs2s_plugin.optim.lr_suggestion import Point, Suggestion
 
 POINTS = [Point(10 ** (-4 + i / 10), 12 - 0.2 * i) for i in range(20)]

@@ -3,7 +3,10 @@
 import pytest
 from fairseq.modules.transformer_layer import TransformerEncoderLayerBase
 
-from convs2s_plugin.cli import flops, main
+from convs2s.cli import (
+    flops,
+    main,
+)
 
 SMALL = (
     *("--source-words", "40", "--target-words", "30", "--length", "7"),

@@ -12,11 +12,11 @@ from fairseq.data import Dictionary
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from omegaconf import OmegaConf
 
-from convs2s_plugin.adl.language import registry
-from convs2s_plugin.attention.loading import load_model
-from convs2s_plugin.attention.sentences import compute_attention, translate
-from convs2s_plugin.cli import plot_attention
-from convs2s_plugin.errors import UserError
+from convs2s.cli import plot_attention
+from convs2s.common.errors import UserError
+from convs2s.models.adl.language import registry
+from convs2s.pictures.loading import load_model
+from convs2s.pictures.sentences import compute_attention, translate
 from tests import ROOT
 
 pytest.importorskip("matplotlib")
@@ -181,7 +181,7 @@ def test_a_family_of_a_user(tmp_path):
 
     trained = make_checkpoint(tmp_path / "model", "bag_of_words_small", [])
     output = tmp_path / "a.json"
-    program = [sys.executable, "-m", "convs2s_plugin", "plot-attention", *trained]
+    program = [sys.executable, "-m", "convs2s", "plot-attention", *trained]
     program += ["--output", str(output), "ein zwei", "--target", "one"]
     done = subprocess.run(program, capture_output=True, text=True, cwd=ROOT)
     assert done.returncode != 0 and not output.exists()
@@ -202,11 +202,11 @@ def test_a_layer_of_a_user(tmp_path, monkeypatch):
     package = tmp_path / "plotted_layers"
     package.mkdir()
     (package / "__init__.py").write_text(
-        "from convs2s_plugin.adl.language.registry import BLOCK, POSITION, register_layer\n"
-        "from convs2s_plugin.adl.layers.attention import WEIGHT_DROPOUT\n"
-        "from convs2s_plugin.adl.layers.dot_attention import DotAttentionLayer, WIDTH_SCALE\n"
-        "from convs2s_plugin.adl.layers.attention import attended_width\n"
-        "from convs2s_plugin.adl.language.registry import Cost\n"
+        "from convs2s.models.adl.language.registry import BLOCK, POSITION, register_layer\n"
+        "from convs2s.models.adl.layers.attention import WEIGHT_DROPOUT\n"
+        "from convs2s.models.adl.layers.dot_attention import DotAttentionLayer, WIDTH_SCALE\n"
+        "from convs2s.models.adl.layers.attention import attended_width\n"
+        "from convs2s.models.adl.language.registry import Cost\n"
         "@register_layer('plotted_att', 'for a test', WIDTH_SCALE, BLOCK, WEIGHT_DROPOUT,\n"
         "    reach=POSITION, width=attended_width, cost=Cost(), attends=True)\n"
         "class PlottedAttention(DotAttentionLayer):\n"

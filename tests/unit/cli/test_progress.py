@@ -2,8 +2,8 @@
 
 from io import StringIO
 
-from convs2s_plugin.cli import progress as progress_module
-from convs2s_plugin.cli.progress import Progress
+from convs2s.cli import progress as progress_module
+from convs2s.cli.progress import Progress
 
 
 def test_progress(monkeypatch):

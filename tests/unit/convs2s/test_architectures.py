@@ -7,10 +7,10 @@ import torch
 from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_REGISTRY, build_model
 from omegaconf import OmegaConf
 
-from convs2s_plugin.base.architectures import fill_defaults
-from convs2s_plugin.convs2s.architectures import ARCHITECTURES, BASE
-from convs2s_plugin.convs2s.layer_lists import parse_layers
-from convs2s_plugin.convs2s.model import ConvS2SConfig, ConvS2SModel
+from convs2s.models.base.architectures import fill_defaults
+from convs2s.models.convs2s.architectures import ARCHITECTURES, BASE
+from convs2s.models.convs2s.layer_lists import parse_layers
+from convs2s.models.convs2s.model import ConvS2SConfig, ConvS2SModel
 from tests.helpers import translation_task
 
 

@@ -5,13 +5,13 @@ import math
 import pytest
 import torch
 
-from convs2s_plugin.convs2s.gated_conv1d import GatedConv1d
-from convs2s_plugin.convs2s.multi_step_attention import EncoderOutput, MultiStepAttention
-from convs2s_plugin.nn.dropout import Dropout
-from convs2s_plugin.nn.embedding import random_embedding_matrix
-from convs2s_plugin.nn.gradient import scale_gradient
-from convs2s_plugin.nn.output import TiedOutputProjection
-from convs2s_plugin.nn.weight_norm import WeightNormLinear
+from convs2s.models.convs2s.gated_conv1d import GatedConv1d
+from convs2s.models.convs2s.multi_step_attention import EncoderOutput, MultiStepAttention
+from convs2s.nn.dropout import Dropout
+from convs2s.nn.embedding import random_embedding_matrix
+from convs2s.nn.gradient import scale_gradient
+from convs2s.nn.output import TiedOutputProjection
+from convs2s.nn.weight_norm import WeightNormLinear
 from tests.helpers import loss_of_logits, random_batch, tiny_convs2s
 
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from convs2s_plugin.convs2s.layer_lists import ConvSpec, parse_attention, parse_layers
-from convs2s_plugin.errors import TextError, UserError
+from convs2s.common.errors import TextError, UserError
+from convs2s.models.convs2s.layer_lists import ConvSpec, parse_attention, parse_layers
 
 FCONV_NOTATION = [
     "[(512, 3)] * 20",

@@ -8,9 +8,9 @@ from fairseq.criterions.cross_entropy import CrossEntropyCriterion
 from fairseq.criterions.label_smoothed_cross_entropy import LabelSmoothedCrossEntropyCriterion
 from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_REGISTRY
 
+from convs2s.common.errors import UserError
+from convs2s.nn import projection
 from convs2s_plugin.criterions import ConvS2SCrossEntropy
-from convs2s_plugin.errors import UserError
-from convs2s_plugin.nn import projection
 from tests.families import MODELS, make
 from tests.helpers import (
     WORDS,

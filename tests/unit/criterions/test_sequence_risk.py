@@ -5,10 +5,10 @@ from itertools import product
 import pytest
 import torch
 
+from convs2s.common.errors import UserError
+from convs2s.nn.ignored_batch import ignored_batch
+from convs2s.nn.sequence_losses import SEQUENCE_LOSSES
 from convs2s_plugin.criterions import ConvS2SCrossEntropy
-from convs2s_plugin.errors import UserError
-from convs2s_plugin.nn.ignored_batch import ignored_batch
-from convs2s_plugin.nn.sequence_losses import SEQUENCE_LOSSES
 from convs2s_plugin.sequence_training import scoring
 from tests.families import MODELS, make
 from tests.helpers import random_batch, tiny_fairseq_transformer

@@ -4,7 +4,7 @@ import pytest
 import torch
 from fairseq.search import BeamSearch
 
-from convs2s_plugin.decoding.best_tokens import BestTokensSearch, choose_columns, select
+from convs2s_plugin.search.best_tokens import BestTokensSearch, choose_columns, select
 from tests.search import SYMBOLS
 
 

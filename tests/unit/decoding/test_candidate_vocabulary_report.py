@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from convs2s_plugin.decoding.candidates import build_candidates
-from convs2s_plugin.decoding.generator import TranslationGenerator
-from convs2s_plugin.lexicon.files import Entry
+from convs2s.text.lexicon.files import Entry
+from convs2s.translation.candidates import build_candidates
+from convs2s_plugin.search.generator import TranslationGenerator
 from tests.families import make
 from tests.helpers import dictionary, random_batch
 

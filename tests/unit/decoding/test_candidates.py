@@ -3,9 +3,9 @@
 import pytest
 import torch
 
-from convs2s_plugin.decoding.candidates import build_candidates
-from convs2s_plugin.errors import UserError
-from convs2s_plugin.lexicon.files import Entry
+from convs2s.common.errors import UserError
+from convs2s.text.lexicon.files import Entry
+from convs2s.translation.candidates import build_candidates
 from tests.helpers import dictionary
 
 

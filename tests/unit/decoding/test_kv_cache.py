@@ -3,9 +3,9 @@
 import pytest
 import torch
 
-from convs2s_plugin.decoding.kv_cache import Backpointers
-from convs2s_plugin.decoding.state import State
-from convs2s_plugin.nn.attention import dot_product_attention
+from convs2s.nn.attention import dot_product_attention
+from convs2s.nn.kv_cache import Backpointers
+from convs2s.nn.state import State
 
 HEADS, SIZE, VALUE_SIZE = 2, 3, 4
 

@@ -10,10 +10,10 @@ from fairseq import __version__ as fairseq_version
 from fairseq.sequence_generator import EnsembleModel, SequenceGenerator
 from fairseq.token_generation_constraints import pack_constraints
 
-from convs2s_plugin.decoding.best_tokens import BestTokensSearch
-from convs2s_plugin.decoding.candidate_model import CandidateModel
-from convs2s_plugin.decoding.candidates import Candidates
-from convs2s_plugin.decoding.generator import TranslationGenerator
+from convs2s.translation.candidates import Candidates
+from convs2s_plugin.search.best_tokens import BestTokensSearch
+from convs2s_plugin.search.candidate_model import CandidateModel
+from convs2s_plugin.search.generator import TranslationGenerator
 from tests.families import MODELS, make
 from tests.helpers import dictionary, random_batch, translation_task
 from tests.search import (

@@ -2,7 +2,7 @@
 
 import torch
 
-from convs2s_plugin.decoding.unknown_words import UnknownWords
+from convs2s.translation.unknown_words import UnknownWords
 from tests.helpers import dictionary
 
 

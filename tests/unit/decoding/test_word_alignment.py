@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from convs2s_plugin.decoding.generator import TranslationGenerator
-from convs2s_plugin.decoding.word_alignment import ReferenceScorer, aligns_tokens
+from convs2s_plugin.search.generator import TranslationGenerator
+from convs2s_plugin.search.word_alignment import ReferenceScorer, aligns_tokens
 from tests.families import make
 from tests.helpers import dictionary, random_batch
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from convs2s_plugin.errors import UserError
-from convs2s_plugin.evaluation.links import alignment_scores, parse_gold, read_gold, read_links
+from convs2s.common.errors import UserError
+from convs2s.evaluation.links import alignment_scores, parse_gold, read_gold, read_links
 
 
 def test_error_rate_by_hand():

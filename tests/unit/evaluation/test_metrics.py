@@ -7,12 +7,12 @@ import nltk
 import pytest
 from sacrebleu.metrics import BLEU, CHRF, bleu
 
-from convs2s_plugin.errors import UserError
-from convs2s_plugin.evaluation import meteor
-from convs2s_plugin.evaluation.comparison import evaluate
-from convs2s_plugin.evaluation.lengths import group_by_length
-from convs2s_plugin.evaluation.metrics import MetricOptions, find_metrics
-from convs2s_plugin.evaluation.summaries import cut_bytes, rouge
+from convs2s.common.errors import UserError
+from convs2s.evaluation import meteor
+from convs2s.evaluation.comparison import evaluate
+from convs2s.evaluation.lengths import group_by_length
+from convs2s.evaluation.metrics import MetricOptions, find_metrics
+from convs2s.evaluation.summaries import cut_bytes, rouge
 
 HYPOTHESES = ["a dog runs over the grass .", "Two men see a dog .", "it 's green ."]
 REFERENCES = ["a dog runs on the grass .", "two men see a small dog .", "it is green ."]
@@ -154,7 +154,7 @@ def test_missing_packages(module, name, message, monkeypatch):
     find = util.find_spec
     for target in ("summaries", "meteor"):
         monkeypatch.setattr(
-            f"convs2s_plugin.evaluation.{target}.find_spec",
+            f"convs2s.evaluation.{target}.find_spec",
             lambda wanted: None if wanted == module else find(wanted),
         )
     with pytest.raises(UserError, match=message):

@@ -6,7 +6,7 @@ import pytest
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 
-from convs2s_plugin.evaluation.sentence_scores import SENTENCE_SCORES
+from convs2s.evaluation.sentence_scores import SENTENCE_SCORES
 
 METRICS = {
     "bleu": BLEU(tokenize="none", smooth_method="add-k", smooth_value=1, force=True),

@@ -2,8 +2,8 @@
 
 import pytest
 
-from convs2s_plugin.errors import UserError
-from convs2s_plugin.evaluation.systems import (
+from convs2s.common.errors import UserError
+from convs2s.evaluation.systems import (
     System,
     parse_system,
     parse_systems,

@@ -7,9 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from convs2s_plugin.cli import experiment as command
-from convs2s_plugin.experiments import collect, workflow
-from convs2s_plugin.experiments.machine import Machine
+from convs2s.cli import experiment as command
+from convs2s.experiments import (
+    collect,
+    workflow,
+)
+from convs2s.experiments.machine import Machine
 
 from .words import FILE
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from convs2s_plugin.errors import UserError
+from convs2s.common.errors import UserError
 
 from .words import change, results
 

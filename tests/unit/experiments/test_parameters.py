@@ -6,7 +6,7 @@ import pytest
 import torch
 from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_REGISTRY
 
-from convs2s_plugin.experiments.parameters import vocabulary_parameters
+from convs2s.experiments.parameters import vocabulary_parameters
 from tests.families import MODELS, make
 from tests.helpers import dictionary, tiny_fairseq_transformer, translation_task
 

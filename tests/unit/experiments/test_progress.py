@@ -4,9 +4,9 @@ import io
 
 import pytest
 
-from convs2s_plugin.experiments import progress
-from convs2s_plugin.experiments.file import System
-from convs2s_plugin.experiments.runs import Run
+from convs2s.experiments import progress
+from convs2s.experiments.file import System
+from convs2s.experiments.runs import Run
 
 A, B = (System(name, name) for name in "ab")
 RUNS = [Run(A, 1, 100, {}), Run(A, 2, 100, {}), Run(B, 1, 50, {})]

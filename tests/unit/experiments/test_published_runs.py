@@ -8,12 +8,12 @@ from statistics import mean, stdev
 
 import pytest
 
-from convs2s_plugin.cli import main
-from convs2s_plugin.evaluation.scores import score
-from convs2s_plugin.experiments.reader import read_experiment
-from convs2s_plugin.experiments.run import Workplace
-from convs2s_plugin.experiments.runs import all_runs
-from convs2s_plugin.text_files import read_text
+from convs2s.cli import main
+from convs2s.common.text_files import read_text
+from convs2s.evaluation.scores import score
+from convs2s.experiments.reader import read_experiment
+from convs2s.experiments.run import Workplace
+from convs2s.experiments.runs import all_runs
 
 EXAMPLE = Path(__file__).resolve().parents[3] / "examples" / "multi30k"
 FILE, RESULTS = EXAMPLE / "compare.yaml", EXAMPLE / "results"

@@ -2,10 +2,10 @@
 
 import pytest
 
-from convs2s_plugin.errors import UserError
-from convs2s_plugin.experiments.file import Averaging
-from convs2s_plugin.experiments.reader import read_experiment
-from convs2s_plugin.experiments.runs import all_runs, arguments
+from convs2s.common.errors import UserError
+from convs2s.experiments.file import Averaging
+from convs2s.experiments.reader import read_experiment
+from convs2s.experiments.runs import all_runs, arguments
 
 SMALL = """
 data: {source: de, target: en}

@@ -6,11 +6,11 @@ import statistics
 
 import pytest
 
-from convs2s_plugin.errors import UserError
-from convs2s_plugin.evaluation.scores import score
-from convs2s_plugin.experiments import report
-from convs2s_plugin.experiments.file import DataSettings, Experiment, System
-from convs2s_plugin.tables import Table, escape_latex, escape_markdown
+from convs2s.common.errors import UserError
+from convs2s.common.tables import Table, escape_latex, escape_markdown
+from convs2s.evaluation.scores import score
+from convs2s.experiments import report
+from convs2s.experiments.file import DataSettings, Experiment, System
 
 REFERENCES = ["a dog runs over the grass .", "two men watch a small dog play .", "it is green ."]
 WORSE = ["a dog runs on the grass .", "two men watch a dog play .", "it is red ."]

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from convs2s_plugin.experiments.reader import read_experiment
-from convs2s_plugin.experiments.runs import all_runs
+from convs2s.experiments.reader import read_experiment
+from convs2s.experiments.runs import all_runs
 
 EXAMPLE = Path(__file__).resolve().parents[3] / "examples" / "multi30k"
 

@@ -5,8 +5,8 @@ import lzma
 
 import pytest
 
-from convs2s_plugin.errors import UserError
-from convs2s_plugin.experiments.text import TextFolder, unpack_pair
+from convs2s.common.errors import UserError
+from convs2s.experiments.text import TextFolder, unpack_pair
 
 
 @pytest.fixture

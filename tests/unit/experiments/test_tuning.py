@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from convs2s_plugin.errors import UserError
+from convs2s.common.errors import UserError
 
 from .words import change, commands, results
 

@@ -9,8 +9,8 @@ import time
 
 import pytest
 
-from convs2s_plugin.errors import UserError
-from convs2s_plugin.experiments import workflow
+from convs2s.common.errors import UserError
+from convs2s.experiments import workflow
 
 from .words import ALL, change, commands, results
 

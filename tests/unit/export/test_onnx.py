@@ -5,10 +5,10 @@ import pytest
 import torch
 from omegaconf import OmegaConf
 
-from convs2s_plugin.errors import UserError
-from convs2s_plugin.export.convs2s_modules import DecoderStepModule, EncoderModule, Source
-from convs2s_plugin.export.onnx_files import DECODER, ENCODER, check_exportable, export_onnx
-from convs2s_plugin.translation.loading import Checkpoint, Dictionaries
+from convs2s.checkpoints.export.convs2s_modules import DecoderStepModule, EncoderModule, Source
+from convs2s.checkpoints.export.onnx_files import DECODER, ENCODER, check_exportable, export_onnx
+from convs2s.common.errors import UserError
+from convs2s.translation.loading import Checkpoint, Dictionaries
 from tests.doc_blocks import DOCS, blocks
 from tests.families import CONVS2S
 from tests.helpers import dictionary, random_batch, tiny_convs2s
@@ -171,13 +171,13 @@ def test_other_models_are_refused(arch):
 
 
 def test_missing_packages_are_named(monkeypatch):
-    monkeypatch.setattr("convs2s_plugin.export.onnx_files.find_spec", lambda name: None)
+    monkeypatch.setattr("convs2s.checkpoints.export.onnx_files.find_spec", lambda name: None)
     checkpoint = Checkpoint("x.pt", {"cfg": OmegaConf.create({"model": {"arch": "convs2s"}})}, {})
     with pytest.raises(UserError, match=r"needs onnx and onnxscript: run `pip install"):
         check_exportable(checkpoint)
 
 
 def test_source_names_are_those_of_the_files():
-    from convs2s_plugin.export.onnx_files import SOURCE
+    from convs2s.checkpoints.export.onnx_files import SOURCE
 
     assert Source._fields == SOURCE

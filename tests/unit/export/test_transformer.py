@@ -9,9 +9,9 @@ from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_REGISTRY
 from omegaconf import OmegaConf
 from torch.nn import functional as F
 
-from convs2s_plugin.errors import UserError
-from convs2s_plugin.export.transformer import export_transformer
-from convs2s_plugin.translation.loading import Checkpoint
+from convs2s.checkpoints.export.transformer import export_transformer
+from convs2s.common.errors import UserError
+from convs2s.translation.loading import Checkpoint
 from tests.helpers import (
     config_with_objects,
     dictionary,

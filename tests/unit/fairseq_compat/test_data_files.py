@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from fairseq.data import Dictionary, data_utils, indexed_dataset
 
-from convs2s_plugin.errors import UserError
-from convs2s_plugin.fairseq_compat.data_files import check_binarized
+from convs2s.common.errors import UserError
+from convs2s_plugin.compat.data_files import check_binarized
 from tests.helpers import dictionary
 
 

@@ -13,8 +13,8 @@ from fairseq import utils
 from fairseq.models.fconv import FConvModel, fconv_iwslt_de_en
 
 import convs2s_plugin  # noqa: F401  (replaces eval in fairseq)
-from convs2s_plugin.errors import UserError
-from convs2s_plugin.fairseq_compat.evaluated_options import MODULES, parse_value
+from convs2s.common.errors import UserError
+from convs2s_plugin.compat.evaluated_options import MODULES, parse_value
 from tests.helpers import translation_task
 
 FCONV = "[(512, 3)] * 9 + [(1024, 3)] * 4 + [(2048, 1)] * 2"

@@ -6,7 +6,7 @@ import pytest
 from fairseq.tasks.translation import TranslationConfig, TranslationTask
 from fairseq_cli import interactive
 
-from convs2s_plugin.fairseq_compat.interactive import forget_translated_lines
+from convs2s_plugin.compat.interactive import forget_translated_lines
 from convs2s_plugin.tasks.translation import ConvS2STranslationConfig, ConvS2STranslationTask
 from tests.helpers import dictionary
 

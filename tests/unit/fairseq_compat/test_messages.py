@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from convs2s_plugin.fairseq_compat.messages import user_message
+from convs2s_plugin.compat.messages import user_message
 
 
 def test_running_out_of_memory_names_the_options():

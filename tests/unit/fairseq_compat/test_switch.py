@@ -7,8 +7,8 @@ import sys
 
 import pytest
 
-from convs2s_plugin.errors import UserError
-from convs2s_plugin.fairseq_compat.switch import VARIABLE, enabled
+from convs2s.common.errors import UserError
+from convs2s_plugin.compat.switch import VARIABLE, enabled
 from tests import ROOT
 
 PAGE = (ROOT / "docs" / "compatibility.md").read_text(encoding="utf-8")

@@ -5,9 +5,9 @@ import gzip
 import pytest
 from fairseq.utils import load_align_dict
 
-from convs2s_plugin import output_files
-from convs2s_plugin.errors import UserError
-from convs2s_plugin.lexicon.files import Entry, read_lexicon, write_lexicon
+from convs2s.common import output_files
+from convs2s.common.errors import UserError
+from convs2s.text.lexicon.files import Entry, read_lexicon, write_lexicon
 
 ENTRIES = [
     Entry("2@@", "2@@", 1.0),

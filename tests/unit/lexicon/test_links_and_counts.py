@@ -6,11 +6,11 @@ from fractions import Fraction
 
 import pytest
 
-from convs2s_plugin.errors import UserError
-from convs2s_plugin.lexicon import counts as counts_module
-from convs2s_plugin.lexicon.counts import LinkCounts
-from convs2s_plugin.lexicon.links import parse_links
-from convs2s_plugin.lexicon.symmetrize import METHODS, symmetrize
+from convs2s.common.errors import UserError
+from convs2s.text.lexicon import counts as counts_module
+from convs2s.text.lexicon.counts import LinkCounts
+from convs2s.text.lexicon.links import parse_links
+from convs2s.text.lexicon.symmetrize import METHODS, symmetrize
 
 
 def scan_the_grid(forward, reverse, method):

@@ -3,9 +3,9 @@
 import pytest
 import torch
 
-from convs2s_plugin.nn import attention
-from convs2s_plugin.nn.attention import dot_product_attention
-from convs2s_plugin.nn.dropout import Dropout
+from convs2s.nn import attention
+from convs2s.nn.attention import dot_product_attention
+from convs2s.nn.dropout import Dropout
 
 
 @pytest.mark.parametrize("masked, causal", [(False, False), (True, False), (False, True)])

@@ -2,7 +2,7 @@
 
 import torch
 
-from convs2s_plugin.nn.autocast import cast_weights_, to_autocast_dtype
+from convs2s.nn.autocast import cast_weights_, to_autocast_dtype
 from tests.families import make
 from tests.helpers import random_batch
 

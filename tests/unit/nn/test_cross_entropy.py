@@ -5,8 +5,8 @@ import torch
 from fairseq.criterions.label_smoothed_cross_entropy import label_smoothed_nll_loss
 from torch.nn import functional as F
 
-from convs2s_plugin.nn import projection
-from convs2s_plugin.nn.cross_entropy import linear_cross_entropy
+from convs2s.nn import projection
+from convs2s.nn.cross_entropy import linear_cross_entropy
 
 N, C, V = 40, 9, 53
 

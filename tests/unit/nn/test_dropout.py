@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from convs2s_plugin.nn import dropout as dropout_module
-from convs2s_plugin.nn.dropout import Dropout
+from convs2s.nn import dropout as dropout_module
+from convs2s.nn.dropout import Dropout
 
 
 @pytest.mark.parametrize("p", [0.001, 0.1, 0.5, 0.9])

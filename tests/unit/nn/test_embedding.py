@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from convs2s_plugin.errors import SequenceTooLong
-from convs2s_plugin.nn.embedding import Embedding, LearnedPositions, random_embedding_matrix
+from convs2s.common.errors import SequenceTooLong
+from convs2s.nn.embedding import Embedding, LearnedPositions, random_embedding_matrix
 
 PAD = 1
 

@@ -6,8 +6,8 @@ from torch import nn
 from benchmarks.roofline import large_matmul
 from benchmarks.setting import Setting
 from benchmarks.workloads import training
-from convs2s_plugin.nn.cross_entropy import linear_cross_entropy
-from convs2s_plugin.nn.flops import count_matmul_flops
+from convs2s.nn.cross_entropy import linear_cross_entropy
+from convs2s.nn.flops import count_matmul_flops
 
 
 def test_linear_layer_and_its_gradients():

@@ -4,10 +4,10 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from convs2s_plugin.nn import linear as linear_module
-from convs2s_plugin.nn.linear import Linear, linear, matmul_transposed, relu_backward_
-from convs2s_plugin.pervasive.batch_norm import BatchStats
-from convs2s_plugin.pervasive.feature_buffer import FeatureBuffer
+from convs2s.models.pervasive.batch_norm import BatchStats
+from convs2s.models.pervasive.feature_buffer import FeatureBuffer
+from convs2s.nn import linear as linear_module
+from convs2s.nn.linear import Linear, linear, matmul_transposed, relu_backward_
 
 DTYPES = [torch.float32, torch.float64, torch.bfloat16]
 

@@ -2,7 +2,7 @@
 
 import torch
 
-from convs2s_plugin.nn.padding import order_padding_last
+from convs2s.nn.padding import order_padding_last
 
 PAD = 1
 

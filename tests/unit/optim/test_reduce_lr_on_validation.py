@@ -5,8 +5,8 @@ from argparse import Namespace
 import pytest
 from fairseq.optim import FairseqOptimizer
 
-from convs2s_plugin.errors import UserError
-from convs2s_plugin.fairseq_compat import validations
+from convs2s.common.errors import UserError
+from convs2s_plugin.compat import validations
 from convs2s_plugin.optim import ReduceLROnValidation
 
 

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from convs2s_plugin.errors import UserError
+from convs2s.common.errors import UserError
 from tests.checks import assert_causal, assert_incremental_decoding_is_the_full_pass
 from tests.families import MODELS, make
 from tests.helpers import random_batch, tiny_pervasive

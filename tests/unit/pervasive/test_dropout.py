@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from convs2s_plugin.decoding.state import State
-from convs2s_plugin.nn.dropout import Dropout
+from convs2s.nn.dropout import Dropout
+from convs2s.nn.state import State
 from tests.pervasive import network, run, sentences
 
 

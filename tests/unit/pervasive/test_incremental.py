@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from convs2s_plugin.decoding.state import State
-from convs2s_plugin.pervasive import densenet_inference
+from convs2s.models.pervasive import densenet_inference
+from convs2s.nn.state import State
 from tests.pervasive import SMALL, network, run, sentences, twins
 
 OPTIONS = {

@@ -6,10 +6,10 @@ from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_REGISTRY
 from fairseq.sequence_generator import SequenceGenerator
 from omegaconf import OmegaConf
 
-from convs2s_plugin.cli.pervasive_sizes import PAPER_VOCABULARY, parameters
-from convs2s_plugin.errors import UserError
-from convs2s_plugin.pervasive.architectures import ARCHITECTURES, BASE
-from convs2s_plugin.pervasive.model import PervasiveModel
+from convs2s.cli.pervasive_sizes import PAPER_VOCABULARY, parameters
+from convs2s.common.errors import UserError
+from convs2s.models.pervasive.architectures import ARCHITECTURES, BASE
+from convs2s.models.pervasive.model import PervasiveModel
 from tests.helpers import dictionary, random_batch, tiny_convs2s, tiny_pervasive
 from tests.unit.test_attention_on_demand import count_calls
 

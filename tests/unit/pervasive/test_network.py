@@ -8,12 +8,12 @@ import torch
 from torch import distributed
 
 from benchmarks.plain_pervasive import PlainPervasive
-from convs2s_plugin.errors import UserError
-from convs2s_plugin.pervasive.batch_norm import batch_stats
-from convs2s_plugin.pervasive.densenet import DenseNet2d
-from convs2s_plugin.pervasive.feature_buffer import FeatureBuffer
-from convs2s_plugin.pervasive.grid import Grid
-from convs2s_plugin.pervasive.network_config import NetworkConfig
+from convs2s.common.errors import UserError
+from convs2s.models.pervasive.batch_norm import batch_stats
+from convs2s.models.pervasive.densenet import DenseNet2d
+from convs2s.models.pervasive.feature_buffer import FeatureBuffer
+from convs2s.models.pervasive.grid import Grid
+from convs2s.models.pervasive.network_config import NetworkConfig
 from tests.pervasive import network, run, sentences, small_config
 
 

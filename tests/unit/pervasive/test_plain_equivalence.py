@@ -3,8 +3,11 @@
 import pytest
 import torch
 
-from convs2s_plugin.nn.dropout import Dropout
-from convs2s_plugin.pervasive import densenet_inference, feature_buffer
+from convs2s.models.pervasive import (
+    densenet_inference,
+    feature_buffer,
+)
+from convs2s.nn.dropout import Dropout
 from tests.pervasive import pairs, run, sentences, twins
 
 VARIANTS = {

@@ -4,9 +4,12 @@ import json
 
 import pytest
 
-from convs2s_plugin.cli import main
-from convs2s_plugin.errors import UserError
-from convs2s_plugin.plotting import lengths, sweep
+from convs2s.cli import main
+from convs2s.common.errors import UserError
+from convs2s.pictures import (
+    lengths,
+    sweep,
+)
 
 pyplot = pytest.importorskip("matplotlib.pyplot")
 

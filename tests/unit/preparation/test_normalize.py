@@ -2,7 +2,7 @@
 
 import pytest
 
-from convs2s_plugin.preparation.normalize import normalize
+from convs2s.text.normalize import normalize
 
 
 @pytest.mark.parametrize(

@@ -5,10 +5,10 @@ import hashlib
 import pytest
 import yaml
 
-from convs2s_plugin.errors import UserError
-from convs2s_plugin.preparation import Preparation
-from convs2s_plugin.preparation.preparation import make_side
-from convs2s_plugin.preparation.subwords import CACHED_WORDS, SubwordNmt
+from convs2s.common.errors import UserError
+from convs2s.text import Preparation
+from convs2s.text.preparation import make_side
+from convs2s.text.subwords import CACHED_WORDS, SubwordNmt
 
 CODES = "#version: 0.2\ne n</w>\nu n\nun d\nh und\n"
 

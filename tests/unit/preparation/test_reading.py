@@ -6,9 +6,9 @@ import lzma
 
 import pytest
 
-from convs2s_plugin.errors import UserError
-from convs2s_plugin.preparation.sources import ParallelText, find_languages
-from convs2s_plugin.text_files import read_lines
+from convs2s.common.errors import UserError
+from convs2s.common.text_files import read_lines
+from convs2s.text.sources import ParallelText, find_languages
 
 PACK = {"": bytes, ".gz": gzip.compress, ".bz2": bz2.compress, ".xz": lzma.compress}
 PAIRS = [("zwei Hunde", "two dogs"), ("", "x"), ("ü\u2028b", "ü")]

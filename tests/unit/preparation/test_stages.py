@@ -7,24 +7,24 @@ import signal
 
 import pytest
 
-from convs2s_plugin.errors import UserError, WorkInterrupted
-from convs2s_plugin.preparation import learning
-from convs2s_plugin.preparation.binarize import preprocess_command
-from convs2s_plugin.preparation.cleaning import Cleaner, Limits, unspaced_count
-from convs2s_plugin.preparation.first_model import SIZE_CLASSES, epochs, training_command
-from convs2s_plugin.preparation.hashes import HashSet, pair_hash
-from convs2s_plugin.preparation.held_out import choose, default_size
-from convs2s_plugin.preparation.parallel import mapper
-from convs2s_plugin.preparation.settings import (
+from convs2s.common.errors import UserError, WorkInterrupted
+from convs2s.text import learning
+from convs2s.text.binarize import preprocess_command
+from convs2s.text.cleaning import Cleaner, Limits, unspaced_count
+from convs2s.text.first_model import SIZE_CLASSES, epochs, training_command
+from convs2s.text.hashes import HashSet, pair_hash
+from convs2s.text.held_out import choose, default_size
+from convs2s.text.parallel import mapper
+from convs2s.text.settings import (
     Settings,
     default_length,
     default_method,
     default_tokenizer,
 )
-from convs2s_plugin.preparation.settings import default_size as default_bpe_size
-from convs2s_plugin.preparation.sources import ParallelText
-from convs2s_plugin.preparation.stages import Stages
-from convs2s_plugin.preparation.subwords import SentencePiece, SubwordNmt
+from convs2s.text.settings import default_size as default_bpe_size
+from convs2s.text.sources import ParallelText
+from convs2s.text.stages import Stages
+from convs2s.text.subwords import SentencePiece, SubwordNmt
 
 
 def test_a_set_of_hashes_is_a_set():

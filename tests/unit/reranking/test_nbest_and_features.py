@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from convs2s_plugin.errors import UserError
-from convs2s_plugin.evaluation.sentence_scores import SENTENCE_SCORES
-from convs2s_plugin.reranking.features import Features, basic_features, read_scores
-from convs2s_plugin.reranking.mbr import expected_utilities
-from convs2s_plugin.reranking.nbest import Hypothesis, NBest, join, read_nbest
+from convs2s.common.errors import UserError
+from convs2s.evaluation.reranking.features import Features, basic_features, read_scores
+from convs2s.evaluation.reranking.mbr import expected_utilities
+from convs2s.evaluation.reranking.nbest import Hypothesis, NBest, join, read_nbest
+from convs2s.evaluation.sentence_scores import SENTENCE_SCORES
 
 OF_FAIRSEQ = """INFO: a line of the log
 S-1\tb

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from convs2s_plugin.evaluation.significance import corpus_bleu, sentence_statistics
-from convs2s_plugin.reranking.features import Features
-from convs2s_plugin.reranking.tuning import _search_line, tune, upper_envelope
+from convs2s.evaluation.reranking.features import Features
+from convs2s.evaluation.reranking.tuning import _search_line, tune, upper_envelope
+from convs2s.evaluation.significance import corpus_bleu, sentence_statistics
 
 WORDS = "a b c d e f g h i".split()
 

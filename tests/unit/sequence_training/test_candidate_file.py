@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from convs2s_plugin.errors import UserError
+from convs2s.common.errors import UserError
 from convs2s_plugin.sequence_training.candidate_file import CandidateFile
 from tests.sequence_training import SYMBOLS
 

@@ -3,9 +3,9 @@
 import pytest
 import torch
 
+from convs2s.nn.dropout import Dropout
+from convs2s.nn.sequence_losses import SEQUENCE_LOSSES
 from convs2s_plugin.criterions import ConvS2SCrossEntropy
-from convs2s_plugin.nn.dropout import Dropout
-from convs2s_plugin.nn.sequence_losses import SEQUENCE_LOSSES
 from convs2s_plugin.sequence_training.search import CandidateSearch
 from convs2s_plugin.tasks.translation import ConvS2STranslationConfig, ConvS2STranslationTask
 from tests.families import MODELS, make

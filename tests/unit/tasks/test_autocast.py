@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from convs2s_plugin.nn.autocast import is_supported
+from convs2s.nn.autocast import is_supported
 from convs2s_plugin.tasks import autocast
 from convs2s_plugin.tasks.autocast import Precision
 from convs2s_plugin.tasks.translation import ConvS2STranslationConfig, ConvS2STranslationTask

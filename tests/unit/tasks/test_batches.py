@@ -5,7 +5,7 @@ import pytest
 import torch
 from fairseq.data import LanguagePairDataset
 
-from convs2s_plugin.errors import UserError
+from convs2s.common.errors import UserError
 from convs2s_plugin.tasks.batches import BatchingDataset, filter_pairs
 from tests.helpers import dictionary
 

@@ -5,7 +5,7 @@ import logging
 import pytest
 import torch
 
-from convs2s_plugin.errors import UserError
+from convs2s.common.errors import UserError
 from convs2s_plugin.tasks import int8
 from convs2s_plugin.tasks.autocast import Precision
 from convs2s_plugin.tasks.int8 import Int8
@@ -31,7 +31,7 @@ def test_without_the_instructions_it_says_so_once_and_computes_in_single_precisi
     monkeypatch, caplog
 ):
     monkeypatch.setattr(int8, "is_supported", lambda: False)
-    monkeypatch.setattr("convs2s_plugin.nn.int8.is_supported", lambda: False)
+    monkeypatch.setattr("convs2s.nn.int8.is_supported", lambda: False)
     batch, wanted = random_batch([(5, 7), (3, 4)])["net_input"], option()
     single = make("convs2s")
     expected, _ = single(**batch)

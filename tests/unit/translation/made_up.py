@@ -1,6 +1,6 @@
 """A search without a model: it reverses its tokens, and marks each sentence."""
 
-from convs2s_plugin.translation.results import Candidate
+from convs2s.translation.results import Candidate
 
 
 class Words:

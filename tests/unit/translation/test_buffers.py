@@ -5,7 +5,7 @@ from itertools import islice
 
 import pytest
 
-from convs2s_plugin.translation.buffers import translate_in_buffers
+from convs2s.translation.buffers import translate_in_buffers
 from tests.unit.translation.made_up import Reversal, Words, reversed_line
 
 # Characters that other programs take for line breaks or white space.

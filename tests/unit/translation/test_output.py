@@ -2,10 +2,10 @@
 
 import pytest
 
-from convs2s_plugin.errors import UserError
-from convs2s_plugin.translation.buffers import translate_in_buffers
-from convs2s_plugin.translation.options import EnsembleOptions
-from convs2s_plugin.translation.output import (
+from convs2s.common.errors import UserError
+from convs2s.translation.buffers import translate_in_buffers
+from convs2s.translation.options import EnsembleOptions
+from convs2s.translation.output import (
     alignment_lines,
     is_reported,
     output_lines,

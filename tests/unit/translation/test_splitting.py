@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from convs2s_plugin.translation.splitting import cuts, split
+from convs2s.translation.splitting import cuts, split
 
 TOKENS = [
     "a",

@@ -2,9 +2,9 @@
 
 import pytest
 
-from convs2s_plugin.errors import UserError
-from convs2s_plugin.translation.text import SubwordNMT, Tokenized
-from convs2s_plugin.translation.word_links import words_of_tokens
+from convs2s.common.errors import UserError
+from convs2s.translation.text import SubwordNMT, Tokenized
+from convs2s.translation.word_links import words_of_tokens
 
 
 class Punctuation(Tokenized):

@@ -4,9 +4,9 @@ import tracemalloc
 
 import pytest
 
-from convs2s_plugin.adl.language.parser import MAX_DEPTH, MAX_LAYERS, parse
-from convs2s_plugin.adl.language.tree import Call, Index, Item, Number, Repeat, write
-from convs2s_plugin.errors import TextError
+from convs2s.common.errors import TextError
+from convs2s.models.adl.language.parser import MAX_DEPTH, MAX_LAYERS, parse
+from convs2s.models.adl.language.tree import Call, Index, Item, Number, Repeat, write
 from tests.work import at_most_calls
 
 

@@ -2,10 +2,10 @@
 
 import random
 
-from convs2s_plugin.adl import resolve
-from convs2s_plugin.adl.explain import as_text
-from convs2s_plugin.adl.language.writer import definition
-from convs2s_plugin.errors import UserError
+from convs2s.common.errors import UserError
+from convs2s.models.adl import resolve
+from convs2s.models.adl.explain import as_text
+from convs2s.models.adl.language.writer import definition
 from tests.adl_random import KNOWN, random_definition
 from tests.work import at_most_calls
 

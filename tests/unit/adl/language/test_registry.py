@@ -7,8 +7,9 @@ import pytest
 import torch
 from torch import nn
 
-from convs2s_plugin import adl
-from convs2s_plugin.adl import (
+from convs2s.common.errors import TextError
+from convs2s.models import adl
+from convs2s.models.adl import (
     BLOCK,
     PAST,
     POSITION,
@@ -26,13 +27,12 @@ from convs2s_plugin.adl import (
     register_layer,
     resolve,
 )
-from convs2s_plugin.adl.explain import as_dict, as_text
-from convs2s_plugin.adl.language import registry
-from convs2s_plugin.adl.language.macros import register_alias
-from convs2s_plugin.adl.language.registry import entries
-from convs2s_plugin.adl.language.writer import definition
-from convs2s_plugin.adl.layers.chains import LayerChain, build_layer
-from convs2s_plugin.errors import TextError
+from convs2s.models.adl.explain import as_dict, as_text
+from convs2s.models.adl.language import registry
+from convs2s.models.adl.language.macros import register_alias
+from convs2s.models.adl.language.registry import entries
+from convs2s.models.adl.language.writer import definition
+from convs2s.models.adl.layers.chains import LayerChain, build_layer
 
 SETTINGS = Settings(model_dim=16)
 

@@ -2,11 +2,11 @@
 
 import pytest
 
-from convs2s_plugin.adl import Settings, resolve
-from convs2s_plugin.adl.language.parser import MAX_DEPTH
-from convs2s_plugin.adl.language.registry import layer_type
-from convs2s_plugin.adl.language.writer import definition, layer_text
-from convs2s_plugin.errors import TextError, UserError
+from convs2s.common.errors import TextError, UserError
+from convs2s.models.adl import Settings, resolve
+from convs2s.models.adl.language.parser import MAX_DEPTH
+from convs2s.models.adl.language.registry import layer_type
+from convs2s.models.adl.language.writer import definition, layer_text
 from tests.work import at_most_calls
 
 SMALL = Settings(model_dim=16, attention_heads=4)

@@ -2,9 +2,9 @@
 
 import pytest
 
-from convs2s_plugin.adl import Settings, resolve
-from convs2s_plugin.adl.architectures import ARCHITECTURES
-from convs2s_plugin.errors import TextError
+from convs2s.common.errors import TextError
+from convs2s.models.adl import Settings, resolve
+from convs2s.models.adl.architectures import ARCHITECTURES
 
 SELF, SOURCE, FF = (
     "res(norm->mh_dot_self_att)",

@@ -1,0 +1,134 @@
+"""The options of a training with the 2018 code for pervasive attention (``params.json``).
+
+Needs neither torch nor fairseq.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from ..common.errors import UserError
+from ..common.text_files import read_text
+
+# Option -> the values that describe a network of this package; the first is the default.
+ALLOWED: dict[str, tuple[Any, ...]] = {
+    "model": ("convs2s2D", "convs2s2D-parallel", "pervasive", "pervasive-parallel"),
+    "network.type": ("densenet", "efficient-densenet"),
+    "network.norm": ("batch",),
+    "network.merge_mode": ("concat",),
+    "encoder.type": ("lookup", "none"),
+    "encoder.encode_position": (0,),
+    "encoder.encode_length": (0,),
+    "decoder.type": ("lookup", "none"),
+    "decoder.encode_position": (0,),
+    "decoder.encode_length": (0,),
+    "aggregator.mode": ("max", "truncated-max", "truncated-mean", "max-attention"),
+    "aggregator.num_fc": (1,),
+    "aggregator.mapping": ("linear",),
+}
+# The same for aggregator.mode max-attention.
+OF_ATTENTION: dict[str, tuple[Any, ...]] = {
+    "aggregator.nonlin": ("none", None),
+    "aggregator.first_aggregator": ("max", "truncated-max", "skip"),
+}
+AVERAGE = (
+    " The mean of this code is the sum over the source divided by its length, that of the paper "
+    "divides by the square root of the length (truncated-mean)."
+)
+
+
+class Params:
+    """The options of a training.
+
+    Args:
+        content: nested dictionaries.
+        path: their file, for errors.
+    """
+
+    def __init__(self, content: dict[str, Any], path: str):
+        self.content, self.path = content, path
+
+    @classmethod
+    def read(cls, path: str) -> "Params":
+        """Read ``params.json``, or a YAML file of options.
+
+        Raises:
+            UserError: if it cannot be read.
+        """
+        if not Path(path).is_file():
+            raise UserError(
+                f"There are no options {path}: the 2018 code writes params.json beside its "
+                "checkpoints; give it with --params."
+            )
+        text = read_text(path)
+        try:
+            content = yaml.safe_load(text)
+        except (RecursionError, ValueError, yaml.YAMLError) as error:
+            raise UserError(f"{path} is neither JSON nor YAML.") from error
+        if not isinstance(content, dict) or not isinstance(content.get("network"), dict):
+            raise UserError(f"{path} has no options of a network of the 2018 code.")
+        return cls(content, path)
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """The value of an option such as ``network.kernel``."""
+        value: Any = self.content
+        for key in name.split("."):
+            value = value.get(key) if isinstance(value, dict) else None
+        return default if value is None else value
+
+    def check(self) -> None:
+        """Check that the options describe a network of this package.
+
+        Raises:
+            UserError: if they do not.
+        """
+        for name, allowed in ALLOWED.items():
+            self._check(name, allowed)
+        if self.get("aggregator.mode") == "max-attention":
+            for name, allowed in OF_ATTENTION.items():
+                self._check(name, allowed)
+
+    def _check(self, name: str, allowed: tuple[Any, ...]) -> None:
+        value = self.get(name, allowed[0])
+        if value not in allowed:
+            shown = ", ".join(str(one) for one in allowed if one is not None)
+            why = AVERAGE if (name, value) == ("aggregator.mode", "mean") else ""
+            raise UserError(
+                f"{self.path}: {name} is {value}, which describes a network that this package does "
+                f"not have; it has {shown}.{why}"
+            )
+
+    def aggregator(self) -> tuple[str, float]:
+        """``--aggregator`` and ``--attention-exponent``.
+
+        Where the paper has a sum over the source, the 2018 code has a mean; the length that it
+        divides by is another power of the source length.
+        """
+        mode = self.get("aggregator.mode", "max")
+        if mode == "max-attention":
+            exponent = -0.5 if self.get("aggregator.scale_ctx", 1) else -1.0
+            skips = self.get("aggregator.first_aggregator") == "skip"
+            return "attn" if skips else "max+attn", exponent
+        return "avg" if mode == "truncated-mean" else "max", 0.5
+
+    def training_options(self) -> dict[str, Any]:
+        """Dropout and the languages."""
+        dropout = {
+            "embedding_dropout": "decoder.input_dropout",
+            "convolution_dropout": "network.conv_dropout",
+            "prediction_dropout": "decoder.prediction_dropout",
+        }
+        options = {option: float(self.get(name, 0.0)) for option, name in dropout.items()}
+        return {"dropout": options["convolution_dropout"], **options, **self.languages()}
+
+    def languages(self) -> dict[str, str]:
+        """``source_lang`` and ``target_lang``.
+
+        Raises:
+            UserError: if there are none.
+        """
+        found = {"source_lang": self.get("data.src"), "target_lang": self.get("data.trg")}
+        if not all(isinstance(one, str) and one for one in found.values()):
+            raise UserError(f"{self.path} does not name the languages (data.src and data.trg).")
+        return found

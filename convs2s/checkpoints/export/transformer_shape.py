@@ -1,0 +1,254 @@
+"""The parts of fairseq's transformer in a definition in ADL. Needs neither torch nor fairseq."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from ...common.errors import TextError, UserError
+from ...models.adl.language.spec import LayerSpec, ModelSpec, StackSpec
+
+SELF_ATTENTION, SOURCE_ATTENTION, FEED_FORWARD = (
+    "self-attention",
+    "source attention",
+    "feed-forward",
+)
+# The residual connections of a block, in their order.
+BLOCKS = {
+    "encoder": (SELF_ATTENTION, FEED_FORWARD),
+    "decoder": (SELF_ATTENTION, SOURCE_ATTENTION, FEED_FORWARD),
+}
+CHAINS = {
+    SELF_ATTENTION: ("mh_dot_self_att",),
+    SOURCE_ATTENTION: ("mh_dot_src_att",),
+    FEED_FORWARD: ("ff", "linear"),
+}
+POSITIONS = ("pos", "learn_pos")
+# Layers that compute nothing at inference.
+NEUTRAL = ("dropout", "id")
+# Non-linearity in ADL -> name in fairseq.
+ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "swish": "swish", "tanh": "tanh", "none": "linear"}
+
+
+class Layer(NamedTuple):
+    """A layer and the prefix of its weights in the state dict."""
+
+    path: str
+    spec: LayerSpec
+
+
+class SubLayer(NamedTuple):
+    """A residual connection with its layer normalization.
+
+    Attributes:
+        kind: SELF_ATTENTION, SOURCE_ATTENTION or FEED_FORWARD.
+        layers: the attention layer, or the two layers of the feed-forward network.
+        norm: the layer normalization before the layers (pre-norm) or after the sum (post-norm).
+    """
+
+    kind: str
+    layers: tuple[Layer, ...]
+    norm: Layer
+
+
+@dataclass(frozen=True)
+class StackShape:
+    """An encoder or a decoder of fairseq's transformer.
+
+    Attributes:
+        side: "encoder" or "decoder".
+        width: channels C.
+        positions: the layer that adds positions to the embeddings.
+        pre_norm: whether layer normalization precedes the layers of a residual connection.
+        blocks: the blocks; fairseq calls them layers.
+        final_norm: the layer normalization after the last block of a pre-norm stack, or None.
+    """
+
+    side: str
+    width: int
+    positions: Layer
+    pre_norm: bool
+    blocks: tuple[tuple[SubLayer, ...], ...]
+    final_norm: Layer | None
+
+    def of_kind(self, *kinds: str) -> list[SubLayer]:
+        """All residual connections of some kinds."""
+        return [part for block in self.blocks for part in block if part.kind in kinds]
+
+    @property
+    def heads(self) -> int:
+        """Heads of each attention layer."""
+        return self.blocks[0][0].layers[0].spec["h"]
+
+    @property
+    def ff_width(self) -> int:
+        """Inner channels of each feed-forward network."""
+        return self.of_kind(FEED_FORWARD)[0].layers[0].spec["d"]
+
+    @property
+    def activation(self) -> str:
+        """The non-linearity of each feed-forward network."""
+        return self.of_kind(FEED_FORWARD)[0].layers[0].spec["v"]
+
+    @property
+    def scales_embeddings(self) -> bool:
+        """Whether embeddings are multiplied by the square root of C."""
+        positions = self.positions.spec
+        return positions.name == "pos" and positions["scale"]
+
+
+@dataclass(frozen=True)
+class TransformerShape:
+    """A model of the shape of fairseq's transformer."""
+
+    encoder: StackShape
+    decoder: StackShape
+
+
+def transformer_shape(spec: ModelSpec) -> TransformerShape:
+    """Find the parts of fairseq's transformer in a model.
+
+    Raises:
+        TextError: if a layer is in the way; the error shows its place.
+        UserError: if the model has input feeding.
+    """
+    if spec.input_feeding:
+        raise UserError(
+            "The model has --input-feeding, which fairseq's transformer has not: only models "
+            "without it can be exported."
+        )
+    encoder, decoder = _stack(spec.encoder), _stack(spec.decoder)
+    for stack in (encoder, decoder):
+        _check(stack)
+    if encoder.activation != decoder.activation:
+        culprit = decoder.of_kind(FEED_FORWARD)[0].layers[0].spec
+        raise culprit.place_of("v").error(
+            f"the non-linearity of 'ff' is {culprit['v']} here and {encoder.activation} in the "
+            "encoder, but fairseq's transformer has one for both sides"
+        )
+    if encoder.scales_embeddings != decoder.scales_embeddings:
+        culprit = decoder.positions.spec
+        raise culprit.place.error(
+            f"'{culprit.name}' scales embeddings on one side only, but fairseq's transformer "
+            "scales them on both sides or on none"
+        )
+    return TransformerShape(encoder, decoder)
+
+
+def _stack(stack: StackSpec) -> StackShape:
+    reader = _Reader(stack)
+    positions = reader.take(POSITIONS, "'pos' or 'learn_pos'")
+    pre_norm = reader.begins_with_pre_norm()
+    blocks: list[tuple[SubLayer, ...]] = []
+    while not blocks or not reader.at_end(pre_norm):
+        blocks.append(tuple(reader.sub_layer(kind, pre_norm) for kind in BLOCKS[stack.side]))
+    final_norm = reader.take(("norm",), "'norm'") if pre_norm else None
+    if reader.layers:
+        raise _in_the_way(reader.layers[0].spec, "nothing")
+    return StackShape(stack.side, stack.width, positions, pre_norm, tuple(blocks), final_norm)
+
+
+class _Reader:
+    """Takes the layers of a stack one after the other.
+
+    Args:
+        stack: the stack.
+    """
+
+    def __init__(self, stack: StackSpec):
+        self.layers = _computing(f"{stack.side}.layers", stack.layers)
+        self.last = stack.layers[-1]
+
+    def take(self, names: Sequence[str], expected: str) -> Layer:
+        """Take a layer that has one of these names."""
+        if not self.layers:
+            raise _missing(self.last, expected)
+        layer = self.layers.pop(0)
+        if layer.spec.name not in names:
+            raise _in_the_way(layer.spec, expected)
+        return layer
+
+    def begins_with_pre_norm(self) -> bool:
+        """Whether the next residual connection begins with layer normalization."""
+        inner = [part for spec in self.layers[:1] for chain in spec.spec.chains for part in chain]
+        return any(part.name == "norm" for part in inner[:1])
+
+    def at_end(self, pre_norm: bool) -> bool:
+        """Whether all blocks have been taken."""
+        return not self.layers or (pre_norm and self.layers[0].spec.name == "norm")
+
+    def sub_layer(self, kind: str, pre_norm: bool) -> SubLayer:
+        """Take one residual connection."""
+        layers = " -> ".join(CHAINS[kind])
+        expected = f"'res_nd({layers})'" if pre_norm else f"'res_d({layers}) -> norm'"
+        residual = self.take(("res",), expected)
+        inner = _computing(f"{residual.path}.chain", residual.spec.chains[0])
+        names = (*(("norm",) if pre_norm else ()), *CHAINS[kind])
+        for layer, name in zip(inner, names):
+            if layer.spec.name != name:
+                raise _in_the_way(layer.spec, f"'{name}'")
+        if len(inner) < len(names):
+            last = inner[-1].spec if inner else residual.spec
+            raise _missing(last, f"'{names[len(inner)]}'")
+        if len(inner) > len(names):
+            raise _in_the_way(inner[len(names)].spec, "nothing")
+        if pre_norm:
+            return SubLayer(kind, tuple(inner[1:]), inner[0])
+        return SubLayer(kind, tuple(inner), self.take(("norm",), "'norm'"))
+
+
+def _computing(path: str, specs: Sequence[LayerSpec]) -> list[Layer]:
+    """The layers of a chain that compute something at inference."""
+    numbered = (Layer(f"{path}.{number}", spec) for number, spec in enumerate(specs))
+    return [layer for layer in numbered if layer.spec.name not in NEUTRAL]
+
+
+def _in_the_way(spec: LayerSpec, expected: str) -> TextError:
+    return spec.place.error(
+        f"'{spec.name}' is in the way of the export: fairseq's transformer has {expected} in its "
+        "place"
+    )
+
+
+def _missing(last: LayerSpec, expected: str) -> TextError:
+    return last.place.error(
+        f"after '{last.name}', the export needs {expected}, which fairseq's transformer has there"
+    )
+
+
+def _check(stack: StackShape) -> None:
+    """Check the sizes of a stack.
+
+    Raises:
+        TextError: if fairseq's transformer cannot have them.
+    """
+    for part in stack.of_kind(SELF_ATTENTION, SOURCE_ATTENTION):
+        spec = part.layers[0].spec
+        if spec["h"] != stack.heads:
+            raise _differs(spec, "h", stack.heads)
+        if spec["d_p"] != stack.width:
+            raise spec.place_of("d_p").error(
+                f"'{spec.name}' projects to {spec['d_p']} channels, but attention in fairseq's "
+                f"transformer has the {stack.width} channels of its input"
+            )
+        if part.kind == SOURCE_ATTENTION and spec["block"] != spec.source_blocks:
+            raise spec.place_of("block").error(
+                f"'{spec.name}' attends to encoder block {spec['block']}, but fairseq's "
+                f"transformer to the topmost, {spec.source_blocks}"
+            )
+    for part in stack.of_kind(FEED_FORWARD):
+        spec = part.layers[0].spec
+        if spec["v"] not in ACTIVATIONS:
+            raise spec.place_of("v").error(
+                f"fairseq's transformer has no non-linearity {spec['v']}: it has "
+                f"{', '.join(ACTIVATIONS)}"
+            )
+        for argument, value in (("d", stack.ff_width), ("v", stack.activation)):
+            if spec[argument] != value:
+                raise _differs(spec, argument, value)
+
+
+def _differs(spec: LayerSpec, argument: str, first: int | str) -> TextError:
+    return spec.place_of(argument).error(
+        f"'{spec.name}' has {argument}={spec[argument]} here and {argument}={first} in the first "
+        f"block, but all blocks of the {spec.side} of fairseq's transformer are of one size"
+    )

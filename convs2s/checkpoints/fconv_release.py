@@ -1,0 +1,244 @@
+"""Conversion of a folder with checkpoints of fconv, their dictionaries and their BPE codes.
+
+fairseq's released archives have ``model.pt``, ``dict.en.txt``, ``dict.de.txt`` and ``bpecodes``.
+MLConvGEC (Chollampatt and Ng, 2018) has ``mlconv/model1.pt``, ``data_bin/dict.src.txt``,
+``data_bin/dict.trg.txt`` and ``bpe_model/train.bpe.model``.
+"""
+
+import os
+import re
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePath
+from typing import Any
+
+from fairseq.data import Dictionary
+
+from .. import __version__
+from ..common.errors import UserError
+from ..text.preparation import digest
+from ..text.record import described, write_content
+from ..text.subwords import SubwordNmt
+from .fconv import convert_checkpoint
+from .files import save_checkpoint
+from .old_checkpoints import read_old_checkpoint
+
+CODES = "bpecodes"
+_DICTIONARY = re.compile(r"dict\.([\w-]+)\.txt")
+_CODES = re.compile(r"(bpe)?[._-]?codes?([._-](bpe|txt|\d+k?))?|.*\.bpe\.model", re.IGNORECASE)
+_PAIR = re.compile(r"(?<![a-z])([a-z]{2,3})-([a-z]{2,3})(?![a-z])")
+# Languages of MLConvGEC and others, whose text was tokenized in another way than Moses does.
+_NO_LANGUAGES = {"src", "trg", "tgt", "source", "target"}
+_SIDES = {"source": "encoder", "target": "decoder"}
+
+
+@dataclass(frozen=True)
+class ReleaseOptions:
+    """The choices of a conversion; None for the defaults.
+
+    Attributes:
+        source, target: the languages; those of the checkpoint, or those in the name of the release.
+        tokenizer: a key of ``TOKENIZERS``; "moses_fairseq", or "none" if the languages are called
+            ``src`` and ``trg``.
+        codes: file of subword-nmt's codes; that of the folder.
+        lowercase: whether the model was trained on text in lower case.
+        checkpoints: paths inside the folder; all ``.pt`` files.
+    """
+
+    source: str | None = None
+    target: str | None = None
+    tokenizer: str | None = None
+    codes: str | None = None
+    lowercase: bool = False
+    checkpoints: Sequence[str] | None = None
+
+
+def is_wanted(path: PurePath) -> bool:
+    """Whether a file of a release is needed: a checkpoint, a dictionary or BPE codes."""
+    name = path.name
+    return bool(path.suffix == ".pt" or _DICTIONARY.fullmatch(name) or _CODES.fullmatch(name))
+
+
+def convert_release(
+    folder: Path, new: Path, options: ReleaseOptions, name: str
+) -> tuple[dict[str, int], dict[str, Any]]:
+    """Convert all checkpoints of a folder, and write the preparation of their text.
+
+    Args:
+        folder: with checkpoints, dictionaries and codes, also in folders inside it.
+        new: empty folder to write to.
+        options: the choices.
+        name: name of the release, for errors.
+    Returns:
+        Path of each new checkpoint in ``new`` -> its number of parameters, and the content of
+        ``preparation.yaml``.
+    Raises:
+        UserError: if a file is missing, is not what its name says, or does not fit the others.
+    """
+    files = [Path(at, file) for at, _, names in os.walk(folder) for file in sorted(names)]
+    files = sorted(path for path in files if is_wanted(path))
+    checkpoints = _checkpoints(folder, files, options.checkpoints, name)
+    codes = Path(options.codes) if options.codes else _codes(folder, files, name)
+    root = Path(os.path.commonpath([path.parent for path in checkpoints + files]))
+    languages: tuple[str, str] | None = None
+    parameters = {}
+    for path in checkpoints:
+        shown = f"{name}, {path.relative_to(folder)}"
+        converted = convert_checkpoint(read_old_checkpoint(str(path), shown).content, shown)
+        found = _languages(converted, options, files, shown)
+        if languages is None:
+            languages = found
+            dictionaries = [_dictionary(folder, files, language, name) for language in found]
+        elif languages != found:
+            raise UserError(
+                f"{shown} translates from {' to '.join(found)}, but another checkpoint from "
+                f"{' to '.join(languages)}: choose some with --checkpoint."
+            )
+        _check_sizes(converted["model"], dictionaries, shown)
+        target = new / path.relative_to(root)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        save_checkpoint(converted, str(target))
+        parameters[str(path.relative_to(root))] = sum(
+            tensor.numel() for tensor in converted["model"].values()
+        )
+    assert languages is not None
+    for language, path in zip(languages, dictionaries):
+        shutil.copyfile(path, new / f"dict.{language}.txt")
+    return parameters, _write_preparation(new, languages, codes, options, name)
+
+
+def _write_preparation(
+    new: Path,
+    languages: tuple[str, str],
+    codes: Path | None,
+    options: ReleaseOptions,
+    name: str,
+) -> dict[str, Any]:
+    """Write ``preparation.yaml`` and the codes beside the dictionaries."""
+    if codes is None:
+        for language in languages:
+            _check_words(new / f"dict.{language}.txt", name)
+        subwords: dict[str, Any] = {"method": "none", "files": None}
+    else:
+        try:
+            SubwordNmt(codes)
+        except UserError as error:
+            raise UserError(
+                f"{name}: {codes.name} is not a file of subword-nmt's codes."
+            ) from error
+        shutil.copyfile(codes, new / CODES)
+        subwords = {"method": "subword_nmt", "files": {"source": CODES, "target": CODES}}
+    unknown = _NO_LANGUAGES.intersection(languages)
+    tokenizer = options.tokenizer or ("none" if unknown else "moses_fairseq")
+    content = described(new, languages, tokenizer, options.lowercase, subwords, ".")
+    content["versions"] = {"convs2s-plugin": __version__}
+    write_content(new, content, "convs2s convert-fconv")
+    return content
+
+
+def _checkpoints(
+    folder: Path, files: list[Path], chosen: Sequence[str] | None, name: str
+) -> list[Path]:
+    found = [path for path in files if path.suffix == ".pt"]
+    if not found:
+        raise UserError(f"{name} has no checkpoint: no file ends in .pt.")
+    if chosen is None:
+        return found
+    # The names of an archive start with that of its folder, which need not be given.
+    paths = [
+        [path for path in found if f"/{path.relative_to(folder)}".endswith(f"/{one}")]
+        for one in chosen
+    ]
+    for one, matching in zip(chosen, paths):
+        if len(matching) != 1:
+            names = ", ".join(str(path.relative_to(folder)) for path in found)
+            raise UserError(
+                f"--checkpoint {one} names {len(matching)} checkpoints of {name}; it has {names}."
+            )
+    return [path for (path,) in paths]
+
+
+def _codes(folder: Path, files: list[Path], name: str) -> Path | None:
+    """The file of BPE codes; None if there is none."""
+    found = [path for path in files if _CODES.fullmatch(path.name)]
+    if len({digest(path) for path in found}) > 1:
+        names = ", ".join(str(path.relative_to(folder)) for path in found)
+        raise UserError(f"{name} has several files of BPE codes: {names}. Give one: --bpe-codes.")
+    return found[0] if found else None
+
+
+def _dictionary(folder: Path, files: list[Path], language: str, name: str) -> Path:
+    """The file ``dict.LANGUAGE.txt``."""
+    dictionaries = [path for path in files if _DICTIONARY.fullmatch(path.name)]
+    found = [path for path in dictionaries if path.name == f"dict.{language}.txt"]
+    if not found:
+        others = ", ".join(sorted({path.name for path in dictionaries})) or "no dictionary at all"
+        raise UserError(
+            f"{name} has no dict.{language}.txt, which the checkpoint needs; it has {others}. Give "
+            "other languages with --source-lang and --target-lang, or add the file."
+        )
+    if len({digest(path) for path in found}) > 1:
+        names = ", ".join(str(path.relative_to(folder)) for path in found)
+        raise UserError(f"{name} has several dictionaries of '{language}': {names}. Keep one.")
+    return found[0]
+
+
+def _languages(
+    converted: dict[str, Any], options: ReleaseOptions, files: list[Path], name: str
+) -> tuple[str, str]:
+    """The languages of a converted checkpoint, which gets those that it does not say.
+
+    Args:
+        converted: the checkpoint.
+        options: the choices.
+        files: the files of the release.
+        name: name of the release and of the checkpoint.
+    """
+    named = _named_languages(files, name)
+    found = []
+    for i, (side, given) in enumerate((("source", options.source), ("target", options.target))):
+        language = given or getattr(converted["args"], f"{side}_lang", None) or named[i]
+        if not isinstance(language, str):
+            raise UserError(f"{name} does not say its {side} language: give it with --{side}-lang.")
+        setattr(converted["args"], f"{side}_lang", language)
+        found.append(language)
+    return found[0], found[1]
+
+
+def _named_languages(files: list[Path], name: str) -> tuple[str | None, str | None]:
+    """The languages of dictionaries in a name such as ``wmt14.en-de.fconv-py``, or None."""
+    matches = [_DICTIONARY.fullmatch(path.name) for path in files]
+    known = {match[1] for match in matches if match}
+    pairs = {pair for pair in _PAIR.findall(name) if known.issuperset(pair)}
+    return pairs.pop() if len(pairs) == 1 else (None, None)
+
+
+def _check_sizes(weights: dict[str, Any], dictionaries: list[Path], name: str) -> None:
+    """Check that the embedding matrices have the sizes of the dictionaries."""
+    for (side, part), path in zip(_SIDES.items(), dictionaries):
+        rows, size = len(weights[f"{part}.embed.words.weight"]), len(_read_dictionary(path))
+        if rows != size:
+            raise UserError(
+                f"{path.name} has {size:,} entries with the special ones, but {name} has "
+                f"embeddings of {rows:,} {side} tokens: it is not the dictionary of its training."
+            )
+
+
+def _read_dictionary(path: Path) -> Dictionary:
+    try:
+        return Dictionary.load(str(path))
+    except Exception as error:
+        reason = str(error).strip().split("\n")[0]
+        raise UserError(f"{path.name} is not a dictionary of fairseq: {reason}") from error
+
+
+def _check_words(path: Path, name: str) -> None:
+    """Check that a dictionary has no sub-words of subword-nmt."""
+    dictionary = _read_dictionary(path)
+    found = next((symbol for symbol in dictionary.symbols if symbol.endswith("@@")), None)
+    if found:
+        raise UserError(
+            f"{path.name} has sub-words such as '{found}', but {name} has no BPE codes: give their "
+            "file with --bpe-codes."
+        )

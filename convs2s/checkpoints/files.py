@@ -1,0 +1,184 @@
+"""Checkpoint files: error messages for unreadable files, writing, and the updates of a training."""
+
+import os
+import pickle
+import re
+import struct
+import tarfile
+import zipfile
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+
+from ..common.errors import UserError
+from ..common.output_files import atomic_path
+from ..nn.int8 import is_quantized
+
+# What torch raises if a file is damaged, or is no checkpoint.
+UNREADABLE = (
+    *(ArithmeticError, AssertionError, AttributeError, EOFError, LookupError, MemoryError, OSError),
+    *(RuntimeError, TypeError, ValueError, pickle.UnpicklingError, tarfile.TarError),
+    *(struct.error, zipfile.BadZipFile),
+)
+CLEAN = (
+    "`convs2s clean-checkpoint` rewrites a checkpoint of any fairseq model as plain data, without "
+    "executing anything in it."
+)
+
+
+def unreadable_checkpoint(path: str, error: Exception, name: str | None = None) -> UserError:
+    """The error to raise if torch cannot load a checkpoint.
+
+    It never repeats torch's advice to load the file with ``weights_only=False``, which would run
+    code from the file.
+
+    Args:
+        path: the file.
+        error: the error that torch raised.
+        name: what to call the file (default: its path).
+    """
+    if os.path.isdir(path):
+        return UserError(
+            f"{path} is a folder: give a checkpoint, such as {path}/checkpoint_best.pt."
+        )
+    name = name or path
+    refused = re.search(r"GLOBAL (\S+) (?:was not an allowed global|whose module)", str(error))
+    if refused:
+        return UserError(
+            f"{name} holds an object of {refused[1]}, which is not plain data, and is therefore "
+            f"not loaded. {CLEAN}"
+        )
+    of_torch = "weights_only" in str(error)
+    if of_torch and _may_be_checkpoint(path):
+        return UserError(
+            f"{name} is not loaded, because it holds pickled data other than tensors, numbers, "
+            f"text, and lists and dictionaries of them. {CLEAN}"
+        )
+    # The first sentence: torch goes on with guesses about the cause.
+    said = isinstance(error, RuntimeError) and not of_torch
+    reason = re.split(r"\.(?:\s|$)", str(error))[0] if said else ""
+    size = os.path.getsize(path) if os.path.exists(path) else 0
+    return UserError(
+        f"{name} ({size:,} bytes) is not a complete checkpoint{f': {reason}' if reason else ''}. "
+        "If writing or downloading it was interrupted, use another checkpoint or download it again."
+    )
+
+
+def _may_be_checkpoint(path: str) -> bool:
+    """Whether a file begins as torch's formats do: an archive of zip or tar, or a pickle."""
+    try:
+        with open(path, "rb") as file:
+            head = file.read(512)
+    except OSError:
+        return True
+    return head.startswith((b"PK\x03\x04", b"\x80")) or head[257:262] == b"ustar"
+
+
+def check_no_device(path: str) -> None:
+    """Check that a checkpoint is no device or pipe, which would be read without an end.
+
+    Raises:
+        UserError: if it is.
+    """
+    if os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path):
+        raise UserError(f"{path} is not a plain file, as a checkpoint must be.")
+
+
+def load_checkpoint(path: str) -> dict[str, Any]:
+    """Read a checkpoint of fairseq-train as it is in the file.
+
+    Raises:
+        UserError: if the file cannot be read or is no such checkpoint.
+    """
+    check_no_device(path)
+    try:
+        checkpoint = torch.load(path, map_location="cpu", weights_only=True)
+    except FileNotFoundError as error:
+        raise UserError(f"There is no file {path}.") from error
+    except Exception as error:
+        raise unreadable_checkpoint(path, error) from error
+    if not isinstance(checkpoint, dict) or "model" not in checkpoint:
+        raise UserError(f"{path} is not a checkpoint of fairseq-train.")
+    check_weights(checkpoint["model"], path)
+    return checkpoint
+
+
+def check_weights(weights: Any, name: str) -> None:
+    """Check that weights are tensors with names.
+
+    Args:
+        weights: the entry ``model`` of a checkpoint.
+        name: its file, for the error.
+    Raises:
+        UserError: if they are not.
+    """
+    if not isinstance(weights, dict):
+        raise UserError(f"{name} is not a checkpoint of fairseq-train: it has no weights.")
+    for key, value in weights.items():
+        if not isinstance(key, str) or not isinstance(value, torch.Tensor):
+            raise UserError(
+                f"{name} is not a checkpoint of fairseq-train: its weight {key} is not a tensor, "
+                f"but of type {type(value).__name__}."
+            )
+
+
+def check_not_quantized(path: str, weights: Iterable[str], done: str) -> None:
+    """Refuse a checkpoint in int8.
+
+    Args:
+        path: the file.
+        weights: the names of its weights.
+        done: what cannot be done with it, for the error.
+    Raises:
+        UserError: if it is in int8.
+    """
+    if is_quantized(weights):
+        raise UserError(
+            f"{path} is in int8 and cannot be {done}: take the checkpoint that `convs2s quantize` "
+            "has read."
+        )
+
+
+def save_checkpoint(checkpoint: dict[str, Any], path: str) -> None:
+    """Write a checkpoint atomically; see ``atomic_path``.
+
+    Raises:
+        UserError: if the file cannot be written.
+    """
+    with atomic_path(path) as partial:
+        try:
+            with open(partial, "wb") as file:
+                torch.save(checkpoint, file)
+        except RuntimeError as error:
+            # On a full disk, torch reports the position in the file instead of the reason.
+            cause = error.__context__
+            if not isinstance(cause, OSError):
+                raise
+            raise cause from error
+
+
+def is_cut_off(path: str) -> bool:
+    """Whether a file is the beginning of a checkpoint: writing or copying it was interrupted."""
+    with open(path, "rb") as file:
+        start = file.read(2)
+    return not start or start == b"PK" and not zipfile.is_zipfile(path)
+
+
+def num_updates(path: str) -> int | None:
+    """The number of updates before a checkpoint that a training can continue from.
+
+    Args:
+        path: a file.
+    Returns:
+        The number, or None if the file is damaged or is not such a checkpoint.
+    """
+    try:
+        # Weights are not read.
+        checkpoint = torch.load(
+            path, map_location="cpu", mmap=zipfile.is_zipfile(path), weights_only=True
+        )
+        checkpoint["extra_state"]["train_iterator"]
+        return int(checkpoint["optimizer_history"][-1]["num_updates"])
+    except UNREADABLE:
+        return None

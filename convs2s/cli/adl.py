@@ -1,0 +1,140 @@
+"""``convs2s adl``: explain a definition; list named architectures or layers."""
+
+import argparse
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+from fairseq.utils import import_user_module
+
+from ..common.errors import UserError
+from ..models.adl.architectures import ARCHITECTURES, table
+from ..models.adl.explain import as_dict, as_text
+from ..models.adl.language.arguments import REQUIRED, Argument, Default
+from ..models.adl.language.registry import LayerType, entries
+from ..models.adl.language.resolve import DIALECTS, resolve
+from ..models.adl.language.spec import ModelSpec, Settings
+from ..models.adl.language.tree import nearest
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the three sub-commands and their options."""
+    commands = parser.add_subparsers(
+        dest="subcommand", metavar="explain | list | layers", required=True
+    )
+    explain = commands.add_parser(
+        "explain", help="print the shapes, parameters, costs and receptive fields of a model"
+    )
+    explain.add_argument(
+        "encoder", metavar="ENCODER", help="a chain of layers, or the name of an architecture"
+    )
+    explain.add_argument("decoder", metavar="DECODER", nargs="?", help="a chain of layers")
+    explain.add_argument(
+        "--dialect",
+        default="paper",
+        help=f"dialect of both definitions: {' or '.join(DIALECTS)} (%(default)s)",
+    )
+    explain.add_argument(
+        "--model-dim", type=int, help=f"channels of embeddings and layers ({Settings.model_dim})"
+    )
+    explain.add_argument("--ff-dim", type=int, help="inner channels of ffl (4 times its input)")
+    explain.add_argument(
+        "--attention-heads",
+        type=int,
+        help=f"heads of multi-head attention ({Settings.attention_heads})",
+    )
+    explain.add_argument(
+        "--input-feeding",
+        action="store_true",
+        help="the decoder's previous output is part of its input",
+    )
+    explain.add_argument(
+        "--words",
+        type=int,
+        default=40000,
+        help="vocabulary size of source and target (%(default)s)",
+    )
+    explain.add_argument(
+        "--length", type=int, default=30, help="tokens of a sentence (%(default)s)"
+    )
+    explain.add_argument("--json", action="store_true", help="print JSON")
+    commands.add_parser("list", help="print the named architectures as a Markdown table")
+    layers = commands.add_parser("layers", help="print every layer with its arguments")
+    for command in (explain, layers):
+        command.add_argument(
+            "--user-dir", metavar="DIR", help="a package that registers layers of your own"
+        )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run the chosen sub-command."""
+    folder = getattr(args, "user_dir", None)
+    if folder and not Path(folder).is_dir():
+        raise UserError(f"There is no folder {folder} (--user-dir).")
+    import_user_module(argparse.Namespace(user_dir=folder))
+    if args.subcommand == "list":
+        print(table())
+    elif args.subcommand == "layers":
+        print(layer_list())
+    else:
+        for name in ("words", "length"):
+            if getattr(args, name) < 1:
+                raise UserError(f"--{name} is {getattr(args, name)}: it must be at least 1.")
+        model_spec = _resolve(args)
+        if args.json:
+            print(json.dumps(as_dict(model_spec, args.words, args.length), indent=2))
+        else:
+            print(as_text(model_spec, args.words, args.length))
+    return 0
+
+
+def _resolve(args: argparse.Namespace) -> ModelSpec:
+    names = ("model_dim", "ff_dim", "attention_heads")
+    given = {name: getattr(args, name) for name in names if getattr(args, name) is not None}
+    if args.decoder is not None:
+        return resolve(
+            args.encoder,
+            args.decoder,
+            Settings(**given),
+            args.dialect,
+            args.input_feeding,
+            ("ENCODER", "DECODER"),
+        )
+    if args.encoder not in ARCHITECTURES:
+        raise UserError(
+            f"There is no named architecture '{args.encoder}'{nearest(args.encoder, ARCHITECTURES)}"
+            ": give ENCODER and DECODER, or one of the names that `convs2s adl list` prints."
+        )
+    return ARCHITECTURES[args.encoder].resolve(**given)
+
+
+def layer_list() -> str:
+    """Describe every layer: its arguments with their defaults, and one line each."""
+    lines = [
+        "repeat(n, chain)",
+        "    n copies of a chain, each with its own weights; i is the number of the copy, from 1",
+    ]
+    for name, entry in sorted(entries().items()):
+        names = ", ".join(argument.name for argument in entry.arguments)
+        lines.append(f"{name}({names})" if names else name)
+        facts = [entry.summary]
+        if isinstance(entry, LayerType) and not entry.parallel:
+            facts.append("not parallel over time")
+        lines.append(f"    {'; '.join(facts)}")
+        lines += _argument_lines(entry.arguments)
+    return "\n".join(lines)
+
+
+def _argument_lines(arguments: Sequence[Argument]) -> list[str]:
+    lines = []
+    for argument in arguments:
+        default = argument.default
+        if default is REQUIRED:
+            note = "required"
+        elif isinstance(default, Default):
+            note = f"default: {default.text}"
+        else:
+            note = f"default: {argument.kind.write(default)}"
+        about = f": {argument.help}" if argument.help else ""
+        lines.append(f"      {argument.name}{about} ({argument.kind}; {note})")
+    return lines

@@ -1,0 +1,39 @@
+"""``convs2s clean-checkpoint``: rewrite a checkpoint of any fairseq model as plain data."""
+
+import argparse
+import os
+
+from ..checkpoints.fconv import is_translation_model
+from ..checkpoints.files import save_checkpoint
+from ..checkpoints.old_checkpoints import architecture, clean, read_old_checkpoint
+from ..common.output_files import check_writable
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
+    parser.add_argument("old", metavar="OLD.pt", help="checkpoint of any model of fairseq")
+    parser.add_argument("new", metavar="NEW.pt", help="checkpoint to write")
+    parser.add_argument(
+        "--drop-optimizer",
+        action="store_true",
+        help="leave out the optimizer state, which only a resumed training needs",
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Write the cleaned checkpoint, and print what it lacks."""
+    # It may be OLD, which is read before.
+    check_writable(args.new)
+    old_size = os.path.getsize(args.old) if os.path.isfile(args.old) else 0
+    cleaned, left_out = clean(read_old_checkpoint(args.old), args.old, args.drop_optimizer)
+    save_checkpoint(cleaned, args.new)
+    new_size = os.path.getsize(args.new)
+    print(
+        f"{args.new}: {len(cleaned['model'])} tensors; {new_size / 1e6:,.1f} MB instead of "
+        f"{old_size / 1e6:,.1f} MB"
+    )
+    for line in left_out:
+        print(f"left out: {line}")
+    if is_translation_model(architecture(cleaned)):
+        print("`convs2s convert-fconv` makes a model of this package of fairseq's fconv.")
+    return 0

@@ -1,0 +1,163 @@
+"""``convs2s convert-fconv``: convert a checkpoint or a released archive of fairseq's fconv."""
+
+import argparse
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from ..checkpoints.fconv import convert_checkpoint
+from ..checkpoints.fconv_release import ReleaseOptions, convert_release, is_wanted
+from ..checkpoints.files import save_checkpoint
+from ..checkpoints.old_checkpoints import read_old_checkpoint
+from ..common.archives import download, is_address, is_archive, is_archive_name, unpack
+from ..common.errors import UserError
+from ..common.output_files import (
+    atomic_folder,
+    check_folder_writable,
+    check_writable,
+    create_temporary,
+)
+from ..text.preparation import FILE_NAME
+from ..text.tokenizers import TOKENIZERS
+from .progress import Progress
+
+# The arguments that need dictionaries.
+RELEASE_OPTIONS = "source_lang target_lang tokenizer bpe_codes lowercase checkpoint".split()
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
+    parser.add_argument(
+        "old",
+        metavar="OLD",
+        help="a checkpoint of fairseq's fconv, an archive (.tar.bz2, .tar.gz) or a folder with "
+        "checkpoints, dictionaries and BPE codes, or the http(s) address of a file",
+    )
+    parser.add_argument(
+        "new",
+        metavar="NEW",
+        help="checkpoint of convs2s to write; a new folder if OLD is an archive or a folder",
+    )
+    release = parser.add_argument_group("archives and folders")
+    release.add_argument(
+        *("--source-lang", "-s"), metavar="CODE", help="source language, if no checkpoint says it"
+    )
+    release.add_argument("--target-lang", "-t", metavar="CODE", help="the same for the target")
+    release.add_argument(
+        "--tokenizer",
+        choices=tuple(TOKENIZERS),
+        help="tokenizer of the training text (default: moses_fairseq; none if the languages are "
+        "called src and trg)",
+    )
+    release.add_argument(
+        "--bpe-codes", metavar="FILE", help="codes of subword-nmt (default: those in OLD)"
+    )
+    release.add_argument(
+        "--lowercase", action="store_true", help="the training text was in lower case"
+    )
+    release.add_argument(
+        "--checkpoint",
+        nargs="+",
+        metavar="NAME",
+        help="checkpoints in OLD to convert (default: all files that end in .pt)",
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Write the converted checkpoint or the folder, and print a summary."""
+    if not is_address(args.old):
+        _convert(Path(args.old), args.old, args)
+        return 0
+    with _downloaded(args.old, args.new) as path:
+        _convert(path, args.old, args)
+    return 0
+
+
+@contextmanager
+def _downloaded(address: str, new: str) -> Iterator[Path]:
+    """A file that was downloaded to the folder of NEW, where it is deleted afterwards."""
+    (check_folder_writable if is_archive_name(address) else check_writable)(new)
+    path = Path(f"{os.path.abspath(new)}.{os.getpid()}.download")
+    try:
+        create_temporary(str(path))
+        with Progress("bytes") as progress:
+
+            def report(size: int, total: int | None) -> None:
+                if progress.is_due() or size == total:
+                    of_all = f" of {total / 1e6:,.1f}" if total else ""
+                    progress.show(f"{size / 1e6:,.1f}{of_all} MB downloaded")
+
+            download(address, path, report)
+        yield path
+    except OSError as error:
+        raise UserError(f"{new} cannot be written: {error.strerror or error}.") from error
+    finally:
+        path.unlink(missing_ok=True)
+
+
+def _convert(old: Path, name: str, args: argparse.Namespace) -> None:
+    """Convert a file or a folder.
+
+    Args:
+        old: the file or the folder.
+        name: the path or the address that the user gave.
+        args: the arguments of the command.
+    """
+    if not old.exists():
+        raise UserError(f"There is no file or folder {name}.")
+    if not old.is_dir() and not is_archive(old, name):
+        _convert_checkpoint(old, name, args)
+        return
+    options = ReleaseOptions(
+        args.source_lang,
+        args.target_lang,
+        args.tokenizer,
+        args.bpe_codes,
+        args.lowercase,
+        args.checkpoint,
+    )
+    if args.bpe_codes and not os.path.isfile(args.bpe_codes):
+        raise UserError(f"There is no file {args.bpe_codes} (--bpe-codes).")
+    with atomic_folder(args.new) as new:
+        if old.is_dir():
+            parameters, content = convert_release(old, Path(new), options, name)
+        else:
+            unpacked = Path(new, ".unpacked")
+            unpacked.mkdir()
+            unpack(old, unpacked, is_wanted, name)
+            parameters, content = convert_release(unpacked, Path(new), options, name)
+            shutil.rmtree(unpacked)
+    _report(args.new, parameters, content)
+
+
+def _report(new: str, parameters: dict[str, int], content: dict[str, Any]) -> None:
+    """Print the files that were written, and a command that translates with them."""
+    for path, number in parameters.items():
+        print(f"{Path(new, path)}: {number:,} numbers")
+    languages, subwords = content["languages"], content["subwords"]
+    codes = subwords["files"]["source"] if subwords["files"] else "none"
+    print(
+        f"{Path(new, FILE_NAME)}: {languages['source']} to {languages['target']}, tokenizer "
+        f"{content['tokenizer']}, BPE codes {codes}"
+    )
+    print(
+        f"\nTranslate with:\n\nconvs2s translate --path {Path(new, next(iter(parameters)))} "
+        f"--input FILE.{languages['source']} --output FILE.{languages['target']}"
+    )
+
+
+def _convert_checkpoint(old: Path, name: str, args: argparse.Namespace) -> None:
+    """Convert a single checkpoint; its dictionaries and codes stay where they are."""
+    for option in RELEASE_OPTIONS:
+        if getattr(args, option):
+            raise UserError(
+                f"--{option.replace('_', '-')} is for archives and folders, but {name} is one file."
+            )
+    check_writable(args.new, [str(old)])
+    converted = convert_checkpoint(read_old_checkpoint(str(old), name).content, name)
+    save_checkpoint(converted, args.new)
+    parameters = sum(tensor.numel() for tensor in converted["model"].values())
+    print(f"{args.new}: {len(converted['model'])} tensors, {parameters:,} numbers")

@@ -1,0 +1,316 @@
+"""``convs2s evaluate``: scores of translations, summaries and alignments."""
+
+import argparse
+import json
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..common.errors import UserError
+from ..common.output_files import atomic_write, check_different, check_text_writable
+from ..common.quiet import quiet
+from ..evaluation import (
+    links,
+    report,
+)
+from ..evaluation.comparison import Evaluation, evaluate
+from ..evaluation.lengths import group_by_length
+from ..evaluation.metrics import (
+    DEFAULT_METRICS,
+    METRICS,
+    TOKENIZERS,
+    MetricOptions,
+    find_metrics,
+)
+from ..evaluation.systems import (
+    System,
+    check_lines,
+    parse_systems,
+    read_references,
+    read_sentences,
+    translations_of,
+)
+from .progress import Progress
+from .translate_options import (
+    add_preparation,
+    add_search,
+    add_speed,
+    files_read,
+    translator_options,
+)
+
+if TYPE_CHECKING:
+    from ..translation.translator import Translator
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of the command."""
+    parser.add_argument(
+        "systems",
+        nargs="*",
+        metavar="SYSTEM",
+        help="[NAME=]FILE with translations, one a line, or [NAME=]CHECKPOINT.pt, which "
+        "translates --source; CHECKPOINT.pt:CHECKPOINT.pt is an ensemble. Others are compared "
+        "with the first system",
+    )
+    files = parser.add_argument_group("files")
+    files.add_argument(
+        "--references",
+        action="append",
+        metavar="FILE",
+        help="references; give the option again for further sets of references",
+    )
+    files.add_argument(
+        "--source",
+        metavar="FILE",
+        help="source text, for checkpoints; BLEU by length takes its lengths",
+    )
+    files.add_argument("--output", metavar="FILE", help="write all results as JSON")
+    files.add_argument(
+        "--translations",
+        metavar="DIR",
+        help="write the translations of checkpoints to this folder, one file a system",
+    )
+    scores = parser.add_argument_group("scores")
+    scores.add_argument(
+        "--metrics",
+        default=",".join(DEFAULT_METRICS),
+        metavar="NAMES",
+        help=f"any of {', '.join(METRICS)}, separated by commas (default: %(default)s)",
+    )
+    scores.add_argument("--lowercase", action="store_true", help="compare in lower case")
+    scores.add_argument(
+        "--tokenize",
+        choices=TOKENIZERS,
+        default=MetricOptions.tokenize,
+        help="sacreBLEU's tokenizer for BLEU, also by length, such as zh for Chinese; "
+        "tokenized_bleu always splits at spaces (default: %(default)s, that of sacreBLEU)",
+    )
+    scores.add_argument(
+        "--length-bounds",
+        metavar="NUMBERS",
+        help="largest length of each group of BLEU by length but the last, such as 10,20,30 "
+        "(default: five groups of about the same size)",
+    )
+    _add_summaries(parser)
+    _add_alignments(parser)
+    add_preparation(parser)
+    add_search(parser)
+    add_speed(parser)
+
+
+def _add_summaries(parser: argparse.ArgumentParser) -> None:
+    summaries = parser.add_argument_group("summaries")
+    summaries.add_argument(
+        "--summary-bytes",
+        type=int,
+        metavar="N",
+        help="cut summaries to N bytes before ROUGE; 75 in DUC 2004",
+    )
+    summaries.add_argument(
+        "--min-words", type=int, metavar="N", help="count the outputs with fewer than N words"
+    )
+    summaries.add_argument(
+        "--stem", action="store_true", help="compare the stems of English words in ROUGE"
+    )
+
+
+def _add_alignments(parser: argparse.ArgumentParser) -> None:
+    alignments = parser.add_argument_group("alignments")
+    alignments.add_argument(
+        "--gold-links",
+        metavar="FILE",
+        help="gold alignment of source and reference: 0-0 is sure, 1p2 is only possible",
+    )
+    alignments.add_argument(
+        "--links",
+        action="append",
+        metavar="[NAME=]FILE",
+        help="alignment to score against --gold-links: 0-0 1-2, source-target, counted from 0; "
+        "or [NAME=]CHECKPOINT.pt, whose attention aligns --source with --references; give the "
+        "option again for further alignments",
+    )
+    alignments.add_argument(
+        "--gold-from-one",
+        action="store_true",
+        help="positions of the gold alignment are counted from 1",
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the tables, and write the results."""
+    _check(args)
+    systems = parse_systems(args.systems)
+    _check_outputs(args, systems)
+    content: dict[str, Any] = {}
+    if systems:
+        evaluation = _evaluate(args, systems)
+        content.update(evaluation.as_dict())
+        _print(evaluation, args.min_words)
+    if args.links:
+        scores = _alignment_scores(args)
+        content["alignments"] = {name: each._asdict() for name, each in scores.items()}
+        print(report.alignment_table(scores).markdown())
+    if args.output:
+        with atomic_write(args.output) as file:
+            json.dump(content, file, indent=1)
+            file.write("\n")
+    return 0
+
+
+def _check(args: argparse.Namespace) -> None:
+    if not args.systems and not args.links:
+        raise UserError(
+            "There is nothing to evaluate: give translations or checkpoints with --references, "
+            "or alignments with --links and --gold-links."
+        )
+    if args.systems and not args.references:
+        raise UserError("Systems need --references FILE.")
+    if args.references and not (args.systems or args.links):
+        raise UserError("--references needs systems, or checkpoints as --links.")
+    if bool(args.links) != bool(args.gold_links):
+        raise UserError("--links needs --gold-links FILE, and --gold-links needs --links.")
+    for name in ("summary_bytes", "min_words"):
+        value = getattr(args, name)
+        if value is not None and value < 1:
+            raise UserError(f"--{name.replace('_', '-')} is {value}: it must be at least 1.")
+
+
+def _check_outputs(args: argparse.Namespace, systems: Sequence[System]) -> None:
+    """Check that the files can be written, and that none of them is read, too."""
+    read = [args.source, args.gold_links, *(args.references or ()), *files_read(args)]
+    for system in (*systems, *parse_systems(args.links or (), "alignments")):
+        read += [system.file, *system.checkpoints]
+    outputs = {"--output": args.output}
+    if args.translations and os.path.isdir(args.translations):
+        for system in systems:
+            if system.checkpoints:
+                path = _translations_file(args.translations, system)
+                outputs[f"the file of {system.name} in --translations"] = path
+    check_different(outputs)
+    for path in filter(None, outputs.values()):
+        check_text_writable(path, read)
+
+
+def _evaluate(args: argparse.Namespace, systems: Sequence[System]) -> Evaluation:
+    references = read_references(args.references)
+    count = len(references[0])
+    source = None
+    if args.source:
+        source = read_sentences(args.source)
+        check_lines(args.source, source, args.references[0], count)
+    lengths = [len(line.split()) for line in source or references[0]]
+    groups = group_by_length(lengths, _bounds(args.length_bounds))
+    metrics = args.metrics.split(",")
+    options = MetricOptions(args.lowercase, args.summary_bytes, args.stem, args.tokenize)
+    # Before checkpoints translate, which may take long.
+    find_metrics(metrics, options, references)
+    translations = {
+        system.name: translations_of(
+            system,
+            lambda checkpoints: _translate(args, checkpoints, source),
+            args.references[0],
+            count,
+        )
+        for system in systems
+    }
+    if args.translations:
+        _write(args.translations, systems, translations)
+    with quiet():
+        return evaluate(
+            *(translations, references, groups, "source" if args.source else "reference"),
+            *(metrics, options, args.min_words),
+        )
+
+
+def _bounds(text: str | None) -> list[int] | None:
+    if text is None:
+        return None
+    try:
+        return [int(part) for part in text.split(",")]
+    except ValueError:
+        raise UserError(
+            f"--length-bounds is {text}: give numbers of tokens such as 10,20,30."
+        ) from None
+
+
+def _translate(
+    args: argparse.Namespace, checkpoints: Sequence[str], source: Sequence[str] | None
+) -> list[str]:
+    """The translations of the source text by a model or an ensemble."""
+    if source is None:
+        raise UserError(f"{checkpoints[0]} has nothing to translate: give the text with --source.")
+    translator = _translator(args, checkpoints)
+    with quiet():
+        lines: list[str] = []
+        with Progress("sentences") as progress:
+            for translation in translator.stream(source):
+                lines.append(translation.text)
+                if progress.is_due():
+                    progress.show(f"{checkpoints[0]}: {len(lines):,} of {len(source):,} sentences")
+    return lines
+
+
+def _translator(args: argparse.Namespace, checkpoints: Sequence[str]) -> "Translator":
+    # Files of translations and of links are scored without torch.
+    from ..translation.translator import Translator
+
+    with quiet():
+        return Translator(checkpoints, buffer_size=args.buffer_size, **translator_options(args))
+
+
+def _write(folder: str, systems: Sequence[System], translations: dict[str, list[str]]) -> None:
+    """Write the translations of all checkpoints."""
+    try:
+        Path(folder).mkdir(exist_ok=True)
+    except OSError as error:
+        raise UserError(
+            f"{folder} cannot be made (--translations): {error.strerror or error}."
+        ) from error
+    for system in systems:
+        if system.checkpoints:
+            with atomic_write(_translations_file(folder, system)) as file:
+                file.writelines(f"{line}\n" for line in translations[system.name])
+
+
+def _translations_file(folder: str, system: System) -> str:
+    return str(Path(folder, f"{system.name.replace('/', '_')}.txt"))
+
+
+def _alignment_scores(args: argparse.Namespace) -> dict[str, links.AlignmentScores]:
+    gold = links.read_gold(args.gold_links, int(args.gold_from_one))
+    scores = {}
+    for name, checkpoints, file in parse_systems(args.links, "alignments"):
+        if file is None:
+            found = _model_links(args, checkpoints, len(gold))
+        else:
+            found = links.read_links(file, args.gold_links)
+        scores[name] = links.alignment_scores(found, gold)
+    return scores
+
+
+def _model_links(
+    args: argparse.Namespace, checkpoints: Sequence[str], count: int
+) -> list[set[links.Link]]:
+    """The links of a model or an ensemble between the source text and the first references."""
+    if not args.source or not args.references:
+        raise UserError(
+            f"{checkpoints[0]} has nothing to align (--links): give the sentence pairs with "
+            "--source and --references."
+        )
+    from ..translation.word_links import model_links
+
+    texts = []
+    for path in (args.source, args.references[0]):
+        texts.append(read_sentences(path))
+        check_lines(path, texts[-1], args.gold_links, count)
+    translator = _translator(args, checkpoints)
+    with quiet():
+        return model_links(translator, *texts)
+
+
+def _print(evaluation: Evaluation, min_words: int | None) -> None:
+    print(report.main_table(evaluation).markdown())
+    print("\n".join(report.remarks(evaluation, min_words)))
+    print(f"\nBLEU by length:\n\n{report.length_table(evaluation).markdown()}")

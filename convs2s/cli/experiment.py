@@ -1,0 +1,117 @@
+"""``convs2s experiment``: train, translate and compare systems that a YAML file describes."""
+
+import argparse
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+
+from ..common.errors import UserError
+from ..experiments.file import Experiment
+from ..experiments.reader import read_experiment
+from ..experiments.smoke import smoke_run
+from ..experiments.workflow import Request, perform
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
+    add = parser.add_argument
+    add("file", metavar="FILE.yaml", type=Path, help="description of the experiment")
+    add("--out", metavar="DIR", type=Path,
+        help="output folder (default: the file's name with _out)")  # fmt: skip
+    add("--jobs", metavar="N", type=int, default=1, help="runs at a time (default: %(default)s)")
+    add("--systems", metavar="NAME", nargs="+", default=[], help="run only these systems")
+    add("--seeds", metavar="N", nargs="+", type=int,
+        help="run only these seeds; they may be others than those in the file")  # fmt: skip
+    add("--source", metavar="LANGUAGE", help="source language")
+    add("--target", metavar="LANGUAGE", help="target language")
+    add("--bpe-merges", metavar="N", type=int, help="number of BPE merges; 0: no BPE")
+    data = parser.add_mutually_exclusive_group()
+    data.add_argument("--text", metavar="DIR", type=Path, help="folder of the text")
+    data.add_argument("--data-bin", metavar="DIR", type=Path,
+        help="data that fairseq-preprocess binarized")  # fmt: skip
+    data.add_argument("--download", action="store_true",
+        help="download the text from the address in the file")  # fmt: skip
+    data.add_argument("--smoke", action="store_true",
+        help="try the file in little time: generated text, two updates, one seed, and the options "
+        "in its section smoke")  # fmt: skip
+    add("--report", action="store_true", help="write the tables from the finished runs, no more")
+    add("--dry-run", action="store_true", help="print the commands and run none")
+    add("--speed", action="store_true",
+        help="after all runs, measure the speeds of all systems in turn, one program at a time",
+    )  # fmt: skip
+    add("--keep-checkpoints", action="store_true",
+        help="keep all checkpoints of finished trainings, not only their average")  # fmt: skip
+    add("--limit-updates", metavar="N", type=int,
+        help="at most N updates in each training, to see whether everything works")  # fmt: skip
+
+
+def run(args: argparse.Namespace) -> int:
+    """Carry out what is missing of the experiment and print its tables."""
+    _check(args)
+    experiment = _override(read_experiment(args.file), args)
+    request = Request(
+        out=args.out or Path(f"{args.file.stem}_{'smoke' if args.smoke else 'out'}"),
+        jobs=args.jobs,
+        systems=args.systems,
+        seeds=() if args.smoke else args.seeds or (),
+        download=args.download,
+        report_only=args.report,
+        dry_run=args.dry_run,
+        speed=args.speed,
+        keep_checkpoints=args.keep_checkpoints,
+    )
+    if not args.smoke:
+        return perform(experiment, request)
+    with tempfile.TemporaryDirectory() as folder:
+        return perform(smoke_run(experiment, Path(folder)), request)
+
+
+def _check(args: argparse.Namespace) -> None:
+    for name, least in (("jobs", 1), ("limit_updates", 1), ("bpe_merges", 0)):
+        number = getattr(args, name)
+        if number is not None and number < least:
+            raise UserError(f"--{name.replace('_', '-')} is {number}: it must be at least {least}.")
+    seeds = args.seeds or []
+    if min(seeds, default=0) < 0 or len(set(seeds)) < len(seeds):
+        shown = " ".join(map(str, seeds))
+        raise UserError(f"--seeds is {shown}: give different integers of at least 0.")
+
+
+def _override(experiment: Experiment, args: argparse.Namespace) -> Experiment:
+    """The experiment with the changes of the command line."""
+    for name in args.systems:
+        if name not in experiment.systems:
+            raise UserError(
+                f"--systems has '{name}', which is no system of {args.file}; choose "
+                f"{', '.join(experiment.systems)}."
+            )
+    given = {
+        "source": args.source,
+        "target": args.target,
+        "text": args.text,
+        "bin": args.data_bin,
+        "bpe_merges": args.bpe_merges,
+    }
+    given = {name: value for name, value in given.items() if value is not None}
+    data = replace(experiment.data, **given)
+    if args.text or args.download or args.smoke:
+        data = replace(data, bin=None)
+    if args.bpe_merges is not None and data.bin is not None:
+        raise UserError(f"--bpe-merges cannot change binarized data, {data.bin}: leave it out.")
+    for side in ("source", "target"):
+        if data.bin is None and getattr(data, side) is None:
+            raise UserError(f"There is no {side} language: give it with --{side}.")
+    systems = experiment.systems
+    if args.seeds:
+        systems = {
+            name: replace(system, seeds=_seeds(system.seeds, args))
+            for name, system in systems.items()
+        }
+    return replace(experiment, data=data, systems=systems, limit_updates=args.limit_updates)
+
+
+def _seeds(seeds: tuple[int, ...], args: argparse.Namespace) -> tuple[int, ...]:
+    """The seeds of a system and those of the command line; a smoke run has the latter alone."""
+    if not seeds:
+        return ()
+    return tuple(dict.fromkeys([*(() if args.smoke else seeds), *args.seeds]))

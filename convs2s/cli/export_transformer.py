@@ -1,0 +1,27 @@
+"""``convs2s export-transformer``: a model in ADL as a checkpoint of fairseq's own transformer."""
+
+import argparse
+
+from ..checkpoints.export.transformer import export_transformer
+from ..checkpoints.files import save_checkpoint
+from ..common.output_files import check_writable
+from ..translation.loading import read_checkpoint
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
+    parser.add_argument("checkpoint", metavar="CHECKPOINT", help="a model in ADL")
+    parser.add_argument("output", metavar="OUTPUT", help="checkpoint of fairseq to write")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Write the exported checkpoint and print a summary."""
+    check_writable(args.output, [args.checkpoint])
+    exported = export_transformer(read_checkpoint(args.checkpoint))
+    save_checkpoint(exported, args.output)
+    model = exported["cfg"]["model"]
+    print(
+        f"{args.output}: --arch transformer, {model['encoder_layers']} encoder and "
+        f"{model['decoder_layers']} decoder layers, {model['encoder_embed_dim']} channels"
+    )
+    return 0

@@ -1,0 +1,134 @@
+"""``convs2s lexicon``: estimate a bilingual lexicon from parallel text."""
+
+import argparse
+from collections.abc import Iterator
+
+from ..common.errors import UserError
+from ..common.output_files import check_different, check_text_writable
+from ..common.text_files import read_parallel
+from ..text.lexicon.aligner import MAX_WORDS, align
+from ..text.lexicon.counts import LinkCounts
+from ..text.lexicon.files import write_lexicon
+from ..text.lexicon.links import AlignedPair, read_aligned
+from ..text.lexicon.symmetrize import METHODS
+from .progress import Progress
+
+DEFAULT_METHOD = "grow-diag-final-and"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of the command."""
+    text = "text, tokenized as for fairseq-preprocess (BPE included); may be compressed (.gz)"
+    parser.add_argument("--source", metavar="FILE", required=True, help=f"source {text}")
+    parser.add_argument("--target", metavar="FILE", required=True, help="the same for the target")
+    parser.add_argument(
+        *("--output", "-o"),
+        metavar="FILE",
+        required=True,
+        help="lexicon to write: lines 'source target p(target|source)', the most probable "
+        "translation of each source word last",
+    )
+    parser.add_argument(
+        "--reverse-output",
+        metavar="FILE",
+        help="reverse lexicon to write: lines 'target source p(source|target)'",
+    )
+    parser.add_argument(
+        "--alignments",
+        metavar="FILE",
+        nargs="+",
+        help="word alignments in Pharaoh format (0-0 1-2, source-target) to use instead of "
+        "eflomal: one file, or a forward and a reverse one to symmetrize",
+    )
+    parser.add_argument(
+        "--symmetrise",
+        choices=tuple(METHODS),
+        help=f"method to symmetrize forward and reverse alignments (default: {DEFAULT_METHOD})",
+    )
+    parser.add_argument(
+        "--min-probability",
+        metavar="P",
+        type=float,
+        default=0.0,
+        help="leave out entries with a smaller probability (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--max-per-word",
+        metavar="N",
+        type=int,
+        default=100,
+        help="keep the N most probable translations of each word (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--block-pairs",
+        metavar="N",
+        type=int,
+        default=500_000,
+        help="align N sentence pairs at a time to limit the memory of eflomal "
+        "(default: %(default)s)",
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Align the text, write the lexicons and print a summary."""
+    _check(args)
+    counts = LinkCounts()
+    pairs = unaligned = 0
+    with Progress("sentence pairs") as progress:
+        for pairs, pair in enumerate(_aligned(args, progress), start=1):
+            counts.add(pair)
+            unaligned += not pair[-1]
+            progress.update(pairs)
+    if pairs == unaligned:
+        raise UserError(
+            f"No words of {args.source} and {args.target} are aligned ({pairs:,} sentence pairs): "
+            "there is no lexicon to write."
+        )
+    if unaligned:
+        reason = f" (eflomal aligns no empty sentences and none of more than {MAX_WORDS:,} words)"
+        print(
+            f"{unaligned:,} of {pairs:,} sentence pairs have no alignment links"
+            f"{'' if args.alignments else reason}"
+        )
+    for path, reverse in ((args.output, False), (args.reverse_output, True)):
+        if path is not None:
+            entries = counts.entries(args.min_probability, args.max_per_word, reverse)
+            print(f"{path}: {write_lexicon(path, entries):,} entries, {pairs:,} sentence pairs")
+    return 0
+
+
+def _aligned(args: argparse.Namespace, progress: Progress) -> Iterator[AlignedPair]:
+    method = args.symmetrise or DEFAULT_METHOD
+    if args.alignments:
+        return read_aligned(args.source, args.target, args.alignments, method)
+    lines = ((source, target) for _, (source, target) in read_parallel([args.source, args.target]))
+
+    def announce(first: int, last: int) -> None:
+        progress.show(f"eflomal aligns sentence pairs {first:,} to {last:,}")
+
+    return align(lines, method, args.block_pairs, announce)
+
+
+def _check(args: argparse.Namespace) -> None:
+    if not 0.0 <= args.min_probability <= 1.0:
+        raise UserError(f"--min-probability is {args.min_probability}: it must be from 0 to 1.")
+    for option in ("max_per_word", "block_pairs"):
+        if getattr(args, option) < 1:
+            raise UserError(
+                f"--{option.replace('_', '-')} is {getattr(args, option)}: it must be at least 1."
+            )
+    alignments = args.alignments or []
+    if len(alignments) > 2:
+        raise UserError(
+            f"--alignments has {len(alignments)} files: give one, or the forward and the reverse "
+            "one of the whole text."
+        )
+    if args.symmetrise and len(alignments) == 1:
+        raise UserError(
+            f"--symmetrise {args.symmetrise} needs two directions, but --alignments has one file: "
+            "give the forward and the reverse one, or leave out --symmetrise."
+        )
+    outputs = {"--output": args.output, "--reverse-output": args.reverse_output}
+    check_different(outputs)
+    for path in filter(None, outputs.values()):
+        check_text_writable(path, (args.source, args.target, *alignments))

@@ -1,0 +1,212 @@
+"""``convs2s plot-attention``: the attention of each target token to the source tokens.
+
+It works for all encoder-decoder models of this package and of fairseq that return attention.
+"""
+
+import argparse
+import sys
+import warnings
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from fairseq.utils import import_user_module
+
+from ..common.errors import UserError
+from ..common.output_files import check_text_writable, check_writable
+from ..common.text_files import read_lines, read_parallel
+from ..nn.attention_maps import MEAN
+from ..pictures.document import Document, SentenceEntry, document, sentence_entry, write_json
+from ..pictures.fonts import choose_fonts
+from ..pictures.loading import Loaded, load
+from ..pictures.page import write_page
+from ..pictures.picture import plot
+from ..pictures.selection import ALL, choose_heads, choose_layers
+from ..pictures.sentences import compute_attention, translate
+from ..text import Preparation
+from ..translation.buffers import TextProcessor
+from ..translation.text import NOT_PREPARED, Tokenized, given_text
+from .plots import FORMATS, check_format, import_pyplot, save_figure
+from .translate_options import add_preparation, files_of_folder
+
+# Suffixes of text files, and the decimals of the weights in them.
+TEXT_FORMATS = {".html": 4, ".json": 6}
+PICTURE_DIGITS = 6
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of the command."""
+    parser.add_argument("sentences", nargs="*", metavar="SENTENCE", help="source sentence")
+    parser.add_argument(
+        "--path",
+        required=True,
+        action="append",
+        metavar="CHECKPOINT",
+        help="a trained model; several (--path A --path B) are shown side by side",
+    )
+    parser.add_argument(
+        "--output",
+        required=True,
+        metavar="FILE",
+        help="a picture (.png, .pdf, .svg), a page (.html) or data (.json)",
+    )
+    parser.add_argument(
+        "--input", metavar="FILE", help="read the sentences from a file, one a line"
+    )
+    parser.add_argument(
+        "--target",
+        action="append",
+        metavar="TEXT",
+        help="target to use instead of the model's translation; once per sentence",
+    )
+    parser.add_argument(
+        "--target-input", metavar="FILE", help="read the targets of --input from a file"
+    )
+    parser.add_argument(
+        "--layers",
+        metavar="LIST",
+        help="layers, separated by commas: all, mean, numbers or names such as 3,decoder.1 "
+        "(pictures: mean; pages and data: all)",
+    )
+    parser.add_argument(
+        "--heads",
+        metavar="LIST",
+        help="heads: all, mean or numbers such as 1,4 (pictures: mean; pages and data: all)",
+    )
+    parser.add_argument("--beam", type=int, default=5, help="beam size (default: %(default)s)")
+    parser.add_argument(
+        "--user-dir", metavar="DIR", help="a package that registers models or layers of your own"
+    )
+    add_preparation(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Write the output; print the target of each sentence and the path of the output."""
+    suffix = Path(args.output).suffix.lower()
+    pairs = _check(args, suffix)
+    pyplot = None if suffix in TEXT_FORMATS else import_pyplot()
+    given = given_text(args.preparation, args.bpe_codes, args.raw)
+    if args.user_dir and not Path(args.user_dir).is_dir():
+        raise UserError(f"There is no folder {args.user_dir} (--user-dir).")
+    import_user_module(argparse.Namespace(user_dir=args.user_dir))
+    models, text = load(args.path, args.data, (args.source_lang, args.target_lang), given)
+    if isinstance(text, Tokenized) and not args.raw:
+        print(NOT_PREPARED, file=sys.stderr)
+    default = ALL if suffix in TEXT_FORMATS else MEAN
+    choice = (args.layers or default, args.heads or default)
+    digits = TEXT_FORMATS.get(suffix, PICTURE_DIGITS)
+    entries = []
+    for number, (source, target) in enumerate(pairs, start=1):
+        if not text.encode(source):
+            raise UserError(f"Sentence {number} is empty after its preparation.")
+        entries.append(_attend(models, text, source, target, args.beam, choice, digits))
+        print(text.decode(" ".join(entries[-1]["target"][:-1])), flush=True)
+    content = document(_names(args.path), entries)
+    _write(args.output, suffix, content, pyplot)
+    print(args.output)
+    return 0
+
+
+def _check(args: argparse.Namespace, suffix: str) -> list[tuple[str, str | None]]:
+    """Check the options; return each sentence with its target or None."""
+    if args.beam < 1:
+        raise UserError(f"--beam is {args.beam}: it must be at least 1.")
+    named = (args.input, args.target_input, args.bpe_codes)
+    folders = [*files_of_folder(args.data), *files_of_folder(args.preparation)]
+    read = [*args.path, *named, *folders]
+    if suffix in TEXT_FORMATS:
+        check_text_writable(args.output, read)
+    else:
+        check_format(args.output, (*FORMATS, *TEXT_FORMATS))
+        check_writable(args.output, read)
+    pairs = _pairs(args)
+    for number, (source, _) in enumerate(pairs, start=1):
+        if not source.strip():
+            raise UserError(f"Sentence {number} is empty.")
+    return pairs
+
+
+def _pairs(args: argparse.Namespace) -> list[tuple[str, str | None]]:
+    if bool(args.sentences) == bool(args.input):
+        raise UserError("Give sentences, or a file with one sentence a line with --input.")
+    if args.target_input and not args.input:
+        raise UserError("--target-input has the targets of --input, which is missing.")
+    if args.input:
+        if args.target is not None:
+            raise UserError("Give the targets of --input with --target-input, not with --target.")
+        pairs: list[tuple[str, str | None]]
+        if args.target_input:
+            lines = read_parallel((args.input, args.target_input))
+            pairs = [(source.strip(), target.strip()) for _, (source, target) in lines]
+        else:
+            pairs = [(line.strip(), None) for line in read_lines(args.input)]
+        if not pairs:
+            raise UserError(f"{args.input} is empty.")
+        return pairs
+    if args.target is not None and len(args.target) != len(args.sentences):
+        raise UserError(
+            f"There are {len(args.sentences)} sentences and {len(args.target)} --target: "
+            "give one --target for each sentence, or none."
+        )
+    return list(zip(args.sentences, args.target or [None] * len(args.sentences)))
+
+
+def _attend(
+    models: list[Loaded],
+    text: TextProcessor,
+    source: str,
+    target: str | None,
+    beam_size: int,
+    choice: tuple[str, str],
+    digits: int,
+) -> SentenceEntry:
+    """The attention of one sentence pair; without a target, that of the first translation."""
+    of_target = text.target if isinstance(text, Preparation) else text
+    source = text.encode(source)
+    target = (
+        translate(*models[0], source, beam_size) if target is None else of_target.encode(target)
+    )
+    attentions = [compute_attention(*loaded, source, target) for loaded in models]
+    layers, heads = choice
+    chosen = choose_layers([attention.maps for attention in attentions], layers)
+    maps = [[choose_heads(found, heads) for found in of_model] for of_model in chosen]
+    return sentence_entry(attentions[0].source, attentions[0].target, maps, digits)
+
+
+def _write(path: str, suffix: str, content: Document, pyplot: Any) -> None:
+    if suffix == ".json":
+        write_json(path, content)
+    elif suffix == ".html":
+        write_page(path, content, f"Attention of {', '.join(content['models'])}")
+    else:
+        _write_picture(path, content, pyplot)
+
+
+def _write_picture(path: str, content: Document, pyplot: Any) -> None:
+    tokens = (
+        token
+        for sentence in content["sentences"]
+        for token in (*sentence["source"], *sentence["target"])
+    )
+    fonts, missing = choose_fonts(import_module("matplotlib.font_manager"), tokens)
+    if missing:
+        print(
+            f"No font of this system has {' '.join(missing[:10])}"
+            f"{' ...' if len(missing) > 10 else ''}, in place of which the picture has boxes: "
+            "install a font that has them, such as Noto Sans CJK for Chinese, Japanese and "
+            "Korean, or write a page (--output FILE.html).",
+            file=sys.stderr,
+        )
+    with pyplot.rc_context({"font.family": fonts}), warnings.catch_warnings():
+        # matplotlib has a warning of its own for each missing character.
+        warnings.filterwarnings("ignore", message="Glyph .* missing from")
+        figure = plot(pyplot, content)
+        # The constrained layout reserves too little space for rotated labels.
+        save_figure(figure, path, bbox_inches="tight")
+        pyplot.close(figure)
+
+
+def _names(paths: list[str]) -> list[str]:
+    """Names of checkpoints: those of the files, with their folders if files have equal names."""
+    names = [Path(path).name for path in paths]
+    return names if len(set(names)) == len(names) else paths

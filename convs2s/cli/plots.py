@@ -1,0 +1,58 @@
+"""What the commands that write plots share: matplotlib, and writing the files."""
+
+import logging
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from ..common.errors import UserError
+from ..common.output_files import atomic_path
+
+FORMATS = (".png", ".pdf", ".svg")
+
+
+def check_format(path: str, formats: Sequence[str] = FORMATS) -> None:
+    """Check that the name of a file is that of a plot.
+
+    Args:
+        path: the file.
+        formats: the allowed suffixes (FORMATS).
+    Raises:
+        UserError: if it does not end in one of them.
+    """
+    if Path(path).suffix.lower() not in formats:
+        raise UserError(f"--output is {path}: its name must end in {', '.join(formats)}.")
+
+
+def import_pyplot() -> Any:
+    """Import matplotlib.pyplot with a backend that needs no display.
+
+    Raises:
+        UserError: if matplotlib is not installed.
+    """
+    # Importing fairseq enables the debug messages of all libraries, and matplotlib has many.
+    logging.getLogger("matplotlib").setLevel(logging.WARNING)
+    try:
+        import matplotlib
+    except ImportError:
+        raise UserError(
+            'Plotting needs matplotlib: run `pip install "convs2s-plugin[plot]"`.'
+        ) from None
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    return pyplot
+
+
+def save_figure(figure: Any, path: str, **options: Any) -> None:
+    """Write a figure of matplotlib.
+
+    Args:
+        figure: the figure.
+        path: a file that ``check_format`` accepts.
+        options: further options of ``savefig``.
+    Raises:
+        UserError: if the file cannot be written.
+    """
+    with atomic_path(path) as partial:
+        figure.savefig(partial, format=Path(path).suffix[1:].lower(), dpi=150, **options)

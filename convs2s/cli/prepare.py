@@ -1,0 +1,146 @@
+"""``convs2s prepare``: from parallel text to the data of a training."""
+
+import argparse
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+from ..common.errors import UserError, WorkInterrupted
+from ..text import settings as defaults
+from ..text.cleaning import REASONS, Limits
+from ..text.first_model import CHARACTERS, size_class, training_command
+from ..text.preparation import FILE_NAME
+from ..text.record import DATA
+from ..text.settings import Settings
+from ..text.sources import ParallelText, find_languages
+from ..text.subwords import METHODS
+from ..text.tokenizers import TOKENIZERS
+from ..text.workflow import CHECKPOINTS, prepare
+from .progress import Progress
+
+# A share of training pairs to leave out that needs a look.
+MANY = 0.2
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
+    add = parser.add_argument
+    files: dict[str, Any] = {"metavar": "FILE", "nargs": "+"}
+    add("--train", **files, required=True,
+        help="training text: a source and a target file with one sentence per line, or one file "
+        "with tab-separated values; plain, .gz, .bz2 or .xz, in UTF-8")  # fmt: skip
+    add("--valid", **files, help="validation text (default: pairs of the training text)")
+    add("--test", **files, help="test text (default: pairs of the training text)")
+    add("--out", metavar="DIR", type=Path, required=True, help="output folder")
+    add("--source-lang", metavar="LANGUAGE", help="source language (default: from the file names)")
+    add("--target-lang", metavar="LANGUAGE", help="target language (default: from the file names)")
+    add("--tokenizer", choices=tuple(TOKENIZERS),
+        help="tokenizer (default: moses; none with sentencepiece)")  # fmt: skip
+    add("--lowercase", action="store_true", help="change all text to lower case")
+    add("--bpe", choices=("none", *METHODS),
+        help="sub-words (default: subword_nmt; sentencepiece for languages without spaces; none "
+        "with characters)")  # fmt: skip
+    add("--bpe-size", metavar="N", type=int,
+        help="merges of subword_nmt, vocabulary size of sentencepiece, or with --bpe none the most "
+        "words in a dictionary (default: from 2,000 to 32,000, by the number of training pairs)",
+    )  # fmt: skip
+    add("--separate", action="store_true",
+        help="sub-words and a dictionary of its own for each language (default: joint)",
+    )  # fmt: skip
+    add("--max-length", metavar="N", type=int,
+        help="leave out training pairs with more tokens on a side (default: "
+        f"{defaults.MAX_LENGTH}; {defaults.MAX_CHARACTERS:,} characters)")  # fmt: skip
+    add("--max-ratio", metavar="R", type=float, default=defaults.MAX_RATIO,
+        help="leave out training pairs if one side has more than R times the tokens of the other "
+        "(default: %(default)s)")  # fmt: skip
+    add("--keep-duplicates", action="store_true", help="keep pairs that occur more than once")
+    add("--valid-size", metavar="N", type=int,
+        help="validation pairs to cut from the training text (default: 5%%, at most 2,000)",
+    )  # fmt: skip
+    add("--test-size", metavar="N", type=int,
+        help="test pairs to cut from the training text; 0 for none (default: 5%%, at most 2,000)",
+    )  # fmt: skip
+    add("--workers", metavar="N", type=int, default=min(4, os.cpu_count() or 1),
+        help="processes (default: %(default)s)")  # fmt: skip
+    add("--overwrite", action="store_true", help="replace an earlier preparation in DIR")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Prepare the text, print the counts and the command of a first training."""
+    if args.workers < 1:
+        raise UserError(f"--workers is {args.workers}: it must be at least 1.")
+    settings = _settings(args)
+    try:
+        content = prepare(settings, args.out, args.workers, args.overwrite, Progress)
+    except KeyboardInterrupt:
+        print("Interrupted; the same command continues from here.", file=sys.stderr)
+        return 130
+    except WorkInterrupted as error:
+        raise UserError(f"{error} The same command continues from here.") from error
+    _report(content, args.out)
+    return 0
+
+
+def _settings(args: argparse.Namespace) -> Settings:
+    texts = {
+        name: ParallelText(f"--{name}", tuple(getattr(args, name)))
+        for name in ("train", "valid", "test")
+        if getattr(args, name) is not None
+    }
+    languages = find_languages([*texts.values()], args.source_lang, args.target_lang)
+    method = args.bpe or defaults.default_method(args.tokenizer, languages)
+    tokenizer = args.tokenizer or defaults.default_tokenizer(method)
+    length = defaults.default_length(tokenizer) if args.max_length is None else args.max_length
+    return Settings(
+        languages=languages,
+        train=texts["train"],
+        valid=texts.get("valid"),
+        test=texts.get("test"),
+        tokenizer=tokenizer,
+        method=method,
+        size=args.bpe_size,
+        joint=not args.separate,
+        lowercase=args.lowercase,
+        limits=Limits(length, args.max_ratio, args.keep_duplicates, tokenizer == "none"),
+        valid_size=args.valid_size,
+        test_size=args.test_size,
+    )
+
+
+def _report(content: dict[str, Any], out: Path) -> None:
+    """Print the counts, the files, and the command of a first training."""
+    read, pairs, left_out = content["read"], content["pairs"], content["left_out"]
+    print(f"{read['train']:>11,} pairs of training text read")
+    for reason, count in left_out.items():
+        if count:
+            print(f"{count:>11,} left out: {REASONS[reason]}")
+    for name, count in pairs.items():
+        origin = ", cut from the training text" if name not in read else ""
+        print(f"{count:>11,} pairs in {name}{origin}")
+    tokens = {content["dictionaries"][side]["tokens"] for side in ("source", "target")}
+    print(f"{' and '.join(f'{n:,}' for n in sorted(tokens)):>11} tokens in the dictionary")
+    dropped = sum(left_out.values())
+    if dropped > MANY * read["train"]:
+        print(
+            f"Note: {dropped / read['train']:.0%} of the training pairs were left out. Look at "
+            "the text, or change --max-length and --max-ratio."
+        )
+    print(f"{out / FILE_NAME} records all choices.")
+    kind = size_class(pairs["train"])
+    print(f"\nTrain a first model, {kind.source}:\n")
+    if content["tokenizer"] == "characters":
+        print(f"{CHARACTERS}\n")
+    languages = content["languages"]["source"], content["languages"]["target"]
+    held_out = [content["longest"][name] for name in content["longest"] if name != "train"]
+    print(
+        training_command(
+            out / DATA,
+            languages,
+            pairs["train"],
+            content["subwords"]["joint"],
+            max(held_out),
+            out / CHECKPOINTS,
+            content["tokenizer"],
+        )
+    )

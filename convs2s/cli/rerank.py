@@ -1,0 +1,242 @@
+"""``convs2s rerank``: choose translations from n-best lists."""
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from ..common.errors import UserError
+from ..common.output_files import atomic_write, check_different, check_text_writable
+from ..common.quiet import quiet
+from ..evaluation.reranking.features import SCORE, WORDS, Features, basic_features, read_scores
+from ..evaluation.reranking.mbr import expected_utilities
+from ..evaluation.reranking.nbest import NBest, read_nbest
+from ..evaluation.reranking.tuning import tune
+from ..evaluation.scores import score
+from ..evaluation.sentence_scores import SENTENCE_SCORES, SentenceBLEU
+from ..evaluation.systems import read_sentences
+from .translate_options import files_of_folder
+
+BPE = ("subword_nmt", "sentencepiece", "none")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of the command."""
+    parser.add_argument(
+        "lists",
+        metavar="FILE",
+        help="n-best lists, of `fairseq-generate --nbest N` or `convs2s translate --nbest N`",
+    )
+    parser.add_argument("--output", metavar="FILE", help="chosen translations (standard output)")
+    parser.add_argument(
+        "--remove-bpe",
+        choices=BPE,
+        default=BPE[0],
+        help="sub-words that are joined in translations (%(default)s)",
+    )
+    features = parser.add_argument_group("what the choice depends on")
+    features.add_argument(
+        "--utility",
+        choices=tuple(SENTENCE_SCORES),
+        help="expected utility, for minimum Bayes risk: the mean score of a hypothesis if another "
+        "one of the list were the reference",
+    )
+    features.add_argument(
+        "--temperature",
+        type=float,
+        metavar="T",
+        help="with --utility: probabilities of hypotheses are proportional to 2^(score / T) "
+        "(default: all are equal)",
+    )
+    features.add_argument(
+        "--scores",
+        action="append",
+        default=[],
+        metavar="NAME=FILE",
+        help="scores of the hypotheses, one a line; give the option again for further ones",
+    )
+    features.add_argument(
+        "--model",
+        action="append",
+        default=[],
+        metavar="NAME=CHECKPOINT",
+        help="score the hypotheses with this model, which needs lists of fairseq-generate without "
+        "--remove-bpe; give the option again for further models",
+    )
+    weights = parser.add_argument_group("weights")
+    weights.add_argument(
+        "--tune", metavar="FILE", help="write the weights with the highest BLEU to this file"
+    )
+    weights.add_argument("--weights", metavar="FILE", help="use the weights of such a file")
+    weights.add_argument(
+        "--references",
+        metavar="FILE",
+        help="references, one a line (default: those in the lists, if there are any)",
+    )
+    model = parser.add_argument_group("models")
+    model.add_argument("--data", metavar="DIR", help="folder of the dictionaries")
+    model.add_argument(
+        "--max-tokens",
+        type=int,
+        default=4000,
+        metavar="N",
+        help="largest number of tokens in a batch (%(default)s)",
+    )
+    model.add_argument(
+        "--device", metavar="NAME", help="cpu, cuda, cuda:1 (default: a GPU if there is one)"
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Choose, write the translations, and print scores if there are references."""
+    _check(args)
+    lists = read_nbest(args.lists, args.remove_bpe)
+    references = _references(args, lists)
+    features = _features(args, lists)
+    texts = [hypothesis.text for each in lists for hypothesis in each.hypotheses]
+    if args.tune:
+        assert references is not None
+        weights, bleu = tune(features, texts, references)
+        print(f"BLEU {bleu:.2f} with the weights {_shown(weights)}", file=sys.stderr)
+        with atomic_write(args.tune) as file:
+            json.dump(weights, file, indent=1)
+            file.write("\n")
+    elif args.weights:
+        weights = _read_weights(args.weights)
+    else:
+        weights = {name: float(name == args.utility) for name in features.values}
+    chosen = [texts[place] for place in features.best(weights)]
+    if references is not None:
+        _report(lists, chosen, references)
+    if args.output:
+        with atomic_write(args.output) as file:
+            file.writelines(f"{line}\n" for line in chosen)
+    elif not args.tune:
+        sys.stdout.writelines(f"{line}\n" for line in chosen)
+    return 0
+
+
+def _check(args: argparse.Namespace) -> None:
+    """Check the options, before anything is computed.
+
+    Raises:
+        UserError: if options do not fit, or a file cannot be written.
+    """
+    if args.tune and args.weights:
+        raise UserError("--tune finds weights and --weights gives them: leave one of them out.")
+    if args.temperature is not None and not args.temperature > 0.0:
+        raise UserError(
+            f"--temperature is {args.temperature}, but must be above 0; leave it out for equal "
+            "probabilities."
+        )
+    if args.temperature is not None and not args.utility:
+        raise UserError("--temperature is of no use without --utility bleu or --utility chrf.")
+    if not (args.tune or args.weights):
+        if args.scores or args.model:
+            raise UserError(
+                "--scores and --model need weights: tune them on a development set with --tune "
+                "FILE, and then give --weights FILE."
+            )
+        if not args.utility:
+            raise UserError(
+                "There is nothing to choose by: give --utility bleu or --utility chrf, or "
+                "--weights FILE."
+            )
+    check_different({"--output": args.output, "--tune": args.tune})
+    features = [text.partition("=")[2] for text in (*args.scores, *args.model)]
+    read = [args.lists, args.references, args.weights, *features, *files_of_folder(args.data)]
+    for path in filter(None, (args.output, args.tune)):
+        check_text_writable(path, read)
+
+
+def _references(args: argparse.Namespace, lists: Sequence[NBest]) -> list[str] | None:
+    if args.references:
+        lines = read_sentences(args.references)
+        if len(lines) != len(lists):
+            raise UserError(
+                f"{args.references} has {len(lines):,} lines, but {args.lists} has n-best lists of "
+                f"{len(lists):,} sentences: line by line, they must belong to the same sentences."
+            )
+        return lines
+    found = [each.reference for each in lists if each.reference is not None]
+    if len(found) == len(lists):
+        return found
+    if args.tune:
+        raise UserError(
+            f"--tune needs references, and {args.lists} has none: give --references FILE."
+        )
+    return None
+
+
+def _features(args: argparse.Namespace, lists: Sequence[NBest]) -> Features:
+    """The features that the options ask for."""
+    features = basic_features(lists)
+    count = int(features.bounds[-1])
+    values = dict(features.values)
+    if args.utility:
+        utility = SENTENCE_SCORES[args.utility]()
+        values[args.utility] = np.concatenate(
+            [expected_utilities(each.hypotheses, utility, args.temperature) for each in lists]
+        )
+    for option, texts in (("scores", args.scores), ("model", args.model)):
+        for text in texts:
+            name, path = _named(option, text, values)
+            values[name] = (
+                read_scores(path, count) if option == "scores" else _score(args, path, lists)
+            )
+    return replace(features, values=values)
+
+
+def _named(option: str, text: str, taken: dict[str, np.ndarray]) -> tuple[str, str]:
+    name, separator, path = text.partition("=")
+    if not separator or not name or not path:
+        raise UserError(f"--{option} is '{text}', but must be NAME=FILE, such as second={text}.")
+    if name in taken or name in SENTENCE_SCORES:
+        raise UserError(
+            f"--{option} {text}: there is another feature called {name}; choose another name "
+            f"({SCORE}, {WORDS} and {', '.join(SENTENCE_SCORES)} are those of the command)."
+        )
+    return name, path
+
+
+def _score(args: argparse.Namespace, checkpoint: str, lists: Sequence[NBest]) -> np.ndarray:
+    """The scores of a model."""
+    # Other features need neither torch nor fairseq.
+    from ..evaluation.reranking.model_scores import model_scores
+    from ..translation.options import EnsembleOptions
+
+    options = EnsembleOptions(max_tokens=args.max_tokens, device=args.device)
+    with quiet():
+        return model_scores(checkpoint, args.data, lists, options)
+
+
+def _read_weights(path: str) -> dict[str, float]:
+    try:
+        found = json.loads("\n".join(read_sentences(path)))
+        return {str(name): float(weight) for name, weight in found.items()}
+    except (AttributeError, RecursionError, TypeError, ValueError) as error:
+        raise UserError(f"{path} has no weights: give the file that --tune has written.") from error
+
+
+def _shown(weights: dict[str, float]) -> str:
+    return ", ".join(f"{name} {weight:.3g}" for name, weight in weights.items())
+
+
+def _report(lists: Sequence[NBest], chosen: Sequence[str], references: Sequence[str]) -> None:
+    """Print the scores of the first hypotheses, of the chosen and of the best ones."""
+    first = [each.hypotheses[0].text for each in lists]
+    utility = SentenceBLEU()
+    best = []
+    for each, reference in zip(lists, references):
+        counted = utility.count(reference)
+        values = [
+            utility.compare(utility.count(hypothesis.text), counted)
+            for hypothesis in each.hypotheses
+        ]
+        best.append(each.hypotheses[int(np.argmax(values))].text)
+    for name, texts in (("first", first), ("chosen", chosen), ("best by sentence BLEU", best)):
+        scores = score(texts, references)
+        print(f"{name}: BLEU {scores['sacrebleu']:.2f}, chrF {scores['chrf']:.2f}", file=sys.stderr)

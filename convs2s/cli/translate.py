@@ -1,0 +1,168 @@
+"""``convs2s translate``: translate lines of text, one line for one line."""
+
+import argparse
+import logging
+import os
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import TextIO
+
+from fairseq.utils import import_user_module
+
+from ..common.compression import ERRORS, open_binary
+from ..common.errors import UserError
+from ..common.output_files import atomic_write
+from ..common.text_files import decode_lines, read_lines
+from ..translation.output import (
+    REPORT_HEADER,
+    alignment_lines,
+    is_reported,
+    output_lines,
+    report_line,
+)
+from ..translation.results import Translation
+from ..translation.text import NOT_PREPARED, Tokenized
+from ..translation.translator import Translator
+from ..translation.workers import WorkerError
+from .progress import Progress
+from .translate_options import add_arguments, check, split_paths, translator_options
+
+__all__ = ["add_arguments", "run"]
+
+
+def run(args: argparse.Namespace) -> int:
+    """Translate; 1 is the exit code if a worker process ends, 130 after an interrupt."""
+    check(args)
+    is_terminal = args.input is None and sys.stdin.isatty()
+    by_line = args.line_by_line or is_terminal
+    if by_line and args.workers > 1:
+        raise UserError(
+            f"--workers {args.workers} needs many lines at a time, but lines are answered one by "
+            "one here: leave out --workers, or give --input FILE."
+        )
+    if args.user_dir and not Path(args.user_dir).is_dir():
+        raise UserError(f"There is no folder {args.user_dir} (--user-dir).")
+    import_user_module(argparse.Namespace(user_dir=args.user_dir))
+    try:
+        with _warnings_only():
+            translator = _translator(args, 1 if by_line else args.buffer_size)
+            if isinstance(translator.text, Tokenized) and not args.raw:
+                print(NOT_PREPARED, file=sys.stderr)
+            if is_terminal:
+                print("Type a line and press return; Ctrl-D ends.", file=sys.stderr)
+            _translate(args, translator, by_line)
+    except WorkerError as error:
+        print(f"convs2s translate: error: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+    return 0
+
+
+def _translator(args: argparse.Namespace, buffer_size: int) -> Translator:
+    return Translator(
+        split_paths(args.path),
+        buffer_size=buffer_size,
+        nbest=args.nbest or 1,
+        alignment=args.alignment is not None,
+        **translator_options(args),
+    )
+
+
+def _translate(args: argparse.Namespace, translator: Translator, by_line: bool) -> None:
+    """Translate all lines, and write the files."""
+    lines = read_lines(args.input) if args.input else decode_lines(sys.stdin.buffer, "the input")
+    with ExitStack() as stack:
+        open_file = stack.enter_context
+        output = open_file(atomic_write(args.output)) if args.output else _standard_output()
+        alignment = open_file(atomic_write(args.alignment)) if args.alignment else None
+        report = open_file(atomic_write(args.report)) if args.report else None
+        if report:
+            report.write(REPORT_HEADER)
+        num_split = num_cut_off = 0
+        for number, translation in _with_progress(args, translator.stream(lines)):
+            written = output_lines(translation, number, args.nbest is not None, args.scores)
+            _write(output, written, flush=by_line)
+            if alignment:
+                alignment.writelines(alignment_lines(translation, args.nbest is not None))
+            if report and is_reported(translation):
+                report.write(report_line(translation, number))
+            num_split += translation.num_parts > 1
+            num_cut_off += translation.is_cut_off
+        _write(output, (), flush=True)
+    _warn(args, translator, num_split, num_cut_off)
+
+
+def _with_progress(
+    args: argparse.Namespace, translations: Iterable[Translation]
+) -> Iterator[tuple[int, Translation]]:
+    """Number translations from 1; show progress if the input is a file."""
+    if args.input is None:
+        yield from enumerate(translations, start=1)
+        return
+    lines = _count_lines(args.input)
+    total = f" of {lines:,}" if lines is not None else ""
+    number = 0
+    with Progress("lines") as progress:
+        for number, translation in enumerate(translations, start=1):
+            if progress.is_due():
+                progress.show(f"{number:,}{total} lines")
+            yield number, translation
+        progress.show(f"{number:,} lines")
+
+
+def _count_lines(path: str) -> int | None:
+    """Number of lines in a file; None if it is a pipe, which can be read only once."""
+    if not os.path.isfile(path):
+        return None
+    try:
+        with open_binary(path) as file:
+            return sum(1 for _ in file)
+    except ERRORS:
+        return None
+
+
+def _warn(args: argparse.Namespace, translator: Translator, split: int, cut_off: int) -> None:
+    """Say on standard error how many lines are in the report."""
+    where = "" if args.report else " (--report FILE lists them)"
+    if split:
+        print(
+            f"{split:,} line(s) of more than {translator.max_source_tokens:,} tokens were split"
+            f"{where}.",
+            file=sys.stderr,
+        )
+    if cut_off:
+        print(
+            f"{cut_off:,} translation(s) may be cut off at the largest length{where}: give a "
+            f"larger --max-len-b than {args.max_len_b}.",
+            file=sys.stderr,
+        )
+
+
+def _standard_output() -> TextIO:
+    if sys.stdout is None:
+        raise UserError("Standard output is closed: give a file with --output.")
+    reconfigure = getattr(sys.stdout, "reconfigure", None)
+    if reconfigure is not None:
+        reconfigure(encoding="utf-8", newline="\n")
+    return sys.stdout
+
+
+def _write(output: TextIO, lines: Iterable[str], flush: bool) -> None:
+    output.writelines(lines)
+    if flush:
+        output.flush()
+
+
+@contextmanager
+def _warnings_only() -> Iterator[None]:
+    """Hide fairseq's messages, but not its warnings."""
+    root = logging.getLogger()
+    level = root.level
+    root.setLevel(logging.WARNING)
+    try:
+        yield
+    finally:
+        root.setLevel(level)

@@ -1,0 +1,237 @@
+"""The options of ``convs2s translate``."""
+
+import argparse
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from convs2s_plugin.tasks.autocast import CHOICES
+
+from ..common.errors import UserError
+from ..common.output_files import check_different, check_text_writable
+from ..translation.options import EnsembleOptions
+from ..translation.translator import BUFFER_SIZE
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of the command; those that fairseq-interactive has too, have its names."""
+    parser.add_argument(
+        "--path",
+        nargs="+",
+        required=True,
+        metavar="CHECKPOINT",
+        help="a trained model; several are an ensemble",
+    )
+    _add_files(parser)
+    add_preparation(parser)
+    add_search(parser)
+    add_speed(parser)
+    parser.add_argument(
+        "--user-dir", metavar="DIR", help="a package that registers models of your own"
+    )
+
+
+def _add_files(parser: argparse.ArgumentParser) -> None:
+    files = parser.add_argument_group("files")
+    files.add_argument("--input", metavar="FILE", help="text to translate (standard input)")
+    files.add_argument("--output", metavar="FILE", help="translations (standard output)")
+    files.add_argument(
+        "--line-by-line",
+        action="store_true",
+        help="answer each line before reading the next one; default on a terminal",
+    )
+    files.add_argument(
+        "--report", metavar="FILE", help="list the lines that were split or may be cut off"
+    )
+    files.add_argument(
+        "--alignment",
+        metavar="FILE",
+        help="the alignment of each translation with its source, in tokens: 0-0 1-2 ...",
+    )
+    files.add_argument(
+        "--nbest",
+        type=int,
+        metavar="N",
+        help="write the N best translations of each line: number of the line, score and text, "
+        "separated by tabs",
+    )
+    files.add_argument(
+        "--scores", action="store_true", help="write the score and a tab before each translation"
+    )
+
+
+def add_preparation(parser: argparse.ArgumentParser) -> None:
+    """Add the options that say how text becomes tokens."""
+    text = parser.add_argument_group(
+        "preparation",
+        "default: preparation.yaml in the folder of the checkpoint or of the dictionaries, or in "
+        "the folder above it",
+    )
+    text.add_argument(
+        "--preparation", metavar="DIR", help="folder of the preparation.yaml of `convs2s prepare`"
+    )
+    add_dictionaries(text)
+    text.add_argument(
+        "--bpe-codes", metavar="FILE", help="segment tokenized text with these codes of subword-nmt"
+    )
+    text.add_argument(
+        "--raw", action="store_true", help="the text consists of tokens separated by spaces"
+    )
+
+
+def add_dictionaries(group: argparse._ActionsContainer) -> None:
+    """Add the options that say where the dictionaries of a model are, to a parser or a group."""
+    group.add_argument(
+        "--data",
+        metavar="DIR",
+        help="folder of the dictionaries (default: found from the checkpoint)",
+    )
+    group.add_argument(
+        *("--source-lang", "-s"), metavar="CODE", help="source language, if the data do not say it"
+    )
+    group.add_argument("--target-lang", "-t", metavar="CODE", help="the same for the target")
+
+
+def add_search(parser: argparse.ArgumentParser) -> None:
+    """Add the options of the search."""
+    default = EnsembleOptions()
+    search = parser.add_argument_group("search")
+    search.add_argument(
+        "--beam", type=int, default=default.beam, metavar="N", help="beam size (%(default)s)"
+    )
+    search.add_argument(
+        "--lenpen",
+        type=float,
+        default=default.lenpen,
+        metavar="ALPHA",
+        help="exponent of the length in the score: above 1 favors long translations (%(default)s)",
+    )
+    search.add_argument(
+        "--unnormalized", action="store_true", help="scores without a length penalty"
+    )
+    search.add_argument(
+        "--min-len",
+        type=int,
+        default=default.min_len,
+        metavar="N",
+        help="smallest number of target tokens (%(default)s)",
+    )
+    search.add_argument(
+        "--max-len-b",
+        type=int,
+        default=default.max_len_b,
+        metavar="N",
+        help="largest number of target tokens (%(default)s)",
+    )
+    search.add_argument(
+        "--replace-unk",
+        nargs="?",
+        const="",
+        metavar="FILE",
+        help="replace unknown words by their source word, or by its translation in FILE",
+    )
+    search.add_argument(
+        "--lexicon", metavar="FILE", help="restrict the target vocabulary to candidates"
+    )
+    search.add_argument(
+        "--candidates-per-word",
+        type=int,
+        default=default.candidates_per_word,
+        metavar="N",
+        help="with --lexicon: number of candidates of each source token (%(default)s)",
+    )
+    search.add_argument(
+        "--frequent-candidates",
+        type=int,
+        default=default.frequent_candidates,
+        metavar="N",
+        help="with --lexicon: number of frequent target tokens (%(default)s)",
+    )
+
+
+def add_speed(parser: argparse.ArgumentParser) -> None:
+    """Add the options that change the speed."""
+    default = EnsembleOptions()
+    speed = parser.add_argument_group("speed")
+    speed.add_argument(
+        "--max-tokens",
+        type=int,
+        default=default.max_tokens,
+        metavar="N",
+        help="largest number of source tokens in a batch (%(default)s)",
+    )
+    speed.add_argument(
+        "--batch-size", type=int, metavar="N", help="largest number of sentences in a batch"
+    )
+    speed.add_argument(
+        "--buffer-size",
+        type=int,
+        default=BUFFER_SIZE,
+        metavar="N",
+        help="number of lines that are sorted by length and translated together (%(default)s)",
+    )
+    speed.add_argument(
+        "--workers",
+        type=int,
+        default=1,
+        metavar="N",
+        help="number of processes that translate with one copy of the weights (%(default)s)",
+    )
+    speed.add_argument("--autocast-dtype", choices=CHOICES, default="none", help="precision")
+    speed.add_argument(
+        "--int8", action="store_true", help="weights in 8 bits, on CPUs with VNNI or AMX"
+    )
+    speed.add_argument(
+        "--device", metavar="NAME", help="cpu, cuda, cuda:1 (default: a GPU if there is one)"
+    )
+
+
+def translator_options(args: argparse.Namespace) -> dict[str, Any]:
+    """The options of a ``Translator`` that the functions above add."""
+    return {
+        name: getattr(args, name)
+        for name in (
+            *("data", "preparation", "bpe_codes", "raw", "source_lang", "target_lang"),
+            *("beam", "lenpen", "unnormalized", "min_len", "max_len_b"),
+            *("lexicon", "candidates_per_word", "frequent_candidates", "replace_unk"),
+            *("max_tokens", "batch_size", "workers", "autocast_dtype", "int8", "device"),
+        )
+    }
+
+
+def files_read(args: argparse.Namespace) -> list[str]:
+    """The files that a ``Translator`` with these options reads, without the checkpoints."""
+    named = [args.bpe_codes, args.lexicon, args.replace_unk]
+    folders = [*files_of_folder(args.data), *files_of_folder(args.preparation)]
+    return [*filter(None, named), *folders]
+
+
+def files_of_folder(folder: str | None) -> list[str]:
+    """The dictionaries and the preparation in a folder that an option names, if it does."""
+    if not folder or not os.path.isdir(folder):
+        return []
+    patterns = ("dict.*.txt", "preparation.yaml", "*codes.bpe", "*sentencepiece.model")
+    return [str(path) for pattern in patterns for path in Path(folder).glob(pattern)]
+
+
+def split_paths(paths: Sequence[str]) -> list[str]:
+    """The checkpoints in the values of an option; a value may name several, as in fairseq."""
+    return [path for value in paths for path in value.split(os.pathsep)]
+
+
+def check(args: argparse.Namespace) -> None:
+    """Check the options that are about files, before a model is loaded.
+
+    Raises:
+        UserError: if a file is named twice, an output cannot be written, or the input is missing.
+    """
+    if args.nbest is not None and args.nbest < 1:
+        raise UserError(f"--nbest is {args.nbest}: it must be at least 1.")
+    outputs = {"--output": args.output, "--report": args.report, "--alignment": args.alignment}
+    check_different(outputs)
+    read = [*split_paths(args.path), args.input or "/dev/stdin", *files_read(args)]
+    for path in filter(None, outputs.values()):
+        check_text_writable(path, read)
+    if args.input and not os.path.exists(args.input):
+        raise UserError(f"There is no file {args.input} (--input).")

@@ -1,0 +1,1 @@
+"""Small things that the other parts use: errors, files, programs, tables."""

@@ -1,0 +1,58 @@
+"""Errors that a user can correct; they are shown as one sentence without a traceback.
+
+This module imports neither torch nor fairseq.
+"""
+
+# The environment variable that asks for tracebacks.
+TRACEBACK_VARIABLE = "CONVS2S_TRACEBACK"
+# The beginning of the message for a training that diverged.
+NOT_FINITE = "The gradient of a batch is infinite or not a number"
+
+
+class UserError(ValueError):
+    """An error in the input; the message says what was given, what is allowed and what to do."""
+
+
+class WorkInterrupted(UserError):
+    """The machine failed, not the input: the disk is full, or a process has ended.
+
+    What is done already stays, and the same command can continue.
+    """
+
+
+class SequenceTooLong(UserError):
+    """A sequence has more tokens than a layer has positions for.
+
+    Args:
+        length: number of tokens in the sequence.
+        limit: number of positions.
+    """
+
+    def __init__(self, length: int, limit: int):
+        self.length, self.limit = length, limit
+        super().__init__(f"A sequence has {length} tokens, but at most {limit} are allowed.")
+
+
+class TextError(UserError):
+    """An error at one position of a text; the message shows the line with a caret below it.
+
+    Args:
+        message: what was found and what is allowed, without the full stop.
+        text: the whole text.
+        position: index of the wrong character in ``text``, counted from 0.
+        source: name of the text, such as an option.
+
+    Attributes:
+        line, column: the position, both counted from 1.
+    """
+
+    def __init__(self, message: str, text: str, position: int, source: str = "text"):
+        before = text[:position]
+        self.line = before.count("\n") + 1
+        self.column = position - (before.rfind("\n") + 1) + 1
+        start = max(0, self.column - 61)
+        excerpt = text.split("\n")[self.line - 1][start : start + 100]
+        caret = " " * (self.column - 1 - start) + "^"
+        super().__init__(
+            f"{source}, line {self.line}, column {self.column}: {message}.\n  {excerpt}\n  {caret}"
+        )

@@ -1,0 +1,274 @@
+"""Start programs, log their output and their commands, and end them all if asked.
+
+Needs neither torch nor fairseq.
+"""
+
+import contextlib
+import os
+import resource
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from importlib.util import find_spec
+from pathlib import Path
+from threading import Lock
+
+from .errors import UserError
+from .output_files import create_temporary
+
+# Console script -> its module, used if the script is not installed next to the interpreter.
+MODULES = {
+    "convs2s": "convs2s",
+    "fairseq-generate": "fairseq_cli.generate",
+    "fairseq-interactive": "fairseq_cli.interactive",
+    "fairseq-preprocess": "fairseq_cli.preprocess",
+    "fairseq-train": "fairseq_cli.train",
+    "subword-nmt": "subword_nmt.subword_nmt",
+}
+# Seconds that a program has to end after SIGTERM.
+GRACE = 10.0
+# Seconds between two reports of the time that a program has taken.
+REPORT_INTERVAL = 10.0
+
+
+class ProgramFailed(Exception):
+    """A program ended with an error.
+
+    Args:
+        program: its name.
+        code: its exit code, or minus the number of the signal that ended it.
+        log: its log.
+    """
+
+    def __init__(self, program: str, code: int, log: Path):
+        self.log = log
+        ended = f"failed with exit code {code}" if code >= 0 else f"was ended by signal {-code}"
+        super().__init__(f"{program} {ended}; its log is {log}")
+
+
+class Stopped(Exception):
+    """``Programs.stop`` was called while a program ran."""
+
+
+class TimeReports:
+    """Reports the time that a program has taken, in parts, so that little is lost in a power cut.
+
+    Args:
+        add_time: as in ``Programs.run``; None to report nothing.
+    """
+
+    def __init__(self, add_time: Callable[[float, float], None] | None):
+        self.add_time = add_time
+        self.start = time.monotonic()
+        self.wall = self.cpu = 0.0
+
+    def add(self, cpu: float) -> None:
+        """Report what was not reported yet.
+
+        Args:
+            cpu: the CPU time since the start in seconds.
+        """
+        if self.add_time is None:
+            return
+        wall, cpu = time.monotonic() - self.start, max(cpu, self.cpu)
+        self.add_time(wall - self.wall, cpu - self.cpu)
+        self.wall, self.cpu = wall, cpu
+
+    def add_running(self, pid: int) -> None:
+        """Report the time of a program that runs, unless the last report is recent."""
+        if time.monotonic() - self.start - self.wall >= REPORT_INTERVAL:
+            self.add(cpu_time(pid))
+
+
+class Programs:
+    """Starts programs, each in a process group of its own.
+
+    Args:
+        commands: file to append each command to; None to start nothing and print the commands.
+        keep_open: file descriptors that the programs inherit.
+    """
+
+    def __init__(self, commands: Path | None, keep_open: Sequence[int] = ()):
+        self.commands = commands
+        self.keep_open = tuple(keep_open)
+        self.running: set[subprocess.Popen[bytes]] = set()
+        self.stopped = False
+        self.lock = Lock()
+
+    @property
+    def dry(self) -> bool:
+        """Commands are printed, and nothing is started."""
+        return self.commands is None
+
+    def run(
+        self,
+        command: Sequence[object],
+        log: Path,
+        stdin: Path | None = None,
+        stdout: Path | None = None,
+        environment: Mapping[str, str] | None = None,
+        watch: Callable[[str], None] | None = None,
+        add_time: Callable[[float, float], None] | None = None,
+    ) -> None:
+        """Run a program to its end and append its output to a log.
+
+        Args:
+            command: the program and its arguments, see ``find_program``.
+            log: file for stderr, and for stdout unless that is redirected.
+            stdin, stdout: files to redirect to. The output file gets its name only if the program
+                succeeds.
+            environment: variables to add.
+            watch: called with each line of the log.
+            add_time: called with the seconds that passed since the last call, and the CPU time of
+                all processes of the program in them, user and system. It is called every few
+                seconds while the program writes, and at the end, successful or not.
+        Raises:
+            ProgramFailed: if the exit code is not 0.
+            Stopped: if ``stop`` was called.
+        """
+        program, *arguments = map(str, command)
+        self.record([program, *arguments], stdin, stdout, environment)
+        if self.dry:
+            return
+        log.parent.mkdir(parents=True, exist_ok=True)
+        times = TimeReports(add_time)
+        with contextlib.ExitStack() as files:
+            source = files.enter_context(open(stdin, "rb")) if stdin else subprocess.DEVNULL
+            partial = Path(f"{stdout}.partial")
+            if stdout:
+                create_temporary(str(partial))
+            sink = files.enter_context(open(partial, "wb")) if stdout else subprocess.PIPE
+            lines = files.enter_context(open(log, "a", encoding="utf-8"))
+            with self.lock:
+                if self.stopped:
+                    raise Stopped
+                process = subprocess.Popen(
+                    [*find_program(program), *arguments],
+                    stdin=source,
+                    stdout=sink,
+                    # The log has stderr, and stdout unless that is redirected.
+                    stderr=subprocess.PIPE if stdout else subprocess.STDOUT,
+                    env={**os.environ, **(environment or {})},
+                    start_new_session=True,
+                    pass_fds=self.keep_open,
+                )
+                self.running.add(process)
+            output = process.stderr if stdout else process.stdout
+            assert output is not None
+            try:
+                for raw in files.enter_context(output):
+                    line = raw.decode("utf-8", errors="replace")
+                    lines.write(line)
+                    lines.flush()
+                    if watch:
+                        watch(line)
+                    times.add_running(process.pid)
+            except BaseException:
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)
+                raise
+            finally:
+                usage = self.wait(process)
+        times.add(usage.ru_utime + usage.ru_stime)
+        if self.stopped:
+            raise Stopped
+        if process.returncode != 0:
+            raise ProgramFailed(program, process.returncode, log)
+        if stdout:
+            os.replace(partial, stdout)
+
+    def wait(self, process: subprocess.Popen[bytes]) -> resource.struct_rusage:
+        """Wait for a process and return its use of resources."""
+        _, status, usage = os.wait4(process.pid, 0)
+        with self.lock:
+            process.returncode = os.waitstatus_to_exitcode(status)
+            self.running.discard(process)
+        return usage
+
+    def stop(self) -> None:
+        """End all programs that run, and start no more."""
+        with self.lock:
+            self.stopped = True
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            with self.lock:
+                for process in self.running:
+                    with contextlib.suppress(ProcessLookupError):
+                        os.killpg(process.pid, number)
+            end = time.monotonic() + GRACE
+            while self.running and time.monotonic() < end:
+                time.sleep(0.05)
+
+    def record(
+        self,
+        command: Sequence[str],
+        stdin: Path | None,
+        stdout: Path | None,
+        environment: Mapping[str, str] | None,
+    ) -> None:
+        """Write a command as one could type it."""
+        words = [f"{name}={shlex.quote(value)}" for name, value in (environment or {}).items()]
+        words.append(shlex.join([relative_path(word) for word in command]))
+        for sign, path in (("<", stdin), (">", stdout)):
+            if path:
+                words += [sign, shlex.quote(relative_path(path))]
+        line = " ".join(words)
+        if self.commands is None:
+            print(line)
+            return
+        with self.lock, open(self.commands, "a", encoding="utf-8") as file:
+            file.write(f"# {datetime.now():%Y-%m-%d %H:%M:%S}\n{line}\n")
+
+
+def cpu_time(pid: int) -> float:
+    """CPU time of a running process and of its children that ended, in seconds.
+
+    Args:
+        pid: number of the process.
+    Returns:
+        0 on systems without /proc.
+    """
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return 0.0
+    # utime, stime, cutime and cstime follow the name, which may have spaces and is in parentheses.
+    fields = stat.rpartition(")")[2].split()[11:15]
+    return sum(map(int, fields)) / os.sysconf("SC_CLK_TCK")
+
+
+def find_program(name: str) -> list[str]:
+    """The command that starts a program.
+
+    It is the script next to this interpreter, else its module, else a program on PATH.
+
+    Raises:
+        UserError: if there is none.
+    """
+    script = shutil.which(name, path=str(Path(sys.executable).parent))
+    module = MODULES.get(name)
+    if script is None and module and find_spec(module.partition(".")[0]):
+        return [sys.executable, "-m", module]
+    found = script or shutil.which(name)
+    if found is None:
+        raise UserError(
+            f"There is no program {name}: "
+            + (
+                'run `pip install "convs2s-plugin[fairseq]"`.'
+                if name.startswith("fairseq")
+                else f"run `pip install {name}`."
+            )
+        )
+    return [found]
+
+
+def relative_path(path: object) -> str:
+    """A path relative to the current folder if it is below it; any other text as it is."""
+    try:
+        return str(Path(str(path)).relative_to(Path.cwd())) if "/" in str(path) else str(path)
+    except ValueError:
+        return str(path)

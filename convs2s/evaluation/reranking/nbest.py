@@ -1,0 +1,130 @@
+"""N-best lists, as fairseq-generate and ``convs2s translate --nbest`` write them."""
+
+import itertools
+import math
+import re
+from collections.abc import Collection
+from typing import NamedTuple
+
+from ...common.errors import UserError
+from ...common.text_files import excerpt, line_error, read_lines
+
+# S source, T reference, H hypothesis in tokens, D the same as text.
+OF_FAIRSEQ = re.compile(r"([STHD])-(\d{1,18})\t(.*)", re.DOTALL)
+OF_TRANSLATE = re.compile(r"(\d{1,18})\t(-?\d+(?:\.\d+)?|-inf)\t(.*)", re.DOTALL)
+
+
+class Hypothesis(NamedTuple):
+    """A translation in an n-best list.
+
+    Attributes:
+        text: plain text.
+        tokens: the target tokens, separated by spaces.
+        score: as the file has it: in base 2, with the length penalty; minus infinity if the model
+            gives a token the probability 0.
+    """
+
+    text: str
+    tokens: str
+    score: float
+
+
+class NBest(NamedTuple):
+    """The hypotheses of one sentence, the best ones first; there is at least one.
+
+    Attributes:
+        hypotheses: the hypotheses.
+        source: the source tokens; None if the file does not have them.
+        reference: the reference; None if the file does not have it.
+    """
+
+    hypotheses: list[Hypothesis]
+    source: str | None = None
+    reference: str | None = None
+
+
+def read_nbest(path: str, remove_bpe: str = "none") -> list[NBest]:
+    """Read n-best lists, in the order of the text.
+
+    Args:
+        path: output of fairseq-generate or of ``convs2s translate --nbest``, compressed or not.
+        remove_bpe: how sub-words are joined in text: "subword_nmt", "sentencepiece" or "none".
+    Raises:
+        UserError: if the file cannot be read, has no n-best lists, or none for a sentence.
+    """
+    lists: dict[int, list[Hypothesis]] = {}
+    sources: dict[int, str] = {}
+    references: dict[int, str] = {}
+    first = 0
+    for line_number, line in enumerate(read_lines(path), start=1):
+        line = line.rstrip("\r\n")
+        if match := OF_FAIRSEQ.fullmatch(line):
+            kind, number, rest = match[1], int(match[2]), match[3]
+            if kind == "S":
+                sources[number] = rest
+            elif kind == "T":
+                references[number] = join(rest, remove_bpe)
+            elif kind == "H":
+                hypothesis = _hypothesis(path, line_number, rest, remove_bpe)
+                lists.setdefault(number, []).append(hypothesis)
+            elif number in lists:
+                text = join(rest.partition("\t")[2], remove_bpe)
+                lists[number][-1] = lists[number][-1]._replace(text=text)
+        elif match := OF_TRANSLATE.fullmatch(line):
+            first = 1
+            hypothesis = Hypothesis(match[3], match[3], float(match[2]))
+            lists.setdefault(int(match[1]), []).append(hypothesis)
+    if not lists:
+        raise UserError(
+            f"{path} has no n-best lists: give the output of `fairseq-generate --nbest N` or of "
+            "`convs2s translate --nbest N`."
+        )
+    _check_complete(path, lists.keys(), first)
+    return [
+        NBest(found, sources.get(number), references.get(number))
+        for number, found in sorted(lists.items())
+    ]
+
+
+def join(text: str, remove_bpe: str) -> str:
+    """Join the sub-words of a text, as fairseq does."""
+    if remove_bpe == "subword_nmt":
+        return f"{text} ".replace("@@ ", "").rstrip()
+    # Spaces are those of words if fairseq-generate has joined the sub-words (--bpe, --remove-bpe).
+    if remove_bpe == "sentencepiece" and "\u2581" in text:
+        return text.replace(" ", "").replace("\u2581", " ").strip()
+    return text
+
+
+def parse_score(path: str, line_number: int, text: str) -> float:
+    """The score of a hypothesis.
+
+    Raises:
+        UserError: if it is no number; it may be minus infinity.
+    """
+    try:
+        score = float(text)
+        if score < math.inf:
+            return score
+    except ValueError:
+        pass
+    raise line_error(
+        path, line_number, f"{excerpt(text)} is not the score of a hypothesis, a number"
+    )
+
+
+def _hypothesis(path: str, line_number: int, rest: str, remove_bpe: str) -> Hypothesis:
+    score, _, tokens = rest.partition("\t")
+    return Hypothesis(join(tokens, remove_bpe), tokens, parse_score(path, line_number, score))
+
+
+def _check_complete(path: str, numbers: Collection[int], first: int) -> None:
+    first = min(first, *numbers)
+    count = max(numbers) + 1 - first
+    if len(numbers) < count:
+        missing = next(number for number in itertools.count(first) if number not in numbers)
+        raise UserError(
+            f"{path} has no hypothesis for sentence {missing} (counted from {first}; "
+            f"{count - len(numbers):,} of {count:,} are missing): translate all of them, "
+            "in one process."
+        )

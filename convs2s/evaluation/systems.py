@@ -1,0 +1,142 @@
+"""The systems of an evaluation: files of translations, or models that translate."""
+
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from ..common.errors import UserError
+from ..common.text_files import read_lines
+
+SUFFIX = ".pt"
+
+
+class System(NamedTuple):
+    """A system.
+
+    Attributes:
+        name: its name in the tables.
+        checkpoints: the model, or several for an ensemble; empty for a file of translations.
+        file: the file of translations.
+    """
+
+    name: str
+    checkpoints: tuple[str, ...] = ()
+    file: str | None = None
+
+
+def parse_system(text: str) -> System:
+    """Parse ``[NAME=]FILE`` or ``[NAME=]CHECKPOINT.pt[:CHECKPOINT.pt...]``.
+
+    The name is by default that of the file, with its folder for a checkpoint.
+
+    Raises:
+        UserError: if a file does not exist, or checkpoints and translations are mixed.
+    """
+    name, separator, path = text.partition("=")
+    # A file may have "=" in its name.
+    if not separator or os.path.exists(text):
+        name, path = "", text
+    paths = [path] if os.path.exists(path) else path.split(os.pathsep)
+    for each in paths:
+        if not os.path.isfile(each):
+            raise UserError(
+                f"There is no file {each or repr(text)}: a system is [NAME=]FILE with "
+                f"translations, or [NAME=]CHECKPOINT{SUFFIX}."
+            )
+    models = [each for each in paths if each.endswith(SUFFIX)]
+    if not models and len(paths) == 1:
+        return System(name or Path(path).name, file=path)
+    if len(models) < len(paths):
+        raise UserError(
+            f"{path} names several files, but not all are checkpoints (*{SUFFIX}): an ensemble "
+            "consists of checkpoints."
+        )
+    first = Path(models[0])
+    return System(name or "/".join(first.parts[-2:]), tuple(models))
+
+
+def parse_systems(texts: Sequence[str], what: str = "systems") -> list[System]:
+    """Parse systems, each of which must be another one; see ``parse_system``.
+
+    Args:
+        texts: the systems.
+        what: what they are, for errors.
+    Raises:
+        UserError: if two have the same name, or the same files.
+    """
+    systems = [parse_system(text) for text in texts]
+    by_files: dict[tuple[str, ...], str] = {}
+    names: set[str] = set()
+    for text, system in zip(texts, systems):
+        paths = system.checkpoints or (str(system.file),)
+        files = tuple(sorted(map(os.path.realpath, paths)))
+        if files in by_files:
+            raise UserError(
+                f"Two {what} are the same file: {by_files[files]} and {text}. Give each file once."
+            )
+        if system.name in names:
+            raise UserError(
+                f"Two {what} are called {system.name}: give names, such as baseline=FILE."
+            )
+        by_files[files] = text
+        names.add(system.name)
+    return systems
+
+
+def read_sentences(path: str) -> list[str]:
+    """The sentences of a file, one a line."""
+    return [line.rstrip("\r\n") for line in read_lines(path)]
+
+
+def read_references(paths: Sequence[str]) -> list[list[str]]:
+    """The reference texts.
+
+    Raises:
+        UserError: if a file is given twice, has no lines, or has another number of lines than the
+            first one.
+    """
+    seen: set[str] = set()
+    for path in paths:
+        if os.path.realpath(path) in seen:
+            raise UserError(f"{path} is given twice (--references): give each file once.")
+        seen.add(os.path.realpath(path))
+    references = [read_sentences(path) for path in paths]
+    for path, lines in zip(paths, references):
+        check_lines(path, lines, paths[0], len(references[0]))
+    if not references[0]:
+        raise UserError(f"{paths[0]} has no lines: the references need at least one.")
+    return references
+
+
+def check_lines(path: str, lines: Sequence[str], other: str, count: int) -> None:
+    """Check that a text has one line for each line of another.
+
+    Raises:
+        UserError: if it does not.
+    """
+    if len(lines) != count:
+        raise UserError(
+            f"{path} has {len(lines):,} lines, but {other} has {count:,}: line by line, they must "
+            "belong to the same sentences."
+        )
+
+
+def translations_of(
+    system: System, translate: Callable[[Sequence[str]], list[str]], reference: str, count: int
+) -> list[str]:
+    """The translations of a system.
+
+    Args:
+        system: the system.
+        translate: translates the source text with checkpoints.
+        reference: file of the references, for errors.
+        count: number of references.
+    Raises:
+        UserError: if their number is not that of the references.
+    """
+    if system.file is None:
+        return translate(system.checkpoints)
+    lines = read_sentences(system.file)
+    check_lines(system.file, lines, reference, count)
+    return lines

@@ -1,0 +1,180 @@
+"""The tables of an experiment: their columns and cells."""
+
+import json
+import statistics
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ..common.tables import MISSING, Table, number, speed
+from ..evaluation.significance import Significance
+from .runs import arguments
+from .summary import VALID, Result, Summary
+
+Cell = Callable[[Summary], str]
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """All results of an experiment, in the order of the tables.
+
+    Attributes:
+        title: title of the experiment.
+        baseline: name of the baseline, or None.
+        limit_updates: maximum number of updates of each run, or None.
+        summaries: the systems.
+        tests: names of the test sets; the first one is the main one.
+        differences: see ``summary.differences``.
+    """
+
+    title: str
+    baseline: str | None
+    limit_updates: int | None
+    summaries: Sequence[Summary]
+    tests: Sequence[str]
+    differences: dict[tuple[str, str], Significance]
+
+    @property
+    def runs(self) -> list[Result]:
+        """The results of all runs, without trials."""
+        return [run for summary in self.summaries for run in summary.runs]
+
+    @property
+    def results(self) -> list[Result]:
+        """The results of all trials and runs."""
+        return [result for each in self.summaries for result in (*each.trials, *each.runs)]
+
+    @property
+    def devices(self) -> list[str]:
+        """The devices of all runs."""
+        names = (result["device"] for result in self.results if result.get("device"))
+        return list(dict.fromkeys(names))
+
+    def label(self, metric: str, split: str) -> str:
+        """The title of a column: the test set is named only if there are several."""
+        return f"{metric} {split}" if len(self.tests) > 1 else metric
+
+    def difference(self, summary: Summary, split: str) -> str:
+        """The cell with the difference to the baseline and its p-value."""
+        if summary.name == self.baseline:
+            return "baseline"
+        found = self.differences.get((summary.name, split))
+        if found is None:
+            return MISSING
+        digits = 3 if found.p < 0.01 else 2
+        return f"{found.difference:+.2f} (p = {found.p:.{digits}f})"
+
+
+def mean_and_deviation(scores: Sequence[float]) -> str:
+    """The mean, and with several scores their sample standard deviation (n - 1)."""
+    if not scores:
+        return MISSING
+    mean = number(statistics.mean(scores))
+    return f"{mean} ± {number(statistics.stdev(scores))}" if len(scores) > 1 else mean
+
+
+def millions(value: float | None) -> str:
+    """A number of parameters in millions."""
+    return number(None if value is None else value / 1e6)
+
+
+def speed_cell(summary: Summary, key: str) -> str:
+    """The measured speed with its range; without any measurement, the median of the runs' own."""
+    if not summary.speeds:
+        return speed(summary.median(key))
+    measured = summary.speeds.get(key)
+    if measured is None:
+        return MISSING
+    return f"{speed(measured['median'])} ({speed(measured['min'])}–{speed(measured['max'])})"
+
+
+def main_columns(comparison: Comparison) -> Iterator[tuple[str, Cell]]:
+    """The columns of the main table: their titles, and what they show of a system."""
+
+    def score(split: str, metric: str) -> Cell:
+        return lambda summary: mean_and_deviation(summary.scores(split, metric))
+
+    main = comparison.tests[0] if comparison.tests else VALID
+    on_cpu = bool(comparison.devices) and all(name.startswith("CPU") for name in comparison.devices)
+    minutes = "cpu_minutes" if on_cpu else "train_minutes"
+    yield "System", lambda summary: summary.title
+    yield (
+        "Parameters without embeddings (M)",
+        lambda summary: millions(summary.median("parameters_without_embeddings")),
+    )
+    yield "Parameters (M)", lambda summary: millions(summary.median("parameters"))
+    yield (
+        "Training (CPU minutes)" if on_cpu else "Training (minutes)",
+        lambda summary: number(summary.median(minutes), 1),
+    )
+    yield "Tokens/s", lambda summary: speed_cell(summary, "tokens_per_second")
+    yield "Sentences/s", lambda summary: speed_cell(summary, "sentences_per_second")
+    yield f"BLEU {VALID}", score(VALID, "bleu")
+    for test in comparison.tests:
+        yield f"BLEU {test}", score(test, "bleu")
+    yield comparison.label("sacreBLEU", main), score(main, "sacrebleu")
+    yield comparison.label("chrF", main), score(main, "chrf")
+    if comparison.baseline is not None:
+        yield "Difference", lambda summary: comparison.difference(summary, main)
+    yield "Seeds", lambda summary: str(len(summary.runs))
+
+
+def main_table(comparison: Comparison) -> Table:
+    """One line a system."""
+    columns = list(main_columns(comparison))
+    rows = [[cell(summary) for _, cell in columns] for summary in comparison.summaries]
+    return Table([title for title, _ in columns], rows)
+
+
+def table_by_test_set(comparison: Comparison) -> Table:
+    """sacreBLEU of each system on each test set, with the difference to the baseline."""
+    headers, rows = ["System"], [[summary.title] for summary in comparison.summaries]
+    for test in comparison.tests:
+        headers.append(test)
+        for row, summary in zip(rows, comparison.summaries):
+            row.append(mean_and_deviation(summary.scores(test, "sacrebleu")))
+        if comparison.baseline is not None:
+            headers.append("Difference")
+            for row, summary in zip(rows, comparison.summaries):
+                row.append(comparison.difference(summary, test))
+    return Table(headers, rows)
+
+
+def option_text(value: Any) -> str:
+    """The value of an option as in the experiment's file; a dash if it is not set."""
+    return MISSING if value is None else value if isinstance(value, str) else json.dumps(value)
+
+
+def search_table(summary: Summary) -> Table:
+    """One line a seed of a system, with BLEU on the validation set for all search options tried."""
+    options = [each["options"] for each in summary.runs[0]["searches"]]
+    headers = [" ".join(arguments(each)) or "none" for each in options]
+    rows = []
+    for run in summary.runs:
+        scores = [each["bleu"] for each in run["searches"]]
+        cells = [number(score) for score in scores]
+        rows.append([str(run["seed"]), *cells, headers[scores.index(max(scores))]])
+    return Table(["Seed", *headers, "Chosen"], rows)
+
+
+def trial_table(summary: Summary) -> Table:
+    """One line a trial of a system, with the options in which its trials differ."""
+    trials = summary.trials
+    options = [trial.get("options", {}) for trial in trials]
+    names = dict.fromkeys(name for each in options for name in each)
+    values = {name: [option_text(each.get(name)) for each in options] for name in names}
+    different = [name for name, texts in values.items() if len(set(texts)) > 1]
+    rows = [
+        [
+            str(trial["trial"]),
+            *(values[name][line] for name in different),
+            number(trial.get("updates"), 0),
+            number(trial.get("valid_loss"), 3),
+            "diverged"
+            if trial.get("diverged")
+            else number(trial.get("splits", {}).get(VALID, {}).get("bleu")),
+            "yes" if trial is summary.chosen else "",
+        ]
+        for line, trial in enumerate(trials)
+    ]
+    return Table(["Trial", *different, "Updates", "Valid loss", f"BLEU {VALID}", "Chosen"], rows)

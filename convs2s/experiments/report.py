@@ -1,0 +1,191 @@
+"""The report of an experiment: tables in Markdown, LaTeX and CSV, and all results in JSON."""
+
+import csv
+import json
+import statistics
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from ..common.output_files import atomic_write
+from ..common.tables import escape_markdown
+from ..evaluation.significance import SAMPLES
+from .comparison import (
+    Comparison,
+    main_table,
+    option_text,
+    search_table,
+    table_by_test_set,
+    trial_table,
+)
+from .file import Experiment
+from .results import write_results
+from .summary import VALID, Result, Summary, differences, split_names, summarize
+
+METRICS = ("bleu", "sacrebleu", "chrf")
+# The numbers of a system whose median over the runs is in ``table.csv``.
+NUMBERS = (
+    *("parameters", "parameters_without_embeddings", "train_minutes", "cpu_minutes"),
+    *("tokens_per_second", "sentences_per_second"),
+)
+SIGNATURES = {"sacreBLEU": "sacrebleu_signature", "chrF": "chrf_signature"}
+
+
+def signatures(comparison: Comparison) -> dict[str, list[str]]:
+    """The signatures of each metric over all results; several only if versions differ."""
+    scores = [
+        scores for result in comparison.results for scores in result.get("splits", {}).values()
+    ]
+    return {
+        metric: list(dict.fromkeys(each[key] for each in scores if each.get(key)))
+        for metric, key in SIGNATURES.items()
+    }
+
+
+def legend(comparison: Comparison) -> str:
+    """What the columns mean."""
+    sentences = [
+        "Scores are means over seeds ± the sample standard deviation.",
+        "BLEU is computed by fairseq-generate on the tokens of the data, sacreBLEU and chrF on the "
+        "plain text.",
+        "Parameters without embeddings leave out token embeddings and the output layer.",
+        "Training time and speeds are medians over seeds, unless a range (minimum–maximum) "
+        "follows: then they are medians of repeated measurements.",
+    ]
+    if comparison.baseline is not None:
+        base = next((s.title for s in comparison.summaries if s.name == comparison.baseline), "")
+        sentences.append(
+            f"Difference: sacreBLEU minus that of {escape_markdown(base)}; p: paired bootstrap "
+            f"resampling of the sentences, {SAMPLES:,} samples."
+        )
+    if comparison.devices:
+        sentences.append(f"Device: {escape_markdown('; '.join(comparison.devices))}.")
+    for metric, texts in signatures(comparison).items():
+        if texts:
+            sentences.append(f"{metric}: {', '.join(f'`{text}`' for text in texts)}.")
+    return " ".join(sentences) + "\n"
+
+
+def markdown(
+    comparison: Comparison,
+    unfinished: Sequence[str],
+    failed: Sequence[str],
+) -> str:
+    """The whole report in Markdown."""
+    parts = [f"# {escape_markdown(comparison.title)}\n", main_table(comparison).markdown()]
+    if len(comparison.tests) > 1:
+        parts += ["## sacreBLEU by test set\n", table_by_test_set(comparison).markdown()]
+    parts.append(legend(comparison))
+    if comparison.limit_updates is not None:
+        parts.append(f"No run has more than {comparison.limit_updates:,} updates.\n")
+    for label, names in (("Unfinished", unfinished), ("Failed", failed)):
+        if names:
+            parts.append(f"{label}: {escape_markdown(', '.join(names))}.\n")
+    tuned = [summary for summary in comparison.summaries if summary.trials]
+    parts += ["## Trials\n"] if tuned else []
+    for summary in tuned:
+        parts += [f"### {escape_markdown(summary.title)}\n", trial_table(summary).markdown()]
+    searched = [each for each in comparison.summaries if each.runs and each.runs[0].get("searches")]
+    parts += ["## Search options\n"] if searched else []
+    parts += [f"BLEU on {VALID}; each run uses the best for the test sets.\n"] if searched else []
+    for summary in searched:
+        parts += [f"### {escape_markdown(summary.title)}\n", search_table(summary).markdown()]
+    return "\n".join(parts)
+
+
+def latex(comparison: Comparison) -> str:
+    """The main table, and with several test sets that of all of them."""
+    tables = [main_table(comparison)]
+    if len(comparison.tests) > 1:
+        tables.append(table_by_test_set(comparison))
+    return "\n".join(table.latex() for table in tables)
+
+
+def summarized(comparison: Comparison, summary: Summary) -> Iterator[tuple[str, Any]]:
+    """The names and values of a system's cells in CSV."""
+    yield from (("system", summary.name), ("title", summary.title), ("runs", len(summary.runs)))
+    for key in NUMBERS:
+        measured = summary.speeds.get(key, {}).get("median")
+        yield key, summary.median(key) if measured is None else measured
+    for split in [VALID, *comparison.tests]:
+        for metric in METRICS:
+            scores = summary.scores(split, metric)
+            yield f"{split}.{metric}.mean", statistics.mean(scores) if scores else None
+            deviation = statistics.stdev(scores) if len(scores) > 1 else None
+            yield f"{split}.{metric}.deviation", deviation
+    for split in comparison.tests or [VALID]:
+        found = comparison.differences.get((summary.name, split))
+        yield f"{split}.sacrebleu.difference", found and found.difference
+        yield f"{split}.sacrebleu.p", found and found.p
+
+
+def flatten(result: Result) -> Iterator[tuple[str, Any]]:
+    """The names and values of a result's cells in CSV."""
+    yield from ((key, result.get(key)) for key in ("system", "seed", "trial"))
+    yield from ((k, v) for k, v in result.items() if not isinstance(v, dict | list))
+    for split, scores in result.get("splits", {}).items():
+        yield from ((f"{split}.{k}", v) for k, v in scores.items() if not k.endswith("_signature"))
+    for program, key in (("train", "options"), ("generate", "generate")):
+        for name, value in result.get(key, {}).items():
+            yield f"{program}.{name}", None if value is None else option_text(value)
+
+
+def write_csv(path: Path, rows: Sequence[dict[str, Any]]) -> None:
+    """Write lines whose columns have the names of their values."""
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    with atomic_write(str(path)) as file:
+        writer = csv.DictWriter(file, names, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+def compared(out: Path, results: Sequence[Result], experiment: Experiment) -> Comparison:
+    """Compare the systems of an experiment.
+
+    Args:
+        out: folder of the experiment; it holds ``runs/``, ``references/`` and maybe ``speed.json``.
+        results: the contents of the ``result.json`` of all finished runs, trials included.
+        experiment: the experiment; its systems are in the order of the tables.
+    """
+    speeds_file = out / "speed.json"
+    speeds = json.loads(speeds_file.read_text(encoding="utf-8")) if speeds_file.exists() else {}
+    finalists = experiment.tuning.finalists
+    summaries = summarize(out, results, experiment.systems.values(), speeds, finalists)
+    tests = split_names(result for result in results if result.get("trial") is None)
+    found = differences(out, summaries, experiment.baseline, tests or [VALID])
+    return Comparison(
+        *(experiment.title, experiment.baseline, experiment.limit_updates),
+        *(summaries, tests, found),
+    )
+
+
+def write(
+    out: Path,
+    results: Sequence[Result],
+    experiment: Experiment,
+    *,
+    unfinished: Sequence[str] = (),
+    failed: Sequence[str] = (),
+) -> str:
+    """Write ``results.json``, ``table.md``, ``table.csv``, ``table.tex`` and ``runs.csv``.
+
+    ``table.csv`` has a line for each system, ``runs.csv`` one for each run or trial. There, scores
+    are called ``SPLIT.METRIC``, options ``train.NAME`` and ``generate.NAME``.
+
+    Args:
+        out, results, experiment: see ``compared``.
+        unfinished: names of the runs that have no result yet.
+        failed: names of the runs that failed.
+    Returns:
+        The report in Markdown.
+    """
+    comparison = compared(out, results, experiment)
+    write_results(out / "results.json", comparison, signatures(comparison))
+    text = markdown(comparison, unfinished, failed)
+    for name, part in (("table.md", text), ("table.tex", latex(comparison))):
+        with atomic_write(str(out / name)) as file:
+            file.write(part)
+    systems = [dict(summarized(comparison, summary)) for summary in comparison.summaries]
+    write_csv(out / "table.csv", systems)
+    write_csv(out / "runs.csv", [dict(flatten(result)) for result in comparison.results])
+    return text

@@ -1,0 +1,306 @@
+"""The whole experiment: data, runs, report."""
+
+import fcntl
+import signal
+import sys
+import traceback
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from types import FrameType
+from typing import IO
+
+from ..common.errors import UserError
+from ..common.output_files import make_folder
+from ..common.programs import ProgramFailed, Programs
+from . import report
+from .data import DataFolder
+from .file import Experiment
+from .files import read_json
+from .machine import find_machine
+from .progress import Progress
+from .run import Workplace
+from .runs import Run, all_runs, best_search
+from .schedule import Schedule, needs
+from .speed import Speeds
+
+# Lines of a failed program's log that are printed.
+TAIL = 15
+# The exit code of a program that the user ended with Ctrl-C.
+INTERRUPTED = 130
+
+
+@dataclass(frozen=True)
+class Request:
+    """The part of the command line that does not describe the experiment.
+
+    Attributes:
+        out: the output folder.
+        jobs: number of runs at a time.
+        systems: names of the systems to run; empty for all.
+        seeds: the seeds of the runs; empty for all.
+        download: download the text.
+        report_only: write the tables from what is finished.
+        dry_run: print the commands.
+        speed: measure speeds after the runs.
+        keep_checkpoints: keep all checkpoints.
+    """
+
+    out: Path
+    jobs: int = 1
+    systems: Sequence[str] = ()
+    seeds: Sequence[int] = ()
+    download: bool = False
+    report_only: bool = False
+    dry_run: bool = False
+    speed: bool = False
+    keep_checkpoints: bool = False
+
+
+def perform(experiment: Experiment, request: Request) -> int:
+    """Do all that is missing of an experiment, and write its report.
+
+    Returns:
+        The exit code: 1 if a run failed.
+    Raises:
+        UserError: if the data or the settings are wrong, or another process uses the folder.
+    """
+    out = request.out.resolve()
+    if request.dry_run:
+        return _Experiment(experiment, request, out, Programs(None)).dry_run()
+    if request.report_only and not (out / "runs").is_dir():
+        raise UserError(f"{out} has no results of an experiment: choose its folder with --out.")
+    make_folder(str(out))
+    if request.report_only:
+        text = _Experiment(experiment, request, out, Programs(out / "commands.log")).report([])
+        print(text)
+        return 0
+    with locked(out) as lock, termination():
+        programs = Programs(out / "commands.log", keep_open=[lock.fileno()])
+        try:
+            return _Experiment(experiment, request, out, programs).perform()
+        except ProgramFailed as error:
+            print(log_end(error), file=sys.stderr)
+            return 1
+        except KeyboardInterrupt:
+            programs.stop()
+            print("Stopped. The same command goes on from here.", file=sys.stderr)
+            return INTERRUPTED
+
+
+class _Experiment:
+    """An experiment in its folder."""
+
+    def __init__(self, experiment: Experiment, request: Request, out: Path, programs: Programs):
+        self.experiment, self.request, self.out = experiment, request, out
+        self.programs = programs
+        self.runs = all_runs(experiment)
+        self.errors: dict[str, Exception] = {}
+        self.finished = 0
+        self.selected = self.select()
+
+    def select(self) -> list[Run]:
+        """The runs of the chosen systems and seeds, and those that they need."""
+        systems, seeds = self.request.systems or self.experiment.systems, self.request.seeds
+        chosen = [
+            run
+            for run in self.runs
+            if run.system.name in systems
+            if not seeds or run.trial is not None or run.seed in seeds
+        ]
+        for run in chosen:
+            chosen += [other for other in self.runs if needs(run, other) and other not in chosen]
+        return [run for run in self.runs if run in chosen]
+
+    def prepare(self) -> Workplace:
+        """Prepare the data and the machine."""
+        say = (lambda text: None) if self.programs.dry else print
+        settings = self.experiment.data
+        folder = DataFolder(settings, self.out, self.programs, self.request.download, say)
+        return Workplace(
+            out=self.out,
+            data=folder.prepare(),
+            programs=self.programs,
+            machine=find_machine(self.request.jobs),
+            keep_checkpoints=self.request.keep_checkpoints,
+        )
+
+    def dry_run(self) -> int:
+        """Print all commands that would run."""
+        self.workplace = self.prepare()
+        for run in self.selected:
+            if self.workplace.result(run.name) is None:
+                print(f"# {run.name}")
+                self.workplace.carry_out(run, 0, lambda *_: None)
+        if self.request.speed:
+            self.measure_speeds()
+        return 0
+
+    def perform(self) -> int:
+        """Do all runs that are missing, and write the report."""
+        self.workplace = self.prepare()
+        done = [run.name for run in self.finished_runs()]
+        runs = [run for run in self.selected if run.name not in done]
+        self.progress = Progress(self.selected, done, self.request.jobs, sys.stdout)
+        if done:
+            self.progress.say(f"{len(done)} of {len(self.selected)} runs were finished before.")
+        schedule = Schedule(runs, self.work, self.fail)
+        schedule.start(self.request.jobs)
+        try:
+            self.follow(schedule)
+        except BaseException:
+            schedule.stop()
+            self.programs.stop()
+            schedule.join()
+            raise
+        failed = [*self.errors, *(run.name for run in schedule.skipped)]
+        code = 1 if failed else 0
+        text = self.report(failed)
+        if self.request.speed:
+            try:
+                self.measure_speeds()
+                text = self.report(failed)
+            except ProgramFailed as error:
+                print(log_end(error), file=sys.stderr)
+                code = 1
+        print(f"\n{text}")
+        for name, message in self.errors.items():
+            print(f"{name} failed: {message}")
+        for run in schedule.skipped:
+            print(f"{run.name} was not started: it needs a run that failed.")
+        return code
+
+    def finished_runs(self) -> list[Run]:
+        """The runs that are done, and so are those that they need.
+
+        A final run with the options of a trial that is no longer the best is not among them. It
+        fails when it is carried out.
+
+        Raises:
+            UserError: if the settings of a run have changed.
+        """
+        found = []
+        for run in self.selected:
+            completed = self.workplace.completed(run)
+            if completed is None or self.workplace.is_stale(completed):
+                continue
+            self.workplace.check(completed)
+            if self.workplace.result(run.name) is not None:
+                found.append(run)
+        while lost := [
+            run
+            for run in found
+            if any(needs(run, other) and other not in found for other in self.selected)
+        ]:
+            found = [run for run in found if run not in lost]
+        return found
+
+    def follow(self, schedule: Schedule) -> None:
+        """Show the progress until all runs have ended; keep the report up to date."""
+        reported = self.finished
+        while schedule.active:
+            schedule.wait(0.2)
+            if self.finished > reported:
+                reported = self.finished
+                self.report([*self.errors])
+            self.progress.draw()
+        self.progress.close()
+
+    def work(self, run: Run, slot: int) -> None:
+        """Carry out one run."""
+        self.progress.start(run)
+        self.workplace.carry_out(run, slot, partial(self.progress.step, run))
+        result = self.workplace.result(run.name)
+        assert result is not None
+        text = "diverged"
+        for split in [*result["splits"]][:2]:
+            text = f"done: BLEU {result['splits'][split]['bleu']:.2f} on {split}"
+        self.progress.end(run, f"{run.name} {text}", True)
+        self.finished += 1
+
+    def fail(self, run: Run, error: Exception) -> None:
+        """Print the reason why a run failed, and remember it."""
+        self.errors[run.name] = error
+        text = log_end(error) if isinstance(error, ProgramFailed) else describe(error)
+        self.progress.end(run, f"{run.name} failed: {text}", False)
+
+    def measure_speeds(self) -> None:
+        """Measure the speeds of the systems that have a finished run and its model."""
+        workplace = self.workplace
+        first: dict[str, Run] = {}
+        for run in self.selected:
+            model = workplace.folder(run.base or run.name) / "average.pt"
+            finished = workplace.result(run.name) is not None and model.exists()
+            if run.trial is None and (self.programs.dry or finished):
+                completed = workplace.completed(run) or run
+                chosen = best_search(workplace.searches(run))
+                first.setdefault(run.system.name, completed.with_search(chosen))
+        speeds = Speeds(self.out, workplace.data, find_machine(1), self.programs)
+        speeds.measure([*first.values()], (lambda _: None) if self.programs.dry else print)
+
+    def report(self, failed: Sequence[str]) -> str:
+        """Write the tables from all runs that are finished, and return them."""
+        folder = self.out / "runs"
+        found = {run.name: read_json(folder / run.name / "result.json") for run in self.runs}
+        results = [
+            result for name, result in found.items() if result is not None and name not in failed
+        ]
+        unfinished = [
+            name for name, result in found.items() if result is None and name not in failed
+        ]
+        return report.write(
+            self.out, results, self.experiment, unfinished=unfinished, failed=failed
+        )
+
+
+def describe(error: Exception) -> str:
+    """An error as text: its message if a user can correct it, else with its traceback."""
+    if isinstance(error, UserError):
+        return str(error)
+    return "".join(traceback.format_exception(error))
+
+
+def log_end(error: ProgramFailed) -> str:
+    """The message of a failed program and the end of its log."""
+    lines = error.log.read_text(encoding="utf-8").splitlines()[-TAIL:]
+    return "\n  ".join([f"{error}", *lines])
+
+
+@contextmanager
+def locked(out: Path) -> Iterator[IO[str]]:
+    """Keep other processes out of the output folder.
+
+    Programs that are started inherit the lock, so that it lasts as long as any of them runs.
+
+    Raises:
+        UserError: if another process holds the lock.
+    """
+    with open(out / "lock", "w", encoding="utf-8") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            raise UserError(
+                f"Another `convs2s experiment`, or a program that it started, uses {out}: wait for "
+                "its end, or choose another folder with --out."
+            ) from error
+        yield file
+
+
+@contextmanager
+def termination() -> Iterator[None]:
+    """SIGTERM and Ctrl-C raise KeyboardInterrupt, once."""
+    numbers = (signal.SIGINT, signal.SIGTERM)
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        for other in numbers:
+            signal.signal(other, signal.SIG_IGN)
+        raise KeyboardInterrupt
+
+    before = [signal.signal(number, interrupt) for number in numbers]
+    try:
+        yield
+    finally:
+        for number, handler in zip(numbers, before):
+            signal.signal(number, handler)

@@ -1,0 +1,1 @@
+"""The families of networks, and the interface that they share."""

@@ -1,0 +1,81 @@
+"""The inputs of a layer that all layers of one forward pass share."""
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from torch import Tensor, nn
+
+from ...nn.state import State
+
+
+@dataclass
+class Source:
+    """The encoder output that a decoder attends to.
+
+    Args:
+        blocks: outputs of encoder blocks by number, B x S x C each.
+        padding_mask: B x S, True at padding; None if there is none.
+        beam_size: how many consecutive hypotheses share a sentence (1).
+        columns: B x S, for each column of the batch its column here, where padding follows the
+            tokens; None if all stay where they are.
+    """
+
+    blocks: dict[int, Tensor]
+    padding_mask: Tensor | None = None
+    beam_size: int = 1
+    columns: Tensor | None = None
+
+
+class LayerAttention(NamedTuple):
+    """The attention weights of one layer.
+
+    Attributes:
+        name: the type of the layer, such as "mh_dot_src_att".
+        to_source: whether the keys are source positions; if not, they are those of the queries.
+        weights: R x h x Q x K.
+    """
+
+    name: str
+    to_source: bool
+    weights: Tensor
+
+
+@dataclass
+class Context:
+    """One forward pass through the layers of an encoder or a decoder.
+
+    Args:
+        positions: position numbers from 0, T or B x T; any number at padding.
+        longest: tokens of the longest sentence so far; larger than all ``positions``.
+        padding_mask: B x T, True at padding. None if there is no padding, or if it follows the
+            tokens of a causal pass, where no token sees it.
+        state: the incremental state; None in a full pass.
+        beam_size: how many consecutive hypotheses share a row of the key-value caches (1).
+        cache_mask: in incremental decoding, which columns of the key-value cache a query may
+            attend to (see `decoding.kv_cache.Backpointers.extend`); None for all.
+        source: the encoder output that a decoder attends to; without blocks in an encoder.
+        need_weights: whether layers that attend to the source append their weights to
+            ``attention`` (False).
+        need_self_weights: whether self-attention layers do, too (False).
+        attention: attention weights in the order of the layers.
+    """
+
+    positions: Tensor
+    longest: int
+    padding_mask: Tensor | None = None
+    state: State | None = None
+    beam_size: int = 1
+    cache_mask: Tensor | None = None
+    source: Source = field(default_factory=lambda: Source({}))
+    need_weights: bool = False
+    need_self_weights: bool = False
+    attention: list[LayerAttention] = field(default_factory=list)
+
+    def layer_state(self, layer: nn.Module) -> State | None:
+        """The incremental state of one layer; None in a full pass.
+
+        A layer keeps tensors with one row per hypothesis in ``.rows`` and tensors with one row
+        per sentence in ``.sentences``; beam search reorders both. Self-attention appends its keys
+        and values to ``.kv_cache()``.
+        """
+        return None if self.state is None else self.state.child(layer)

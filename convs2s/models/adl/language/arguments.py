@@ -1,0 +1,238 @@
+"""The arguments of a layer: their kinds, their defaults, and how written arguments get names.
+
+Needs neither torch nor fairseq.
+"""
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ....common.limits import option_name
+from .tree import Call, Chain, Index, Item, Number, Place, Value, nearest, shorten, write
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+class LayerError(Exception):
+    """A layer cannot be built with its arguments or its input; the resolver adds the place.
+
+    Args:
+        message: a sentence without its full stop.
+        argument: the argument that is wrong, if it is one argument.
+        place: the place in the text, if it is neither the argument nor the name of the layer.
+    """
+
+    def __init__(self, message: str, argument: str = "", place: Place | None = None):
+        super().__init__(message)
+        self.message, self.argument, self.place = message, argument, place
+
+
+@dataclass(frozen=True)
+class Integer:
+    """An integer from ``low`` to ``high``, or ``i`` inside a repetition."""
+
+    low: int
+    high: int
+
+    def parse(self, value: Value) -> int:
+        if isinstance(value, Number) and isinstance(value.value, int):
+            if self.low <= value.value <= self.high:
+                return value.value
+        raise LayerError(f"must be {self}, found '{shorten(write(value))}'")
+
+    def write(self, value: int) -> str:
+        return str(value)
+
+    def __str__(self) -> str:
+        return f"an integer from {self.low} to {self.high}"
+
+
+@dataclass(frozen=True)
+class Real:
+    """A number from ``low`` to ``high``."""
+
+    low: float
+    high: float
+
+    def parse(self, value: Value) -> float:
+        if isinstance(value, Number) and self.low <= value.value <= self.high:
+            return float(value.value)
+        raise LayerError(f"must be {self}, found '{shorten(write(value))}'")
+
+    def write(self, value: float) -> str:
+        return repr(int(value) if value == int(value) else value)
+
+    def __str__(self) -> str:
+        return f"a number from {self.low:g} to {self.high:g}"
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One of several names."""
+
+    names: tuple[str, ...]
+
+    def parse(self, value: Value) -> str:
+        name = write(value)
+        if name in self.names:
+            return name
+        raise LayerError(f"must be {self}, found '{shorten(name)}'{nearest(name, self.names)}")
+
+    def write(self, value: str) -> str:
+        return value
+
+    def __str__(self) -> str:
+        return "one of " + ", ".join(self.names)
+
+
+@dataclass(frozen=True)
+class Flag:
+    """``true`` or ``false``."""
+
+    def parse(self, value: Value) -> bool:
+        name = write(value).lower()
+        if name in ("true", "false"):
+            return name == "true"
+        raise LayerError(f"must be {self}, found '{shorten(name)}'")
+
+    def write(self, value: bool) -> str:
+        return str(value).lower()
+
+    def __str__(self) -> str:
+        return "true or false"
+
+
+@dataclass(frozen=True)
+class SubChain:
+    """A chain of layers; with ``many``, all further positional arguments are chains, too."""
+
+    many: bool = False
+
+    def parse(self, value: Value) -> Chain:
+        if isinstance(value, (Number, Index)):
+            raise LayerError(f"must be {self}, found '{shorten(write(value))}'")
+        return value
+
+    def write(self, value: Chain) -> str:
+        return write(value)
+
+    def __str__(self) -> str:
+        return "chains of layers" if self.many else "a chain of layers"
+
+
+Kind = Integer | Real | Choice | Flag | SubChain
+
+
+@dataclass(frozen=True)
+class Default:
+    """A default that is computed from the layer.
+
+    Args:
+        value: a function of the LayerSpec. Input width, side, settings and the other arguments
+            are known when it is called.
+        text: a description for the list of layers.
+    """
+
+    value: Callable[[Any], Any]
+    text: str
+
+
+def setting_default(setting: str) -> Default:
+    """A default that is a field of the model's Settings."""
+    return Default(lambda spec: getattr(spec.settings, setting), option_name(setting))
+
+
+REQUIRED = Default(lambda spec: None, "")
+
+
+@dataclass(frozen=True)
+class Argument:
+    """One argument of a layer.
+
+    Args:
+        name: the name in definitions.
+        kind: the allowed values.
+        default: a value or a Default; REQUIRED if there is none.
+        help: one line for the list of layers.
+    """
+
+    name: str
+    kind: Kind
+    default: Any = REQUIRED
+    help: str = ""
+
+    def __post_init__(self) -> None:
+        if not _NAME.fullmatch(self.name):
+            raise ValueError(f"'{self.name}' cannot be the name of an argument.")
+
+
+CHAIN = Argument("chain", SubChain())
+
+
+def default_of(argument: Argument, spec: Any) -> Any:
+    """The default of an argument for one LayerSpec."""
+    default = argument.default
+    return default.value(spec) if isinstance(default, Default) else default
+
+
+def bind(call: Call, arguments: Sequence[Argument]) -> dict[str, tuple[Item, ...]]:
+    """Assign written arguments to declared ones.
+
+    Args:
+        call: the layer as written.
+        arguments: the declared arguments.
+    Returns:
+        The written items by argument name: several items only for ``SubChain(many=True)``.
+    Raises:
+        TextError: an argument is unknown, repeated or missing, or there are too many.
+    """
+    known = {argument.name: argument for argument in arguments}
+    bound: dict[str, tuple[Item, ...]] = {}
+    position, named = 0, False
+    for item in call.items:
+        if item.name is None:
+            if named:
+                raise item.place.error("an argument without a name follows one with a name")
+            if position >= len(arguments):
+                raise item.place.error(f"'{call.name}' takes {_allowed(arguments)}")
+            argument = arguments[position]
+            bound[argument.name] = (*bound.get(argument.name, ()), item)
+            position += not (isinstance(argument.kind, SubChain) and argument.kind.many)
+            continue
+        named = True
+        if item.name not in known:
+            raise item.place.error(
+                f"'{call.name}' has no argument '{shorten(item.name)}'"
+                f"{nearest(item.name, known)}; it takes {_allowed(arguments)}"
+            )
+        if item.name in bound:
+            raise item.place.error(f"'{item.name}' is given twice")
+        bound[item.name] = (item,)
+    for argument in arguments:
+        if argument.default is REQUIRED and argument.name not in bound:
+            raise call.place.error(
+                f"'{call.name}' needs its argument '{argument.name}', {argument.kind}"
+            )
+    return bound
+
+
+def _allowed(arguments: Sequence[Argument]) -> str:
+    names = ", ".join(argument.name for argument in arguments)
+    if not arguments:
+        return "no arguments"
+    return f"only the argument {names}" if len(arguments) == 1 else f"the arguments {names}"
+
+
+def make_item(name: str, value: int | float | str | Chain, place: Place) -> Item:
+    """A named argument, as if it had been written at ``place``."""
+    node: Value
+    if isinstance(value, tuple):
+        node = value
+    elif isinstance(value, bool):
+        node = (Call(str(value).lower(), (), place),)
+    elif isinstance(value, str):
+        node = (Call(value, (), place),)
+    else:
+        node = Number(value, place)
+    return Item(name, node, place)

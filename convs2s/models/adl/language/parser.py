@@ -1,0 +1,249 @@
+"""ADL text -> syntax tree (Domhan 2018, section 2.2).
+
+    chain  = layer { "->" layer }
+    layer  = name [ "(" [ item { "," item } [","] ] ")" ]
+           | "repeat" "(" integer "," chain ")"
+           | "@" file                                  the chain in a file
+    item   = [ name "=" ] value
+    value  = chain | number | [ "-" ] "i"              i: the number of the repetition, from 1
+
+Spaces and line breaks do not matter, ``#`` starts a comment, ``→`` means ``->``. The parser does
+not know the names of layers. It rejects text that is too long, too deeply nested, or has too many
+layers once its repetitions are expanded.
+
+Needs neither torch nor fairseq.
+"""
+
+import re
+from typing import NamedTuple
+
+from ....common.errors import TextError
+from .files import MAX_LENGTH, read_text, resolve_path
+from .tree import Call, Chain, Index, Item, Number, Place, Repeat, Value, shorten
+
+MAX_DEPTH = 50
+MAX_LAYERS = 2000
+MAX_FILES = 100
+_MAX_DIGITS = 25
+
+_TOKEN = re.compile(
+    r"(?P<skip>\s+|\#[^\n]*)"
+    r"|(?P<mark>->|→|[(),=]|-(?=i\b))"
+    r"|(?P<number>-?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?)"
+    r"|(?P<name>[A-Za-z_][A-Za-z0-9_]*)"
+    r'|(?P<file>@(?:"[^"\x00-\x1f]*"|(?:(?!->|→)[^\s,()#"\x00-\x1f])*))'
+)
+
+
+class _Token(NamedTuple):
+    kind: str
+    text: str
+    position: int
+
+    def __str__(self) -> str:
+        return "the end" if self.kind == "end" else f"'{shorten(self.text)}'"
+
+
+def parse(text: str, source: str = "ADL") -> Chain:
+    """Parse one definition.
+
+    Args:
+        text: a chain of layers, e.g. ``pos -> repeat(6, res_nd(cnn)) -> norm``. ``@path`` stands
+            for the chain in a file; the path is relative to the file that includes it.
+        source: a name for the text in error messages, e.g. the option that it was given to.
+    Returns:
+        The layers and repetitions of the chain.
+    Raises:
+        TextError: the text is not a chain, is too large, or includes a file that cannot be read.
+    """
+    return _Parser(text, source, (), 0, []).definition()[0]
+
+
+class _Parser:
+    """A recursive-descent parser with a cursor over the tokens of one text.
+
+    Methods that parse a part of the grammar return its tree and its number of layers once
+    repetitions are expanded.
+
+    Args:
+        text, source: as in `parse`.
+        files: paths of the files that are being parsed, outermost first.
+        depth: current nesting depth.
+        opened: paths of all files opened so far, shared with the parsers of included files.
+    """
+
+    def __init__(
+        self, text: str, source: str, files: tuple[str, ...], depth: int, opened: list[str]
+    ):
+        self.text, self.source, self.files, self.depth = text, source, files, depth
+        self.opened = opened
+        if len(text) > MAX_LENGTH:
+            raise self.place(MAX_LENGTH).error(
+                f"{len(text)} characters are more than the {MAX_LENGTH} allowed"
+            )
+        self.tokens: list[_Token] = []
+        self.next = 0
+        position = 0
+        while position < len(text):
+            match = _TOKEN.match(text, position)
+            if match is None:
+                raise self.place(position).error(
+                    f"found '{text[position]}', which has no meaning here"
+                )
+            kind = match.lastgroup
+            assert kind is not None
+            if kind != "skip":
+                self.tokens.append(_Token(kind, match.group().replace("→", "->"), position))
+            position = match.end()
+        self.tokens.append(_Token("end", "", len(text.rstrip())))
+
+    def place(self, position: int) -> Place:
+        return Place(self.text, position, self.source)
+
+    @property
+    def token(self) -> _Token:
+        return self.tokens[self.next]
+
+    @property
+    def here(self) -> Place:
+        return self.place(self.token.position)
+
+    def take(self) -> _Token:
+        self.next += 1
+        return self.tokens[self.next - 1]
+
+    def at(self, mark: str, ahead: int = 0) -> bool:
+        token = self.tokens[min(self.next + ahead, len(self.tokens) - 1)]
+        return token.kind == "mark" and token.text == mark
+
+    def accept(self, mark: str) -> bool:
+        found = self.at(mark)
+        self.next += found
+        return found
+
+    def expected(self, what: str) -> TextError:
+        return self.here.error(f"expected {what}, found {self.token}")
+
+    def definition(self) -> tuple[Chain, int]:
+        chain, size = self.chain()
+        if self.token.kind != "end":
+            raise self.expected("'->' or the end")
+        return chain, size
+
+    def chain(self) -> tuple[Chain, int]:
+        layers: list[Call | Repeat] = []
+        size = 0
+        while True:
+            place = self.here
+            more, count = self.layer()
+            layers += more
+            size += count
+            if size > MAX_LAYERS:
+                raise place.error(
+                    f"with repetitions expanded, there are more than {MAX_LAYERS} layers"
+                )
+            if not self.accept("->"):
+                return tuple(layers), size
+
+    def layer(self) -> tuple[Chain, int]:
+        if self.token.kind == "file":
+            return self.included()
+        if self.token.kind != "name":
+            raise self.expected("a layer")
+        place, name = self.here, self.take().text
+        if name == "repeat":
+            return self.repetition(place)
+        items: list[Item] = []
+        size = 1
+        opened = self.here
+        if self.accept("("):
+            self.descend(place)
+            while not self.accept(")"):
+                item, count = self.item()
+                items.append(item)
+                size += count
+                if not self.at(")") and not self.accept(","):
+                    raise self.unclosed(opened, "'->', ',' or ')'")
+            self.depth -= 1
+        return (Call(name, tuple(items), place),), size
+
+    def descend(self, place: Place) -> None:
+        self.depth += 1
+        if self.depth > MAX_DEPTH:
+            raise place.error(f"layers are nested more than {MAX_DEPTH} deep")
+
+    def unclosed(self, opened: Place, what: str) -> TextError:
+        if self.token.kind == "end":
+            parenthesis = opened.error("")
+            what += f" after the '(' of line {parenthesis.line}, column {parenthesis.column}"
+        return self.expected(what)
+
+    def item(self) -> tuple[Item, int]:
+        place, name = self.here, None
+        if self.token.kind == "name" and self.at("=", ahead=1):
+            name = self.take().text
+            self.take()
+        value, size = self.value()
+        # A bare name may be a layer or a choice such as 'glu'; only the resolver can tell.
+        bare = size == 1 and isinstance(value, tuple) and not getattr(value[0], "items", True)
+        return Item(name, value, place), 0 if bare else size
+
+    def value(self) -> tuple[Value, int]:
+        place, token = self.here, self.token
+        if token.kind == "number":
+            return Number(self.number(), place), 0
+        if self.accept("-"):
+            self.take()
+            return Index(-1, place), 0
+        if token.text == "i" and (self.at(",", ahead=1) or self.at(")", ahead=1)):
+            self.take()
+            return Index(1, place), 0
+        if token.kind not in ("name", "file"):
+            raise self.expected("an argument")
+        return self.chain()
+
+    def number(self) -> int | float:
+        place, text = self.here, self.take().text
+        if len(text) > _MAX_DIGITS:
+            raise place.error(f"the number {text[:_MAX_DIGITS]}... has too many digits")
+        if re.fullmatch("-?[0-9]+", text):
+            return int(text)
+        value = float(text)
+        if abs(value) > 1e15:
+            raise place.error(f"the number {text} is too large")
+        return value
+
+    def repetition(self, place: Place) -> tuple[Chain, int]:
+        opened = self.here
+        if not self.accept("("):
+            raise self.expected("'(' and the number of repetitions")
+        self.descend(place)
+        at, token = self.here, self.token
+        count = self.number() if token.kind == "number" else None
+        if not isinstance(count, int) or not 1 <= count <= MAX_LAYERS:
+            raise at.error(
+                f"expected the number of repetitions, from 1 to {MAX_LAYERS}, found {token}"
+            )
+        if not self.accept(","):
+            raise self.unclosed(opened, "','")
+        chain, size = self.chain()
+        if not self.accept(")"):
+            raise self.unclosed(opened, "'->' or ')'")
+        self.depth -= 1
+        if count * size > MAX_LAYERS:
+            raise place.error(f"{count} times {size} layers are more than the {MAX_LAYERS} allowed")
+        return (Repeat(count, chain, place),), count * size
+
+    def included(self) -> tuple[Chain, int]:
+        place, name = self.here, self.take().text[1:].strip('"')
+        self.descend(place)
+        path = resolve_path(name, self.files[-1] if self.files else None, place)
+        if path in self.files:
+            raise place.error(f"the file '{name}' includes itself")
+        self.opened.append(path)
+        if len(self.opened) > MAX_FILES:
+            raise place.error(f"more than {MAX_FILES} files are included")
+        text = read_text(path, name, place)
+        inner = _Parser(text, name, (*self.files, path), self.depth, self.opened)
+        self.depth -= 1
+        return inner.definition()

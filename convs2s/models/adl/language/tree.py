@@ -1,0 +1,106 @@
+"""The syntax tree of a definition: `parser.parse` makes it, dialects translate it.
+
+Every node carries its place in the text. Equality ignores places. Needs neither torch nor fairseq.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from typing import NamedTuple
+
+from ....common.errors import TextError
+
+
+class Place(NamedTuple):
+    """A position in a text, and a name for the text (an option or a file)."""
+
+    text: str
+    position: int
+    source: str
+
+    def error(self, message: str) -> TextError:
+        """An error about this place; the caller raises it."""
+        return TextError(message, self.text, self.position, self.source)
+
+
+@dataclass(frozen=True)
+class Number:
+    """A number given as an argument."""
+
+    value: int | float
+    place: Place = field(compare=False, repr=False)
+
+
+@dataclass(frozen=True)
+class Index:
+    """``i`` or ``-i``: the number of the innermost repetition, from 1, or its negative."""
+
+    sign: int
+    place: Place = field(compare=False, repr=False)
+
+
+@dataclass(frozen=True)
+class Item:
+    """One argument as written; ``name`` is None if it is given by position."""
+
+    name: str | None
+    value: "Value"
+    place: Place = field(compare=False, repr=False)
+
+
+@dataclass(frozen=True)
+class Call:
+    """A name with its arguments: a layer, or a bare name such as ``glu``."""
+
+    name: str
+    items: tuple[Item, ...]
+    place: Place = field(compare=False, repr=False)
+
+
+@dataclass(frozen=True)
+class Repeat:
+    """``repeat(count, chain)``."""
+
+    count: int
+    chain: "Chain"
+    place: Place = field(compare=False, repr=False)
+
+
+Chain = tuple[Call | Repeat, ...]
+Value = Chain | Number | Index
+
+
+def shorten(text: str) -> str:
+    """At most 40 characters of a text, for messages."""
+    return text if len(text) <= 40 else text[:37] + "..."
+
+
+def nearest(name: str, allowed: Iterable[str]) -> str:
+    """``" (nearest: 'cnn')"`` for a name like ``cn``; empty if no allowed name is similar."""
+    found = get_close_matches(name, list(allowed), n=1)
+    return f" (nearest: '{found[0]}')" if found else ""
+
+
+def unknown_layer(name: str, known: Iterable[str]) -> str:
+    """The message for a name that is not a layer."""
+    known = sorted(known)
+    return (
+        f"there is no layer '{shorten(name)}'{nearest(name, known)}; layers are "
+        f"{', '.join(known)}, and repeat"
+    )
+
+
+def write(value: Value) -> str:
+    """The text of a syntax tree on one line. Parsing it gives the same tree."""
+    if isinstance(value, Number):
+        return repr(value.value)
+    if isinstance(value, Index):
+        return "i" if value.sign > 0 else "-i"
+    return " -> ".join(_write_layer(layer) for layer in value)
+
+
+def _write_layer(layer: Call | Repeat) -> str:
+    if isinstance(layer, Repeat):
+        return f"repeat({layer.count}, {write(layer.chain)})"
+    items = [(f"{item.name}=" if item.name else "") + write(item.value) for item in layer.items]
+    return f"{layer.name}({', '.join(items)})" if items else layer.name

@@ -1,0 +1,201 @@
+"""The base class of attention layers, and their common arguments (Domhan 2018, section 2.3).
+
+Keys and values of the source are computed once per sentence, and its hypotheses share them. Keys
+and values of the sentence itself are cached for later steps.
+"""
+
+from torch import Tensor, nn
+
+from ....common.limits import MAX_WIDTH, option_name
+from ....nn.attention import dot_product_attention
+from ....nn.autocast import to_autocast_dtype
+from ....nn.dropout import Dropout
+from ....nn.state import State
+from ..context import Context, LayerAttention
+from ..language.arguments import Argument, Default, Integer, setting_default
+from ..language.registry import PAST, SENTENCE, Cost, Reach
+from ..language.spec import LayerSpec
+from .common import PROBABILITY
+
+INNER_WIDTH = Argument(
+    "d_p",
+    Integer(1, MAX_WIDTH),
+    setting_default("model_dim"),
+    "channels of projected queries and keys",
+)
+WEIGHT_DROPOUT = Argument(
+    "dropout",
+    PROBABILITY,
+    Default(
+        lambda spec: (
+            spec.settings.dropout
+            if spec.settings.attention_dropout is None
+            else spec.settings.attention_dropout
+        ),
+        option_name("attention_dropout"),
+    ),
+    "probability of dropping an attention weight",
+)
+
+
+def self_attention_reach(spec: LayerSpec) -> Reach:
+    return PAST if spec.in_decoder else SENTENCE
+
+
+def attended_width(spec: LayerSpec) -> int:
+    """Channels of the sequence that the layer attends to."""
+    return spec.input_width if spec.source_width is None else spec.source_width
+
+
+def attention_cost(spec: LayerSpec, query: int, attended: int, pair: int) -> Cost:
+    """The cost of an attention layer.
+
+    Args:
+        spec: the resolved layer.
+        query: multiply-adds for each position of the input.
+        attended: multiply-adds for each position that the layer attends to.
+        pair: multiply-adds for each pair of both.
+    """
+    if spec.source_width is None:
+        return Cost(position=query + attended, pair=pair)
+    return Cost(position=query, source=attended, pair=pair)
+
+
+class AttentionLayer(nn.Module):
+    """Base class of attention layers; subclasses define ``q_proj`` and ``kv_proj``.
+
+    A layer with the argument ``block`` attends to the source, any other to the sentence itself,
+    and in a decoder only to the past.
+
+    Args:
+        spec: the resolved layer.
+        heads: h (1).
+        scale: a factor for dot products (1).
+    """
+
+    def __init__(self, spec: LayerSpec, heads: int = 1, scale: float = 1.0):
+        super().__init__()
+        self.name, self.heads, self.scale = spec.name, heads, scale
+        self.block = spec.arguments.get("block")
+        self.causal = spec.in_decoder
+        self.dropout = Dropout(spec["dropout"])
+
+    def q_proj(self, x: Tensor) -> Tensor:
+        """Queries R x T x hE of x (R x T x C)."""
+        raise NotImplementedError
+
+    def kv_proj(self, source: Tensor) -> tuple[Tensor, Tensor]:
+        """Keys B x S x hE and values B x S x hE' of a sequence B x S x C."""
+        raise NotImplementedError
+
+    def qkv_proj(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Queries, keys and values of x (R x T x C), for self-attention."""
+        return (self.q_proj(x), *self.kv_proj(x))
+
+    def forward(self, x: Tensor, context: Context) -> Tensor:
+        """Map R x T x C to R x T x C'."""
+        x = to_autocast_dtype(x)
+        if self.block is None:
+            return self.attend_to_sentence(x, context)
+        return self.attend_to_source(x, context.source.blocks[self.block], context)
+
+    def attend_to_source(self, x: Tensor, source: Tensor, context: Context) -> Tensor:
+        """Attend to a block of the source, and append the weights to those of the context.
+
+        Args:
+            x: R x T x C.
+            source: B x S x C', the output of the block.
+            context: of the forward pass.
+        """
+        rows, steps, _ = x.shape
+        keys, values = self.source_keys_values(source, context)
+        query = self.q_proj(x)
+        # All hypotheses of a sentence are in one row, one after the other.
+        query = self.split_heads(query.reshape(len(keys), -1, query.size(-1)))
+        padding = context.source.padding_mask
+        mask = None if padding is None else ~padding[:, None, None]
+        attended, weights = self.attend(
+            query, keys, values, mask=mask, need_weights=context.need_weights
+        )
+        if weights is not None:
+            by_row = weights.unflatten(2, (-1, steps)).transpose(1, 2).flatten(0, 1)
+            context.attention.append(LayerAttention(self.name, True, by_row))
+        return self.join_heads(attended).reshape(rows, steps, -1)
+
+    def source_keys_values(self, source: Tensor, context: Context) -> tuple[Tensor, Tensor]:
+        """Keys and values of the source, B x h x S x E, computed once per sentence."""
+        state = context.layer_state(self)
+        if state is not None and "keys" in state.sentences:
+            return state.sentences["keys"], state.sentences["values"]
+        keys, values = map(self.split_heads, self.kv_proj(to_autocast_dtype(source)))
+        if state is not None:
+            keys, values = keys.contiguous(), values.contiguous()
+            state.sentences.update(keys=keys, values=values)
+        return keys, values
+
+    def attend_to_sentence(self, x: Tensor, context: Context) -> Tensor:
+        """Attend to the sentence itself; in a decoder, to the past."""
+        query, keys, values = self.qkv_proj(x)
+        state = context.layer_state(self)
+        if state is not None:
+            return self.attend_to_cache(query, keys, values, context, state)
+        padding = context.padding_mask
+        mask = None if padding is None else ~padding[:, None, None]
+        query, keys, values = map(self.split_heads, (query, keys, values))
+        attended, weights = self.attend(
+            query, keys, values, mask, self.causal, context.need_self_weights
+        )
+        if weights is not None:
+            context.attention.append(LayerAttention(self.name, False, weights))
+        return self.join_heads(attended)
+
+    def attend_to_cache(
+        self, query: Tensor, keys: Tensor, values: Tensor, context: Context, state: State
+    ) -> Tensor:
+        """Append keys and values to the key-value cache and attend to the past.
+
+        Args:
+            query, keys, values: R x n x hE, of n new positions.
+            context: of the forward pass.
+            state: the incremental state of this layer.
+        Returns:
+            R x n x hE.
+        """
+        rows, steps, _ = query.shape
+        beam_size = context.beam_size
+        # Queries of a sentence are ordered by hypothesis, cache columns by position.
+        query = self.split_heads(query.reshape(rows // beam_size, beam_size * steps, -1))
+        keys, values = (
+            self.split_heads(new.unflatten(0, (-1, beam_size)).transpose(1, 2).flatten(1, 2))
+            for new in (keys, values)
+        )
+        keys, values = state.kv_cache().append(keys, values)
+        # For so few queries, separate matrix multiplications are faster than fused kernels.
+        attended, weights = self.attend(
+            query, keys, values, mask=context.cache_mask, need_weights=True
+        )
+        if context.need_self_weights and weights is not None:
+            context.attention.append(LayerAttention(self.name, False, weights))
+        return self.join_heads(attended).reshape(rows, steps, -1)
+
+    def attend(
+        self,
+        query: Tensor,
+        keys: Tensor,
+        values: Tensor,
+        mask: Tensor | None = None,
+        causal: bool = False,
+        need_weights: bool = False,
+    ) -> tuple[Tensor, Tensor | None]:
+        """The attention context and the weights; see ``nn.attention.dot_product_attention``."""
+        return dot_product_attention(
+            query, keys, values, mask, self.scale, causal, self.dropout, need_weights
+        )
+
+    def split_heads(self, x: Tensor) -> Tensor:
+        """B x T x hE to B x h x T x E."""
+        return x.unflatten(-1, (self.heads, -1)).transpose(1, 2)
+
+    def join_heads(self, x: Tensor) -> Tensor:
+        """B x h x T x E to B x T x hE."""
+        return x.transpose(1, 2).flatten(2)

@@ -1,0 +1,94 @@
+"""Recurrent networks with layer normalization inside (Ba et al. 2016, section 3.1)."""
+
+import torch
+from torch import Tensor, nn
+
+from ....nn.linear import Linear
+from .common import xavier_linear
+from .normalization import layer_norm
+
+
+class _NormalizedNetwork(nn.Module):
+    """Projections without biases, each normalized over all gates together.
+
+    Args:
+        inputs: channels C of the input.
+        outputs: channels C' of the output.
+        gates: the number of gates.
+    """
+
+    def __init__(self, inputs: int, outputs: int, gates: int):
+        super().__init__()
+        self.input = xavier_linear(inputs, gates * outputs, bias=False, parts=gates)
+        self.recurrent = Linear(outputs, gates * outputs, bias=False)
+        for weight in self.recurrent.weight.detach().chunk(gates):
+            nn.init.orthogonal_(weight)
+        self.input_norm = layer_norm(gates * outputs)
+        self.recurrent_norm = layer_norm(gates * outputs)
+
+    def initial_state(self, x: Tensor) -> Tensor:
+        """Zeros, B x C'."""
+        return x.new_zeros(len(x), self.recurrent.in_features)
+
+    def input_proj(self, x: Tensor) -> tuple[Tensor, ...]:
+        """The normalized projection of the input at each position, B x gC' each."""
+        return self.input_norm(self.input(x)).unbind(dim=1)
+
+    def recurrent_proj(self, hidden: Tensor) -> Tensor:
+        """The normalized projection of the hidden state, B x gC'."""
+        return self.recurrent_norm(self.recurrent(hidden))
+
+
+class NormalizedLstm(_NormalizedNetwork):
+    """An LSTM with normalized gates and cell; called as ``nn.LSTM(batch_first=True)`` is.
+
+    Args:
+        inputs: channels C of the input.
+        outputs: channels C' of the output.
+        forget_bias: the initial bias of the forget gate.
+    """
+
+    def __init__(self, inputs: int, outputs: int, forget_bias: float):
+        super().__init__(inputs, outputs, gates=4)
+        self.cell_norm = layer_norm(outputs)
+        with torch.no_grad():
+            self.input_norm.bias[outputs : 2 * outputs] = forget_bias
+
+    def forward(
+        self, x: Tensor, state: tuple[Tensor, Tensor] | None = None
+    ) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+        """Map B x T x C and a pair of 1 x B x C' to B x T x C' and a pair of 1 x B x C'."""
+        hidden, cell = (part.squeeze(0) for part in state) if state else [self.initial_state(x)] * 2
+        outputs = []
+        for projected in self.input_proj(x):
+            gates = (projected + self.recurrent_proj(hidden)).chunk(4, dim=-1)
+            input_gate, forget_gate, output_gate = (gates[i].sigmoid() for i in (0, 1, 3))
+            cell = forget_gate * cell + input_gate * gates[2].tanh()
+            hidden = output_gate * self.cell_norm(cell).tanh()
+            outputs.append(hidden)
+        return torch.stack(outputs, dim=1), (hidden.unsqueeze(0), cell.unsqueeze(0))
+
+
+class NormalizedGru(_NormalizedNetwork):
+    """A GRU with normalized gates; called as ``nn.GRU(batch_first=True)`` is.
+
+    Args:
+        inputs: channels C of the input.
+        outputs: channels C' of the output.
+    """
+
+    def __init__(self, inputs: int, outputs: int):
+        super().__init__(inputs, outputs, gates=3)
+
+    def forward(self, x: Tensor, state: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """Map B x T x C and 1 x B x C' to B x T x C' and 1 x B x C'."""
+        hidden = self.initial_state(x) if state is None else state.squeeze(0)
+        outputs = []
+        for projected in self.input_proj(x):
+            reset_in, update_in, new_in = projected.chunk(3, dim=-1)
+            reset, update, new = self.recurrent_proj(hidden).chunk(3, dim=-1)
+            update = (update_in + update).sigmoid()
+            new = (new_in + (reset_in + reset).sigmoid() * new).tanh()
+            hidden = torch.lerp(new, hidden, update)
+            outputs.append(hidden)
+        return torch.stack(outputs, dim=1), hidden.unsqueeze(0)

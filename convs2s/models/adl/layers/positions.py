@@ -1,0 +1,102 @@
+"""Layers that add an embedding of each position to its channels."""
+
+import math
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from ....nn.dropout import Dropout
+from ....nn.embedding import check_length, look_up
+from ....nn.int8 import quantize_parameter_
+from ..context import Context
+from ..language.arguments import Argument, Flag, LayerError
+from ..language.registry import POSITION, Cost, register_layer
+from ..language.spec import LayerSpec
+from .common import DROPOUT
+
+INITIAL_POSITIONS = 256
+
+
+def sinusoids(positions: int, channels: int) -> Tensor:
+    """sin(t / 10000^(2j/C)) in channel 2j and its cosine in channel 2j + 1 (section 2.3).
+
+    Returns:
+        positions x C, the first row for t = 0.
+    """
+    exponents = torch.arange(0, channels, 2, dtype=torch.float64) / channels
+    angles = torch.arange(positions, dtype=torch.float64)[:, None] * 10000.0**-exponents
+    return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1).float()
+
+
+def check_even(spec: LayerSpec) -> None:
+    if spec.input_width % 2:
+        raise LayerError(
+            f"'{spec.name}' adds pairs of sine and cosine, so that its input must have an even "
+            f"number of channels, but it has {spec.input_width}"
+        )
+
+
+@register_layer(
+    "pos",
+    "adds sines and cosines of the position to sqrt(C) times its input, then dropout (2.3)",
+    DROPOUT,
+    Argument("scale", Flag(), True, "false: not the input is scaled, but the sines by 1 / sqrt(C)"),
+    reach=POSITION,
+    check=check_even,
+    cost=Cost(),
+)
+class SinusoidalPositionsLayer(nn.Module):
+    """``pos``: dropout(sqrt(C) x + p)."""
+
+    table: Tensor
+
+    def __init__(self, spec: LayerSpec):
+        super().__init__()
+        root = math.sqrt(spec.input_width)
+        self.input_scale, self.position_scale = (root, 1.0) if spec["scale"] else (1.0, 1.0 / root)
+        self.dropout = Dropout(spec["dropout"])
+        self.register_buffer(
+            "table", sinusoids(INITIAL_POSITIONS, spec.input_width), persistent=False
+        )
+
+    def forward(self, x: Tensor, context: Context) -> Tensor:
+        """Map B x T x C to B x T x C."""
+        if context.longest > len(self.table):
+            self.table = sinusoids(2 * context.longest, x.size(-1)).to(self.table)
+        vectors = F.embedding(context.positions, self.table)
+        if self.position_scale != 1.0:
+            vectors = vectors * self.position_scale
+        return self.dropout(x * self.input_scale + vectors.to(x.dtype))
+
+
+@register_layer(
+    "learn_pos",
+    "adds a learned vector for each position, then dropout (beyond the paper)",
+    DROPOUT,
+    reach=POSITION,
+    cost=Cost(),
+)
+class LearnedPositionsLayer(nn.Module):
+    """``learn_pos``: dropout(x + a learned vector for each position)."""
+
+    def __init__(self, spec: LayerSpec):
+        super().__init__()
+        language = "target" if spec.in_decoder else "source"
+        max_positions = getattr(spec.settings, f"max_{language}_positions")
+        self.weight = nn.Parameter(torch.empty(max_positions, spec.input_width))
+        nn.init.normal_(self.weight, std=spec.input_width**-0.5)
+        self.dropout = Dropout(spec["dropout"])
+
+    def forward(self, x: Tensor, context: Context) -> Tensor:
+        """Map B x T x C to B x T x C.
+
+        Raises:
+            SequenceTooLong: a sentence is longer than the options allow.
+        """
+        check_length(context.longest, len(self.weight))
+        return self.dropout(x + look_up(self.weight, context.positions).to(x.dtype))
+
+    def quantize_weights_(self) -> None:
+        """Replace the vectors by vectors in 8 bits, for inference."""
+        quantize_parameter_(self)

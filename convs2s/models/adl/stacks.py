@@ -1,0 +1,265 @@
+"""The layers of an encoder or a decoder, in a full pass and in incremental decoding.
+
+Layers expect padding after the tokens. Stacks move tokens to the left before the first layer, and
+move features back if the caller needs the columns of the batch.
+"""
+
+from collections.abc import Iterable, Sequence
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from ...nn.attention import MEAN_ALIGNMENT, Alignment
+from ...nn.attention_maps import DECODER, ENCODER, SOURCE, AttentionMaps
+from ...nn.embedding import Embedding
+from ...nn.kv_cache import Backpointers
+from ...nn.padding import PaddingOrder, order_padding_last, select_columns
+from ...nn.state import State
+from .context import Context, LayerAttention, Source
+from .language.spec import StackSpec
+from .layers.chains import build_layer
+
+
+class EncoderStack(nn.ModuleList):
+    """The layers of a source side.
+
+    Args:
+        spec: the resolved stack.
+        blocks: numbers of the blocks to return beside the output; the topmost block is the output
+            and is ignored here.
+    """
+
+    def __init__(self, spec: StackSpec, blocks: Iterable[int] = ()):
+        super().__init__(map(build_layer, spec.layers))
+        # The number of layers below the output of a block -> the number of the block.
+        self.ends = {spec.block_end(block): block for block in blocks if block < spec.blocks}
+
+    def forward(
+        self,
+        embed: Embedding,
+        tokens: Tensor,
+        padding_mask: Tensor,
+        maps: AttentionMaps | None = None,
+    ) -> tuple[Tensor, dict[int, Tensor], PaddingOrder]:
+        """Embed the tokens and apply all layers.
+
+        Args:
+            embed: the embedding of tokens, B x S to B x S x E, without positions.
+            tokens: B x S.
+            padding_mask: B x S, True at padding, on any side.
+            maps: to which the weights of self-attention layers are added, in the columns of
+                ``tokens``; None if they are not needed.
+        Returns:
+            The output B x S x C with padding after the tokens, the requested blocks by number in
+            the same order of columns, and that order.
+        """
+        padding_order = order_padding_last(padding_mask)
+        x = embed(padding_order.apply(tokens), padding_mask)
+        context = Context(*padding_order.positions(), padding_order.padding_mask)
+        context.need_self_weights = maps is not None
+        blocks = {}
+        for number, layer in enumerate(self):
+            if number in self.ends:
+                blocks[self.ends[number]] = x
+            x = layer(x, context)
+        if maps is not None:
+            for found in context.attention:
+                weights = padding_order.restore(padding_order.restore(found.weights, 2), 3)
+                maps.add(ENCODER, weights, found.name)
+        return x, blocks, padding_order
+
+
+class DecoderStack(nn.ModuleList):
+    """The layers of a target side.
+
+    Args:
+        spec: the resolved stack.
+        input_feeding: whether the input is the embedding concatenated with the previous output
+            (section 2.4; False).
+    """
+
+    def __init__(self, spec: StackSpec, input_feeding: bool = False):
+        super().__init__(map(build_layer, spec.layers))
+        self.width = spec.width
+        self.input_feeding = input_feeding
+
+    def forward(
+        self,
+        embed: Embedding,
+        tokens: Tensor,
+        padding_mask: Tensor,
+        source: Source,
+        state: State | None = None,
+        need_weights: bool = False,
+        maps: AttentionMaps | None = None,
+        alignment: Alignment = MEAN_ALIGNMENT,
+    ) -> tuple[Tensor, Tensor | None]:
+        """Embed the tokens and apply all layers.
+
+        Args:
+            embed: the embedding of tokens, R x T to R x T x E, without positions.
+            tokens: R x T, the whole prefix.
+            padding_mask: R x T, True at padding, on any side.
+            source: the encoder output that layers attend to.
+            state: the incremental state, a root, with ``length`` decoded positions; None for a
+                full pass.
+            need_weights: whether to return attention weights (False).
+            maps: to which the weights of each layer are added, in the columns of the batch; None
+                if they are not needed. Those of self-attention are added in a full pass only.
+            alignment: the layer and the heads whose weights to return (default: all).
+        Returns:
+            Features R x T x C of the positions that are not decoded yet, and their attention
+            weights R x T x S, averaged over these layers and heads (None if they are not needed,
+            or if no layer attends to the source).
+        """
+        if state is not None:
+            features, attention = self.forward_incremental(
+                embed, tokens, padding_mask, source, state, need_weights
+            )
+            return features, _collect(attention, source, None, maps, alignment)
+        padding_order = order_padding_last(padding_mask)
+        # Padding follows the tokens, where no token sees it in a causal pass.
+        context = Context(*padding_order.positions(), source=source, need_weights=need_weights)
+        context.need_self_weights = maps is not None
+        x = embed(padding_order.apply(tokens), padding_mask)
+        if self.input_feeding:
+            features = self.forward_by_position(x, context, None, State(), Backpointers(1))
+        else:
+            features = self.apply_layers(x, context)
+        weights = _collect(context.attention, source, padding_order, maps, alignment)
+        return padding_order.restore(features), weights
+
+    def forward_incremental(
+        self,
+        embed: Embedding,
+        tokens: Tensor,
+        padding_mask: Tensor,
+        source: Source,
+        state: State,
+        need_weights: bool = False,
+    ) -> tuple[Tensor, list[LayerAttention]]:
+        """As ``forward``, for the positions from ``state.length`` on.
+
+        The caller advances ``state.length``.
+
+        Returns:
+            Features, and the weights of each layer that attends to the source.
+        """
+        if state.backpointers is None:
+            state.beam_size = source.beam_size
+            state.backpointers = Backpointers(source.beam_size)
+        backpointers = state.backpointers
+        start, length = state.length, tokens.size(1)
+        x = embed(tokens, padding_mask, start)
+        if bool(padding_mask[:, 0].any()):
+            positions = ((~padding_mask).cumsum(dim=1) - 1).clamp(min=0)
+            longest = int(positions.max()) + 1
+            context = Context(
+                positions[:, start:], longest, source=source, need_weights=need_weights
+            )
+            features = self.forward_by_position(
+                x, context, padding_mask[:, start:], state, backpointers
+            )
+            return features, context.attention
+        positions = torch.arange(start, length, device=x.device)
+        context = Context(positions, length, source=source, need_weights=need_weights)
+        if self.input_feeding:
+            features = self.forward_by_position(x, context, None, state, backpointers)
+            return features, context.attention
+        context.state, context.beam_size = state, backpointers.beam_size
+        context.cache_mask = backpointers.extend(tokens[:, start:])
+        return self.apply_layers(x, context), context.attention
+
+    def forward_by_position(
+        self,
+        x: Tensor,
+        context: Context,
+        padding_mask: Tensor | None,
+        state: State,
+        backpointers: Backpointers,
+    ) -> Tensor:
+        """As ``apply_layers``, one position after the other.
+
+        Args:
+            x: R x T x E.
+            context: of the forward pass; the attention of all positions is left in it.
+            padding_mask: R x T, True at padding, which precedes the tokens; None if there is none.
+            state: the incremental state.
+            backpointers: of the key-value caches in the state.
+        """
+        features: list[Tensor] = []
+        attention: list[list[LayerAttention]] = []
+        for t in range(x.size(1)):
+            mask = None if padding_mask is None else padding_mask[:, t : t + 1]
+            step = Context(
+                context.positions[..., t : t + 1],
+                context.longest,
+                mask,
+                state,
+                backpointers.beam_size,
+                backpointers.extend(x[:, t : t + 1, 0], mask),
+                context.source,
+                context.need_weights,
+                context.need_self_weights,
+            )
+            inputs = x[:, t : t + 1]
+            if self.input_feeding:
+                previous = state.rows.get("output", x.new_zeros(len(x), self.width))
+                inputs = torch.cat([inputs, previous.unsqueeze(1)], dim=-1)
+            output = self.apply_layers(inputs, step)
+            if self.input_feeding:
+                new = output.squeeze(1).to(x.dtype)
+                state.rows["output"] = new if mask is None else torch.where(mask, previous, new)
+            features.append(output)
+            attention.append(step.attention)
+        context.attention = [_join(layer) for layer in zip(*attention)]
+        return torch.cat(features, dim=1)
+
+    def apply_layers(self, x: Tensor, context: Context) -> Tensor:
+        """Apply all layers to R x T x C; their attention is left in the context."""
+        for layer in self:
+            x = layer(x, context)
+        return x
+
+
+def _join(steps: Sequence[LayerAttention]) -> LayerAttention:
+    """The attention of one layer to more and more keys, one query after the other."""
+    keys = steps[-1].weights.size(-1)
+    padded = [F.pad(step.weights, (0, keys - step.weights.size(-1))) for step in steps]
+    return steps[-1]._replace(weights=torch.cat(padded, dim=2))
+
+
+def _collect(
+    attention: list[LayerAttention],
+    source: Source,
+    padding_order: PaddingOrder | None,
+    maps: AttentionMaps | None,
+    alignment: Alignment,
+) -> Tensor | None:
+    """Bring the attention of a decoder to the columns of the batch.
+
+    Args:
+        attention: the weights of each layer.
+        source: the encoder output.
+        padding_order: the order of the target columns; None if they are those of the batch.
+        maps: to which the weights are added, or None.
+        alignment: the layer and the heads whose weights to return.
+    Returns:
+        The attention to the source averaged over these heads, then over layers, R x T x S; None
+        if no layer has any.
+    """
+
+    def restore(weights: Tensor, to_source: bool) -> Tensor:
+        if padding_order is not None:
+            weights = padding_order.restore(weights, weights.dim() - 2)
+        if to_source:
+            return select_columns(weights, source.columns, -1)
+        return weights if padding_order is None else padding_order.restore(weights, 3)
+
+    if maps is not None:
+        for found in attention:
+            kind = SOURCE if found.to_source else DECODER
+            maps.add(kind, restore(found.weights, found.to_source), found.name)
+    weights = alignment.of([found.weights for found in attention if found.to_source])
+    return None if weights is None else restore(weights, True)

@@ -1,0 +1,158 @@
+"""The masked 2-D DenseNet of pervasive attention (section 3, Figure 3)."""
+
+import math
+from collections.abc import Iterable
+from typing import cast
+
+import torch
+from torch import Tensor, nn
+
+from ...nn.dropout import Dropout
+from ...nn.state import State
+from .batch_norm import Affine, BatchNorm, RunningStats, has_several_workers
+from .densenet_inference import FoldedLayer, InferencePass, Int8Layer, fold
+from .densenet_training import DenseNetFunction, LayerWeights, TrainingPass
+from .grid import Grid
+from .network_config import NetworkConfig
+
+
+class DenseLayer(nn.Module):
+    """The parameters of BN, ReLU, 1x1, BN, ReLU and, unless it is a transition, a masked k x k.
+
+    Args:
+        channels: C, the input channels.
+        hidden: H, the channels after the 1x1 convolution.
+        out: O, the channels after the masked convolution; 0 for a transition, which has none (0).
+        kernel_size: P target positions and k source positions of the masked convolution.
+    """
+
+    def __init__(
+        self, channels: int, hidden: int, out: int = 0, kernel_size: tuple[int, int] = (1, 1)
+    ):
+        super().__init__()
+        self.norm1 = Affine(channels)
+        self.conv1 = nn.Parameter(torch.empty(hidden, channels))
+        self.norm2 = BatchNorm(hidden)
+        nn.init.normal_(self.conv1, std=math.sqrt(2 / channels))
+        self.conv2 = None
+        if out:
+            self.conv2 = nn.Parameter(torch.empty(out, hidden, *kernel_size))
+            nn.init.normal_(self.conv2, std=math.sqrt(2 / (hidden * math.prod(kernel_size))))
+
+    def weights(self) -> LayerWeights:
+        """The parameters in the form of a training or inference pass."""
+        norm1, norm2 = self.norm1, self.norm2
+        return LayerWeights(
+            norm1.weight, norm1.bias, self.conv1, norm2.weight, norm2.bias, self.conv2
+        )
+
+
+class DenseNet2d(nn.Module):
+    """A densely connected network over the grid, causal in the target.
+
+    Args:
+        config: sizes and parts of the network.
+    """
+
+    def __init__(self, config: NetworkConfig):
+        super().__init__()
+        self.config = config
+        self.dropout = Dropout(config.convolution_dropout)
+        layers = []
+        channels = config.grid_channels
+        for _ in range(config.num_layers):
+            layers.append(
+                DenseLayer(
+                    channels,
+                    config.hidden_channels,
+                    config.convolution_channels,
+                    (config.target_kernel_size, config.kernel_size),
+                )
+            )
+            channels += config.growth_rate
+        self.channels = self.out_channels = channels
+        if config.transition:
+            self.out_channels = channels // 2
+            layers.append(DenseLayer(channels, self.out_channels))
+        self.layers = nn.ModuleList(layers)
+        self.features = RunningStats(channels)
+        self.quantized = False
+
+    @property
+    def dense_layers(self) -> list[DenseLayer]:
+        """The layers, a transition last."""
+        return cast(list[DenseLayer], list(self.layers))
+
+    def forward(self, x: Tensor, grid: Grid, state: State | None = None) -> Tensor:
+        """Map the first features of the real cells to the last.
+
+        Args:
+            x: N x C, the first features.
+            grid: the grid of the N cells; with a state, its T target positions follow those of
+                earlier steps.
+            state: the state of incremental decoding, in which no gradient is computed; None for
+                a full pass.
+        Returns:
+            N x ``out_channels``.
+        """
+        device = x.device.type
+        if torch.is_autocast_enabled(device) and x.dtype != torch.float64:
+            x = x.to(torch.get_autocast_dtype(device))
+        infers = self.quantized or not (self.training or torch.is_grad_enabled())
+        if state is not None or infers:
+            with torch.no_grad(), torch.autocast(device, enabled=False):
+                return self._infer(x, grid, state)
+        training_pass = TrainingPass(
+            grid=grid,
+            channels=self.channels,
+            features=self.features,
+            norms=[layer.norm2 for layer in self.dense_layers],
+            gated=self.config.gated,
+            dropout=self.dropout,
+            all_workers=not self.config.local_statistics and has_several_workers(),
+        )
+        weights = [layer.weights() for layer in self.dense_layers]
+        if torch.is_grad_enabled():
+            flat = [weight for layer in weights for weight in layer if weight is not None]
+            return DenseNetFunction.apply(training_pass, x, *flat)
+        with torch.autocast(device, enabled=False):
+            return training_pass.forward(x, weights)[0]
+
+    def _infer(self, x: Tensor, grid: Grid, state: State | None) -> Tensor:
+        """As ``forward``, with the running averages and without a gradient."""
+        if state is None:
+            return self._inference_pass(x.dtype).forward(x, grid)
+        inference_pass = state.constant("inference_pass", lambda: self._inference_pass(x.dtype))
+        return inference_pass.forward(x, grid, self._partial_sums(x, grid, state))
+
+    def _inference_pass(self, dtype: torch.dtype) -> InferencePass:
+        layers = [
+            layer.folded() if isinstance(layer, Int8Layer) else self._fold(layer, dtype)
+            for layer in cast(Iterable[DenseLayer | Int8Layer], self.layers)
+        ]
+        return InferencePass(layers, self.channels, self.config.gated, self.dropout)
+
+    def _fold(self, layer: DenseLayer, dtype: torch.dtype) -> FoldedLayer:
+        features = self.features.running().slice(0, layer.conv1.size(1))
+        return fold(layer.weights(), features, layer.norm2.running(), dtype)
+
+    @torch.no_grad()
+    def quantize_weights_(self) -> None:
+        """Fold batch normalization, and replace the weights by weights in 8 bits, for inference."""
+        folded = [self._fold(layer, torch.float32) for layer in self.dense_layers]
+        self.layers = nn.ModuleList(map(Int8Layer, folded))
+        del self.features
+        self.quantized = True
+
+    def _partial_sums(self, x: Tensor, grid: Grid, state: State) -> list[Tensor]:
+        """The partial sums of each layer, L views of one tensor R x L x (P - 1) x S x O."""
+        config = self.config
+        if "partial_sums" not in state.rows:
+            state.rows["partial_sums"] = x.new_zeros(
+                grid.rows,
+                config.num_layers,
+                config.target_kernel_size - 1,
+                grid.source_len,
+                config.convolution_channels,
+            )
+        return list(state.rows["partial_sums"].unbind(1))

@@ -1,0 +1,155 @@
+"""The inference pass of the 2-D DenseNet, with batch normalization folded into the weights."""
+
+from typing import NamedTuple, cast
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from ...nn.dropout import Dropout
+from ...nn.int8 import Int8Matrix, Weight, dense
+from ...nn.linear import linear
+from .batch_norm import BatchStats
+from .causal_conv2d import causal_conv2d, causal_conv2d_by_cell, kernel, weight_by_cell
+from .densenet_training import LayerWeights
+from .grid import Grid
+
+# Cells that a CPU normalizes at a time, so that their features stay in its cache.
+CHUNK = 1024
+
+
+class FoldedLayer(NamedTuple):
+    """A layer that computes relu(conv1 relu(scale x + shift) + bias), followed by ``conv2``.
+
+    Attributes:
+        scale, shift: C, the first normalization.
+        conv1: H x C, the 1x1 convolution times the scale of the second normalization.
+        bias: H, the shift of the second normalization.
+        conv2: O x H x P x k, or None for a transition; with a kernel size, PkO x H
+            (``weight_by_cell``).
+        kernel_size: P and k, or None.
+    """
+
+    scale: Tensor
+    shift: Tensor
+    conv1: Weight
+    bias: Tensor
+    conv2: Weight | None = None
+    kernel_size: tuple[int, int] | None = None
+
+    def convolve(self, x: Tensor) -> Tensor:
+        """Apply ``conv2`` to R x T x S x H; see ``causal_conv2d``."""
+        if self.kernel_size is None:
+            return causal_conv2d(x, cast(Tensor, self.conv2))
+        return causal_conv2d_by_cell(x, cast(Weight, self.conv2), self.kernel_size)
+
+
+class Int8Layer(nn.Module):
+    """A folded layer with convolutions in 8 bits, in place of the parameters of a layer.
+
+    Args:
+        layer: the folded layer in single precision.
+    """
+
+    scale: Tensor
+    shift: Tensor
+    bias: Tensor
+
+    def __init__(self, layer: FoldedLayer):
+        super().__init__()
+        for name in ("scale", "shift", "bias"):
+            self.register_buffer(name, getattr(layer, name).detach())
+        self.conv1 = Int8Matrix(dense(layer.conv1))
+        self.conv2: Int8Matrix | None = None
+        self.kernel_size: tuple[int, int] | None = None
+        if layer.conv2 is not None:
+            conv2 = dense(layer.conv2)
+            self.kernel_size = conv2.size(2), conv2.size(3)
+            self.conv2 = Int8Matrix(weight_by_cell(conv2))
+
+    def folded(self) -> FoldedLayer:
+        """The layer for an inference pass."""
+        return FoldedLayer(
+            self.scale, self.shift, self.conv1, self.bias, self.conv2, self.kernel_size
+        )
+
+
+def fold(
+    layer: LayerWeights, input_stats: BatchStats, hidden_stats: BatchStats, dtype: torch.dtype
+) -> FoldedLayer:
+    """Fold constant statistics into the weights of a layer.
+
+    Args:
+        layer: the weights.
+        input_stats: the statistics of its C input channels.
+        hidden_stats: the statistics of the H channels after its 1x1 convolution.
+        dtype: the type to compute in.
+    """
+    scale = (layer.norm1_weight * input_stats.inverse_std).to(dtype)
+    # The shift uses the rounded scale, so that the mean is still mapped to the bias.
+    shift = layer.norm1_bias - input_stats.mean * scale
+    hidden_scale = layer.norm2_weight * hidden_stats.inverse_std
+    return FoldedLayer(
+        scale=scale,
+        shift=shift.to(dtype),
+        conv1=(layer.conv1 * hidden_scale.unsqueeze(1)).to(dtype),
+        bias=(layer.norm2_bias - hidden_stats.mean * hidden_scale).to(dtype),
+        conv2=None if layer.conv2 is None else kernel(layer.conv2, dtype),
+    )
+
+
+class InferencePass(NamedTuple):
+    """The folded layers, and the other parts of a pass without a gradient.
+
+    Attributes:
+        layers: the folded layers, a transition last.
+        channels: C, the channels of all layers together, without a transition.
+        gated: whether half of each convolution's outputs gate the other half.
+        dropout: the dropout on new features, active if dropout is retained in generation.
+    """
+
+    layers: list[FoldedLayer]
+    channels: int
+    gated: bool
+    dropout: Dropout
+
+    def forward(self, x: Tensor, grid: Grid, partial_sums: list[Tensor] | None = None) -> Tensor:
+        """Map the grid's first features to its last.
+
+        Args:
+            x: N x C', the first features.
+            grid: the grid of the N cells.
+            partial_sums: for each layer R x (P - 1) x S x O, the contributions of earlier target
+                positions to these positions and later ones; replaced by the sums for the
+                positions after these. None if there are no earlier positions.
+        Returns:
+            N x C, or N x the output channels of a transition.
+        """
+        end = x.size(1)
+        features = x.new_empty(len(x), self.channels)
+        features[:, :end] = x
+        for i, layer in enumerate(self.layers):
+            hidden = _hidden(features[:, :end], layer)
+            if layer.conv2 is None:
+                return hidden
+            new = layer.convolve(grid.unpack(hidden))
+            if partial_sums is not None:
+                new[:, : partial_sums[i].size(1)] += partial_sums[i]
+                partial_sums[i][:] = new[:, grid.target_len :]
+            new = grid.pack(new[:, : grid.target_len])
+            if self.gated:
+                new = F.glu(new, dim=-1)
+            new = self.dropout.apply_mask(new, self.dropout.sample_mask(new))
+            start, end = end, end + new.size(1)
+            features[:, start:end] = new
+        return features
+
+
+def _hidden(features: Tensor, layer: FoldedLayer) -> Tensor:
+    """The output N x H of a layer's 1x1 convolution, normalized and rectified, for N x C."""
+    chunk = len(features) if features.is_cuda else CHUNK
+    hidden = [
+        linear(torch.addcmul(layer.shift, cells, layer.scale).relu_(), layer.conv1, layer.bias)
+        for cells in features.split(chunk)
+    ]
+    return (hidden[0] if len(hidden) == 1 else torch.cat(hidden)).relu_()

@@ -1,0 +1,1 @@
+"""Pictures: attention, curves of training runs, sweeps."""

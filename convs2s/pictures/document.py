@@ -1,0 +1,137 @@
+"""The attention of sentence pairs as plain data, which is also the JSON that users read.
+
+``docs/attention.md`` describes the format.
+"""
+
+import json
+from collections.abc import Sequence
+from typing import TypedDict
+
+from ..common.errors import UserError
+from ..common.output_files import atomic_write
+from ..nn.attention_maps import CONTRIBUTIONS, DECODER, ENCODER, SOURCE
+from .selection import ChosenMap
+
+FORMAT, VERSION = "convs2s-attention", 1
+
+# The tokens of queries and of keys, by the kind of map. A decoder attends to its inputs, the
+# previous tokens.
+AXES = {
+    SOURCE: ("target", "source"),
+    ENCODER: ("source", "source"),
+    DECODER: ("target", "previous"),
+    CONTRIBUTIONS: ("target", "source"),
+}
+
+
+class MapEntry(TypedDict):
+    """One layer; ``weights`` is head x query x key, and ``signed`` if weights may be negative."""
+
+    name: str
+    kind: str
+    layer: str
+    description: str
+    model: int
+    queries: str
+    keys: str
+    signed: bool
+    heads: list[str]
+    weights: list[list[list[float]]]
+
+
+class SentenceEntry(TypedDict):
+    """One sentence pair; ``previous`` has the inputs of the decoder."""
+
+    source: list[str]
+    target: list[str]
+    previous: list[str]
+    maps: list[MapEntry]
+
+
+class Document(TypedDict):
+    """Everything; ``models`` has the names of the checkpoints."""
+
+    format: str
+    version: int
+    models: list[str]
+    sentences: list[SentenceEntry]
+
+
+def document(models: list[str], sentences: list[SentenceEntry]) -> Document:
+    """The document of some sentences.
+
+    Args:
+        models: names of the checkpoints.
+        sentences: the sentence pairs.
+    """
+    return {"format": FORMAT, "version": VERSION, "models": models, "sentences": sentences}
+
+
+def sentence_entry(
+    source: list[str],
+    target: list[str],
+    maps_of_models: Sequence[Sequence[ChosenMap]],
+    digits: int,
+) -> SentenceEntry:
+    """One sentence pair.
+
+    Args:
+        source, target: the tokens, ends of sentence included.
+        maps_of_models: the chosen layers of each model.
+        digits: decimals of the weights.
+    Raises:
+        UserError: if a weight is not a finite number.
+    """
+    maps = [
+        _map_entry(chosen, model, digits)
+        for model, of_model in enumerate(maps_of_models)
+        for chosen in of_model
+    ]
+    previous = [target[-1], *target[:-1]]
+    return {"source": source, "target": target, "previous": previous, "maps": maps}
+
+
+def _map_entry(chosen: ChosenMap, model: int, digits: int) -> MapEntry:
+    if not bool(chosen.weights.isfinite().all()):
+        raise UserError(
+            f"{chosen.name} has weights that are not finite numbers: the training of the model has "
+            "diverged, or its precision is too low."
+        )
+    queries, keys = AXES[chosen.kind]
+    return {
+        "name": chosen.name,
+        "kind": chosen.kind,
+        "layer": chosen.layer,
+        "description": chosen.description,
+        "model": model,
+        "queries": queries,
+        "keys": keys,
+        "signed": chosen.kind == CONTRIBUTIONS,
+        "heads": chosen.heads,
+        "weights": [
+            # Adding zero makes -0.0 zero.
+            [[round(weight, digits) + 0.0 for weight in row] for row in head]
+            for head in chosen.weights.double().tolist()
+        ],
+    }
+
+
+def tokens(sentence: SentenceEntry, axis: str) -> list[str]:
+    """The tokens of queries or keys.
+
+    Args:
+        sentence: a sentence pair.
+        axis: "source", "target" or "previous".
+    """
+    return {
+        "source": sentence["source"],
+        "target": sentence["target"],
+        "previous": sentence["previous"],
+    }[axis]
+
+
+def write_json(path: str, content: Document) -> None:
+    """Write a document as JSON."""
+    with atomic_write(path) as file:
+        json.dump(content, file, ensure_ascii=False, indent=None, separators=(",", ":"))
+        file.write("\n")

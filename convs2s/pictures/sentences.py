@@ -1,0 +1,119 @@
+"""The attention of sentence pairs, for models of this package and of fairseq."""
+
+import argparse
+from typing import Any, NamedTuple
+
+import torch
+from fairseq import utils
+from torch import Tensor
+
+from convs2s_plugin.search.word_alignment import aligns_tokens, request_attention
+
+from ..common.errors import UserError
+from ..models.base import PluginModel
+from ..nn.attention_maps import MEAN, SOURCE, AttentionMap, AttentionMaps
+
+
+class SentenceAttention(NamedTuple):
+    """The attention of one model in one sentence pair.
+
+    Attributes:
+        source: S source tokens.
+        target: T target tokens.
+        maps: one row each. If layers attend to the source, the first map is the mean of all of
+            them, "source.mean".
+    """
+
+    source: list[str]
+    target: list[str]
+    maps: AttentionMaps
+
+
+@torch.no_grad()
+def translate(model: Any, task: Any, source: str, beam_size: int = 5) -> str:
+    """Translate a sentence.
+
+    Args:
+        model: an encoder-decoder model in evaluation mode.
+        task: its translation task.
+        source: source tokens, separated by spaces.
+        beam_size: beam size (5).
+    Returns:
+        Target tokens, separated by spaces.
+    """
+    ids = _encode(model, task, source, "source")
+    net_input = {"src_tokens": ids.unsqueeze(0), "src_lengths": torch.tensor([len(ids)])}
+    generator = task.build_generator([model], argparse.Namespace(beam=beam_size))
+    (best, *_), *_ = task.inference_step(generator, [model], {"net_input": net_input})
+    symbols = task.target_dictionary
+    return " ".join(symbols[i] for i in best["tokens"] if i != symbols.eos())
+
+
+@torch.no_grad()
+def compute_attention(model: Any, task: Any, source: str, target: str) -> SentenceAttention:
+    """Compute the attention between a source sentence and a target in one forward pass.
+
+    Args:
+        model: an encoder-decoder model in evaluation mode.
+        task: its translation task.
+        source: source tokens, separated by spaces.
+        target: target tokens, separated by spaces.
+    Raises:
+        UserError: if the model returns no attention, or if a sentence is too long for it.
+    """
+    source_ids = _encode(model, task, source, "source")
+    target_ids = _encode(model, task, target, "target")
+    src_tokens, src_lengths = source_ids.unsqueeze(0), torch.tensor([len(source_ids)])
+    target_tokens = target_ids.unsqueeze(0)
+    previous = target_tokens.roll(1, dims=1)
+    if isinstance(model, PluginModel):
+        maps = model.attention_maps(src_tokens, src_lengths, previous, target_tokens)
+    else:
+        maps = _returned_attention(model, src_tokens, src_lengths, previous, target_tokens)
+    if not maps:
+        raise UserError(f"{type(model).__name__} returns no attention: there is nothing to plot.")
+    mean = maps.mean()
+    if mean is not None and maps.of_kind(SOURCE)[0].layer != MEAN:
+        description = "mean of all layers and heads"
+        maps.insert(0, AttentionMap(SOURCE, MEAN, mean.unsqueeze(1), description))
+    return SentenceAttention(
+        [*source.split(), task.source_dictionary.eos_word],
+        [*target.split(), task.target_dictionary.eos_word],
+        maps,
+    )
+
+
+def _returned_attention(
+    model: Any, src_tokens: Tensor, src_lengths: Tensor, previous: Tensor, target_tokens: Tensor
+) -> AttentionMaps:
+    """The attention that a model of fairseq or of another package returns from ``forward``."""
+    request_attention([model], True)
+    aligned = {"target_tokens": target_tokens} if aligns_tokens([model]) else {}
+    _, extra = model(src_tokens, src_lengths, previous, **aligned)
+    # fairseq's fconv returns a tensor instead of a dictionary, and some models no list in it.
+    weights = extra if isinstance(extra, Tensor) else (extra or {}).get("attn")
+    if isinstance(weights, (list, tuple)):
+        weights = weights[0] if weights else None
+    maps = AttentionMaps()
+    if weights is not None:
+        maps.add(SOURCE, weights.unsqueeze(1), "as the model returns it", MEAN)
+    return maps
+
+
+def _encode(model: Any, task: Any, text: str, side: str) -> Tensor:
+    """The token indices of a sentence.
+
+    Raises:
+        UserError: if it is too long for the model; some decoders continue beyond their last
+            position without an error.
+    """
+    dictionary = task.source_dictionary if side == "source" else task.target_dictionary
+    ids = dictionary.encode_line(text, add_if_not_exist=False).long()
+    limits = utils.resolve_max_positions(task.max_positions(), model.max_positions())
+    limit = limits[0 if side == "source" else 1]
+    if len(ids) > limit:
+        raise UserError(
+            f"A {side} sentence has {len(ids)} tokens, end of sentence included, but this model "
+            f"allows at most {limit}."
+        )
+    return ids

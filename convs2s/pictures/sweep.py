@@ -1,0 +1,221 @@
+"""BLEU over the values of an option, from the results of ``convs2s experiment``.
+
+As in figure 2 of Gehring et al. 2017 and figure 4 of Elbayad et al. 2018.
+"""
+
+import json
+import statistics
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from ..common.errors import UserError
+from ..common.text_files import read_text
+from .style import color, label_axes, marker
+
+Value = float | str
+
+
+class Point(NamedTuple):
+    """The runs with one value of the option.
+
+    Attributes:
+        value: the value.
+        bleu: mean BLEU over the seeds.
+        deviation: standard deviation over the seeds; None for one seed.
+    """
+
+    value: Value
+    bleu: float
+    deviation: float | None
+
+
+class Sweep(NamedTuple):
+    """The results of a sweep.
+
+    Attributes:
+        option: the name of the option.
+        split: the data that BLEU was computed on.
+        lines: the points of each line, by its name; the runs of a line differ in this option only,
+            and in those that always have the same value. If some line has several points, those
+            with one are left out.
+    """
+
+    option: str
+    split: str
+    lines: dict[str, list[Point]]
+
+
+def read_sweep(path: str, option: str | None = None, split: str | None = None) -> Sweep:
+    """Read a sweep from the results.json of an experiment.
+
+    Trials count if there is no other run with the option.
+
+    Args:
+        path: the file.
+        option: the name of an option of fairseq-train, without dashes before it; None for the
+            only one in which runs differ.
+        split: a test set or "valid"; None for the first test set, or "valid" for trials.
+    Raises:
+        UserError: if the file is another one, no runs differ in the option, or they differ in
+            several and none is named.
+    """
+    text = read_text(path)
+    try:
+        return _sweep(json.loads(text), path, option, split)
+    except UserError:
+        raise
+    except (AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
+        raise UserError(
+            f"{path} has no results: give the results.json of `convs2s experiment`."
+        ) from error
+
+
+def _sweep(content: Any, path: str, option: str | None, split: str | None) -> Sweep:
+    """The sweep in the content of a file; see ``read_sweep``."""
+    if option is None:
+        option = _only_option(path, content["results"])
+    runs = [
+        run
+        for run in content["results"]
+        if option in run["options"] and not run.get("diverged", False)
+    ]
+    titles = content["systems"]
+    finished = [run for run in runs if run["trial"] is None]
+    chosen = finished if _varies(finished, option) else runs
+    if not _varies(chosen, option):
+        varying = _varying(content["results"])
+        raise UserError(
+            f"No runs of {path} differ in {option}: choose one of "
+            f"{', '.join(varying) or 'no options, because all are equal'} (--option)."
+        )
+    used = split or _default_split(chosen)
+    for run in chosen:
+        if used not in run["splits"]:
+            raise UserError(
+                f"{path} has no results on {used} for all runs: choose one of "
+                f"{', '.join(run['splits'])} (--split)."
+            )
+    return Sweep(option, used, _lines(chosen, option, used, titles))
+
+
+def _varies(runs: Iterable[dict[str, Any]], option: str) -> bool:
+    return len({str(run["options"].get(option)) for run in runs}) > 1
+
+
+def _varying(runs: list[dict[str, Any]]) -> list[str]:
+    """The options in which runs differ."""
+    options = sorted({name for run in runs for name in run["options"]})
+    return [name for name in options if _varies(runs, name)]
+
+
+def _only_option(path: str, runs: list[dict[str, Any]]) -> str:
+    """The option in which runs differ, those without trials first, as ``read_sweep`` draws them.
+
+    Raises:
+        UserError: if there is none, or several.
+    """
+    finished = [run for run in runs if run["trial"] is None]
+    varying = _varying(finished) or _varying(runs)
+    if not varying:
+        raise UserError(f"The runs of {path} have the same options: there is nothing to plot.")
+    # Options with the same values, such as the sizes of both embeddings, are drawn as one.
+    if len({tuple(str(run["options"].get(name)) for run in runs) for name in varying}) > 1:
+        raise UserError(
+            f"The runs of {path} differ in several options: choose one of {', '.join(varying)} "
+            "(--option)."
+        )
+    return varying[0]
+
+
+def _default_split(runs: list[dict[str, Any]]) -> str:
+    tests = [split for split in runs[0]["splits"] if split != "valid"]
+    return tests[0] if tests and all(tests[0] in run["splits"] for run in runs) else "valid"
+
+
+def _lines(
+    runs: list[dict[str, Any]], option: str, split: str, titles: dict[str, str]
+) -> dict[str, list[Point]]:
+    """The points of each line."""
+    lines: dict[str, dict[Value, list[float]]] = {}
+    names: dict[str, list[dict[str, Any]]] = {}
+    # Such as the sizes of both embeddings.
+    same = {
+        name
+        for name in runs[0]["options"]
+        if all(run["options"].get(name) == run["options"][option] for run in runs)
+    }
+    for run in runs:
+        others = {name: value for name, value in run["options"].items() if name not in same}
+        key = json.dumps(others, sort_keys=True)
+        names.setdefault(key, []).append(run)
+        value = _number(run["options"][option])
+        lines.setdefault(key, {}).setdefault(value, []).append(run["splits"][split]["bleu"])
+    if any(len(points) > 1 for points in lines.values()):
+        lines = {key: points for key, points in lines.items() if len(points) > 1}
+    names = {key: members for key, members in names.items() if key in lines}
+    drawn = [run for members in names.values() for run in members]
+    options = {name for run in drawn for name in run["options"]} - same
+    varying = sorted(name for name in options if _varies(drawn, name))
+    return {
+        _line_name(members[0], varying, titles, len(lines)): [
+            Point(value, statistics.mean(bleu), statistics.stdev(bleu) if len(bleu) > 1 else None)
+            for value, bleu in sorted(lines[key].items(), key=lambda item: _order(item[0]))
+        ]
+        for key, members in names.items()
+    }
+
+
+def _line_name(run: dict[str, Any], varying: list[str], titles: dict[str, str], count: int) -> str:
+    """The options by which a line differs from the others, or the system if it is the only one."""
+    if count == 1 or not varying:
+        return str(titles.get(run["system"], run["system"]))
+    return ", ".join(f"{name} {run['options'].get(name, '-')}" for name in varying)
+
+
+def _number(value: Any) -> Value:
+    """A number if the value is one, or its text."""
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        return str(value)
+
+
+def _order(value: Value) -> tuple[int, float, str]:
+    return (1, 0.0, value) if isinstance(value, str) else (0, value, "")
+
+
+def plot(pyplot: Any, sweep: Sweep) -> Any:
+    """Return a figure of BLEU over the values of the option, with bars of standard deviation."""
+    figure, axis = pyplot.subplots(figsize=(6.4, 4.0), layout="constrained")
+    values = sorted(
+        {point.value for points in sweep.lines.values() for point in points}, key=_order
+    )
+    places = _places(axis, values)
+    for number, (name, points) in enumerate(sweep.lines.items()):
+        axis.errorbar(
+            [places[point.value] for point in points],
+            [point.bleu for point in points],
+            yerr=[point.deviation or 0.0 for point in points],
+            color=color(number),
+            marker=marker(number),
+            capsize=3,
+            label=name,
+        )
+    label_axes(axis, sweep.option, f"BLEU ({sweep.split})")
+    if len(sweep.lines) > 1:
+        axis.legend(frameon=False)
+    return figure
+
+
+def _places(axis: Any, values: list[Value]) -> dict[Value, float]:
+    """The place of each value on the axis, which is logarithmic if the values span a decade."""
+    numbers = [value for value in values if not isinstance(value, str)]
+    if len(numbers) < len(values):
+        axis.set_xticks(range(len(values)), [str(value) for value in values])
+        return {value: float(place) for place, value in enumerate(values)}
+    axis.set_xticks(numbers, [f"{value:g}" for value in numbers])
+    if min(numbers) > 0 and max(numbers) >= 10 * min(numbers):
+        axis.set_xscale("log")
+        axis.set_xticks(numbers, [f"{value:g}" for value in numbers])
+        axis.minorticks_off()
+    return {value: value for value in numbers}

@@ -1,0 +1,201 @@
+"""The preparation of text for a model, read from ``preparation.yaml``.
+
+preparation = Preparation.read("prepared")
+tokens = preparation.encode("Zwei Hunde rennen.")
+text = preparation.decode("Two dogs are run@@ ning .")
+"""
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NoReturn
+
+import yaml
+
+from ..common.errors import UserError
+from ..common.text_files import read_text
+from .normalize import normalize
+from .subwords import METHODS, NoSubwords, Subwords
+from .tokenizers import TOKENIZERS, Tokenizer
+
+FILE_NAME = "preparation.yaml"
+FORMAT = 1
+SIDES = ("source", "target")
+
+
+@dataclass(frozen=True)
+class Side:
+    """The preparation of one language.
+
+    Attributes:
+        language: its code.
+        tokenizer: splits text into tokens.
+        subwords: splits tokens into sub-words.
+        lowercase: change the text to lower case.
+    """
+
+    language: str
+    tokenizer: Tokenizer
+    subwords: Subwords
+    lowercase: bool = False
+
+    def normalize(self, line: str) -> str:
+        """A line of text in normal form, not yet tokenized."""
+        return normalize(line, self.lowercase)
+
+    def encode(self, line: str) -> str:
+        """The tokens of a line of text, as the model reads them; "" for an empty line."""
+        return self.subwords.split(self.tokenizer.tokenize(self.normalize(line)))
+
+    def decode(self, tokens: str) -> str:
+        """The text of a line of tokens, as the model writes them."""
+        return self.tokenizer.detokenize(self.subwords.join(tokens))
+
+
+@dataclass(frozen=True)
+class Preparation:
+    """The preparation of a model's source and target text.
+
+    Attributes:
+        source, target: the preparation of each language.
+        content: all that ``preparation.yaml`` has.
+        folder: the folder of that file.
+    """
+
+    source: Side
+    target: Side
+    content: dict[str, Any]
+    folder: Path
+
+    @classmethod
+    def read(cls, path: str | Path) -> "Preparation":
+        """Read a preparation.
+
+        Args:
+            path: ``preparation.yaml``, or its folder. Other files are beside it.
+        Raises:
+            UserError: if there is no such file, it is malformed, or one of its files is missing.
+        """
+        path = Path(path)
+        if path.is_dir():
+            path /= FILE_NAME
+        content = read_content(path)
+        source, target = (_side(content, name, path) for name in SIDES)
+        return cls(source, target, content, path.parent)
+
+    def encode(self, line: str) -> str:
+        """The tokens of a line of source text, separated by spaces."""
+        return self.source.encode(line)
+
+    def decode(self, tokens: str) -> str:
+        """The text of a translation, given as tokens separated by spaces."""
+        return self.target.decode(tokens)
+
+    def check_dictionaries(self, source: str | Path, target: str | Path) -> None:
+        """Check that a model's dictionaries are those that this preparation has made.
+
+        Args:
+            source, target: the model's files ``dict.LANGUAGE.txt``.
+        Raises:
+            UserError: if a file differs.
+        """
+        for name, path in zip(SIDES, (source, target)):
+            made = self.content["dictionaries"][name]
+            if digest(Path(path)) != made["sha256"]:
+                raise UserError(
+                    f"{path} is not the dictionary {made['file']} that {self.folder / FILE_NAME} "
+                    "belongs to: give the preparation of this model."
+                )
+
+
+def read_content(path: Path) -> dict[str, Any]:
+    """The checked content of a file ``preparation.yaml``.
+
+    Raises:
+        UserError: if there is no such file, or it is malformed.
+    """
+    if not path.is_file():
+        raise UserError(f"There is no file {path}: give the folder that `convs2s prepare` wrote.")
+    text = read_text(str(path))
+    try:
+        content = yaml.safe_load(text)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark
+        place = f", line {mark.line + 1}" if mark else ""
+        raise UserError(f"{path}{place}: this is not YAML: {error.problem}.") from error
+    except (RecursionError, ValueError, yaml.YAMLError) as error:
+        raise UserError(f"{path} is not readable YAML: {' '.join(str(error).split())}.") from error
+    if not isinstance(content, dict) or "format" not in content:
+        _fail(path, "it has no format, so `convs2s prepare` has not written it")
+    if content["format"] != FORMAT:
+        _fail(path, f"its format is {content['format']}, but this version reads {FORMAT}")
+    tokenizer, method = content.get("tokenizer"), _at(content, "subwords", "method")
+    if str(tokenizer) not in TOKENIZERS:
+        _fail(path, f"its tokenizer is '{tokenizer}'; allowed: {', '.join(TOKENIZERS)}")
+    if str(method) not in ("none", *METHODS):
+        _fail(path, f"subwords.method is '{method}'; allowed: none, {', '.join(METHODS)}")
+    for name in SIDES:
+        keys = [
+            ("languages", name),
+            ("dictionaries", name, "file"),
+            ("dictionaries", name, "sha256"),
+        ]
+        keys += [] if method == "none" else [("subwords", "files", name)]
+        for key in keys:
+            if not isinstance(_at(content, *key), str):
+                _fail(path, f"{'.'.join(key)} is not text")
+    return content
+
+
+def digest(path: Path) -> str:
+    """The SHA-256 of a file.
+
+    Raises:
+        UserError: if there is no such file.
+    """
+    try:
+        return hashlib.sha256(path.read_bytes()).hexdigest()
+    except OSError as error:
+        raise UserError(f"{path} cannot be read: {error.strerror}.") from error
+
+
+def make_side(
+    language: str, tokenizer: str, lowercase: bool, method: str, model: Path | None
+) -> Side:
+    """The preparation of one language.
+
+    Args:
+        language: its code.
+        tokenizer: a key of ``TOKENIZERS``.
+        lowercase: change the text to lower case.
+        method: a key of ``METHODS``, or "none".
+        model: its model.
+    """
+    make: Callable[[Path], Subwords] | None = METHODS.get(method)
+    subwords = NoSubwords() if make is None or model is None else make(model)
+    return Side(language, TOKENIZERS[tokenizer](language), subwords, lowercase)
+
+
+def _side(content: dict[str, Any], name: str, path: Path) -> Side:
+    file = _at(content, "subwords", "files", name)
+    if file is not None and (Path(file).is_absolute() or ".." in Path(file).parts):
+        _fail(path, f"subwords.files.{name} is {file}, which is not in its folder")
+    return make_side(
+        content["languages"][name],
+        content["tokenizer"],
+        bool(content.get("lowercase")),
+        content["subwords"]["method"],
+        path.parent / file if file is not None else None,
+    )
+
+
+def _at(content: Any, *keys: str) -> Any:
+    """The value at a path of keys; None if there is none."""
+    for key in keys:
+        content = content.get(key) if isinstance(content, dict) else None
+    return content
+
+
+def _fail(path: Path, message: str) -> NoReturn:
+    raise UserError(f"{path} is not a preparation: {message}.")

@@ -1,0 +1,148 @@
+"""The settings of a preparation, and their defaults."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from ..common.errors import UserError
+from .cleaning import Limits
+from .sources import Languages, ParallelText
+
+# Languages that are written without spaces, and with thousands of characters.
+UNSPACED = ("zh", "ja", "th", "lo", "km", "my", "yue", "wuu")
+MANY_CHARACTERS = ("zh", "ja", "ko", "yue", "wuu")
+# Default limits of a side, in tokens.
+MAX_LENGTH, MAX_CHARACTERS = 175, 1000
+MAX_RATIO = 3.0
+# Default size of the sub-words: from so many training pairs on.
+SIZES = {0: 2_000, 10_000: 8_000, 200_000: 16_000, 1_000_000: 32_000}
+# Default number of words in each vocabulary without sub-words.
+WORDS = 50_000
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The choices of a preparation.
+
+    Attributes:
+        languages: source and target.
+        train: the training text.
+        valid, test: held-out text; None to cut it from the training text.
+        tokenizer: a key of ``TOKENIZERS``.
+        method: of the sub-words: "none" or a key of ``METHODS``.
+        size: merges of subword_nmt, vocabulary size of sentencepiece, or words to keep with "none";
+            None for the default.
+        joint: one model of sub-words and one dictionary for both languages.
+        lowercase: change all text to lower case.
+        limits: of training pairs.
+        valid_size, test_size: pairs to cut from the training text; None for the default.
+    """
+
+    languages: Languages
+    train: ParallelText
+    valid: ParallelText | None
+    test: ParallelText | None
+    tokenizer: str
+    method: str
+    size: int | None
+    joint: bool
+    lowercase: bool
+    limits: Limits
+    valid_size: int | None
+    test_size: int | None
+
+    def __post_init__(self) -> None:
+        if self.tokenizer == "characters" and self.method != "none":
+            raise UserError(
+                f"--tokenizer characters makes a token of each character, which --bpe "
+                f"{self.method} cannot split: use --bpe none, or another tokenizer."
+            )
+        for option, value, least in (
+            ("--bpe-size", self.size, 1),
+            ("--max-length", self.limits.length, 1),
+            ("--max-ratio", self.limits.ratio, 1),
+            ("--valid-size", self.valid_size, 1),
+            ("--test-size", self.test_size, 0),
+        ):
+            if value is not None and value < least:
+                raise UserError(f"{option} is {value}: it must be at least {least}.")
+        for name, given, size in (
+            ("valid", self.valid, self.valid_size),
+            ("test", self.test, self.test_size),
+        ):
+            if given is not None and size is not None:
+                raise UserError(
+                    f"--{name} gives files and --{name}-size {size} would cut some pairs from the "
+                    "training text: choose one."
+                )
+
+    def recorded(self) -> dict[str, Any]:
+        """Option -> value, of all options that change the result."""
+        files = {
+            f"--{name}": text and text.fingerprint()
+            for name, text in (("train", self.train), ("valid", self.valid), ("test", self.test))
+        }
+        return {
+            "--source-lang": self.languages[0],
+            "--target-lang": self.languages[1],
+            **files,
+            "--tokenizer": self.tokenizer,
+            "--bpe": self.method,
+            "--bpe-size": self.size,
+            "--separate": not self.joint,
+            "--lowercase": self.lowercase,
+            "--max-length": self.limits.length,
+            "--max-ratio": self.limits.ratio,
+            "--keep-duplicates": self.limits.duplicates,
+            "--valid-size": self.valid_size,
+            "--test-size": self.test_size,
+        }
+
+
+def default_method(tokenizer: str | None, languages: Languages) -> str:
+    """The default of ``--bpe``.
+
+    Args:
+        tokenizer: the tokenizer that was chosen; None for the default.
+        languages: source and target.
+    """
+    if tokenizer == "characters":
+        return "none"
+    unspaced = any(_code(language) in UNSPACED for language in languages)
+    return "sentencepiece" if unspaced else "subword_nmt"
+
+
+def default_tokenizer(method: str) -> str:
+    """The default of ``--tokenizer``: sentencepiece reads text as it is."""
+    return "none" if method == "sentencepiece" else "moses"
+
+
+def default_length(tokenizer: str) -> int:
+    """The default of ``--max-length``."""
+    return MAX_CHARACTERS if tokenizer == "characters" else MAX_LENGTH
+
+
+def default_size(pairs: int) -> int:
+    """The default of ``--bpe-size`` for a number of training pairs.
+
+    The more text, the more sub-words are frequent enough to be learned. 10,000 merges are those of
+    fairseq's recipe for IWSLT'14 (160,000 pairs), 32,000 those of most papers on WMT; less text
+    needs fewer (Sennrich and Zhang, 2019).
+    """
+    return next(size for least, size in reversed(SIZES.items()) if pairs >= least)
+
+
+def coverage(languages: Languages) -> float:
+    """The share of characters that sentencepiece keeps, as its documentation advises."""
+    return 0.9995 if any(_code(one) in MANY_CHARACTERS for one in languages) else 1.0
+
+
+def dictionary_limit(settings: Settings) -> int | None:
+    """The most entries of a dictionary; None without a limit."""
+    if settings.method != "none" or settings.tokenizer == "characters":
+        return None
+    return settings.size or WORDS
+
+
+def _code(language: str) -> str:
+    """The language of a code with a region or a script, such as zh_CN."""
+    return language.replace("_", "-").partition("-")[0].lower()

@@ -1,0 +1,136 @@
+"""Parallel text as a user gives it: two files, or one with tab-separated values."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path, PurePath
+from typing import Any
+
+from ..common.compression import check_readable, without_compression
+from ..common.errors import UserError
+from ..common.text_files import excerpt, line_error, read_lines, read_parallel
+
+_LANGUAGE = re.compile(r"[A-Za-z]{2,3}(?:[_-][A-Za-z0-9]+)?")
+_PAIR = re.compile(r"([A-Za-z]{2,3}(?:_[A-Za-z0-9]+)?)-([A-Za-z]{2,3}(?:_[A-Za-z0-9]+)?)")
+# Last parts of file names that look like languages and are none.
+_NO_LANGUAGES = {"txt", "tsv", "csv", "tok", "raw"}
+Languages = tuple[str, str]
+
+
+@dataclass(frozen=True)
+class ParallelText:
+    """Sentences and their translations.
+
+    Attributes:
+        option: the option that named the files, for errors.
+        paths: a file of each language, or one file with two columns. Each may be compressed.
+    """
+
+    option: str
+    paths: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        if len(self.paths) > 2:
+            raise UserError(
+                f"{self.option} has {len(self.paths)} files: give one of each language, or one "
+                "with tab-separated values."
+            )
+        for path in self.paths:
+            if not Path(path).exists():
+                raise UserError(f"There is no file {path} ({self.option}).")
+            if Path(path).is_dir():
+                raise UserError(f"{path} ({self.option}) is a folder: give files.")
+            # Its suffix would be taken for a language.
+            check_readable(path)
+        if len(self.paths) == 2 and Path(self.paths[0]).samefile(self.paths[1]):
+            raise UserError(
+                f"{self.option} names {self.paths[0]} twice: give one file of each language."
+            )
+
+    def pairs(self) -> Iterator[tuple[str, str]]:
+        """Read the pairs, one by one.
+
+        Raises:
+            UserError: if a file cannot be read, is not UTF-8, has fewer lines than the other, or
+                has a line without exactly one tab.
+        """
+        if len(self.paths) == 2:
+            for _, (source, target) in read_parallel(self.paths):
+                yield source, target
+            return
+        (path,) = self.paths
+        for number, line in enumerate(read_lines(path), start=1):
+            columns = line.rstrip("\r\n").split("\t")
+            if len(columns) != 2:
+                raise line_error(
+                    *(path, number),
+                    f"expected a source and a target sentence with one tab between them, found "
+                    f"{len(columns) - 1} tabs in {excerpt(line)}",
+                )
+            yield columns[0], columns[1]
+
+    def languages(self) -> Languages | None:
+        """The languages in the names of the files; None if they have none.
+
+        They are the last parts of ``corpus.de`` and ``corpus.en.gz``, or ``de-en`` in
+        ``corpus.de-en.tsv``.
+        """
+        names = [without_compression(PurePath(path).name) for path in self.paths]
+        names = [re.sub(r"\.(txt|tsv)$", "", name) for name in names]
+        if len(names) == 1:
+            found = _PAIR.fullmatch(names[0].rpartition(".")[2])
+            languages = found.groups() if found else ()
+        else:
+            ends = [PurePath(name).suffix[1:] for name in names]
+            languages = tuple(
+                end for end in ends if _LANGUAGE.fullmatch(end) and end not in _NO_LANGUAGES
+            )
+        return languages if len(set(languages)) == 2 else None  # type: ignore[return-value]
+
+    def fingerprint(self) -> list[dict[str, Any]]:
+        """Name, size and time of each file, to notice that one has changed."""
+        stats = [(path, Path(path).stat()) for path in self.paths]
+        return [
+            {"path": str(Path(path).resolve()), "bytes": stat.st_size, "changed": stat.st_mtime_ns}
+            for path, stat in stats
+        ]
+
+
+def find_languages(texts: list[ParallelText], source: str | None, target: str | None) -> Languages:
+    """The languages that are given, else those in the names of the files.
+
+    Args:
+        texts: all parallel text, the training text first.
+        source, target: languages that the user has given.
+    Raises:
+        UserError: if a language is unknown, both are the same, or two names disagree.
+    """
+    first = texts[0]
+    named = first.languages() or (None, None)
+    languages = (source or named[0], target or named[1])
+    for side, language in zip(("source", "target"), languages):
+        if language is None:
+            raise UserError(
+                f"The {side} language is not in the name of {' and '.join(first.paths)} (as in "
+                f"corpus.de and corpus.en, or corpus.de-en.tsv): give it with --{side}-lang."
+            )
+        if not re.fullmatch(r"[\w-]+", language):
+            raise UserError(
+                f"--{side}-lang is '{language}': use letters, digits, '_' and '-' only, as in 'de'."
+            )
+    if languages[0] == languages[1]:
+        raise UserError(
+            f"Source and target language are both {languages[0]}: choose two names, such as "
+            f"{languages[0]}_a and {languages[0]}_b."
+        )
+    for text in texts:
+        if text.languages() == languages[::-1]:
+            raise UserError(
+                f"{text.option} names {' and '.join(text.paths)}, but the source language is "
+                f"{languages[0]} and the target language {languages[1]}: swap the files."
+                if len(text.paths) == 2
+                else f"{text.option} names {text.paths[0]}, but the source language is "
+                f"{languages[0]} and the target language {languages[1]}: swap its columns, or "
+                "the languages."
+            )
+    return languages  # type: ignore[return-value]

@@ -1,0 +1,223 @@
+"""Stages that read and write text: clean, cut, encode.
+
+A folder of a stage has ``tokenized/SPLIT.LANGUAGE``, and ``text/SPLIT.LANGUAGE`` for text that is
+or may be held out: a translation is scored against text without tokenization.
+"""
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, ExitStack
+from functools import partial
+from pathlib import Path
+from typing import Any, Protocol
+
+from ..common.errors import UserError
+from .cleaning import REASONS, Cleaner
+from .hashes import HashSet, pair_hash
+from .held_out import choose, default_size
+from .pairs import Pair, PairWriter, read_pairs
+from .parallel import mapper
+from .preparation import Side, make_side
+from .settings import Settings
+from .sources import Languages
+
+TOKENIZED, TEXT = "tokenized", "text"
+
+
+class Progress(Protocol):
+    """Shows how far a stage is."""
+
+    def update(self, number: int) -> None:
+        """Show how many units were processed, now and then."""
+
+    def show(self, text: str) -> None:
+        """Show a message now."""
+
+
+# Opens the progress of a stage; the argument is the name of the units that it counts.
+OpenProgress = Callable[[str], AbstractContextManager[Progress]]
+
+
+def clean(folder: Path, settings: Settings, workers: int, progress: OpenProgress) -> dict[str, Any]:
+    """Read, normalize and tokenize all text, and leave out bad training pairs.
+
+    Held-out text that is given stays as it is, line by line.
+
+    Args:
+        folder: to write to.
+        settings: of the preparation.
+        workers: number of processes.
+        progress: opens the progress of the stage.
+    Returns:
+        "read": split -> number of pairs; "left_out": reason -> number of training pairs.
+    """
+    languages = settings.languages
+    held_out = HashSet()
+    cleaner = Cleaner(settings.limits, held_out)
+    is_cut = settings.valid is None or (settings.test is None and settings.test_size != 0)
+    read = {}
+    make = partial(_tokenize, languages, settings.tokenizer, settings.lowercase)
+    with mapper(workers, make) as run:
+        for name, text in (
+            ("test", settings.test),
+            ("valid", settings.valid),
+            ("train", settings.train),
+        ):
+            if text is None:
+                continue
+            number = 0
+            with ExitStack() as stack:
+                shown = stack.enter_context(progress(f"pairs of {name} read"))
+                tokenized = stack.enter_context(PairWriter(folder / TOKENIZED, name, languages))
+                raw = None
+                if name != "train" or is_cut:
+                    raw = stack.enter_context(PairWriter(folder / TEXT, name, languages))
+                for number, (lines, tokens) in enumerate(run(text.pairs()), start=1):
+                    shown.update(number)
+                    if name != "train":
+                        held_out.add(pair_hash(*tokens))
+                    elif not cleaner.keeps(*tokens):
+                        continue
+                    tokenized.write(*tokens)
+                    if raw is not None:
+                        raw.write(*lines)
+            if not number:
+                raise UserError(f"{' and '.join(text.paths)} ({text.option}) has no lines.")
+            read[name] = number
+    if read["train"] == sum(cleaner.counts.values()):
+        raise UserError(
+            f"No training pair is left after cleaning: {describe(cleaner.counts)}. Check that the "
+            "files are translations of each other, line by line, and change the limits "
+            "(--max-length, --max-ratio)."
+        )
+    return {"read": read, "left_out": cleaner.counts}
+
+
+def cut(
+    folder: Path, cleaned: Path, settings: Settings, pairs: int, progress: OpenProgress
+) -> dict[str, Any]:
+    """Cut the held-out sets that are not given from the training text.
+
+    A pair that equals a held-out one is not kept for training.
+
+    Args:
+        folder: to write to.
+        cleaned: folder of the stage ``clean``.
+        settings: of the preparation.
+        pairs: number of training pairs.
+        progress: opens the progress of the stage.
+    Returns:
+        split -> number of pairs, of train and the new sets; "also_held_out": number of pairs that
+        equal a held-out one.
+    """
+    languages = settings.languages
+    sizes = {}
+    for name, given, size in (
+        ("valid", settings.valid, settings.valid_size),
+        ("test", settings.test, settings.test_size),
+    ):
+        if given is None and size != 0:
+            sizes[name] = size or default_size(pairs)
+    chosen = choose(pairs, sizes)
+    held_out = HashSet()
+    for number, pair in enumerate(read_pairs(cleaned / TOKENIZED, "train", languages)):
+        if number in chosen:
+            held_out.add(pair_hash(*pair))
+    counts = {**dict.fromkeys(sizes, 0), "train": 0, "also_held_out": 0}
+    with ExitStack() as stack:
+        shown = stack.enter_context(progress("pairs sorted into train, valid and test"))
+        tokenized = {
+            name: stack.enter_context(PairWriter(folder / TOKENIZED, name, languages))
+            for name in ("train", *sizes)
+        }
+        raw = {
+            name: stack.enter_context(PairWriter(folder / TEXT, name, languages)) for name in sizes
+        }
+        texts = read_pairs(cleaned / TEXT, "train", languages)
+        tokens = read_pairs(cleaned / TOKENIZED, "train", languages)
+        for number, (line, pair) in enumerate(zip(texts, tokens, strict=True)):
+            shown.update(number)
+            name = chosen.get(number, "train")
+            if name == "train" and pair_hash(*pair) in held_out:
+                counts["also_held_out"] += 1
+                continue
+            counts[name] += 1
+            tokenized[name].write(*pair)
+            if name != "train":
+                raw[name].write(*line)
+    return counts
+
+
+def encode(
+    folder: Path,
+    texts: dict[str, Path],
+    settings: Settings,
+    models: Sequence[Path | None],
+    workers: int,
+    progress: OpenProgress,
+) -> dict[str, Any]:
+    """Split tokenized text into sub-words.
+
+    Args:
+        folder: to write to.
+        texts: split -> folder of its tokenized text.
+        settings: of the preparation.
+        models: the model of sub-words of each language.
+        workers: number of processes.
+        progress: opens the progress of the stage.
+    Returns:
+        "tokens": split -> number of tokens of source and target; "longest": split -> most tokens in
+        a line.
+    """
+    tokens, longest = {}, {}
+    make = partial(_split, settings.languages, settings.method, tuple(models))
+    with mapper(workers, make) as run:
+        for name, path in texts.items():
+            totals, most = [0, 0], 0
+            with ExitStack() as stack:
+                shown = stack.enter_context(progress(f"pairs of {name} split into sub-words"))
+                writer = stack.enter_context(PairWriter(folder, name, settings.languages))
+                pairs = run(read_pairs(path, name, settings.languages))
+                for number, pair in enumerate(pairs, start=1):
+                    shown.update(number)
+                    writer.write(*pair)
+                    counts = [line.count(" ") + 1 if line else 0 for line in pair]
+                    totals = [total + count for total, count in zip(totals, counts)]
+                    most = max(most, *counts)
+            tokens[name], longest[name] = totals, most
+    return {"tokens": tokens, "longest": longest}
+
+
+def describe(left_out: dict[str, int]) -> str:
+    """The reasons that left out pairs, in words."""
+    found = [f"{count:,} {REASONS[name]}" for name, count in left_out.items() if count]
+    return ", ".join(found) or "none"
+
+
+def _tokenize(
+    languages: Languages, tokenizer: str, lowercase: bool
+) -> Callable[[Pair], tuple[Pair, Pair]]:
+    """A function from a raw pair to the normalized one and its tokens."""
+    source, target = (
+        make_side(language, tokenizer, lowercase, "none", None) for language in languages
+    )
+
+    def run(pair: Pair) -> tuple[Pair, Pair]:
+        texts = source.normalize(pair[0]), target.normalize(pair[1])
+        return texts, (source.tokenizer.tokenize(texts[0]), target.tokenizer.tokenize(texts[1]))
+
+    return run
+
+
+def _split(
+    languages: Languages, method: str, models: tuple[Path | None, ...]
+) -> Callable[[Pair], Pair]:
+    """A function from a pair of tokenized lines to their sub-words."""
+    sides: list[Side] = [
+        make_side(language, "none", False, method, model)
+        for language, model in zip(languages, models)
+    ]
+
+    def run(pair: Pair) -> Pair:
+        return sides[0].subwords.split(pair[0]), sides[1].subwords.split(pair[1])
+
+    return run

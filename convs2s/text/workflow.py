@@ -1,0 +1,241 @@
+"""Carry out the stages of a preparation."""
+
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ..common.errors import UserError, WorkInterrupted
+from ..common.output_files import make_folder
+from . import texts
+from .binarize import binarize, preprocess_command
+from .learning import learn_sentencepiece, learn_subword_nmt
+from .packages import import_extra
+from .preparation import FILE_NAME, read_content
+from .record import DATA, write_record
+from .settings import Settings, coverage, default_size, dictionary_limit
+from .stages import Stages, check_settings
+from .texts import TEXT, TOKENIZED, OpenProgress
+
+SPLITS = ("train", "valid", "test")
+TOKENS, WORK, CHECKPOINTS = "tokens", "work", "checkpoints"
+# Files of models of sub-words.
+SUFFIXES = {"subword_nmt": "codes.bpe", "sentencepiece": "sentencepiece.model"}
+
+
+def prepare(
+    settings: Settings, out: Path, workers: int, overwrite: bool, progress: OpenProgress
+) -> dict[str, Any]:
+    """Prepare parallel text, or continue after the last complete stage.
+
+    Args:
+        settings: the choices.
+        out: output folder; until all is done, it has the folder ``work`` only.
+        workers: number of processes.
+        overwrite: remove an earlier preparation in ``out`` first.
+        progress: opens the progress of a stage; its argument is the unit that is counted.
+    Returns:
+        The content of ``preparation.yaml``.
+    Raises:
+        WorkInterrupted: if the disk is full or a process ends; what is done stays.
+        UserError: if the text or a setting is wrong, or an earlier preparation had other settings.
+    """
+    path = out / FILE_NAME
+    check_inputs(settings, out)
+    if overwrite:
+        remove(out)
+    if path.exists():
+        content = read_content(path)
+        check_settings(content.get("settings", {}), settings.recorded(), out)
+        return content
+    if out.exists() and not out.is_dir():
+        raise UserError(f"--out is {out}, which is a file: choose another name.")
+    if out.exists() and any(out.iterdir()) and not (out / WORK / "stages.json").exists():
+        raise UserError(
+            f"--out is {out}, which has files that `convs2s prepare` did not write: choose a new "
+            "folder."
+        )
+    if settings.tokenizer == "moses":
+        import_extra("sacremoses", "--tokenizer moses")
+    if settings.method == "sentencepiece":
+        import_extra("sentencepiece", "--bpe sentencepiece")
+    make_folder(str(out))
+    workflow = Workflow(settings, out, workers, progress)
+    try:
+        return workflow.run()
+    except WorkInterrupted:
+        raise
+    except UserError:
+        # The corrected text or setting is another preparation, which could not continue this one.
+        shutil.rmtree(out / WORK)
+        if not any(out.iterdir()):
+            out.rmdir()
+        raise
+
+
+def check_inputs(settings: Settings, out: Path) -> None:
+    """Check that no text is in a folder that a preparation writes and removes.
+
+    Raises:
+        UserError: if one is.
+    """
+    folders = [(out / name).resolve() for name in (DATA, TOKENS, TEXT, WORK)]
+    for text in filter(None, (settings.train, settings.valid, settings.test)):
+        for path in map(Path, text.paths):
+            if any(path.resolve().is_relative_to(folder) for folder in folders):
+                raise UserError(
+                    f"{path} ({text.option}) is in a folder of --out, which is made anew: move it "
+                    "elsewhere, or choose another folder with --out."
+                )
+
+
+def remove(out: Path) -> None:
+    """Remove what an earlier call wrote, complete or not.
+
+    Raises:
+        UserError: if models were trained on it.
+    """
+    if not (out / FILE_NAME).exists() and not (out / WORK / "stages.json").exists():
+        return
+    if (out / CHECKPOINTS).exists():
+        raise UserError(
+            f"{out / CHECKPOINTS} has models for the dictionaries that --overwrite would replace: "
+            "move it away, or choose another folder with --out."
+        )
+    (out / FILE_NAME).unlink(missing_ok=True)
+    for name in (DATA, TOKENS, TEXT, WORK):
+        shutil.rmtree(out / name, ignore_errors=True)
+    for path in out.iterdir():
+        if path.name.endswith(tuple(SUFFIXES.values())):
+            path.unlink()
+
+
+@dataclass
+class Workflow:
+    """The stages of one preparation; see ``prepare`` for the attributes."""
+
+    settings: Settings
+    out: Path
+    workers: int
+    progress: OpenProgress
+    # Training pairs that equal one that was cut from the training text.
+    also_held_out: int = 0
+
+    def __post_init__(self) -> None:
+        self.work = self.out / WORK
+        self.stages = Stages(self.work, self.settings.recorded())
+
+    def run(self) -> dict[str, Any]:
+        """Carry out all stages and return the content of ``preparation.yaml``."""
+        settings = self.settings
+        cleaned = self.stages.run(
+            "clean",
+            lambda folder: texts.clean(folder, settings, self.workers, self.progress),
+        )
+        pairs, folders = self.split(cleaned)
+        size, models = self.learn(folders["train"] / TOKENIZED, pairs["train"])
+        encoded = self.stages.run(
+            "encode",
+            lambda folder: texts.encode(
+                folder,
+                {name: path / TOKENIZED for name, path in folders.items()},
+                settings,
+                [self.work / "learn" / path if path else None for path in models],
+                self.workers,
+                self.progress,
+            ),
+        )
+        self.stages.run("binarize", lambda folder: self.binarize(folder, "test" in pairs))
+        self.move(folders)
+        left_out = cleaned["left_out"]
+        left_out = {**left_out, "held_out": left_out["held_out"] + self.also_held_out}
+        counts = {"pairs": pairs, "read": cleaned["read"], "left_out": left_out, **encoded}
+        content = write_record(self.out, settings, size, models, counts)
+        shutil.rmtree(self.work)
+        return content
+
+    def split(self, cleaned: dict[str, Any]) -> tuple[dict[str, int], dict[str, Path]]:
+        """The pairs and the folder of each split, after cutting those that are not given."""
+        settings, folder = self.settings, self.work / "clean"
+        pairs = dict(cleaned["read"])
+        pairs["train"] -= sum(cleaned["left_out"].values())
+        folders = dict.fromkeys(pairs, folder)
+        if settings.valid is None or (settings.test is None and settings.test_size != 0):
+            counts = self.stages.run(
+                "cut",
+                lambda new: texts.cut(new, folder, settings, pairs["train"], self.progress),
+            )
+            self.also_held_out = counts["also_held_out"]
+            for name in SPLITS:
+                if name in counts:
+                    pairs[name], folders[name] = counts[name], self.work / "cut"
+        ordered = [name for name in SPLITS if name in pairs]
+        return {name: pairs[name] for name in ordered}, {name: folders[name] for name in ordered}
+
+    def learn(self, folder: Path, pairs: int) -> tuple[int | None, list[str | None]]:
+        """Learn sub-words on the training text; their size and the file of each language."""
+        settings = self.settings
+        if settings.method == "none":
+            return dictionary_limit(settings), [None, None]
+        size = settings.size or default_size(pairs)
+        name = SUFFIXES[settings.method]
+        if settings.joint:
+            models = [name, name]
+        else:
+            models = [f"{language}.{name}" for language in settings.languages]
+        train = [folder / f"train.{language}" for language in settings.languages]
+
+        def work(new: Path) -> dict[str, Any]:
+            sources = [train] if settings.joint else [[path] for path in train]
+            for model, files in zip(dict.fromkeys(models), sources):
+                with self.progress(f"lines read to learn {size:,} sub-words") as shown:
+                    if settings.method == "subword_nmt":
+                        learn_subword_nmt(files, size, new / model, shown.update)
+                    else:
+                        learn_sentencepiece(
+                            files,
+                            size,
+                            new / model,
+                            coverage(settings.languages),
+                            pairs * len(files),
+                            shown.update,
+                        )
+            return {}
+
+        self.stages.run("learn", work)
+        return size, [*models]
+
+    def binarize(self, folder: Path, has_test: bool) -> dict[str, Any]:
+        """Run fairseq-preprocess."""
+        encoded = self.work / "encode"
+        command = preprocess_command(
+            self.settings.languages,
+            encoded / "train",
+            encoded / "valid",
+            [encoded / "test"] if has_test else [],
+            folder,
+            self.settings.joint,
+            self.workers,
+            dictionary_limit(self.settings),
+        )
+        with self.progress("") as shown:
+            shown.show("fairseq-preprocess binarizes the text")
+            binarize(command, self.work / "preprocess.log")
+        return {}
+
+    def move(self, folders: dict[str, Path]) -> None:
+        """Move the results from ``work`` to their places; those that are there stay."""
+        places = {"encode": TOKENS, "binarize": DATA}
+        moves = [(self.work / name, self.out / place) for name, place in places.items()]
+        (self.out / TEXT).mkdir(exist_ok=True)
+        for name, folder in folders.items():
+            if name != "train":
+                for language in self.settings.languages:
+                    file = f"{name}.{language}"
+                    moves.append((folder / TEXT / file, self.out / TEXT / file))
+        if self.settings.method != "none":
+            models = (self.work / "learn").iterdir()
+            moves += [(path, self.out / path.name) for path in models]
+        for path, place in moves:
+            if path.exists():
+                path.rename(place)

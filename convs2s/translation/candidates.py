@@ -1,0 +1,141 @@
+"""Candidate vocabularies: the target tokens that a batch of source sentences may need.
+
+ConvS2S, section 5.4, after Mi et al. (2016) and L'Hostis et al. (2016).
+"""
+
+import heapq
+import logging
+from collections.abc import Iterable
+
+import torch
+from fairseq.data import Dictionary
+from torch import Tensor
+
+from ..common.errors import UserError
+from ..text.lexicon.files import Entry
+
+logger = logging.getLogger(__name__)
+
+
+class Candidates:
+    """Computes the candidate vocabulary of each batch.
+
+    It is the union of the candidates of all source tokens, the most frequent target tokens, and
+    the special symbols.
+
+    Args:
+        by_source: V_source x K target token indices, the candidates of each source token, filled
+            up with a special symbol.
+        by_frequency: all V target token indices: the special symbols, then the other tokens, the
+            most frequent first.
+        num_frequent: how many tokens of ``by_frequency`` are in every candidate vocabulary.
+    """
+
+    def __init__(self, by_source: Tensor, by_frequency: Tensor, num_frequent: int):
+        self.by_source = by_source
+        self.by_frequency = by_frequency
+        self.num_frequent = num_frequent
+        self._num_batches = self._total_size = 0
+
+    def __call__(self, src_tokens: Tensor, *required: Tensor, min_size: int = 0) -> Tensor:
+        """Compute the candidate vocabulary of a batch.
+
+        Args:
+            src_tokens: B x S source token indices.
+            required: indices of target tokens that must be in it, of any shape.
+            min_size: add frequent tokens until the vocabulary has at least this size (0).
+        Returns:
+            K sorted target token indices.
+        """
+        device = src_tokens.device
+        self.by_source = self.by_source.to(device)
+        self.by_frequency = self.by_frequency.to(device)
+        parts = [self.by_frequency[: self.num_frequent], self.by_source[src_tokens.unique()]]
+        candidates = torch.cat([part.flatten() for part in (*parts, *required)]).unique()
+        if len(candidates) < min_size:
+            candidates = torch.cat([candidates, self.by_frequency[:min_size]]).unique()
+        self._num_batches += 1
+        self._total_size += len(candidates)
+        return candidates
+
+    def log_mean_size(self) -> None:
+        """Log the mean size of all candidate vocabularies so far, if there are any."""
+        if self._num_batches and not _is_log_closed():
+            mean, vocab_size = self._total_size / self._num_batches, len(self.by_frequency)
+            logger.info(
+                f"candidate vocabularies: {mean:,.0f} of {vocab_size:,} tokens on average "
+                f"({mean / vocab_size:.1%}), {self._num_batches:,} batches"
+            )
+
+
+def _is_log_closed() -> bool:
+    """Whether the log is a closed file, as it may be at the exit of the interpreter."""
+    streams = (getattr(handler, "stream", None) for handler in logging.getLogger().handlers)
+    return any(getattr(stream, "closed", False) for stream in streams)
+
+
+def build_candidates(
+    entries: Iterable[Entry],
+    path: str,
+    source: Dictionary,
+    target: Dictionary,
+    per_word: int,
+    frequent: int,
+) -> Candidates:
+    """Build candidate vocabularies from a lexicon.
+
+    Args:
+        entries: lexicon entries in any order; they are read once.
+        path: the lexicon file, for error messages.
+        source: source dictionary.
+        target: target dictionary.
+        per_word: K, the number of most probable translations to keep of each source token.
+        frequent: number of most frequent target tokens in every candidate vocabulary.
+    Raises:
+        UserError: if a number is out of range, or no entry is in the dictionaries.
+    """
+    if per_word < 1:
+        raise UserError(f"--candidates-per-word is {per_word}, but must be at least 1.")
+    if frequent < 0:
+        raise UserError(f"--frequent-candidates is {frequent}, but must not be negative.")
+    # The K most probable entries of each source token so far, as a heap.
+    best: dict[int, list[tuple[float, int]]] = {}
+    unknown: dict[str, None] = {}
+    num_entries = num_skipped = 0
+    for entry in entries:
+        num_entries += 1
+        missing = [
+            word
+            for word, dictionary in ((entry.source, source), (entry.target, target))
+            if word not in dictionary
+        ]
+        if missing:
+            num_skipped += 1
+            if len(unknown) < 3:
+                unknown.update(dict.fromkeys(missing))
+            continue
+        heap = best.setdefault(source.index(entry.source), [])
+        item = (entry.probability, target.index(entry.target))
+        (heapq.heappushpop if len(heap) == per_word else heapq.heappush)(heap, item)
+    examples = ", ".join(f"'{word}'" for word in list(unknown)[:3])
+    if not best:
+        raise UserError(
+            f"None of the {num_entries:,} entries of {path} is in the dictionaries (not there: "
+            f"{examples or 'the file is empty'}): build the lexicon from the text that was "
+            "binarized, with the same BPE and case, and with the source language first."
+        )
+    if num_skipped:
+        logger.warning(
+            f"{num_skipped:,} of {num_entries:,} entries of {path} have words that are not in the "
+            f"dictionaries and are skipped (first ones: {examples})"
+        )
+    logger.info(f"{len(best):,} of {len(source):,} source tokens have candidates in {path}")
+
+    by_source = torch.full((len(source), per_word), target.pad())
+    for index, heap in best.items():
+        by_source[index, : len(heap)] = torch.tensor([candidate for _, candidate in heap])
+    num_special = target.nspecial
+    counts = torch.tensor(target.count[num_special:])
+    order = counts.argsort(descending=True, stable=True) + num_special
+    by_frequency = torch.cat([torch.arange(num_special), order])
+    return Candidates(by_source, by_frequency, num_special + frequent)

@@ -1,0 +1,98 @@
+"""The options of a translation; needs neither torch nor fairseq."""
+
+from dataclasses import dataclass, replace
+
+from ..common.errors import UserError
+
+# The options that may change between translations; the others belong to the loaded models.
+OF_THE_SEARCH = (
+    *("beam", "nbest", "lenpen", "unnormalized", "min_len", "max_len_b", "max_tokens"),
+    *("batch_size", "alignment"),
+)
+
+
+@dataclass(frozen=True)
+class EnsembleOptions:
+    """How an ensemble translates; the names are those of fairseq's options.
+
+    Attributes:
+        beam: beam size.
+        nbest: number of hypotheses for each line, at most ``beam``.
+        lenpen: exponent of the length in the score.
+        unnormalized: whether the score is the log probability, without a length penalty.
+        min_len: smallest number of target tokens, without the end of the sentence.
+        max_len_b: largest number of target tokens, without the end of the sentence.
+        max_tokens: largest number of source tokens in a batch, padding and ends of sentences
+            included; a longer sentence is a batch of its own.
+        batch_size: largest number of sentences in a batch; None for any number.
+        autocast_dtype: "none", "bfloat16" or "float16".
+        int8: whether to translate with weights in 8 bits; see the option of the task.
+        lexicon: file of a lexicon that restricts the target vocabulary to candidates.
+        candidates_per_word, frequent_candidates: sizes of the candidate vocabulary.
+        replace_unk: replace unknown words: None for no, "" to copy the source word, or a file with
+            translations of words.
+        alignment: whether to align each translation with its source.
+        device: name of the device, such as "cpu" or "cuda:1"; None for a GPU if there is one.
+    """
+
+    beam: int = 5
+    nbest: int = 1
+    lenpen: float = 1.0
+    unnormalized: bool = False
+    min_len: int = 1
+    max_len_b: int = 200
+    max_tokens: int = 4000
+    batch_size: int | None = None
+    autocast_dtype: str = "none"
+    int8: bool = False
+    lexicon: str | None = None
+    candidates_per_word: int = 20
+    frequent_candidates: int = 500
+    replace_unk: str | None = None
+    alignment: bool = False
+    device: str | None = None
+
+    def check(self) -> None:
+        """Check the values.
+
+        Raises:
+            UserError: if a value is out of range.
+        """
+        for name in ("beam", "nbest", "min_len", "max_len_b", "max_tokens", "batch_size"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise UserError(f"--{name.replace('_', '-')} is {value}: it must be at least 1.")
+        if self.min_len > self.max_len_b:
+            raise UserError(
+                f"--min-len is {self.min_len}, which is more than --max-len-b, {self.max_len_b}."
+            )
+        if self.nbest > self.beam:
+            raise UserError(
+                f"--nbest is {self.nbest}, but a beam search with --beam {self.beam} finds "
+                f"{self.beam} translations: use a larger --beam or a smaller --nbest."
+            )
+
+    def for_search(self, options: dict[str, object]) -> "EnsembleOptions":
+        """These options with some of the search changed.
+
+        Args:
+            options: names of ``OF_THE_SEARCH``, and values.
+        Raises:
+            UserError: if an option is not one of the search, or has a value that is not allowed.
+        """
+        unknown = sorted(options.keys() - set(OF_THE_SEARCH))
+        if unknown:
+            raise UserError(
+                f"{', '.join(unknown)} cannot change between translations; allowed: "
+                f"{', '.join(OF_THE_SEARCH)}. Other options are given when a model is loaded."
+            )
+        changed = replace(self, **options)  # type: ignore[arg-type]
+        changed.check()
+        return changed
+
+    def score(self, token_scores: list[float]) -> float:
+        """The score of a translation with these log probabilities of its tokens."""
+        total = sum(token_scores)
+        if self.unnormalized or not token_scores:
+            return total
+        return float(total / len(token_scores) ** self.lenpen)

@@ -1,0 +1,179 @@
+"""From text to tokens and back: sub-words, or tokens as they are."""
+
+from argparse import Namespace
+from collections.abc import Sequence
+from pathlib import Path
+
+from fairseq.data.encoders.subword_nmt_bpe import SubwordNMTBPE
+
+from ..common.errors import UserError
+from ..text.preparation import FILE_NAME, Preparation
+from .buffers import TextProcessor
+from .loading import Languages, Places
+
+# What commands say if `find_text` found no preparation.
+NOT_PREPARED = (
+    "There is no preparation.yaml: the text is taken as tokens separated by spaces (--raw)."
+)
+
+
+class Tokenized:
+    """Text whose tokens are separated by white space."""
+
+    def encode(self, line: str) -> str:
+        """The tokens of a line, separated by spaces."""
+        return " ".join(line.split())
+
+    def decode(self, tokens: str) -> str:
+        """The tokens as they are."""
+        return tokens
+
+
+class SubwordNMT:
+    """Tokenized text, whose tokens are segmented with the BPE of subword-nmt.
+
+    Args:
+        codes: the file of merge operations.
+    Raises:
+        UserError: if the file cannot be read.
+    """
+
+    def __init__(self, codes: str | Path):
+        if not Path(codes).is_file():
+            raise UserError(f"There is no file {codes} (--bpe-codes).")
+        try:
+            self._bpe = SubwordNMTBPE(Namespace(bpe_codes=str(codes), bpe_separator="@@"))
+        except (OSError, ValueError, SystemExit) as error:
+            raise UserError(
+                f"{codes} cannot be read as codes of subword-nmt (--bpe-codes)."
+            ) from error
+
+    def encode(self, line: str) -> str:
+        """The sub-words of a line, separated by spaces."""
+        sub_words: str = self._bpe.encode(line.strip())
+        return sub_words
+
+    def decode(self, tokens: str) -> str:
+        """The words of sub-words, separated by spaces."""
+        words: str = self._bpe.decode(tokens)
+        return words
+
+
+def given_text(
+    preparation: str | Path | None, bpe_codes: str | Path | None, raw: bool
+) -> TextProcessor | None:
+    """The processing of text that options ask for, or None if they do not say.
+
+    Args:
+        preparation: ``preparation.yaml`` or its folder (``--preparation``).
+        bpe_codes: codes of subword-nmt (``--bpe-codes``).
+        raw: take the text as tokenized (``--raw``).
+    Raises:
+        UserError: if more than one is given, or a file cannot be read.
+    """
+    given = [
+        option
+        for option, value in (
+            ("--preparation", preparation),
+            ("--bpe-codes", bpe_codes),
+            ("--raw", raw),
+        )
+        if value
+    ]
+    if len(given) > 1:
+        raise UserError(f"{' and '.join(given)} exclude each other: give one of them.")
+    if preparation:
+        return Preparation.read(preparation)
+    if bpe_codes:
+        return SubwordNMT(bpe_codes)
+    return Tokenized() if raw else None
+
+
+def find_preparation(folders: Sequence[Path]) -> Preparation | None:
+    """The preparation in the first of these folders that has one, or None."""
+    for folder in folders:
+        if (folder / FILE_NAME).is_file():
+            return Preparation.read(folder)
+    return None
+
+
+def find_places(
+    path: str, data: str | Path | None, languages: Languages, text: TextProcessor | None
+) -> Places:
+    """Where the dictionaries of a model may be.
+
+    Args:
+        path: its checkpoint.
+        data: the folder of the dictionaries (``--data``); None if it is not given.
+        languages: the source and the target language (``--source-lang``, ``--target-lang``).
+        text: what ``given_text`` returned.
+    Raises:
+        UserError: if the preparation beside the checkpoint cannot be read.
+    """
+    beside = Path(path).parent
+    prepared = text or find_preparation(_near(path))
+    places = Places([beside], languages)
+    if isinstance(prepared, Preparation):
+        places = places._replace(
+            folders=[folder_of_dictionaries(prepared), beside],
+            prepared=(prepared.source.language, prepared.target.language),
+        )
+    if data is not None:
+        places = places._replace(folders=[Path(data)], with_training_data=False)
+    return places
+
+
+def find_text(
+    text: TextProcessor | None, path: str, data: Path, languages: tuple[str, str]
+) -> TextProcessor:
+    """The processing of text for a model: as options ask for, or by the preparation near it.
+
+    Args:
+        text: what ``given_text`` returned.
+        path: the checkpoint.
+        data: the folder of its dictionaries.
+        languages: its source and target language.
+    Returns:
+        Text is taken as tokenized if there is no preparation.
+    Raises:
+        UserError: if the preparation cannot be read, or does not belong to the model.
+    """
+    found = text or find_preparation([*_near(path), data, data.parent]) or Tokenized()
+    if isinstance(found, Preparation):
+        check_preparation(found, languages, data, path)
+    return found
+
+
+def _near(path: str) -> list[Path]:
+    # `convs2s prepare` suggests a folder of checkpoints inside its own.
+    beside = Path(path).parent
+    return [beside, beside.parent]
+
+
+def folder_of_dictionaries(preparation: Preparation) -> Path:
+    """The folder of the dictionaries that belong to a preparation."""
+    file: str = preparation.content["dictionaries"]["source"]["file"]
+    return (preparation.folder / file).parent
+
+
+def check_preparation(
+    preparation: Preparation, languages: tuple[str, str], data: Path, model: str
+) -> None:
+    """Check that a preparation belongs to a model.
+
+    Args:
+        preparation: the preparation.
+        languages: the source and the target language of the model.
+        data: the folder of the dictionaries of the model.
+        model: its checkpoint, for the error.
+    Raises:
+        UserError: if it has other languages or other dictionaries.
+    """
+    prepared = preparation.source.language, preparation.target.language
+    if prepared != languages:
+        raise UserError(
+            f"{preparation.folder / FILE_NAME} prepares text for translation from "
+            f"{' to '.join(prepared)}, but {model} translates from {' to '.join(languages)}: give "
+            "the preparation of this model with --preparation, or --raw for tokenized text."
+        )
+    preparation.check_dictionaries(*(data / f"dict.{language}.txt" for language in languages))

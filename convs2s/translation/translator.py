@@ -1,0 +1,127 @@
+"""Translation of lines with one or several models: what ``convs2s translate`` does, in Python."""
+
+import copy
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+from ..common.errors import UserError
+from .buffers import Job, translate_in_buffers
+from .ensemble import Ensemble
+from .options import EnsembleOptions
+from .results import Candidate, Translation
+from .text import find_places, find_text, given_text
+from .workers import Workers
+
+BUFFER_SIZE = 2000
+
+
+class Translator:
+    """Translates lines of text; each line has one translation, in the same order.
+
+    An empty line has an empty translation. A line with more tokens than the model allows is split
+    at ends of sentences, then of clauses, then between tokens, and its translations are joined.
+
+        translator = Translator("checkpoints/checkpoint_best.pt", data="data-bin", beam=5)
+        for translation in translator.translate(["zwei hunde rennen .", ""]):
+            print(translation.text, translation.score)
+
+    Args:
+        path: a checkpoint, or several for an ensemble.
+        data: the folder of the dictionaries. By default, they are those of the preparation, or
+            beside the first checkpoint, or in the folder of its training data.
+        preparation: ``preparation.yaml`` of ``convs2s prepare``, or its folder. By default, it is
+            looked for in the folder of the first checkpoint, in that of the dictionaries, and in
+            the folders above them.
+        bpe_codes: instead, segment tokenized text with these codes of subword-nmt.
+        raw: instead, take the text as tokens separated by spaces. This is also done if there is no
+            preparation.
+        source_lang, target_lang: the languages, if neither the checkpoint nor the names of the
+            binarized data say them.
+        workers: number of processes that translate; they share the weights. More than one needs
+            a CPU and a system that can fork processes.
+        buffer_size: number of lines that are sorted by length and translated together (2,000).
+        options: see ``EnsembleOptions``.
+    Attributes:
+        text: the preparation, or another object with ``encode`` and ``decode``.
+        ensemble: the models and their dictionaries.
+        languages: the source and the target language.
+        max_source_tokens: the number of tokens above which a line is split.
+    Raises:
+        UserError: if a file cannot be read or does not fit the model, or if an option has a value
+            that is not allowed.
+    """
+
+    def __init__(
+        self,
+        path: str | Path | Sequence[str | Path],
+        *,
+        data: str | Path | None = None,
+        preparation: str | Path | None = None,
+        bpe_codes: str | Path | None = None,
+        raw: bool = False,
+        source_lang: str | None = None,
+        target_lang: str | None = None,
+        workers: int = 1,
+        buffer_size: int = BUFFER_SIZE,
+        **options: object,
+    ):
+        paths = [str(path)] if isinstance(path, (str, Path)) else [str(one) for one in path]
+        if not paths:
+            raise UserError("There is no checkpoint: give at least one.")
+        for name, value in (("workers", workers), ("buffer-size", buffer_size)):
+            if value < 1:
+                raise UserError(f"--{name} is {value}: it must be at least 1.")
+        self.workers, self.buffer_size = workers, buffer_size
+        text = given_text(preparation, bpe_codes, raw)
+        places = find_places(paths[0], data, (source_lang, target_lang), text)
+        self.ensemble = Ensemble(paths, EnsembleOptions(**options), places)  # type: ignore[arg-type]
+        self.text = find_text(text, paths[0], self.ensemble.data, self.ensemble.languages)
+        if workers > 1 and self.ensemble.device.type != "cpu":
+            raise UserError(
+                f"--workers {workers} needs a CPU, but the model is on {self.ensemble.device}: "
+                "leave out --workers or give --device cpu."
+            )
+        self.languages = self.ensemble.languages
+        self.max_source_tokens = self.ensemble.max_source_tokens
+
+    def with_options(self, **options: object) -> "Translator":
+        """The same models with other options of the search; see ``Ensemble.with_options``.
+
+        Raises:
+            UserError: if an option is not one of the search, or has a value that is not allowed.
+        """
+        changed = copy.copy(self)
+        changed.ensemble = self.ensemble.with_options(**options)
+        return changed
+
+    def translate(self, lines: Iterable[str]) -> list[Translation]:
+        """Translate lines.
+
+        Args:
+            lines: text, each with or without a line break at its end.
+        Returns:
+            One translation for each line.
+        """
+        return list(self.stream(lines))
+
+    def stream(self, lines: Iterable[str]) -> Iterator[Translation]:
+        """Translate lines of any number, and return each translation as soon as possible.
+
+        Args:
+            lines: read one buffer at a time; with several workers, some buffers ahead.
+        Returns:
+            One translation for each line.
+        Raises:
+            WorkerError: if a worker process ends.
+        """
+        arguments = lines, self.buffer_size, self.text, self.ensemble
+        if self.workers == 1:
+            yield from translate_in_buffers(*arguments, self._do)
+            return
+        with Workers(self.ensemble.translate, self.workers) as workers:
+            yield from translate_in_buffers(*arguments, workers.do)
+
+    def _do(self, jobs: Iterator[Job]) -> Iterator[tuple[Job, Sequence[Sequence[Candidate]]]]:
+        """Do jobs one by one."""
+        for job in jobs:
+            yield job, self.ensemble.translate(job.sentences)

@@ -1,0 +1,180 @@
+"""Worker processes that share the weights of one ensemble.
+
+The processes are forks of the one that loaded the models. No process writes to the weights, so
+that the operating system keeps one copy of them for all.
+"""
+
+import multiprocessing
+import os
+import signal
+import threading
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from multiprocessing.connection import Connection, wait
+from types import TracebackType
+from typing import Any, cast
+
+import torch
+
+from ..common.errors import UserError
+from .buffers import Job
+from .results import Candidate
+
+Translate = Callable[[Sequence[Sequence[str]]], Sequence[Sequence[Candidate]]]
+
+
+class WorkerError(RuntimeError):
+    """A worker process ended, or failed with an error that the user cannot correct."""
+
+
+def available_threads() -> int:
+    """The number of threads of this process: OMP_NUM_THREADS, or the CPUs that it may use."""
+    given = os.environ.get("OMP_NUM_THREADS", "")
+    if given.isdigit() and int(given):
+        return int(given)
+    # Not all systems limit a process to some CPUs.
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+class Workers:
+    """Processes that translate batches; a context manager.
+
+    Args:
+        translate: translates a batch; the processes inherit all that it refers to.
+        number: number of processes. Each uses an equal share of the threads of this process.
+    """
+
+    def __init__(self, translate: Translate, number: int):
+        self._translate, self._number = translate, number
+        self._processes: list[Any] = []
+        self._connections: list[Connection] = []
+
+    def __enter__(self) -> "Workers":
+        if "fork" not in multiprocessing.get_all_start_methods():
+            raise UserError(
+                f"--workers {self._number} needs an operating system that can fork a process: "
+                "leave it out."
+            )
+        context = multiprocessing.get_context("fork")
+        threads = max(1, available_threads() // self._number)
+        for _ in range(self._number):
+            ours, theirs = context.Pipe()
+            self._connections.append(ours)
+            process = context.Process(
+                target=_work,
+                args=(self._translate, theirs, list(self._connections), threads),
+                daemon=True,
+            )
+            process.start()
+            theirs.close()
+            self._processes.append(process)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        for connection in self._connections:
+            connection.close()
+        for process in self._processes:
+            if kind is not None:
+                process.terminate()
+            process.join()
+
+    def do(self, jobs: Iterator[Job]) -> Iterator[tuple[Job, Sequence[Sequence[Candidate]]]]:
+        """Do jobs, and return each as soon as it is done.
+
+        Raises:
+            UserError: if a job fails with one.
+            WorkerError: if a job fails with another error, or if a process ends.
+        """
+        idle = list(self._connections)
+        held: dict[Connection, Job] = {}
+        # Taken ahead, so that no process waits for text to be read and made into tokens.
+        upcoming = next(jobs, None)
+        done: tuple[Job, Sequence[Sequence[Candidate]]] | None = None
+        while True:
+            while upcoming is not None and idle:
+                connection = idle.pop()
+                self._send(connection, upcoming)
+                held[connection] = upcoming
+                upcoming = next(jobs, None)
+            if done is not None:
+                yield done
+            if not held:
+                return
+            (connection, *_) = cast(list[Connection], wait(list(held)))
+            job = held.pop(connection)
+            done = job, self._receive(connection, job)
+            idle.append(connection)
+
+    def _send(self, connection: Connection, job: Job) -> None:
+        try:
+            connection.send(job.sentences)
+        except OSError as error:
+            raise self._ended(connection, job) from error
+
+    def _receive(self, connection: Connection, job: Job) -> Any:
+        try:
+            kind, result = connection.recv()
+        except (EOFError, OSError) as error:
+            raise self._ended(connection, job) from error
+        if kind is UserError:
+            raise UserError(result)
+        if kind is WorkerError:
+            raise WorkerError(f"A worker process failed:\n{result}")
+        return result
+
+    def _ended(self, connection: Connection, job: Job) -> WorkerError:
+        """The error if a process has ended."""
+        number = self._connections.index(connection)
+        process = self._processes[number]
+        process.join(timeout=10)
+        code = process.exitcode
+        if code is not None and code < 0:
+            how = f"was ended by signal {-code} ({signal.Signals(-code).name})"
+        else:
+            how = f"ended with exit code {code}"
+        longest = max(map(len, job.sentences), default=0)
+        return WorkerError(
+            f"Worker process {number + 1} of {self._number} {how} during a batch of "
+            f"{len(job.sentences):,} sentences of up to {longest:,} tokens. If the machine has not "
+            "enough memory, use a smaller --max-tokens or fewer --workers."
+        )
+
+
+def _work(
+    translate: Translate, connection: Connection, inherited: list[Connection], threads: int
+) -> None:
+    """Translate batches until the connection is closed; the main function of a process."""
+    # A process that holds the other ends of its siblings' connections would keep them open.
+    for other in inherited:
+        other.close()
+    # The parent decides what an interrupt means.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # GNU OpenMP cannot use the thread pool of the parent in a fork: a new thread makes its own.
+    thread = threading.Thread(target=_serve, args=(translate, connection, threads))
+    thread.start()
+    thread.join()
+
+
+def _serve(translate: Translate, connection: Connection, threads: int) -> None:
+    torch.set_num_threads(threads)
+    while True:
+        try:
+            sentences = connection.recv()
+        except (EOFError, OSError):
+            return
+        answer: tuple[Any, Any]
+        try:
+            answer = None, translate(sentences)
+        except UserError as error:
+            answer = UserError, str(error)
+        except Exception:
+            answer = WorkerError, traceback.format_exc()
+        try:
+            connection.send(answer)
+        except OSError:
+            return

@@ -1,8 +1,0 @@
-"""``python -m convs2s_plugin COMMAND`` does the same as the console script ``convs2s``."""
-
-import sys
-
-from .cli import main
-
-if __name__ == "__main__":
-    sys.exit(main())

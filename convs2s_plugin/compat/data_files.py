@@ -1,0 +1,194 @@
+"""Binarized data and dictionaries: one sentence that names a damaged or missing file."""
+
+import functools
+import os
+import struct
+from typing import Any
+
+import numpy as np
+from fairseq.data import Dictionary, data_utils, indexed_dataset
+from fairseq.data.encoders.sentencepiece_bpe import SentencepieceBPE
+from fairseq.data.encoders.subword_nmt_bpe import SubwordNMTBPE
+from omegaconf.errors import MissingMandatoryValue
+
+from convs2s.common.errors import UserError
+
+AGAIN = "run fairseq-preprocess again, or copy it again if that was interrupted"
+# The beginning of an index: a mark, the version, the code of the numbers' type, their count.
+HEADER = struct.Struct("<9sQBQ")
+MARK = b"MMIDIDX\x00\x00"
+TYPES = {
+    **{1: np.uint8, 2: np.int8, 3: np.int16, 4: np.int32, 5: np.int64},
+    **{8: np.uint16, 9: np.uint32, 10: np.uint64},
+}
+
+
+def check_data_files() -> None:
+    """Check the sizes and the tokens of binarized data before fairseq opens it.
+
+    fairseq reads all of it then, too. Without the check, damaged files end in an error without
+    their name, or in the middle of a training.
+    """
+    original = indexed_dataset.make_dataset
+
+    @functools.wraps(original)
+    def make_dataset(
+        path: str, impl: str, fix_lua_indexing: bool = False, dictionary: Any = None
+    ) -> Any:
+        if impl != "raw":
+            _check_pair(path)
+        if impl == "mmap" and os.path.isfile(f"{path}.idx"):
+            check_binarized(path, None if dictionary is None else len(dictionary))
+        try:
+            return original(path, impl, fix_lua_indexing, dictionary)
+        except (AssertionError, struct.error, ValueError) as error:
+            if isinstance(error, UserError):
+                raise
+            raise _damaged(f"{path}.idx", "it is no index of binarized data") from error
+
+    indexed_dataset.make_dataset = make_dataset
+
+
+def check_binarized(path: str, vocab_size: int | None) -> None:
+    """Check the index and the tokens of a data set.
+
+    Args:
+        path: of ``.idx`` and ``.bin``, without these.
+        vocab_size: number of tokens in the dictionary; None to check the sizes only.
+    Raises:
+        UserError: if a file has another size than it should have, or if a token is not in the
+            dictionary.
+    """
+    index, data = f"{path}.idx", f"{path}.bin"
+    with open(index, "rb") as file:
+        header = file.read(HEADER.size)
+        if len(header) < HEADER.size:
+            raise _damaged(index, f"it has {len(header)} bytes")
+        mark, _, code, count = HEADER.unpack(header)
+        if mark != MARK or code not in TYPES:
+            raise _damaged(index, "it is no index of binarized data")
+        expected = HEADER.size + 12 * count
+        if os.path.getsize(index) != expected:
+            raise _damaged(
+                index,
+                f"it has {os.path.getsize(index):,} bytes, but {count:,} sentences take "
+                f"{expected:,}",
+            )
+        sizes = np.fromfile(file, np.int32, count).astype(np.int64)
+        starts = np.fromfile(file, np.int64, count)
+    item = np.dtype(TYPES[code]).itemsize
+    if count and (sizes.min() < 0 or not np.array_equal(starts, (sizes.cumsum() - sizes) * item)):
+        raise _damaged(index, "its sizes and positions disagree")
+    expected = int(sizes.sum()) * item
+    if os.path.getsize(data) != expected:
+        raise _damaged(
+            data, f"it has {os.path.getsize(data):,} bytes, but its index describes {expected:,}"
+        )
+    if vocab_size is not None and expected:
+        _check_tokens(data, np.memmap(data, TYPES[code], "r"), vocab_size)
+
+
+def _check_tokens(path: str, tokens: np.ndarray, vocab_size: int) -> None:
+    for token in (int(tokens.max()), int(tokens.min())):
+        if not 0 <= token < vocab_size:
+            raise _damaged(
+                path,
+                f"it has the token {token}, but its dictionary has {vocab_size:,}; or it was "
+                "binarized with another dictionary",
+            )
+
+
+def _check_pair(path: str) -> None:
+    """Check that both files are there, or none."""
+    for file, other in ((f"{path}.idx", f"{path}.bin"), (f"{path}.bin", f"{path}.idx")):
+        if os.path.isfile(file) and not os.path.isfile(other):
+            raise UserError(f"There is no file {other}, which belongs to {file}: {AGAIN}.")
+
+
+def _damaged(path: str, reason: str) -> UserError:
+    return UserError(f"{path} is damaged: {reason}; {AGAIN}.")
+
+
+def name_missing_data() -> None:
+    """Name a folder of binarized data that is missing."""
+    original = data_utils.infer_language_pair
+
+    @functools.wraps(original)
+    def infer_language_pair(path: str) -> Any:
+        try:
+            return original(path)
+        except OSError as error:
+            reason = f"cannot be read: {error.strerror or error}"
+            raise UserError(
+                f"{path}, the folder of the binarized data, {reason}. Give the folder that "
+                "fairseq-preprocess wrote (--destdir)."
+            ) from error
+
+    data_utils.infer_language_pair = infer_language_pair
+
+
+def explain_unreadable_dictionaries() -> None:
+    """Name the dictionary that is missing or damaged."""
+    original = Dictionary.add_from_file
+
+    @functools.wraps(original)
+    def add_from_file(self: Dictionary, f: Any) -> None:
+        if not isinstance(f, str):
+            return original(self, f)
+        try:
+            original(self, f)
+        except FileNotFoundError as error:
+            raise UserError(
+                f"There is no dictionary {f}: give the folder that fairseq-preprocess wrote."
+            ) from error
+        except OSError as error:
+            raise UserError(f"{f} cannot be read: {error.strerror or error}.") from error
+        except Exception as error:
+            raise UserError(
+                f"{f} is no dictionary of fairseq, with a token and its count on each line: {error}"
+            ) from error
+
+    Dictionary.add_from_file = add_from_file
+
+
+def explain_unreadable_codes() -> None:
+    """Name the file that has no codes of subword-nmt, such as a binary one."""
+    original = SubwordNMTBPE.__init__
+
+    @functools.wraps(original)
+    def __init__(self: SubwordNMTBPE, cfg: Any) -> None:
+        try:
+            original(self, cfg)
+        except MissingMandatoryValue as error:
+            raise UserError("--bpe subword_nmt needs its codes: --bpe-codes FILE.") from error
+        except (OSError, ValueError, SystemExit) as error:
+            raise UserError(
+                f"{cfg.bpe_codes} cannot be read as codes of subword-nmt (--bpe-codes)."
+            ) from error
+
+    SubwordNMTBPE.__init__ = __init__
+
+
+def explain_unreadable_sentencepiece_models() -> None:
+    """Name the file that is no model of sentencepiece."""
+    original = SentencepieceBPE.__init__
+
+    @functools.wraps(original)
+    def __init__(self: SentencepieceBPE, cfg: Any) -> None:
+        try:
+            original(self, cfg)
+        except MissingMandatoryValue as error:
+            raise UserError(
+                "--bpe sentencepiece needs its model: --sentencepiece-model FILE."
+            ) from error
+        except ImportError as error:
+            raise UserError(
+                "--bpe sentencepiece needs sentencepiece: run `pip install sentencepiece`."
+            ) from error
+        except (OSError, RuntimeError, ValueError) as error:
+            raise UserError(
+                f"{cfg.sentencepiece_model} cannot be read as a model of sentencepiece "
+                "(--sentencepiece-model)."
+            ) from error
+
+    SentencepieceBPE.__init__ = __init__
