@@ -71,7 +71,7 @@ random-bytes: $(STAMP)
 
 MINUTES ?= 60
 endurance: $(STAMP)
-	OMP_NUM_THREADS=1 $(BIN)/python -m tests.endurance --minutes $(MINUTES)
+	OMP_NUM_THREADS=1 $(BIN)/python -m tests.support.endurance --minutes $(MINUTES)
 
 TARGET ?= adl
 SECONDS ?= 60

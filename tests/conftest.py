@@ -10,8 +10,8 @@ import convs2s_plugin  # noqa: F401  (registers the models)
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-from tests.commands import fairseq, train  # noqa: E402
-from tests.fconv import FCONV  # noqa: E402
+from tests.support.commands import fairseq, train  # noqa: E402
+from tests.support.fconv import FCONV  # noqa: E402
 
 WORDS = "eins zwei drei vier fünf sechs sieben acht neun zehn elf zwölf".split()
 

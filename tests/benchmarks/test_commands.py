@@ -12,7 +12,7 @@ from benchmarks.sentences import sentences
 from benchmarks.setting import Setting, build
 from benchmarks.workloads import generation, sequence_training, training
 from convs2s.common.errors import UserError
-from tests.benchmark_runs import TINY, benchmark
+from tests.support.benchmark_runs import TINY, benchmark
 
 
 class Clock:

@@ -5,7 +5,7 @@ import json
 from benchmarks import families
 from benchmarks.report import families_table
 from benchmarks.setting import Setting
-from tests.benchmark_runs import benchmark
+from tests.support.benchmark_runs import benchmark
 
 
 def test_times_and_memory_of_a_family(tmp_path, monkeypatch, capsys):

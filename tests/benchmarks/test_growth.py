@@ -7,8 +7,8 @@ import pytest
 
 from benchmarks import growth, growth_report, pages
 from benchmarks.setting import Setting
-from tests.benchmark_runs import benchmark
-from tests.commands import generate
+from tests.support.benchmark_runs import benchmark
+from tests.support.commands import generate
 
 
 def points(power, sizes=(10, 20, 40, 80)):

@@ -7,8 +7,8 @@ import pytest
 
 from benchmarks import preparation
 from convs2s.common.errors import UserError
-from tests.benchmark_runs import benchmark
-from tests.commands import server
+from tests.support.benchmark_runs import benchmark
+from tests.support.commands import server
 
 MEBIBYTE = 2**20
 

@@ -7,7 +7,7 @@ import pytest
 from benchmarks import systems
 from benchmarks.report import systems_table
 from convs2s.experiments.reader import read_experiment
-from tests.benchmark_runs import benchmark
+from tests.support.benchmark_runs import benchmark
 
 FILE = """
 data: {source: de, target: en}

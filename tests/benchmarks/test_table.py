@@ -12,7 +12,7 @@ import pytest
 from benchmarks import pages, rows, table
 from benchmarks.setting import Setting
 from tests import ROOT
-from tests.benchmark_runs import benchmark
+from tests.support.benchmark_runs import benchmark
 
 SIZES = {"words": 60, "sentences": 2, "length": 4, "layers": 1}
 MARKED = "<!-- table of benchmarks/results/{} -->\n{}<!-- end of table -->\n"

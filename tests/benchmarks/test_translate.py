@@ -6,9 +6,9 @@ import shutil
 import pytest
 
 from benchmarks import pages, report, translate
-from tests.benchmark_runs import benchmark
-from tests.commands import server
-from tests.translation import DATA, FIXTURES, LINES, text_file
+from tests.support.benchmark_runs import benchmark
+from tests.support.commands import server
+from tests.support.translation import DATA, FIXTURES, LINES, text_file
 
 
 @pytest.fixture

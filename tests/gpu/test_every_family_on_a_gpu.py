@@ -7,9 +7,9 @@ import torch
 from fairseq.sequence_generator import SequenceGenerator
 
 from convs2s_plugin.criterions import ConvS2SCrossEntropy
-from tests.commands import PLUGIN, TINY, fairseq, hypotheses
-from tests.families import MODELS, NAMED, make
-from tests.helpers import dictionary, random_batch
+from tests.support.commands import PLUGIN, TINY, fairseq, hypotheses
+from tests.support.families import MODELS, NAMED, make
+from tests.support.helpers import dictionary, random_batch
 
 if not torch.cuda.is_available():
     pytest.skip("there is no GPU here", allow_module_level=True)

@@ -6,7 +6,8 @@ import yaml
 
 from convs2s.models.adl.model import AdlModel
 from convs2s.nn.autocast import is_supported
-from tests.commands import (
+from tests.conftest import WORDS
+from tests.support.commands import (
     CRITERION,
     PLUGIN,
     TASK,
@@ -19,8 +20,7 @@ from tests.commands import (
     train,
     validation_losses,
 )
-from tests.conftest import WORDS
-from tests.doc_blocks import DOCS, blocks
+from tests.support.doc_blocks import DOCS, blocks
 
 SENTENCES = 24
 TRAINING = (

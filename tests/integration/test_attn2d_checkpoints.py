@@ -10,7 +10,7 @@ import torch
 from convs2s.checkpoints.attn2d_vocabulary import dictionary_text, read_vocabulary
 from convs2s.cli import main as convs2s
 from convs2s.translation import Translator
-from tests.attn2d import BOS, params, random_network
+from tests.support.attn2d import BOS, params, random_network
 
 SPECIAL = ["<PAD>", "<UNK>", "<EOS>", "<BOS>"]
 SOURCE = [*SPECIAL, *(f"q{i}" for i in range(9))]

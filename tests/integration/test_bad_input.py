@@ -4,7 +4,16 @@ import shutil
 
 import pytest
 
-from tests.commands import PLUGIN, TINY, command, fairseq, hypotheses, refused, run, train_arguments
+from tests.support.commands import (
+    PLUGIN,
+    TINY,
+    command,
+    fairseq,
+    hypotheses,
+    refused,
+    run,
+    train_arguments,
+)
 
 BAD_OPTIONS = {
     "syntax": (("--encoder-layers", "[(32, 3)] * 2 +"), "expected '[', found 'the end'"),

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from tests import ROOT
-from tests.commands import alignments, fairseq, hypotheses, validation_losses
-from tests.doc_blocks import DOCS, blocks
+from tests.support.commands import alignments, fairseq, hypotheses, validation_losses
+from tests.support.doc_blocks import DOCS, blocks
 
 PAGE = DOCS / "add_a_family.md"
 FAMILY = ROOT / "tests" / "packages" / "bag_of_words"

@@ -6,7 +6,8 @@ import pytest
 from fairseq import __version__ as fairseq_version
 
 from convs2s.common.errors import UserError
-from tests.commands import (
+from tests.conftest import WORDS
+from tests.support.commands import (
     CRITERION,
     PLUGIN,
     TASK,
@@ -20,7 +21,6 @@ from tests.commands import (
     train_arguments,
     validation_losses,
 )
-from tests.conftest import WORDS
 
 
 @pytest.fixture(scope="module")

@@ -4,9 +4,9 @@ import pytest
 import torch
 
 from convs2s.cli import main as convs2s
-from tests.commands import PLUGIN, fairseq, hypotheses, refused, run, train
-from tests.helpers import config_with_objects
 from tests.integration.test_fairseq_generate import generate
+from tests.support.commands import PLUGIN, fairseq, hypotheses, refused, run, train
+from tests.support.helpers import config_with_objects
 
 # Architecture of fairseq -> options of a small model.
 MODELS = {

@@ -10,7 +10,7 @@ import torch
 
 from convs2s.cli import COMMANDS, main
 from convs2s_plugin import __version__
-from tests.commands import PLUGIN
+from tests.support.commands import PLUGIN
 
 
 def test_path_is_a_user_dir(capsys):

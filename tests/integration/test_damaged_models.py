@@ -6,8 +6,8 @@ import subprocess
 import pytest
 import torch
 
-from tests.commands import PLUGIN, refused, run, server
-from tests.translation import DATA, FIXTURES
+from tests.support.commands import PLUGIN, refused, run, server
+from tests.support.translation import DATA, FIXTURES
 
 EMBEDDINGS = "encoder.embed.words.weight"
 

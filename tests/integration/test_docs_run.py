@@ -16,8 +16,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.commands import server
-from tests.doc_blocks import DOCS, README, ROOT, Block, blocks, pages
+from tests.support.commands import server
+from tests.support.doc_blocks import DOCS, README, ROOT, Block, blocks, pages
 
 WORDS = "eins zwei drei vier fünf sechs sieben acht neun zehn elf zwölf hunde rennen".split()
 # What is read where its text stands, and not run.

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tests import endurance
+from tests.support import endurance
 
 
 def samples(memory, files=lambda second: 9):

@@ -12,8 +12,8 @@ from sacrebleu.metrics import BLEU
 from convs2s.cli import main
 from convs2s.pictures.sentences import compute_attention
 from convs2s.translation.translator import Translator
-from tests.commands import PLUGIN
-from tests.translation import DATA, FIXTURES, LINES, translate
+from tests.support.commands import PLUGIN
+from tests.support.translation import DATA, FIXTURES, LINES, translate
 
 SOURCE = [line for line in LINES if line.strip()][:6]
 

@@ -11,7 +11,7 @@ import time
 
 import pytest
 
-from tests.commands import server
+from tests.support.commands import server
 
 EXPERIMENT = """
 title: Numbers

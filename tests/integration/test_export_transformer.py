@@ -5,8 +5,8 @@ import math
 import pytest
 
 from convs2s.cli import main as convs2s
-from tests.commands import CRITERION, TASK, fairseq, generate, hypotheses, train
-from tests.translation import FIXTURES
+from tests.support.commands import CRITERION, TASK, fairseq, generate, hypotheses, train
+from tests.support.translation import FIXTURES
 
 ENCODER = "pos -> res_nd(mh_dot_self_att) -> res_nd(ffl) -> norm"
 DECODER = "pos -> res_nd(mh_dot_self_att) -> res_nd(mh_dot_src_att) -> res_nd(ffl) -> norm"

@@ -10,7 +10,8 @@ from fairseq.tasks.translation import TranslationConfig, TranslationTask
 
 from convs2s.cli import main as convs2s
 from convs2s.models.convs2s.model import ConvS2SModel
-from tests.commands import (
+from tests.conftest import WORDS
+from tests.support.commands import (
     PLUGIN,
     TASK,
     alignments,
@@ -20,7 +21,6 @@ from tests.commands import (
     refused,
     run,
 )
-from tests.conftest import WORDS
 
 SENTENCES = 24
 

@@ -10,7 +10,7 @@ import pytest
 import torch
 import yaml
 
-from tests.commands import (
+from tests.support.commands import (
     CRITERION,
     PLUGIN,
     TASK,

@@ -16,8 +16,8 @@ from subword_nmt.learn_bpe import learn_bpe
 
 from convs2s.cli import main as convs2s
 from convs2s.text import Preparation
-from tests.commands import PLUGIN, fairseq
-from tests.fconv import OPTIONS_OF_2018, OPTIONS_OF_2019, load, make_old
+from tests.support.commands import PLUGIN, fairseq
+from tests.support.fconv import OPTIONS_OF_2018, OPTIONS_OF_2019, load, make_old
 
 
 @pytest.fixture(scope="module")

@@ -9,9 +9,9 @@ import torch
 
 from convs2s.checkpoints.fconv import convert_weights
 from convs2s.cli import main as convs2s
-from tests.commands import hypotheses, train
-from tests.fconv import FCONV, load, make_old
 from tests.integration.test_fairseq_generate import generate
+from tests.support.commands import hypotheses, train
+from tests.support.fconv import FCONV, load, make_old
 
 
 def assert_translates_alike(corpus, old, new, *arguments):

@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from tests.commands import TINY, server
+from tests.support.commands import TINY, server
 
 COMMON = ("--optimizer", "adam", "--clip-norm", "1.0", "--max-tokens", "400", "--cpu")
 COMMON += ("--num-workers", "0")

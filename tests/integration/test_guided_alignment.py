@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from tests.commands import TASK, TINY, fairseq, refused, run, train, train_arguments
+from tests.support.commands import TASK, TINY, fairseq, refused, run, train, train_arguments
 
 GUIDED = (
     *("--criterion", "label_smoothed_cross_entropy_with_alignment", "--load-alignments"),

@@ -20,7 +20,7 @@ from convs2s.translation import Translator
 from convs2s.translation.hub import from_pretrained
 from tests import ROOT
 from tests.integration.test_translate_models import prepared
-from tests.translation import DATA, FIXTURES
+from tests.support.translation import DATA, FIXTURES
 
 LINES = ["eins zwei drei", "", "acht vier"]
 LOAD = """

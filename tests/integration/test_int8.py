@@ -6,7 +6,8 @@ import torch
 from convs2s.cli import main as convs2s
 from convs2s.common.errors import UserError
 from convs2s.nn.int8 import is_supported
-from tests.commands import (
+from tests.conftest import WORDS
+from tests.support.commands import (
     PLUGIN,
     TASK,
     alignments,
@@ -17,8 +18,7 @@ from tests.commands import (
     run,
     train_arguments,
 )
-from tests.conftest import WORDS
-from tests.translation import FIXTURES, LINES, MODELS, translate
+from tests.support.translation import FIXTURES, LINES, MODELS, translate
 
 needs_int8 = pytest.mark.skipif(not is_supported(), reason="needs a CPU with VNNI or AMX")
 

@@ -10,8 +10,8 @@ import re
 import pytest
 
 from convs2s.cli import main as convs2s
-from tests.commands import CRITERION, TASK, assert_same_weights
-from tests.faults import FAMILIES, killed_while_saving, train, whole
+from tests.support.commands import CRITERION, TASK, assert_same_weights
+from tests.support.faults import FAMILIES, killed_while_saving, train, whole
 
 KILLS = int(os.environ.get("CONVS2S_KILLS", "1"))
 MANY = KILLS > 1

@@ -5,8 +5,8 @@ import re
 import pytest
 
 from convs2s.common.errors import UserError
-from tests.commands import TASK, generate, hypotheses, refused, run, train, train_arguments
 from tests.integration.test_pervasive_fairseq import TINY
+from tests.support.commands import TASK, generate, hypotheses, refused, run, train, train_arguments
 
 
 def updates(log):

@@ -4,8 +4,8 @@ import subprocess
 import sys
 
 from tests import ROOT
-from tests.faults import train
-from tests.translation import DATA, FIXTURES
+from tests.support.faults import train
+from tests.support.translation import DATA, FIXTURES
 
 # Ends the process at the first use of the network, by any module.
 CLOSED = """

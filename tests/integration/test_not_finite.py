@@ -4,8 +4,8 @@ import pytest
 import torch
 
 import convs2s_plugin  # noqa: F401  (allows the classes of fairseq's checkpoints)
-from tests.commands import CRITERION, TASK, refused
-from tests.faults import FAMILIES, train
+from tests.support.commands import CRITERION, TASK, refused
+from tests.support.faults import FAMILIES, train
 
 POISON = """
 import torch

@@ -5,7 +5,7 @@ import subprocess
 
 import pytest
 
-from tests.commands import server
+from tests.support.commands import server
 
 # The files hard, link, link.png and link.json are the file input under other names.
 COMMANDS = (

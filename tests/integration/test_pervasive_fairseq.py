@@ -8,8 +8,8 @@ from benchmarks.sentences import read_task, real_batches
 from convs2s.cli import main as convs2s
 from convs2s.models.pervasive.batch_norm import RunningStats
 from convs2s.models.pervasive.model import PervasiveModel
-from tests.batch_statistics import load, measure, validation_loss
-from tests.commands import (
+from tests.support.batch_statistics import load, measure, validation_loss
+from tests.support.commands import (
     CRITERION,
     PLUGIN,
     TASK,

@@ -4,7 +4,7 @@ import pytest
 
 from convs2s.cli import main
 from convs2s.pictures.training_curves import read_training_curves
-from tests.commands import TINY, fairseq, train_arguments
+from tests.support.commands import TINY, fairseq, train_arguments
 
 
 @pytest.mark.parametrize("log_format", ["json", "simple"])

@@ -11,8 +11,8 @@ from fontTools.fontBuilder import FontBuilder
 from fontTools.pens.ttGlyphPen import TTGlyphPen
 
 from tests import ROOT
-from tests.commands import server
-from tests.translation import DATA, FIXTURES, prepared, text_file
+from tests.support.commands import server
+from tests.support.translation import DATA, FIXTURES, prepared, text_file
 
 MODEL = FIXTURES / "convs2s.pt"
 # No font of a system has the character for private use; matplotlib's default font has the other.

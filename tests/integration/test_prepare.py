@@ -27,7 +27,7 @@ from convs2s.text import (
 )
 from convs2s.text.first_model import SIZE_CLASSES, training_command
 from tests import ROOT
-from tests.commands import PLUGIN, server
+from tests.support.commands import PLUGIN, server
 
 WORDS = "ein zwei drei vier fünf sechs sieben acht neun zehn elf zwölf Hunde rennen".split()
 PACK = {"": bytes, ".gz": gzip.compress, ".bz2": bz2.compress, ".xz": lzma.compress}

@@ -7,7 +7,7 @@ import os
 import random
 import subprocess
 
-from tests.commands import PLUGIN, TASK, hypotheses, quick_command, server
+from tests.support.commands import PLUGIN, TASK, hypotheses, quick_command, server
 
 LINES = int(os.environ.get("CONVS2S_LINES", "2000"))
 # Lines with a place of their own: their translations are known.

@@ -5,7 +5,7 @@ import shutil
 
 import pytest
 
-from tests.commands import (
+from tests.support.commands import (
     CRITERION,
     TASK,
     TINY,

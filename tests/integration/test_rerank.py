@@ -7,7 +7,7 @@ import pytest
 
 from convs2s.evaluation.reranking.nbest import read_nbest
 from convs2s.evaluation.sentence_scores import SentenceCHRF
-from tests.commands import TASK, generate, server
+from tests.support.commands import TASK, generate, server
 
 
 @pytest.fixture(scope="module")

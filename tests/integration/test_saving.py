@@ -6,9 +6,9 @@ import subprocess
 
 import pytest
 
-from tests.commands import assert_same_weights, train_arguments
-from tests.commands import train as train_whole
-from tests.faults import (
+from tests.support.commands import assert_same_weights, train_arguments
+from tests.support.commands import train as train_whole
+from tests.support.faults import (
     NO_ROOM_FOR_COPIES,
     ORDINARY_USER,
     SMALL_FILES,

@@ -6,7 +6,9 @@ import pytest
 import torch
 
 import convs2s_plugin  # noqa: F401  (lets torch read fairseq's checkpoints)
-from tests.commands import (
+from tests.conftest import WORDS
+from tests.integration.test_several_workers import free_port, launch
+from tests.support.commands import (
     CRITERION,
     PLUGIN,
     TASK,
@@ -20,8 +22,6 @@ from tests.commands import (
     train,
     train_arguments,
 )
-from tests.conftest import WORDS
-from tests.integration.test_several_workers import free_port, launch
 
 RISK = (*TASK, "--criterion", "convs2s_sequence_risk", "--sequence-candidates", "4")
 # One update at a time from the same start, so that trainings can be compared.

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from tests.commands import (
+from tests.support.commands import (
     CRITERION,
     TINY,
     assert_same_weights,

@@ -7,8 +7,8 @@ import pytest
 
 from convs2s.cli import main as convs2s
 from tests import ROOT
-from tests.commands import server
-from tests.translation import DATA, FIXTURES, MODELS, text_file
+from tests.support.commands import server
+from tests.support.translation import DATA, FIXTURES, MODELS, text_file
 
 PATH = [sys.executable, "-c", "import sys; from convs2s.cli import main; sys.exit(main())", "path"]
 

@@ -10,8 +10,8 @@ from fairseq_cli import interactive as interactive_command
 
 from convs2s.common.errors import UserError
 from convs2s.translation import Translator
-from tests.commands import PLUGIN, TASK, alignments, hypotheses, train
-from tests.translation import DATA, FIXTURES, LINES, MODELS, text_file, translate
+from tests.support.commands import PLUGIN, TASK, alignments, hypotheses, train
+from tests.support.translation import DATA, FIXTURES, LINES, MODELS, text_file, translate
 
 
 def interactive(path, lines, folder, *arguments, data=DATA):

@@ -7,8 +7,8 @@ import pytest
 
 from convs2s.cli import main as convs2s
 from convs2s.translation.ensemble import Ensemble
-from tests.commands import server
-from tests.translation import DATA, FIXTURES, LINES, SENTENCE, text_file, translate
+from tests.support.commands import server
+from tests.support.translation import DATA, FIXTURES, LINES, SENTENCE, text_file, translate
 
 
 def test_every_line_has_its_translation(tmp_path, capsys):

@@ -8,7 +8,7 @@ import pytest
 from convs2s.cli import main as convs2s
 from convs2s.common.errors import UserError
 from convs2s.translation import Translator
-from tests.translation import DATA, FIXTURES, LIMIT, LINES, prepared, text_file
+from tests.support.translation import DATA, FIXTURES, LIMIT, LINES, prepared, text_file
 
 
 def test_python():

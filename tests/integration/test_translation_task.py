@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from convs2s.nn.autocast import is_supported
-from tests.commands import (
+from tests.support.commands import (
     CRITERION,
     PLUGIN,
     TASK,

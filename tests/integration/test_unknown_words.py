@@ -6,7 +6,7 @@ import sys
 import pytest
 import torch
 
-from tests.commands import (
+from tests.support.commands import (
     PLUGIN,
     TASK,
     TINY,

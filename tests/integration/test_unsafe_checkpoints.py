@@ -9,8 +9,8 @@ import torch
 from convs2s.cli import main as convs2s
 from convs2s.common.errors import UserError
 from convs2s.models.convs2s.model import ConvS2SModel
-from tests.commands import PLUGIN, TASK, refused, run, train_arguments
-from tests.fconv import FCONV
+from tests.support.commands import PLUGIN, TASK, refused, run, train_arguments
+from tests.support.fconv import FCONV
 
 
 class Call:

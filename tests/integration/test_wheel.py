@@ -17,7 +17,7 @@ import pytest
 
 from convs2s_plugin import __version__
 from tests import ROOT
-from tests.commands import TINY, hypotheses
+from tests.support.commands import TINY, hypotheses
 
 PACKAGES = ("convs2s", "convs2s_plugin")
 PACKAGING = ("setup.py", "pyproject.toml", "README.md", "LICENSE")

@@ -8,8 +8,8 @@ from torch.nn import functional
 
 from convs2s_plugin.criterions import ConvS2SCrossEntropy
 from convs2s_plugin.search.generator import TranslationGenerator
-from tests.helpers import dictionary, random_batch
 from tests.properties.cases import Case, build
+from tests.support.helpers import dictionary, random_batch
 
 PAD, EOS = dictionary().pad(), dictionary().eos()
 SMOOTHING = 0.1

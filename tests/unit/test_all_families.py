@@ -7,9 +7,9 @@ import pytest
 import torch
 
 from convs2s.common.errors import UserError
-from tests.checks import assert_state_dict_round_trip, assert_trains, dependencies
-from tests.families import MODELS, make
-from tests.helpers import dictionary, random_batch
+from tests.support.checks import assert_state_dict_round_trip, assert_trains, dependencies
+from tests.support.families import MODELS, make
+from tests.support.helpers import dictionary, random_batch
 
 EVERY_MODEL = pytest.mark.parametrize("name", MODELS)
 PAD = dictionary().pad()

@@ -14,8 +14,8 @@ from convs2s.nn.attention_maps import (
     SOURCE,
     AttentionMaps,
 )
-from tests.families import MODELS, make
-from tests.helpers import dictionary, random_batch, tiny_adl, tiny_convs2s, tiny_pervasive
+from tests.support.families import MODELS, make
+from tests.support.helpers import dictionary, random_batch, tiny_adl, tiny_convs2s, tiny_pervasive
 
 EVERY_MODEL = pytest.mark.parametrize("name", MODELS)
 PAD = dictionary().pad()

@@ -7,8 +7,8 @@ import torch
 from fairseq.criterions.label_smoothed_cross_entropy import LabelSmoothedCrossEntropyCriterion
 
 from convs2s_plugin.search.generator import TranslationGenerator
-from tests.families import MODELS, make
-from tests.helpers import dictionary, random_batch
+from tests.support.families import MODELS, make
+from tests.support.helpers import dictionary, random_batch
 
 EVERY_MODEL = pytest.mark.parametrize("name", MODELS)
 LENGTHS = [(7, 5), (3, 9), (11, 2)]

@@ -20,9 +20,19 @@ from convs2s.experiments.file import Averaging, DataSettings, Tuning
 from convs2s.experiments.reader import EXPERIMENT_KEYS, SYSTEM_KEYS
 from convs2s.models.adl import Settings, resolve
 from docs.other_projects import SOCKEYE
-from tests import batch_statistics
-from tests.commands import PLUGIN
-from tests.doc_blocks import DOCS, README, ROOT, Block, blocks, commands, inline_code, pages, prose
+from tests.support import batch_statistics
+from tests.support.commands import PLUGIN
+from tests.support.doc_blocks import (
+    DOCS,
+    README,
+    ROOT,
+    Block,
+    blocks,
+    commands,
+    inline_code,
+    pages,
+    prose,
+)
 
 MARKDOWN = [
     *pages(),
@@ -96,7 +106,7 @@ def test_every_command_has_the_options_that_it_is_given(block, words, tmp_path, 
     elif program == "python" and arguments[:2] == ["-m", "benchmarks"]:
         monkeypatch.setattr("sys.argv", ["benchmarks", *arguments[2:]])
         benchmarks.parse_arguments()
-    elif program == "python" and arguments[:2] == ["-m", "tests.batch_statistics"]:
+    elif program == "python" and arguments[:2] == ["-m", "tests.support.batch_statistics"]:
         batch_statistics.parse_arguments(arguments[2:])
     elif program == "python" and arguments[:2] == ["-m", "pytest"]:
         assert all((ROOT / word).exists() for word in arguments[2:] if "/" in word)

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from tests.doc_blocks import DOCS, README, ROOT
+from tests.support.doc_blocks import DOCS, README, ROOT
 
 
 @pytest.fixture(scope="module")

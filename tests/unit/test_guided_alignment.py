@@ -9,8 +9,8 @@ from fairseq.criterions.label_smoothed_cross_entropy_with_alignment import (
 )
 
 from convs2s.common.errors import UserError
-from tests.families import MODELS, make
-from tests.helpers import dictionary, random_batch
+from tests.support.families import MODELS, make
+from tests.support.helpers import dictionary, random_batch
 
 EVERY_MODEL = pytest.mark.parametrize("name", MODELS)
 LENGTHS = [(7, 5), (3, 9), (11, 4)]

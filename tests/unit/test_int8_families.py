@@ -7,8 +7,8 @@ import torch
 
 from convs2s.common.errors import UserError
 from convs2s.nn import int8
-from tests.families import MODELS, make
-from tests.helpers import dictionary, random_batch, tiny_adl, tiny_convs2s, tiny_pervasive
+from tests.support.families import MODELS, make
+from tests.support.helpers import dictionary, random_batch, tiny_adl, tiny_convs2s, tiny_pervasive
 
 EVERY_MODEL = pytest.mark.parametrize("name", MODELS)
 LENGTHS = [(7, 5), (3, 9), (11, 2), (1, 1)]

@@ -9,8 +9,8 @@ import torch
 from convs2s_plugin.criterions import ConvS2SCrossEntropy
 from convs2s_plugin.search.output_layer import output_layer_of
 from convs2s_plugin.tasks.autocast import Precision
-from tests.families import MODELS, make
-from tests.helpers import dictionary, random_batch, tiny_adl, tiny_convs2s, tiny_pervasive
+from tests.support.families import MODELS, make
+from tests.support.helpers import dictionary, random_batch, tiny_adl, tiny_convs2s, tiny_pervasive
 
 EVERY_MODEL = pytest.mark.parametrize("name", MODELS)
 LENGTHS = [(7, 5), (3, 9), (5, 2)]

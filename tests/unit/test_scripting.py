@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from tests.families import FAMILIES
+from tests.support.families import FAMILIES
 
 
 @pytest.mark.parametrize("family", FAMILIES)

@@ -11,9 +11,9 @@ from fairseq import options
 
 from convs2s.cli import experiment as command
 from convs2s.experiments.reader import read_experiment
-from tests.commands import server
-from tests.doc_blocks import DOCS, blocks, commands
 from tests.integration.examples.conftest import EXAMPLES
+from tests.support.commands import server
+from tests.support.doc_blocks import DOCS, blocks, commands
 
 # The files of examples/hydra are for fairseq-hydra-train.
 FILES = sorted(path for path in EXAMPLES.glob("*/*.yaml") if path.parent.name != "hydra")

@@ -8,8 +8,8 @@ import pytest
 import yaml
 from fairseq import options
 
-from tests.commands import server
 from tests.integration.examples.conftest import EXAMPLES
+from tests.support.commands import server
 
 FILE = EXAMPLES / "iwslt14" / "iwslt14.yaml"
 SYSTEMS = yaml.safe_load(FILE.read_text(encoding="utf-8"))["systems"]

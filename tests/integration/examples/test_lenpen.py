@@ -4,7 +4,7 @@ import re
 import subprocess
 import sys
 
-from tests.commands import PLUGIN, generate
+from tests.support.commands import PLUGIN, generate
 
 TUNE = PLUGIN.parent / "examples" / "lenpen" / "tune.py"
 

@@ -13,8 +13,8 @@ from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from convs2s.cli import experiment as command
 from convs2s.experiments.reader import read_experiment
 from convs2s.models.convs2s.layer_lists import parse_attention, parse_layers
-from tests.commands import server
 from tests.integration.examples.conftest import EXAMPLES
+from tests.support.commands import server
 
 PAPERS = EXAMPLES / "papers"
 FILES = sorted(PAPERS.glob("*/*.yaml"))

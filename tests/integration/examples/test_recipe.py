@@ -5,7 +5,7 @@ import sys
 import pytest
 from recipe import Recipe
 
-from tests.commands import TINY, hypotheses
+from tests.support.commands import TINY, hypotheses
 
 
 @pytest.fixture

@@ -5,8 +5,8 @@ import shlex
 
 import pytest
 
-from tests.commands import server
 from tests.integration.examples.conftest import EXAMPLES
+from tests.support.commands import server
 
 WORDS = "the a two dogs cats men run runs sleep on in under grass snow trees with".split()
 

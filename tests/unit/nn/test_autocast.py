@@ -3,8 +3,8 @@
 import torch
 
 from convs2s.nn.autocast import cast_weights_, to_autocast_dtype
-from tests.families import make
-from tests.helpers import random_batch
+from tests.support.families import make
+from tests.support.helpers import random_batch
 
 
 @torch.no_grad()

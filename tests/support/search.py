@@ -1,0 +1,119 @@
+"""Shared by the tests of beam search: models, generators, and the comparison of hypotheses."""
+
+from argparse import Namespace
+from types import MethodType
+
+import torch
+from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_REGISTRY
+from fairseq.tasks.translation import TranslationConfig, TranslationTask
+
+from convs2s_plugin.tasks.translation import ConvS2STranslationConfig, ConvS2STranslationTask
+from tests.support.families import MODELS, make
+from tests.support.helpers import (
+    dictionary,
+    random_batch,
+    tiny_fairseq_transformer,
+    translation_task,
+)
+
+WORDS = 300
+SYMBOLS = dictionary(WORDS)
+LENGTHS = [(7, 5), (3, 9), (11, 2), (2, 3)]
+
+
+def build(name):
+    """A small model in double precision, with attention."""
+    task = translation_task(SYMBOLS, SYMBOLS)
+    if name in MODELS:
+        model = make(name, task=task)
+    elif name == "transformer":
+        model = tiny_fairseq_transformer(task)
+    else:
+        torch.manual_seed(1)
+        layers = dict(encoder_layers="[(16, 3)]", decoder_layers="[(16, 3)]")
+        sizes = dict(encoder_embed_dim=16, decoder_embed_dim=16, decoder_out_embed_dim=16)
+        positions = dict(max_source_positions=64, max_target_positions=64)
+        args = Namespace(**layers, **sizes, **positions, dropout=0.0)
+        ARCH_CONFIG_REGISTRY["fconv_iwslt_de_en"](args)
+        model = ARCH_MODEL_REGISTRY["fconv_iwslt_de_en"].build_model(args, task)
+    return model.double().eval()
+
+
+def change_logits(model, change):
+    """Make the model apply a function to its logits."""
+    decoder = model.decoder
+    name = "forward" if type(decoder).__name__ == "FConvDecoder" else "output_layer"
+    original = getattr(decoder, name)
+
+    def changed(self, *arguments, **options):
+        output = original(*arguments, **options)
+        return change(output) if torch.is_tensor(output) else (change(output[0]), *output[1:])
+
+    setattr(decoder, name, MethodType(changed, decoder))
+    return model
+
+
+def pseudorandom(logits):
+    """A number from -1 to 1 for each hypothesis."""
+    return (1000 * logits[..., 5]).sin()
+
+
+def prefer_the_end(logits):
+    """Logits of hypotheses that are finished after different numbers of steps."""
+    logits = 2 * logits / logits.std(dim=-1, keepdim=True)
+    logits[..., SYMBOLS.eos()] = logits.amax(dim=-1) - 2 + 3 * pseudorandom(logits)
+    return logits
+
+
+def round_coarsely(logits):
+    return logits.mul(4).round().div(4)
+
+
+def batch():
+    return random_batch(LENGTHS, words=WORDS)
+
+
+def generators(models, extra=None, prefix_allowed_tokens_fn=None, **args):
+    """The generators of fairseq's task and of ours, for the same options."""
+    built = []
+    for task_class, cfg in (
+        (TranslationTask, TranslationConfig()),
+        (ConvS2STranslationTask, ConvS2STranslationConfig()),
+    ):
+        task = task_class(cfg, SYMBOLS, SYMBOLS)
+        built.append(
+            task.build_generator(
+                models,
+                Namespace(**{"max_len_b": 10, **args}),
+                extra_gen_cls_kwargs=dict(extra or {}),
+                prefix_allowed_tokens_fn=prefix_allowed_tokens_fn,
+            )
+        )
+    for model in models:
+        model.decoder.need_attn = True
+    return built
+
+
+def assert_same(expected, found):
+    """Check that all hypotheses of all sentences are the same in every bit."""
+    assert [len(hypotheses) for hypotheses in found] == [len(hypotheses) for hypotheses in expected]
+    for same, hypotheses in zip(expected, found):
+        for reference, hypothesis in zip(same, hypotheses):
+            for key in ("tokens", "score", "positional_scores", "attention"):
+                assert torch.equal(hypothesis[key], reference[key]), key
+
+
+def assert_same_search(models, in_table=True, options=None, **args):
+    """Check that both generators find the same, and whether ours reads a table.
+
+    Args:
+        options: of ``generate``.
+    """
+    plain, ours = generators(models, **args)
+    results = []
+    for generator in (plain, ours):
+        torch.manual_seed(3)
+        results.append(generator.generate(models, batch(), **(options or {})))
+    assert_same(*results)
+    assert (ours.vocab_size < len(SYMBOLS) / 4) is in_table
+    return results[1], ours

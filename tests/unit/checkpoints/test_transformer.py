@@ -1,0 +1,269 @@
+"""Models in ADL exported to fairseq's transformer: the same logits, or a refusal."""
+
+from argparse import Namespace
+
+import pytest
+import torch
+from fairseq import modules, utils
+from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_REGISTRY
+from omegaconf import OmegaConf
+from torch.nn import functional as F
+
+from convs2s.checkpoints.export.transformer import export_transformer
+from convs2s.common.errors import UserError
+from convs2s.translation.loading import Checkpoint
+from tests.support.helpers import (
+    config_with_objects,
+    dictionary,
+    random_batch,
+    tiny_adl,
+    translation_task,
+)
+
+LENGTHS = [(7, 5), (3, 9), (11, 2), (1, 1)]
+SIZES = dict(model_dim=16, attention_heads=4, max_source_positions=64, max_target_positions=64)
+
+
+def pre_norm(depth, attention=("mh_dot_self_att",), ffl="ffl"):
+    return f"repeat({depth}, {' -> '.join(f'res_nd({a})' for a in (*attention, ffl))}) -> norm"
+
+
+def post_norm(depth, attention=("mh_dot_self_att",), ffl="ffl"):
+    parts = (f"res_d({a}) -> norm" for a in (*attention, ffl))
+    return f"repeat({depth}, {' -> '.join(parts)})"
+
+
+BOTH = ("mh_dot_self_att", "mh_dot_src_att")
+SHARE_ALL = {"share_all_embeddings": True}
+TIED = {"share_input_output_embed": True}
+# name -> encoder, decoder, options.
+MODELS = {
+    "pre-norm": (f"pos -> {pre_norm(2)}", f"pos -> {pre_norm(2, BOTH)}", {}),
+    "pre-norm, shared": (f"pos -> {pre_norm(1)}", f"pos -> {pre_norm(2, BOTH)}", SHARE_ALL),
+    "pre-norm, tied": (f"pos -> {pre_norm(3)}", f"pos -> {pre_norm(1, BOTH)}", TIED),
+    "post-norm": (f"pos -> {post_norm(2)}", f"pos -> {post_norm(3, BOTH)}", {}),
+    "post-norm, shared": (f"pos -> {post_norm(2)}", f"pos -> {post_norm(2, BOTH)}", SHARE_ALL),
+    "both": (f"pos -> {pre_norm(2)}", f"pos -> {post_norm(2, BOTH)}", TIED),
+    "learned positions": (
+        f"learn_pos -> {pre_norm(1)}",
+        f"pos(scale=false) -> {pre_norm(1, BOTH)}",
+        {"ff_dim": 24},
+    ),
+    "other sizes": (
+        f"dropout -> pos -> {pre_norm(1, ['mh_dot_self_att(h=2, s=3)'], 'ffl(d=10)')}",
+        f"pos -> {post_norm(2, ['dot_self_att(s=1)', 'dot_src_att(block=-1)'], 'ffl(d=12)')}",
+        {"model_dim": 24},
+    ),
+    "other feed-forward": (
+        "pos -> res(norm -> mh_dot_self_att) -> res(norm -> ff(d=8, v=gelu) -> dropout -> "
+        "linear(bias=false)) -> norm",
+        "pos -> res_nd(mh_dot_self_att) -> res_nd(mh_dot_src_att) -> "
+        "res_nd(ff(d=6, v=gelu) -> linear) -> dropout -> norm",
+        {},
+    ),
+}
+
+
+def model_and_checkpoint(encoder, decoder, options, bias=True):
+    """A model with random weights in double precision, and its checkpoint."""
+    options = {**SIZES, **options, "encoder_adl": encoder, "decoder_adl": decoder}
+    model = tiny_adl(arch="adl", **options).double()
+    for name, parameter in model.named_parameters():
+        if "norm" in name:
+            torch.nn.init.normal_(parameter, mean=0.5, std=0.5)
+    if not bias:
+        torch.nn.init.zeros_(model.decoder.output.bias)
+    cfg = {"model": Namespace(arch="adl", **options), "criterion": {"label_smoothing": 0.1}}
+    state = {
+        "cfg": config_with_objects(cfg),
+        "model": model.state_dict(),
+        "optimizer_history": [{"num_updates": 7}],
+    }
+    return model, Checkpoint("model.pt", state, {"left_pad_source": True})
+
+
+def fairseq_model(exported):
+    """fairseq's transformer with the options and weights of an exported checkpoint."""
+    options = Namespace(**exported["cfg"]["model"])
+    ARCH_CONFIG_REGISTRY["transformer"](options)
+    model = ARCH_MODEL_REGISTRY["transformer"].build_model(options, translation_task())
+    model.double().load_state_dict(exported["model"], strict=True)
+    return model.eval()
+
+
+@pytest.fixture
+def exact_functions(monkeypatch):
+    """fairseq's softmax and GELU in double precision; it computes them in single precision."""
+    monkeypatch.setattr(utils, "softmax", lambda x, dim, onnx_trace=False: x.softmax(dim))
+    monkeypatch.setattr(modules, "gelu", F.gelu)
+
+
+@pytest.mark.parametrize("bias", [True, False], ids=["bias", "no bias"])
+@pytest.mark.parametrize("name", MODELS)
+def test_the_same_logits(name, bias, exact_functions):
+    model, checkpoint = model_and_checkpoint(*MODELS[name], bias=bias)
+    theirs = fairseq_model(export_transformer(checkpoint))
+    for left_pad_source in (True, False):
+        batch = random_batch(LENGTHS, left_pad_source)["net_input"]
+        real = batch["prev_output_tokens"].ne(dictionary().pad())
+        with torch.no_grad():
+            expected, actual = model(**batch)[0][real], theirs(**batch)[0][real]
+        torch.testing.assert_close(actual, expected, atol=1e-10, rtol=1e-10)
+
+
+def test_matrices_stay_shared_unless_the_output_has_a_bias():
+    names = ["encoder.embed_tokens", "decoder.embed_tokens", "decoder.output_projection"]
+    for options, bias, distinct in (
+        (SHARE_ALL, False, 1),
+        (TIED, False, 2),
+        ({}, False, 3),
+        (SHARE_ALL, True, 2),
+    ):
+        _, checkpoint = model_and_checkpoint(*MODELS["pre-norm"][:2], options, bias)
+        exported = export_transformer(checkpoint)
+        found = {exported["model"][f"{name}.weight"].data_ptr() for name in names}
+        assert len(found) == distinct
+        cfg = exported["cfg"]["model"]
+        assert cfg["share_all_embeddings"] == (distinct == 1)
+        assert cfg["share_decoder_input_output_embed"] == (distinct < 3 and not bias)
+
+
+def test_a_checkpoint_of_plain_data(tmp_path):
+    _, checkpoint = model_and_checkpoint(*MODELS["pre-norm"])
+    torch.save(export_transformer(checkpoint), tmp_path / "exported.pt")
+    # Without the classes that importing the package allows.
+    allowed = torch.serialization.get_safe_globals()
+    torch.serialization.clear_safe_globals()
+    try:
+        loaded = torch.load(tmp_path / "exported.pt", weights_only=True)
+    finally:
+        torch.serialization.add_safe_globals(allowed)
+    options = loaded["cfg"]["model"]
+    assert options["arch"] == options.arch == "transformer" and options["encoder_layers"] == 2
+    assert loaded["cfg"]["task"] == {"_name": "translation", "left_pad_source": True}
+    assert loaded["cfg"]["criterion"]["label_smoothing"] == 0.1
+    assert loaded["optimizer_history"][-1]["num_updates"] == 7
+
+
+ENCODER, DECODER, _ = MODELS["pre-norm"]
+REFUSED = {
+    "another layer": (
+        ENCODER.replace("mh_dot_self_att", "birnn"),
+        DECODER,
+        {},
+        "--encoder-adl, line 1, column 25: 'birnn' is in the way of the export: fairseq's "
+        "transformer has 'mh_dot_self_att' in its place.",
+    ),
+    "no positions": (
+        pre_norm(1),
+        DECODER,
+        {},
+        "'res' is in the way of the export: fairseq's transformer has 'pos' or 'learn_pos' in its",
+    ),
+    "no self-attention": (
+        ENCODER,
+        f"pos -> {pre_norm(2, ['mh_dot_src_att'])}",
+        {},
+        "--decoder-adl, line 1, column 25: 'mh_dot_src_att' is in the way",
+    ),
+    "no last norm": (
+        ENCODER.removesuffix(" -> norm"),
+        DECODER,
+        {},
+        "after 'res', the export needs 'norm', which fairseq's transformer has there",
+    ),
+    "no norm at all": (
+        "pos -> res_d(mh_dot_self_att) -> res_d(ffl)",
+        DECODER,
+        {},
+        "'res' is in the way of the export: fairseq's transformer has 'norm' in its place",
+    ),
+    "no residual": (
+        "pos -> mh_dot_self_att -> ffl",
+        DECODER,
+        {},
+        "'mh_dot_self_att' is in the way of the export: fairseq's transformer has "
+        "'res_d(mh_dot_self_att) -> norm' in its place",
+    ),
+    "half a feed-forward": (
+        ENCODER.replace("ffl", "linear"),
+        DECODER,
+        {},
+        "'linear' is in the way of the export: fairseq's transformer has 'ff' in its place",
+    ),
+    "a layer too many": (
+        ENCODER.replace("ffl", "ffl -> linear"),
+        DECODER,
+        {},
+        "'linear' is in the way of the export: fairseq's transformer has nothing in its place",
+    ),
+    "a layer too few": (
+        ENCODER.replace("ffl", "ff(d=16)"),
+        DECODER,
+        {},
+        "after 'ff', the export needs 'linear', which fairseq's transformer has there",
+    ),
+    "a layer at the end": (
+        f"{ENCODER} -> linear",
+        DECODER,
+        {},
+        "'linear' is in the way of the export: fairseq's transformer has nothing in its place",
+    ),
+    "another block": (
+        ENCODER,
+        DECODER.replace("src_att", "src_att(block=1)"),
+        {},
+        "'mh_dot_src_att' attends to encoder block 1, but fairseq's transformer to the topmost, 2",
+    ),
+    "other heads": (
+        f"pos -> {pre_norm(1)}".replace("norm", f"{pre_norm(1, ['mh_dot_self_att(h=2)'])}"),
+        DECODER,
+        {},
+        "'mh_dot_self_att' has h=2 here and h=4 in the first block, but all blocks of the encoder",
+    ),
+    "other inner channels": (
+        ENCODER,
+        DECODER.replace("self_att", "self_att(d_p=8)"),
+        {},
+        "'mh_dot_self_att' projects to 8 channels, but attention in fairseq's transformer has the",
+    ),
+    "another activation": (
+        ENCODER.replace("ffl", "ff(d=8, v=sigmoid) -> linear"),
+        DECODER,
+        {},
+        "fairseq's transformer has no non-linearity sigmoid: it has relu, gelu, swish, tanh, none",
+    ),
+    "two activations": (
+        ENCODER.replace("ffl", "ff(d=8, v=gelu) -> linear"),
+        DECODER,
+        {},
+        "the non-linearity of 'ff' is relu here and gelu in the encoder, but fairseq's",
+    ),
+    "two scales": (
+        ENCODER,
+        DECODER.replace("pos", "learn_pos"),
+        {},
+        "'learn_pos' scales embeddings on one side only, but fairseq's transformer scales them",
+    ),
+    "input feeding": (
+        ENCODER,
+        f"linear(16) -> {DECODER}",
+        {"input_feeding": True},
+        "The model has --input-feeding, which fairseq's transformer has not",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_refused_with_the_layer_in_the_way(name):
+    encoder, decoder, options, message = REFUSED[name]
+    _, checkpoint = model_and_checkpoint(encoder, decoder, options)
+    with pytest.raises(UserError) as error:
+        export_transformer(checkpoint)
+    assert message in str(error.value)
+
+
+def test_other_models_are_refused():
+    cfg = OmegaConf.create({"model": {"_name": "convs2s_iwslt_de_en"}})
+    with pytest.raises(UserError, match="x.pt has a model of --arch convs2s_iwslt_de_en, but only"):
+        export_transformer(Checkpoint("x.pt", {"cfg": cfg}, {}))

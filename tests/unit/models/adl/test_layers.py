@@ -1,0 +1,323 @@
+"""Every layer against its formula, written plainly in float64 for one sentence at a time."""
+
+import math
+
+import pytest
+import torch
+from torch.nn import functional as F
+
+from convs2s.models.adl import Settings, resolve
+from convs2s.models.adl.context import Context, Source
+from convs2s.models.adl.layers.chains import LayerChain
+from tests.support.families import MODELS
+from tests.support.helpers import dictionary, random_batch, tiny_adl
+
+C, S, T = 8, 6, 5
+SETTINGS = Settings(model_dim=C, attention_heads=2, dropout=0.0, max_source_positions=16)
+
+
+def built(text, side="encoder", source="id"):
+    """The module of a definition of one layer, with random weights, in float64."""
+    torch.manual_seed(1)
+    definitions = (text, "id") if side == "encoder" else (source, text)
+    layers = getattr(resolve(*definitions, SETTINGS), side).layers
+    chain = LayerChain(layers).double().eval()
+    for parameter in chain.parameters():
+        torch.nn.init.normal_(parameter, std=0.4)
+    return chain.requires_grad_(False), chain[-1]
+
+
+def random_input(length=T, sentences=3, channels=C, seed=2):
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(sentences, length, channels, dtype=torch.float64, generator=generator)
+
+
+def context(x, **options):
+    return Context(torch.arange(x.size(1)), x.size(1), **options)
+
+
+def sigmoid(x):
+    return 1 / (1 + (-x).exp())
+
+
+def norm(x, module):
+    mean, variance = x.mean(), ((x - x.mean()) ** 2).mean()
+    return module.weight * (x - mean) / (variance + 1e-6).sqrt() + module.bias
+
+
+def check(chain, x, reference, given=None):
+    """The output of the chain for each sentence equals that of the reference for it alone."""
+    actual = chain(x, given or context(x))
+    for row, sentence in zip(actual, x):
+        expected = torch.stack(reference(list(sentence)))
+        torch.testing.assert_close(row, expected, atol=1e-10, rtol=1e-10)
+
+
+def lstm(module, xs):
+    w, u, b = module.weight_ih_l0, module.weight_hh_l0, module.bias_ih_l0 + module.bias_hh_l0
+    d = u.size(1)
+    h = c = torch.zeros(d, dtype=torch.float64)
+    outputs = []
+    for x in xs:
+        i, f, g, o = (w @ x + u @ h + b).split(d)
+        c = sigmoid(f) * c + sigmoid(i) * g.tanh()
+        h = sigmoid(o) * c.tanh()
+        outputs.append(h)
+    return outputs
+
+
+def gru(module, xs):
+    w, u, b, e = module.weight_ih_l0, module.weight_hh_l0, module.bias_ih_l0, module.bias_hh_l0
+    d = u.size(1)
+    h = torch.zeros(d, dtype=torch.float64)
+    outputs = []
+    for x in xs:
+        (r, z, n), (p, q, m) = (w @ x + b).split(d), (u @ h + e).split(d)
+        z = sigmoid(z + q)
+        h = (1 - z) * (n + sigmoid(r + p) * m).tanh() + z * h
+        outputs.append(h)
+    return outputs
+
+
+def normalized_lstm(module, xs):
+    d = module.recurrent.in_features
+    h = c = torch.zeros(d, dtype=torch.float64)
+    outputs = []
+    for x in xs:
+        gates = norm(module.input.weight @ x, module.input_norm)
+        gates = gates + norm(module.recurrent.weight @ h, module.recurrent_norm)
+        i, f, g, o = gates.split(d)
+        c = sigmoid(f) * c + sigmoid(i) * g.tanh()
+        h = sigmoid(o) * norm(c, module.cell_norm).tanh()
+        outputs.append(h)
+    return outputs
+
+
+def normalized_gru(module, xs):
+    d = module.recurrent.in_features
+    h = torch.zeros(d, dtype=torch.float64)
+    outputs = []
+    for x in xs:
+        r, z, n = norm(module.input.weight @ x, module.input_norm).split(d)
+        p, q, m = norm(module.recurrent.weight @ h, module.recurrent_norm).split(d)
+        z = sigmoid(z + q)
+        h = (1 - z) * (n + sigmoid(r + p) * m).tanh() + z * h
+        outputs.append(h)
+    return outputs
+
+
+CELLS = {"lstm": lstm, "gru": gru, "lnlstm": normalized_lstm, "lngru": normalized_gru}
+
+
+@pytest.mark.parametrize("cell", CELLS)
+def test_rnn(cell):
+    chain, layer = built(f"rnn({cell}, d=6)")
+    check(chain, random_input(), lambda xs: CELLS[cell](layer.network, xs))
+
+
+@pytest.mark.parametrize("cell", CELLS)
+def test_birnn_starts_at_the_end_of_each_sentence(cell):
+    chain, layer = built(f"birnn({cell}, d=6)")
+    x, lengths = random_input(), [5, 3, 1]
+    mask = torch.arange(T) >= torch.tensor(lengths).unsqueeze(1)
+    actual = chain(x, context(x, padding_mask=mask))
+    for row, sentence, length in zip(actual, x, lengths):
+        xs = list(sentence[:length])
+        ahead = CELLS[cell](layer.forwards, xs)
+        back = CELLS[cell](layer.backwards, xs[::-1])[::-1]
+        expected = torch.stack([torch.cat(pair) for pair in zip(ahead, back)])
+        torch.testing.assert_close(row[:length], expected, atol=1e-10, rtol=1e-10)
+
+
+def test_qrnn():
+    chain, layer = built("qrnn(d=6, k=2, v=relu)")
+    weight, bias = layer.linear.weight, layer.linear.bias
+
+    def reference(xs):
+        outputs, cell = [], torch.zeros(6, dtype=torch.float64)
+        for t, x in enumerate(xs):
+            before = xs[t - 1] if t else torch.zeros_like(x)
+            z, f = (weight @ torch.cat([before, x]) + bias).split(6)
+            cell = sigmoid(f) * cell + (1 - sigmoid(f)) * z.clamp(min=0)
+            outputs.append(cell)
+        return outputs
+
+    check(chain, random_input(), reference)
+
+
+@pytest.mark.parametrize("dilation", [1, 2])
+@pytest.mark.parametrize("k", [1, 2, 3, 4])
+@pytest.mark.parametrize("v", ["relu", "glu"])
+@pytest.mark.parametrize("padding", ["centred", "causal"])
+def test_cnn(padding, v, k, dilation):
+    chain, layer = built(f"cnn({v}, {k}, d=6, dilation={dilation}, padding={padding})")
+    x = random_input()
+    # The kernel of torch's convolution is outputs x inputs x k.
+    kernel = layer.linear.weight.unflatten(1, (k, C)).transpose(1, 2)
+    span = (k - 1) * dilation
+    left = span if padding == "causal" else span // 2
+    y = F.conv1d(
+        F.pad(x.transpose(1, 2), (left, span - left)), kernel, layer.linear.bias, 1, 0, dilation
+    ).transpose(1, 2)
+    expected = y.clamp(min=0) if v == "relu" else y[..., :6] * sigmoid(y[..., 6:])
+    torch.testing.assert_close(chain(x, context(x)), expected, atol=1e-10, rtol=1e-10)
+
+
+def attention(score, values):
+    """Plain attention for one query position."""
+
+    def of(query, seen):
+        weights = torch.tensor([score(query, key) for key in seen], dtype=torch.float64).softmax(0)
+        return sum(weight * value for weight, value in zip(weights, values(seen))), weights
+
+    return of
+
+
+def heads(layer, h, s, mixed):
+    """The attention of all heads, by the formula, then the last projection if there is one."""
+    if hasattr(layer, "queries_keys_values"):
+        q, k, v = layer.queries_keys_values.weight.chunk(3)
+    else:
+        q, (k, v) = layer.queries.weight, layer.keys_values.weight.chunk(2)
+
+    def of(query, seen):
+        found, shares = [], []
+        for wq, wk, wv in zip(q.chunk(h), k.chunk(h), v.chunk(h)):
+            one = attention(
+                lambda a, b, wq=wq, wk=wk: float((wq @ a) @ (wk @ b)) / math.sqrt(s),
+                lambda us, wv=wv: [wv @ u for u in us],
+            )
+            context, weights = one(query, seen)
+            found.append(context)
+            shares.append(weights)
+        joined = torch.cat(found)
+        return layer.output.weight @ joined if mixed else joined, sum(shares) / h
+
+    return of
+
+
+def mlp(layer):
+    def score(query, key):
+        hidden = (layer.queries.weight @ query + layer.keys.weight @ key).tanh()
+        return float(layer.weight @ hidden)
+
+    return attention(score, list)
+
+
+ATTENTION = {
+    "mh_dot_{}_att(h=2)": lambda layer: heads(layer, 2, C / 2, True),
+    "mh_dot_{}_att(h=4, d=6, d_p=12, s=2)": lambda layer: heads(layer, 4, 2, True),
+    "proj_dot_{}_att(d_p=6)": lambda layer: heads(layer, 1, 6, False),
+    "mlp_{}_att(d_p=6)": mlp,
+}
+
+
+@pytest.mark.parametrize("text", ATTENTION)
+@pytest.mark.parametrize("side", ["encoder", "decoder"])
+def test_self_attention(text, side):
+    chain, layer = built(text.format("self"), side)
+    of = ATTENTION[text](layer)
+
+    def reference(xs):
+        return [of(x, xs if side == "encoder" else xs[: t + 1])[0] for t, x in enumerate(xs)]
+
+    check(chain, random_input(), reference)
+
+
+@pytest.mark.parametrize("text", [*ATTENTION, "dot_att", "dot_att(s=1)"])
+def test_attention_to_the_source(text):
+    channels = C if text.startswith("dot_att") else 12
+    chain, layer = built(text.format("src"), "decoder", f"linear({channels})")
+    if text.startswith("dot_att"):
+        root = 1 if "s=1" in text else math.sqrt(C)
+        of = attention(lambda a, b: float(a @ b) / root, list)
+    else:
+        of = ATTENTION[text](layer)
+    x, source = random_input(), random_input(S, seed=3, channels=channels)
+    lengths = [6, 4, 1]
+    mask = torch.arange(S) >= torch.tensor(lengths).unsqueeze(1)
+    given = context(x, source=Source({1: source}, mask), need_weights=True)
+    actual = chain(x, given)
+    for row in range(3):
+        seen = list(source[row, : lengths[row]])
+        expected = [of(query, seen) for query in x[row]]
+        torch.testing.assert_close(
+            actual[row], torch.stack([pair[0] for pair in expected]), atol=1e-10, rtol=1e-10
+        )
+        (found,) = given.attention
+        weights = found.weights.mean(dim=1)
+        torch.testing.assert_close(
+            weights[row, :, : lengths[row]],
+            torch.stack([pair[1] for pair in expected]),
+            atol=1e-10,
+            rtol=1e-10,
+        )
+        assert not weights[row, :, lengths[row] :].any()
+
+
+def test_pos():
+    chain, _ = built("pos")
+
+    def reference(xs):
+        outputs = []
+        for t, x in enumerate(xs):
+            p = []
+            for j in range(C // 2):
+                angle = t / 10000 ** (2 * j / C)
+                p += [math.sin(angle), math.cos(angle)]
+            outputs.append(math.sqrt(C) * x + torch.tensor(p, dtype=torch.float32).double())
+        return outputs
+
+    check(chain, random_input(), reference)
+    scaled, _ = built("pos(scale=false)")
+    x = random_input()
+    expected = (chain(x, context(x)) / math.sqrt(C)) - x
+    torch.testing.assert_close(scaled(x, context(x)) - x, expected, atol=1e-7, rtol=0)
+
+
+def test_learn_pos():
+    chain, layer = built("learn_pos")
+    check(chain, random_input(), lambda xs: [x + layer.weight[t] for t, x in enumerate(xs)])
+
+
+@pytest.mark.parametrize(
+    "text, formula",
+    [
+        ("id", lambda m, x: x),
+        ("dropout", lambda m, x: x),
+        ("linear(6)", lambda m, x: m.linear.weight @ x + m.linear.bias),
+        ("linear(6, bias=false)", lambda m, x: m.linear.weight @ x),
+        ("ff(6)", lambda m, x: (m.linear.weight @ x + m.linear.bias).clamp(min=0)),
+        ("ff(6, v=tanh)", lambda m, x: (m.linear.weight @ x + m.linear.bias).tanh()),
+        ("norm", lambda m, x: norm(x, m.norm)),
+        ("act(swish)", lambda m, x: x * sigmoid(x)),
+        ("act(softplus)", lambda m, x: (1 + x.exp()).log()),
+        ("res(act(tanh))", lambda m, x: x + x.tanh()),
+        (
+            "highway(act(tanh))",
+            lambda m, x: (g := sigmoid(m.gate.weight @ x + m.gate.bias)) * x + (1 - g) * x.tanh(),
+        ),
+        ("concat(id, act(tanh), act(relu))", lambda m, x: torch.cat([x, x.tanh(), x.clamp(min=0)])),
+    ],
+)
+def test_layers_that_see_one_position(text, formula):
+    chain, layer = built(text)
+    check(chain, random_input(), lambda xs: [formula(layer, x) for x in xs])
+
+
+def test_input_feeding_feeds_the_previous_output():
+    """Against a pass over the whole prefix for every token, without incremental state."""
+    model = tiny_adl(**MODELS["adl-rnmt"]).double()
+    batch = random_batch([(7, 5), (3, 4)])["net_input"]
+    expected, _ = model(**batch, features_only=True)
+    encoder_out = model.encoder(batch["src_tokens"], batch["src_lengths"])
+    decoder, tokens = model.decoder, batch["prev_output_tokens"]
+    embedded = decoder.embed.words(tokens)
+    inputs, last = [], embedded.new_zeros(2, model.decoder.layers.width)
+    source = decoder.source(encoder_out)
+    for t in range(tokens.size(1)):
+        inputs.append(torch.cat([embedded[:, t], last], dim=-1))
+        x = torch.stack(inputs, dim=1)
+        last = decoder.layers.apply_layers(x, context(x, source=source))[:, -1]
+        real = tokens[:, t].ne(dictionary().pad())
+        torch.testing.assert_close(last[real], expected[real, t], atol=1e-10, rtol=1e-10)

@@ -1,0 +1,185 @@
+"""Pervasive attention as a fairseq model: sizes of the paper, options, alignments."""
+
+import pytest
+import torch
+from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_REGISTRY
+from fairseq.sequence_generator import SequenceGenerator
+from omegaconf import OmegaConf
+
+from convs2s.cli.pervasive_sizes import PAPER_VOCABULARY, parameters
+from convs2s.common.errors import UserError
+from convs2s.models.pervasive.architectures import ARCHITECTURES, BASE
+from convs2s.models.pervasive.model import PervasiveModel
+from tests.support.helpers import dictionary, random_batch, tiny_convs2s, tiny_pervasive
+from tests.unit.test_attention_on_demand import count_calls
+
+PAD = dictionary().pad()
+
+
+@pytest.mark.parametrize(
+    "kernel_size, num_layers, millions",
+    [
+        (3, 16, 4.32),
+        (3, 20, 4.92),
+        (5, 8, 3.88),
+        (5, 12, 4.59),
+        (5, 16, 5.37),
+        (5, 20, 6.23),
+        (5, 24, 7.18),
+        (5, 28, 8.21),
+        (7, 12, 5.76),
+    ],
+)
+def test_parameters_of_table_2(kernel_size, num_layers, millions):
+    counted = parameters(dict(kernel_size=kernel_size, num_layers=num_layers), PAPER_VOCABULARY)
+    assert counted / 1e6 == pytest.approx(millions, rel=0.005)
+
+
+@pytest.mark.parametrize(
+    "arch, millions, tolerance",
+    [
+        ("pervasive_iwslt_de_en_avg", 7.18, 0.005),
+        ("pervasive_iwslt_de_en", 7.18, 0.005),
+        # Equation 8 has 449 parameters; Table 1 has as many more as for [Max, Attn].
+        ("pervasive_iwslt_de_en_attn", 7.24, 0.01),
+        ("pervasive_iwslt_de_en_gated", 9.64, 0.005),
+        ("pervasive_iwslt_de_en_max_attn", 7.24, 0.005),
+    ],
+)
+def test_parameters_of_table_1(arch, millions, tolerance):
+    counted = parameters(ARCHITECTURES[arch].options, PAPER_VOCABULARY)
+    assert counted / 1e6 == pytest.approx(millions, rel=tolerance)
+
+
+def test_every_architecture_is_registered():
+    registered = {n for n, m in ARCH_MODEL_REGISTRY.items() if m is PervasiveModel}
+    assert registered == set(ARCHITECTURES)
+    node = OmegaConf.create({"_name": "pervasive_iwslt_de_en_gated", "dropout": 0.3})
+    ARCH_CONFIG_REGISTRY["pervasive_iwslt_de_en_gated"](node)
+    assert node.gated is True and node.dropout == 0.3
+    assert node.num_layers == BASE["num_layers"] and node.no_transition is False
+
+
+def test_each_dropout_has_its_place():
+    model = tiny_pervasive(
+        dropout=0.4, embedding_dropout=0.1, convolution_dropout=0.2, prediction_dropout=0.3
+    )
+    embeds = (model.encoder.embed, model.decoder.embed)
+    assert [embed.dropout.p for embed in embeds] == [0.1, 0.1]
+    network = model.decoder.network
+    assert (network.dense.dropout.p, network.dropout.p) == (0.2, 0.3)
+    model = tiny_pervasive(dropout=0.4)
+    assert {part.p for part in model.modules() if hasattr(part, "always")} == {0.4}
+
+
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        (dict(encoder_embed_dim=0), "--encoder-embed-dim is 0, but must be from 1 to 65536"),
+        (dict(convolution_dropout=1.0), "--convolution-dropout is 1.0, but must be at least 0"),
+        (dict(aggregator="mean"), "--aggregator is 'mean', but must be one of"),
+        (dict(kernel_size=4), "--kernel-size is 4, but must be odd"),
+        (
+            dict(share_all_embeddings=True, encoder_embed_dim=12),
+            "--share-all-embeddings uses one embedding matrix: give both the same value",
+        ),
+    ],
+)
+def test_invalid_options_are_refused(options, message):
+    with pytest.raises(UserError, match=message):
+        tiny_pervasive(**options)
+
+
+def test_statistics_are_shared_unless_asked_otherwise():
+    assert not tiny_pervasive().decoder.network.dense.config.local_statistics
+    assert tiny_pervasive(local_statistics=True).decoder.network.dense.config.local_statistics
+
+
+@pytest.mark.parametrize("separate_output", [False, True])
+@torch.no_grad()
+def test_the_alignment_of_a_reference_is_that_of_its_tokens(separate_output):
+    """The contributions of the source positions to a token's logit add up to it (equation 6)."""
+    model = tiny_pervasive(separate_output=separate_output).double()
+    batch = random_batch([(7, 5), (4, 6)])
+    reference, inputs = batch["target"], batch["net_input"]
+    _, extra = model(**inputs, target_tokens=reference)
+    (weights,) = extra["attn"]
+    assert weights.shape == (2, 6, 7)
+    logits, most_probable = model(**inputs)
+    assert not torch.equal(weights, most_probable["attn"][0])
+    _, same = model(**inputs, target_tokens=logits.argmax(dim=-1))
+    torch.testing.assert_close(same["attn"][0], most_probable["attn"][0])
+    # The weights are a softmax of the contributions, which add up to the logit without its bias.
+    network, output = model.decoder.network, model.decoder.output
+    expected = logits.gather(2, reference.unsqueeze(2)).squeeze(2)
+    vectors, bias = output.weight_and_bias(reference.flatten())
+    expected = expected - bias.view_as(expected)
+    if network.output is not None:
+        expected = expected - vectors.view(2, 6, -1) @ network.output.bias
+    encoded = model.encoder(inputs["src_tokens"])
+    prefix = inputs["prev_output_tokens"]
+    _, last = network(
+        encoded["encoder_out"],
+        model.decoder.embed(prefix, prefix.eq(PAD)),
+        encoded["encoder_padding_mask"],
+        prefix.eq(PAD),
+    )
+    token_weights = vectors.view(2, 6, -1)
+    if network.output is not None:
+        token_weights = token_weights @ network.output.weight
+    alpha = network.aggregator.contributions(last.cells, last.grid, token_weights)
+    real = prefix.ne(PAD)
+    torch.testing.assert_close(alpha.sum(dim=-1)[real], expected[real])
+    real_source = inputs["src_tokens"].ne(PAD)
+    for i in range(2):
+        expected = alpha[i][real[i]][:, real_source[i]].softmax(dim=-1)
+        torch.testing.assert_close(weights[i][real[i]][:, real_source[i]], expected)
+
+
+@torch.no_grad()
+def test_alignments_of_given_tokens_step_by_step():
+    model = tiny_pervasive()
+    inputs = random_batch([(5, 4)])["net_input"]
+    tokens = torch.tensor([[7, 8, 9, 10]])
+    _, expected = model(**inputs, target_tokens=tokens)
+    encoded, state, rows = model.encoder(inputs["src_tokens"]), {}, []
+    for length in range(1, 5):
+        _, extra = model.decoder(
+            inputs["prev_output_tokens"][:, :length],
+            encoder_out=encoded,
+            incremental_state=state,
+            target_tokens=tokens[:, :length],
+        )
+        rows.append(extra["attn"][0])
+    torch.testing.assert_close(torch.cat(rows, dim=1), expected["attn"][0])
+
+
+@torch.no_grad()
+def test_an_ensemble_with_other_families_translates():
+    models = [tiny_pervasive(), tiny_convs2s()]
+    generator = SequenceGenerator(models, dictionary(), beam_size=3, max_len_b=8)
+    found = generator.generate(models, random_batch([(5, 4), (3, 2)]))
+    assert all(len(hypotheses) == 3 for hypotheses in found)
+    assert found[0][0]["attention"].shape[0] == 5
+
+
+@pytest.mark.parametrize("features_only", [False, True])
+@torch.no_grad()
+def test_alignments_of_the_most_probable_tokens_need_one_output_projection(features_only):
+    model = tiny_pervasive()
+    inputs = random_batch([(7, 5), (4, 6)])["net_input"]
+    logits, _ = model(**inputs, need_attn=False)
+    _, expected = model(**inputs, target_tokens=logits.argmax(dim=-1), need_attn=True)
+    counted = count_calls(model.decoder.output)
+    _, extra = model(**inputs, need_attn=True, features_only=features_only)
+    assert len(counted) == 1
+    assert torch.equal(extra["attn"][0], expected["attn"][0])
+
+
+@torch.no_grad()
+def test_alignments_of_given_tokens_need_no_output_projection():
+    model = tiny_pervasive()
+    batch = random_batch([(7, 5), (4, 6)])
+    counted = count_calls(model.decoder.output)
+    model(**batch["net_input"], need_attn=True, target_tokens=batch["target"], features_only=True)
+    assert not counted

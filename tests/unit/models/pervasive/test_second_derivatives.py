@@ -1,0 +1,15 @@
+"""The training pass of the DenseNet has first derivatives only, and says so."""
+
+import pytest
+import torch
+
+from tests.support.helpers import random_batch, tiny_pervasive
+
+
+def test_second_derivatives_are_refused():
+    model = tiny_pervasive().train()
+    logits, _ = model(**random_batch([(4, 3), (2, 5)])["net_input"])
+    parameters = list(model.parameters())
+    loss = logits.square().mean()
+    with pytest.raises(RuntimeError, match="DenseNetFunction has first derivatives only"):
+        torch.autograd.grad(loss, parameters, create_graph=True, allow_unused=True)

@@ -1,0 +1,58 @@
+"""The table of the best tokens, and single steps of the search in it."""
+
+import pytest
+import torch
+from fairseq.search import BeamSearch
+
+from convs2s_plugin.search.best_tokens import BestTokensSearch, choose_columns, select
+from tests.support.search import SYMBOLS
+
+
+@pytest.mark.parametrize("levels", [2, 20, 100, 500, 10**6])
+@pytest.mark.parametrize("beam", [1, 3])
+def test_a_step_is_fairseqs(levels, beam):
+    """With equal scores in all places, or nowhere."""
+    torch.manual_seed(levels)
+    lprobs = -torch.randint(levels, (40, beam, len(SYMBOLS))).float()
+    scores = -torch.randint(levels, (40, beam, 3)).float()
+    ours, rows = BestTokensSearch(SYMBOLS), lprobs.flatten(0, 1)
+    for step in (0, 3):
+        ours.begin(len(SYMBOLS), 4, beam, has_prefix=False)
+        table = ours.table(rows.__getitem__, len(rows), rows_at_once=7)
+        found = ours.step(step, table.unflatten(0, (40, beam)), scores[:, :, :step])
+        expected = BeamSearch(SYMBOLS).step(step, lprobs, scores[:, :, :step])
+        for actual, same in zip(found, expected):
+            assert torch.equal(actual, same)
+
+
+@pytest.mark.parametrize("step", [0, 3])
+def test_a_step_in_half_precision_has_the_scores_of_fairseqs(step):
+    torch.manual_seed(1)
+    lprobs = -torch.randint(9, (40, 3, len(SYMBOLS))).float()
+    scores = -torch.randint(9, (40, 3, step)).float()
+    ours, rows = BestTokensSearch(SYMBOLS), lprobs.flatten(0, 1)
+    ours.begin(len(SYMBOLS), 4, 3, has_prefix=False)
+    table = ours.table(rows.__getitem__, len(rows), exact=False)
+    found, tokens, beams = ours.step(step, table.unflatten(0, (40, 3)), scores)
+    expected, _, _ = BeamSearch(SYMBOLS).step(step, lprobs, scores)
+    assert torch.equal(found, expected)
+    sums = lprobs + scores[:, :, -1:] if step else lprobs
+    index = beams * len(SYMBOLS) + tokens
+    assert torch.equal(sums.flatten(1).gather(1, index), found)
+    assert all(len(row.unique()) == 6 for row in index)
+
+
+@pytest.mark.parametrize("vocab_size, best", [(15, 11), (40, 3), (301, 11), (1000, 41)])
+def test_the_best_tokens_of_rows(vocab_size, best):
+    columns = choose_columns(vocab_size, 4, best)
+    assert 4 <= columns.first < 20 and columns.number < vocab_size + 1
+    torch.manual_seed(vocab_size)
+    for levels in (10, 10**6):
+        lprobs = torch.randint(levels, (7, vocab_size)).float()
+        table, tokens = select(lprobs, columns)
+        assert torch.equal(table[:, : columns.first], lprobs[:, : columns.first])
+        others = lprobs[:, columns.first :].topk(best).values
+        assert torch.equal(table[:, columns.first :], others)
+        assert torch.equal(lprobs.gather(1, tokens), others)
+        assert all(len(row.unique()) == best for row in tokens)
+    assert choose_columns(best + 3, 4, best) is None
