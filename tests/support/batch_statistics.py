@@ -1,4 +1,6 @@
-"""Statistics of averaged checkpoints: ``python -m tests.support.batch_statistics DATA_BIN CHECKPOINT ...``.
+"""Statistics of averaged checkpoints.
+
+``python -m tests.support.batch_statistics DATA_BIN CHECKPOINT ...`` computes them.
 
 An average of weights has activations of its own, and so statistics of its own for batch
 normalization. They are computed from training data, and the validation loss with them is compared

@@ -1,4 +1,6 @@
-"""Long use: ``python -m tests.support.endurance --minutes 30`` trains, then translates line by line.
+"""Long use: training, then translating line by line.
+
+``python -m tests.support.endurance --minutes 30`` does both.
 
 Records the resident memory and the open files of each process over time in ``endurance.json``,
 draws ``endurance.png``, and fails if the last third of the time needs more than the middle one.
