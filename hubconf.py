@@ -6,11 +6,11 @@ model.translate("Zwei Hunde rennen.", beam=5)
 
 import typing
 
-from convs2s.models.adl.model import AdlModel as _AdlModel
-from convs2s.models.convs2s.model import ConvS2SModel as _ConvS2SModel
-from convs2s.models.pervasive.model import PervasiveModel as _PervasiveModel
 from convs2s.translation.hub import HubInterface as _HubInterface
 from convs2s.translation.hub import from_pretrained as _from_pretrained
+from convs2s_plugin.models import AdlModel as _AdlModel
+from convs2s_plugin.models import ConvS2SModel as _ConvS2SModel
+from convs2s_plugin.models import PervasiveModel as _PervasiveModel
 
 dependencies = ["fairseq", "numpy", "sacrebleu", "subword_nmt", "torch", "yaml"]
 

@@ -8,13 +8,11 @@ from fairseq.models import (
 )
 from torch.nn import functional as F
 
-from convs2s.models.base.architectures import fill_defaults
-from convs2s.models.pervasive.architectures import BASE
-from convs2s.models.pervasive.config import PervasiveConfig, build_network_config
+from convs2s.models.pervasive.options import PervasiveOptions
+from convs2s.models.pervasive.plain import PlainPervasive
 from convs2s.nn.embedding import random_embedding_matrix
 from convs2s.nn.output import TiedOutputProjection
-
-from .plain_pervasive import PlainPervasive
+from convs2s_plugin.options import fairseq_options, network_options
 
 
 class PlainEncoder(FairseqEncoder):
@@ -55,20 +53,20 @@ class PlainDecoder(FairseqDecoder):
         return 1024
 
 
-@register_model("plain_pervasive", dataclass=PervasiveConfig)
+@register_model("plain_pervasive", dataclass=fairseq_options(PervasiveOptions))
 class PlainPervasiveModel(FairseqEncoderDecoderModel):
     """Pervasive attention as in its paper, without optimizations."""
 
     @classmethod
     def build_model(cls, cfg, task):
-        fill_defaults(cfg, BASE)
-        dims = cfg.encoder_embed_dim, cfg.decoder_embed_dim
-        network = PlainPervasive(build_network_config(cfg, *dims), fused=True)
+        options = network_options(PervasiveOptions, cfg)
+        dims = options.encoder_embed_dim, options.decoder_embed_dim
+        network = PlainPervasive(options, *dims, fused=True)
         source, target = (
             random_embedding_matrix(len(dictionary), dim, dictionary.pad())
             for dictionary, dim in zip((task.source_dictionary, task.target_dictionary), dims)
         )
         return cls(
-            PlainEncoder(task.source_dictionary, source, cfg.dropout),
-            PlainDecoder(task.target_dictionary, target, network, cfg.dropout),
+            PlainEncoder(task.source_dictionary, source, options.dropout),
+            PlainDecoder(task.target_dictionary, target, network, options.dropout),
         )

@@ -10,10 +10,9 @@ from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_REGISTRY, build_mode
 
 import convs2s_plugin  # noqa: F401  (registers the architectures)
 from convs2s.common.errors import UserError
-from convs2s.models.base.architectures import fill_defaults
-from convs2s.models.convs2s import architectures as convs2s_architectures
 from convs2s.models.convs2s.layer_lists import parse_layers
-from convs2s.models.pervasive import architectures as pervasive_architectures
+from convs2s_plugin.models import PluginModel
+from convs2s_plugin.options import network_options
 from convs2s_plugin.tasks.autocast import Precision
 
 from . import plain_model  # noqa: F401  (registers plain_pervasive)
@@ -24,13 +23,6 @@ DROPOUT = 0.1
 DTYPES = ("float32", "bfloat16", "float16", "half", "int8")
 DEVICES = ("cpu", "cuda")
 TORCH, CTRANSLATE2 = "torch", "ctranslate2"
-# Defaults of the architectures that have the name of their model; fairseq itself fills these in
-# only after ARCH_CONFIG_REGISTRY.
-BASES = {
-    convs2s_architectures.MODEL: convs2s_architectures.BASE,
-    pervasive_architectures.MODEL: pervasive_architectures.BASE,
-    "plain_pervasive": pervasive_architectures.BASE,
-}
 # Layers of the encoder, and of the decoder, in all definitions of the ADL paper.
 ADL_LAYERS = 6
 
@@ -128,7 +120,10 @@ def model_options(setting: Setting) -> Namespace:
     for name, value in setting.options:
         setattr(args, name, value)
     ARCH_CONFIG_REGISTRY[arch](args)
-    fill_defaults(args, BASES.get(arch, {}))
+    model = ARCH_MODEL_REGISTRY[arch]
+    if issubclass(model, PluginModel):
+        # fairseq fills in the defaults of an architecture with the name of its model only later.
+        vars(args).update(vars(network_options(model.options_class, args)))
     if setting.layers is not None:
         _set_depth(args, setting.layers)
     return args

@@ -5,8 +5,6 @@ registers all models, tasks, criterions and learning-rate schedulers with fairse
 those of the library ``convs2s``, which lies beside this folder.
 """
 
-from importlib import import_module
-
 from convs2s import __version__
 from convs2s.common.installation import missing_fairseq
 
@@ -15,14 +13,9 @@ if sentence := missing_fairseq():
 
 from . import compat  # noqa: E402  (needs fairseq)
 
-# Each family is a folder; its module ``model`` registers the model and its named architectures.
-FAMILIES = ("convs2s", "pervasive", "adl")
-
 compat.prepare()
-for family in FAMILIES:
-    import_module(f"convs2s.models.{family}.model")
 
 # These modules need the changes that ``prepare`` makes to fairseq.
-from . import criterions, optim, tasks  # noqa: E402
+from . import criterions, models, optim, tasks  # noqa: E402
 
-__all__ = ["FAMILIES", "__version__", "criterions", "optim", "tasks"]
+__all__ = ["__version__", "criterions", "models", "optim", "tasks"]

@@ -6,11 +6,12 @@ from typing import Any
 
 from fairseq.models import ARCH_CONFIG_REGISTRY
 
-from convs2s.models.adl.config import BASE as ADL_BASE
 from convs2s.models.adl.language import sockeye
+from convs2s.models.adl.options import AdlOptions
 from convs2s.models.convs2s import architectures as convs2s
 from convs2s.models.convs2s.layer_lists import parse_layers
-from convs2s.models.pervasive.architectures import BASE as PERVASIVE_BASE
+from convs2s.models.convs2s.options import ConvS2SOptions
+from convs2s.models.pervasive.options import PervasiveOptions
 
 Rows = Callable[[Sequence[str], Sequence[Sequence[str]]], str]
 
@@ -85,7 +86,7 @@ def fconv(rows: Rows) -> str:
     for name, (ours, of_the_paper) in FCONV.items():
         theirs = Namespace()
         ARCH_CONFIG_REGISTRY[name](theirs)
-        here = {**convs2s.BASE, **convs2s.ARCHITECTURES[ours].options}
+        here = {**vars(ConvS2SOptions()), **convs2s.ARCHITECTURES[ours].options}
         options = {
             option: value
             for option, value in vars(theirs).items()
@@ -112,9 +113,9 @@ def attn2d(rows: Rows) -> str:
     found = []
     for theirs, default, published, option, remark in ATTN2D:
         here = f"`--{option.replace('_', '-')}`" if option else ""
-        value = PERVASIVE_BASE.get(option, False) if option else ""
+        value = vars(PervasiveOptions()).get(option, False) if option else ""
         if option and option.endswith("_dropout"):
-            value = PERVASIVE_BASE["dropout"]
+            value = vars(PervasiveOptions())["dropout"]
         shown = {False: "off", True: "on"}.get(value, str(value)) if option else ""
         theirs = theirs if " " in theirs and ":" not in theirs else f"`{theirs}`"
         found.append((theirs, default, published, here, shown, remark))
@@ -125,7 +126,7 @@ def attn2d(rows: Rows) -> str:
 def sockeye_options(rows: Rows) -> str:
     """The options of the Sockeye branch, and those here."""
     found = [
-        (f"`{theirs}`", f"`{ours}`", f"{ADL_BASE[option]}" if option else "")
+        (f"`{theirs}`", f"`{ours}`", f"{vars(AdlOptions())[option]}" if option else "")
         for theirs, ours, option in SOCKEYE
     ]
     return rows(("Sockeye's branch for ADL", "here", "default here"), found)

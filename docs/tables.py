@@ -30,14 +30,11 @@ from convs2s.cli import (  # noqa: E402
 from convs2s.cli.commands import COMMANDS  # noqa: E402
 from convs2s.experiments.comparison import Comparison  # noqa: E402
 from convs2s.models.adl import architectures as adl_architectures  # noqa: E402
-from convs2s.models.adl.config import BASE as ADL_BASE  # noqa: E402
-from convs2s.models.adl.config import AdlConfig  # noqa: E402
 from convs2s.models.adl.language.arguments import REQUIRED, Argument, Default  # noqa: E402
 from convs2s.models.adl.language.registry import entries  # noqa: E402
-from convs2s.models.convs2s.architectures import BASE as CONVS2S_BASE  # noqa: E402
-from convs2s.models.convs2s.config import ConvS2SConfig  # noqa: E402
-from convs2s.models.pervasive.architectures import BASE as PERVASIVE_BASE  # noqa: E402
-from convs2s.models.pervasive.config import PervasiveConfig  # noqa: E402
+from convs2s.models.adl.options import AdlOptions  # noqa: E402
+from convs2s.models.convs2s.options import ConvS2SOptions  # noqa: E402
+from convs2s.models.pervasive.options import PervasiveOptions  # noqa: E402
 from convs2s_plugin.criterions.sequence_risk import ConvS2SSequenceRiskConfig  # noqa: E402
 from convs2s_plugin.optim.reduce_lr_on_validation import ReduceLROnValidationConfig  # noqa: E402
 from convs2s_plugin.tasks.translation import ConvS2STranslationConfig  # noqa: E402
@@ -65,12 +62,11 @@ def rows(titles: Sequence[str], cells: Sequence[Sequence[str]]) -> str:
     )
 
 
-def options(config: type, base: dict, leave_out: type | None = None) -> str:
-    """The options of a dataclass of fairseq's, with their defaults.
+def options(config: type, leave_out: type | None = None) -> str:
+    """The options of a dataclass, with their defaults.
 
     Args:
         config: the dataclass.
-        base: defaults of the options whose own default is None.
         leave_out: options of this dataclass are not listed.
     """
     known = {field.name for field in fields(leave_out)} if leave_out else set()
@@ -78,7 +74,7 @@ def options(config: type, base: dict, leave_out: type | None = None) -> str:
     for field in fields(config):
         if field.name.startswith("_") or field.name in known or not field.metadata.get("help"):
             continue
-        default = base.get(field.name, field.default)
+        default = field.default
         shown = "" if default in (None, MISSING) else "off" if default is False else f"`{default}`"
         name = field.name.replace("_", "-")
         found.append((f"`--{name}`", shown, field.metadata["help"].replace("|", "\\|")))
@@ -129,16 +125,14 @@ GENERATORS: dict[str, Callable[[], str]] = {
     "architectures convs2s": lambda: architectures.table(TYPES),
     "architectures pervasive": lambda: pervasive_sizes.table(TYPES),
     "architectures adl": adl_architectures.table,
-    "options convs2s": lambda: options(ConvS2SConfig, CONVS2S_BASE),
-    "options pervasive": lambda: options(PervasiveConfig, PERVASIVE_BASE),
-    "options adl": lambda: options(AdlConfig, ADL_BASE),
-    "options task": lambda: options(
-        ConvS2STranslationConfig, {}, ConvS2STranslationConfig.__mro__[1]
-    ),
+    "options convs2s": lambda: options(ConvS2SOptions),
+    "options pervasive": lambda: options(PervasiveOptions),
+    "options adl": lambda: options(AdlOptions),
+    "options task": lambda: options(ConvS2STranslationConfig, ConvS2STranslationConfig.__mro__[1]),
     "options sequence": lambda: options(
-        ConvS2SSequenceRiskConfig, {}, ConvS2SSequenceRiskConfig.__mro__[1]
+        ConvS2SSequenceRiskConfig, ConvS2SSequenceRiskConfig.__mro__[1]
     ),
-    "options scheduler": lambda: options(ReduceLROnValidationConfig, {}),
+    "options scheduler": lambda: options(ReduceLROnValidationConfig),
     "layers": layers,
     "commands": commands,
     "multi30k in short": lambda: results.scores_in_short(multi30k()),

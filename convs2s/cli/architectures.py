@@ -4,14 +4,12 @@ import argparse
 from itertools import groupby
 
 import torch
-from fairseq.data import Dictionary
-from fairseq.models import ARCH_CONFIG_REGISTRY
 
-from ..models.base.architectures import fill_defaults
-from ..models.convs2s.architectures import ARCHITECTURES, BASE
-from ..models.convs2s.config import ConvS2SConfig
+from ..models.convs2s.architectures import ARCHITECTURES
 from ..models.convs2s.layer_lists import parse_layers
-from ..models.convs2s.model import ConvS2SModel
+from ..models.convs2s.network import ConvS2S
+from ..models.convs2s.options import ConvS2SOptions
+from ..models.interface import Vocabularies
 from . import pervasive_sizes
 
 HEAD = (
@@ -52,10 +50,7 @@ def table(vocabulary_size: int = 40000) -> str:
 
 
 def _row(name: str, vocabulary_size: int) -> str:
-    options = argparse.Namespace()
-    ARCH_CONFIG_REGISTRY[name](options)
-    cfg = ConvS2SConfig.from_namespace(options)
-    fill_defaults(cfg, BASE)
+    cfg = ConvS2SOptions(**ARCHITECTURES[name].options)
     total = _count_parameters(cfg, vocabulary_size)
     per_token = total - _count_parameters(cfg, vocabulary_size - 1)
     cells = (
@@ -82,10 +77,7 @@ def _receptive_field(text: str) -> int:
     return 1 + sum(layer.kernel_size - 1 for layer in parse_layers(text))
 
 
-def _count_parameters(cfg: ConvS2SConfig, vocabulary_size: int) -> int:
-    dictionary = Dictionary()
-    dictionary.symbols = [str(i) for i in range(vocabulary_size)]
-    task = argparse.Namespace(source_dictionary=dictionary, target_dictionary=dictionary)
+def _count_parameters(cfg: ConvS2SOptions, vocabulary_size: int) -> int:
     with torch.device("meta"):
-        model = ConvS2SModel.build_model(cfg, task)
+        model = ConvS2S(cfg, Vocabularies(vocabulary_size, vocabulary_size))
     return sum(parameter.numel() for parameter in model.parameters())

@@ -10,11 +10,11 @@ from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from fairseq.models import ARCH_MODEL_REGISTRY, build_model
 
 from convs2s_plugin.compat.training_options import refuse
+from convs2s_plugin.models import PervasiveModel
 
 from ..common.errors import UserError
 from ..common.quiet import quiet
 from ..common.tables import Table, number
-from ..models.pervasive.model import PervasiveModel
 from ..nn.flops import count_matmul_flops
 from .made_up import dictionary_of_size
 from .pervasive_sizes import PAPER_VOCABULARY, masked_weights

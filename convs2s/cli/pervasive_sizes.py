@@ -1,15 +1,13 @@
 """The table of pervasive attention's architectures and of the other sizes in its paper."""
 
-import argparse
 from typing import Any, NamedTuple
 
 import torch
-from fairseq.data import Dictionary
 
-from ..models.base.architectures import fill_defaults
-from ..models.pervasive.architectures import ARCHITECTURES, BASE
-from ..models.pervasive.config import PervasiveConfig
-from ..models.pervasive.model import PervasiveModel
+from ..models.interface import Vocabularies
+from ..models.pervasive.architectures import ARCHITECTURES
+from ..models.pervasive.network import Pervasive
+from ..models.pervasive.options import PervasiveOptions
 
 HEAD = (
     "| `--arch` | options | parameters | with embeddings | paper's vocabulary | published "
@@ -97,18 +95,13 @@ def parameters(options: dict[str, Any], vocabulary_sizes: tuple[int, int]) -> in
         options: the options that differ from the base model.
         vocabulary_sizes: of the source and of the target.
     """
-    cfg = PervasiveConfig()
-    for name, value in {**options, "max_source_positions": 1, "max_target_positions": 1}.items():
-        setattr(cfg, name, value)
-    fill_defaults(cfg, BASE)
-    task = argparse.Namespace()
-    task.source_dictionary, task.target_dictionary = map(_dictionary, vocabulary_sizes)
+    given = PervasiveOptions(**options)
     with torch.device("meta"):
-        model = PervasiveModel.build_model(cfg, task)
+        model = Pervasive(given, Vocabularies(*vocabulary_sizes))
     return masked_weights(model) + sum(parameter.numel() for parameter in model.parameters())
 
 
-def masked_weights(model: PervasiveModel) -> int:
+def masked_weights(model: Pervasive) -> int:
     """The number of weights in the masked half of all kernels, which are not stored."""
     masked = 0
     for layer in model.decoder.network.dense.layers:
@@ -116,9 +109,3 @@ def masked_weights(model: PervasiveModel) -> int:
             out, hidden, rows, size = layer.conv2.shape
             masked += out * hidden * size * (size - rows)
     return masked
-
-
-def _dictionary(size: int) -> Dictionary:
-    symbols = Dictionary()
-    symbols.symbols = [str(i) for i in range(size)]
-    return symbols

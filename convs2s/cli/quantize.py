@@ -6,13 +6,13 @@ from collections.abc import Iterable
 import torch
 from torch import Tensor
 
+from convs2s_plugin.models import PluginModel
 from convs2s_plugin.tasks.translation import ConvS2STranslationConfig, ConvS2STranslationTask
 
 from ..checkpoints.files import check_not_quantized, load_checkpoint, save_checkpoint
 from ..common.errors import UserError
 from ..common.output_files import check_writable
 from ..common.quiet import quiet
-from ..models.base import PluginModel
 from ..translation.loading import Checkpoint, load_model, read_checkpoint
 from .made_up import dictionary_of_size
 

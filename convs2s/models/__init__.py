@@ -1,1 +1,55 @@
-"""The families of networks, and the interface that they share."""
+"""The families of networks, and the interface that they share.
+
+A family is a folder: ``options`` (a plain dataclass), ``network``, and ``architectures`` (named
+sets of options). This module imports no torch; it finds families by name.
+"""
+
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from .interface import Network
+    from .options import Architecture
+
+
+class Family(NamedTuple):
+    """A family, whose parts are imported when they are used.
+
+    Attributes:
+        network: returns the class of its networks.
+        architectures: returns the named architectures.
+    """
+
+    network: Callable[[], "type[Network]"]
+    architectures: Callable[[], "Mapping[str, Architecture]"]
+
+
+def _family(folder: str, network: str, architectures: str = "ARCHITECTURES") -> Family:
+    """A family of this package: its folder, and names in ``network`` and ``architectures``."""
+
+    def load_network() -> "type[Network]":
+        found: type[Network] = getattr(import_module(f".{folder}.network", __name__), network)
+        return found
+
+    def load_architectures() -> "Mapping[str, Architecture]":
+        module = import_module(f".{folder}.architectures", __name__)
+        found: Mapping[str, Architecture] = getattr(module, architectures)
+        return found
+
+    return Family(load_network, load_architectures)
+
+
+FAMILIES: dict[str, Family] = {
+    "convs2s": _family("convs2s", "ConvS2S"),
+    "pervasive": _family("pervasive", "Pervasive"),
+    "adl": _family("adl", "AdlNetwork", "AS_OPTIONS"),
+}
+
+
+def family_of(architecture: str) -> str | None:
+    """The family of a named architecture, or None if no family has it."""
+    for name, family in FAMILIES.items():
+        if architecture == name or architecture in family.architectures():
+            return name
+    return None

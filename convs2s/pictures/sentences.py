@@ -7,10 +7,10 @@ import torch
 from fairseq import utils
 from torch import Tensor
 
+from convs2s_plugin.models import PluginModel
 from convs2s_plugin.search.word_alignment import aligns_tokens, request_attention
 
 from ..common.errors import UserError
-from ..models.base import PluginModel
 from ..nn.attention_maps import MEAN, SOURCE, AttentionMap, AttentionMaps
 
 
@@ -67,7 +67,7 @@ def compute_attention(model: Any, task: Any, source: str, target: str) -> Senten
     target_tokens = target_ids.unsqueeze(0)
     previous = target_tokens.roll(1, dims=1)
     if isinstance(model, PluginModel):
-        maps = model.attention_maps(src_tokens, src_lengths, previous, target_tokens)
+        maps = model.attention_maps(src_tokens, previous, target_tokens)
     else:
         maps = _returned_attention(model, src_tokens, src_lengths, previous, target_tokens)
     if not maps:

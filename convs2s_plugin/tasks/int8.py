@@ -6,8 +6,8 @@ import torch
 from fairseq.models import BaseFairseqModel
 
 from convs2s.common.errors import UserError
-from convs2s.models.base import PluginModel
 from convs2s.nn.int8 import is_supported
+from convs2s_plugin.models import PluginModel
 
 from .autocast import Precision
 

@@ -9,7 +9,7 @@ from fairseq.tasks import register_task
 from fairseq.tasks.translation import TranslationConfig, TranslationTask
 
 from convs2s.common.errors import UserError
-from convs2s.models.base.options import check_types
+from convs2s.models.options import check_types
 from convs2s.nn.ignored_batch import ignored_batch
 from convs2s.text.lexicon.files import read_lexicon, read_translations
 from convs2s.translation.candidates import Candidates, build_candidates

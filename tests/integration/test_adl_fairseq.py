@@ -4,8 +4,8 @@ import pytest
 import torch
 import yaml
 
-from convs2s.models.adl.model import AdlModel
 from convs2s.nn.autocast import is_supported
+from convs2s_plugin.models import AdlModel
 from tests.conftest import WORDS
 from tests.support.commands import (
     CRITERION,

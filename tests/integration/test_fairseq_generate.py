@@ -9,7 +9,7 @@ from fairseq import checkpoint_utils
 from fairseq.tasks.translation import TranslationConfig, TranslationTask
 
 from convs2s.cli import main as convs2s
-from convs2s.models.convs2s.model import ConvS2SModel
+from convs2s_plugin.models import ConvS2SModel
 from tests.conftest import WORDS
 from tests.support.commands import (
     PLUGIN,

@@ -14,10 +14,9 @@ import pytest
 import torch
 
 from convs2s.common.errors import UserError
-from convs2s.models.convs2s.model import ConvS2SModel
-from convs2s.models.pervasive.model import PervasiveModel
 from convs2s.translation import Translator
 from convs2s.translation.hub import from_pretrained
+from convs2s_plugin.models import ConvS2SModel, PervasiveModel
 from tests import ROOT
 from tests.integration.test_translate_models import prepared
 from tests.support.translation import DATA, FIXTURES

@@ -7,7 +7,7 @@ import yaml
 from benchmarks.sentences import read_task, real_batches
 from convs2s.cli import main as convs2s
 from convs2s.models.pervasive.batch_norm import RunningStats
-from convs2s.models.pervasive.model import PervasiveModel
+from convs2s_plugin.models import PervasiveModel
 from tests.support.batch_statistics import load, measure, validation_loss
 from tests.support.commands import (
     CRITERION,

@@ -8,7 +8,7 @@ import torch
 
 from convs2s.cli import main as convs2s
 from convs2s.common.errors import UserError
-from convs2s.models.convs2s.model import ConvS2SModel
+from convs2s_plugin.models import ConvS2SModel
 from tests.support.commands import PLUGIN, TASK, refused, run, train_arguments
 from tests.support.fconv import FCONV
 

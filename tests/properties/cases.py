@@ -4,7 +4,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from convs2s.models.pervasive.network_config import AGGREGATORS
+from convs2s.models.pervasive.options import AGGREGATORS
 from tests.support.adl_random import random_definition
 from tests.support.helpers import tiny_adl, tiny_convs2s, tiny_pervasive
 

@@ -2,15 +2,14 @@
 
 import torch
 
-from benchmarks.plain_pervasive import PlainPervasive
+from convs2s.models.pervasive.grid_network import PervasiveAttention
 from convs2s.models.pervasive.grid_projection import source_projection
-from convs2s.models.pervasive.network import PervasiveAttention
-from convs2s.models.pervasive.network_config import NetworkConfig
+from convs2s.models.pervasive.options import PervasiveOptions
+from convs2s.models.pervasive.plain import PlainPervasive
 
 SMALL = dict(
-    source_dim=6,
-    target_dim=8,
-    output_dim=8,
+    encoder_embed_dim=6,
+    decoder_embed_dim=8,
     num_layers=3,
     growth_rate=4,
     kernel_size=3,
@@ -21,17 +20,18 @@ SMALL = dict(
 LENGTHS = [(13, 12), (9, 16), (16, 5)]
 
 
-def small_config(**options):
-    """The configuration of a small network without dropout, with some options changed."""
-    return NetworkConfig(**{**SMALL, **options})
+def small(**options):
+    """The arguments of a small network without dropout, with some options changed."""
+    found = PervasiveOptions(**{**SMALL, **options})
+    found.check()
+    return found, found.encoder_embed_dim, found.decoder_embed_dim
 
 
 def network(dtype=torch.float64, seed=1, **options):
     """A small network and its source projection in training mode, with random parameters."""
     torch.manual_seed(seed)
-    config = small_config(**options)
-    model = PervasiveAttention(config)
-    model.source = source_projection(config)
+    model = PervasiveAttention(*small(**options))
+    model.source = source_projection(*small(**options))
     model.to(dtype)
     with torch.no_grad():
         for parameter in model.parameters():
@@ -95,7 +95,7 @@ def pairs(ours, plain):
 
 def twins(dtype=torch.float64, **options):
     """Our network and the plain network with the same weights."""
-    ours, plain = network(dtype, **options), PlainPervasive(small_config(**options)).to(dtype)
+    ours, plain = network(dtype, **options), PlainPervasive(*small(**options)).to(dtype)
     tensors = ours.state_dict()
     plain.load_state_dict({name: build(tensors) for name, build in pairs(ours, plain)})
     return ours, plain
@@ -115,8 +115,8 @@ def sentences(lengths=None, left_source=False, left_target=False, dtype=torch.fl
     generator = torch.Generator().manual_seed(seed)
     sides = []
     for side, channels, left in (
-        (1, SMALL["source_dim"], left_source),
-        (0, SMALL["target_dim"], left_target),
+        (1, SMALL["encoder_embed_dim"], left_source),
+        (0, SMALL["decoder_embed_dim"], left_target),
     ):
         longest = max(pair[side] for pair in lengths)
         x = torch.full((len(lengths), longest, channels), 7.0, dtype=dtype)

@@ -28,7 +28,10 @@ def close(actual, expected):
 
 
 def maps_of(model, batch):
-    return model.attention_maps(**batch["net_input"], target_tokens=batch["target"])
+    net_input = batch["net_input"]
+    return model.attention_maps(
+        net_input["src_tokens"], net_input["prev_output_tokens"], batch["target"]
+    )
 
 
 def inputs_of(model, kind):
@@ -65,7 +68,7 @@ def test_maps_do_not_depend_on_the_batch_or_padding(name, left_pad):
         positions = {"source": source[0].ne(PAD), "target": prefix[0].ne(PAD)}
         target = batch["target"][i : i + 1, positions["target"]]
         alone = model.attention_maps(
-            source[:, positions["source"]], None, prefix[:, positions["target"]], target
+            source[:, positions["source"]], prefix[:, positions["target"]], target
         )
         assert [found.name for found in alone] == [found.name for found in together]
         for one, all_of_them in zip(alone, together):

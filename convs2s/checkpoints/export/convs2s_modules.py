@@ -5,7 +5,7 @@ from typing import NamedTuple
 from torch import Tensor, nn
 
 from ...models.convs2s.gated_conv1d import GatedConv1d
-from ...models.convs2s.model import ConvS2SDecoder, ConvS2SEncoder
+from ...models.convs2s.network import ConvS2SDecoder, ConvS2SEncoder
 from ...nn.state import State
 
 
@@ -37,7 +37,7 @@ class EncoderModule(nn.Module):
         Returns:
             Keys B x S x E, values B x S x E, padding mask B x S (True at padding), lengths B.
         """
-        padding_mask = src_tokens.eq(self.encoder.dictionary.pad())
+        padding_mask = src_tokens.eq(self.encoder.pad)
         encoded = self.encoder.encode(src_tokens, padding_mask)
         return Source(
             encoded["encoder_out"],
@@ -103,7 +103,7 @@ class DecoderStepModule(nn.Module):
             "encoder_lengths": source.lengths,
         }
         features, attention = self.decoder.decode_embedded(embedded, None, encoder_out, root, True)
-        logits = self.decoder.output_layer(features)
+        logits = self.decoder.output(features)
         weights = sum(attention.values()) / len(attention)
         assert isinstance(weights, Tensor)
         new_caches = [of_convolution.rows["inputs"] for of_convolution in states]

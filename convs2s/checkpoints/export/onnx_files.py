@@ -6,14 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from fairseq.models import ARCH_MODEL_NAME_REGISTRY
 from torch.export import Dim
 
 from ...common.errors import UserError
 from ...common.output_files import atomic_folder
 from ...common.quiet import quiet
-from ...models.convs2s.architectures import MODEL
-from ...models.convs2s.model import ConvS2SModel
+from ...models import family_of
+from ...models.convs2s.network import ConvS2S
+from ...models.interface import Vocabularies
 from ...translation.loading import Checkpoint, Dictionaries
 from ..files import check_not_quantized
 from .convs2s_modules import DecoderStepModule, EncoderModule, Source
@@ -23,6 +23,7 @@ SOURCE = ("keys", "values", "padding_mask", "lengths")
 NEEDED = ("onnx", "onnxscript")
 # Sizes of the example that is traced; all of them are dynamic afterwards.
 EXAMPLE_BATCH, EXAMPLE_LENGTH = 3, 5
+EOS = Vocabularies._field_defaults["eos"]
 
 
 def check_exportable(checkpoint: Checkpoint) -> None:
@@ -33,7 +34,7 @@ def check_exportable(checkpoint: Checkpoint) -> None:
     """
     options = checkpoint.state["cfg"]["model"]
     arch = getattr(options, "_name", None) or getattr(options, "arch", None) or "unknown"
-    if arch != MODEL and ARCH_MODEL_NAME_REGISTRY.get(arch) != MODEL:
+    if family_of(arch) != "convs2s":
         raise UserError(
             f"{checkpoint.path} has a model of --arch {arch}, but only models of ConvS2S can be "
             "exported to ONNX; `convs2s export-transformer` exports transformers in ADL."
@@ -47,7 +48,7 @@ def check_exportable(checkpoint: Checkpoint) -> None:
     check_not_quantized(checkpoint.path, checkpoint.state["model"], "exported")
 
 
-def export_onnx(model: ConvS2SModel, folder: str, dictionaries: Dictionaries) -> None:
+def export_onnx(model: ConvS2S, folder: str, dictionaries: Dictionaries) -> None:
     """Write the encoder, the decoding step and the dictionaries of a model to a new folder.
 
     Args:
@@ -58,8 +59,8 @@ def export_onnx(model: ConvS2SModel, folder: str, dictionaries: Dictionaries) ->
         UserError: if the folder cannot be written.
     """
     facts = {
-        "eos": model.decoder.dictionary.eos(),
-        "pad": model.decoder.dictionary.pad(),
+        "eos": EOS,
+        "pad": model.decoder.pad,
         "max_source_positions": model.encoder.max_length,
         "max_target_positions": model.decoder.max_length,
     }
@@ -75,7 +76,7 @@ def export_onnx(model: ConvS2SModel, folder: str, dictionaries: Dictionaries) ->
             shutil.copy(dictionaries.folder / f"dict.{language}.txt", partial)
 
 
-def _encoder_program(model: ConvS2SModel) -> Any:
+def _encoder_program(model: ConvS2S) -> Any:
     length = Dim("source_length", max=model.encoder.max_length)
     return torch.onnx.export(
         EncoderModule(model.encoder).eval(),
@@ -88,11 +89,11 @@ def _encoder_program(model: ConvS2SModel) -> Any:
     )
 
 
-def _decoder_program(model: ConvS2SModel) -> Any:
+def _decoder_program(model: ConvS2S) -> Any:
     step = DecoderStepModule(model.decoder).eval()
     source = EncoderModule(model.encoder).eval()(_example_tokens(model))
     caches = [source.keys.new_zeros(EXAMPLE_BATCH, *size) for size in step.cache_sizes()]
-    previous = torch.full((EXAMPLE_BATCH,), model.decoder.dictionary.eos())
+    previous = torch.full((EXAMPLE_BATCH,), EOS)
     rows = {0: Dim("batch")}
     columns = {**rows, 1: Dim("source_length", max=model.encoder.max_length)}
     shapes = Source._make([columns, columns, columns, rows])
@@ -108,5 +109,5 @@ def _decoder_program(model: ConvS2SModel) -> Any:
     )
 
 
-def _example_tokens(model: ConvS2SModel) -> torch.Tensor:
-    return torch.full((EXAMPLE_BATCH, EXAMPLE_LENGTH), model.encoder.dictionary.eos())
+def _example_tokens(model: ConvS2S) -> torch.Tensor:
+    return torch.full((EXAMPLE_BATCH, EXAMPLE_LENGTH), EOS)

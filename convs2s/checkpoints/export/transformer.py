@@ -1,20 +1,15 @@
 """Checkpoints of fairseq's transformer from checkpoints of models in ADL."""
 
-import dataclasses
 from argparse import Namespace
 from collections import OrderedDict
 from collections.abc import Mapping
 from typing import Any
 
-from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_NAME_REGISTRY
-from fairseq.tasks.translation import TranslationConfig
-from omegaconf import OmegaConf
-
 from ...common.errors import UserError
-from ...models.adl.config import BASE, MODEL, AdlConfig
+from ...models import FAMILIES, family_of
 from ...models.adl.language.spec import Settings
-from ...models.adl.model import resolve_model
-from ...models.base import check_types, fill_defaults
+from ...models.adl.options import AdlOptions
+from ...models.options import read_options
 from ...translation.loading import Checkpoint
 from ..files import check_not_quantized
 from .transformer_shape import ACTIVATIONS, TransformerShape, transformer_shape
@@ -23,6 +18,30 @@ from .transformer_weights import convert_weights, has_output_bias
 Options = dict[str, Any]
 
 POSITIONS = ("max_source_positions", "max_target_positions")
+# The options of fairseq's own task translation.
+OF_THE_TASK = (
+    "data",
+    "source_lang",
+    "target_lang",
+    "load_alignments",
+    "left_pad_source",
+    "left_pad_target",
+    "max_source_positions",
+    "max_target_positions",
+    "upsample_primary",
+    "truncate_source",
+    "num_batch_buckets",
+    "train_subset",
+    "dataset_impl",
+    "required_seq_len_multiple",
+    "eval_bleu",
+    "eval_bleu_args",
+    "eval_bleu_detok",
+    "eval_bleu_detok_args",
+    "eval_tokenized_bleu",
+    "eval_bleu_remove_bpe",
+    "eval_bleu_print_samples",
+)
 
 
 def export_transformer(checkpoint: Checkpoint) -> dict[str, Any]:
@@ -39,11 +58,11 @@ def export_transformer(checkpoint: Checkpoint) -> dict[str, Any]:
         UserError: if the model is not one in ADL, or has input feeding.
     """
     cfg = _model_options(checkpoint)
-    spec = resolve_model(cfg)
+    spec = cfg.resolve()
     shape = transformer_shape(spec)
     weights = checkpoint.state["model"]
     check_not_quantized(checkpoint.path, weights, "exported")
-    shared, tied = bool(cfg.share_all_embeddings), bool(cfg.share_input_output_embed)
+    shared, tied = cfg.share_all_embeddings, cfg.share_input_output_embed
     if has_output_bias(weights):
         shared = tied = False
     task = _task_options(checkpoint)
@@ -75,7 +94,7 @@ def export_transformer(checkpoint: Checkpoint) -> dict[str, Any]:
     }
 
 
-def _model_options(checkpoint: Checkpoint) -> Any:
+def _model_options(checkpoint: Checkpoint) -> AdlOptions:
     """The options of a model in ADL.
 
     Raises:
@@ -83,30 +102,30 @@ def _model_options(checkpoint: Checkpoint) -> Any:
     """
     saved = _plain(checkpoint.state["cfg"]["model"])
     arch = saved.get("_name") or saved.get("arch") or "unknown"
-    if arch != MODEL and ARCH_MODEL_NAME_REGISTRY.get(arch) != MODEL:
+    if family_of(arch) != "adl":
         raise UserError(
             f"{checkpoint.path} has a model of --arch {arch}, but only models in ADL with the "
             "layers of a transformer, such as adl_transformer, can be exported to fairseq's "
             "transformer."
         )
-    cfg = Namespace(**saved)
-    check_types(cfg, AdlConfig)
-    if arch in ARCH_CONFIG_REGISTRY:
-        ARCH_CONFIG_REGISTRY[arch](cfg)
-    defaults = {
-        "share_all_embeddings": False,
-        "share_input_output_embed": False,
-        **{name: checkpoint.task.get(name) for name in POSITIONS},
+    positions = {name: checkpoint.task.get(name) for name in POSITIONS}
+    architecture = FAMILIES["adl"].architectures().get(arch)
+    defaults = architecture.options if architecture else {}
+    return read_options(AdlOptions, {**positions, **defaults, **_resolved(saved)})
+
+
+def _resolved(options: Options) -> Options:
+    """Options that are given, without interpolations, which are those of the task."""
+    return {
+        name: value
+        for name, value in options.items()
+        if value is not None and not (isinstance(value, str) and value.startswith("${"))
     }
-    optional = ("ff_dim", "attention_dropout", "input_feeding", "encoder_adl", "decoder_adl")
-    fill_defaults(cfg, {**dict.fromkeys(optional), **BASE, **defaults})
-    return cfg
 
 
 def _task_options(checkpoint: Checkpoint) -> Options:
     """The options of fairseq's own task translation."""
-    known = {field.name for field in dataclasses.fields(TranslationConfig)} - {"_name"}
-    return {name: value for name, value in _plain(checkpoint.task).items() if name in known}
+    return {name: value for name, value in _plain(checkpoint.task).items() if name in OF_THE_TASK}
 
 
 def _transformer_options(shape: TransformerShape, settings: Settings) -> Options:
@@ -166,8 +185,6 @@ def _remaining_options(cfg: Mapping[str, Any]) -> Options:
 
 def _plain(options: Any) -> Any:
     """Options as plain data."""
-    if OmegaConf.is_config(options):
-        return OmegaConf.to_container(options, resolve=True, enum_to_str=True)
     if isinstance(options, Namespace):
         return vars(options)
     return options

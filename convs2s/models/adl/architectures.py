@@ -10,6 +10,7 @@ import re
 from dataclasses import fields
 from typing import Any, NamedTuple
 
+from ..options import Architecture
 from .language.resolve import resolve
 from .language.spec import ModelSpec, Settings
 
@@ -256,6 +257,13 @@ def _with_sizes(named: dict[str, AdlArchitecture]) -> dict[str, AdlArchitecture]
 
 
 ARCHITECTURES = _with_sizes(NAMED)
+# The same as those of other families, whose layers are options.
+AS_OPTIONS = {
+    name: Architecture(
+        {"encoder_adl": row.encoder, "decoder_adl": row.decoder, **row.options}, row.source
+    )
+    for name, row in ARCHITECTURES.items()
+}
 
 
 def table() -> str:

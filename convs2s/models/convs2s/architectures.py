@@ -5,9 +5,7 @@ Each entry of ``ARCHITECTURES`` adds a value of ``--arch`` and a line of ``convs
 
 from typing import Any
 
-from ..base import Architecture
-
-MODEL = "convs2s"
+from ..options import Architecture
 
 WMT_EN_DE = "[(512, 3)] * 10 + [(768, 3)] * 3 + [(2048, 1)] * 2"
 WMT_EN_FR = "[(512, 3)] * 5 + [(768, 3)] * 4 + [(1024, 3)] * 3 + [(2048, 1)] + [(4096, 1)]"
@@ -15,16 +13,6 @@ FCONV_EN_DE = "[(512, 3)] * 9 + [(1024, 3)] * 4 + [(2048, 1)] * 2"
 FCONV_EN_FR = (
     "[(512, 3)] * 6 + [(768, 3)] * 4 + [(1024, 3)] * 3 + [(2048, 1)] * 1 + [(4096, 1)] * 1"
 )
-
-BASE = {
-    "encoder_layers": "[(512, 3)] * 20",
-    "decoder_layers": "[(512, 3)] * 20",
-    "encoder_embed_dim": 512,
-    "decoder_embed_dim": 512,
-    "decoder_out_embed_dim": 512,
-    "dropout": 0.1,
-    "encoder_gradient_uses": 1,
-}
 
 
 def _options(

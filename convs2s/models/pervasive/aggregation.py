@@ -207,7 +207,7 @@ def build_aggregator(name: str, channels: int, attention_exponent: float = 0.5) 
     """The aggregator of a name, such as ``max`` or ``max+attn``.
 
     Args:
-        name: one of ``network_config.AGGREGATORS``.
+        name: one of ``options.AGGREGATORS``.
         channels: C of the cells.
         attention_exponent: see ``AttentionAggregator`` (0.5).
     """

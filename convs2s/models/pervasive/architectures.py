@@ -1,26 +1,6 @@
 """The named architectures of pervasive attention: their options, and the source of each."""
 
-from ..base import Architecture
-from .network_config import DROPOUT, NetworkConfig
-
-MODEL = "pervasive"
-
-_NETWORK = NetworkConfig()
-BASE = {
-    "encoder_embed_dim": _NETWORK.source_dim,
-    "decoder_embed_dim": _NETWORK.target_dim,
-    "num_layers": _NETWORK.num_layers,
-    "growth_rate": _NETWORK.growth_rate,
-    "kernel_size": _NETWORK.kernel_size,
-    "bottleneck": _NETWORK.bottleneck,
-    "aggregator": _NETWORK.aggregator,
-    "attention_exponent": _NETWORK.attention_exponent,
-    "gated": _NETWORK.gated,
-    "dropout": DROPOUT,
-    "adl_dialect": "paper",
-    "attention_heads": 8,
-}
-
+from ..options import Architecture
 
 ARCHITECTURES = {
     "pervasive": Architecture({}, "Elbayad et al. 2018, section 4 (Max)"),

@@ -13,7 +13,7 @@ from .batch_norm import Affine, BatchNorm, RunningStats, has_several_workers
 from .densenet_inference import FoldedLayer, InferencePass, Int8Layer, fold
 from .densenet_training import DenseNetFunction, LayerWeights, TrainingPass
 from .grid import Grid
-from .network_config import NetworkConfig
+from .options import PervasiveOptions
 
 
 class DenseLayer(nn.Module):
@@ -51,27 +51,27 @@ class DenseNet2d(nn.Module):
     """A densely connected network over the grid, causal in the target.
 
     Args:
-        config: sizes and parts of the network.
+        options: the options of the network.
+        channels: C of the grid's first features.
     """
 
-    def __init__(self, config: NetworkConfig):
+    def __init__(self, options: PervasiveOptions, channels: int):
         super().__init__()
-        self.config = config
-        self.dropout = Dropout(config.convolution_dropout)
+        self.options = options
+        self.dropout = Dropout(options.dropout_of("convolution_dropout"))
         layers = []
-        channels = config.grid_channels
-        for _ in range(config.num_layers):
+        for _ in range(options.num_layers):
             layers.append(
                 DenseLayer(
                     channels,
-                    config.hidden_channels,
-                    config.convolution_channels,
-                    (config.target_kernel_size, config.kernel_size),
+                    options.hidden_channels,
+                    options.convolution_channels,
+                    (options.target_kernel_size, options.kernel_size),
                 )
             )
-            channels += config.growth_rate
+            channels += options.growth_rate
         self.channels = self.out_channels = channels
-        if config.transition:
+        if not options.no_transition:
             self.out_channels = channels // 2
             layers.append(DenseLayer(channels, self.out_channels))
         self.layers = nn.ModuleList(layers)
@@ -107,9 +107,9 @@ class DenseNet2d(nn.Module):
             channels=self.channels,
             features=self.features,
             norms=[layer.norm2 for layer in self.dense_layers],
-            gated=self.config.gated,
+            gated=self.options.gated,
             dropout=self.dropout,
-            all_workers=not self.config.local_statistics and has_several_workers(),
+            all_workers=not self.options.local_statistics and has_several_workers(),
         )
         weights = [layer.weights() for layer in self.dense_layers]
         if torch.is_grad_enabled():
@@ -130,7 +130,7 @@ class DenseNet2d(nn.Module):
             layer.folded() if isinstance(layer, Int8Layer) else self._fold(layer, dtype)
             for layer in cast(Iterable[DenseLayer | Int8Layer], self.layers)
         ]
-        return InferencePass(layers, self.channels, self.config.gated, self.dropout)
+        return InferencePass(layers, self.channels, self.options.gated, self.dropout)
 
     def _fold(self, layer: DenseLayer, dtype: torch.dtype) -> FoldedLayer:
         features = self.features.running().slice(0, layer.conv1.size(1))
@@ -146,13 +146,13 @@ class DenseNet2d(nn.Module):
 
     def _partial_sums(self, x: Tensor, grid: Grid, state: State) -> list[Tensor]:
         """The partial sums of each layer, L views of one tensor R x L x (P - 1) x S x O."""
-        config = self.config
+        options = self.options
         if "partial_sums" not in state.rows:
             state.rows["partial_sums"] = x.new_zeros(
                 grid.rows,
-                config.num_layers,
-                config.target_kernel_size - 1,
+                options.num_layers,
+                options.target_kernel_size - 1,
                 grid.source_len,
-                config.convolution_channels,
+                options.convolution_channels,
             )
         return list(state.rows["partial_sums"].unbind(1))

@@ -10,7 +10,7 @@ from torch.nn import functional as F
 
 from ...nn.linear import Linear
 from .grid import Grid
-from .network_config import NetworkConfig
+from .options import PervasiveOptions
 
 
 class GridProjection(nn.Module):
@@ -48,26 +48,30 @@ class GridProjection(nn.Module):
         return F.pad(x, self.zeros) if self.projection is None else self.projection(x)
 
 
-def source_projection(config: NetworkConfig) -> GridProjection:
+def source_projection(
+    options: PervasiveOptions, source_dim: int, target_dim: int
+) -> GridProjection:
     """The projection of source embeddings x_j in [y_i x_j], computed once per sentence."""
     return GridProjection(
-        config.source_dim,
-        zeros_before=config.target_dim,
+        source_dim,
+        zeros_before=target_dim,
         zeros_after=0,
-        channels=config.grid_channels,
-        halving=config.halving,
+        channels=options.grid_channels(source_dim, target_dim),
+        halving=not options.no_halving,
         bias=False,
     )
 
 
-def target_projection(config: NetworkConfig) -> GridProjection:
+def target_projection(
+    options: PervasiveOptions, source_dim: int, target_dim: int
+) -> GridProjection:
     """The projection of target embeddings y_i in [y_i x_j]."""
     return GridProjection(
-        config.target_dim,
+        target_dim,
         zeros_before=0,
-        zeros_after=config.source_dim,
-        channels=config.grid_channels,
-        halving=config.halving,
+        zeros_after=source_dim,
+        channels=options.grid_channels(source_dim, target_dim),
+        halving=not options.no_halving,
         bias=True,
     )
 

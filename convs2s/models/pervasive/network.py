@@ -1,125 +1,255 @@
-"""The network between the embeddings and the output layer (Elbayad et al. 2018, section 3)."""
+"""Pervasive attention (Elbayad et al. 2018): one masked 2-D DenseNet over source and target."""
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any
 
-from torch import Tensor, nn
+import torch
+from torch import Tensor
 
-from ...nn.dropout import Dropout
+from ...nn.attention_maps import CONTRIBUTIONS, SOURCE, AttentionMaps
+from ...nn.embedding import Embedding
 from ...nn.int8 import dense
-from ...nn.linear import Linear
+from ...nn.output import OutputProjection, TiedOutputProjection
 from ...nn.state import State, child
-from .aggregation import Explanation, build_aggregator, single_precision
-from .densenet import DenseNet2d
-from .grid import Grid
-from .grid_projection import first_features, target_projection
-from .network_config import NetworkConfig
+from ..adl.context import Source
+from ..adl.language.spec import DECODER, ENCODER
+from ..adl.stacks import DecoderStack, EncoderStack
+from ..interface import Decoder, Encoder, Network, Vocabularies, build_embedding_matrices
+from .grid_network import GridFeatures, PervasiveAttention
+from .grid_projection import GridProjection, source_projection
+from .options import PervasiveOptions
+
+# Initial embeddings are as small as those of the authors' code. Their size decides how fast the
+# tied output layer and the first convolution learn.
+EMBEDDING_STD = 0.01
+
+# Positions whose logits are computed at a time if only the most probable tokens are needed.
+CHUNK = 1024
 
 
-class GridFeatures(NamedTuple):
-    """The DenseNet's output, from which alignments are computed.
-
-    Attributes:
-        cells: N x C, the features of the real cells.
-        grid: the R x T x S grid of the cells.
-    """
-
-    cells: Tensor
-    grid: Grid
-
-
-class PervasiveAttention(nn.Module):
-    """A DenseNet over the grid, aggregation over the source, and a linear projection.
-
-    The source projection (``grid_projection.source_projection``) is not part of this module: the
-    encoder computes it once per sentence.
+class PervasiveEncoder(Encoder):
+    """Source embeddings, optional layers in ADL, and the source projection of the grid.
 
     Args:
-        config: sizes and parts of the network.
+        embed: the source embeddings.
+        layers: the layers between the embeddings and the grid, or None.
+        share: the source projection.
+        vocabularies: for the special tokens.
+        max_length: the maximum source length in tokens, end of sentence included.
+        no_eos: whether to treat the end of a sentence as padding.
     """
 
-    def __init__(self, config: NetworkConfig):
-        super().__init__()
-        self.target = target_projection(config)
-        self.dense = DenseNet2d(config)
-        self.aggregator = build_aggregator(
-            config.aggregator, self.dense.out_channels, config.attention_exponent
-        )
-        self.out_channels = self.aggregator.out_channels
-        self.output: Linear | None = None
-        if config.output_dim is not None:
-            self.output = Linear(self.out_channels, config.output_dim)
-            self.out_channels = config.output_dim
-            nn.init.xavier_normal_(self.output.weight)
-            nn.init.zeros_(self.output.bias)
-        self.dropout = Dropout(config.prediction_dropout)
+    has_attention_maps = True
 
-    def forward(
+    def __init__(
         self,
-        source: Tensor,
-        target: Tensor,
-        source_padding: Tensor | None = None,
-        target_padding: Tensor | None = None,
-        state: State | None = None,
-    ) -> tuple[Tensor, GridFeatures]:
-        """The features that predict the token after each target position.
+        embed: Embedding,
+        layers: EncoderStack | None,
+        share: GridProjection,
+        vocabularies: Vocabularies,
+        max_length: int,
+        no_eos: bool = False,
+    ):
+        super().__init__(embed, vocabularies.pad, max_length)
+        self.layers = layers
+        self.share = share
+        self.no_eos = no_eos
+        self.eos = vocabularies.eos
+
+    def encode(
+        self, tokens: Tensor, padding_mask: Tensor, maps: AttentionMaps | None = None
+    ) -> dict[str, Any]:
+        """Encode a batch of source sentences.
 
         Args:
-            source: B x S x C, the source projection.
-            target: R x T x d_t, where R is a multiple of B: the hypotheses of a beam are
-                consecutive and share the source of their sentence. With a state, the T positions
-                follow those of earlier steps.
-            source_padding: B x S, True at padding, or None.
-            target_padding: R x T, True at padding, or None.
-            state: the state of incremental decoding; None for a full pass.
+            tokens: B x S token indices.
+            padding_mask: B x S, True at padding.
+            maps: to which the weights of self-attention layers are added, or None.
         Returns:
-            R x T x ``out_channels``, and the grid's features.
+            A dictionary with ``encoder_out``, the source projection B x S x C, and
+            ``encoder_padding_mask``, B x S, or None if there is no padding.
         """
-        rows, target_len, _ = target.shape
-        grid = Grid(rows, target_len, source.size(1), source_padding, target_padding)
-        cells = first_features(source, self.target(target), grid)
-        cells = self.dense(cells, grid, child(state, "dense"))
-        features = self.aggregator(cells, grid)
-        if self.output is not None:
-            features = self.output(features)
-        return self.dropout(features), GridFeatures(cells, grid)
+        if self.no_eos:
+            padding_mask = self._with_eos(tokens, padding_mask)
+        if self.layers is None:
+            x = self.embed(tokens, padding_mask)
+        else:
+            x, _, padding_order = self.layers(self.embed, tokens, padding_mask, maps)
+            x = padding_order.restore(x)
+        return {
+            "encoder_out": self.share(x),
+            "encoder_padding_mask": padding_mask if bool(padding_mask.any()) else None,
+        }
 
-    def alignment(self, features: GridFeatures, token_vectors: Tensor) -> Tensor:
-        """The alignment of one token at each target position with the source (equations 7, 8).
+    def _with_eos(self, tokens: Tensor, padding_mask: Tensor) -> Tensor:
+        """The padding mask with ends of sentences, except that of an empty sentence."""
+        ends = padding_mask | tokens.eq(self.eos)
+        return torch.where(ends.all(dim=1, keepdim=True), padding_mask, ends)
+
+
+class PervasiveDecoder(Decoder):
+    """Target embeddings, optional layers in ADL, the network over the grid, and an output layer.
+
+    Args:
+        embed: the target embeddings.
+        layers: the layers between the embeddings and the grid, or None.
+        network: the network over the grid.
+        output: the output layer, from features to logits.
+        vocabularies: for the special tokens.
+        max_length: the maximum target length in tokens, end of sentence included.
+        starts_with_bos: whether ``<s>`` replaces the ``</s>`` at the start of fairseq's targets.
+    """
+
+    aligns_tokens = True
+
+    def __init__(
+        self,
+        embed: Embedding,
+        layers: DecoderStack | None,
+        network: PervasiveAttention,
+        output: OutputProjection | TiedOutputProjection,
+        vocabularies: Vocabularies,
+        max_length: int,
+        starts_with_bos: bool = False,
+    ):
+        super().__init__(embed, vocabularies.pad, max_length)
+        self.layers = layers
+        self.network = network
+        self.output = output
+        self.starts_with_bos = starts_with_bos
+        self.bos, self.eos = vocabularies.bos, vocabularies.eos
+
+    def decode(
+        self,
+        tokens: Tensor,
+        padding_mask: Tensor,
+        encoded: dict[str, Any],
+        state: State | None,
+        need_attention: bool,
+        target_tokens: Tensor | None = None,
+        maps: AttentionMaps | None = None,
+        **unused: Any,
+    ) -> tuple[Tensor, Callable[[Tensor | None], Tensor] | None]:
+        """Compute the input of the output layer.
 
         Args:
-            features: as ``forward`` returned them.
-            token_vectors: R x T x ``out_channels``, the output layer's weight vectors of the
-                tokens.
+            tokens: R x T indices of the previous target tokens.
+            padding_mask: R x T, True at padding.
+            encoded: the encoder's dictionary.
+            state: the incremental state, or None. If it is given, only the positions from
+                ``state.length`` on are computed.
+            need_attention: whether to return alignments.
+            target_tokens: R x T, the tokens to align, for example those of a reference; None for
+                the most probable token at each position.
+            maps: to which the weights of each layer and each aggregator are added, or None.
         Returns:
-            R x T x S, in single precision or better, zero at padding; each row sums to one. With
-            the maximum and the average, it is the softmax over the source of each position's
-            contribution to the token's logit; with attention, the attention weights; with both,
-            the mean of the two.
+            Features R x T x E', and a function from logits R x T x V (or None) to the alignments
+            R x T x S of equations 7 and 8 (None if they are not needed).
         """
-        token_weights = self.token_weights(token_vectors)
-        return self.aggregator.alignment(features.cells, features.grid, token_weights)
+        start = 0 if state is None else state.length
+        if self.starts_with_bos:
+            tokens = tokens.masked_fill(tokens.eq(self.eos), self.bos)
+        if self.layers is None:
+            x = self.embed(tokens, padding_mask, start)
+        else:
+            source = Source({}, beam_size=encoded["beam_size"])
+            x, _ = self.layers(self.embed, tokens, padding_mask, source, state, maps=maps)
+        features, grid_features = self.network(
+            encoded["encoder_out"],
+            x,
+            encoded["encoder_padding_mask"],
+            padding_mask[:, start:],
+            child(state, "network"),
+        )
+        if not need_attention:
+            return features, None
 
-    def explain(self, features: GridFeatures, token_vectors: Tensor) -> list[Explanation]:
-        """The alignment of ``alignment`` for each aggregator, and the terms of the token's logit.
+        def align(logits: Tensor | None) -> Tensor:
+            if target_tokens is not None:
+                aligned = target_tokens[:, start:]
+            elif logits is not None:
+                aligned = logits.argmax(dim=-1)
+            else:
+                aligned = self.most_probable_tokens(features)
+            if maps is not None:
+                self.add_maps(maps, grid_features, aligned)
+            return self.alignment(grid_features, aligned)
 
-        Args:
-            features, token_vectors: as in ``alignment``.
-        Returns:
-            One explanation for each aggregator, with tensors R x T x S. The contributions of all of
-            them add up to the logit without its biases (equation 6).
-        """
-        token_weights = self.token_weights(token_vectors)
-        return self.aggregator.explain(features.cells, features.grid, token_weights)
+        return features, align
 
-    def token_weights(self, token_vectors: Tensor) -> Tensor:
-        """The weights of the aggregated features in the logits of tokens.
+    @torch.no_grad()
+    def most_probable_tokens(self, features: Tensor) -> Tensor:
+        """The most probable token at each position, R x T, of features R x T x E'."""
+        chunks = features.flatten(0, 1).split(CHUNK)
+        tokens = torch.cat([self.output(chunk).argmax(dim=-1) for chunk in chunks])
+        return tokens.view(features.shape[:2])
 
-        Args:
-            token_vectors: R x T x ``out_channels``, the output layer's weight vectors.
-        Returns:
-            R x T x C in single precision or better, for C channels of aggregated features.
-        """
-        token_weights = single_precision(token_vectors)
-        if self.output is not None:
-            token_weights = token_weights @ single_precision(dense(self.output.weight))
-        return token_weights
+    def alignment(self, features: GridFeatures, tokens: Tensor) -> Tensor:
+        """The alignment of tokens R x T with the source, R x T x S."""
+        return self.network.alignment(features, self.token_vectors(tokens))
+
+    @torch.no_grad()
+    def add_maps(self, maps: AttentionMaps, features: GridFeatures, tokens: Tensor) -> None:
+        """Add the alignments of tokens R x T, and the contributions to their logits."""
+        found = self.network.explain(features, self.token_vectors(tokens))
+        for part in found:
+            maps.add(SOURCE, part.alignment.unsqueeze(1), part.description, part.name)
+        for part in found:
+            contributions = part.contributions.unsqueeze(1)
+            maps.add(CONTRIBUTIONS, contributions, "parts of the logit", part.name)
+
+    def token_vectors(self, tokens: Tensor) -> Tensor:
+        """The output layer's weight vectors of tokens R x T, R x T x E'."""
+        return dense(self.output.weight_and_bias(tokens.flatten())[0]).view(*tokens.shape, -1)
+
+
+class Pervasive(Network):
+    """Pervasive attention (Elbayad et al. 2018).
+
+    Args:
+        options: the options.
+        vocabularies: sizes of the vocabularies, and their special tokens.
+    Raises:
+        UserError: if options are out of range or contradict each other.
+    """
+
+    options_class = PervasiveOptions
+    encoder_class = PervasiveEncoder
+    decoder_class = PervasiveDecoder
+
+    def __init__(self, options: PervasiveOptions, vocabularies: Vocabularies):
+        options.check()
+        source_matrix, target_matrix = build_embedding_matrices(
+            options,
+            vocabularies,
+            options.encoder_embed_dim,
+            options.decoder_embed_dim,
+            std=EMBEDDING_STD,
+        )
+        source_layers, target_layers = options.layers(ENCODER), options.layers(DECODER)
+        source_dim = source_layers.width if source_layers else options.encoder_embed_dim
+        target_dim = target_layers.width if target_layers else options.decoder_embed_dim
+        grid = PervasiveAttention(options, source_dim, target_dim)
+        # The matrix E of equation 4: the target embeddings, or a matrix of its own.
+        output: OutputProjection | TiedOutputProjection = TiedOutputProjection(target_matrix)
+        if options.separate_output:
+            output = OutputProjection(grid.out_channels, vocabularies.target)
+        dropout = options.dropout_of("embedding_dropout")
+        encoder = self.encoder_class(
+            Embedding(source_matrix, None, dropout),
+            EncoderStack(source_layers) if source_layers else None,
+            source_projection(options, source_dim, target_dim),
+            vocabularies,
+            options.max_source_positions,
+            options.no_source_eos,
+        )
+        decoder = self.decoder_class(
+            Embedding(target_matrix, None, dropout),
+            DecoderStack(target_layers) if target_layers else None,
+            grid,
+            output,
+            vocabularies,
+            options.max_target_positions,
+            options.target_bos,
+        )
+        super().__init__(encoder, decoder)

@@ -1,5 +1,11 @@
 """A bag-of-words translation model: a family of its own, for fairseq's ``--user-dir``."""
 
-from . import model
+from convs2s_plugin.models import PluginModel, register_family
 
-__all__ = ["model"]
+from .network import BagOfWords
+from .options import ARCHITECTURES
+
+
+@register_family("bag_of_words", ARCHITECTURES)
+class BagOfWordsModel(PluginModel, BagOfWords):
+    """Bag-of-words models for fairseq."""

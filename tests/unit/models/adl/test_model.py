@@ -10,7 +10,6 @@ from convs2s.models.adl import Settings, resolve
 from convs2s.models.adl.architectures import ARCHITECTURES
 from convs2s.models.adl.figures import figures
 from convs2s.models.adl.layers.chains import build_layer
-from convs2s.models.adl.model import MODEL
 from tests.support.adl_random import random_definition
 from tests.support.checks import (
     assert_causal,
@@ -29,7 +28,7 @@ SMALL = dict(model_dim=32, attention_heads=4, max_source_positions=64, max_targe
 def random_model(seed, **options):
     drawn = random_definition(seed)
     return tiny_adl(
-        arch=MODEL,
+        arch="adl",
         encoder_adl=drawn.encoder,
         decoder_adl=drawn.decoder,
         model_dim=drawn.settings.model_dim,
@@ -106,7 +105,7 @@ def test_both_dialects_build_the_same_network():
         "->res(norm->ff(128)->linear->dropout))->norm"
     )
     theirs = tiny_adl(
-        arch=MODEL, encoder_adl=encoder, decoder_adl=decoder, adl_dialect="sockeye", **SMALL
+        arch="adl", encoder_adl=encoder, decoder_adl=decoder, adl_dialect="sockeye", **SMALL
     )
     theirs.load_state_dict(paper.state_dict())
     batch = random_batch([(6, 5), (4, 3)])["net_input"]
@@ -136,7 +135,7 @@ def test_initial_weights_and_their_gain():
 
 
 def test_forget_bias_and_orthogonal_recurrent_weights():
-    model = tiny_adl(arch=MODEL, encoder_adl="rnn(forget_bias=1)", decoder_adl="rnn -> mlp_att")
+    model = tiny_adl(arch="adl", encoder_adl="rnn(forget_bias=1)", decoder_adl="rnn -> mlp_att")
     torch.manual_seed(1)
     (layer,) = resolve("rnn(forget_bias=1)", "id", Settings(**SMALL)).encoder.layers
     network = build_layer(layer).network
@@ -164,7 +163,7 @@ def test_forget_bias_and_orthogonal_recurrent_weights():
 )
 def test_a_model_that_cannot_be_built_is_an_error_in_a_sentence(options, said):
     with pytest.raises(UserError) as error:
-        tiny_adl(arch=MODEL, **options)
+        tiny_adl(arch="adl", **options)
     assert said in str(error.value)
 
 
@@ -175,14 +174,14 @@ def test_one_embedding_matrix_needs_one_dictionary():
 
 
 def test_a_decoder_without_attention_causes_a_warning(caplog):
-    model = tiny_adl(arch=MODEL, encoder_adl="id", decoder_adl="rnn")
+    model = tiny_adl(arch="adl", encoder_adl="id", decoder_adl="rnn")
     assert "no layer attends to the source" in caplog.text
     logits, extra = model(**random_batch([(3, 2), (2, 4)])["net_input"])
     assert extra["attn"] == [None] and logits.shape == (2, 4, 35)
 
 
 def test_a_sentence_that_is_too_long_for_learned_positions():
-    model = tiny_adl(arch=MODEL, encoder_adl="learn_pos", decoder_adl="learn_pos -> mlp_att")
+    model = tiny_adl(arch="adl", encoder_adl="learn_pos", decoder_adl="learn_pos -> mlp_att")
     assert model(**random_batch([(64, 64)])["net_input"])[0].isfinite().all()
     for lengths, what in (((65, 3), "source"), ((3, 65), "target")):
         with pytest.raises(UserError, match=f"A {what} sentence has 65 tokens, more than the 64"):
@@ -190,6 +189,6 @@ def test_a_sentence_that_is_too_long_for_learned_positions():
 
 
 def test_sinusoidal_positions_have_no_maximum():
-    model = tiny_adl(arch=MODEL, encoder_adl="pos", decoder_adl="pos -> mlp_att")
+    model = tiny_adl(arch="adl", encoder_adl="pos", decoder_adl="pos -> mlp_att")
     long = random_batch([(700, 600)])["net_input"]
     assert model(**long)[0].isfinite().all()

@@ -7,19 +7,18 @@ import torch
 from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_REGISTRY, build_model
 from omegaconf import OmegaConf
 
-from convs2s.models.base.architectures import fill_defaults
-from convs2s.models.convs2s.architectures import ARCHITECTURES, BASE
+from convs2s.models.convs2s.architectures import ARCHITECTURES
 from convs2s.models.convs2s.layer_lists import parse_layers
-from convs2s.models.convs2s.model import ConvS2SConfig, ConvS2SModel
+from convs2s.models.convs2s.options import ConvS2SOptions
+from convs2s_plugin.models import ConvS2SModel
+from convs2s_plugin.options import network_options
 from tests.support.helpers import translation_task
 
 
 def options_of(name):
     args = Namespace()
     ARCH_CONFIG_REGISTRY[name](args)
-    cfg = ConvS2SConfig.from_namespace(args)
-    fill_defaults(cfg, BASE)
-    return cfg
+    return network_options(ConvS2SOptions, args)
 
 
 def widths(text):

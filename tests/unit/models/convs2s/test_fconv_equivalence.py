@@ -8,7 +8,7 @@ from fairseq.criterions.label_smoothed_cross_entropy import label_smoothed_nll_l
 from fairseq.models.fconv import FConvModel
 
 from convs2s.checkpoints.fconv import convert_options, convert_weights
-from convs2s.models.convs2s.model import ConvS2SConfig, ConvS2SModel
+from convs2s_plugin.models import ConvS2SModel
 from tests.support.helpers import dictionary, random_batch, translation_task
 
 NETWORKS = {
@@ -58,9 +58,7 @@ def both_models(dropout=0.0, **options):
         if name.endswith("bias"):
             torch.nn.init.normal_(parameter, std=0.1)
     weights = convert_weights(theirs.state_dict())
-    ours = ConvS2SModel.build_model(
-        ConvS2SConfig.from_namespace(convert_options(args, weights)), task
-    )
+    ours = ConvS2SModel.build_model(convert_options(args, weights), task)
     ours.load_state_dict(weights)
     return theirs.double(), ours.double()
 

@@ -10,8 +10,8 @@ from tests.support.pervasive import SMALL, network, run, sentences, twins
 OPTIONS = {
     "max": dict(kernel_size=5),
     "joint, gated": dict(aggregator="max+attn", gated=True),
-    "avg, wide": dict(aggregator="avg", kernel_size=7, halving=False),
-    "attn, one position": dict(aggregator="attn", kernel_size=1, transition=False),
+    "avg, wide": dict(aggregator="avg", kernel_size=7, no_halving=True),
+    "attn, one position": dict(aggregator="attn", kernel_size=1, no_transition=True),
 }
 
 
@@ -51,7 +51,7 @@ def test_hypotheses_of_a_beam_share_their_source_and_are_reordered():
     model = network().eval()
     source, _, padding, _ = sentences([(1, 8), (1, 5)])
     beam_size, steps = 3, 7
-    target = torch.randn(2 * beam_size, steps, SMALL["target_dim"], dtype=source.dtype)
+    target = torch.randn(2 * beam_size, steps, SMALL["decoder_embed_dim"], dtype=source.dtype)
     projected = model.source(source)
     state = State()
     for t in range(4):

@@ -8,8 +8,9 @@ from omegaconf import OmegaConf
 
 from convs2s.cli.pervasive_sizes import PAPER_VOCABULARY, parameters
 from convs2s.common.errors import UserError
-from convs2s.models.pervasive.architectures import ARCHITECTURES, BASE
-from convs2s.models.pervasive.model import PervasiveModel
+from convs2s.models.pervasive.architectures import ARCHITECTURES
+from convs2s.models.pervasive.options import PervasiveOptions
+from convs2s_plugin.models import PervasiveModel
 from tests.support.helpers import dictionary, random_batch, tiny_convs2s, tiny_pervasive
 from tests.unit.test_attention_on_demand import count_calls
 
@@ -57,7 +58,7 @@ def test_every_architecture_is_registered():
     node = OmegaConf.create({"_name": "pervasive_iwslt_de_en_gated", "dropout": 0.3})
     ARCH_CONFIG_REGISTRY["pervasive_iwslt_de_en_gated"](node)
     assert node.gated is True and node.dropout == 0.3
-    assert node.num_layers == BASE["num_layers"] and node.no_transition is False
+    assert node.num_layers == PervasiveOptions.num_layers and node.no_transition is False
 
 
 def test_each_dropout_has_its_place():
@@ -91,8 +92,8 @@ def test_invalid_options_are_refused(options, message):
 
 
 def test_statistics_are_shared_unless_asked_otherwise():
-    assert not tiny_pervasive().decoder.network.dense.config.local_statistics
-    assert tiny_pervasive(local_statistics=True).decoder.network.dense.config.local_statistics
+    assert not tiny_pervasive().decoder.network.dense.options.local_statistics
+    assert tiny_pervasive(local_statistics=True).decoder.network.dense.options.local_statistics
 
 
 @pytest.mark.parametrize("separate_output", [False, True])

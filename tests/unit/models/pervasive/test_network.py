@@ -7,14 +7,13 @@ import pytest
 import torch
 from torch import distributed
 
-from benchmarks.plain_pervasive import PlainPervasive
 from convs2s.common.errors import UserError
 from convs2s.models.pervasive.batch_norm import batch_stats
 from convs2s.models.pervasive.densenet import DenseNet2d
 from convs2s.models.pervasive.feature_buffer import FeatureBuffer
 from convs2s.models.pervasive.grid import Grid
-from convs2s.models.pervasive.network_config import NetworkConfig
-from tests.support.pervasive import network, run, sentences, small_config
+from convs2s.models.pervasive.plain import PlainPervasive
+from tests.support.pervasive import network, run, sentences, small
 
 
 def saved_bytes(num_layers, length=12):
@@ -50,7 +49,7 @@ def test_memory_grows_linearly_with_depth_and_with_cells():
 
 def test_the_plain_network_normalizes_like_torch():
     batch = sentences([(7, 8), (7, 8)])[:2]
-    plain, fused = (PlainPervasive(small_config(), fused) for fused in (False, True))
+    plain, fused = (PlainPervasive(*small(), fused) for fused in (False, True))
     fused.load_state_dict(plain.state_dict())
     for model in (plain, fused):
         model.double()
@@ -190,14 +189,14 @@ def test_the_joint_alignment_is_the_mean_of_attention_weights_and_contributions(
 @pytest.mark.parametrize(
     "options, message",
     [
-        (dict(source_dim=0), "^source_dim is 0, but must be from 1 to 65536"),
+        (dict(encoder_embed_dim=0), "--encoder-embed-dim is 0, but must be from 1 to 65536"),
         (dict(num_layers=0), "--num-layers is 0, but must be from 1 to 1000"),
         (dict(num_layers=10**6), "--num-layers is 1000000, but must be from 1 to 1000"),
         (dict(growth_rate=-1), "--growth-rate is -1, but must be from 1 to 65536"),
         (dict(kernel_size=4), "--kernel-size is 4, but must be odd"),
         (dict(kernel_size=1025), "--kernel-size is 1025, but must be from 1 to 1023"),
         (dict(bottleneck=0), "--bottleneck is 0, but must be from 1 to 64"),
-        (dict(output_dim=0), "^output_dim is 0, but must be from 1 to 65536"),
+        (dict(decoder_embed_dim=0), "--decoder-embed-dim is 0, but must be from 1 to 65536"),
         (
             dict(aggregator="sum"),
             "--aggregator is 'sum', but must be one of max, avg, attn, max.attn",
@@ -206,7 +205,7 @@ def test_the_joint_alignment_is_the_mean_of_attention_weights_and_contributions(
 )
 def test_invalid_sizes_are_refused(options, message):
     with pytest.raises(UserError, match=message):
-        NetworkConfig(**options)
+        small(**options)
 
 
 @torch.no_grad()
@@ -223,7 +222,7 @@ def test_features_under_autocast_are_nearly_those_of_single_precision(dtype):
 
 
 def test_a_grid_without_cells():
-    model = DenseNet2d(small_config()).eval()
+    model = DenseNet2d(small()[0], channels=7).eval()
     grid = Grid(1, 1, 3, target_padding=torch.ones(1, 1, dtype=torch.bool))
     with torch.no_grad():
         assert model(torch.zeros(0, 7), grid).shape == (0, 9)

@@ -18,9 +18,9 @@ VARIANTS = {
     "gated": dict(gated=True),
     "kernel 5": dict(kernel_size=5),
     "kernel 1": dict(kernel_size=1),
-    "no halving": dict(halving=False),
-    "no transition": dict(transition=False),
-    "neither": dict(halving=False, transition=False, aggregator="max+attn", gated=True),
+    "no halving": dict(no_halving=True),
+    "no transition": dict(no_transition=True),
+    "neither": dict(no_halving=True, no_transition=True, aggregator="max+attn", gated=True),
 }
 
 
@@ -109,7 +109,7 @@ class SeededDropoutOfGrids(SeededDropout):
         return self.apply_mask(x, mask.permute(0, 3, 1, 2))
 
 
-@pytest.mark.parametrize("options", [dict(gated=True), dict(transition=False)])
+@pytest.mark.parametrize("options", [dict(gated=True), dict(no_transition=True)])
 def test_equals_the_plain_network_with_dropout(options):
     ours, plain = twins(**options)
     ours.dense.dropout, dropout = SeededDropout(0.4), SeededDropoutOfGrids(0.4)

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from convs2s.models.pervasive.network_config import NetworkConfig
+from .options import PervasiveOptions
 
 EPS = 1e-5
 MOMENTUM = 0.1
@@ -78,16 +78,16 @@ class PlainLayer(nn.Module):
 
     Args:
         channels: C, the input channels.
-        config: sizes and parts of the network.
+        options: those of the network.
         fused: as in ``MaskedBatchNorm``.
     """
 
-    def __init__(self, channels: int, config: NetworkConfig, fused: bool):
+    def __init__(self, channels: int, options: PervasiveOptions, fused: bool):
         super().__init__()
-        self.gated = config.gated
-        self.dropout = nn.Dropout(config.convolution_dropout)
-        hidden = config.bottleneck * config.growth_rate
-        out, size = (1 + config.gated) * config.growth_rate, config.kernel_size
+        self.gated = options.gated
+        self.dropout = nn.Dropout(options.dropout_of("convolution_dropout"))
+        hidden, out = options.hidden_channels, options.convolution_channels
+        size = options.kernel_size
         self.norm1 = MaskedBatchNorm(channels, fused)
         self.conv1 = nn.Conv2d(channels, hidden, 1, bias=False)
         self.norm2 = MaskedBatchNorm(hidden, fused)
@@ -111,29 +111,33 @@ class PlainPervasive(nn.Module):
     """The network between the embeddings and the output layer, with an output projection.
 
     Args:
-        config: sizes and parts of the network.
+        options: its options.
+        source_dim, target_dim: channels d_s and d_t of the source and target embeddings.
         fused: whether to normalize with torch's kernel if no cell is padding (False).
     """
 
-    def __init__(self, config: NetworkConfig, fused: bool = False):
+    def __init__(
+        self, options: PervasiveOptions, source_dim: int, target_dim: int, fused: bool = False
+    ):
         super().__init__()
-        self.dropout = nn.Dropout(config.prediction_dropout)
-        channels = config.source_dim + config.target_dim
-        self.input = nn.Conv2d(channels, channels // 2, 1) if config.halving else None
-        channels = channels // 2 if config.halving else channels
+        self.dropout = nn.Dropout(options.dropout_of("prediction_dropout"))
+        channels = options.grid_channels(source_dim, target_dim)
+        self.input = None
+        if not options.no_halving:
+            self.input = nn.Conv2d(source_dim + target_dim, channels, 1)
         self.layers = nn.ModuleList()
-        for _ in range(config.num_layers):
-            self.layers.append(PlainLayer(channels, config, fused))
-            channels += config.growth_rate
+        for _ in range(options.num_layers):
+            self.layers.append(PlainLayer(channels, options, fused))
+            channels += options.growth_rate
         self.transition = None
-        if config.transition:
+        if not options.no_transition:
             self.norm1 = MaskedBatchNorm(channels, fused)
             self.transition = nn.Conv2d(channels, channels // 2, 1, bias=False)
             channels = channels // 2
             self.norm2 = MaskedBatchNorm(channels, fused)
-        self.parts = config.aggregator.split("+")
+        self.parts = options.aggregator.split("+")
         self.scores = nn.Linear(channels, 1) if "attn" in self.parts else None
-        self.output = nn.Linear(len(self.parts) * channels, config.output_dim)
+        self.output = nn.Linear(len(self.parts) * channels, options.output_dim)
 
     def forward(
         self,

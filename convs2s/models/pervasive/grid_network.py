@@ -1,0 +1,127 @@
+"""The network between the embeddings and the output layer (Elbayad et al. 2018, section 3)."""
+
+from typing import NamedTuple
+
+from torch import Tensor, nn
+
+from ...nn.dropout import Dropout
+from ...nn.int8 import dense
+from ...nn.linear import Linear
+from ...nn.state import State, child
+from .aggregation import Explanation, build_aggregator, single_precision
+from .densenet import DenseNet2d
+from .grid import Grid
+from .grid_projection import first_features, target_projection
+from .options import PervasiveOptions
+
+
+class GridFeatures(NamedTuple):
+    """The DenseNet's output, from which alignments are computed.
+
+    Attributes:
+        cells: N x C, the features of the real cells.
+        grid: the R x T x S grid of the cells.
+    """
+
+    cells: Tensor
+    grid: Grid
+
+
+class PervasiveAttention(nn.Module):
+    """A DenseNet over the grid, aggregation over the source, and a linear projection.
+
+    The source projection (``grid_projection.source_projection``) is not part of this module: the
+    encoder computes it once per sentence.
+
+    Args:
+        options: its options.
+        source_dim, target_dim: channels d_s and d_t of the source and target embeddings, or of the
+            layers in ADL that follow them.
+    """
+
+    def __init__(self, options: PervasiveOptions, source_dim: int, target_dim: int):
+        super().__init__()
+        self.target = target_projection(options, source_dim, target_dim)
+        self.dense = DenseNet2d(options, options.grid_channels(source_dim, target_dim))
+        self.aggregator = build_aggregator(
+            options.aggregator, self.dense.out_channels, options.attention_exponent
+        )
+        self.out_channels = self.aggregator.out_channels
+        self.output: Linear | None = None
+        if options.output_dim is not None:
+            self.output = Linear(self.out_channels, options.output_dim)
+            self.out_channels = options.output_dim
+            nn.init.xavier_normal_(self.output.weight)
+            nn.init.zeros_(self.output.bias)
+        self.dropout = Dropout(options.dropout_of("prediction_dropout"))
+
+    def forward(
+        self,
+        source: Tensor,
+        target: Tensor,
+        source_padding: Tensor | None = None,
+        target_padding: Tensor | None = None,
+        state: State | None = None,
+    ) -> tuple[Tensor, GridFeatures]:
+        """The features that predict the token after each target position.
+
+        Args:
+            source: B x S x C, the source projection.
+            target: R x T x d_t, where R is a multiple of B: the hypotheses of a beam are
+                consecutive and share the source of their sentence. With a state, the T positions
+                follow those of earlier steps.
+            source_padding: B x S, True at padding, or None.
+            target_padding: R x T, True at padding, or None.
+            state: the state of incremental decoding; None for a full pass.
+        Returns:
+            R x T x ``out_channels``, and the grid's features.
+        """
+        rows, target_len, _ = target.shape
+        grid = Grid(rows, target_len, source.size(1), source_padding, target_padding)
+        cells = first_features(source, self.target(target), grid)
+        cells = self.dense(cells, grid, child(state, "dense"))
+        features = self.aggregator(cells, grid)
+        if self.output is not None:
+            features = self.output(features)
+        return self.dropout(features), GridFeatures(cells, grid)
+
+    def alignment(self, features: GridFeatures, token_vectors: Tensor) -> Tensor:
+        """The alignment of one token at each target position with the source (equations 7, 8).
+
+        Args:
+            features: as ``forward`` returned them.
+            token_vectors: R x T x ``out_channels``, the output layer's weight vectors of the
+                tokens.
+        Returns:
+            R x T x S, in single precision or better, zero at padding; each row sums to one. With
+            the maximum and the average, it is the softmax over the source of each position's
+            contribution to the token's logit; with attention, the attention weights; with both,
+            the mean of the two.
+        """
+        token_weights = self.token_weights(token_vectors)
+        return self.aggregator.alignment(features.cells, features.grid, token_weights)
+
+    def explain(self, features: GridFeatures, token_vectors: Tensor) -> list[Explanation]:
+        """The alignment of ``alignment`` for each aggregator, and the terms of the token's logit.
+
+        Args:
+            features, token_vectors: as in ``alignment``.
+        Returns:
+            One explanation for each aggregator, with tensors R x T x S. The contributions of all of
+            them add up to the logit without its biases (equation 6).
+        """
+        token_weights = self.token_weights(token_vectors)
+        return self.aggregator.explain(features.cells, features.grid, token_weights)
+
+    def token_weights(self, token_vectors: Tensor) -> Tensor:
+        """The weights of the aggregated features in the logits of tokens.
+
+        Args:
+            token_vectors: R x T x ``out_channels``, the output layer's weight vectors.
+        Returns:
+            R x T x C in single precision or better, for C channels of aggregated features.
+        """
+        token_weights = single_precision(token_vectors)
+        if self.output is not None:
+            token_weights = token_weights @ single_precision(dense(self.output.weight))
+        return token_weights

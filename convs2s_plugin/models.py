@@ -1,0 +1,331 @@
+"""The library's networks as models of fairseq.
+
+An adapter derives from a class of fairseq and from one of the library: what fairseq calls is
+translated to the interface of ``convs2s.models.interface``, and names of weights stay as they are.
+"""
+
+import logging
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+from fairseq.models import (
+    BaseFairseqModel,
+    FairseqDecoder,
+    FairseqEncoder,
+    FairseqEncoderDecoderModel,
+    FairseqIncrementalDecoder,
+    register_model,
+)
+from torch import Tensor
+
+from convs2s.checkpoints.files import check_weights
+from convs2s.models import FAMILIES, Family
+from convs2s.models.adl.network import AdlNetwork
+from convs2s.models.convs2s.network import ConvS2S
+from convs2s.models.interface import Network, Vocabularies, resolve_attention
+from convs2s.models.options import Architecture
+from convs2s.models.pervasive.network import Pervasive
+from convs2s.nn.attention_maps import AttentionMaps
+from convs2s.nn.state import State, child, reorder_encoder_output
+
+from .embeddings import check_shared_embeddings, load_embeddings_
+from .options import fairseq_options, keep_definitions, network_options, register_architectures
+
+logger = logging.getLogger(__name__)
+STATE_KEY = "convs2s_plugin"
+Model = TypeVar("Model", bound="type[PluginModel]")
+
+
+class PluginEncoder(FairseqEncoder):
+    """The adapter of an ``Encoder``."""
+
+    def __init__(self, *arguments, **options):
+        # FairseqEncoder only stores the dictionary, which PluginModel sets.
+        super(FairseqEncoder, self).__init__(*arguments, **options)
+
+    def forward(
+        self,
+        src_tokens: Tensor,
+        src_lengths: Tensor | None = None,
+        attention_maps: AttentionMaps | None = None,
+        **unused,
+    ) -> dict[str, Any]:
+        """Encode B x S tokens; see ``Encoder.run``. Lengths follow from the padding."""
+        return self.run(src_tokens, attention_maps)
+
+    def reorder_encoder_out(self, encoder_out: dict[str, Any], new_order: Tensor) -> dict[str, Any]:
+        """Return a new dictionary in which hypothesis i is the old hypothesis ``new_order[i]``."""
+        return reorder_encoder_output(encoder_out, new_order)
+
+    def max_positions(self) -> int:
+        """The largest number of tokens in a source sentence, end of sentence included."""
+        return self.max_length
+
+
+class PluginDecoder(FairseqIncrementalDecoder):
+    """The adapter of a ``Decoder``.
+
+    Attributes:
+        need_attn: whether to return attention if the caller does not say so (False). fairseq's
+            own decoders have an attribute of this name, too.
+    """
+
+    need_attn = False
+
+    def __init__(self, *arguments, **options):
+        super(FairseqDecoder, self).__init__(*arguments, **options)
+        # What the constructors of fairseq's classes set, except for the dictionary.
+        self.init_incremental_state()
+        self.onnx_trace = False
+        self.adaptive_softmax = None
+
+    def forward(
+        self,
+        prev_output_tokens: Tensor,
+        encoder_out: dict[str, Any] | None = None,
+        incremental_state: dict[str, Any] | None = None,
+        features_only: bool = False,
+        need_attn: bool | None = None,
+        attention_maps: AttentionMaps | None = None,
+        **options,
+    ) -> tuple[Tensor, dict[str, list[Tensor | None]]]:
+        """Compute the logits of the next target tokens.
+
+        Args:
+            prev_output_tokens: R x T indices of the previous target tokens. In incremental
+                decoding they are the whole prefix, too.
+            encoder_out: the encoder's dictionary.
+            incremental_state: fairseq's incremental state, or None. If it is given, only the
+                positions that it has not seen are computed.
+            features_only: whether to return features instead of logits (False).
+            need_attn: whether to return attention weights (default: the attribute ``need_attn``).
+            attention_maps: to which layers add their weights, with R rows; None if they are not
+                needed. See ``Network.attention_maps``.
+            options: passed on to ``decode``.
+        Returns:
+            Logits R x T x V or features R x T x C, and ``{"attn": [weights R x T x S or None]}``.
+        Raises:
+            UserError: if a sentence has more tokens than the model has positions for.
+        """
+        state: State | None = None
+        if incremental_state is not None:
+            state = incremental_state.setdefault(STATE_KEY, State())
+        wanted = self.need_attn if need_attn is None else need_attn
+        features, attention = self.run(
+            prev_output_tokens,
+            encoder_out,
+            state,
+            wanted or attention_maps is not None,
+            attention_maps,
+            **options,
+        )
+        logits = None if features_only else self.output_layer(features, state)
+        weights = resolve_attention(attention, logits, attention_maps)
+        return features if features_only else logits, {"attn": [weights]}
+
+    def extract_features(
+        self,
+        prev_output_tokens: Tensor,
+        encoder_out: dict[str, Any] | None = None,
+        incremental_state: dict[str, Any] | None = None,
+        **options,
+    ) -> tuple[Tensor, dict[str, list[Tensor | None]]]:
+        """Compute features R x T x C, the input of the output layer; see ``forward``."""
+        return self.forward(prev_output_tokens, encoder_out, incremental_state, True, **options)
+
+    def output_layer(self, features: Tensor, state: State | None = None, **unused) -> Tensor:
+        """Compute logits R x T x V from features R x T x C."""
+        return self.output(features, child(state, "output"))
+
+    def reorder_incremental_state(self, incremental_state: dict[str, Any], new_order: Tensor):
+        """Make hypothesis i continue the old hypothesis ``new_order[i]``."""
+        if STATE_KEY in incremental_state:
+            incremental_state[STATE_KEY].reorder_(new_order)
+
+    def reorder_incremental_state_scripting(self, incremental_state, new_order):
+        """Do the same; fairseq's generator calls this method instead."""
+        self.reorder_incremental_state(incremental_state, new_order)
+
+    def max_positions(self) -> int:
+        """The largest number of tokens in a target sentence, end of sentence included."""
+        return self.max_length
+
+
+class PluginModel(FairseqEncoderDecoderModel):
+    """The adapter of a ``Network``.
+
+    A family derives its model from this class and its network. Encoder and decoder become
+    adapters too, with the names of the network's classes.
+    """
+
+    def __init_subclass__(cls, **options):
+        super().__init_subclass__(**options)
+        for attribute, adapter in (
+            ("encoder_class", PluginEncoder),
+            ("decoder_class", PluginDecoder),
+        ):
+            inner = getattr(cls, attribute)
+            if issubclass(inner, adapter):
+                continue
+            # Pickle finds the class by its qualified name, fairseq's --retain-dropout-modules by
+            # its name.
+            names = {
+                "__doc__": inner.__doc__,
+                "__module__": cls.__module__,
+                "__qualname__": f"{cls.__qualname__}.{attribute}",
+            }
+            setattr(cls, attribute, type(inner.__name__, (adapter, inner), names))
+
+    def __init__(self, *arguments, **options):
+        # The constructors of fairseq's classes take an encoder and a decoder, which the network
+        # makes itself.
+        super(BaseFairseqModel, self).__init__(*arguments, **options)
+        self._is_generation_fast = False
+
+    @classmethod
+    def build_model(cls, cfg, task) -> "PluginModel":
+        """Build the model.
+
+        Args:
+            cfg: the options.
+            task: a translation task, for its dictionaries.
+        Raises:
+            UserError: if an option cannot be read or options contradict each other.
+        """
+        options = network_options(cls.options_class, cfg)
+        keep_definitions(cfg)
+        source, target = task.source_dictionary, task.target_dictionary
+        check_shared_embeddings(options, cfg, source, target)
+        vocabularies = Vocabularies(
+            len(source), len(target), target.pad(), target.eos(), target.bos()
+        )
+        model = cls(options, vocabularies)
+        model.encoder.dictionary, model.decoder.dictionary = source, target
+        for part, side in ((model.encoder, "encoder"), (model.decoder, "decoder")):
+            if path := getattr(cfg, f"{side}_embed_path", None):
+                load_embeddings_(part.embed.words, path, part.dictionary)
+        for warning in getattr(getattr(model, "spec", None), "warnings", ()):
+            logger.warning(warning)
+        return model
+
+    @classmethod
+    def from_pretrained(
+        cls,
+        model_name_or_path: str,
+        checkpoint_file: str | None = None,
+        data_name_or_path: str | None = None,
+        **options: Any,
+    ):
+        """Load a trained model that translates text.
+
+            model = ConvS2SModel.from_pretrained("prepared/checkpoints")
+            model.translate("Zwei Hunde rennen.", beam=5)
+
+        Args:
+            model_name_or_path: the folder of a training run, or that of ``convs2s prepare`` above
+                it, or a checkpoint.
+            checkpoint_file, data_name_or_path, options: see ``convs2s_plugin.hub.from_pretrained``.
+        Returns:
+            A ``HubInterface``, with the methods of fairseq's GeneratorHubInterface.
+        Raises:
+            UserError: if a file cannot be read or does not fit, or an option is not allowed.
+        """
+        # Only this method needs it, and it needs the tasks, which need the models.
+        from convs2s.translation.hub import from_pretrained
+
+        path = str(model_name_or_path)
+        return from_pretrained(path, checkpoint_file, data_name_or_path, model=cls, **options)
+
+    def make_generation_fast_(
+        self,
+        need_attn: bool = False,
+        retain_dropout: bool = False,
+        retain_dropout_modules: list[str] | None = None,
+        **kwargs,
+    ) -> None:
+        """Prepare the model for generation; it cannot be trained afterwards.
+
+        fairseq calls this method once before generation.
+
+        Args:
+            need_attn: whether to return attention by default (fairseq's ``--print-alignment``).
+            retain_dropout: whether to apply dropout (fairseq's ``--retain-dropout``).
+            retain_dropout_modules: class names of encoder or decoder to which ``retain_dropout``
+                is restricted, such as ``["ConvS2SDecoder"]``; None for both.
+        """
+        self.decoder.need_attn = need_attn
+        names = retain_dropout_modules
+        parts = [
+            part
+            for part in (self.encoder, self.decoder)
+            if retain_dropout and (names is None or type(part).__name__ in names)
+        ]
+        self.keep_dropout_(parts)
+        super().make_generation_fast_(**kwargs)
+        # fairseq's replacement of ``train`` is a local function, which cannot be pickled.
+        self.__dict__.pop("train", None)
+        self.prepare_for_generation_()
+
+    @property
+    def dictionaries(self):
+        """The source and the target dictionary."""
+        return self.encoder.dictionary, self.decoder.dictionary
+
+    def forward(self, src_tokens, src_lengths, prev_output_tokens, **options):
+        """As in fairseq: logits B x T x V, and ``{"attn": [weights or None]}``."""
+        encoder_out = self.encoder(src_tokens, src_lengths)
+        return self.decoder(prev_output_tokens, encoder_out=encoder_out, **options)
+
+    def load_state_dict(self, state_dict: dict[str, Tensor], strict: bool = True, **kwargs):
+        """Load weights; see ``Network.load_state_dict``.
+
+        Raises:
+            UserError: if ``strict`` and the weights are those of other dictionaries or of another
+                architecture.
+        """
+        check_weights(state_dict, "The checkpoint")
+        return super().load_state_dict(state_dict, strict, **kwargs)
+
+
+def register_family(
+    name: str, architectures: Mapping[str, Architecture] | None = None
+) -> Callable[[Model], Model]:
+    """Register a model and the named architectures of its family with fairseq.
+
+    Args:
+        name: the family, which is also the name of the architecture with the default options.
+        architectures: its named architectures; None for a family of ``convs2s.models``. The
+            commands of ``convs2s`` know the family, too.
+    Returns:
+        A decorator of a class that derives from ``PluginModel`` and from a network.
+    """
+
+    def register(model: Model) -> Model:
+        options = model.options_class
+        if architectures is not None:
+            network = next(
+                base
+                for base in model.__mro__
+                if issubclass(base, Network) and not issubclass(base, PluginModel)
+            )
+            FAMILIES[name] = Family(lambda: network, lambda: architectures)
+        register_model(name, dataclass=fairseq_options(options))(model)
+        register_architectures(name, options, FAMILIES[name].architectures())
+        return model
+
+    return register
+
+
+@register_family("convs2s")
+class ConvS2SModel(PluginModel, ConvS2S):
+    """Convolutional sequence to sequence learning (Gehring et al. 2017)."""
+
+
+@register_family("pervasive")
+class PervasiveModel(PluginModel, Pervasive):
+    """Pervasive attention (Elbayad et al. 2018)."""
+
+
+@register_family("adl")
+class AdlModel(PluginModel, AdlNetwork):
+    """An encoder and a decoder that are written in ADL (Domhan 2018)."""
