@@ -6,9 +6,11 @@ import re
 import struct
 import tarfile
 import zipfile
+from argparse import Namespace
 from collections.abc import Iterable
 from typing import Any
 
+import numpy as np
 import torch
 
 from ..common.errors import UserError
@@ -75,6 +77,18 @@ def _may_be_checkpoint(path: str) -> bool:
     return head.startswith((b"PK\x03\x04", b"\x80")) or head[257:262] == b"ustar"
 
 
+def allow_plain_data() -> None:
+    """Allow the classes in fairseq's checkpoints for ``torch.load`` with ``weights_only=True``.
+
+    Besides tensors and plain containers, the checkpoints contain ``argparse.Namespace`` and, with
+    ``--eval-bleu``, NumPy arrays of numbers. Loading these executes no code from the file.
+    """
+    reconstruct_array = np.zeros(0).__reduce__()[0]
+    dtypes = [type(np.dtype(kind)) for kind in (np.int64, np.float64)]
+    allowed: list[Any] = [Namespace, reconstruct_array, np.ndarray, np.dtype, *dtypes]
+    torch.serialization.add_safe_globals(allowed)
+
+
 def check_no_device(path: str) -> None:
     """Check that a checkpoint is no device or pipe, which would be read without an end.
 
@@ -85,15 +99,20 @@ def check_no_device(path: str) -> None:
         raise UserError(f"{path} is not a plain file, as a checkpoint must be.")
 
 
-def load_checkpoint(path: str) -> dict[str, Any]:
+def load_checkpoint(path: str, memory_mapped: bool = False) -> dict[str, Any]:
     """Read a checkpoint of fairseq-train as it is in the file.
 
+    Args:
+        path: the file.
+        memory_mapped: whether tensors stay in the file until they are used (False).
     Raises:
         UserError: if the file cannot be read or is no such checkpoint.
     """
     check_no_device(path)
+    allow_plain_data()
     try:
-        checkpoint = torch.load(path, map_location="cpu", weights_only=True)
+        mmap = memory_mapped and zipfile.is_zipfile(path)
+        checkpoint = torch.load(path, map_location="cpu", mmap=mmap, weights_only=True)
     except FileNotFoundError as error:
         raise UserError(f"There is no file {path}.") from error
     except Exception as error:

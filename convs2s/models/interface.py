@@ -256,6 +256,26 @@ class Network(_Part):
         source, target = self.encoder.embed.words, self.decoder.embed.words
         return source.num_embeddings, target.num_embeddings
 
+    @property
+    def max_source_length(self) -> int:
+        """The largest number of tokens in a source sentence, end of sentence included."""
+        return self.encoder.max_length
+
+    @property
+    def max_target_length(self) -> int:
+        """The largest number of tokens in a target sentence, end of sentence included."""
+        return self.decoder.max_length
+
+    @property
+    def aligns_tokens(self) -> bool:
+        """Whether the attention of a position depends on the token there."""
+        return self.decoder.aligns_tokens
+
+    @property
+    def output(self) -> nn.Module:
+        """The output layer."""
+        return self.decoder.output
+
     def encode(self, tokens: Tensor, maps: AttentionMaps | None = None) -> dict[str, Any]:
         """Encode source sentences B x S; see ``Encoder.run``."""
         return self.encoder.run(tokens, maps)

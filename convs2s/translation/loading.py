@@ -1,90 +1,21 @@
-"""Loading of checkpoints with the task of this package."""
+"""The models of translations: their dictionaries and their networks."""
 
-import dataclasses
-import re
-from collections.abc import Mapping
+import os
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
-from fairseq import checkpoint_utils
-from fairseq.data import data_utils
-from fairseq.dataclass.configs import FairseqConfig, GenerationConfig
-from fairseq.dataclass.utils import convert_namespace_to_omegaconf
-from fairseq.models import FairseqEncoderDecoderModel
 
-from convs2s_plugin.compat.checkpoints import memory_mapped, without_hydra_warnings
-from convs2s_plugin.compat.messages import is_unknown_model
-from convs2s_plugin.tasks.translation import ConvS2STranslationConfig, ConvS2STranslationTask
-
-from ..checkpoints.files import check_weights
+from ..checkpoints.networks import Checkpoint, build_network, read_checkpoint
 from ..common.errors import UserError
-from .options import EnsembleOptions
+from ..common.installation import missing_fairseq
+from ..models.interface import Vocabularies
+from ..text.vocabulary import Vocabulary
+from .decoding import Model, NetworkModel
 
-# The options of fairseq's translation task that a model depends on.
-OF_THE_MODEL = (
-    *("source_lang", "target_lang", "left_pad_source", "left_pad_target"),
-    *("max_source_positions", "max_target_positions"),
-)
-# What fairseq's fconv finds in checkpoints that it wrote in 2017.
-OLD_FCONV = re.compile(r"decoder\.convolutions\.\d+\.(weight_g|_linearized_weight)\b")
 Languages = tuple[str | None, str | None]
-TASKS = ("translation", "convs2s_translation")
-
-
-@dataclasses.dataclass(frozen=True)
-class Checkpoint:
-    """A checkpoint whose weights are not in a model yet.
-
-    Attributes:
-        path: the file.
-        state: the content of the file.
-        task: the options of its task.
-    """
-
-    path: str
-    state: dict[str, Any]
-    task: Mapping[str, Any]
-
-    @property
-    def languages(self) -> Languages:
-        """The source and the target language; None if training found them in its data."""
-        return self.task.get("source_lang"), self.task.get("target_lang")
-
-
-def read_checkpoint(path: str) -> Checkpoint:
-    """Read a checkpoint; its tensors stay in the file until they are used.
-
-    Raises:
-        UserError: if the file is no checkpoint of a translation model.
-    """
-    if not Path(path).is_file():
-        raise UserError(f"There is no checkpoint {path}.")
-    with memory_mapped(), without_hydra_warnings():
-        state = _read(path)
-        if state.get("args") is not None:
-            cfg = convert_namespace_to_omegaconf(state["args"])
-        else:
-            cfg = state["cfg"]
-    task = cfg.get("task") or {}
-    name = task.get("_name", "translation")
-    if name not in TASKS:
-        raise UserError(
-            f"{path} was trained with --task {name}, but only models of the tasks "
-            f"{' and '.join(TASKS)} can be translated with here: use fairseq-interactive."
-        )
-    return Checkpoint(path, state, task)
-
-
-def _read(path: str) -> dict[str, Any]:
-    try:
-        state = checkpoint_utils.load_checkpoint_to_cpu(path)
-    except (AttributeError, KeyError, TypeError) as error:
-        raise UserError(f"{path} is not a checkpoint of fairseq-train.") from error
-    if state.get("args") is None and state.get("cfg") is None:
-        raise UserError(f"{path} is not a checkpoint of fairseq-train: it has no options.")
-    check_weights(state["model"], path)
-    return state
 
 
 class Places(NamedTuple):
@@ -110,6 +41,18 @@ class Dictionaries(NamedTuple):
     folder: Path
     source: str
     target: str
+
+    def read(self) -> tuple[Vocabulary, Vocabulary]:
+        """The vocabularies of both languages.
+
+        Raises:
+            UserError: if a file cannot be read.
+        """
+        source, target = (
+            Vocabulary.load(_dictionary(self.folder, language))
+            for language in (self.source, self.target)
+        )
+        return source, target
 
 
 def find_dictionaries(checkpoint: Checkpoint, places: Places) -> Dictionaries:
@@ -142,76 +85,84 @@ def find_dictionaries(checkpoint: Checkpoint, places: Places) -> Dictionaries:
 
 def _languages_of_data(folder: Path) -> Languages:
     """The languages in the names of binarized data, or None for each if there is none."""
-    if not folder.is_dir():
-        return None, None
-    source, target = data_utils.infer_language_pair(str(folder))
-    return source, target
+    if folder.is_dir():
+        for name in os.listdir(folder):
+            parts = name.split(".")
+            if len(parts) >= 3 and parts[1].count("-") == 1:
+                source, _, target = parts[1].partition("-")
+                return source, target
+    return None, None
 
 
 def _dictionary(folder: Path, language: str) -> Path:
     return folder / f"dict.{language}.txt"
 
 
-def setup_task(
-    checkpoint: Checkpoint, dictionaries: Dictionaries, options: EnsembleOptions
-) -> ConvS2STranslationTask:
-    """The task ``convs2s_translation`` with the dictionaries of a model.
+class Loaded(NamedTuple):
+    """A model that is ready for generation.
 
-    Raises:
-        UserError: if an option has a value that is not allowed.
+    Attributes:
+        module: the network, or a model of fairseq.
+        model: the same, as the search needs it.
     """
-    given = {key: checkpoint.task[key] for key in OF_THE_MODEL if key in checkpoint.task}
-    cfg = ConvS2STranslationConfig(
-        **{
-            **given,
-            "data": str(dictionaries.folder),
-            "source_lang": dictionaries.source,
-            "target_lang": dictionaries.target,
-            "autocast_dtype": options.autocast_dtype,
-            "int8": options.int8,
-            "lexicon": options.lexicon,
-            "candidates_per_word": options.candidates_per_word,
-            "frequent_candidates": options.frequent_candidates,
-        }
-    )
-    return ConvS2STranslationTask.setup_task(cfg)
+
+    module: Any
+    model: Model
 
 
 def load_model(
-    checkpoint: Checkpoint, task: ConvS2STranslationTask, device: torch.device, beam: int
-) -> FairseqEncoderDecoderModel:
+    checkpoint: Checkpoint,
+    dictionaries: Dictionaries,
+    vocabularies: tuple[Vocabulary, Vocabulary],
+    device: torch.device,
+) -> Loaded:
     """Make the model of a checkpoint, ready for generation.
 
+    Models of families that this library does not have are loaded by fairseq.
+
+    Args:
+        checkpoint: the checkpoint.
+        dictionaries: where its dictionaries are.
+        vocabularies: the same dictionaries.
+        device: the device.
     Raises:
-        UserError: if the weights do not fit the dictionaries, or the architecture is unknown.
+        UserError: if the weights do not fit the dictionaries, the architecture is unknown, or
+            fairseq is needed and is not installed.
     """
-    try:
-        with without_hydra_warnings():
-            (model,), _ = checkpoint_utils.load_model_ensemble(
-                [checkpoint.path], task=task, state=checkpoint.state
-            )
-    except (AssertionError, LookupError) as error:
-        if not is_unknown_model(error):
-            raise
+    if checkpoint.family is None:
+        loaded: Loaded = fairseq_models(checkpoint).load(checkpoint, dictionaries, device)
+        return loaded
+    source, target = vocabularies
+    sizes = Vocabularies(len(source), len(target), target.pad(), target.eos(), target.bos())
+    network = build_network(checkpoint, sizes)
+    network.prepare_for_generation_()
+    network.to(device)
+    return Loaded(network, NetworkModel(network))
+
+
+def fairseq_models(checkpoint: Checkpoint) -> Any:
+    """The part of the plugin that loads models of fairseq.
+
+    Raises:
+        UserError: if fairseq is not installed.
+    """
+    if find_spec("fairseq") is None or find_spec("convs2s_plugin") is None:
         raise UserError(
-            f"{checkpoint.path} has a model that is unknown here: give the package that defines "
-            "it with --user-dir."
-        ) from error
-    except RuntimeError as error:
-        if "size mismatch" not in str(error) and "Error(s) in loading" not in str(error):
-            raise
-        if OLD_FCONV.search(str(error)):
-            raise UserError(
-                f"{checkpoint.path} is a checkpoint of an old version of fairseq's fconv, which "
-                "fairseq no longer loads: convert it with `convs2s convert-fconv`."
-            ) from error
-        raise UserError(
-            f"{checkpoint.path} was trained with other dictionaries than those in "
-            f"{task.cfg.data}: give its own with --data."
-        ) from error
-    if not hasattr(model, "encoder") or not hasattr(model, "decoder"):
-        raise UserError(f"{checkpoint.path} is not a model of translation: it has no decoder.")
-    model.to(device)
-    generation = GenerationConfig(beam=beam)
-    model.prepare_for_inference_(FairseqConfig(generation=generation))
-    return model
+            f"{checkpoint.path} has a model of --arch {checkpoint.architecture}, which is none of "
+            f"this package's architectures, so that fairseq must load it. {missing_fairseq()}"
+        )
+    import_module("convs2s_plugin")
+    return import_module("convs2s_plugin.loading")
+
+
+__all__ = [
+    "Checkpoint",
+    "Dictionaries",
+    "Languages",
+    "Loaded",
+    "Places",
+    "fairseq_models",
+    "find_dictionaries",
+    "load_model",
+    "read_checkpoint",
+]

@@ -1,0 +1,134 @@
+"""The network in a checkpoint of fairseq-train."""
+
+from argparse import Namespace
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from ..common.errors import UserError
+from ..models import FAMILIES, family_of
+from ..models.interface import Network, Vocabularies
+from ..models.options import read_options
+from ..nn.int8 import SUFFIX
+from .files import load_checkpoint
+
+# The tasks whose models translate from one language to another.
+TASKS = ("translation", "convs2s_translation")
+OF_THE_TASK = ("max_source_positions", "max_target_positions")
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A checkpoint whose weights are not in a network yet.
+
+    Attributes:
+        path: the file.
+        state: the content of the file.
+        model: the options of the model.
+        task: the options of its task.
+    """
+
+    path: str
+    state: dict[str, Any]
+    model: Mapping[str, Any]
+    task: Mapping[str, Any]
+
+    @property
+    def weights(self) -> dict[str, torch.Tensor]:
+        """The weights by name."""
+        found: dict[str, torch.Tensor] = self.state["model"]
+        return found
+
+    @property
+    def architecture(self) -> str:
+        """The name given to ``--arch`` in training."""
+        return str(self.model.get("_name") or self.model.get("arch") or "unknown")
+
+    @property
+    def family(self) -> str | None:
+        """The family of the network; None if it is none of this library."""
+        return family_of(self.architecture)
+
+    @property
+    def languages(self) -> tuple[str | None, str | None]:
+        """The source and the target language; None if training found them in its data."""
+        return self.task.get("source_lang"), self.task.get("target_lang")
+
+
+def read_checkpoint(path: str) -> Checkpoint:
+    """Read a checkpoint; its tensors stay in the file until they are used.
+
+    Raises:
+        UserError: if the file is not a checkpoint of a translation model.
+    """
+    if not Path(path).exists():
+        raise UserError(f"There is no checkpoint {path}.")
+    state = load_checkpoint(path, memory_mapped=True)
+    model, task = _options(state, path)
+    name = task.get("_name") or "translation"
+    if name not in TASKS:
+        raise UserError(
+            f"{path} was trained with --task {name}, but only models of the tasks "
+            f"{' and '.join(TASKS)} can be translated with here: use fairseq-interactive."
+        )
+    return Checkpoint(path, state, model, task)
+
+
+def _options(state: dict[str, Any], path: str) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+    """The options of model and task; those of older checkpoints are in one namespace."""
+    args, cfg = state.get("args"), state.get("cfg")
+    if isinstance(args, Namespace):
+        options = vars(args)
+        return {**options, "_name": options.get("arch")}, {**options, "_name": options.get("task")}
+    if cfg is None:
+        raise UserError(f"{path} is not a checkpoint of fairseq-train: it has no options.")
+    found = [cfg.get(name) if isinstance(cfg, Mapping) else None for name in ("model", "task")]
+    parts = [vars(part) if isinstance(part, Namespace) else part for part in found]
+    if not isinstance(parts[0], Mapping) or not isinstance(parts[1] or {}, Mapping):
+        raise UserError(f"{path} is not a checkpoint of fairseq-train: its options are damaged.")
+    return parts[0], parts[1] or {}
+
+
+def build_network(checkpoint: Checkpoint, vocabularies: Vocabularies | None = None) -> Network:
+    """The network of a checkpoint with its weights, in evaluation mode.
+
+    Args:
+        checkpoint: its ``family`` must not be None.
+        vocabularies: of the data; None for those that the weights have.
+    Raises:
+        UserError: if the options or the weights are damaged, or do not fit the vocabularies.
+    """
+    assert checkpoint.family is not None
+    family = FAMILIES[checkpoint.family]
+    network = family.network()
+    known = family.architectures().get(checkpoint.architecture)
+    # A checkpoint may be older than an option.
+    defaults = {
+        **{name: value for name in OF_THE_TASK if (value := checkpoint.task.get(name)) is not None},
+        **(known.options if known else {}),
+    }
+    options = read_options(network.options_class, checkpoint.model, defaults)
+    if vocabularies is None:
+        vocabularies = _vocabularies(checkpoint)
+    built = network(options, vocabularies)  # type: ignore[arg-type, call-arg]
+    built.load_state_dict(checkpoint.weights)
+    return built.eval()
+
+
+def _vocabularies(checkpoint: Checkpoint) -> Vocabularies:
+    """The vocabularies of the weights.
+
+    Raises:
+        UserError: if they have no embeddings.
+    """
+    sizes = []
+    for side in ("encoder", "decoder"):
+        name = f"{side}.embed.words.weight"
+        matrix = checkpoint.weights.get(name, checkpoint.weights.get(name + SUFFIX))
+        if matrix is None or not matrix.dim():
+            raise UserError(f"{checkpoint.path} has no {name}: it is damaged.")
+        sizes.append(len(matrix))
+    return Vocabularies(*sizes)

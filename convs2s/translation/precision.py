@@ -1,0 +1,131 @@
+"""The precision of forward passes: half precision under ``torch.autocast``, and int8."""
+
+import logging
+from collections.abc import Iterable
+from contextlib import AbstractContextManager, nullcontext
+
+import torch
+from torch import Tensor, nn
+
+from ..common.errors import UserError
+from ..nn.autocast import cast_weights_, is_supported
+from ..nn.int8 import is_supported as is_int8_supported
+from .options import PRECISIONS
+
+logger = logging.getLogger(__name__)
+
+__all__ = ["PRECISIONS", "Int8", "Precision"]
+
+
+class Precision:
+    """The precision of forward passes.
+
+    Args:
+        name: one of PRECISIONS.
+        emulate: compute in half precision even on a CPU that has no instructions for it (True).
+            Otherwise models on such a CPU compute in single precision, and a warning says so.
+    """
+
+    def __init__(self, name: str, emulate: bool = True):
+        self.dtype = None if name == "none" else getattr(torch, name)
+        self.emulate = emulate
+        self._reported = False
+
+    def autocast(self, model: nn.Module) -> AbstractContextManager[None]:
+        """The context manager for the forward passes of a model."""
+        dtype, device = self._dtype_of(model), next(model.parameters()).device
+        return nullcontext() if dtype is None else torch.autocast(device.type, dtype)
+
+    def cast_(self, model: nn.Module, extra: Iterable[Tensor] = ()) -> None:
+        """Cast the weights of a model for inference, so that autocast need not cast them.
+
+        Args:
+            model: the model.
+            extra: further weights of matrix products, such as that of a tied output layer.
+        """
+        dtype = self._dtype_of(model)
+        if dtype is not None:
+            cast_weights_(model, dtype, extra)
+
+    def _dtype_of(self, model: nn.Module) -> torch.dtype | None:
+        """The dtype of autocast for a model; None for single precision."""
+        if self.dtype is None or self.emulate:
+            return self.dtype
+        if is_supported(self.dtype, next(model.parameters()).device):
+            return self.dtype
+        if not self._reported:
+            self._reported = True
+            name = str(self.dtype).removeprefix("torch.")
+            logger.warning(
+                f"--autocast-dtype {name}: this CPU has no instructions for {name}, and emulating "
+                "them would take several times as long: the model computes in single precision."
+            )
+        return None
+
+
+class Int8:
+    """Whether models generate with weights in 8 bits.
+
+    Args:
+        wanted: whether ``--int8`` is given; quantized checkpoints do not need it.
+        precision: the precision of ``--autocast-dtype``.
+    """
+
+    def __init__(self, wanted: bool, precision: Precision):
+        self.wanted, self.precision = wanted, precision
+        self._reported: set[str] = set()
+
+    def check_training(self) -> None:
+        """Refuse ``--int8`` in commands that compute a loss.
+
+        Raises:
+            UserError: if it is given.
+        """
+        if self.wanted:
+            raise UserError(
+                "--int8 is for generation: omit it here, and give it to fairseq-generate, "
+                "fairseq-interactive or `convs2s translate`."
+            )
+
+    def prepare_(self, model: nn.Module) -> None:
+        """Quantize a model that is prepared for generation.
+
+        Where 8 bits are not supported, this says so once, and the model computes in single
+        precision.
+
+        Raises:
+            UserError: if the model is not one of this package, or with half precision.
+        """
+        if not self.wanted and not getattr(model, "quantized", False):
+            return
+        if not hasattr(model, "quantize_"):
+            raise UserError(
+                f"--int8 needs a model of this package, but {type(model).__name__} is none: omit "
+                "it."
+            )
+        halves = {p.dtype for p in model.parameters()} & {torch.float16, torch.bfloat16}
+        if self.precision.dtype is not None or halves:
+            given = "--int8" if self.wanted else "A checkpoint in int8"
+            raise UserError(
+                f"{given} cannot be combined with half precision: omit --autocast-dtype, --fp16 "
+                "and --bf16."
+            )
+        reason = _unsupported_on(next(model.parameters()).device)
+        if reason is None:
+            if not model.quantized:
+                model.quantize_()
+            return
+        if model.quantized:
+            model.dequantize_()
+        if reason not in self._reported:
+            self._reported.add(reason)
+            logger.warning(f"{reason}: the model computes in single precision instead of int8.")
+
+
+def _unsupported_on(device: torch.device) -> str | None:
+    """Why models on a device cannot compute in 8 bits; None if they can."""
+    if device.type != "cpu":
+        return "int8 is for CPUs, but the model is on a GPU"
+    if not is_int8_supported():
+        return "torch finds neither the VNNI instructions of AVX-512 nor AMX in this CPU"
+    return None
