@@ -11,7 +11,7 @@ from fairseq.models import BaseFairseqModel
 from fairseq.sequence_generator import SequenceGenerator
 
 from convs2s.common.errors import UserError
-from convs2s.translation.candidates import Candidates
+from convs2s.translation.shortlist import Shortlist
 from convs2s_plugin.criterions import ConvS2SCrossEntropy, ConvS2SSequenceRisk
 from convs2s_plugin.criterions.sequence_risk import ConvS2SSequenceRiskConfig
 from convs2s_plugin.models import PluginModel
@@ -101,8 +101,8 @@ def generation(setting: Setting) -> Workload:
     generator_class, options = generator_of(model, data.target)
     if setting.candidates is not None:
         generator_class = TranslationGenerator
-        candidates = frequent_candidates(len(data.source), len(data.target), setting.candidates)
-        options = {"vocab_size": len(data.target), "candidates": candidates}
+        shortlist = frequent_candidates(len(data.source), len(data.target), setting.candidates)
+        options = {"vocab_size": len(data.target), "shortlist": shortlist}
     tiny, batches = (
         searches(model, data.target, some, setting, generator_class, options)
         for some in (data.tiny, data.batches)
@@ -194,7 +194,7 @@ def sequence_training(setting: Setting) -> Workload:
 WORKLOADS = {"train": training, "generate": generation, "sequence": sequence_training}
 
 
-def frequent_candidates(source_vocab: int, target_vocab: int, number: int) -> Candidates:
+def frequent_candidates(source_vocab: int, target_vocab: int, number: int) -> Shortlist:
     """Candidates like those of a lexicon, but the same frequent target tokens for every batch.
 
     Args:
@@ -209,7 +209,7 @@ def frequent_candidates(source_vocab: int, target_vocab: int, number: int) -> Ca
         )
     # All source tokens share one candidate, which is itself among the most frequent tokens.
     lexicon = torch.zeros(source_vocab, 1, dtype=torch.long)
-    return Candidates(lexicon, torch.arange(target_vocab), number)
+    return Shortlist(lexicon, torch.arange(target_vocab), number)
 
 
 def _count_parameters(model: torch.nn.Module) -> int:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import NamedTuple, Protocol
 
-from .results import Candidate, Translation, join
+from .results import PartHypothesis, Translation, join
 from .splitting import split
 
 
@@ -76,7 +76,7 @@ class Buffer:
         self.text, self.search = text, search
         self.parts = [self._parts(line) for line in self.lines]
         self.sentences = [part for parts in self.parts for part in parts]
-        self._found: list[Sequence[Candidate]] = [()] * len(self.sentences)
+        self._found: list[Sequence[PartHypothesis]] = [()] * len(self.sentences)
         self._num_missing = len(self.sentences)
 
     def _parts(self, line: str) -> list[list[str]]:
@@ -88,9 +88,9 @@ class Buffer:
         batches = self.search.batches([len(tokens) for tokens in self.sentences])
         return [Job(self, batch) for batch in batches] or [Job(self, [])]
 
-    def add(self, job: Job, candidates: Sequence[Sequence[Candidate]]) -> None:
-        """Take the candidates of all sentences of a job."""
-        for number, found in zip(job.numbers, candidates, strict=True):
+    def add(self, job: Job, hypotheses: Sequence[Sequence[PartHypothesis]]) -> None:
+        """Take the hypotheses of all sentences of a job."""
+        for number, found in zip(job.numbers, hypotheses, strict=True):
             self._found[number] = found
         self._num_missing -= len(job.numbers)
 
@@ -111,7 +111,7 @@ class Buffer:
 
 
 # Does jobs, in any order: takes them one by one, and returns each with its result.
-Mapper = Callable[[Iterator[Job]], Iterator[tuple[Job, Sequence[Sequence[Candidate]]]]]
+Mapper = Callable[[Iterator[Job]], Iterator[tuple[Job, Sequence[Sequence[PartHypothesis]]]]]
 
 
 def translate_in_buffers(
@@ -134,7 +134,7 @@ def translate_in_buffers(
             pending.append(buffer)
             yield from buffer.jobs()
 
-    for job, candidates in do(jobs()):
-        job.buffer.add(job, candidates)
+    for job, hypotheses in do(jobs()):
+        job.buffer.add(job, hypotheses)
         while pending and pending[0].is_complete:
             yield from pending.popleft().translations()

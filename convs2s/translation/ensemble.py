@@ -1,23 +1,31 @@
 """One or several models that translate batches of tokens."""
 
-import argparse
 import copy
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from importlib import import_module
 from typing import Any
 
-import numpy as np
 import torch
-from fairseq import utils
+from torch import Tensor
 
 from ..common.errors import UserError
+from ..text.lexicon.files import read_translations
+from .alignment import hard_alignment
+from .batches import batches_by_size, padded_before
+from .decoding import Model, NetworkModel
 from .loading import Places, find_dictionaries, load_model, read_checkpoint, setup_task
 from .options import EnsembleOptions
-from .results import Candidate
+from .results import PartHypothesis
+from .search import Finished, Symbols, beam_search
+from .unknown_words import aligned_sources
 
 
 class Ensemble:
     """Models that translate together: the mean of their probabilities.
+
+    Threads may share an ensemble: nothing in it changes.
 
     Args:
         paths: checkpoints of models with the same dictionaries.
@@ -26,6 +34,8 @@ class Ensemble:
     Attributes:
         task: the task, which has the dictionaries.
         models: the models, prepared for generation.
+        search_models: the same, as the search needs them.
+        source, target: the vocabularies.
         languages: the source and the target language.
         data: the folder of the dictionaries.
         max_source_tokens: largest number of tokens in a source sentence, without its end.
@@ -54,11 +64,18 @@ class Ensemble:
             load_model(checkpoint, self.task, device, options.beam)
             for checkpoint in (first, *others)
         ]
-        self._generator = self.task.build_generator(self.models, _generation(options))
-        limits = utils.resolve_max_positions(
-            self.task.max_positions(), *(model.max_positions() for model in self.models)
-        )
-        self.max_source_tokens = max(1, int(limits[0]) - 1)
+        self.task.prepare_(self.models)
+        # Copies: fairseq's commands may append the unknown words of a text to the dictionaries.
+        self.source = copy.deepcopy(self.task.source_dictionary)
+        self.target = copy.deepcopy(self.task.target_dictionary)
+        self.search_models = [search_model(model) for model in self.models]
+        self._shortlist = self.task.shortlist
+        self._translations: Mapping[str, str] = {}
+        if options.replace_unk is not None and (options.replace_unk or options.lexicon):
+            self._translations = read_translations(str(options.replace_unk or options.lexicon))
+        limits = [self.task.max_positions()[0]]
+        limits += [model.max_source_length for model in self.search_models]
+        self.max_source_tokens = max(1, int(min(limits)) - 1)
 
     @property
     def aligns(self) -> bool:
@@ -74,8 +91,6 @@ class Ensemble:
     def with_options(self, **options: object) -> "Ensemble":
         """The same models with other options of the search.
 
-        Only the ensemble that was made last may translate: its options are those of the task.
-
         Args:
             options: see ``EnsembleOptions.for_search``.
         Raises:
@@ -83,8 +98,12 @@ class Ensemble:
         """
         changed = copy.copy(self)
         changed.options = self.options.for_search(options)
-        changed._generator = self.task.build_generator(self.models, _generation(changed.options))
         return changed
+
+    def autocast(self) -> AbstractContextManager[None]:
+        """The context manager for the forward passes of the models."""
+        context: AbstractContextManager[None] = self.task.precision.autocast(self.models[0])
+        return context
 
     def batches(self, lengths: Sequence[int]) -> list[list[int]]:
         """Make batches of sentences of similar length, those of the longest sentences first.
@@ -94,76 +113,108 @@ class Ensemble:
         Returns:
             For each batch, the positions of its sentences in ``lengths``.
         """
-        if not lengths:
-            return []
-        with_ends = np.array(lengths) + 1
-        dataset = self.task.build_dataset_for_inference([None] * len(lengths), with_ends)
-        order = np.argsort(with_ends, kind="stable")
-        batches = dataset.batch_by_size(
-            order,
-            max_tokens=max(self.options.max_tokens, int(with_ends.max())),
-            max_sentences=self.options.batch_size,
-        )
-        return [[int(number) for number in batch] for batch in reversed(batches)]
+        with_ends = [length + 1 for length in lengths]
+        order = sorted(range(len(lengths)), key=with_ends.__getitem__)
+        found = batches_by_size(order, with_ends, self.options.max_tokens, self.options.batch_size)
+        return list(found)[::-1]
 
     def rescore(self, token_scores: list[float]) -> float:
         """The score of a translation with these token scores."""
         return self.options.score(token_scores)
 
-    def translate(self, sentences: Sequence[Sequence[str]]) -> list[list[Candidate]]:
+    def translate(self, sentences: Sequence[Sequence[str]]) -> list[list[PartHypothesis]]:
         """Translate a batch.
 
         Args:
             sentences: the source tokens of each sentence, at least one.
         Returns:
             The n best translations of each sentence, the best one first.
+        Raises:
+            UserError: if attention is needed, but the models have none.
         """
         if not sentences:
             return []
-        tokens, lengths = self.task.get_interactive_tokens_and_lengths(
-            [" ".join(sentence) for sentence in sentences], lambda line: line
-        )
-        dataset = self.task.build_dataset_for_inference(tokens, lengths)
-        batch = dataset.collater([dataset[i] for i in range(len(tokens))])
-        sample = utils.apply_to_sample(lambda tensor: tensor.to(self.device), batch)
-        found = self.task.inference_step(self._generator, self.models, sample)
-        # The dataset sorts the sentences of a batch by length.
-        by_number = dict(zip(batch["id"].tolist(), found))
+        tokens = [numbers(words, self.source) for words in sentences]
+        # Some encoders need the longest sentence first.
+        order = sorted(range(len(tokens)), key=lambda i: -len(tokens[i]))
+        source = padded_before([tokens[i] for i in order], self.source.pad()).to(self.device)
+        shortlist = None
+        if self._shortlist is not None:
+            start = source.new_tensor(self.target.eos())
+            shortlist = self._shortlist(source, start, min_size=2 * self.options.beam + 1)
+        with self.autocast():
+            found = beam_search(
+                self.search_models,
+                source,
+                self.target,
+                self.options,
+                shortlist=shortlist,
+                need_attention=self._need_attention,
+            )
+        by_number = dict(zip(order, found))
         return [
-            [self._candidate(hypothesis) for hypothesis in by_number[i][: self.options.nbest]]
+            [
+                self._hypothesis(hypothesis, tokens[i], sentences[i])
+                for hypothesis in by_number[i][: self.options.nbest]
+            ]
             for i in range(len(tokens))
         ]
 
-    def _candidate(self, hypothesis: dict[str, Any]) -> Candidate:
-        tokens = hypothesis["tokens"].int().cpu()
-        ignored = self._generator.symbols_to_strip_from_output
-        text = self.task.target_dictionary.string(tokens, extra_symbols_to_ignore=ignored)
-        token_scores = (hypothesis["positional_scores"].cpu() / math.log(2)).tolist()
-        return Candidate(
-            text.split(" ") if text else [],
-            float(hypothesis["score"]) / math.log(2),
-            token_scores,
-            [(int(s), int(t)) for s, t in hypothesis["alignment"]] if self.aligns else None,
-            is_cut_off=len(tokens) > self._generator_limit(),
+    @property
+    def _need_attention(self) -> bool:
+        return self.options.alignment or self.options.replace_unk is not None
+
+    def _hypothesis(self, found: Finished, source: Tensor, words: Sequence[str]) -> PartHypothesis:
+        """A hypothesis in words.
+
+        Args:
+            found: the hypothesis in token indices.
+            source: S source token indices, without padding.
+            words: the S - 1 source tokens.
+        """
+        target = found.tokens.cpu()
+        alignment, replaced = None, {}
+        if self._need_attention:
+            if found.attention is None:
+                raise UserError(
+                    "--alignment and --replace-unk need attention weights, but the model returns "
+                    "none."
+                )
+            # The batch has padding before a sentence.
+            attention = found.attention[:, -len(source) :].cpu()
+            special = self.source.pad(), self.source.eos()
+            if self.aligns:
+                alignment = hard_alignment(attention, source, target, special)
+            if self.options.replace_unk is not None:
+                aligned = aligned_sources(target, source, attention, self.target.unk(), special)
+                replaced = {position: words[place] for position, place in aligned.items()}
+        dropped = self.target.bos(), self.target.eos()
+        return PartHypothesis(
+            [
+                self._translations.get(replaced[i], replaced[i])
+                if i in replaced
+                else self.target[token]
+                for i, token in enumerate(target.tolist())
+                if token not in dropped
+            ],
+            found.score / math.log(2),
+            (found.token_scores.cpu() / math.log(2)).tolist(),
+            alignment,
+            found.is_cut_off,
         )
 
-    def _generator_limit(self) -> int:
-        """Largest number of target tokens, without the end of the sentence."""
-        return min(self.options.max_len_b, self._generator.max_len - 1)
+
+def search_model(model: Any) -> Model:
+    """A loaded model, as the search needs it: a network of the library, or a model of fairseq."""
+    if not hasattr(model, "encoder"):
+        return NetworkModel(model)
+    found: Model = import_module("convs2s_plugin.search.decoding").FairseqModel(model)
+    return found
 
 
-def _generation(options: EnsembleOptions) -> argparse.Namespace:
-    """fairseq's options of a generation."""
-    return argparse.Namespace(
-        beam=options.beam,
-        nbest=options.nbest,
-        lenpen=options.lenpen,
-        unnormalized=options.unnormalized,
-        min_len=options.min_len,
-        max_len_b=options.max_len_b,
-        print_alignment="hard" if options.alignment else None,
-        replace_unk=options.replace_unk,
-    )
+def numbers(words: Sequence[str], symbols: Symbols) -> Tensor:
+    """The token indices of words, and the end of the sentence."""
+    return torch.tensor([*map(symbols.index, words), symbols.eos()])
 
 
 def _device(name: str | None) -> torch.device:

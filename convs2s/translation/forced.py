@@ -1,17 +1,18 @@
 """Scores and alignments that models give to translations that they did not make."""
 
 import math
-from argparse import Namespace
 from collections.abc import Sequence
 from typing import NamedTuple
 
-import numpy as np
 import torch
-from fairseq import utils
-from fairseq.data import LanguagePairDataset
+from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
 from ..common.errors import UserError
-from .ensemble import Ensemble
+from .alignment import hard_alignment, shifted
+from .batches import batches_by_size, padded_before
+from .decoding import Forced, mean_log_probs
+from .ensemble import Ensemble, numbers
 
 
 class ScoredPair(NamedTuple):
@@ -36,48 +37,75 @@ def score_pairs(
         pairs: source and target tokens, separated by spaces.
         align: whether to align each target token with the source token of the highest attention.
     Raises:
-        UserError: if a sentence is too long for the models.
+        UserError: if a sentence is too long for the models, if the ensemble has a shortlist, or if
+            alignments are needed, but the models have no attention.
     """
-    if not pairs:
-        return []
-    task = ensemble.task
-    sources, targets = (
-        [dictionary.encode_line(text, add_if_not_exist=False).long() for text in texts]
-        for dictionary, texts in zip((task.source_dictionary, task.target_dictionary), zip(*pairs))
-    )
-    lengths = np.array([[len(source), len(target)] for source, target in zip(sources, targets)])
+    if ensemble.options.lexicon is not None:
+        raise UserError(
+            "Scores of given translations need the whole vocabulary, but --lexicon restricts it to "
+            "the candidates of a batch: leave one of them out."
+        )
+    numbered = [
+        (numbers(source.split(), ensemble.source), numbers(target.split(), ensemble.target))
+        for source, target in pairs
+    ]
+    lengths = [(len(source), len(target)) for source, target in numbered]
     _check_lengths(ensemble, lengths)
-    dataset = LanguagePairDataset(
-        *(sources, lengths[:, 0], task.source_dictionary),
-        *(targets, lengths[:, 1], task.target_dictionary),
-        left_pad_source=task.cfg.left_pad_source,
-        left_pad_target=task.cfg.left_pad_target,
-        shuffle=False,
-    )
-    options = Namespace(score_reference=True, print_alignment="hard" if align else None)
-    scorer = task.build_generator(ensemble.models, options)
-    largest = max(ensemble.options.max_tokens, int(lengths.max()))
+    order = sorted(range(len(pairs)), key=lambda number: lengths[number][::-1])
     scored: dict[int, ScoredPair] = {}
-    for batch in dataset.batch_by_size(np.lexsort(lengths.T), max_tokens=largest):
-        sample = dataset.collater([dataset[int(number)] for number in batch])
-        sample = utils.apply_to_sample(lambda tensor: tensor.to(ensemble.device), sample)
-        with torch.no_grad():
-            found = task.inference_step(scorer, ensemble.models, sample)
-        # The dataset sorts the pairs of a batch by length, so their numbers are needed.
-        for number, (hypothesis, *_) in zip(sample["id"].tolist(), found):
-            score = float(hypothesis["score"]) / math.log(2)
-            alignment = [(int(s), int(t)) for s, t in hypothesis["alignment"]] if align else None
+    for batch in batches_by_size(order, list(map(max, lengths)), ensemble.options.max_tokens):
+        # Some encoders need the longest sentence first.
+        batch.sort(key=lambda number: -lengths[number][0])
+        sources, targets = zip(*(numbered[number] for number in batch))
+        forced = _score(ensemble, sources, targets, align)
+        for row, (number, source, target) in enumerate(zip(batch, sources, targets)):
+            score = float(forced.log_probs[row, : len(target)].sum() / len(target)) / math.log(2)
+            alignment = None
+            if align:
+                alignment = _alignment(ensemble, forced.attention, row, source, target)
             scored[number] = ScoredPair(score, alignment)
     return [scored[number] for number in range(len(pairs))]
 
 
-def _check_lengths(ensemble: Ensemble, lengths: np.ndarray) -> None:
-    """Check that no sentence is too long for the models."""
-    source, target = (
-        min(limit) for limit in zip(*(model.max_positions() for model in ensemble.models))
+@torch.no_grad()
+def _score(
+    ensemble: Ensemble, sources: Sequence[Tensor], targets: Sequence[Tensor], align: bool
+) -> Forced:
+    """The mean of all models for one batch."""
+    device, pad = ensemble.device, ensemble.target.pad()
+    source = padded_before(sources, ensemble.source.pad()).to(device)
+    target = pad_sequence(list(targets), True, pad).to(device)
+    previous = shifted(targets, ensemble.target.eos(), pad).to(device)
+    with ensemble.autocast():
+        each = [
+            model.score(model.encode(source), previous, target, align)
+            for model in ensemble.search_models
+        ]
+    weights = [forced.attention.float() for forced in each if forced.attention is not None]
+    return Forced(
+        mean_log_probs([forced.log_probs for forced in each]).cpu(),
+        torch.stack(weights).mean(dim=0).cpu() if weights else None,
     )
-    if lengths[:, 0].max() > source or lengths[:, 1].max() > target:
+
+
+def _alignment(
+    ensemble: Ensemble, attention: Tensor | None, row: int, source: Tensor, target: Tensor
+) -> list[tuple[int, int]]:
+    if attention is None:
+        raise UserError("Alignments need attention weights, but the model returns none.")
+    special = ensemble.source.pad(), ensemble.source.eos()
+    # The batch has padding before a source.
+    of_pair = attention[row, : len(target), -len(source) :]
+    return hard_alignment(of_pair, source, target, special)
+
+
+def _check_lengths(ensemble: Ensemble, lengths: Sequence[tuple[int, int]]) -> None:
+    """Check that no sentence is too long for the models."""
+    longest_source, longest_target = map(max, zip((0, 0), *lengths))
+    source = min(model.max_source_length for model in ensemble.search_models)
+    target = min(model.max_target_length for model in ensemble.search_models)
+    if longest_source > source or longest_target > target:
         raise UserError(
-            f"There are pairs of up to {lengths[:, 0].max()} x {lengths[:, 1].max()} tokens, ends "
+            f"There are pairs of up to {longest_source} x {longest_target} tokens, ends "
             f"of sentences included, but the model reads at most {source} x {target}."
         )

@@ -6,22 +6,38 @@ from ..common.errors import UserError
 
 # The options that may change between translations; the others belong to the loaded models.
 OF_THE_SEARCH = (
-    *("beam", "nbest", "lenpen", "unnormalized", "min_len", "max_len_b", "max_tokens"),
-    *("batch_size", "alignment"),
+    *("beam", "nbest", "lenpen", "unnormalized", "min_len", "max_len_a", "max_len_b"),
+    *("max_tokens", "batch_size", "alignment"),
 )
 
 
 @dataclass(frozen=True)
-class EnsembleOptions:
-    """How an ensemble translates; the names are those of fairseq's options.
+class SearchOptions:
+    """How to search; the names are those of fairseq's options.
 
     Attributes:
         beam: beam size.
-        nbest: number of hypotheses for each line, at most ``beam``.
         lenpen: exponent of the length in the score.
         unnormalized: whether the score is the log probability, without a length penalty.
         min_len: smallest number of target tokens, without the end of the sentence.
-        max_len_b: largest number of target tokens, without the end of the sentence.
+        max_len_a, max_len_b: the largest number is ``max_len_a`` * S + ``max_len_b`` for the S
+            source tokens of the longest sentence of a batch, its end included.
+    """
+
+    beam: int = 5
+    lenpen: float = 1.0
+    unnormalized: bool = False
+    min_len: int = 1
+    max_len_a: float = 0.0
+    max_len_b: int = 200
+
+
+@dataclass(frozen=True)
+class EnsembleOptions(SearchOptions):
+    """How an ensemble translates: how it searches, and what it computes.
+
+    Attributes:
+        nbest: number of hypotheses for each line, at most ``beam``.
         max_tokens: largest number of source tokens in a batch, padding and ends of sentences
             included; a longer sentence is a batch of its own.
         batch_size: largest number of sentences in a batch; None for any number.
@@ -35,12 +51,7 @@ class EnsembleOptions:
         device: name of the device, such as "cpu" or "cuda:1"; None for a GPU if there is one.
     """
 
-    beam: int = 5
     nbest: int = 1
-    lenpen: float = 1.0
-    unnormalized: bool = False
-    min_len: int = 1
-    max_len_b: int = 200
     max_tokens: int = 4000
     batch_size: int | None = None
     autocast_dtype: str = "none"
@@ -62,7 +73,7 @@ class EnsembleOptions:
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise UserError(f"--{name.replace('_', '-')} is {value}: it must be at least 1.")
-        if self.min_len > self.max_len_b:
+        if self.min_len > self.max_len_b and not self.max_len_a:
             raise UserError(
                 f"--min-len is {self.min_len}, which is more than --max-len-b, {self.max_len_b}."
             )

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 
-class Candidate(NamedTuple):
-    """A hypothesis of the beam search, before its tokens become text.
+class PartHypothesis(NamedTuple):
+    """A hypothesis for one part of a line, before its tokens become text.
 
     Attributes:
         tokens: T target tokens, without the end of the sentence.
@@ -77,59 +77,59 @@ class Translation:
 def join(
     source: str,
     parts: Sequence[Sequence[str]],
-    candidates: Sequence[Sequence[Candidate]],
+    found: Sequence[Sequence[PartHypothesis]],
     decode: Callable[[str], str],
     rescore: Callable[[list[float]], float],
     align: bool = False,
 ) -> Translation:
-    """Make the translation of a line from the candidates of its parts.
+    """Make the translation of a line from the hypotheses for its parts.
 
     The n-th best translation of a line consists of the n-th best ones of its parts.
 
     Args:
         source: the line.
         parts: the source tokens of each part.
-        candidates: the candidates of each part, the best ones first.
+        found: the hypotheses for each part, the best ones first.
         decode: makes text from target tokens that are separated by spaces.
         rescore: the score of a translation with these token scores, for lines of several parts.
         align: whether an empty line has an alignment, an empty one.
     """
     hypotheses = [
         _join_best(
-            parts, [found[min(rank, len(found) - 1)] for found in candidates], decode, rescore
+            parts, [of_part[min(rank, len(of_part) - 1)] for of_part in found], decode, rescore
         )
-        for rank in range(max((len(found) for found in candidates), default=0))
+        for rank in range(max(map(len, found), default=0))
     ]
     return Translation(
         source,
         hypotheses or [Hypothesis("", 0.0, [], [], [] if align else None)],
         num_tokens=sum(map(len, parts)),
         num_parts=len(parts),
-        is_cut_off=any(found[0].is_cut_off for found in candidates),
+        is_cut_off=any(of_part[0].is_cut_off for of_part in found),
     )
 
 
 def _join_best(
     parts: Sequence[Sequence[str]],
-    best: Sequence[Candidate],
+    best: Sequence[PartHypothesis],
     decode: Callable[[str], str],
     rescore: Callable[[list[float]], float],
 ) -> Hypothesis:
-    """Join one candidate of each part."""
+    """Join one hypothesis for each part."""
     tokens: list[str] = []
     token_scores: list[float] = []
     alignment: list[tuple[int, int]] = []
     texts = []
     first_source = 0
-    for part, candidate in zip(parts, best):
+    for part, hypothesis in zip(parts, best):
         alignment += [
             (first_source + source, len(tokens) + target)
-            for source, target in candidate.alignment or ()
+            for source, target in hypothesis.alignment or ()
         ]
         first_source += len(part)
-        tokens += candidate.tokens
-        token_scores += candidate.token_scores
-        texts.append(_one_line(decode(" ".join(candidate.tokens))))
+        tokens += hypothesis.tokens
+        token_scores += hypothesis.token_scores
+        texts.append(_one_line(decode(" ".join(hypothesis.tokens))))
     return Hypothesis(
         " ".join(text for text in texts if text) if len(texts) > 1 else texts[0],
         best[0].score if len(best) == 1 else rescore(token_scores),

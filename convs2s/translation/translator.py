@@ -8,7 +8,7 @@ from ..common.errors import UserError
 from .buffers import Job, translate_in_buffers
 from .ensemble import Ensemble
 from .options import EnsembleOptions
-from .results import Candidate, Translation
+from .results import PartHypothesis, Translation
 from .text import find_places, find_text, given_text
 from .workers import Workers
 
@@ -121,7 +121,7 @@ class Translator:
         with Workers(self.ensemble.translate, self.workers) as workers:
             yield from translate_in_buffers(*arguments, workers.do)
 
-    def _do(self, jobs: Iterator[Job]) -> Iterator[tuple[Job, Sequence[Sequence[Candidate]]]]:
+    def _do(self, jobs: Iterator[Job]) -> Iterator[tuple[Job, Sequence[Sequence[PartHypothesis]]]]:
         """Do jobs one by one."""
         for job in jobs:
             yield job, self.ensemble.translate(job.sentences)

@@ -3,89 +3,38 @@
 Replacement is that of ConvS2S, section 4.3.
 """
 
-import logging
-from collections.abc import Mapping
+from collections.abc import Collection
 
-from fairseq.data import Dictionary
 from torch import Tensor
 
-logger = logging.getLogger(__name__)
+from .search import Symbols
 
 
-def unknown_word(dictionary: Dictionary, text: str) -> str | None:
-    """The first word of a text that the dictionary does not have; ``<unk>`` is one it has."""
+def unknown_word(symbols: Symbols, text: str) -> str | None:
+    """The first word of a text that the vocabulary does not have; ``<unk>`` is one it has."""
     for word in text.split():
-        if word != dictionary.unk_word and dictionary.index(word) == dictionary.unk():
+        if symbols.index(word) == symbols.unk() and word != symbols[symbols.unk()]:
             return word
     return None
 
 
-class UnknownWords:
-    """Replaces each ``<unk>`` by a translation of the aligned source word, or by a copy of it.
-
-    Words that are not in the dictionaries are appended to them, after the vocabularies of the
-    models: source words when text is encoded, and target words here.
+def aligned_sources(
+    tokens: Tensor, source: Tensor, attention: Tensor, unknown: int, special: Collection[int]
+) -> dict[int, int]:
+    """The source token with the most attention for each unknown target token.
 
     Args:
-        source, target: the dictionaries.
-        vocab_sizes: sizes of the models' source and target vocabulary.
-        translations: one translation of each source word.
+        tokens: T target tokens.
+        source: S source tokens.
+        attention: T x S weights.
+        unknown: the unknown word of the target vocabulary.
+        special: source tokens that do not count: padding and end of the sentence.
+    Returns:
+        Position in ``tokens`` -> position in ``source``.
     """
-
-    def __init__(
-        self,
-        source: Dictionary,
-        target: Dictionary,
-        vocab_sizes: tuple[int, int],
-        translations: Mapping[str, str],
-    ):
-        self.source, self.target = source, target
-        self.source_vocab_size, self.target_vocab_size = vocab_sizes
-        self.translations = translations
-        self.warned = False
-
-    def replace(self, tokens: Tensor, source: Tensor, attention: Tensor) -> Tensor:
-        """Replace the unknown words of a hypothesis if their source words are known.
-
-        Args:
-            tokens: T target token indices.
-            source: S source token indices, with padding and end of sentence.
-            attention: weights S x T; those of padding and end of sentence are ignored.
-        Returns:
-            T target token indices; the target dictionary may have grown.
-        """
-        unknown = tokens.eq(self.target.unk()).nonzero().flatten().tolist()
-        is_word = source.ne(self.source.pad()) & source.ne(self.source.eos())
-        if not unknown or not bool(is_word.any()):
-            return tokens
-        aligned = attention.masked_fill(~is_word.unsqueeze(1), -1.0).argmax(dim=0)
-        tokens = tokens.clone()
-        for position in unknown:
-            index = int(source[aligned[position]])
-            if index == self.source.unk():
-                self._warn_once()
-                continue
-            word = self.source[index]
-            tokens[position] = self._target_index(self.translations.get(word, word))
-        return tokens
-
-    def mask_source(self, src_tokens: Tensor) -> Tensor:
-        """Replace source tokens that are not in the models' vocabulary by ``<unk>``."""
-        return src_tokens.masked_fill(src_tokens >= self.source_vocab_size, self.source.unk())
-
-    def mask_target(self, tokens: Tensor) -> Tensor:
-        """Replace target tokens that are not in the models' vocabulary by ``<unk>``."""
-        return tokens.masked_fill(tokens >= self.target_vocab_size, self.target.unk())
-
-    def _target_index(self, word: str) -> int:
-        index = self.target.index(word)
-        return self.target.add_symbol(word) if index == self.target.unk() else index
-
-    def _warn_once(self) -> None:
-        if not self.warned:
-            self.warned = True
-            logger.warning(
-                "Some unknown words stay <unk>: the source words that they are aligned with are "
-                "unknown too, and binarized data does not keep their text. Translate the text with "
-                "fairseq-interactive, or preprocess it with --dataset-impl raw."
-            )
+    targets = [place for place, token in enumerate(tokens.tolist()) if token == unknown]
+    sources = [place for place, token in enumerate(source.tolist()) if token not in special]
+    if not targets or not sources:
+        return {}
+    best = attention[targets][:, sources].argmax(dim=1).tolist()
+    return {target: sources[number] for target, number in zip(targets, best)}

@@ -18,9 +18,9 @@ import torch
 
 from ..common.errors import UserError
 from .buffers import Job
-from .results import Candidate
+from .results import PartHypothesis
 
-Translate = Callable[[Sequence[Sequence[str]]], Sequence[Sequence[Candidate]]]
+Translate = Callable[[Sequence[Sequence[str]]], Sequence[Sequence[PartHypothesis]]]
 
 
 class WorkerError(RuntimeError):
@@ -83,7 +83,7 @@ class Workers:
                 process.terminate()
             process.join()
 
-    def do(self, jobs: Iterator[Job]) -> Iterator[tuple[Job, Sequence[Sequence[Candidate]]]]:
+    def do(self, jobs: Iterator[Job]) -> Iterator[tuple[Job, Sequence[Sequence[PartHypothesis]]]]:
         """Do jobs, and return each as soon as it is done.
 
         Raises:
@@ -94,7 +94,7 @@ class Workers:
         held: dict[Connection, Job] = {}
         # Taken ahead, so that no process waits for text to be read and made into tokens.
         upcoming = next(jobs, None)
-        done: tuple[Job, Sequence[Sequence[Candidate]]] | None = None
+        done: tuple[Job, Sequence[Sequence[PartHypothesis]]] | None = None
         while True:
             while upcoming is not None and idle:
                 connection = idle.pop()

@@ -1,5 +1,6 @@
-"""fairseq's SequenceGenerator with candidate vocabularies, alignments and unknown words."""
+"""fairseq's SequenceGenerator with shortlists, alignments and unknown words."""
 
+import copy
 import weakref
 
 import torch
@@ -7,33 +8,35 @@ from fairseq.sequence_generator import SequenceGenerator
 from torch import Tensor
 
 from convs2s.common.errors import UserError
-from convs2s.translation.candidates import Candidates
-from convs2s.translation.unknown_words import UnknownWords
+from convs2s.translation.alignment import attention_to_chosen_tokens
+from convs2s.translation.best_tokens import BestTokens, choose_columns
+from convs2s.translation.shortlist import Shortlist
 
-from .best_tokens import BestTokensModel, BestTokensSearch, need_best_tokens_only
-from .candidate_model import CandidateModel
-from .output_layer import has_linear_output
-from .word_alignment import (
-    ALIGNMENTS,
-    aligns_tokens,
-    attend_to_chosen_tokens,
-    request_attention,
-)
+from .decoding import FairseqModel
+from .output_layer import output_layer_of
+from .shortlist_report import ShortlistSizes
+from .table import BatchEnsemble, TableSearch, need_best_tokens_only
+from .unknown_words import UnknownWords
+from .word_alignment import ALIGNMENTS
 
 
 class TranslationGenerator(SequenceGenerator):
     """fairseq's search, for all model families.
 
-    Beam search is done in the best tokens of each hypothesis; see ``best_tokens``.
+    Beam search is done in the best tokens of each hypothesis; see ``table``. What a batch needs is
+    in a copy of the generator, so that threads can share the generator.
 
     Args:
         models, tgt_dict: as in fairseq.
         vocab_size: V, the size of the models' target vocabulary; the dictionary may have grown.
-        candidates: restrict the search of each batch to a candidate vocabulary; None to search in
-            the whole vocabulary.
+        shortlist: restricts the target vocabulary of each batch; None to search in all of it.
         alignment: "hard" or "soft" to add an alignment to each hypothesis; None for no alignment.
         unknown_words: replaces unknown words in hypotheses; None to keep them.
         options: as in fairseq.
+    Attributes:
+        need_attention: whether hypotheses have attention.
+        aligns_tokens: whether it depends on the tokens, so that it is computed once, for the
+            finished hypotheses.
     """
 
     def __init__(
@@ -42,35 +45,32 @@ class TranslationGenerator(SequenceGenerator):
         tgt_dict,
         *,
         vocab_size: int,
-        candidates: Candidates | None = None,
+        shortlist: Shortlist | None = None,
         alignment: str | None = None,
         unknown_words: UnknownWords | None = None,
         **options,
     ):
-        whole_models = list(models)
-        if candidates is not None:
+        if shortlist is not None:
             if options.get("lm_model") is not None:
                 raise UserError(
                     "--lm-path scores the whole vocabulary, but --lexicon restricts it to the "
                     "candidates of a batch: leave one of them out."
                 )
-            models = [CandidateModel(model) for model in models]
-            # fairseq's commands do not tell the task that they end: report when the generator is
-            # deleted, which is at the exit of the interpreter at the latest.
-            weakref.finalize(self, candidates.log_mean_size)
-        if need_best_tokens_only(options):
-            search = options["search_strategy"] = BestTokensSearch(tgt_dict)
-            in_pieces = all(has_linear_output(model.decoder) for model in whole_models)
-            models = BestTokensModel(models, search, in_pieces)
+            for model in models:
+                output_layer_of(model.decoder)
         super().__init__(models, tgt_dict, **options)
-        self.whole_models = whole_models
+        self.translation_models = [FairseqModel(model) for model in models]
         self.whole_vocab_size = vocab_size
-        self.candidates = candidates
+        self.shortlist = shortlist
+        self.shortlist_sizes = ShortlistSizes(vocab_size)
+        # fairseq's commands do not tell the task that they end: report when the generator is
+        # deleted, which is at the exit of the interpreter at the latest.
+        weakref.finalize(self, self.shortlist_sizes.log_mean)
         self.extract_alignment = ALIGNMENTS[alignment] if alignment else None
         self.unknown_words = unknown_words
-        # Attention that depends on the tokens is computed once, for the finished hypotheses.
-        need_attn = alignment is not None or unknown_words is not None
-        request_attention(whole_models, need_attn and not aligns_tokens(whole_models))
+        self.need_attention = alignment is not None or unknown_words is not None
+        self.aligns_tokens = any(model.aligns_tokens for model in self.translation_models)
+        self.in_best_tokens = need_best_tokens_only(options)
 
     def _generate(
         self,
@@ -85,67 +85,92 @@ class TranslationGenerator(SequenceGenerator):
             sample = {**sample, "net_input": {**sample["net_input"], "src_tokens": masked}}
             if prefix_tokens is not None:
                 prefix_tokens = self.unknown_words.mask_target(prefix_tokens)
-        search = self._search if self.candidates is None else self._search_candidates
-        finalized = search(sample, prefix_tokens, constraints, bos_token)
-        if self.extract_alignment is None and self.unknown_words is None:
+        start = self.eos if bos_token is None else bos_token
+        tokens = None
+        if self.shortlist is not None:
+            tokens = self._shortlist_of(sample, prefix_tokens, constraints, start)
+        call = self._for_batch(tokens, self.need_attention and not self.aligns_tokens)
+        finalized = call._search(sample, prefix_tokens, constraints, start, tokens)
+        if not self.need_attention:
             return finalized
-        if aligns_tokens(self.whole_models):
-            start = self.eos if bos_token is None else bos_token
-            attend_to_chosen_tokens(
-                self.whole_models, sample["net_input"], finalized, start, self.pad
-            )
+        if self.aligns_tokens:
+            call._attend_to_chosen_tokens(finalized, start)
         for source, hypotheses in zip(src_tokens.cpu(), finalized):
             for hypothesis in hypotheses:
                 self._use_attention(source, hypothesis)
         return finalized
 
-    def _search(self, sample, prefix_tokens, constraints, bos_token, vocab_size=None):
-        """fairseq's search in a vocabulary of ``vocab_size`` tokens (default: the models')."""
-        self.vocab_size = self.whole_vocab_size if vocab_size is None else vocab_size
-        if isinstance(self.search, BestTokensSearch):
-            special = 1 + max(self.pad, self.unk, self.eos)
-            self.vocab_size = self.search.begin(
-                self.vocab_size, special, self.beam_size, prefix_tokens is not None
-            )
-        return super()._generate(sample, prefix_tokens, constraints, bos_token)
-
-    def _prefix_tokens(self, step, lprobs, scores, tokens, prefix_tokens, beam_size: int):
-        """Force the tokens of a prefix, which may be any of the vocabulary."""
-        search = self.search
-        has_table = isinstance(search, BestTokensSearch) and search.columns is not None
-        if has_table:
-            lprobs = search.whole(lprobs, torch.arange(len(lprobs), device=lprobs.device))
-        lprobs, tokens, scores = super()._prefix_tokens(
-            step, lprobs, scores, tokens, prefix_tokens, beam_size
-        )
-        if has_table:
-            lprobs = search.table(lprobs.__getitem__, len(lprobs))
-        return lprobs, tokens, scores
-
-    def _search_candidates(self, sample, prefix_tokens, constraints, bos_token):
-        """Search in the candidate vocabulary; number tokens as in the whole vocabulary again."""
-        assert self.candidates is not None
+    def _shortlist_of(self, sample, prefix_tokens, constraints, start: int) -> Tensor:
+        """The target vocabulary of a batch, K sorted token indices."""
         if constraints is not None:
             raise UserError(
                 "--constraints may require any token, but --lexicon restricts the vocabulary to "
                 "the candidates of a batch: leave one of them out."
             )
         src_tokens = sample["net_input"]["src_tokens"]
-        start = self.eos if bos_token is None else bos_token
         required = [src_tokens.new_tensor([start])]
         if prefix_tokens is not None:
             required.append(prefix_tokens)
-        candidates = self.candidates(src_tokens, *required, min_size=2 * self.beam_size + 1)
-        for model in self.model.models:
-            model.decoder.restrict_to(candidates)
+        tokens = self.shortlist(src_tokens, *required, min_size=2 * self.beam_size + 1)
+        self.shortlist_sizes.add(len(tokens))
+        return tokens
+
+    def _for_batch(self, shortlist: Tensor | None, need_attention: bool) -> "TranslationGenerator":
+        """A generator for one batch, in which everything that changes is its own."""
+        call = copy.copy(self)
+        call._modules = dict(self._modules)
+        call.vocab_size = self.whole_vocab_size if shortlist is None else len(shortlist)
+        search = columns = None
+        if self.in_best_tokens:
+            special = 1 + max(self.pad, self.unk, self.eos)
+            columns = choose_columns(call.vocab_size, special, self.beam_size)
+        if columns is not None:
+            search = call.search = TableSearch(self.tgt_dict)
+            call.vocab_size = columns.number
+        call.columns = columns
+        call.model = BatchEnsemble(
+            self.translation_models, need_attention, shortlist, search, columns
+        )
+        return call
+
+    def _search(self, sample, prefix_tokens, constraints, start: int, shortlist: Tensor | None):
+        """fairseq's search, with tokens numbered by their position in the shortlist."""
+        if shortlist is None:
+            return super()._generate(sample, prefix_tokens, constraints, start)
         if prefix_tokens is not None:
-            prefix_tokens = torch.searchsorted(candidates, prefix_tokens.contiguous())
-        start = int(torch.searchsorted(candidates, start))
-        finalized = self._search(sample, prefix_tokens, None, start, len(candidates))
+            prefix_tokens = torch.searchsorted(shortlist, prefix_tokens.contiguous())
+        start = int(torch.searchsorted(shortlist, start))
+        finalized = super()._generate(sample, prefix_tokens, None, start)
         for hypotheses in finalized:
             for hypothesis in hypotheses:
-                hypothesis["tokens"] = candidates[hypothesis["tokens"]]
+                hypothesis["tokens"] = shortlist[hypothesis["tokens"]]
         return finalized
+
+    def _prefix_tokens(self, step, lprobs, scores, tokens, prefix_tokens, beam_size: int):
+        """Force the tokens of a prefix, which may be any of the vocabulary."""
+        if self.columns is None:
+            return super()._prefix_tokens(step, lprobs, scores, tokens, prefix_tokens, beam_size)
+        whole = self.search.table.whole(torch.arange(len(lprobs), device=lprobs.device))
+        whole, tokens, scores = super()._prefix_tokens(
+            step, whole, scores, tokens, prefix_tokens, beam_size
+        )
+        self.search.table = BestTokens(whole.__getitem__, len(whole), self.columns)
+        self.search.in_prefix = True
+        return self.search.table.scores, tokens, scores
+
+    def _attend_to_chosen_tokens(self, finalized, start: int) -> None:
+        """Set the attention S x T of each hypothesis to that of its tokens."""
+        attention = attention_to_chosen_tokens(
+            self.translation_models,
+            self.model.encoded,
+            [[hypothesis["tokens"] for hypothesis in hypotheses] for hypotheses in finalized],
+            start,
+            self.pad,
+        )
+        for hypotheses, weights in zip(finalized, attention):
+            for hypothesis, of_tokens in zip(hypotheses, weights):
+                if of_tokens is not None:
+                    hypothesis["attention"] = of_tokens.t()
 
     def _use_attention(self, source: Tensor, hypothesis: dict[str, Tensor]) -> None:
         """Add the alignment to a hypothesis, and replace its unknown words.

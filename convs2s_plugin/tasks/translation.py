@@ -12,8 +12,7 @@ from convs2s.common.errors import UserError
 from convs2s.models.options import check_types
 from convs2s.nn.ignored_batch import ignored_batch
 from convs2s.text.lexicon.files import read_lexicon, read_translations
-from convs2s.translation.candidates import Candidates, build_candidates
-from convs2s.translation.unknown_words import UnknownWords
+from convs2s.translation.shortlist import Shortlist, build_shortlist
 
 from ..compat.unknown_words import (
     REPLACE_UNK_WITHOUT_FILE,
@@ -23,7 +22,8 @@ from ..compat.unknown_words import (
 from ..compat.validations import ReportsValidations
 from ..criterions import ConvS2SCrossEntropy
 from ..search.generator import TranslationGenerator
-from ..search.word_alignment import ReferenceScorer, request_attention
+from ..search.unknown_words import UnknownWords
+from ..search.word_alignment import ReferenceScorer
 from .autocast import CHOICES, Precision
 from .batches import BatchingDataset, filter_pairs
 from .int8 import Int8
@@ -103,7 +103,7 @@ class ConvS2STranslationTask(ReportsValidations, TranslationTask):
             raise UserError(f"--max-cells is {cfg.max_cells}, but must be at least 1.")
         self.precision = Precision(str(cfg.autocast_dtype), emulate=False)
         self.int8 = Int8(cfg.int8, self.precision)
-        self.candidates = self._load_candidates()
+        self.shortlist = self._load_shortlist()
         # The dictionaries may grow: unknown words of a text are appended to them.
         self.source_vocab_size, self.target_vocab_size = len(src_dict), len(tgt_dict)
         self.keep_unknown_words = False
@@ -115,10 +115,10 @@ class ConvS2STranslationTask(ReportsValidations, TranslationTask):
         leave_unknown_words_to_the_task()
         return super().setup_task(cfg, **options)
 
-    def _load_candidates(self) -> Candidates | None:
+    def _load_shortlist(self) -> Shortlist | None:
         if self.cfg.lexicon is None:
             return None
-        return build_candidates(
+        return build_shortlist(
             read_lexicon(self.cfg.lexicon),
             self.cfg.lexicon,
             self.src_dict,
@@ -165,7 +165,7 @@ class ConvS2STranslationTask(ReportsValidations, TranslationTask):
         """
         self.int8.check_training()
         criterion = super().build_criterion(cfg, *more, **options)
-        if self.candidates is not None and not isinstance(criterion, ConvS2SCrossEntropy):
+        if self.shortlist is not None and not isinstance(criterion, ConvS2SCrossEntropy):
             raise UserError(
                 "With --lexicon, only --criterion convs2s_cross_entropy and convs2s_sequence_risk "
                 "train on candidates: use one of them, or leave out --lexicon for training."
@@ -173,9 +173,9 @@ class ConvS2STranslationTask(ReportsValidations, TranslationTask):
         return criterion
 
     def _with_candidates(self, sample):
-        if self.candidates is None:
+        if self.shortlist is None:
             return sample
-        candidates = self.candidates(sample["net_input"]["src_tokens"], sample["target"])
+        candidates = self.shortlist(sample["net_input"]["src_tokens"], sample["target"])
         return {**sample, "candidates": candidates}
 
     def train_step(self, sample, model, criterion, optimizer, update_num, ignore_grad=False):
@@ -201,6 +201,13 @@ class ConvS2STranslationTask(ReportsValidations, TranslationTask):
         with self.precision.autocast(models[0]):
             return super().inference_step(generator, models, sample, *arguments, **options)
 
+    def prepare_(self, models) -> None:
+        """Cast or quantize the models that are prepared for inference."""
+        for model in models:
+            if getattr(model, "_is_generation_fast", False):
+                self.int8.prepare_(model)
+                self.precision.cast_(model)
+
     def build_generator(
         self,
         models,
@@ -209,18 +216,15 @@ class ConvS2STranslationTask(ReportsValidations, TranslationTask):
         extra_gen_cls_kwargs=None,
         prefix_allowed_tokens_fn=None,
     ):
-        """Build the generator, and cast or quantize models that are prepared for inference.
+        """Build the generator, and prepare the models.
 
         Raises:
             UserError: if options cannot be combined.
         """
-        for model in models:
-            if getattr(model, "_is_generation_fast", False):
-                self.int8.prepare_(model)
-                self.precision.cast_(model)
+        self.prepare_(models)
         score_reference = getattr(args, "score_reference", False)
         full_context = any(getattr(model, "full_context_alignment", False) for model in models)
-        if self.candidates is not None:
+        if self.shortlist is not None:
             for given, option in (
                 (score_reference, "--score-reference"),
                 (full_context, "--full-context-alignment"),
@@ -233,14 +237,13 @@ class ConvS2STranslationTask(ReportsValidations, TranslationTask):
                     )
         self.alignment = getattr(args, "print_alignment", None) or None
         if score_reference:
-            request_attention(models, bool(self.alignment))
             return ReferenceScorer(self.tgt_dict, self.alignment)
         if seq_gen_cls is None and not full_context:
             seq_gen_cls = TranslationGenerator
             extra_gen_cls_kwargs = {
                 **(extra_gen_cls_kwargs or {}),
                 "vocab_size": self.target_vocab_size,
-                "candidates": self.candidates,
+                "shortlist": self.shortlist,
                 "alignment": self.alignment,
                 "unknown_words": self._unknown_words(getattr(args, "replace_unk", None)),
             }

@@ -1,6 +1,6 @@
 """A search without a model: it reverses its tokens, and marks each sentence."""
 
-from convs2s.translation.results import Candidate
+from convs2s.translation.results import PartHypothesis
 
 
 class Words:
@@ -36,13 +36,13 @@ class Reversal:
     def translate(self, sentences):
         self.lengths.append([len(tokens) for tokens in sentences])
         return [
-            [self._candidate(tokens, rank) for rank in range(self.nbest)] for tokens in sentences
+            [self._hypothesis(tokens, rank) for rank in range(self.nbest)] for tokens in sentences
         ]
 
-    def _candidate(self, tokens, rank):
+    def _hypothesis(self, tokens, rank):
         assert 0 < len(tokens) <= self.max_source_tokens
         last = len(tokens) - 1
-        return Candidate(
+        return PartHypothesis(
             [f"{token}/{rank}" for token in reversed(tokens)],
             -float(rank + len(tokens)),
             [-1.0] * len(tokens) + [-float(rank)],

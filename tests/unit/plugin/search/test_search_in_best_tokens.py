@@ -10,9 +10,8 @@ from fairseq import __version__ as fairseq_version
 from fairseq.sequence_generator import EnsembleModel, SequenceGenerator
 from fairseq.token_generation_constraints import pack_constraints
 
-from convs2s.translation.candidates import Candidates
-from convs2s_plugin.search.best_tokens import BestTokensSearch
-from convs2s_plugin.search.candidate_model import CandidateModel
+from convs2s.translation.best_tokens import BestTokens
+from convs2s.translation.shortlist import Shortlist
 from convs2s_plugin.search.generator import TranslationGenerator
 from tests.support.families import MODELS, make
 from tests.support.helpers import dictionary, random_batch, translation_task
@@ -28,7 +27,9 @@ from tests.support.search import (
     prefer_the_end,
     pseudorandom,
     round_coarsely,
+    vocab_size_of,
 )
+from tests.support.shortlist_model import ShortlistModel
 
 TRANSFORMER = pytest.param(
     "transformer",
@@ -139,14 +140,13 @@ def test_suppressed_tokens():
 def count_ambiguous(monkeypatch):
     """A list that gets the numbers of sentences, and of ambiguous ones, of every step."""
     counts = []
-    original = BestTokensSearch._ambiguous
+    original = BestTokens._search_again
 
-    def ambiguous(self, step, lprobs, scores):
-        found = original(self, step, lprobs, scores)
-        counts.append((len(lprobs), len(found)))
-        return found
+    def search_again(self, found, is_ambiguous, *arguments):
+        counts.append((len(is_ambiguous), int(is_ambiguous.sum())))
+        return original(self, found, is_ambiguous, *arguments)
 
-    monkeypatch.setattr(BestTokensSearch, "_ambiguous", ambiguous)
+    monkeypatch.setattr(BestTokens, "_search_again", search_again)
     return counts
 
 
@@ -187,7 +187,7 @@ def test_half_precision(dtype, monkeypatch):
             if "max_len_b" in args:
                 for reference, hypothesis in zip(same, hypotheses):
                     assert torch.equal(hypothesis["score"], reference["score"])
-    assert not counts and ours.vocab_size < 40
+    assert not counts and vocab_size_of(ours) < 40
 
 
 def test_nan():
@@ -229,23 +229,22 @@ def test_impossible_tokens():
 @pytest.mark.parametrize(
     "more", [{}, {"len_penalty": 0.4}, {"temperature": 0.6}, {"unk_penalty": -4.0}, {"min_len": 4}]
 )
-def test_candidates(change, more):
-    """Against fairseq's search with a model whose vocabulary is that of the candidates."""
+def test_shortlists(change, more):
+    """Against fairseq's search with a model whose vocabulary is the shortlist."""
     model, same = (change_logits(build("convs2s"), change) for _ in range(2))
     by_frequency = torch.arange(len(SYMBOLS))
-    candidates = Candidates(torch.zeros(len(SYMBOLS), 1, dtype=torch.long), by_frequency, 150)
+    shortlist = Shortlist(torch.zeros(len(SYMBOLS), 1, dtype=torch.long), by_frequency, 150)
     options = dict(beam_size=5, max_len_b=10, **more)
     ours = TranslationGenerator(
-        [model], SYMBOLS, vocab_size=len(SYMBOLS), candidates=candidates, **options
+        [model], SYMBOLS, vocab_size=len(SYMBOLS), shortlist=shortlist, **options
     )
     # As the generator has asked of the other model.
     same.make_generation_fast_(need_attn=False)
-    restricted = CandidateModel(same)
-    restricted.decoder.restrict_to(by_frequency[:150])
+    restricted = ShortlistModel(same, by_frequency[:150])
     plain = SequenceGenerator(EnsembleModel([restricted]), SYMBOLS, **options)
     plain.vocab_size = 150
     assert_same(plain.generate([], batch()), ours.generate([], batch()))
-    assert ours.vocab_size < 40
+    assert vocab_size_of(ours, by_frequency[:150]) < 40
 
 
 def test_a_small_vocabulary_is_searched_as_a_whole():
@@ -257,4 +256,4 @@ def test_a_small_vocabulary_is_searched_as_a_whole():
         plain = SequenceGenerator([model], symbols, **options)
         ours = TranslationGenerator([model], symbols, vocab_size=len(symbols), **options)
         assert_same(plain.generate([model], small), ours.generate([model], small))
-        assert ours.vocab_size == vocab_size
+        assert vocab_size_of(ours) == vocab_size

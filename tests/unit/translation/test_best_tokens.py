@@ -4,7 +4,12 @@ import pytest
 import torch
 from fairseq.search import BeamSearch
 
-from convs2s_plugin.search.best_tokens import BestTokensSearch, choose_columns, select
+from convs2s.translation.best_tokens import (
+    BestTokens,
+    best_continuations,
+    choose_columns,
+    select,
+)
 from tests.support.search import SYMBOLS
 
 
@@ -15,14 +20,17 @@ def test_a_step_is_fairseqs(levels, beam):
     torch.manual_seed(levels)
     lprobs = -torch.randint(levels, (40, beam, len(SYMBOLS))).float()
     scores = -torch.randint(levels, (40, beam, 3)).float()
-    ours, rows = BestTokensSearch(SYMBOLS), lprobs.flatten(0, 1)
+    rows, columns = lprobs.flatten(0, 1), choose_columns(len(SYMBOLS), 4, beam)
     for step in (0, 3):
-        ours.begin(len(SYMBOLS), 4, beam, has_prefix=False)
-        table = ours.table(rows.__getitem__, len(rows), rows_at_once=7)
-        found = ours.step(step, table.unflatten(0, (40, beam)), scores[:, :, :step])
+        totals = scores[:, :, -1].flatten() if step else None
+        table = BestTokens(rows.__getitem__, len(rows), columns, rows_at_once=7)
         expected = BeamSearch(SYMBOLS).step(step, lprobs, scores[:, :, :step])
-        for actual, same in zip(found, expected):
-            assert torch.equal(actual, same)
+        for found in (
+            table.continuations(totals, beam),
+            best_continuations(rows, totals, beam),
+        ):
+            for actual, same in zip(found, expected):
+                assert torch.equal(actual, same)
 
 
 @pytest.mark.parametrize("step", [0, 3])
@@ -30,10 +38,10 @@ def test_a_step_in_half_precision_has_the_scores_of_fairseqs(step):
     torch.manual_seed(1)
     lprobs = -torch.randint(9, (40, 3, len(SYMBOLS))).float()
     scores = -torch.randint(9, (40, 3, step)).float()
-    ours, rows = BestTokensSearch(SYMBOLS), lprobs.flatten(0, 1)
-    ours.begin(len(SYMBOLS), 4, 3, has_prefix=False)
-    table = ours.table(rows.__getitem__, len(rows), exact=False)
-    found, tokens, beams = ours.step(step, table.unflatten(0, (40, 3)), scores)
+    rows, columns = lprobs.flatten(0, 1), choose_columns(len(SYMBOLS), 4, 3)
+    table = BestTokens(rows.__getitem__, len(rows), columns, exact=False)
+    totals = scores[:, :, -1].flatten() if step else None
+    found, tokens, beams = table.continuations(totals, 3)
     expected, _, _ = BeamSearch(SYMBOLS).step(step, lprobs, scores)
     assert torch.equal(found, expected)
     sums = lprobs + scores[:, :, -1:] if step else lprobs
@@ -42,9 +50,9 @@ def test_a_step_in_half_precision_has_the_scores_of_fairseqs(step):
     assert all(len(row.unique()) == 6 for row in index)
 
 
-@pytest.mark.parametrize("vocab_size, best", [(15, 11), (40, 3), (301, 11), (1000, 41)])
-def test_the_best_tokens_of_rows(vocab_size, best):
-    columns = choose_columns(vocab_size, 4, best)
+@pytest.mark.parametrize("vocab_size, beam", [(15, 5), (40, 1), (301, 5), (1000, 20)])
+def test_the_best_tokens_of_rows(vocab_size, beam):
+    columns, best = choose_columns(vocab_size, 4, beam), 2 * beam + 1
     assert 4 <= columns.first < 20 and columns.number < vocab_size + 1
     torch.manual_seed(vocab_size)
     for levels in (10, 10**6):
@@ -55,4 +63,4 @@ def test_the_best_tokens_of_rows(vocab_size, best):
         assert torch.equal(table[:, columns.first :], others)
         assert torch.equal(lprobs.gather(1, tokens), others)
         assert all(len(row.unique()) == best for row in tokens)
-    assert choose_columns(best + 3, 4, best) is None
+    assert choose_columns(best + 3, 4, beam) is None

@@ -1,4 +1,4 @@
-"""The mean size of candidate vocabularies is logged when a generator is no longer used."""
+"""The mean size of shortlists is logged when a generator is no longer used."""
 
 import subprocess
 import sys
@@ -8,20 +8,21 @@ import pytest
 import torch
 
 from convs2s.text.lexicon.files import Entry
-from convs2s.translation.candidates import build_candidates
+from convs2s.translation.shortlist import build_shortlist
 from convs2s_plugin.search.generator import TranslationGenerator
+from convs2s_plugin.search.shortlist_report import ShortlistSizes
 from tests.support.families import make
 from tests.support.helpers import dictionary, random_batch
 
 
 @torch.no_grad()
 def translate():
-    """Translate two batches with candidate vocabularies; returns the generator."""
+    """Translate two batches with shortlists; returns the generator."""
     symbols = dictionary()
-    candidates = build_candidates([Entry("w0", "w1", 1.0)], "file", symbols, symbols, 1, 9)
+    shortlist = build_shortlist([Entry("w0", "w1", 1.0)], "file", symbols, symbols, 1, 9)
     models = [make("convs2s")]
     generator = TranslationGenerator(
-        models, symbols, vocab_size=len(symbols), candidates=candidates, beam_size=2, max_len_b=5
+        models, symbols, vocab_size=len(symbols), shortlist=shortlist, beam_size=2, max_len_b=5
     )
     for _ in range(2):
         generator.generate(models, random_batch([(3, 4), (5, 2)]))
@@ -42,11 +43,15 @@ def test_the_report_comes_once_when_the_generator_is_deleted(caplog):
 
 
 def test_a_batch_is_needed_for_a_report(caplog):
-    symbols = dictionary()
-    candidates = build_candidates([Entry("w0", "w1", 1.0)], "file", symbols, symbols, 1, 9)
+    sizes = ShortlistSizes(35)
     with caplog.at_level("INFO"):
-        candidates.log_mean_size()
-    assert not reports(caplog)
+        sizes.log_mean()
+        assert not reports(caplog)
+        for size in (6, 7, 10):
+            sizes.add(size)
+        sizes.log_mean()
+    expected = "candidate vocabularies: 8 of 35 tokens on average (21.9%), 3 batches"
+    assert reports(caplog) == [expected]
 
 
 @pytest.mark.parametrize("close", [False, True])

@@ -1,6 +1,7 @@
-"""Candidate vocabularies: the target tokens that a batch of source sentences may need.
+"""Shortlists: the target tokens that a batch of source sentences may need.
 
-ConvS2S, section 5.4, after Mi et al. (2016) and L'Hostis et al. (2016).
+ConvS2S, section 5.4, after Mi et al. (2016) and L'Hostis et al. (2016). The options of fairseq's
+task call the tokens candidates.
 """
 
 import heapq
@@ -8,17 +9,17 @@ import logging
 from collections.abc import Iterable
 
 import torch
-from fairseq.data import Dictionary
 from torch import Tensor
 
 from ..common.errors import UserError
 from ..text.lexicon.files import Entry
+from .search import Symbols
 
 logger = logging.getLogger(__name__)
 
 
-class Candidates:
-    """Computes the candidate vocabulary of each batch.
+class Shortlist:
+    """Computes the restricted target vocabulary of each batch.
 
     It is the union of the candidates of all source tokens, the most frequent target tokens, and
     the special symbols.
@@ -28,17 +29,16 @@ class Candidates:
             up with a special symbol.
         by_frequency: all V target token indices: the special symbols, then the other tokens, the
             most frequent first.
-        num_frequent: how many tokens of ``by_frequency`` are in every candidate vocabulary.
+        num_frequent: how many tokens of ``by_frequency`` are in the vocabulary of every batch.
     """
 
     def __init__(self, by_source: Tensor, by_frequency: Tensor, num_frequent: int):
         self.by_source = by_source
         self.by_frequency = by_frequency
         self.num_frequent = num_frequent
-        self._num_batches = self._total_size = 0
 
     def __call__(self, src_tokens: Tensor, *required: Tensor, min_size: int = 0) -> Tensor:
-        """Compute the candidate vocabulary of a batch.
+        """Compute the target vocabulary of a batch.
 
         Args:
             src_tokens: B x S source token indices.
@@ -51,46 +51,29 @@ class Candidates:
         self.by_source = self.by_source.to(device)
         self.by_frequency = self.by_frequency.to(device)
         parts = [self.by_frequency[: self.num_frequent], self.by_source[src_tokens.unique()]]
-        candidates = torch.cat([part.flatten() for part in (*parts, *required)]).unique()
-        if len(candidates) < min_size:
-            candidates = torch.cat([candidates, self.by_frequency[:min_size]]).unique()
-        self._num_batches += 1
-        self._total_size += len(candidates)
-        return candidates
-
-    def log_mean_size(self) -> None:
-        """Log the mean size of all candidate vocabularies so far, if there are any."""
-        if self._num_batches and not _is_log_closed():
-            mean, vocab_size = self._total_size / self._num_batches, len(self.by_frequency)
-            logger.info(
-                f"candidate vocabularies: {mean:,.0f} of {vocab_size:,} tokens on average "
-                f"({mean / vocab_size:.1%}), {self._num_batches:,} batches"
-            )
+        tokens = torch.cat([part.flatten() for part in (*parts, *required)]).unique()
+        if len(tokens) < min_size:
+            tokens = torch.cat([tokens, self.by_frequency[:min_size]]).unique()
+        return tokens
 
 
-def _is_log_closed() -> bool:
-    """Whether the log is a closed file, as it may be at the exit of the interpreter."""
-    streams = (getattr(handler, "stream", None) for handler in logging.getLogger().handlers)
-    return any(getattr(stream, "closed", False) for stream in streams)
-
-
-def build_candidates(
+def build_shortlist(
     entries: Iterable[Entry],
     path: str,
-    source: Dictionary,
-    target: Dictionary,
+    source: Symbols,
+    target: Symbols,
     per_word: int,
     frequent: int,
-) -> Candidates:
-    """Build candidate vocabularies from a lexicon.
+) -> Shortlist:
+    """Build shortlists from a lexicon.
 
     Args:
         entries: lexicon entries in any order; they are read once.
         path: the lexicon file, for error messages.
-        source: source dictionary.
-        target: target dictionary.
+        source: source vocabulary.
+        target: target vocabulary.
         per_word: K, the number of most probable translations to keep of each source token.
-        frequent: number of most frequent target tokens in every candidate vocabulary.
+        frequent: number of most frequent target tokens in every shortlist.
     Raises:
         UserError: if a number is out of range, or no entry is in the dictionaries.
     """
@@ -138,4 +121,4 @@ def build_candidates(
     counts = torch.tensor(target.count[num_special:])
     order = counts.argsort(descending=True, stable=True) + num_special
     by_frequency = torch.cat([torch.arange(num_special), order])
-    return Candidates(by_source, by_frequency, num_special + frequent)
+    return Shortlist(by_source, by_frequency, num_special + frequent)

@@ -1,0 +1,209 @@
+"""The best tokens of each hypothesis, in which a beam search finds what it finds in all tokens.
+
+Of the V scores of a hypothesis, a beam search can choose the 2 * beam_size best, and its options
+change those of special symbols. So everything after the softmax is done with a table of K columns:
+the first tokens of the vocabulary, among them the special symbols, and the best of the other
+tokens.
+
+torch.topk orders equal scores in a way that depends on all scores. So a sentence is searched again
+in the whole vocabulary if equal scores are among its 2 * beam_size + 1 best.
+
+Logits of half precision have so few bits that many sentences would be searched again. So which of
+equal scores a sentence continues with is left to the table.
+"""
+
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+# Tokens of a group: larger groups are slower to search, more groups are slower to sort.
+GROUP_SIZE = 8
+
+
+class Columns(NamedTuple):
+    """The columns of a table of best tokens.
+
+    Attributes:
+        first: the first columns are the first tokens of the vocabulary.
+        best: number of columns for the best of the other tokens.
+        group_size: the number of other tokens is a multiple of it.
+    """
+
+    first: int
+    best: int
+    group_size: int
+
+    @property
+    def number(self) -> int:
+        """K."""
+        return self.first + self.best
+
+
+def choose_columns(vocab_size: int, special: int, beam_size: int) -> Columns | None:
+    """The columns of the table for a vocabulary, or None if it is too small for a table.
+
+    Args:
+        vocab_size: V.
+        special: number of tokens that must be among the first columns.
+        beam_size: hypotheses of each sentence.
+    """
+    # One more than beam search reads, to see whether the last one could be another.
+    best = 2 * beam_size + 1
+    others = vocab_size - special
+    if others < best:
+        return None
+    group_size = min(GROUP_SIZE, others // best)
+    return Columns(vocab_size - others // group_size * group_size, best, group_size)
+
+
+def select(log_probs: Tensor, columns: Columns) -> tuple[Tensor, Tensor]:
+    """Select the best tokens of each row.
+
+    Args:
+        log_probs: R x V scores.
+        columns: the columns of the table.
+    Returns:
+        The table R x K, and the token indices R x ``columns.best`` of its last columns, in
+        descending order of their scores.
+    """
+    groups = log_probs[:, columns.first :].unflatten(1, (columns.group_size, -1))
+    # The n best tokens are in the n groups with the highest maxima. A maximum is cheaper than topk.
+    best_groups = groups.amax(dim=1).topk(columns.best, sorted=False).indices
+    members = groups.gather(2, best_groups.unsqueeze(1).expand(-1, columns.group_size, -1))
+    scores, index = members.flatten(1).topk(columns.best)
+    if scores.isnan().any():
+        # topk takes NaN for the highest score, beam search for the lowest.
+        return select(log_probs.masked_fill(log_probs.isnan(), -math.inf), columns)
+    member = torch.div(index, columns.best, rounding_mode="trunc")
+    group = best_groups.gather(1, index.remainder(columns.best))
+    tokens = columns.first + member * groups.size(2) + group
+    return torch.cat([log_probs[:, : columns.first], scores], dim=1), tokens
+
+
+class Continuations(NamedTuple):
+    """The best continuations of each sentence, each B x 2 * beam_size, the best ones first.
+
+    Attributes:
+        scores: log-probabilities of the hypotheses with the token.
+        tokens: token indices.
+        beams: which hypothesis of the sentence is continued, from 0.
+    """
+
+    scores: Tensor
+    tokens: Tensor
+    beams: Tensor
+
+
+def best_continuations(log_probs: Tensor, totals: Tensor | None, beam_size: int) -> Continuations:
+    """The best continuations in the whole vocabulary.
+
+    Args:
+        log_probs: R x V of the next tokens, R = B * beam_size.
+        totals: R, of the hypotheses so far; None before the first token, where the hypotheses of a
+            sentence are equal and the first one counts.
+        beam_size: hypotheses of each sentence.
+    """
+    vocab_size = log_probs.size(1)
+    sums = _sums(log_probs, totals, beam_size)
+    # Always less than all: padding is never chosen.
+    scores, index = sums.topk(min(2 * beam_size, sums.size(1) - 1))
+    beams = torch.div(index, vocab_size, rounding_mode="trunc")
+    return Continuations(scores, index.remainder(vocab_size), beams)
+
+
+def _sums(log_probs: Tensor, totals: Tensor | None, beam_size: int) -> Tensor:
+    """B x N scores of all continuations of each sentence."""
+    by_sentence = log_probs.view(-1, beam_size, log_probs.size(1))
+    if totals is None:
+        return by_sentence[:, 0]
+    return (by_sentence + totals.view(-1, beam_size, 1)).flatten(1)
+
+
+class BestTokens:
+    """The best tokens of R hypotheses in one step of a search.
+
+    Args:
+        log_probs_of: returns R' x V scores of some rows, given a slice or R' indices. For indices,
+            it returns a new tensor.
+        num_rows: R.
+        columns: the columns of the table.
+        rows_at_once: call ``log_probs_of`` for so many rows at a time (all).
+        exact: whether to choose among equal scores as in the whole vocabulary (True).
+    Attributes:
+        scores: the table, R x K. A search may change the scores of the first columns, and forbid
+            the tokens of all other columns at once.
+    """
+
+    def __init__(
+        self,
+        log_probs_of: Callable[[Any], Tensor],
+        num_rows: int,
+        columns: Columns,
+        rows_at_once: int | None = None,
+        exact: bool = True,
+    ):
+        size = rows_at_once or num_rows
+        parts = [
+            select(log_probs_of(slice(start, start + size)), columns)
+            for start in range(0, num_rows, size)
+        ]
+        tables, tokens = zip(*parts)
+        self.scores, self._tokens = torch.cat(tables), torch.cat(tokens)
+        self._log_probs_of, self._columns, self._exact = log_probs_of, columns, exact
+
+    def whole(self, rows: Tensor) -> Tensor:
+        """The scores R' x V of some rows, changed as the table has been.
+
+        Args:
+            rows: R' indices of rows.
+        """
+        log_probs, table, first = self._log_probs_of(rows), self.scores[rows], self._columns.first
+        log_probs[log_probs != log_probs] = -math.inf
+        log_probs[:, :first] = table[:, :first]
+        log_probs[table[:, first] == -math.inf, first:] = -math.inf
+        return log_probs
+
+    def continuations(
+        self, totals: Tensor | None, beam_size: int, compare_impossible: bool = False
+    ) -> Continuations:
+        """What ``best_continuations`` returns for the scores of all tokens.
+
+        Args:
+            totals, beam_size: as there.
+            compare_impossible: whether even the order of scores of minus infinity matters (False).
+                No hypothesis that has one is ever finished.
+        """
+        (_, num_columns), (first, best, _) = self.scores.shape, self._columns
+        scores, index = _sums(self.scores, totals, beam_size).topk(best)
+        equal = scores[:, 1:] == scores[:, :-1]
+        # The last score only tells whether the one before it is the only one of its kind.
+        scores, index = scores[:, :-1], index[:, :-1]
+        beams = torch.div(index, num_columns, rounding_mode="trunc")
+        column = index.remainder(num_columns)
+        others = self._tokens.view(len(scores), -1)
+        others = others.gather(1, beams * best + (column - first).clamp(min=0))
+        found = Continuations(scores, torch.where(column < first, column, others), beams)
+        if not self._exact:
+            return found
+        if not compare_impossible:
+            equal &= scores > -math.inf
+        return self._search_again(found, equal.any(dim=1), totals, beam_size)
+
+    def _search_again(
+        self, found: Continuations, is_ambiguous: Tensor, totals: Tensor | None, beam_size: int
+    ) -> Continuations:
+        """Replace the continuations of some sentences by those in the whole vocabulary."""
+        sentences = is_ambiguous.nonzero().flatten()
+        if not len(sentences):
+            return found
+        beams = torch.arange(beam_size, device=sentences.device)
+        rows = (sentences.unsqueeze(1) * beam_size + beams).flatten()
+        again = best_continuations(
+            self.whole(rows), None if totals is None else totals[rows], beam_size
+        )
+        for old, new in zip(found, again):
+            old[sentences] = new
+        return found

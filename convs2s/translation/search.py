@@ -1,0 +1,310 @@
+"""Beam search, with one model or the mean of several; beam size 1 is greedy search.
+
+Hypotheses and scores are those of fairseq's search, bit by bit: the operations on scores have the
+same order. Everything that a search remembers belongs to its call.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
+
+import torch
+from torch import Tensor
+
+from ..common.errors import UserError
+from .alignment import attention_to_chosen_tokens
+from .best_tokens import BestTokens, Columns, Continuations, best_continuations, choose_columns
+from .decoding import Decoding, Model, NextTokens, next_tokens
+from .options import SearchOptions
+
+
+class Symbols(Protocol):
+    """The tokens of a language, by number; its special symbols come first."""
+
+    nspecial: int
+    count: list[int]
+
+    def __len__(self) -> int: ...
+    def __getitem__(self, index: int) -> str: ...
+    def __contains__(self, word: object) -> bool: ...
+    def index(self, word: str) -> int: ...
+    def bos(self) -> int: ...
+    def pad(self) -> int: ...
+    def eos(self) -> int: ...
+    def unk(self) -> int: ...
+
+
+class Finished(NamedTuple):
+    """A hypothesis that is finished.
+
+    Attributes:
+        tokens: T target tokens, the end of the sentence included.
+        score: log-probability with the length penalty, in nats.
+        token_scores: T log-probabilities.
+        attention: T x S; None if not asked for, or if no model has attention.
+        is_cut_off: whether the search ended at its largest length.
+    """
+
+    tokens: Tensor
+    score: float
+    token_scores: Tensor
+    attention: Tensor | None
+    is_cut_off: bool
+
+
+@torch.no_grad()
+def beam_search(
+    models: Sequence[Model],
+    source: Tensor,
+    symbols: Symbols,
+    options: SearchOptions,
+    *,
+    prefix: Tensor | None = None,
+    shortlist: Tensor | None = None,
+    need_attention: bool = False,
+) -> list[list[Finished]]:
+    """Search for the best translations of a batch.
+
+    Args:
+        models: an ensemble, at least one model, in evaluation mode.
+        source: B x S source tokens.
+        symbols: the target vocabulary.
+        options: how to search.
+        prefix: B x P tokens that translations start with, padded at the end; None for none.
+        shortlist: K sorted token indices to which the target vocabulary is restricted. The special
+            symbols and the tokens of the prefix must be among them. None for all.
+        need_attention: whether hypotheses have attention (False).
+    Returns:
+        For each sentence the finished hypotheses, at most ``options.beam``, the best one first.
+    Raises:
+        UserError: if no translation can have the smallest length, or if what a model computes is
+            not a number.
+    """
+    encoded = [model.encode(source) for model in models]
+    aligns_tokens = need_attention and any(model.aligns_tokens for model in models)
+    # Attention that depends on the tokens is computed once, for the finished hypotheses.
+    in_steps = need_attention and not aligns_tokens
+    decodings = [
+        model.start(of_model, in_steps, shortlist) for model, of_model in zip(models, encoded)
+    ]
+    longest = min(model.max_target_length for model in models) - 1
+    max_len = min(int(options.max_len_a * source.size(1) + options.max_len_b), longest)
+    if options.min_len > max_len:
+        raise UserError(
+            f"--min-len is {options.min_len}, but translations have at most {max_len} tokens here, "
+            "as --max-len-b and the model allow: give a smaller --min-len."
+        )
+    if prefix is not None and shortlist is not None:
+        prefix = torch.searchsorted(shortlist, prefix.contiguous())
+    vocab_size = len(symbols) if shortlist is None else len(shortlist)
+    finished = _Search(decodings, source, symbols, vocab_size, max_len, options, prefix).run()
+    found = [sorted(each, key=lambda one: one.score, reverse=True) for each in finished]
+    if shortlist is not None:
+        found = [[one._replace(tokens=shortlist[one.tokens]) for one in each] for each in found]
+    if not aligns_tokens:
+        return found
+    attention = attention_to_chosen_tokens(
+        models,
+        encoded,
+        [[one.tokens for one in each] for each in found],
+        symbols.eos(),
+        symbols.pad(),
+    )
+    return [
+        [one._replace(attention=weights) for one, weights in zip(each, of_each)]
+        for each, of_each in zip(found, attention)
+    ]
+
+
+class _Search:
+    """The search in one batch.
+
+    Row i is the hypothesis i % beam_size of an unfinished sentence. Rows that have ended stay until
+    their sentence is finished, and count no more.
+
+    Args:
+        decodings: the models, which have one hypothesis for each of B sentences.
+        source: B x S.
+        symbols, options, prefix: as for ``beam_search``.
+        vocab_size: V.
+        max_len: largest number of tokens, without the end of the sentence.
+    """
+
+    def __init__(
+        self,
+        decodings: Sequence[Decoding],
+        source: Tensor,
+        symbols: Symbols,
+        vocab_size: int,
+        max_len: int,
+        options: SearchOptions,
+        prefix: Tensor | None,
+    ):
+        self.decodings, self.options, self.prefix = decodings, options, prefix
+        self.pad, self.eos, self.max_len = symbols.pad(), symbols.eos(), max_len
+        special = 1 + max(self.pad, self.eos, symbols.unk())
+        # Padding is never chosen.
+        self.beam_size = min(options.beam, len(symbols) - 1)
+        self.columns: Columns | None = choose_columns(vocab_size, special, self.beam_size)
+        self.device = source.device
+        # The number of each unfinished sentence, and the finished hypotheses of all sentences.
+        self.sentences = list(range(len(source)))
+        self.finished: list[list[Finished]] = [[] for _ in self.sentences]
+        # The present rows: their tokens, R x (t + 1) with the end of a sentence as the first one;
+        # their log-probabilities after each token, R x t; and the row in which each step was made.
+        rows = len(source) * self.beam_size
+        self.tokens = source.new_full((rows, 1), self.eos)
+        self.totals = torch.zeros(rows, 0, device=self.device)
+        self.writers = self.tokens[:, :0]
+        # Attention of each step.
+        self.attention: list[Tensor] = []
+        self.has_ended = torch.zeros(len(source), self.beam_size, dtype=torch.bool).to(
+            source.device
+        )
+
+    def run(self) -> list[list[Finished]]:
+        """Search until all sentences are finished."""
+        order = torch.arange(len(self.sentences), device=self.device)
+        order = order.repeat_interleave(self.beam_size)
+        for step in range(self.max_len + 1):
+            for decoding in self.decodings:
+                decoding.reorder_(order)
+            found = self._continuations(step, next_tokens(self.decodings, self.tokens))
+            ends = found.tokens.eq(self.eos) & found.scores.ne(-math.inf)
+            ends[:, : self.beam_size] &= ~self.has_ended
+            kept = self._finish(step, found, ends[:, : self.beam_size])
+            if not self.sentences:
+                return self.finished
+            order = self._continue(found, ends, kept)
+        raise UserError(
+            "The search found no end of some translations: what the model computes is infinite or "
+            "not a number. Use another checkpoint, or compute without half precision."
+        )
+
+    def _continuations(self, step: int, following: NextTokens) -> Continuations:
+        """The best continuations, after the rules for lengths and prefixes."""
+        if following.attention is not None:
+            self.attention.append(following.attention.float())
+        totals = self.totals[:, -1] if step else None
+        num_rows = len(self.tokens)
+        is_forced = self.prefix is not None and step < min(self.prefix.size(1), self.max_len)
+        if self.columns is None or is_forced:
+            log_probs = following.log_probs_of(slice(None))
+            self._forbid(step, log_probs, is_forced)
+            if is_forced:
+                log_probs = self._force(step, log_probs)
+                totals = self.totals[:, -1] if step else None
+            return best_continuations(log_probs, totals, self.beam_size)
+        table = BestTokens(
+            following.log_probs_of,
+            num_rows,
+            self.columns,
+            following.rows_at_once,
+            following.exact,
+        )
+        self._forbid(step, table.scores, is_forced)
+        return table.continuations(totals, self.beam_size)
+
+    def _forbid(self, step: int, log_probs: Tensor, is_forced: bool) -> None:
+        """Forbid padding, and what would be too long or too short; in place."""
+        log_probs.masked_fill_(log_probs.isnan(), -math.inf)
+        log_probs[:, self.pad] = -math.inf
+        if step == self.max_len:
+            log_probs[:, : self.eos] = -math.inf
+            log_probs[:, self.eos + 1 :] = -math.inf
+        elif step < self.options.min_len and not is_forced:
+            log_probs[:, self.eos] = -math.inf
+
+    def _force(self, step: int, log_probs: Tensor) -> Tensor:
+        """Forbid all but the next token of the prefix, where there is one."""
+        assert self.prefix is not None
+        of_sentence = self.prefix[:, step]
+        token = of_sentence.repeat_interleave(self.beam_size).unsqueeze(1)
+        forced = torch.full_like(log_probs, -math.inf)
+        forced.scatter_(1, token, log_probs.gather(1, token))
+        log_probs = torch.where(token != self.pad, forced, log_probs)
+        # A translation that ends within its prefix: all its hypotheses are the first one.
+        first = torch.arange(len(log_probs), device=self.device)
+        first -= (first % self.beam_size) * token.squeeze(1).eq(self.eos)
+        self.tokens, self.totals = self.tokens[first], self.totals[first]
+        return log_probs[first]
+
+    def _finish(self, step: int, found: Continuations, ends: Tensor) -> list[int] | None:
+        """Finish hypotheses, and remove the sentences that have enough of them.
+
+        Args:
+            step: number of the step, from 0.
+            found: the continuations.
+            ends: B x beam_size, which of the best ones are finished.
+        Returns:
+            The positions of the sentences that remain; None if all do.
+        """
+        places, ranks = ends.nonzero(as_tuple=True)
+        if not len(places):
+            return None
+        rows = places * self.beam_size + found.beams[places, ranks]
+        totals = found.scores[places, ranks].unsqueeze(1)
+        steps = torch.cat([self.totals[rows], totals], dim=1)
+        steps[:, 1:] = steps[:, 1:] - steps[:, :-1]
+        if not self.options.unnormalized:
+            totals = totals / (step + 1) ** self.options.lenpen
+        tokens = torch.nn.functional.pad(self.tokens[rows, 1:], (0, 1), value=self.eos)
+        attention = self._attention_of(rows)
+        ended = places.tolist()
+        for i, (place, score) in enumerate(zip(ended, totals.squeeze(1).tolist())):
+            hypotheses = self.finished[self.sentences[place]]
+            if len(hypotheses) < self.beam_size:
+                weights = None if attention is None else attention[i]
+                is_cut_off = step == self.max_len
+                hypotheses.append(Finished(tokens[i], score, steps[i], weights, is_cut_off))
+        done = {
+            place
+            for place in ended
+            if step == self.max_len or len(self.finished[self.sentences[place]]) == self.beam_size
+        }
+        if not done:
+            return None
+        kept = [place for place in range(len(self.sentences)) if place not in done]
+        self.sentences = [self.sentences[place] for place in kept]
+        return kept
+
+    def _attention_of(self, rows: Tensor) -> Tensor | None:
+        """The attention N x T x S of N rows in all steps so far."""
+        if not self.attention:
+            return None
+        writers = torch.cat([self.writers[rows], rows.unsqueeze(1)], dim=1)
+        each = [weights[row] for weights, row in zip(self.attention, writers.unbind(1))]
+        return torch.stack(each, dim=1)
+
+    def _continue(self, found: Continuations, ends: Tensor, kept: list[int] | None) -> Tensor:
+        """Take the best hypotheses that have not ended.
+
+        Args:
+            found, ends: the continuations, B x N, and which of them are finished.
+            kept: the positions of the sentences that remain; None for all.
+        Returns:
+            For each new row, the old row that it continues.
+        """
+        starts = torch.arange(len(ends), device=self.device).unsqueeze(1) * self.beam_size
+        rows = starts + found.beams
+        number = ends.size(1)
+        ends[:, : self.beam_size] |= self.has_ended
+        # Those that have ended come last.
+        priority = ends * number + torch.arange(number, device=self.device)
+        scores, tokens = found.scores, found.tokens
+        if kept is not None:
+            index = torch.tensor(kept, device=self.device)
+            rows, scores, tokens, priority = (
+                each[index] for each in (rows, scores, tokens, priority)
+            )
+            if self.prefix is not None:
+                self.prefix = self.prefix[index]
+        priority, chosen = priority.topk(self.beam_size, dim=1, largest=False)
+        self.has_ended = priority >= number
+        order, scores, tokens = (each.gather(1, chosen).view(-1) for each in (rows, scores, tokens))
+        if self.attention:
+            now = torch.arange(len(self.tokens), device=self.device).unsqueeze(1)
+            self.writers = torch.cat([self.writers, now], dim=1)[order]
+        self.tokens = torch.cat([self.tokens[order], tokens.unsqueeze(1)], dim=1)
+        self.totals = torch.cat([self.totals[order], scores.unsqueeze(1)], dim=1)
+        return order

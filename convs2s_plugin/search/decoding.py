@@ -1,0 +1,162 @@
+"""fairseq's encoder-decoder models, as the search of the library needs them."""
+
+import copy
+from typing import Any
+
+from fairseq.models import FairseqEncoderDecoderModel, FairseqIncrementalDecoder
+from torch import Tensor
+
+from convs2s.translation.decoding import Forced
+
+from .output_layer import has_linear_output, output_layer_of
+
+
+class FairseqModel:
+    """A model of fairseq, or of this package, in evaluation mode; see ``Model``.
+
+    Args:
+        model: the model; nothing in it changes.
+    """
+
+    def __init__(self, model: FairseqEncoderDecoderModel):
+        self.model = model
+        self.max_source_length = int(model.encoder.max_positions())
+        self.max_target_length = int(model.decoder.max_positions())
+        # The decoders of this package can be told the tokens to align.
+        self._takes_target = hasattr(model.decoder, "aligns_tokens")
+        self.aligns_tokens = bool(
+            getattr(model.decoder, "aligns_tokens", False)
+            or getattr(model, "full_context_alignment", False)
+        )
+
+    def encode(self, source: Tensor) -> Any:
+        """Encode B x S source tokens."""
+        lengths = source.ne(self.model.encoder.dictionary.pad()).sum(dim=1)
+        return self.encode_input({"src_tokens": source, "src_lengths": lengths})
+
+    def encode_input(self, net_input: dict[str, Tensor]) -> Any:
+        """Encode the input of a batch of fairseq."""
+        return self.model.encoder.forward_torchscript(net_input)
+
+    def start(
+        self, encoded: Any, need_attention: bool = False, shortlist: Tensor | None = None
+    ) -> "FairseqDecoding":
+        """Start to decode a batch; see ``Model``.
+
+        Raises:
+            UserError: if there is a shortlist, but logits are not one linear map of features.
+        """
+        return FairseqDecoding(self.model, encoded, need_attention, shortlist)
+
+    def attend(
+        self, encoded: Any, sentences: Tensor, previous: Tensor, target: Tensor
+    ) -> Tensor | None:
+        """The attention of given translations; see ``Model``."""
+        encoded = self.model.encoder.reorder_encoder_out(encoded, sentences)
+        if not self._takes_target:
+            return self._force(encoded, previous)[1]
+        _, extra = self.model.decoder(
+            previous,
+            encoder_out=encoded,
+            features_only=True,
+            need_attn=True,
+            target_tokens=target,
+        )
+        return attention_in(extra)
+
+    def score(
+        self, encoded: Any, previous: Tensor, target: Tensor, need_attention: bool = False
+    ) -> Forced:
+        """Score one translation of each sentence; see ``Model``."""
+        options = {"target_tokens": target} if need_attention and self._takes_target else {}
+        output, attention = self._force(encoded, previous, need_attention, **options)
+        log_probs = self.model.get_normalized_probs(output, log_probs=True)
+        scores = log_probs.gather(2, target.unsqueeze(2)).squeeze(2)
+        return Forced(scores, attention if need_attention else None)
+
+    def _force(
+        self, encoded: Any, previous: Tensor, need_attention: bool = True, **options: Any
+    ) -> tuple[Any, Tensor | None]:
+        """What the decoder returns for whole translations, and its attention."""
+        decoder = with_attention(self.model, need_attention).decoder
+        output = decoder(previous, encoder_out=encoded, **options)
+        return output, attention_in(output[1] if len(output) > 1 else None)
+
+
+class FairseqDecoding:
+    """A model of fairseq that decodes one batch; see ``Decoding``.
+
+    Args:
+        model, encoded, need_attention, shortlist: as for ``FairseqModel``.
+    """
+
+    def __init__(
+        self,
+        model: FairseqEncoderDecoderModel,
+        encoded: Any,
+        need_attention: bool,
+        shortlist: Tensor | None,
+    ):
+        self._model = with_attention(model, need_attention)
+        self._encoded, self._state = encoded, {}
+        self._need_attention, self._shortlist = need_attention, shortlist
+        self._output = None if shortlist is None else output_layer_of(model.decoder, shortlist)
+        self._extra: Any = None
+        self.by_row = has_linear_output(model.decoder)
+
+    def step(self, prefix: Tensor) -> tuple[Tensor, Tensor | None]:
+        """Compute the logits of the next tokens; see ``Decoding``."""
+        decoder, options = self._model.decoder, {}
+        if isinstance(decoder, FairseqIncrementalDecoder):
+            options["incremental_state"] = self._state
+        if self._shortlist is not None:
+            prefix, options["features_only"] = self._shortlist[prefix], True
+        output, *extra = decoder.forward(prefix, encoder_out=self._encoded, **options)
+        self._extra = extra[0] if extra else None
+        last = output[:, -1:]
+        if self._output is not None:
+            last = self._output.logits(last)
+        attention = attention_in(self._extra) if self._need_attention else None
+        return last[:, -1], None if attention is None else attention[:, -1]
+
+    def log_probs(self, logits: Tensor) -> Tensor:
+        """Log-probabilities of logits."""
+        output = logits.unsqueeze(1), self._extra
+        return self._model.get_normalized_probs(output, log_probs=True, sample=None)[:, -1]
+
+    def reorder_(self, order: Tensor) -> None:
+        """Let hypothesis i continue hypothesis ``order[i]``."""
+        decoder = self._model.decoder
+        if isinstance(decoder, FairseqIncrementalDecoder):
+            decoder.reorder_incremental_state_scripting(self._state, order)
+        self._encoded = self._model.encoder.reorder_encoder_out(self._encoded, order)
+
+
+def with_attention(
+    model: FairseqEncoderDecoderModel, need_attention: bool
+) -> FairseqEncoderDecoderModel:
+    """The same model, whose decoder returns attention, or none.
+
+    Decoders have an attribute for this, and threads that share a model may want different values.
+
+    Args:
+        model: returned as it is if its decoder has no such attribute.
+        need_attention: whether attention is needed.
+    Returns:
+        A model with the same weights.
+    """
+    if not hasattr(model.decoder, "need_attn"):
+        return model
+    decoder = copy.copy(model.decoder)
+    decoder.need_attn = need_attention
+    same = copy.copy(model)
+    same._modules = {**model._modules, "decoder": decoder}
+    return same
+
+
+def attention_in(extra: Any) -> Tensor | None:
+    """Attention R x T x S in what a decoder returns beside its output."""
+    weights = extra.get("attn") if isinstance(extra, dict) else extra
+    if isinstance(weights, (list, tuple)):
+        weights = weights[0] if weights else None
+    return weights
