@@ -14,7 +14,7 @@ from .settings import Settings
 
 # The folder of the binarized data.
 DATA = "data-bin"
-PACKAGES = ("fairseq", "ve-fairseq", "sacremoses", "sentencepiece", "subword-nmt")
+PACKAGES = ("sacremoses", "sentencepiece", "subword-nmt")
 COMMENT = "# Written by `{}`. Programs that prepare raw text for the model read it.\n"
 
 

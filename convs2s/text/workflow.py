@@ -8,7 +8,7 @@ from typing import Any
 from ..common.errors import UserError, WorkInterrupted
 from ..common.output_files import make_folder
 from . import texts
-from .binarize import binarize, preprocess_command
+from .binarize import binarize
 from .learning import learn_sentencepiece, learn_subword_nmt
 from .packages import import_extra
 from .preparation import FILE_NAME, read_content
@@ -206,21 +206,18 @@ class Workflow:
         return size, [*models]
 
     def binarize(self, folder: Path, has_test: bool) -> dict[str, Any]:
-        """Run fairseq-preprocess."""
+        """Write the dictionaries and the binarized data."""
         encoded = self.work / "encode"
-        command = preprocess_command(
-            self.settings.languages,
-            encoded / "train",
-            encoded / "valid",
-            [encoded / "test"] if has_test else [],
-            folder,
-            self.settings.joint,
-            self.workers,
-            dictionary_limit(self.settings),
-        )
-        with self.progress("") as shown:
-            shown.show("fairseq-preprocess binarizes the text")
-            binarize(command, self.work / "preprocess.log")
+        splits = [name for name in SPLITS if has_test or name != "test"]
+        with self.progress("lines binarized") as shown:
+            binarize(
+                self.settings.languages,
+                {name: encoded / name for name in splits},
+                folder,
+                self.settings.joint,
+                dictionary_limit(self.settings),
+                shown.update,
+            )
         return {}
 
     def move(self, folders: dict[str, Path]) -> None:
