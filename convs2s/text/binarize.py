@@ -3,9 +3,10 @@
 import struct
 from array import array
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
+from ..common.progress import Progress
 from ..common.text_files import read_lines
 from .sources import Languages
 from .vocabulary import Vocabulary
@@ -18,8 +19,6 @@ MARK, VERSION = b"MMIDIDX\x00\x00", 1
 # Type of ``array`` -> its code.
 CODES = {"H": 8, "I": 9}
 
-Update = Callable[[int], None]
-
 
 def binarize(
     languages: Languages,
@@ -27,7 +26,6 @@ def binarize(
     folder: Path,
     joined: bool,
     max_words: int | None = None,
-    update: Update = lambda number: None,
 ) -> None:
     """Write ``dict.LANGUAGE.txt``, and ``SPLIT.SOURCE-TARGET.LANGUAGE.bin`` and ``.idx``.
 
@@ -37,31 +35,21 @@ def binarize(
         folder: the folder to write to.
         joined: one dictionary for both languages.
         max_words: most entries of a dictionary, the special symbols included (None: no limit).
-        update: called with the number of lines that were read.
     Raises:
         UserError: if a text cannot be read.
     """
-    read = 0
-
-    def lines(path: Path) -> Iterable[str]:
-        nonlocal read
-        for line in read_lines(str(path)):
-            read += 1
-            update(read)
-            yield line
 
     def vocabulary(names: Sequence[str]) -> Vocabulary:
-        return build(
-            (line for name in names for line in lines(_text(texts["train"], name))), max_words
-        )
+        return build((line for name in names for line in _lines(texts, "train", name)), max_words)
 
     both = vocabulary(languages) if joined else None
     for language in languages:
         symbols = both or vocabulary([language])
         symbols.save(folder / f"dict.{language}.txt")
-        for split, text in texts.items():
+        for split in texts:
             path = folder / f"{split}.{'-'.join(languages)}.{language}"
-            write_numbers(path, map(symbols.encode_line, lines(_text(text, language))), len(symbols))
+            numbers = map(symbols.encode_line, _lines(texts, split, language))
+            write_numbers(path, numbers, len(symbols))
 
 
 def build(lines: Iterable[str], max_words: int | None = None) -> Vocabulary:
@@ -104,8 +92,9 @@ def write_numbers(path: Path, sentences: Iterable[Sequence[int]], size: int) -> 
         starts.tofile(index)
 
 
-def _text(prefix: Path, language: str) -> Path:
-    return prefix.with_name(f"{prefix.name}.{language}")
+def _lines(texts: Mapping[str, Path], split: str, language: str) -> Iterable[str]:
+    lines = read_lines(f"{texts[split]}.{language}")
+    return Progress(lines, "lines", f"Binarizing {split}.{language}")
 
 
 def preprocess_command(
