@@ -17,8 +17,7 @@ from fairseq.data import Dictionary
 
 from .. import __version__
 from ..common.errors import UserError
-from ..text.preparation import digest
-from ..text.record import described, write_content
+from ..text.preparation import described, digest, write_content
 from ..text.subwords import SubwordNmt
 from .fconv import convert_checkpoint
 from .files import save_checkpoint

@@ -79,6 +79,7 @@ COMMANDS = {
         "lexicon",
         "estimate a bilingual lexicon from parallel text, for candidate vocabularies and "
         "--replace-unk",
+        needs_fairseq=False,
     ),
     "plot": Command(
         "plot", "plot the curves of trainings, BLEU by length, or the sweep of an option"
@@ -89,7 +90,9 @@ COMMANDS = {
         "picture, a page or data",
     ),
     "prepare": Command(
-        "prepare", "prepare parallel text for a training, from raw files to binarized data"
+        "prepare",
+        "prepare parallel text for a training, from raw files to binarized data",
+        needs_fairseq=False,
     ),
     "quantize": Command(
         "quantize", "save a trained model with weights in 8 bits, for generation on a CPU"

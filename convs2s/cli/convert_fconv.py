@@ -22,7 +22,6 @@ from ..common.output_files import (
 )
 from ..text.preparation import FILE_NAME
 from ..text.tokenizers import TOKENIZERS
-from .progress import Progress
 
 # The arguments that need dictionaries.
 RELEASE_OPTIONS = "source_lang target_lang tokenizer bpe_codes lowercase checkpoint".split()
@@ -83,14 +82,7 @@ def _downloaded(address: str, new: str) -> Iterator[Path]:
     path = Path(f"{os.path.abspath(new)}.{os.getpid()}.download")
     try:
         create_temporary(str(path))
-        with Progress("bytes") as progress:
-
-            def report(size: int, total: int | None) -> None:
-                if progress.is_due() or size == total:
-                    of_all = f" of {total / 1e6:,.1f}" if total else ""
-                    progress.show(f"{size / 1e6:,.1f}{of_all} MB downloaded")
-
-            download(address, path, report)
+        download(address, path)
         yield path
     except OSError as error:
         raise UserError(f"{new} cannot be written: {error.strerror or error}.") from error

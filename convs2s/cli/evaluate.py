@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..common.errors import UserError
 from ..common.output_files import atomic_write, check_different, check_text_writable
+from ..common.progress import Progress
 from ..common.quiet import quiet
 from ..evaluation import (
     links,
@@ -31,7 +32,6 @@ from ..evaluation.systems import (
     read_sentences,
     translations_of,
 )
-from .progress import Progress
 from .translate_options import (
     add_preparation,
     add_search,
@@ -243,13 +243,9 @@ def _translate(
         raise UserError(f"{checkpoints[0]} has nothing to translate: give the text with --source.")
     translator = _translator(args, checkpoints)
     with quiet():
-        lines: list[str] = []
-        with Progress("sentences") as progress:
-            for translation in translator.stream(source):
-                lines.append(translation.text)
-                if progress.is_due():
-                    progress.show(f"{checkpoints[0]}: {len(lines):,} of {len(source):,} sentences")
-    return lines
+        translations = translator.stream(source)
+        shown = Progress(translations, "sentences", checkpoints[0], len(source))
+        return [translation.text for translation in shown]
 
 
 def _translator(args: argparse.Namespace, checkpoints: Sequence[str]) -> "Translator":

@@ -23,9 +23,9 @@ from convs2s_plugin.optim.lr_sweep import sweep
 
 from ..common.errors import UserError
 from ..common.output_files import atomic_write, check_writable
+from ..common.progress import Progress
 from ..common.quiet import quiet
 from .plots import check_format, import_pyplot, save_figure
-from .progress import Progress
 
 # Width of the plot in the table, in characters.
 WIDTH = 40
@@ -202,17 +202,12 @@ def _announce(args: argparse.Namespace, cfg: FairseqConfig) -> None:
 
 
 def _sweep(args: argparse.Namespace, cfg: FairseqConfig) -> list[Point]:
-    done = 0
-    with Progress("updates") as progress:
+    with Progress(unit="updates", total=args.sweep_updates) as progress:
 
         def report(point: Point) -> None:
-            nonlocal done
-            done += 1
-            if progress.is_due():
-                progress.show(
-                    f"{done} of {args.sweep_updates} updates, learning rate {point.lr:.1e}, loss "
-                    f"{point.loss:.2f}"
-                )
+            text = f"learning rate {point.lr:.1e}, loss {point.loss:.2f}"
+            progress.set_postfix_str(text, refresh=False)
+            progress.update()
 
         return sweep(cfg, args.min_lr, args.max_lr, args.sweep_updates, report)
 

@@ -5,13 +5,13 @@ from collections.abc import Iterator
 
 from ..common.errors import UserError
 from ..common.output_files import check_different, check_text_writable
+from ..common.progress import Progress
 from ..common.text_files import read_parallel
 from ..text.lexicon.aligner import MAX_WORDS, align
 from ..text.lexicon.counts import LinkCounts
 from ..text.lexicon.files import write_lexicon
 from ..text.lexicon.links import AlignedPair, read_aligned
 from ..text.lexicon.symmetrize import METHODS
-from .progress import Progress
 
 DEFAULT_METHOD = "grow-diag-final-and"
 
@@ -74,11 +74,12 @@ def run(args: argparse.Namespace) -> int:
     _check(args)
     counts = LinkCounts()
     pairs = unaligned = 0
-    with Progress("sentence pairs") as progress:
-        for pairs, pair in enumerate(_aligned(args, progress), start=1):
+    with Progress(unit="sentence pairs") as progress:
+        for pair in _aligned(args, progress):
             counts.add(pair)
+            pairs += 1
             unaligned += not pair[-1]
-            progress.update(pairs)
+            progress.update()
     if pairs == unaligned:
         raise UserError(
             f"No words of {args.source} and {args.target} are aligned ({pairs:,} sentence pairs): "
@@ -104,7 +105,7 @@ def _aligned(args: argparse.Namespace, progress: Progress) -> Iterator[AlignedPa
     lines = ((source, target) for _, (source, target) in read_parallel([args.source, args.target]))
 
     def announce(first: int, last: int) -> None:
-        progress.show(f"eflomal aligns sentence pairs {first:,} to {last:,}")
+        progress.set_postfix_str(f"eflomal aligns sentence pairs {first:,} to {last:,}")
 
     return align(lines, method, args.block_pairs, announce)
 

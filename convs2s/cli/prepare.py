@@ -10,14 +10,12 @@ from ..common.errors import UserError, WorkInterrupted
 from ..text import settings as defaults
 from ..text.cleaning import REASONS, Limits
 from ..text.first_model import CHARACTERS, size_class, training_command
-from ..text.preparation import FILE_NAME
-from ..text.record import DATA
+from ..text.preparation import DATA, FILE_NAME
 from ..text.settings import Settings
 from ..text.sources import ParallelText, find_languages
 from ..text.subwords import METHODS
 from ..text.tokenizers import TOKENIZERS
 from ..text.workflow import CHECKPOINTS, prepare
-from .progress import Progress
 
 # A share of training pairs to leave out that needs a look.
 MANY = 0.2
@@ -72,7 +70,7 @@ def run(args: argparse.Namespace) -> int:
         raise UserError(f"--workers is {args.workers}: it must be at least 1.")
     settings = _settings(args)
     try:
-        content = prepare(settings, args.out, args.workers, args.overwrite, Progress)
+        content = prepare(settings, args.out, args.workers, args.overwrite)
     except KeyboardInterrupt:
         print("Interrupted; the same command continues from here.", file=sys.stderr)
         return 130

@@ -14,6 +14,7 @@ from fairseq.utils import import_user_module
 from ..common.compression import ERRORS, open_binary
 from ..common.errors import UserError
 from ..common.output_files import atomic_write
+from ..common.progress import Progress
 from ..common.text_files import decode_lines, read_lines
 from ..translation.output import (
     REPORT_HEADER,
@@ -26,7 +27,6 @@ from ..translation.results import Translation
 from ..translation.text import NOT_PREPARED, Tokenized
 from ..translation.translator import Translator
 from ..translation.workers import WorkerError
-from .progress import Progress
 from .translate_options import add_arguments, check, split_paths, translator_options
 
 __all__ = ["add_arguments", "run"]
@@ -102,15 +102,8 @@ def _with_progress(
     if args.input is None:
         yield from enumerate(translations, start=1)
         return
-    lines = _count_lines(args.input)
-    total = f" of {lines:,}" if lines is not None else ""
-    number = 0
-    with Progress("lines") as progress:
-        for number, translation in enumerate(translations, start=1):
-            if progress.is_due():
-                progress.show(f"{number:,}{total} lines")
-            yield number, translation
-        progress.show(f"{number:,} lines")
+    total = _count_lines(args.input)
+    yield from enumerate(Progress(translations, "lines", total=total), start=1)
 
 
 def _count_lines(path: str) -> int | None:

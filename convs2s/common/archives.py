@@ -13,6 +13,7 @@ from pathlib import Path, PurePosixPath, PureWindowsPath
 
 from .compression import FIRST_BYTES
 from .errors import UserError
+from .progress import Progress
 from .text_files import excerpt
 
 ADDRESS = re.compile(r"https?://", re.IGNORECASE)
@@ -46,13 +47,12 @@ def is_archive(path: Path, name: str) -> bool:
     return next(compressions, None) in _COMPRESSIONS or is_archive_name(name)
 
 
-def download(address: str, path: Path, report: Callable[[int, int | None], None]) -> None:
-    """Download a file.
+def download(address: str, path: Path) -> None:
+    """Download a file, and show the progress.
 
     Args:
         address: http or https.
         path: the file to write.
-        report: called with the number of bytes so far, and with that of the whole file if known.
     Raises:
         UserError: if the address does not answer, or the answer is incomplete.
         OSError: if the file cannot be written.
@@ -68,21 +68,22 @@ def download(address: str, path: Path, report: Callable[[int, int | None], None]
     with answer, path.open("wb") as file:
         length = answer.headers.get("Content-Length", "")
         total = int(length) if length.isdecimal() else None
-        size = 0
-        while True:
-            try:
-                chunk = answer.read(CHUNK)
-            except (OSError, http.client.HTTPException) as error:
-                raise _no_answer(address, error) from error
-            if not chunk:
-                break
-            file.write(chunk)
-            size += len(chunk)
-            report(size, total)
+        with Progress(unit="B", desc="Downloading", total=total, scale=True) as shown:
+            size = 0
+            while chunk := _read(answer, address):
+                size += file.write(chunk)
+                shown.update(len(chunk))
     if total is not None and size < total:
         raise UserError(
             f"The download of {address} ended after {size:,} of {total:,} bytes: try again."
         )
+
+
+def _read(answer: http.client.HTTPResponse, address: str) -> bytes:
+    try:
+        return answer.read(CHUNK)
+    except (OSError, http.client.HTTPException) as error:
+        raise _no_answer(address, error) from error
 
 
 def _no_answer(address: str, error: Exception) -> UserError:

@@ -144,7 +144,7 @@ def download(settings: DataSettings, languages: tuple[str, str], folder: Path) -
             path = folder / f"{name}.{language}{suffix}"
             if not path.exists():
                 with atomic_path(str(path)) as partial:
-                    archives.download(address, Path(partial), lambda size, total: None)
+                    archives.download(address, Path(partial))
 
 
 def names_to_download(settings: DataSettings) -> list[str]:

@@ -2,14 +2,14 @@
 
 ``convs2s prepare`` carries out these stages in order:
 
-1. clean: read the files (``sources``), normalize each line (``normalize``), tokenize it
-   (``tokenizers``), and leave out training pairs that would not help (``cleaning``);
+1. clean: read the files (``sources``), normalize and tokenize each line (``tokenizers``), and leave
+   out training pairs that would not help (``cleaning``);
 2. hold out: cut a validation and a test set from the training text where none is given
-   (``held_out``);
-3. learn sub-words on the training text (``learning``);
-4. split all text into sub-words (``subwords``);
-5. binarize it with fairseq-preprocess (``binarize``);
-6. write ``preparation.yaml`` (``record``) and print a command that trains a first model
+   (``cleaning``);
+3. learn sub-words on the training text (``subwords``);
+4. split all text into sub-words;
+5. make the dictionaries (``vocabulary``) and binarize the text (``binarize``);
+6. write ``preparation.yaml`` (``preparation``) and print a command that trains a first model
    (``first_model``).
 
 Text is read and written line by line, so that memory grows with the vocabulary, and by eight bytes
@@ -18,9 +18,11 @@ temporary folder, which gets its name when the stage is complete; a later call w
 settings continues after the last complete stage (``stages``).
 
 ``Preparation`` reads ``preparation.yaml``. It prepares raw text in the same way for a trained
-model, and turns the tokens of a translation into text. Nothing here imports torch or fairseq.
+model, and turns the tokens of a translation into text. ``prepare_tokens`` carries out stages 3 to 5
+for text that needs no cleaning. Nothing here imports torch or fairseq.
 """
 
 from .preparation import Preparation, Side
+from .workflow import prepare, prepare_tokens
 
-__all__ = ["Preparation", "Side"]
+__all__ = ["Preparation", "Side", "prepare", "prepare_tokens"]

@@ -1,10 +1,11 @@
-"""Parallel text as a user gives it: two files, or one with tab-separated values."""
+"""Parallel text: as a user gives it, and as two files of lines that belong together."""
 
 import re
 from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path, PurePath
-from typing import Any
+from typing import Any, TextIO
 
 from ..common.compression import check_readable, without_compression
 from ..common.errors import UserError
@@ -15,6 +16,7 @@ _PAIR = re.compile(r"([A-Za-z]{2,3}(?:_[A-Za-z0-9]+)?)-([A-Za-z]{2,3}(?:_[A-Za-z
 # Last parts of file names that look like languages and are none.
 _NO_LANGUAGES = {"txt", "tsv", "csv", "tok", "raw"}
 Languages = tuple[str, str]
+Pair = tuple[str, str]
 
 
 @dataclass(frozen=True)
@@ -134,3 +136,33 @@ def find_languages(texts: list[ParallelText], source: str | None, target: str | 
                 "the languages."
             )
     return languages  # type: ignore[return-value]
+
+
+class PairWriter(ExitStack):
+    """Writes pairs to ``NAME.LANGUAGE`` in a folder.
+
+    Args:
+        folder: the folder; made if it is missing.
+        name: of the split.
+        languages: source and target.
+    """
+
+    def __init__(self, folder: Path, name: str, languages: Languages):
+        super().__init__()
+        folder.mkdir(exist_ok=True)
+        paths = [folder / f"{name}.{language}" for language in languages]
+        self._files: list[TextIO] = [
+            self.enter_context(open(path, "w", encoding="utf-8", newline="\n")) for path in paths
+        ]
+
+    def write(self, source: str, target: str) -> None:
+        """Write a pair."""
+        self._files[0].write(f"{source}\n")
+        self._files[1].write(f"{target}\n")
+
+
+def read_pairs(folder: Path, name: str, languages: Languages) -> Iterator[Pair]:
+    """The pairs that a ``PairWriter`` wrote."""
+    paths = [str(folder / f"{name}.{language}") for language in languages]
+    for _, (source, target) in read_parallel(paths):
+        yield source.rstrip("\n"), target.rstrip("\n")

@@ -5,39 +5,23 @@ or may be held out: a translation is scored against text without tokenization.
 """
 
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from ..common.errors import UserError
-from .cleaning import REASONS, Cleaner
-from .hashes import HashSet, pair_hash
-from .held_out import choose, default_size
-from .pairs import Pair, PairWriter, read_pairs
+from ..common.progress import Progress
+from .cleaning import REASONS, Cleaner, HashSet, choose_held_out, held_out_size, pair_hash
 from .parallel import mapper
 from .preparation import Side, make_side
 from .settings import Settings
-from .sources import Languages
+from .sources import Languages, Pair, PairWriter, read_pairs
 
 TOKENIZED, TEXT = "tokenized", "text"
 
 
-class Progress(Protocol):
-    """Shows how far a stage is."""
-
-    def update(self, number: int) -> None:
-        """Show how many units were processed, now and then."""
-
-    def show(self, text: str) -> None:
-        """Show a message now."""
-
-
-# Opens the progress of a stage; the argument is the name of the units that it counts.
-OpenProgress = Callable[[str], AbstractContextManager[Progress]]
-
-
-def clean(folder: Path, settings: Settings, workers: int, progress: OpenProgress) -> dict[str, Any]:
+def clean(folder: Path, settings: Settings, workers: int) -> dict[str, Any]:
     """Read, normalize and tokenize all text, and leave out bad training pairs.
 
     Held-out text that is given stays as it is, line by line.
@@ -46,7 +30,6 @@ def clean(folder: Path, settings: Settings, workers: int, progress: OpenProgress
         folder: to write to.
         settings: of the preparation.
         workers: number of processes.
-        progress: opens the progress of the stage.
     Returns:
         "read": split -> number of pairs; "left_out": reason -> number of training pairs.
     """
@@ -54,7 +37,7 @@ def clean(folder: Path, settings: Settings, workers: int, progress: OpenProgress
     held_out = HashSet()
     cleaner = Cleaner(settings.limits, held_out)
     is_cut = settings.valid is None or (settings.test is None and settings.test_size != 0)
-    read = {}
+    read: dict[str, int] = {}
     make = partial(_tokenize, languages, settings.tokenizer, settings.lowercase)
     with mapper(workers, make) as run:
         for name, text in (
@@ -64,15 +47,15 @@ def clean(folder: Path, settings: Settings, workers: int, progress: OpenProgress
         ):
             if text is None:
                 continue
-            number = 0
+            read[name] = 0
             with ExitStack() as stack:
-                shown = stack.enter_context(progress(f"pairs of {name} read"))
                 tokenized = stack.enter_context(PairWriter(folder / TOKENIZED, name, languages))
                 raw = None
                 if name != "train" or is_cut:
                     raw = stack.enter_context(PairWriter(folder / TEXT, name, languages))
-                for number, (lines, tokens) in enumerate(run(text.pairs()), start=1):
-                    shown.update(number)
+                pairs = Progress(run(text.pairs()), "pairs", f"Reading {name}")
+                for lines, tokens in pairs:
+                    read[name] += 1
                     if name != "train":
                         held_out.add(pair_hash(*tokens))
                     elif not cleaner.keeps(*tokens):
@@ -80,9 +63,8 @@ def clean(folder: Path, settings: Settings, workers: int, progress: OpenProgress
                     tokenized.write(*tokens)
                     if raw is not None:
                         raw.write(*lines)
-            if not number:
+            if not read[name]:
                 raise UserError(f"{' and '.join(text.paths)} ({text.option}) has no lines.")
-            read[name] = number
     if read["train"] == sum(cleaner.counts.values()):
         raise UserError(
             f"No training pair is left after cleaning: {describe(cleaner.counts)}. Check that the "
@@ -92,9 +74,7 @@ def clean(folder: Path, settings: Settings, workers: int, progress: OpenProgress
     return {"read": read, "left_out": cleaner.counts}
 
 
-def cut(
-    folder: Path, cleaned: Path, settings: Settings, pairs: int, progress: OpenProgress
-) -> dict[str, Any]:
+def cut(folder: Path, cleaned: Path, settings: Settings, pairs: int) -> dict[str, Any]:
     """Cut the held-out sets that are not given from the training text.
 
     A pair that equals a held-out one is not kept for training.
@@ -104,7 +84,6 @@ def cut(
         cleaned: folder of the stage ``clean``.
         settings: of the preparation.
         pairs: number of training pairs.
-        progress: opens the progress of the stage.
     Returns:
         split -> number of pairs, of train and the new sets; "also_held_out": number of pairs that
         equal a held-out one.
@@ -116,15 +95,14 @@ def cut(
         ("test", settings.test, settings.test_size),
     ):
         if given is None and size != 0:
-            sizes[name] = size or default_size(pairs)
-    chosen = choose(pairs, sizes)
+            sizes[name] = size or held_out_size(pairs)
+    chosen = choose_held_out(pairs, sizes)
     held_out = HashSet()
     for number, pair in enumerate(read_pairs(cleaned / TOKENIZED, "train", languages)):
         if number in chosen:
             held_out.add(pair_hash(*pair))
     counts = {**dict.fromkeys(sizes, 0), "train": 0, "also_held_out": 0}
     with ExitStack() as stack:
-        shown = stack.enter_context(progress("pairs sorted into train, valid and test"))
         tokenized = {
             name: stack.enter_context(PairWriter(folder / TOKENIZED, name, languages))
             for name in ("train", *sizes)
@@ -134,8 +112,8 @@ def cut(
         }
         texts = read_pairs(cleaned / TEXT, "train", languages)
         tokens = read_pairs(cleaned / TOKENIZED, "train", languages)
-        for number, (line, pair) in enumerate(zip(texts, tokens, strict=True)):
-            shown.update(number)
+        both = Progress(zip(texts, tokens, strict=True), "pairs", "Holding out", pairs)
+        for number, (line, pair) in enumerate(both):
             name = chosen.get(number, "train")
             if name == "train" and pair_hash(*pair) in held_out:
                 counts["also_held_out"] += 1
@@ -150,35 +128,33 @@ def cut(
 def encode(
     folder: Path,
     texts: dict[str, Path],
-    settings: Settings,
+    languages: Languages,
+    method: str,
     models: Sequence[Path | None],
-    workers: int,
-    progress: OpenProgress,
+    workers: int = 1,
 ) -> dict[str, Any]:
     """Split tokenized text into sub-words.
 
     Args:
         folder: to write to.
         texts: split -> folder of its tokenized text.
-        settings: of the preparation.
+        languages: source and target.
+        method: a key of ``METHODS``, or "none".
         models: the model of sub-words of each language.
         workers: number of processes.
-        progress: opens the progress of the stage.
     Returns:
         "tokens": split -> number of tokens of source and target; "longest": split -> most tokens in
         a line.
     """
     tokens, longest = {}, {}
-    make = partial(_split, settings.languages, settings.method, tuple(models))
+    make = partial(_split, languages, method, tuple(models))
     with mapper(workers, make) as run:
         for name, path in texts.items():
             totals, most = [0, 0], 0
             with ExitStack() as stack:
-                shown = stack.enter_context(progress(f"pairs of {name} split into sub-words"))
-                writer = stack.enter_context(PairWriter(folder, name, settings.languages))
-                pairs = run(read_pairs(path, name, settings.languages))
-                for number, pair in enumerate(pairs, start=1):
-                    shown.update(number)
+                writer = stack.enter_context(PairWriter(folder, name, languages))
+                pairs = run(read_pairs(path, name, languages))
+                for pair in Progress(pairs, "pairs", f"Splitting {name} into sub-words"):
                     writer.write(*pair)
                     counts = [line.count(" ") + 1 if line else 0 for line in pair]
                     totals = [total + count for total, count in zip(totals, counts)]

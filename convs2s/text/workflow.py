@@ -1,6 +1,7 @@
 """Carry out the stages of a preparation."""
 
 import shutil
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -8,14 +9,14 @@ from typing import Any
 from ..common.errors import UserError, WorkInterrupted
 from ..common.output_files import make_folder
 from . import texts
-from .binarize import binarize, preprocess_command
-from .learning import learn_sentencepiece, learn_subword_nmt
-from .packages import import_extra
-from .preparation import FILE_NAME, read_content
-from .record import DATA, write_record
+from .binarize import binarize
+from .preparation import DATA, FILE_NAME, read_content, write_record
 from .settings import Settings, coverage, default_size, dictionary_limit
+from .sources import Languages
 from .stages import Stages, check_settings
-from .texts import TEXT, TOKENIZED, OpenProgress
+from .subwords import learn_sentencepiece, learn_subword_nmt
+from .texts import TEXT, TOKENIZED
+from .tokenizers import import_extra
 
 SPLITS = ("train", "valid", "test")
 TOKENS, WORK, CHECKPOINTS = "tokens", "work", "checkpoints"
@@ -24,7 +25,7 @@ SUFFIXES = {"subword_nmt": "codes.bpe", "sentencepiece": "sentencepiece.model"}
 
 
 def prepare(
-    settings: Settings, out: Path, workers: int, overwrite: bool, progress: OpenProgress
+    settings: Settings, out: Path, workers: int = 1, overwrite: bool = False
 ) -> dict[str, Any]:
     """Prepare parallel text, or continue after the last complete stage.
 
@@ -33,7 +34,6 @@ def prepare(
         out: output folder; until all is done, it has the folder ``work`` only.
         workers: number of processes.
         overwrite: remove an earlier preparation in ``out`` first.
-        progress: opens the progress of a stage; its argument is the unit that is counted.
     Returns:
         The content of ``preparation.yaml``.
     Raises:
@@ -60,7 +60,7 @@ def prepare(
     if settings.method == "sentencepiece":
         import_extra("sentencepiece", "--bpe sentencepiece")
     make_folder(str(out))
-    workflow = Workflow(settings, out, workers, progress)
+    workflow = Workflow(settings, out, workers)
     try:
         return workflow.run()
     except WorkInterrupted:
@@ -71,6 +71,43 @@ def prepare(
         if not any(out.iterdir()):
             out.rmdir()
         raise
+
+
+def prepare_tokens(
+    text: Path,
+    languages: Languages,
+    tests: Sequence[str],
+    out: Path,
+    merges: int,
+    joined: bool,
+) -> Path:
+    """Sub-words and binarized data of text that is clean and tokenized already.
+
+    Args:
+        text: folder of ``SPLIT.LANGUAGE``, where the splits are train, valid and the test sets.
+        languages: source and target.
+        tests: names of the test sets; the data calls them test, test1, test2, ...
+        out: an existing folder, which gets the folders of the sub-words and of the data.
+        merges: number of BPE merges, learned on both languages; 0 for no BPE.
+        joined: one dictionary for both languages.
+    Returns:
+        The folder of the binarized data.
+    Raises:
+        UserError: if a text cannot be read.
+    """
+    splits = ["train", "valid", *tests]
+    if merges:
+        train = [text / f"train.{language}" for language in languages]
+        codes = out / SUFFIXES["subword_nmt"]
+        learn_subword_nmt(train, merges, codes)
+        sources = dict.fromkeys(splits, text)
+        text = out / TOKENS
+        texts.encode(text, sources, languages, "subword_nmt", [codes, codes])
+    data = out / DATA
+    data.mkdir()
+    names = ["train", "valid", *(f"test{number or ''}" for number in range(len(tests)))]
+    binarize(languages, {name: text / split for name, split in zip(names, splits)}, data, joined)
+    return data
 
 
 def check_inputs(settings: Settings, out: Path) -> None:
@@ -117,7 +154,6 @@ class Workflow:
     settings: Settings
     out: Path
     workers: int
-    progress: OpenProgress
     # Training pairs that equal one that was cut from the training text.
     also_held_out: int = 0
 
@@ -130,7 +166,7 @@ class Workflow:
         settings = self.settings
         cleaned = self.stages.run(
             "clean",
-            lambda folder: texts.clean(folder, settings, self.workers, self.progress),
+            lambda folder: texts.clean(folder, settings, self.workers),
         )
         pairs, folders = self.split(cleaned)
         size, models = self.learn(folders["train"] / TOKENIZED, pairs["train"])
@@ -139,10 +175,10 @@ class Workflow:
             lambda folder: texts.encode(
                 folder,
                 {name: path / TOKENIZED for name, path in folders.items()},
-                settings,
+                settings.languages,
+                settings.method,
                 [self.work / "learn" / path if path else None for path in models],
                 self.workers,
-                self.progress,
             ),
         )
         self.stages.run("binarize", lambda folder: self.binarize(folder, "test" in pairs))
@@ -163,7 +199,7 @@ class Workflow:
         if settings.valid is None or (settings.test is None and settings.test_size != 0):
             counts = self.stages.run(
                 "cut",
-                lambda new: texts.cut(new, folder, settings, pairs["train"], self.progress),
+                lambda new: texts.cut(new, folder, settings, pairs["train"]),
             )
             self.also_held_out = counts["also_held_out"]
             for name in SPLITS:
@@ -188,39 +224,27 @@ class Workflow:
         def work(new: Path) -> dict[str, Any]:
             sources = [train] if settings.joint else [[path] for path in train]
             for model, files in zip(dict.fromkeys(models), sources):
-                with self.progress(f"lines read to learn {size:,} sub-words") as shown:
-                    if settings.method == "subword_nmt":
-                        learn_subword_nmt(files, size, new / model, shown.update)
-                    else:
-                        learn_sentencepiece(
-                            files,
-                            size,
-                            new / model,
-                            coverage(settings.languages),
-                            pairs * len(files),
-                            shown.update,
-                        )
+                if settings.method == "subword_nmt":
+                    learn_subword_nmt(files, size, new / model)
+                else:
+                    share = coverage(settings.languages)
+                    learn_sentencepiece(files, size, new / model, share, pairs * len(files))
             return {}
 
         self.stages.run("learn", work)
         return size, [*models]
 
     def binarize(self, folder: Path, has_test: bool) -> dict[str, Any]:
-        """Run fairseq-preprocess."""
+        """Write the dictionaries and the binarized data."""
         encoded = self.work / "encode"
-        command = preprocess_command(
+        splits = [name for name in SPLITS if has_test or name != "test"]
+        binarize(
             self.settings.languages,
-            encoded / "train",
-            encoded / "valid",
-            [encoded / "test"] if has_test else [],
+            {name: encoded / name for name in splits},
             folder,
             self.settings.joint,
-            self.workers,
             dictionary_limit(self.settings),
         )
-        with self.progress("") as shown:
-            shown.show("fairseq-preprocess binarizes the text")
-            binarize(command, self.work / "preprocess.log")
         return {}
 
     def move(self, folders: dict[str, Path]) -> None:

@@ -29,7 +29,7 @@ def download(address: str) -> Path:
             cache.mkdir(parents=True, exist_ok=True)
             with tempfile.TemporaryDirectory(dir=cache) as temporary:
                 archive = Path(temporary) / "archive"
-                archives.download(address, archive, lambda size, total: None)
+                archives.download(address, archive)
                 with atomic_folder(str(folder)) as new:
                     archives.unpack(archive, Path(new), lambda name: True, address)
         except OSError as error:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 from convs2s.common import archives
@@ -26,19 +25,14 @@ FILES = (
 ADDRESS = "https://dl.fbaipublicfiles.com/fairseq/data/iwslt14/de-en.tgz"
 
 
-def download(address: str, archive: Path, progress: Callable[[str], None]) -> None:
+def download(address: str, archive: Path) -> None:
     """Download the archive; the file exists only once it is complete.
 
     Raises:
         UserError: if the address does not answer, or the file cannot be written.
     """
-
-    def report(received: int, size: int | None) -> None:
-        total = f" of {size / 1e6:.1f}" if size else ""
-        progress(f"  {archive.name}: {received / 1e6:.1f}{total} MB")
-
     with atomic_path(str(archive)) as partial:
-        archives.download(address, Path(partial), report)
+        archives.download(address, Path(partial))
 
 
 def find_files(archive: Path, unpacked: Path) -> dict[str, Path]:

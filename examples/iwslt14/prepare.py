@@ -8,7 +8,6 @@ from __future__ import annotations
 import argparse
 import os
 import re
-import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
@@ -19,9 +18,9 @@ from pathlib import Path
 from archive import ADDRESS, LANGUAGES, TEST_SETS, TRAIN, download, find_files
 
 from convs2s.common.errors import UserError
+from convs2s.common.progress import Progress
 from convs2s.common.text_files import read_lines
-from convs2s.text.cleaning import Cleaner, Limits
-from convs2s.text.hashes import HashSet
+from convs2s.text.cleaning import Cleaner, HashSet, Limits
 from convs2s.text.parallel import mapper
 from convs2s.text.tokenizers import MosesTokenizer
 
@@ -36,8 +35,6 @@ SEGMENT = re.compile(r'<seg id="[0-9]*">\s*|\s*</seg>\s*')
 LIMITS = Limits(length=175, ratio=1.5, duplicates=True)
 # Every 23rd training pair is for validation.
 VALID_EVERY = 23
-# Pairs between two lines of progress.
-STEP = 1000
 # Counts of fairseq's script on the published archive.
 PUBLISHED = {
     "tagged": 174_443,
@@ -46,17 +43,6 @@ PUBLISHED = {
     "valid": 7_283,
     "test": 6_750,
 }
-
-
-def progress(text: str) -> None:
-    """Print a line that the next one replaces; nothing if the output is no terminal."""
-    if sys.stdout.isatty():
-        print(f"\r\033[K{text[: shutil.get_terminal_size().columns - 1]}", end="", flush=True)
-
-
-def say(text: str) -> None:
-    """Print a line in place of the last line of progress."""
-    print(("\r\033[K" if sys.stdout.isatty() else "") + text, flush=True)
 
 
 def tagged_lines(path: Path) -> Iterator[str]:
@@ -129,21 +115,20 @@ def write_splits(files: dict[str, Path], folder: Path, jobs: int) -> dict[str, i
         splits = Splits(folder, stack)
         cleaner = Cleaner(LIMITS, HashSet())
         paths = [files[f"{TRAIN}.{language}"] for language in LANGUAGES]
-        for pair in run(read_pairs(paths, tagged_lines)):
+        pairs = run(read_pairs(paths, tagged_lines))
+        for pair in Progress(pairs, "pairs", TRAIN, PUBLISHED["tagged"]):
             counts["tagged"] += 1
             if cleaner.keeps(*pair):
                 counts["cleaned"] += 1
                 last = counts["cleaned"] % VALID_EVERY == 0
                 splits.add("valid" if last else "train", pair)
-            if counts["tagged"] % STEP == 0:
-                progress(f"  {TRAIN}: {counts['tagged']:,} of {PUBLISHED['tagged']:,} lines")
-        say(f"  {TRAIN}: {counts['tagged']:,} lines, {counts['cleaned']:,} after cleaning")
+        print(f"  {TRAIN}: {counts['tagged']:,} lines, {counts['cleaned']:,} after cleaning")
         for name in TEST_SETS:
             before = splits.counts["test"]
             paths = [files[f"{name}.{language}.xml"] for language in LANGUAGES]
             for pair in run(read_pairs(paths, segments)):
                 splits.add("test", pair)
-            say(f"  {name}: {splits.counts['test'] - before:,} pairs")
+            print(f"  {name}: {splits.counts['test'] - before:,} pairs")
     return {**counts, **splits.counts}
 
 
@@ -163,12 +148,12 @@ def prepare(archive: Path, out: Path, jobs: int) -> dict[str, int]:
 
 def report(counts: dict[str, int], out: Path) -> None:
     """Print the counts beside those of fairseq's script."""
-    say(f"\n{'':24}{'here':>9}{'published':>11}")
+    print(f"\n{'':24}{'here':>9}{'published':>11}")
     titles = {"tagged": "training lines", "cleaned": "after cleaning"}
     for name, published in PUBLISHED.items():
-        say(f"{titles.get(name, f'{out.name}/{name}'):24}{counts[name]:>9,}{published:>11,}")
+        print(f"{titles.get(name, f'{out.name}/{name}'):24}{counts[name]:>9,}{published:>11,}")
     if counts != PUBLISHED:
-        say(
+        print(
             "\nThe counts are not those that fairseq's script gives for the published archive, so "
             "scores on this text are not comparable with published ones."
         )
@@ -198,9 +183,9 @@ def main() -> None:
     args = parse_arguments()
     try:
         if args.download and not args.archive.exists():
-            say(f"Downloading {args.address}")
-            download(args.address, args.archive, progress)
-        say(f"Preparing the text of {args.archive}")
+            print(f"Downloading {args.address}")
+            download(args.address, args.archive)
+        print(f"Preparing the text of {args.archive}")
         report(prepare(args.archive, args.out, args.jobs), args.out)
     except UserError as error:
         sys.exit(str(error))

@@ -15,6 +15,7 @@ import torch
 from subword_nmt.learn_bpe import learn_bpe
 
 from convs2s.cli import main as convs2s
+from convs2s.common import progress
 from convs2s.text import Preparation
 from tests.support.commands import PLUGIN, fairseq
 from tests.support.fconv import OPTIONS_OF_2018, OPTIONS_OF_2019, load, make_old
@@ -69,13 +70,14 @@ def served(tmp_path):
 
 
 def test_an_archive_of_an_address_translates_as_before(
-    corpus, fconv, codes, release, served, tmp_path, capsys
+    corpus, fconv, codes, release, served, tmp_path, monkeypatch, capsys
 ):
+    monkeypatch.setattr(progress, "LOG_SECONDS", 0.0)
     packed = archive(release, tmp_path / "wmt.de-en.fconv-py.tar.bz2")
     new = tmp_path / "new"
     assert convs2s(["convert-fconv", f"{served}/{packed.name}", str(new)]) == 0
     printed = capsys.readouterr()
-    assert f"{new}/model.pt: " in printed.out and "MB downloaded" in printed.err
+    assert f"{new}/model.pt: " in printed.out and "Downloading: 100%" in printed.err
     assert "de to en, tokenizer moses_fairseq, BPE codes bpecodes" in printed.out
     assert f"convs2s translate --path {new}/model.pt" in printed.out
     assert sorted(path.name for path in new.iterdir()) == [

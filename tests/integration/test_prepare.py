@@ -1,6 +1,7 @@
 """``convs2s prepare``: from two text files to data that trains."""
 
 import bz2
+import errno
 import gzip
 import hashlib
 import json
@@ -20,11 +21,7 @@ import yaml
 from fairseq.options import get_training_parser, parse_args_and_arch
 
 from convs2s.cli import main
-from convs2s.common import programs
-from convs2s.text import (
-    Preparation,
-    workflow,
-)
+from convs2s.text import Preparation, prepare_tokens, workflow
 from convs2s.text.first_model import SIZE_CLASSES, training_command
 from tests import ROOT
 from tests.support.commands import PLUGIN, server
@@ -59,8 +56,8 @@ def write_pairs(folder, name, pairs, suffix="", end="\n"):
 
 
 @pytest.fixture
-def prepare(monkeypatch, capsys):
-    """Runs the command in this process, with fairseq-preprocess in a fork; returns what it printed.
+def prepare(capsys):
+    """Runs the command in this process; returns what it printed.
 
     It must succeed, unless ``code`` is another exit code.
     """
@@ -71,12 +68,6 @@ def prepare(monkeypatch, capsys):
         printed = capsys.readouterr()
         return printed.err if code else printed.out
 
-    quick = programs.find_program
-    monkeypatch.setattr(
-        programs,
-        "find_program",
-        lambda name: [str(server().programs / name)] if "fairseq" in name else quick(name),
-    )
     return run
 
 
@@ -307,16 +298,40 @@ def test_bad_input_leaves_nothing(prepare, tmp_path, monkeypatch, names, options
     assert not (tmp_path / "out").exists()
 
 
-def test_what_fairseq_preprocess_refuses_can_be_continued(prepare, tmp_path, monkeypatch):
+def test_a_disk_that_is_full_at_the_end(prepare, tmp_path, monkeypatch):
+    def fill(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
     arguments = ("--train", *write_pairs(tmp_path, "a", PAIRS), "--out", tmp_path / "out", *NONE)
     with monkeypatch.context() as patch:
-        patch.setattr(workflow, "preprocess_command", lambda *_: ["fairseq-preprocess", "--oops"])
+        patch.setattr(workflow, "binarize", fill)
         message = prepare(*arguments, code=2)
-    log = tmp_path / "out" / "work" / "preprocess.log"
-    assert str(log) in message and "--oops" in log.read_text(encoding="utf-8")
+    assert "No space left on device. The same command continues" in message
     with monkeypatch.context() as patch:
         patch.setattr(workflow.texts, "clean", None)
         prepare(*arguments)
+
+
+@pytest.mark.parametrize("merges", [0, 20])
+def test_tokenized_text_becomes_data(prepare, tmp_path, merges):
+    """The same data as from the command, if that has nothing to clean."""
+    splits = {"train": PAIRS, "valid": make_pairs(9, 2), "test": make_pairs(7, 3)}
+    named = {name: write_pairs(tmp_path, name, pairs) for name, pairs in splits.items()}
+    arguments = [item for name, paths in named.items() for item in (f"--{name}", *paths)]
+    method = ("--bpe-size", 20) if merges else ("--bpe", "none")
+    out = tmp_path / "out"
+    prepare(*arguments, "--out", tmp_path / "expected", *NONE, *method)
+    out.mkdir()
+    found = prepare_tokens(tmp_path, ("de", "en"), ["test"], out, merges, True)
+    assert found == out / "data-bin"
+    expected = files(tmp_path / "expected")
+    made = files(out)
+    assert made.keys() == {
+        name
+        for name in expected
+        if name.startswith(("data-bin", "codes") + (("tokens",) if merges else ()))
+    }
+    assert all(expected[name] == content for name, content in made.items())
 
 
 def test_a_worker_that_is_killed_leaves_the_complete_stages(prepare, tmp_path, monkeypatch):

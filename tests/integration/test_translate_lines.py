@@ -6,6 +6,7 @@ import subprocess
 import pytest
 
 from convs2s.cli import main as convs2s
+from convs2s.common import progress
 from convs2s.translation.ensemble import Ensemble
 from tests.support.commands import server
 from tests.support.translation import DATA, FIXTURES, LINES, SENTENCE, text_file, translate
@@ -130,6 +131,7 @@ def test_a_terminal_is_answered_line_by_line():
     assert process.returncode == 0 and b"Ctrl-D ends" in errors
 
 
-def test_progress(tmp_path, capsys):
+def test_progress(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(progress, "LOG_SECONDS", 0.0)
     translate(FIXTURES / "convs2s.pt", LINES, tmp_path)
-    assert f"] {len(LINES)} lines" in capsys.readouterr().err
+    assert f" {len(LINES)}/{len(LINES)} [" in capsys.readouterr().err

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 
 import pytest
 
+from convs2s.common import progress
 from convs2s.common.archives import download, is_address, is_archive, unpack
 from convs2s.common.errors import UserError
 from convs2s.common.output_files import atomic_folder
@@ -117,18 +118,18 @@ def send(self, length, content):
 
 
 @pytest.mark.parametrize("length", [9, None])
-def test_download(length, tmp_path):
-    reports = []
+def test_download(length, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(progress, "LOG_SECONDS", 0.0)
     with server(lambda self: send(self, length, b"something")) as address:
-        download(address, tmp_path / "file", lambda *sizes: reports.append(sizes))
+        download(address, tmp_path / "file")
     assert (tmp_path / "file").read_bytes() == b"something"
-    assert reports == [(9, length)]
+    assert ("9.00/9.00 [" if length else "9.00B [") in capsys.readouterr().err
 
 
 def test_downloads_that_fail(tmp_path):
     def fetch(address):
         with pytest.raises(UserError) as caught:
-            download(address, tmp_path / "file", lambda *_: None)
+            download(address, tmp_path / "file")
         assert address in str(caught.value)
         return str(caught.value)
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from convs2s.text.normalize import normalize
+from convs2s.text.tokenizers import normalize
 
 
 @pytest.mark.parametrize(

@@ -8,20 +8,26 @@ import signal
 import pytest
 
 from convs2s.common.errors import UserError, WorkInterrupted
-from convs2s.text import learning
+from convs2s.text import subwords as subwords_module
 from convs2s.text.binarize import preprocess_command
-from convs2s.text.cleaning import Cleaner, Limits, unspaced_count
+from convs2s.text.cleaning import (
+    Cleaner,
+    HashSet,
+    Limits,
+    choose_held_out,
+    held_out_size,
+    pair_hash,
+    unspaced_count,
+)
 from convs2s.text.first_model import SIZE_CLASSES, epochs, training_command
-from convs2s.text.hashes import HashSet, pair_hash
-from convs2s.text.held_out import choose, default_size
 from convs2s.text.parallel import mapper
 from convs2s.text.settings import (
     Settings,
     default_length,
     default_method,
+    default_size,
     default_tokenizer,
 )
-from convs2s.text.settings import default_size as default_bpe_size
 from convs2s.text.sources import ParallelText
 from convs2s.text.stages import Stages
 from convs2s.text.subwords import SentencePiece, SubwordNmt
@@ -90,7 +96,7 @@ def test_cleaning(pair, reason):
     "pairs, size", [(5, 1), (20, 1), (1000, 50), (40_000, 2000), (10**7, 2000)]
 )
 def test_default_size_of_held_out_sets(pairs, size):
-    assert default_size(pairs) == size
+    assert held_out_size(pairs) == size
 
 
 @pytest.mark.parametrize(
@@ -104,8 +110,8 @@ def test_default_size_of_held_out_sets(pairs, size):
     ],
 )
 def test_held_out_pairs_are_spread(pairs, sizes):
-    chosen = choose(pairs, sizes)
-    assert chosen == choose(pairs, sizes)
+    chosen = choose_held_out(pairs, sizes)
+    assert chosen == choose_held_out(pairs, sizes)
     names = list(chosen.values())
     assert {name: names.count(name) for name in sizes} == sizes
     places = sorted(chosen)
@@ -119,14 +125,14 @@ def test_held_out_pairs_are_spread(pairs, sizes):
 
 def test_too_few_pairs_to_hold_out():
     with pytest.raises(UserError, match="3 pairs remain .* to hold out 1 for valid and 1 for test"):
-        choose(3, {"valid": 1, "test": 1})
+        choose_held_out(3, {"valid": 1, "test": 1})
 
 
 @pytest.mark.parametrize(
     "pairs, size", [(1, 2000), (9999, 2000), (10_000, 8000), (200_000, 16_000), (10**7, 32_000)]
 )
 def test_default_size_of_subwords(pairs, size):
-    assert default_bpe_size(pairs) == size
+    assert default_size(pairs) == size
 
 
 @pytest.mark.parametrize(
@@ -280,18 +286,18 @@ def write(path, lines):
 
 def test_subword_nmt_is_learned(tmp_path):
     text = write(tmp_path / "a", ["hunde rennen", "runde hunde", "unde"] * 3)
-    learning.learn_subword_nmt([text, text], 3, tmp_path / "codes", lambda number: None)
+    subwords_module.learn_subword_nmt([text, text], 3, tmp_path / "codes")
     subwords = SubwordNmt(tmp_path / "codes")
     assert subwords.split("hunde rennen") == "h@@ unde r@@ e@@ n@@ n@@ e@@ n"
     with pytest.raises(UserError, match="have one character"):
-        learning.learn_subword_nmt([write(text, "abc")], 3, tmp_path / "none", lambda number: None)
+        subwords_module.learn_subword_nmt([write(text, "abc")], 3, tmp_path / "none")
     assert not (tmp_path / "none").exists()
 
 
 def test_the_number_of_counted_words_is_bounded(tmp_path, monkeypatch):
-    monkeypatch.setattr(learning, "MAX_COUNTED", 3)
+    monkeypatch.setattr(subwords_module, "MAX_COUNTED", 3)
     text = write(tmp_path / "a", ["a a b b", "c d e", "b f"])
-    assert learning.count_words([text], lambda number: None) == {"a": 2, "b": 3, "f": 1}
+    assert subwords_module.count_words([text]) == {"a": 2, "b": 3, "f": 1}
 
 
 def test_sentencepiece_is_learned(tmp_path):
@@ -299,12 +305,12 @@ def test_sentencepiece_is_learned(tmp_path):
     lines = ["Zwei Hunde rennen über eine Wiese.", "Ein Mann liest ein Buch."] * 20
     text = write(tmp_path / "a", lines)
     model = tmp_path / "model"
-    learning.learn_sentencepiece([text], 60, model, 1.0, len(lines), lambda number: None)
+    subwords_module.learn_sentencepiece([text], 60, model, 1.0, len(lines))
     subwords = SentencePiece(model)
     for line in (*lines[:2], "Ein Ñ", ""):
         assert subwords.join(subwords.split(line)) == line
     with pytest.raises(UserError, match="cannot learn 3 sub-words .*--bpe-size"):
-        learning.learn_sentencepiece([text], 3, model, 1.0, len(lines), lambda number: None)
+        subwords_module.learn_sentencepiece([text], 3, model, 1.0, len(lines))
     with pytest.raises(UserError, match="is not a model of sentencepiece"):
         SentencePiece(text)
 

@@ -1,0 +1,62 @@
+"""Progress on standard error."""
+
+import sys
+from collections.abc import Callable, Iterable
+from typing import TextIO, TypeVar
+
+from tqdm.std import tqdm
+
+# Seconds between two messages, on a terminal and in a log file.
+TERMINAL_SECONDS, LOG_SECONDS = 0.5, 30.0
+Item = TypeVar("Item")
+
+
+class Progress(tqdm):
+    """A bar of tqdm in a terminal, and a line now and then in a log file.
+
+    Nothing is shown of work that is done before the first message is due.
+
+    Args:
+        items: what is counted while it is iterated over (None: ``update`` counts).
+        unit: name of what is counted, in plural.
+        desc: what is done, before the numbers.
+        total: their number, if it is known.
+        scale: write large numbers as 1.2k or 3.4M.
+        stream: text stream to print to (None: standard error).
+    """
+
+    # A thread beside the main one could lock up the processes that are forked.
+    monitor_interval = 0
+
+    def __init__(
+        self,
+        items: Iterable[Item] | None = None,
+        unit: str = "",
+        desc: str | None = None,
+        total: int | None = None,
+        scale: bool = False,
+        stream: TextIO | None = None,
+    ):
+        stream = stream or sys.stderr
+        seconds = TERMINAL_SECONDS if stream.isatty() else LOG_SECONDS
+        super().__init__(
+            items,
+            unit=unit if scale else f" {unit}",
+            desc=desc,
+            total=total,
+            unit_scale=scale,
+            file=stream,
+            delay=seconds,
+            mininterval=seconds,
+            maxinterval=seconds,
+            miniters=1,
+            leave=stream.isatty(),
+            dynamic_ncols=True,
+        )
+
+    @staticmethod
+    def status_printer(file: TextIO) -> Callable[[str], None]:
+        """The function that shows a message."""
+        if file.isatty():
+            return tqdm.status_printer(file)
+        return lambda text: print(text, file=file, flush=True) if text else None

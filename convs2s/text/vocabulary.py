@@ -1,0 +1,194 @@
+"""The words of one language and their numbers, in the files ``dict.txt`` that fairseq writes."""
+
+from collections.abc import Collection, Iterable
+from os import PathLike
+from typing import SupportsIndex
+
+from ..common.errors import UserError
+from ..common.output_files import atomic_write
+from ..common.text_files import line_error
+
+OVERWRITE = "#fairseq:overwrite"
+
+
+class Vocabulary:
+    """Words and consecutive numbers, with the names of fairseq's ``Dictionary``.
+
+    Attributes:
+        symbols: the word of each number; the first four are <s>, <pad>, </s>, <unk>.
+        count: how often each word occurs in the training text.
+        indices: word -> number.
+        nspecial: the number of special symbols at the beginning.
+    """
+
+    bos_word, pad_word, eos_word, unk_word = "<s>", "<pad>", "</s>", "<unk>"
+    nspecial = 4
+
+    def __init__(self) -> None:
+        self.symbols = [self.bos_word, self.pad_word, self.eos_word, self.unk_word]
+        self.count = [1] * self.nspecial
+        self.indices = {word: index for index, word in enumerate(self.symbols)}
+
+    @classmethod
+    def load(cls, path: str | PathLike[str]) -> "Vocabulary":
+        """Read a file that has a word and its count on each line.
+
+        A word occurs once, unless its line ends in ``#fairseq:overwrite``: then the later line
+        takes its place, and the number of the earlier one stays unused.
+
+        Raises:
+            UserError: if it cannot be read, or if a line has another form or repeats a word.
+        """
+        vocabulary = cls()
+        try:
+            with open(path, encoding="utf-8") as file:
+                for number, line in enumerate(file, start=1):
+                    vocabulary._add_line(line, str(path), number)
+        except FileNotFoundError as error:
+            raise UserError(
+                f"There is no dictionary {path}: give the folder that fairseq-preprocess wrote."
+            ) from error
+        except OSError as error:
+            raise UserError(f"{path} cannot be read: {error.strerror or error}.") from error
+        except UnicodeDecodeError as error:
+            raise UserError(
+                f"{path} is not a dictionary of fairseq, with a word and its count on each line: "
+                f"it is not UTF-8 ({error.reason}); preprocess the data again."
+            ) from error
+        return vocabulary
+
+    def _add_line(self, line: str, path: str, number: int) -> None:
+        text = line.rstrip()
+        entry = text.removesuffix(f" {OVERWRITE}")
+        word, space, count = entry.rpartition(" ")
+        try:
+            # Whatever ``int`` reads is a count for fairseq, too.
+            found = int(count)
+        except ValueError:
+            space = ""
+        if not space:
+            raise line_error(
+                path,
+                number,
+                f"a dictionary of fairseq has a word and its count on each line, not '{text}'",
+            )
+        overwrite = entry != text
+        if word in self and not overwrite:
+            raise line_error(
+                path,
+                number,
+                f"the word '{word}' occurs a second time in this dictionary; if the later line is "
+                f"to take the place of the earlier one, write {OVERWRITE} at its end",
+            )
+        self.add_symbol(word, found, overwrite)
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write all words but the special ones, as ``load`` reads them.
+
+        Raises:
+            UserError: if the file cannot be written.
+        """
+        with atomic_write(str(path)) as file:
+            for word, count in zip(self.symbols[self.nspecial :], self.count[self.nspecial :]):
+                file.write(f"{word} {count}\n")
+
+    def __len__(self) -> int:
+        return len(self.symbols)
+
+    def __contains__(self, word: object) -> bool:
+        return word in self.indices
+
+    def __eq__(self, other: object) -> bool:
+        return self.indices == getattr(other, "indices", None)
+
+    def __getitem__(self, index: SupportsIndex) -> str:
+        """The word of a number; that of unknown words for a number beyond the last."""
+        index = index.__index__()
+        return self.symbols[index] if index < len(self) else self.unk_word
+
+    def index(self, word: str) -> int:
+        """The number of a word; that of unknown words for a word that is not here."""
+        return self.indices.get(word, self.unk())
+
+    def bos(self) -> int:
+        """The number of the symbol at the beginning of a sentence."""
+        return 0
+
+    def pad(self) -> int:
+        """The number of padding."""
+        return 1
+
+    def eos(self) -> int:
+        """The number of the symbol at the end of a sentence."""
+        return 2
+
+    def unk(self) -> int:
+        """The number of unknown words."""
+        return 3
+
+    def encode_line(self, line: str) -> list[int]:
+        """The numbers of the words, which whitespace separates, and that of the end."""
+        return [*map(self.index, line.split()), self.eos()]
+
+    def string(
+        self,
+        indices: Iterable[SupportsIndex],
+        extra_symbols_to_ignore: Collection[int] = (),
+        unk_string: str | None = None,
+    ) -> str:
+        """The words of numbers, separated by spaces, without the beginning and the end.
+
+        Args:
+            indices: numbers, such as a tensor of one dimension.
+            extra_symbols_to_ignore: numbers to omit, too.
+            unk_string: written for unknown words (None: <unk>).
+        """
+        omitted = {self.bos(), self.eos(), *extra_symbols_to_ignore}
+        numbers = [index.__index__() for index in indices]
+        unknown = self.unk_word if unk_string is None else unk_string
+        return " ".join(
+            unknown if number == self.unk() else self[number]
+            for number in numbers
+            if number not in omitted
+        )
+
+    def add_symbol(self, word: str, n: int = 1, overwrite: bool = False) -> int:
+        """Add a word, or increase its count.
+
+        Args:
+            word: the word.
+            n: how often it was found.
+            overwrite: give it a new number even if it is here already.
+        Returns:
+            Its number.
+        """
+        if word in self and not overwrite:
+            index = self.indices[word]
+            self.count[index] += n
+            return index
+        self.indices[word] = len(self)
+        self.symbols.append(word)
+        self.count.append(n)
+        return self.indices[word]
+
+    def finalize(self, threshold: int = -1, nwords: int = -1, padding_factor: int = 8) -> None:
+        """Sort the words by falling count, those of one count by their characters.
+
+        Args:
+            threshold: the smallest count of a word that stays.
+            nwords: the most words that stay, the special ones included (0 or less: all).
+            padding_factor: made-up words fill the vocabulary up to a multiple of this.
+        """
+        special = self.symbols[: self.nspecial], self.count[: self.nspecial]
+        # A dictionary: of a word that was overwritten, the last count is used.
+        counts = dict(sorted(zip(self.symbols[self.nspecial :], self.count[self.nspecial :])))
+        kept = max(0, (nwords if nwords > 0 else len(self)) - self.nspecial)
+        ordered = sorted(counts.items(), key=lambda item: -item[1])[:kept]
+        ordered = [(word, count) for word, count in ordered if count >= threshold]
+        self.symbols = special[0] + [word for word, _ in ordered]
+        self.count = special[1] + [count for _, count in ordered]
+        self.indices = {word: index for index, word in enumerate(self.symbols)}
+        number = 0
+        while len(self) % max(1, padding_factor):
+            self.add_symbol(f"madeupword{number:04d}", n=0)
+            number += 1
