@@ -16,8 +16,7 @@ from sacrebleu.metrics import BLEU
 
 from convs2s.common.errors import UserError
 from convs2s.evaluation.reranking.nbest import join
-from convs2s_plugin.tasks.autocast import CHOICES, Precision
-from convs2s_plugin.tasks.int8 import Int8
+from convs2s.translation.precision import PRECISIONS, Int8, Precision
 
 from . import ctranslate2_peer
 from .machine import machine
@@ -45,7 +44,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     add("--subset", default="test", help="the split to translate (default: %(default)s)")
     add_numbers(parser, sentences=128, rounds=3)
-    add("--autocast-dtype", choices=CHOICES, default="none", help="default: %(default)s")
+    add("--autocast-dtype", choices=PRECISIONS, default="none", help="default: %(default)s")
     add_device(parser)
 
 

@@ -6,11 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from convs2s_plugin.tasks.autocast import CHOICES
-
 from ..common.errors import UserError
 from ..common.output_files import check_different, check_text_writable
-from ..translation.options import EnsembleOptions
+from ..translation.options import PRECISIONS, EnsembleOptions
 from ..translation.translator import BUFFER_SIZE
 
 
@@ -178,7 +176,7 @@ def add_speed(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="number of processes that translate with one copy of the weights (%(default)s)",
     )
-    speed.add_argument("--autocast-dtype", choices=CHOICES, default="none", help="precision")
+    speed.add_argument("--autocast-dtype", choices=PRECISIONS, default="none", help="precision")
     speed.add_argument(
         "--int8", action="store_true", help="weights in 8 bits, on CPUs with VNNI or AMX"
     )

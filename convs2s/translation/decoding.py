@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from ..nn.int8 import dense
 from ..nn.linear import linear
 from ..nn.state import State, reorder_encoder_output
 
@@ -68,6 +69,9 @@ class Model(Protocol):
     max_source_length: int
     max_target_length: int
 
+    def output_weights(self) -> list[Tensor]:
+        """Weights of the matrix product that makes logits, unless a module of their own has them."""
+
     def encode(self, source: Tensor) -> Any:
         """Encode B x S source tokens."""
 
@@ -113,6 +117,10 @@ class NetworkModel:
         self.aligns_tokens: bool = network.aligns_tokens
         self.max_source_length: int = network.max_source_length
         self.max_target_length: int = network.max_target_length
+
+    def output_weights(self) -> list[Tensor]:
+        """The weight of the output layer, which may be that of the embeddings."""
+        return [dense(self.network.output.weight_and_bias()[0])]
 
     def encode(self, source: Tensor) -> dict[str, Any]:
         """Encode B x S source tokens."""

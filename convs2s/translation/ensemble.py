@@ -4,21 +4,20 @@ import copy
 import math
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
-from importlib import import_module
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from ..common.errors import UserError
-from ..text.lexicon.files import read_translations
+from ..text.lexicon.files import read_lexicon, read_translations
 from .alignment import hard_alignment
 from .batches import batches_by_size, padded_before
-from .decoding import Model, NetworkModel
-from .loading import Places, find_dictionaries, load_model, read_checkpoint, setup_task
+from .loading import Places, find_dictionaries, load_model, read_checkpoint
 from .options import EnsembleOptions
+from .precision import Int8, Precision
 from .results import PartHypothesis
 from .search import Finished, Symbols, beam_search
+from .shortlist import Shortlist, build_shortlist
 from .unknown_words import aligned_sources
 
 
@@ -32,7 +31,6 @@ class Ensemble:
         options: how to translate.
         places: where the dictionaries may be.
     Attributes:
-        task: the task, which has the dictionaries.
         models: the models, prepared for generation.
         search_models: the same, as the search needs them.
         source, target: the vocabularies.
@@ -59,23 +57,35 @@ class Ensemble:
                     f"{checkpoint.path} translates from {other}, but {first.path} from {source} "
                     f"to {target}: an ensemble needs models of the same languages."
                 )
-        self.task = setup_task(first, dictionaries, options)
-        self.models = [
-            load_model(checkpoint, self.task, device, options.beam)
-            for checkpoint in (first, *others)
-        ]
-        self.task.prepare_(self.models)
-        # Copies: fairseq's commands may append the unknown words of a text to the dictionaries.
-        self.source = copy.deepcopy(self.task.source_dictionary)
-        self.target = copy.deepcopy(self.task.target_dictionary)
-        self.search_models = [search_model(model) for model in self.models]
-        self._shortlist = self.task.shortlist
+        self.source, self.target = vocabularies = dictionaries.read()
+        self._shortlist: Shortlist | None = None
+        if options.lexicon is not None:
+            self._shortlist = build_shortlist(
+                read_lexicon(options.lexicon),
+                options.lexicon,
+                self.source,
+                self.target,
+                options.candidates_per_word,
+                options.frequent_candidates,
+            )
         self._translations: Mapping[str, str] = {}
         if options.replace_unk is not None and (options.replace_unk or options.lexicon):
             self._translations = read_translations(str(options.replace_unk or options.lexicon))
-        limits = [self.task.max_positions()[0]]
-        limits += [model.max_source_length for model in self.search_models]
-        self.max_source_tokens = max(1, int(min(limits)) - 1)
+        loaded = [
+            load_model(checkpoint, dictionaries, vocabularies, device)
+            for checkpoint in (first, *others)
+        ]
+        self.models = [each.module for each in loaded]
+        self.search_models = [each.model for each in loaded]
+        self.precision = Precision(options.autocast_dtype, emulate=False)
+        int8 = Int8(options.int8, self.precision)
+        for each in loaded:
+            int8.prepare_(each.module)
+            self.precision.cast_(each.module, each.model.output_weights())
+        limits = [model.max_source_length for model in self.search_models]
+        if (of_task := first.task.get("max_source_positions")) is not None:
+            limits.append(int(of_task))
+        self.max_source_tokens = max(1, min(limits) - 1)
 
     @property
     def aligns(self) -> bool:
@@ -102,8 +112,7 @@ class Ensemble:
 
     def autocast(self) -> AbstractContextManager[None]:
         """The context manager for the forward passes of the models."""
-        context: AbstractContextManager[None] = self.task.precision.autocast(self.models[0])
-        return context
+        return self.precision.autocast(self.models[0])
 
     def batches(self, lengths: Sequence[int]) -> list[list[int]]:
         """Make batches of sentences of similar length, those of the longest sentences first.
@@ -202,14 +211,6 @@ class Ensemble:
             alignment,
             found.is_cut_off,
         )
-
-
-def search_model(model: Any) -> Model:
-    """A loaded model, as the search needs it: a network of the library, or a model of fairseq."""
-    if not hasattr(model, "encoder"):
-        return NetworkModel(model)
-    found: Model = import_module("convs2s_plugin.search.decoding").FairseqModel(model)
-    return found
 
 
 def numbers(words: Sequence[str], symbols: Symbols) -> Tensor:

@@ -4,6 +4,8 @@ from dataclasses import dataclass, replace
 
 from ..common.errors import UserError
 
+# Values of autocast_dtype: torch.autocast with this dtype, or single precision.
+PRECISIONS = ("none", "bfloat16", "float16")
 # The options that may change between translations; the others belong to the loaded models.
 OF_THE_SEARCH = (
     *("beam", "nbest", "lenpen", "unnormalized", "min_len", "max_len_a", "max_len_b"),

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from convs2s.translation.decoding import Forced
 
-from .output_layer import has_linear_output, output_layer_of
+from .output_layer import has_linear_output, output_layer_of, output_weights
 
 
 class FairseqModel:
@@ -28,6 +28,10 @@ class FairseqModel:
             getattr(model.decoder, "aligns_tokens", False)
             or getattr(model, "full_context_alignment", False)
         )
+
+    def output_weights(self) -> list[Tensor]:
+        """The weight of the output layer, if logits are one linear map of features."""
+        return output_weights(self.model)
 
     def encode(self, source: Tensor) -> Any:
         """Encode B x S source tokens."""

@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from fairseq.models import FairseqDecoder
+from fairseq.models import FairseqDecoder, FairseqEncoderDecoderModel
 from torch import Tensor, nn
 
 from convs2s.common.errors import UserError
@@ -60,3 +60,10 @@ def output_layer_of(decoder: FairseqDecoder, tokens: Tensor | None = None) -> Ou
         return OutputLayer(projection.weight, projection.bias)
     bias = None if projection.bias is None else projection.bias.index_select(0, tokens)
     return OutputLayer(projection.weight.index_select(0, tokens), bias)
+
+
+def output_weights(model: FairseqEncoderDecoderModel) -> list[Tensor]:
+    """The weight of the output layer of a model; empty if logits are not one linear map."""
+    if not has_linear_output(model.decoder):
+        return []
+    return [dense(output_layer_of(model.decoder).weight)]

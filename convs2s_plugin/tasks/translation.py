@@ -5,6 +5,9 @@ from typing import Optional
 
 from fairseq.data.indexed_dataset import IndexedRawTextDataset
 from fairseq.dataclass import ChoiceEnum
+from fairseq.optim import FairseqOptimizer
+from fairseq.optim.amp_optimizer import AMPOptimizer
+from fairseq.optim.fp16_optimizer import FP16Optimizer, MemoryEfficientFP16Optimizer
 from fairseq.tasks import register_task
 from fairseq.tasks.translation import TranslationConfig, TranslationTask
 
@@ -12,6 +15,7 @@ from convs2s.common.errors import UserError
 from convs2s.models.options import check_types
 from convs2s.nn.ignored_batch import ignored_batch
 from convs2s.text.lexicon.files import read_lexicon, read_translations
+from convs2s.translation.precision import PRECISIONS, Int8, Precision
 from convs2s.translation.shortlist import Shortlist, build_shortlist
 
 from ..compat.unknown_words import (
@@ -22,18 +26,17 @@ from ..compat.unknown_words import (
 from ..compat.validations import ReportsValidations
 from ..criterions import ConvS2SCrossEntropy
 from ..search.generator import TranslationGenerator
+from ..search.output_layer import output_weights
 from ..search.unknown_words import UnknownWords
 from ..search.word_alignment import ReferenceScorer
-from .autocast import CHOICES, Precision
 from .batches import BatchingDataset, filter_pairs
-from .int8 import Int8
 
 
 @dataclass
 class ConvS2STranslationConfig(TranslationConfig):
     """The options of fairseq's translation task, and those of this package."""
 
-    autocast_dtype: ChoiceEnum(CHOICES) = field(  # type: ignore[valid-type]
+    autocast_dtype: ChoiceEnum(PRECISIONS) = field(  # type: ignore[valid-type]
         default="none",
         metadata={
             "help": "train, validate and generate under torch.autocast with this dtype; weights "
@@ -180,7 +183,7 @@ class ConvS2STranslationTask(ReportsValidations, TranslationTask):
 
     def train_step(self, sample, model, criterion, optimizer, update_num, ignore_grad=False):
         """Run a forward pass under ``--autocast-dtype``, and the backward pass."""
-        self.precision.check(optimizer)
+        self._check_precision(optimizer)
 
         def compute_loss(model, sample):
             with self.precision.autocast(model):
@@ -201,12 +204,25 @@ class ConvS2STranslationTask(ReportsValidations, TranslationTask):
         with self.precision.autocast(models[0]):
             return super().inference_step(generator, models, sample, *arguments, **options)
 
+    def _check_precision(self, optimizer: FairseqOptimizer) -> None:
+        """Check that fairseq's own half precision is not used at the same time.
+
+        Raises:
+            UserError: if it is.
+        """
+        half_precision = (AMPOptimizer, FP16Optimizer, MemoryEfficientFP16Optimizer)
+        if self.precision.dtype is not None and isinstance(optimizer, half_precision):
+            raise UserError(
+                "--autocast-dtype cannot be combined with --fp16, --memory-efficient-fp16 or --amp:"
+                " omit one of them."
+            )
+
     def prepare_(self, models) -> None:
         """Cast or quantize the models that are prepared for inference."""
         for model in models:
             if getattr(model, "_is_generation_fast", False):
                 self.int8.prepare_(model)
-                self.precision.cast_(model)
+                self.precision.cast_(model, output_weights(model))
 
     def build_generator(
         self,

@@ -12,7 +12,7 @@ from benchmarks.sentences import sentences
 from benchmarks.setting import CTRANSLATE2, Setting, build
 from benchmarks.workloads import generation
 from convs2s.common.errors import UserError
-from convs2s_plugin.tasks.autocast import Precision
+from convs2s.translation.precision import Precision
 
 OURS = Setting("transformer", words=60, sentences=3, length=6, layers=1, beam=2)
 PEER = OURS._replace(engine=CTRANSLATE2)

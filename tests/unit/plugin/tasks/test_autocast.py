@@ -8,8 +8,7 @@ import pytest
 import torch
 
 from convs2s.nn.autocast import is_supported
-from convs2s_plugin.tasks import autocast
-from convs2s_plugin.tasks.autocast import Precision
+from convs2s.translation.precision import Precision
 from convs2s_plugin.tasks.translation import ConvS2STranslationConfig, ConvS2STranslationTask
 from tests.support.families import MODELS, make
 from tests.support.helpers import dictionary, random_batch, tiny_fairseq_transformer

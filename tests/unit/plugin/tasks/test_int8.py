@@ -6,9 +6,7 @@ import pytest
 import torch
 
 from convs2s.common.errors import UserError
-from convs2s_plugin.tasks import int8
-from convs2s_plugin.tasks.autocast import Precision
-from convs2s_plugin.tasks.int8 import Int8
+from convs2s.translation.precision import Int8, Precision
 from tests.support.families import make
 from tests.support.helpers import random_batch, tiny_fairseq_transformer
 
