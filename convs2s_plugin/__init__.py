@@ -23,6 +23,6 @@ for family in FAMILIES:
     import_module(f"convs2s.models.{family}.model")
 
 # These modules need the changes that ``prepare`` makes to fairseq.
-from . import criterions, optim, tasks  # noqa: E402
+from . import criterions, schedulers, tasks  # noqa: E402
 
-__all__ = ["FAMILIES", "__version__", "criterions", "optim", "tasks"]
+__all__ = ["FAMILIES", "__version__", "criterions", "schedulers", "tasks"]

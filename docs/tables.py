@@ -39,7 +39,7 @@ from convs2s.models.convs2s.config import ConvS2SConfig  # noqa: E402
 from convs2s.models.pervasive.architectures import BASE as PERVASIVE_BASE  # noqa: E402
 from convs2s.models.pervasive.config import PervasiveConfig  # noqa: E402
 from convs2s_plugin.criterions.sequence_risk import ConvS2SSequenceRiskConfig  # noqa: E402
-from convs2s_plugin.optim.reduce_lr_on_validation import ReduceLROnValidationConfig  # noqa: E402
+from convs2s_plugin.schedulers import ReduceLROnValidationConfig  # noqa: E402
 from convs2s_plugin.tasks.translation import ConvS2STranslationConfig  # noqa: E402
 from docs import other_projects, published, results  # noqa: E402
 

@@ -69,9 +69,6 @@ COMMANDS = {
         "export_transformer",
         "export a model in ADL with the layers of a transformer to fairseq's own transformer",
     ),
-    "find-lr": Command(
-        "find_lr", "suggest a learning rate for a training with a short sweep", forwards=True
-    ),
     "flops": Command(
         "flops", "count the parameters and the training cost of an architecture", forwards=True
     ),

@@ -42,7 +42,7 @@ class Features:
         if weights.keys() != self.values.keys():
             raise UserError(
                 f"The weights are for {', '.join(weights)}, but the hypotheses have "
-                f"{', '.join(self.values)}: give the options that the weights were tuned with."
+                f"{', '.join(self.values)}: give each of these a weight."
             )
         return self.best_of(self.matrix() @ [weights[name] for name in self.values])
 
