@@ -23,11 +23,9 @@ ROOT = DOCS.parent
 sys.path.insert(0, str(ROOT))
 
 from benchmarks import pages  # noqa: E402
-from convs2s.cli import (  # noqa: E402
-    architectures,
-    pervasive_sizes,
-)
+from convs2s.cli import flops  # noqa: E402
 from convs2s.cli.commands import COMMANDS  # noqa: E402
+from convs2s.common.tables import Table  # noqa: E402
 from convs2s.experiments.comparison import Comparison  # noqa: E402
 from convs2s.models.adl import architectures as adl_architectures  # noqa: E402
 from convs2s.models.adl.config import BASE as ADL_BASE  # noqa: E402
@@ -63,6 +61,17 @@ def rows(titles: Sequence[str], cells: Sequence[Sequence[str]]) -> str:
         .replace("| --- ", "|---")
         .replace("|--- |", "|---|")
     )
+
+
+def of_table(table: Table, code: int = 1) -> str:
+    """A Markdown table whose first columns are code, and whose cells are Markdown already.
+
+    Args:
+        table: the table.
+        code: number of these columns.
+    """
+    cells = [[cell and f"`{cell}`" for cell in row[:code]] + [*row[code:]] for row in table.rows]
+    return rows([f"`{table.headers[0]}`", *table.headers[1:]], cells)
 
 
 def options(config: type, base: dict, leave_out: type | None = None) -> str:
@@ -126,8 +135,8 @@ def in_small(example: str, file: str, published: Mapping[str, str]) -> str:
 
 
 GENERATORS: dict[str, Callable[[], str]] = {
-    "architectures convs2s": lambda: architectures.table(TYPES),
-    "architectures pervasive": lambda: pervasive_sizes.table(TYPES),
+    "architectures convs2s": lambda: of_table(flops.convs2s_table(TYPES)),
+    "architectures pervasive": lambda: of_table(flops.pervasive_table(TYPES), code=2),
     "architectures adl": adl_architectures.table,
     "options convs2s": lambda: options(ConvS2SConfig, CONVS2S_BASE),
     "options pervasive": lambda: options(PervasiveConfig, PERVASIVE_BASE),

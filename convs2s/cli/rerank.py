@@ -3,22 +3,25 @@
 import argparse
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
-
-import numpy as np
+from typing import TYPE_CHECKING
 
 from ..common.errors import UserError
 from ..common.output_files import atomic_write, check_text_writable
 from ..common.quiet import quiet
-from ..evaluation.reranking.features import SCORE, WORDS, Features, basic_features, read_scores
-from ..evaluation.reranking.mbr import expected_utilities
-from ..evaluation.reranking.nbest import NBest, read_nbest
-from ..evaluation.scores import score
-from ..evaluation.sentence_scores import SENTENCE_SCORES, SentenceBLEU
+from ..evaluation.nbest import NBest, read_nbest
 from ..evaluation.systems import read_sentences
+from .plugin import use_plugin
 from .translate_options import files_of_folder
 
+if TYPE_CHECKING:
+    import numpy as np
+
+    from ..evaluation.reranking import Features
+
+# The names in SENTENCE_SCORES.
+UTILITIES = ("bleu", "chrf")
 BPE = ("subword_nmt", "sentencepiece", "none")
 
 
@@ -39,7 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     features = parser.add_argument_group("what the choice depends on")
     features.add_argument(
         "--utility",
-        choices=tuple(SENTENCE_SCORES),
+        choices=UTILITIES,
         help="expected utility, for minimum Bayes risk: the mean score of a hypothesis if another "
         "one of the list were the reference",
     )
@@ -153,8 +156,13 @@ def _references(args: argparse.Namespace, lists: Sequence[NBest]) -> list[str] |
     return found if len(found) == len(lists) else None
 
 
-def _features(args: argparse.Namespace, lists: Sequence[NBest]) -> Features:
+def _features(args: argparse.Namespace, lists: Sequence[NBest]) -> "Features":
     """The features that the options ask for."""
+    import numpy as np
+
+    from ..evaluation.reranking import basic_features, expected_utilities, read_scores
+    from ..evaluation.sentence_scores import SENTENCE_SCORES
+
     features = basic_features(lists)
     count = int(features.bounds[-1])
     values = dict(features.values)
@@ -172,22 +180,22 @@ def _features(args: argparse.Namespace, lists: Sequence[NBest]) -> Features:
     return replace(features, values=values)
 
 
-def _named(option: str, text: str, taken: dict[str, np.ndarray]) -> tuple[str, str]:
+def _named(option: str, text: str, taken: Collection[str]) -> tuple[str, str]:
     name, separator, path = text.partition("=")
     if not separator or not name or not path:
         raise UserError(f"--{option} is '{text}', but must be NAME=FILE, such as second={text}.")
-    if name in taken or name in SENTENCE_SCORES:
+    if name in taken or name in UTILITIES:
         raise UserError(
             f"--{option} {text}: there is another feature called {name}; choose another name "
-            f"({SCORE}, {WORDS} and {', '.join(SENTENCE_SCORES)} are those of the command)."
+            f"(score, words and {', '.join(UTILITIES)} are those of the command)."
         )
     return name, path
 
 
-def _score(args: argparse.Namespace, checkpoint: str, lists: Sequence[NBest]) -> np.ndarray:
+def _score(args: argparse.Namespace, checkpoint: str, lists: Sequence[NBest]) -> "np.ndarray":
     """The scores of a model."""
-    # Other features need neither torch nor fairseq.
-    from ..evaluation.reranking.model_scores import model_scores
+    use_plugin()
+    from ..evaluation.reranking import model_scores
     from ..translation.options import EnsembleOptions
 
     options = EnsembleOptions(max_tokens=args.max_tokens, device=args.device)
@@ -207,6 +215,9 @@ def _read_weights(path: str) -> dict[str, float]:
 
 def _report(lists: Sequence[NBest], chosen: Sequence[str], references: Sequence[str]) -> None:
     """Print the scores of the first hypotheses, of the chosen and of the best ones."""
+    from ..evaluation.scores import score
+    from ..evaluation.sentence_scores import SentenceBLEU
+
     first = [each.hypotheses[0].text for each in lists]
     utility = SentenceBLEU()
     best = []
@@ -216,7 +227,7 @@ def _report(lists: Sequence[NBest], chosen: Sequence[str], references: Sequence[
             utility.compare(utility.count(hypothesis.text), counted)
             for hypothesis in each.hypotheses
         ]
-        best.append(each.hypotheses[int(np.argmax(values))].text)
+        best.append(each.hypotheses[values.index(max(values))].text)
     for name, texts in (("first", first), ("chosen", chosen), ("best by sentence BLEU", best)):
         scores = score(texts, references)
         print(f"{name}: BLEU {scores['sacrebleu']:.2f}, chrF {scores['chrf']:.2f}", file=sys.stderr)

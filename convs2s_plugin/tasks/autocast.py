@@ -17,14 +17,12 @@ from ..search.output_layer import has_linear_output, output_layer_of
 
 logger = logging.getLogger(__name__)
 
-CHOICES = ("none", "bfloat16", "float16")
-
 
 class Precision:
     """The precision of forward passes.
 
     Args:
-        name: one of CHOICES.
+        name: one of AUTOCAST_DTYPES.
         emulate: compute in half precision even on a CPU that has no instructions for it (True).
             Otherwise models on such a CPU compute in single precision, and a warning says so.
     """

@@ -13,6 +13,7 @@ from convs2s.models.base.options import check_types
 from convs2s.nn.ignored_batch import ignored_batch
 from convs2s.text.lexicon.files import read_lexicon, read_translations
 from convs2s.translation.candidates import Candidates, build_candidates
+from convs2s.translation.options import AUTOCAST_DTYPES
 from convs2s.translation.unknown_words import UnknownWords
 
 from ..compat.unknown_words import (
@@ -24,7 +25,7 @@ from ..compat.validations import ReportsValidations
 from ..criterions import ConvS2SCrossEntropy
 from ..search.generator import TranslationGenerator
 from ..search.word_alignment import ReferenceScorer, request_attention
-from .autocast import CHOICES, Precision
+from .autocast import Precision
 from .batches import BatchingDataset, filter_pairs
 from .int8 import Int8
 
@@ -33,7 +34,7 @@ from .int8 import Int8
 class ConvS2STranslationConfig(TranslationConfig):
     """The options of fairseq's translation task, and those of this package."""
 
-    autocast_dtype: ChoiceEnum(CHOICES) = field(  # type: ignore[valid-type]
+    autocast_dtype: ChoiceEnum(AUTOCAST_DTYPES) = field(  # type: ignore[valid-type]
         default="none",
         metadata={
             "help": "train, validate and generate under torch.autocast with this dtype; weights "

@@ -5,7 +5,7 @@ import subprocess
 
 import pytest
 
-from convs2s.evaluation.reranking.nbest import read_nbest
+from convs2s.evaluation.nbest import read_nbest
 from convs2s.evaluation.sentence_scores import SentenceCHRF
 from tests.support.commands import TASK, generate, server
 
