@@ -15,8 +15,9 @@ from fairseq.tasks.translation import TranslationTask
 from sacrebleu.metrics import BLEU
 
 from convs2s.common.errors import UserError
-from convs2s.evaluation.reranking.nbest import join
-from convs2s.translation.precision import PRECISIONS, Int8, Precision
+from convs2s.evaluation.nbest import join
+from convs2s.translation.options import AUTOCAST_DTYPES
+from convs2s.translation.precision import Int8, Precision
 
 from . import ctranslate2_peer
 from .machine import machine
@@ -44,7 +45,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     add("--subset", default="test", help="the split to translate (default: %(default)s)")
     add_numbers(parser, sentences=128, rounds=3)
-    add("--autocast-dtype", choices=PRECISIONS, default="none", help="default: %(default)s")
+    add("--autocast-dtype", choices=AUTOCAST_DTYPES, default="none", help="default: %(default)s")
     add_device(parser)
 
 

@@ -23,11 +23,9 @@ ROOT = DOCS.parent
 sys.path.insert(0, str(ROOT))
 
 from benchmarks import pages  # noqa: E402
-from convs2s.cli import (  # noqa: E402
-    architectures,
-    pervasive_sizes,
-)
+from convs2s.cli import flops  # noqa: E402
 from convs2s.cli.commands import COMMANDS  # noqa: E402
+from convs2s.common.tables import Table  # noqa: E402
 from convs2s.experiments.comparison import Comparison  # noqa: E402
 from convs2s.models.adl import architectures as adl_architectures  # noqa: E402
 from convs2s.models.adl.language.arguments import REQUIRED, Argument, Default  # noqa: E402
@@ -36,7 +34,7 @@ from convs2s.models.adl.options import AdlOptions  # noqa: E402
 from convs2s.models.convs2s.options import ConvS2SOptions  # noqa: E402
 from convs2s.models.pervasive.options import PervasiveOptions  # noqa: E402
 from convs2s_plugin.criterions.sequence_risk import ConvS2SSequenceRiskConfig  # noqa: E402
-from convs2s_plugin.optim.reduce_lr_on_validation import ReduceLROnValidationConfig  # noqa: E402
+from convs2s_plugin.schedulers import ReduceLROnValidationConfig  # noqa: E402
 from convs2s_plugin.tasks.translation import ConvS2STranslationConfig  # noqa: E402
 from docs import other_projects, published, results  # noqa: E402
 
@@ -60,6 +58,17 @@ def rows(titles: Sequence[str], cells: Sequence[Sequence[str]]) -> str:
         .replace("| --- ", "|---")
         .replace("|--- |", "|---|")
     )
+
+
+def of_table(table: Table, code: int = 1) -> str:
+    """A Markdown table whose first columns are code, and whose cells are Markdown already.
+
+    Args:
+        table: the table.
+        code: number of these columns.
+    """
+    cells = [[cell and f"`{cell}`" for cell in row[:code]] + [*row[code:]] for row in table.rows]
+    return rows([f"`{table.headers[0]}`", *table.headers[1:]], cells)
 
 
 def options(config: type, leave_out: type | None = None) -> str:
@@ -122,8 +131,8 @@ def in_small(example: str, file: str, published: Mapping[str, str]) -> str:
 
 
 GENERATORS: dict[str, Callable[[], str]] = {
-    "architectures convs2s": lambda: architectures.table(TYPES),
-    "architectures pervasive": lambda: pervasive_sizes.table(TYPES),
+    "architectures convs2s": lambda: of_table(flops.convs2s_table(TYPES)),
+    "architectures pervasive": lambda: of_table(flops.pervasive_table(TYPES), code=2),
     "architectures adl": adl_architectures.table,
     "options convs2s": lambda: options(ConvS2SOptions),
     "options pervasive": lambda: options(PervasiveOptions),

@@ -1,7 +1,7 @@
 """The command line: ``convs2s COMMAND`` or ``python -m convs2s COMMAND``.
 
 ``commands.COMMANDS`` lists the commands. Each is a module of this folder and is imported only if it
-is chosen.
+is chosen. A module imports torch, fairseq and the plugin while the command runs, and not before.
 """
 
 import os
@@ -10,23 +10,24 @@ from importlib import import_module
 
 from .. import __version__
 from ..common.errors import TRACEBACK_VARIABLE, UserError
-from ..common.installation import missing_fairseq
 from . import commands
 from .commands import COMMANDS
+from .plugin import use_plugin
 
 __all__ = ["COMMANDS", "main"]
+
+# Commands whose modules still import fairseq themselves.
+NEED_THE_PLUGIN = ("adl",)
 
 
 def main(argv: list[str] | None = None) -> int:
     """Run one command and return its exit code: 2 for an error that the user can correct."""
+    argv = commands.without_former_names(sys.argv[1:] if argv is None else argv)
     name = commands.chosen(argv, __version__)
-    if COMMANDS[name].needs_fairseq:
-        if sentence := missing_fairseq():
-            print(f"convs2s: error: {sentence}", file=sys.stderr)
-            return 1
-        import_module("convs2s_plugin")
-    module = import_module(f".{COMMANDS[name].module}", __name__)
     try:
+        if name in NEED_THE_PLUGIN:
+            use_plugin()
+        module = import_module(f".{COMMANDS[name].module}", __name__)
         return commands.run(module, name, argv, __version__)
     except UserError as error:
         message = str(error)

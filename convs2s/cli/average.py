@@ -3,9 +3,6 @@
 import argparse
 from typing import Any
 
-import torch
-
-from ..checkpoints.files import check_not_quantized, load_checkpoint, save_checkpoint
 from ..common.errors import UserError
 from ..common.output_files import check_writable
 
@@ -18,6 +15,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Write the average and print a summary."""
+    from ..checkpoints.files import save_checkpoint
+
     check_writable(args.output, args.inputs)
     save_checkpoint(average(args.inputs), args.output)
     print(f"{args.output}: the average of {len(args.inputs)} checkpoints")
@@ -35,8 +34,10 @@ def average(paths: list[str]) -> dict[str, Any]:
         UserError: if a file cannot be read, or its weights have other names or shapes than those
             of the first one, or in int8.
     """
-    sums: dict[str, torch.Tensor] = {}
-    shapes: dict[str, torch.Size] = {}
+    from ..checkpoints.files import check_not_quantized, load_checkpoint
+
+    sums: dict[str, Any] = {}
+    shapes: dict[str, Any] = {}
     for path in paths:
         checkpoint = load_checkpoint(path)
         weights = checkpoint["model"]

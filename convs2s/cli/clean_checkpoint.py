@@ -3,9 +3,6 @@
 import argparse
 import os
 
-from ..checkpoints.fconv import is_translation_model
-from ..checkpoints.files import save_checkpoint
-from ..checkpoints.old_checkpoints import architecture, clean, read_old_checkpoint
 from ..common.output_files import check_writable
 
 
@@ -22,6 +19,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Write the cleaned checkpoint, and print what it lacks."""
+    from ..checkpoints.fconv import is_translation_model
+    from ..checkpoints.files import save_checkpoint
+    from ..checkpoints.old_checkpoints import architecture, clean, read_old_checkpoint
+
     # It may be OLD, which is read before.
     check_writable(args.new)
     old_size = os.path.getsize(args.old) if os.path.isfile(args.old) else 0

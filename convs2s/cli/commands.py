@@ -21,26 +21,19 @@ class Command(NamedTuple):
         help: one line of help.
         forwards: whether arguments that the command does not know are passed to it as
             ``args.forwarded``.
-        needs_fairseq: whether fairseq and the plugin are imported before the command.
     """
 
     module: str
     help: str
     forwards: bool = False
-    needs_fairseq: bool = True
 
 
 COMMANDS = {
-    "path": Command(
-        "path", "print the folder to give to fairseq's --user-dir", needs_fairseq=False
-    ),
+    "path": Command("path", "print the folder to give to fairseq's --user-dir"),
     "adl": Command(
         "adl",
         "explain a definition in the Architecture Definition Language, or list named "
         "architectures and layers",
-    ),
-    "architectures": Command(
-        "architectures", "print the tables of named architectures in Markdown"
     ),
     "average": Command("average", "average the weights of several checkpoints of one training"),
     "clean-checkpoint": Command(
@@ -69,11 +62,10 @@ COMMANDS = {
         "export_transformer",
         "export a model in ADL with the layers of a transformer to fairseq's own transformer",
     ),
-    "find-lr": Command(
-        "find_lr", "suggest a learning rate for a training with a short sweep", forwards=True
-    ),
     "flops": Command(
-        "flops", "count the parameters and the training cost of an architecture", forwards=True
+        "flops",
+        "count the parameters and the training cost of an architecture, or of all named ones",
+        forwards=True,
     ),
     "lexicon": Command(
         "lexicon",
@@ -106,19 +98,28 @@ COMMANDS = {
 }
 
 
-def chosen(argv: Sequence[str] | None, version: str) -> str:
+# Former names of commands: the first argument -> those that replace it.
+FORMER = {"architectures": ("flops", "--named")}
+
+
+def without_former_names(argv: Sequence[str]) -> list[str]:
+    """The arguments after the program name, with a former name of a command replaced."""
+    return [*FORMER.get(argv[0], argv[:1]), *argv[1:]] if argv else []
+
+
+def chosen(argv: Sequence[str], version: str) -> str:
     """Return the name of the command in the arguments.
 
     Exits after ``--help`` or ``--version``, and if the command is missing or unknown.
 
     Args:
-        argv: the arguments after the program name (None: those of the process).
+        argv: the arguments after the program name.
         version: the version that ``--version`` prints.
     """
     return _parser(version).parse_known_args(argv)[0].command
 
 
-def run(module: ModuleType, name: str, argv: Sequence[str] | None, version: str) -> int:
+def run(module: ModuleType, name: str, argv: Sequence[str], version: str) -> int:
     """Parse the arguments of one command, run it and return its exit code.
 
     Args:

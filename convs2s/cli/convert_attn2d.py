@@ -3,17 +3,15 @@
 import argparse
 import os
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from torch import Tensor
-
-from ..checkpoints.attn2d import convert
-from ..checkpoints.attn2d_params import Params
-from ..checkpoints.attn2d_vocabulary import dictionary_rows, dictionary_text, read_vocabulary
-from ..checkpoints.files import save_checkpoint
-from ..checkpoints.old_checkpoints import architecture, model_options, read_old_checkpoint
 from ..common.errors import UserError
 from ..common.output_files import atomic_write, check_writable
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from ..checkpoints.attn2d_params import Params
 
 VOCABULARY = (
     "{} vocabulary: LANGUAGE.infos, or a text file vocab.LANGUAGE (default: LANGUAGE.infos in the "
@@ -36,6 +34,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Write the converted checkpoint and its dictionaries, and print a summary."""
+    from ..checkpoints.attn2d import convert
+    from ..checkpoints.attn2d_params import Params
+    from ..checkpoints.attn2d_vocabulary import dictionary_rows, dictionary_text, read_vocabulary
+    from ..checkpoints.files import save_checkpoint
+
     of_params = args.params or str(Path(args.old).parent / "params.json")
     given = (args.source_vocab, args.target_vocab)
     check_writable(args.new, [args.old, of_params, *given])
@@ -76,12 +79,16 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _read(path: str) -> dict[str, Tensor]:
+def _read(path: str) -> dict[str, "Tensor"]:
     """The state dictionary of a checkpoint, without executing anything in the file.
 
     Raises:
         UserError: if it is none of the 2018 code.
     """
+    from torch import Tensor
+
+    from ..checkpoints.old_checkpoints import architecture, model_options, read_old_checkpoint
+
     content: Any = read_old_checkpoint(path).content
     if isinstance(content, dict) and isinstance(content.get("model"), dict):
         convnet = getattr(model_options(content), "convnet", None)
@@ -98,7 +105,7 @@ def _read(path: str) -> dict[str, Tensor]:
     return dict(content)
 
 
-def _find_vocabulary(params: Params, language: str, name: str) -> str:
+def _find_vocabulary(params: "Params", language: str, name: str) -> str:
     path = os.path.join(str(params.get("data.dir", ".")), f"{language}.infos")
     if not os.path.isfile(path):
         raise UserError(

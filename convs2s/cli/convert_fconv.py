@@ -8,11 +8,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from ..checkpoints.fconv import convert_checkpoint
-from ..checkpoints.fconv_release import ReleaseOptions, convert_release, is_wanted
-from ..checkpoints.files import save_checkpoint
-from ..checkpoints.old_checkpoints import read_old_checkpoint
-from ..common.archives import download, is_address, is_archive, is_archive_name, unpack
 from ..common.errors import UserError
 from ..common.output_files import (
     atomic_folder,
@@ -20,8 +15,8 @@ from ..common.output_files import (
     check_writable,
     create_temporary,
 )
-from ..text.preparation import FILE_NAME
 from ..text.tokenizers import TOKENIZERS
+from .plugin import use_plugin
 
 # The arguments that need dictionaries.
 RELEASE_OPTIONS = "source_lang target_lang tokenizer bpe_codes lowercase checkpoint".split()
@@ -67,6 +62,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Write the converted checkpoint or the folder, and print a summary."""
+    from ..common.archives import is_address
+
+    use_plugin()
     if not is_address(args.old):
         _convert(Path(args.old), args.old, args)
         return 0
@@ -78,6 +76,8 @@ def run(args: argparse.Namespace) -> int:
 @contextmanager
 def _downloaded(address: str, new: str) -> Iterator[Path]:
     """A file that was downloaded to the folder of NEW, where it is deleted afterwards."""
+    from ..common.archives import download, is_archive_name
+
     (check_folder_writable if is_archive_name(address) else check_writable)(new)
     path = Path(f"{os.path.abspath(new)}.{os.getpid()}.download")
     try:
@@ -98,6 +98,9 @@ def _convert(old: Path, name: str, args: argparse.Namespace) -> None:
         name: the path or the address that the user gave.
         args: the arguments of the command.
     """
+    from ..checkpoints.fconv_release import ReleaseOptions, convert_release, is_wanted
+    from ..common.archives import is_archive, unpack
+
     if not old.exists():
         raise UserError(f"There is no file or folder {name}.")
     if not old.is_dir() and not is_archive(old, name):
@@ -127,6 +130,8 @@ def _convert(old: Path, name: str, args: argparse.Namespace) -> None:
 
 def _report(new: str, parameters: dict[str, int], content: dict[str, Any]) -> None:
     """Print the files that were written, and a command that translates with them."""
+    from ..text.preparation import FILE_NAME
+
     for path, number in parameters.items():
         print(f"{Path(new, path)}: {number:,} numbers")
     languages, subwords = content["languages"], content["subwords"]
@@ -143,6 +148,10 @@ def _report(new: str, parameters: dict[str, int], content: dict[str, Any]) -> No
 
 def _convert_checkpoint(old: Path, name: str, args: argparse.Namespace) -> None:
     """Convert a single checkpoint; its dictionaries and codes stay where they are."""
+    from ..checkpoints.fconv import convert_checkpoint
+    from ..checkpoints.files import save_checkpoint
+    from ..checkpoints.old_checkpoints import read_old_checkpoint
+
     for option in RELEASE_OPTIONS:
         if getattr(args, option):
             raise UserError(

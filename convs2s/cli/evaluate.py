@@ -8,19 +8,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..common.errors import UserError
+from ..common.limits import check_at_least
 from ..common.output_files import atomic_write, check_different, check_text_writable
 from ..common.progress import Progress
 from ..common.quiet import quiet
-from ..evaluation import (
-    links,
-    report,
-)
-from ..evaluation.comparison import Evaluation, evaluate
+from ..evaluation import comparison, links
 from ..evaluation.lengths import group_by_length
 from ..evaluation.metrics import (
     DEFAULT_METRICS,
     METRICS,
-    TOKENIZERS,
     MetricOptions,
     find_metrics,
 )
@@ -32,6 +28,7 @@ from ..evaluation.systems import (
     read_sentences,
     translations_of,
 )
+from .plugin import use_plugin
 from .translate_options import (
     add_preparation,
     add_search,
@@ -82,7 +79,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     scores.add_argument("--lowercase", action="store_true", help="compare in lower case")
     scores.add_argument(
         "--tokenize",
-        choices=TOKENIZERS,
+        metavar="NAME",
         default=MetricOptions.tokenize,
         help="sacreBLEU's tokenizer for BLEU, also by length, such as zh for Chinese; "
         "tokenized_bleu always splits at spaces (default: %(default)s, that of sacreBLEU)",
@@ -151,7 +148,7 @@ def run(args: argparse.Namespace) -> int:
     if args.links:
         scores = _alignment_scores(args)
         content["alignments"] = {name: each._asdict() for name, each in scores.items()}
-        print(report.alignment_table(scores).markdown())
+        print(links.alignment_table(scores).markdown())
     if args.output:
         with atomic_write(args.output) as file:
             json.dump(content, file, indent=1)
@@ -171,10 +168,7 @@ def _check(args: argparse.Namespace) -> None:
         raise UserError("--references needs systems, or checkpoints as --links.")
     if bool(args.links) != bool(args.gold_links):
         raise UserError("--links needs --gold-links FILE, and --gold-links needs --links.")
-    for name in ("summary_bytes", "min_words"):
-        value = getattr(args, name)
-        if value is not None and value < 1:
-            raise UserError(f"--{name.replace('_', '-')} is {value}: it must be at least 1.")
+    check_at_least(args, summary_bytes=1, min_words=1)
 
 
 def _check_outputs(args: argparse.Namespace, systems: Sequence[System]) -> None:
@@ -193,7 +187,7 @@ def _check_outputs(args: argparse.Namespace, systems: Sequence[System]) -> None:
         check_text_writable(path, read)
 
 
-def _evaluate(args: argparse.Namespace, systems: Sequence[System]) -> Evaluation:
+def _evaluate(args: argparse.Namespace, systems: Sequence[System]) -> comparison.Evaluation:
     references = read_references(args.references)
     count = len(references[0])
     source = None
@@ -218,9 +212,14 @@ def _evaluate(args: argparse.Namespace, systems: Sequence[System]) -> Evaluation
     if args.translations:
         _write(args.translations, systems, translations)
     with quiet():
-        return evaluate(
-            *(translations, references, groups, "source" if args.source else "reference"),
-            *(metrics, options, args.min_words),
+        return comparison.evaluate(
+            translations,
+            references,
+            groups,
+            "source" if args.source else "reference",
+            metrics,
+            options,
+            args.min_words,
         )
 
 
@@ -249,7 +248,7 @@ def _translate(
 
 
 def _translator(args: argparse.Namespace, checkpoints: Sequence[str]) -> "Translator":
-    # Files of translations and of links are scored without torch.
+    use_plugin()
     from ..translation.translator import Translator
 
     with quiet():
@@ -295,18 +294,18 @@ def _model_links(
             f"{checkpoints[0]} has nothing to align (--links): give the sentence pairs with "
             "--source and --references."
         )
-    from ..translation.word_links import model_links
-
     texts = []
     for path in (args.source, args.references[0]):
         texts.append(read_sentences(path))
         check_lines(path, texts[-1], args.gold_links, count)
     translator = _translator(args, checkpoints)
+    from ..translation.word_links import model_links
+
     with quiet():
         return model_links(translator, *texts)
 
 
-def _print(evaluation: Evaluation, min_words: int | None) -> None:
-    print(report.main_table(evaluation).markdown())
-    print("\n".join(report.remarks(evaluation, min_words)))
-    print(f"\nBLEU by length:\n\n{report.length_table(evaluation).markdown()}")
+def _print(evaluation: comparison.Evaluation, min_words: int | None) -> None:
+    print(comparison.main_table(evaluation).markdown())
+    print("\n".join(comparison.remarks(evaluation, min_words)))
+    print(f"\nBLEU by length:\n\n{comparison.length_table(evaluation).markdown()}")

@@ -3,19 +3,9 @@
 import argparse
 from pathlib import Path
 
-import torch
-
-from ..checkpoints.export.onnx_files import DECODER, ENCODER, check_exportable, export_onnx
 from ..common.output_files import check_folder_writable
 from ..common.quiet import quiet
-from ..translation.loading import (
-    Places,
-    find_dictionaries,
-    load_model,
-    read_checkpoint,
-    setup_task,
-)
-from ..translation.options import EnsembleOptions
+from .plugin import use_plugin
 from .translate_options import add_dictionaries
 
 
@@ -29,6 +19,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Write the ONNX files and the dictionaries, and print a summary."""
     check_folder_writable(args.output)
+    use_plugin()
+
+    import torch
+
+    from ..checkpoints.export.onnx_files import DECODER, ENCODER, check_exportable, export_onnx
+    from ..translation.loading import (
+        Places,
+        find_dictionaries,
+        load_model,
+        read_checkpoint,
+        setup_task,
+    )
+    from ..translation.options import EnsembleOptions
+
     checkpoint = read_checkpoint(args.checkpoint)
     check_exportable(checkpoint)
     folders = [Path(args.data)] if args.data else [Path(args.checkpoint).resolve().parent]

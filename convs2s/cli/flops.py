@@ -2,81 +2,67 @@
 
 import argparse
 from collections.abc import Sequence
-from typing import Any, NamedTuple
-
-import torch
-from fairseq import options
-from fairseq.dataclass.utils import convert_namespace_to_omegaconf
-from fairseq.models import ARCH_MODEL_REGISTRY, build_model
-
-from convs2s_plugin.compat.training_options import refuse
-from convs2s_plugin.models import PervasiveModel
+from itertools import groupby
+from typing import NamedTuple
 
 from ..common.errors import UserError
+from ..common.limits import check_at_least
 from ..common.quiet import quiet
 from ..common.tables import Table, number
-from ..nn.flops import count_matmul_flops
-from .made_up import dictionary_of_size
-from .pervasive_sizes import PAPER_VOCABULARY, masked_weights
+from .plugin import use_plugin
 
-SENTENCES = 2
+# Source and target vocabulary sizes that give all counts of Table 2 within 0.5%. Only their sum
+# follows from the counts; section 4.1 says "around 12K and 9K".
+PAPER_VOCABULARY = (11_830, 9_000)
+# Size of both vocabularies for the named architectures.
+WORDS = 40_000
+BASE = "pervasive_iwslt_de_en"
 
 
 class Published(NamedTuple):
-    """A model in Tables 1 to 3 of Elbayad et al. (2018).
+    """A model in Elbayad et al. (2018).
 
     Attributes:
         arch: the architecture.
-        options: options of fairseq-train that differ from it.
-        table: the table.
-        parameters: the published number.
-        cost: the published training cost, without its power of ten.
+        options: options of fairseq-train that differ from it, separated by spaces.
+        source: the tables and figures with the model.
+        parameters: the published number; empty if there is none.
+        cost: the published training cost, without its power of ten; empty if there is none.
     """
 
     arch: str
-    options: tuple[str, ...]
-    table: str
-    parameters: str
-    cost: str
-
-
-def _size(kernel_size: int, layers: int, parameters: str, cost: str) -> Published:
-    options = "--kernel-size", str(kernel_size), "--num-layers", str(layers)
-    return Published("pervasive_iwslt_de_en", options, "2", parameters, cost)
+    options: str
+    source: str
+    parameters: str = ""
+    cost: str = ""
 
 
 PUBLISHED = (
-    Published("pervasive_iwslt_de_en_avg", (), "1", "7.18M", "3.63"),
-    Published("pervasive_iwslt_de_en", (), "1, 2", "7.18M", "3.44"),
-    Published("pervasive_iwslt_de_en_attn", (), "1", "7.24M", "3.61"),
-    Published("pervasive_iwslt_de_en_gated", (), "1", "9.64M", "3.49"),
-    Published("pervasive_iwslt_de_en_max_attn", (), "1, 3", "7.24M", "3.51"),
-    _size(3, 16, "4.32M", "2.47"),
-    _size(3, 20, "4.92M", "3.03"),
-    _size(5, 8, "3.88M", "0.63"),
-    _size(5, 12, "4.59M", "2.61"),
-    _size(5, 16, "5.37M", "3.55"),
-    _size(5, 20, "6.23M", "3.01"),
-    _size(5, 28, "8.21M", "5.35"),
-    _size(7, 12, "5.76M", "2.76"),
-    Published("adl_rnnsearch", (), "3", "6M", "1.79"),
-    Published("transformer", (), "3", "59M", "3.53"),
-    Published("convs2s_iwslt_de_en_deep", (), "3", "21M", "1.35"),
+    Published("pervasive_iwslt_de_en_avg", "", "Table 1", "7.18M", "3.63"),
+    Published(BASE, "", "Tables 1, 2", "7.18M", "3.44"),
+    Published("pervasive_iwslt_de_en_attn", "", "Table 1", "7.24M", "3.61"),
+    Published("pervasive_iwslt_de_en_gated", "", "Table 1", "9.64M", "3.49"),
+    Published("pervasive_iwslt_de_en_max_attn", "", "Tables 1, 3", "7.24M", "3.51"),
+    Published("pervasive_iwslt_en_de", "", "Table 3", "7M"),
+    Published(BASE, "--kernel-size 3 --num-layers 16", "Table 2", "4.32M", "2.47"),
+    Published(BASE, "--kernel-size 3 --num-layers 20", "Table 2", "4.92M", "3.03"),
+    Published(BASE, "--num-layers 8", "Table 2, Figure 4", "3.88M", "0.63"),
+    Published(BASE, "--num-layers 12", "Table 2, Figure 4", "4.59M", "2.61"),
+    Published(BASE, "--num-layers 16", "Table 2, Figure 4", "5.37M", "3.55"),
+    Published(BASE, "--num-layers 20", "Table 2, Figure 4", "6.23M", "3.01"),
+    Published(BASE, "--num-layers 28", "Table 2, Figure 4", "8.21M", "5.35"),
+    Published(BASE, "--kernel-size 7 --num-layers 12", "Table 2", "5.76M", "2.76"),
+    Published(BASE, "--encoder-embed-dim 64 --decoder-embed-dim 64", "Figure 4"),
+    Published(BASE, "--encoder-embed-dim 192 --decoder-embed-dim 192", "Figure 4"),
+    Published(BASE, "--encoder-embed-dim 256 --decoder-embed-dim 256", "Figure 4"),
+    Published(BASE, "--growth-rate 8", "Figure 4"),
+    Published(BASE, "--growth-rate 16", "Figure 4"),
+    Published(BASE, "--growth-rate 24", "Figure 4"),
+    Published("adl_rnnsearch", "", "Table 3", "6M", "1.79"),
+    Published("transformer", "", "Table 3", "59M", "3.53"),
+    Published("convs2s_iwslt_de_en_deep", "", "Table 3", "21M", "1.35"),
 )
-
-
-class Cost(NamedTuple):
-    """The size and cost of a model.
-
-    Attributes:
-        network: parameters without the rows of embedding matrices and output layer.
-        parameters: all parameters.
-        flops: of the matrix multiplications in a forward and backward pass of a sentence pair.
-    """
-
-    network: int
-    parameters: int
-    flops: float
+HEADERS = ("model", "parameters", "with embeddings", "GFLOP a sentence pair", "PFLOP a training")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -88,68 +74,72 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "change it may follow (default: the models in Tables 1 to 3 of Elbayad et al. 2018, with "
         "their published figures)",
     )
-    source, target = PAPER_VOCABULARY
     parser.add_argument(
-        "--source-words",
+        "--named",
+        action="store_true",
+        help="print the tables of all named architectures of ConvS2S and pervasive attention "
+        "instead; `convs2s architectures` does the same",
+    )
+    parser.add_argument(
+        "--words",
         type=int,
-        default=source,
+        default=WORDS,
         metavar="N",
-        help="size of the source vocabulary (default: %(default)s, as in the paper)",
+        help="with --named: size of each vocabulary (default: %(default)s)",
     )
-    parser.add_argument(
-        "--target-words",
-        type=int,
-        default=target,
-        metavar="N",
-        help="size of the target vocabulary (default: %(default)s, as in the paper)",
-    )
-    parser.add_argument(
-        "--length",
-        type=int,
-        default=25,
-        metavar="N",
-        help="tokens in each source and target sentence (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--sentence-pairs",
-        type=int,
-        default=160_000,
-        metavar="N",
-        help="sentence pairs that an epoch of the training has (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--epochs", type=int, default=40, metavar="N", help="epochs (default: %(default)s)"
-    )
+    numbers = {
+        "--source-words": (
+            PAPER_VOCABULARY[0],
+            "size of the source vocabulary",
+            ", as in the paper",
+        ),
+        "--target-words": (
+            PAPER_VOCABULARY[1],
+            "size of the target vocabulary",
+            ", as in the paper",
+        ),
+        "--length": (25, "tokens in each source and target sentence", ""),
+        "--sentence-pairs": (160_000, "sentence pairs that an epoch of the training has", ""),
+        "--epochs": (40, "epochs", ""),
+    }
+    for option, (default, text, note) in numbers.items():
+        parser.add_argument(
+            option,
+            type=int,
+            default=default,
+            metavar="N",
+            help=f"{text} (default: %(default)s{note})",
+        )
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print a table."""
-    for name in ("source_words", "target_words", "length", "sentence_pairs", "epochs"):
-        least = 10 if name.endswith("words") else 1
-        if getattr(args, name) < least:
-            option = name.replace("_", "-")
-            raise UserError(f"--{option} is {getattr(args, name)}: it must be at least {least}.")
-    passes = args.sentence_pairs * args.epochs
+    """Print a table, or with ``--named`` two."""
+    check_at_least(args, words=10, source_words=10, target_words=10)
+    check_at_least(args, length=1, sentence_pairs=1, epochs=1)
+    if args.arch is None and args.forwarded:
+        raise UserError(f"{args.forwarded[0]} changes a model: give one with --arch.")
+    if args.arch and args.named:
+        raise UserError("--named prints the tables of all architectures: omit it or --arch.")
+    use_plugin()
+    if args.named:
+        print(convs2s_table(args.words).markdown())
+        print(pervasive_table(args.words).markdown(), end="")
+        return 0
+    headers = [*HEADERS]
     if args.arch is None:
-        if args.forwarded:
-            raise UserError(f"{args.forwarded[0]} changes a model: give one with --arch.")
+        headers += ["published parameters", "published cost", "from"]
         rows = [
             [
-                f"{published.arch} {' '.join(published.options)}".strip(),
-                *_cells(_cost(args, published.arch, published.options), passes),
-                *(published.parameters, published.cost, published.table),
+                *_cells(args, each.arch, each.options.split()),
+                each.parameters,
+                each.cost,
+                each.source,
             ]
-            for published in PUBLISHED
+            for each in PUBLISHED
+            if each.cost
         ]
-        headers = [*HEADERS, "published parameters", "published cost", "table"]
     else:
-        rows = [
-            [
-                f"{args.arch} {' '.join(args.forwarded)}".strip(),
-                *_cells(_cost(args, args.arch, args.forwarded), passes),
-            ]
-        ]
-        headers = [*HEADERS]
+        rows = [_cells(args, args.arch, args.forwarded)]
     print(Table(headers, rows).markdown())
     print(
         f"Vocabulary of {args.source_words:,} and {args.target_words:,} tokens; sentences of "
@@ -164,70 +154,101 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-HEADERS = ("model", "parameters", "with embeddings", "GFLOP a sentence pair", "PFLOP a training")
+def _cells(args: argparse.Namespace, arch: str, changes: Sequence[str]) -> list[str]:
+    """The cells of a model: those of HEADERS."""
+    from . import sizes
 
-
-def _cells(cost: Cost, passes: int) -> list[str]:
+    vocabularies = args.source_words, args.target_words
+    with quiet():
+        network, parameters = sizes.size(arch, changes, vocabularies)
+        flops = sizes.flops(arch, changes, vocabularies, args.length)
     return [
-        f"{cost.network / 1e6:.2f}M",
-        f"{cost.parameters / 1e6:.2f}M",
-        number(cost.flops / 1e9),
-        number(cost.flops * passes / 1e15, 1),
+        " ".join([arch, *changes]),
+        _millions(network),
+        _millions(parameters),
+        number(flops / 1e9),
+        number(flops * args.sentence_pairs * args.epochs / 1e15, 1),
     ]
 
 
-def _cost(args: argparse.Namespace, arch: str, changes: Sequence[str]) -> Cost:
-    """Build a model and count; the weights are random."""
-    with quiet():
-        return _count(args, arch, changes)
+def _millions(count: int, digits: int = 2) -> str:
+    return f"{count / 1e6:.{digits}f}M"
 
 
-def _count(args: argparse.Namespace, arch: str, changes: Sequence[str]) -> Cost:
-    source, target = args.source_words, args.target_words
-    model = _build(arch, changes, (source, target), args.length)
-    parameters = _parameters(model)
-    per_source = parameters - _size_of(args, arch, changes, (source - 1, target))
-    per_target = parameters - _size_of(args, arch, changes, (source, target - 1))
-    tokens = torch.full((SENTENCES, args.length), 5)
+def convs2s_table(words: int) -> Table:
+    """The named architectures of ConvS2S, one a line; needs the plugin.
 
-    def step() -> None:
-        logits = model(
-            src_tokens=tokens,
-            src_lengths=torch.full((SENTENCES,), args.length),
-            prev_output_tokens=tokens.clone(),
-        )[0]
-        logits.float().logsumexp(-1).sum().backward()
+    Layers are "count x channels (kernel size)", receptive fields are in positions.
 
-    counted = count_matmul_flops(step)
-    network = parameters - per_source * source - per_target * target
-    return Cost(network, parameters, counted.flops / SENTENCES)
+    Args:
+        words: size of both vocabularies, for the column "with embeddings".
+    """
+    from ..models.convs2s.architectures import ARCHITECTURES
+    from ..models.convs2s.layer_lists import ConvSpec, parse_layers
+    from . import sizes
+
+    def shown(layers: Sequence[ConvSpec]) -> str:
+        runs = groupby(layers, key=lambda layer: (layer.channels, layer.kernel_size))
+        return ", ".join(f"{len(list(run))} x {width} ({size})" for (width, size), run in runs)
+
+    def receptive_field(layers: Sequence[ConvSpec]) -> int:
+        return 1 + sum(layer.kernel_size - 1 for layer in layers)
+
+    rows = []
+    for name, architecture in ARCHITECTURES.items():
+        with quiet():
+            cfg = sizes.configuration(name).model
+            network, parameters = sizes.size(name, (), (words, words))
+        encoder, decoder = parse_layers(cfg.encoder_layers), parse_layers(cfg.decoder_layers)
+        rows.append(
+            [
+                name,
+                shown(encoder),
+                shown(decoder),
+                f"{receptive_field(encoder)}, {receptive_field(decoder)}",
+                str(cfg.encoder_embed_dim),
+                _millions(network, 1),
+                _millions(parameters, 1),
+                architecture.source,
+            ]
+        )
+    titles = ["--arch", "encoder", "decoder", "receptive field: encoder, decoder"]
+    return Table([*titles, "embedding channels", "parameters", "with embeddings", "from"], rows)
 
 
-def _size_of(
-    args: argparse.Namespace, arch: str, changes: Sequence[str], sizes: tuple[int, int]
-) -> int:
-    """The number of parameters with other vocabularies."""
-    return _parameters(_build(arch, changes, sizes, args.length, "meta"))
+def pervasive_table(words: int) -> Table:
+    """The named architectures of pervasive attention, and other sizes in its paper, one a line.
 
+    Needs the plugin.
 
-def _parameters(model: torch.nn.Module) -> int:
-    """The number of parameters; as in the paper, with the masked half of each 2-D kernel."""
-    masked = masked_weights(model) if isinstance(model, PervasiveModel) else 0
-    return masked + sum(parameter.numel() for parameter in model.parameters())
+    Args:
+        words: size of both vocabularies, for the column "with embeddings".
+    """
+    from ..models.pervasive.architectures import ARCHITECTURES
+    from . import sizes
 
-
-def _build(
-    arch: str, changes: Sequence[str], sizes: tuple[int, int], length: int, device: str = "cpu"
-) -> Any:
-    """Build a model in training mode."""
-    if arch not in ARCH_MODEL_REGISTRY:
-        raise UserError(f"There is no architecture {arch}; `fairseq-train --help` lists all.")
-    parser = options.get_training_parser()
-    parser.error = refuse(parser)
-    given = [*("data", "--arch", arch, "--task", "translation"), *changes]
-    args = options.parse_args_and_arch(parser, input_args=given)
-    cfg = convert_namespace_to_omegaconf(args)
-    task = argparse.Namespace(cfg=cfg.task)
-    task.source_dictionary, task.target_dictionary = map(dictionary_of_size, sizes)
-    with torch.device(device):
-        return build_model(cfg.model, task)
+    published = {each.arch: each.parameters for each in PUBLISHED if not each.options}
+    models = [
+        Published(name, "", architecture.source, published.get(name, ""))
+        for name, architecture in ARCHITECTURES.items()
+    ]
+    models += [each for each in PUBLISHED if each.options]
+    rows = []
+    for model in models:
+        changes = model.options.split()
+        with quiet():
+            network, parameters = sizes.size(model.arch, changes, (words, words))
+            of_paper = sizes.parameters(model.arch, changes, PAPER_VOCABULARY)
+        rows.append(
+            [
+                model.arch,
+                model.options,
+                _millions(network),
+                _millions(parameters),
+                _millions(of_paper),
+                model.parameters,
+                model.source,
+            ]
+        )
+    titles = ["--arch", "options", "parameters", "with embeddings", "paper's vocabulary"]
+    return Table([*titles, "published", "from"], rows)

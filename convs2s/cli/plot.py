@@ -6,13 +6,8 @@ from typing import Any
 
 from ..common.errors import UserError
 from ..common.output_files import check_writable
-from ..pictures import (
-    lengths,
-    sweep,
-    training,
-)
-from ..pictures.training_curves import TrainingCurves, read_training_curves
-from .plots import check_format, import_pyplot, save_figure
+from ..pictures import lengths, sweep, training
+from ..pictures.figures import check_format, import_pyplot, save_figure
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -88,9 +83,9 @@ def _read(args: argparse.Namespace) -> list[str]:
     return [args.scores if args.kind == "lengths" else args.results]
 
 
-def _read_trainings(texts: list[str]) -> dict[str, TrainingCurves]:
+def _read_trainings(texts: list[str]) -> dict[str, training.TrainingCurves]:
     """The curves by name, which is by default the folder of a log, or its file name."""
-    trainings: dict[str, TrainingCurves] = {}
+    trainings: dict[str, training.TrainingCurves] = {}
     for text in texts:
         name, separator, path = text.partition("=")
         if not separator or Path(text).exists():
@@ -98,5 +93,5 @@ def _read_trainings(texts: list[str]) -> dict[str, TrainingCurves]:
             name = Path(path).parent.name or Path(path).stem
         if name in trainings:
             raise UserError(f"Two logs are called {name}: give names, such as baseline={path}.")
-        trainings[name] = read_training_curves(path)
+        trainings[name] = training.read_training_curves(path)
     return trainings

@@ -8,26 +8,20 @@ import sys
 import warnings
 from importlib import import_module
 from pathlib import Path
-from typing import Any
-
-from fairseq.utils import import_user_module
+from typing import TYPE_CHECKING, Any
 
 from ..common.errors import UserError
+from ..common.limits import check_at_least
 from ..common.output_files import check_text_writable, check_writable
 from ..common.text_files import read_lines, read_parallel
-from ..nn.attention_maps import MEAN
-from ..pictures.document import Document, SentenceEntry, document, sentence_entry, write_json
-from ..pictures.fonts import choose_fonts
-from ..pictures.loading import Loaded, load
-from ..pictures.page import write_page
-from ..pictures.picture import plot
-from ..pictures.selection import ALL, choose_heads, choose_layers
-from ..pictures.sentences import compute_attention, translate
-from ..text import Preparation
-from ..translation.buffers import TextProcessor
-from ..translation.text import NOT_PREPARED, Tokenized, given_text
-from .plots import FORMATS, check_format, import_pyplot, save_figure
+from ..pictures.figures import FORMATS, check_format, import_pyplot, save_figure
+from .plugin import add_user_dir, use_plugin
 from .translate_options import add_preparation, files_of_folder
+
+if TYPE_CHECKING:
+    from ..pictures.attention import Loaded
+    from ..pictures.document import Document, SentenceEntry
+    from ..translation.buffers import TextProcessor
 
 # Suffixes of text files, and the decimals of the weights in them.
 TEXT_FORMATS = {".html": 4, ".json": 6}
@@ -74,9 +68,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="heads: all, mean or numbers such as 1,4 (pictures: mean; pages and data: all)",
     )
     parser.add_argument("--beam", type=int, default=5, help="beam size (default: %(default)s)")
-    parser.add_argument(
-        "--user-dir", metavar="DIR", help="a package that registers models or layers of your own"
-    )
+    add_user_dir(parser)
     add_preparation(parser)
 
 
@@ -85,10 +77,14 @@ def run(args: argparse.Namespace) -> int:
     suffix = Path(args.output).suffix.lower()
     pairs = _check(args, suffix)
     pyplot = None if suffix in TEXT_FORMATS else import_pyplot()
+    use_plugin(args.user_dir)
+    from ..nn.attention_maps import MEAN
+    from ..pictures.attention import load
+    from ..pictures.document import document
+    from ..pictures.selection import ALL
+    from ..translation.text import NOT_PREPARED, Tokenized, given_text
+
     given = given_text(args.preparation, args.bpe_codes, args.raw)
-    if args.user_dir and not Path(args.user_dir).is_dir():
-        raise UserError(f"There is no folder {args.user_dir} (--user-dir).")
-    import_user_module(argparse.Namespace(user_dir=args.user_dir))
     models, text = load(args.path, args.data, (args.source_lang, args.target_lang), given)
     if isinstance(text, Tokenized) and not args.raw:
         print(NOT_PREPARED, file=sys.stderr)
@@ -109,8 +105,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _check(args: argparse.Namespace, suffix: str) -> list[tuple[str, str | None]]:
     """Check the options; return each sentence with its target or None."""
-    if args.beam < 1:
-        raise UserError(f"--beam is {args.beam}: it must be at least 1.")
+    check_at_least(args, beam=1)
     named = (args.input, args.target_input, args.bpe_codes)
     folders = [*files_of_folder(args.data), *files_of_folder(args.preparation)]
     read = [*args.path, *named, *folders]
@@ -152,15 +147,20 @@ def _pairs(args: argparse.Namespace) -> list[tuple[str, str | None]]:
 
 
 def _attend(
-    models: list[Loaded],
-    text: TextProcessor,
+    models: list["Loaded"],
+    text: "TextProcessor",
     source: str,
     target: str | None,
     beam_size: int,
     choice: tuple[str, str],
     digits: int,
-) -> SentenceEntry:
+) -> "SentenceEntry":
     """The attention of one sentence pair; without a target, that of the first translation."""
+    from ..pictures.attention import compute_attention, translate
+    from ..pictures.document import sentence_entry
+    from ..pictures.selection import choose_heads, choose_layers
+    from ..text import Preparation
+
     of_target = text.target if isinstance(text, Preparation) else text
     source = text.encode(source)
     target = (
@@ -173,7 +173,9 @@ def _attend(
     return sentence_entry(attentions[0].source, attentions[0].target, maps, digits)
 
 
-def _write(path: str, suffix: str, content: Document, pyplot: Any) -> None:
+def _write(path: str, suffix: str, content: "Document", pyplot: Any) -> None:
+    from ..pictures.document import write_json, write_page
+
     if suffix == ".json":
         write_json(path, content)
     elif suffix == ".html":
@@ -182,7 +184,9 @@ def _write(path: str, suffix: str, content: Document, pyplot: Any) -> None:
         _write_picture(path, content, pyplot)
 
 
-def _write_picture(path: str, content: Document, pyplot: Any) -> None:
+def _write_picture(path: str, content: "Document", pyplot: Any) -> None:
+    from ..pictures.picture import choose_fonts, plot
+
     tokens = (
         token
         for sentence in content["sentences"]

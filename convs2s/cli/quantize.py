@@ -2,19 +2,18 @@
 
 import argparse
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
-import torch
-from torch import Tensor
-
-from convs2s_plugin.models import PluginModel
-from convs2s_plugin.tasks.translation import ConvS2STranslationConfig, ConvS2STranslationTask
-
-from ..checkpoints.files import check_not_quantized, load_checkpoint, save_checkpoint
 from ..common.errors import UserError
 from ..common.output_files import check_writable
 from ..common.quiet import quiet
-from ..translation.loading import Checkpoint, load_model, read_checkpoint
-from .made_up import dictionary_of_size
+from .plugin import use_plugin
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from ..models.base import PluginModel
+    from ..translation.loading import Checkpoint
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -26,6 +25,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Write the quantized checkpoint and print its size."""
     check_writable(args.new, [args.old])
+    use_plugin()
+    from ..checkpoints.files import check_not_quantized, load_checkpoint, save_checkpoint
+    from ..translation.loading import read_checkpoint
+
     checkpoint = read_checkpoint(args.old)
     check_not_quantized(args.old, checkpoint.state["model"], "quantized once more")
     with quiet():
@@ -40,12 +43,20 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _load_model(checkpoint: Checkpoint) -> PluginModel:
+def _load_model(checkpoint: "Checkpoint") -> "PluginModel":
     """The model of a checkpoint, prepared for generation.
 
     Raises:
         UserError: if it is not one of this package.
     """
+    import torch
+
+    from convs2s_plugin.tasks.translation import ConvS2STranslationConfig, ConvS2STranslationTask
+
+    from ..models.base import PluginModel
+    from ..translation.loading import load_model
+    from .made_up import dictionary_of_size
+
     weights = checkpoint.state["model"]
     embeddings = [weights.get(f"{side}.embed.words.weight") for side in ("encoder", "decoder")]
     if all(matrix is not None and matrix.dim() == 2 for matrix in embeddings):
@@ -58,7 +69,7 @@ def _load_model(checkpoint: Checkpoint) -> PluginModel:
     raise UserError(f"{checkpoint.path} has no model of this package, which quantize needs.")
 
 
-def _megabytes(tensors: Iterable[Tensor]) -> float:
+def _megabytes(tensors: Iterable["Tensor"]) -> float:
     """The size of tensors, each counted once."""
     sizes = {tensor.data_ptr(): tensor.numel() * tensor.element_size() for tensor in tensors}
     return sum(sizes.values()) / 1e6

@@ -3,23 +3,25 @@
 import argparse
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
-
-import numpy as np
+from typing import TYPE_CHECKING
 
 from ..common.errors import UserError
-from ..common.output_files import atomic_write, check_different, check_text_writable
+from ..common.output_files import atomic_write, check_text_writable
 from ..common.quiet import quiet
-from ..evaluation.reranking.features import SCORE, WORDS, Features, basic_features, read_scores
-from ..evaluation.reranking.mbr import expected_utilities
-from ..evaluation.reranking.nbest import NBest, read_nbest
-from ..evaluation.reranking.tuning import tune
-from ..evaluation.scores import score
-from ..evaluation.sentence_scores import SENTENCE_SCORES, SentenceBLEU
+from ..evaluation.nbest import NBest, read_nbest
 from ..evaluation.systems import read_sentences
+from .plugin import use_plugin
 from .translate_options import files_of_folder
 
+if TYPE_CHECKING:
+    import numpy as np
+
+    from ..evaluation.reranking import Features
+
+# The names in SENTENCE_SCORES.
+UTILITIES = ("bleu", "chrf")
 BPE = ("subword_nmt", "sentencepiece", "none")
 
 
@@ -40,7 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     features = parser.add_argument_group("what the choice depends on")
     features.add_argument(
         "--utility",
-        choices=tuple(SENTENCE_SCORES),
+        choices=UTILITIES,
         help="expected utility, for minimum Bayes risk: the mean score of a hypothesis if another "
         "one of the list were the reference",
     )
@@ -68,9 +70,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     weights = parser.add_argument_group("weights")
     weights.add_argument(
-        "--tune", metavar="FILE", help="write the weights with the highest BLEU to this file"
+        "--weights",
+        metavar="FILE",
+        help="choose the largest weighted sum of these: JSON such as "
+        '{"score": 1, "words": 0.1, "other": 0.5}, with a number for each score and for words',
     )
-    weights.add_argument("--weights", metavar="FILE", help="use the weights of such a file")
     weights.add_argument(
         "--references",
         metavar="FILE",
@@ -97,14 +101,7 @@ def run(args: argparse.Namespace) -> int:
     references = _references(args, lists)
     features = _features(args, lists)
     texts = [hypothesis.text for each in lists for hypothesis in each.hypotheses]
-    if args.tune:
-        assert references is not None
-        weights, bleu = tune(features, texts, references)
-        print(f"BLEU {bleu:.2f} with the weights {_shown(weights)}", file=sys.stderr)
-        with atomic_write(args.tune) as file:
-            json.dump(weights, file, indent=1)
-            file.write("\n")
-    elif args.weights:
+    if args.weights:
         weights = _read_weights(args.weights)
     else:
         weights = {name: float(name == args.utility) for name in features.values}
@@ -114,7 +111,7 @@ def run(args: argparse.Namespace) -> int:
     if args.output:
         with atomic_write(args.output) as file:
             file.writelines(f"{line}\n" for line in chosen)
-    elif not args.tune:
+    else:
         sys.stdout.writelines(f"{line}\n" for line in chosen)
     return 0
 
@@ -125,8 +122,6 @@ def _check(args: argparse.Namespace) -> None:
     Raises:
         UserError: if options do not fit, or a file cannot be written.
     """
-    if args.tune and args.weights:
-        raise UserError("--tune finds weights and --weights gives them: leave one of them out.")
     if args.temperature is not None and not args.temperature > 0.0:
         raise UserError(
             f"--temperature is {args.temperature}, but must be above 0; leave it out for equal "
@@ -134,22 +129,18 @@ def _check(args: argparse.Namespace) -> None:
         )
     if args.temperature is not None and not args.utility:
         raise UserError("--temperature is of no use without --utility bleu or --utility chrf.")
-    if not (args.tune or args.weights):
+    if not args.weights:
         if args.scores or args.model:
-            raise UserError(
-                "--scores and --model need weights: tune them on a development set with --tune "
-                "FILE, and then give --weights FILE."
-            )
+            raise UserError("--scores and --model need weights: give them with --weights FILE.")
         if not args.utility:
             raise UserError(
                 "There is nothing to choose by: give --utility bleu or --utility chrf, or "
                 "--weights FILE."
             )
-    check_different({"--output": args.output, "--tune": args.tune})
     features = [text.partition("=")[2] for text in (*args.scores, *args.model)]
     read = [args.lists, args.references, args.weights, *features, *files_of_folder(args.data)]
-    for path in filter(None, (args.output, args.tune)):
-        check_text_writable(path, read)
+    if args.output:
+        check_text_writable(args.output, read)
 
 
 def _references(args: argparse.Namespace, lists: Sequence[NBest]) -> list[str] | None:
@@ -162,17 +153,16 @@ def _references(args: argparse.Namespace, lists: Sequence[NBest]) -> list[str] |
             )
         return lines
     found = [each.reference for each in lists if each.reference is not None]
-    if len(found) == len(lists):
-        return found
-    if args.tune:
-        raise UserError(
-            f"--tune needs references, and {args.lists} has none: give --references FILE."
-        )
-    return None
+    return found if len(found) == len(lists) else None
 
 
-def _features(args: argparse.Namespace, lists: Sequence[NBest]) -> Features:
+def _features(args: argparse.Namespace, lists: Sequence[NBest]) -> "Features":
     """The features that the options ask for."""
+    import numpy as np
+
+    from ..evaluation.reranking import basic_features, expected_utilities, read_scores
+    from ..evaluation.sentence_scores import SENTENCE_SCORES
+
     features = basic_features(lists)
     count = int(features.bounds[-1])
     values = dict(features.values)
@@ -190,22 +180,22 @@ def _features(args: argparse.Namespace, lists: Sequence[NBest]) -> Features:
     return replace(features, values=values)
 
 
-def _named(option: str, text: str, taken: dict[str, np.ndarray]) -> tuple[str, str]:
+def _named(option: str, text: str, taken: Collection[str]) -> tuple[str, str]:
     name, separator, path = text.partition("=")
     if not separator or not name or not path:
         raise UserError(f"--{option} is '{text}', but must be NAME=FILE, such as second={text}.")
-    if name in taken or name in SENTENCE_SCORES:
+    if name in taken or name in UTILITIES:
         raise UserError(
             f"--{option} {text}: there is another feature called {name}; choose another name "
-            f"({SCORE}, {WORDS} and {', '.join(SENTENCE_SCORES)} are those of the command)."
+            f"(score, words and {', '.join(UTILITIES)} are those of the command)."
         )
     return name, path
 
 
-def _score(args: argparse.Namespace, checkpoint: str, lists: Sequence[NBest]) -> np.ndarray:
+def _score(args: argparse.Namespace, checkpoint: str, lists: Sequence[NBest]) -> "np.ndarray":
     """The scores of a model."""
-    # Other features need neither torch nor fairseq.
-    from ..evaluation.reranking.model_scores import model_scores
+    use_plugin()
+    from ..evaluation.reranking import model_scores
     from ..translation.options import EnsembleOptions
 
     options = EnsembleOptions(max_tokens=args.max_tokens, device=args.device)
@@ -218,15 +208,16 @@ def _read_weights(path: str) -> dict[str, float]:
         found = json.loads("\n".join(read_sentences(path)))
         return {str(name): float(weight) for name, weight in found.items()}
     except (AttributeError, RecursionError, TypeError, ValueError) as error:
-        raise UserError(f"{path} has no weights: give the file that --tune has written.") from error
-
-
-def _shown(weights: dict[str, float]) -> str:
-    return ", ".join(f"{name} {weight:.3g}" for name, weight in weights.items())
+        raise UserError(
+            f'{path} has no weights: give JSON such as {{"score": 1, "words": 0.1}} (--weights).'
+        ) from error
 
 
 def _report(lists: Sequence[NBest], chosen: Sequence[str], references: Sequence[str]) -> None:
     """Print the scores of the first hypotheses, of the chosen and of the best ones."""
+    from ..evaluation.scores import score
+    from ..evaluation.sentence_scores import SentenceBLEU
+
     first = [each.hypotheses[0].text for each in lists]
     utility = SentenceBLEU()
     best = []
@@ -236,7 +227,7 @@ def _report(lists: Sequence[NBest], chosen: Sequence[str], references: Sequence[
             utility.compare(utility.count(hypothesis.text), counted)
             for hypothesis in each.hypotheses
         ]
-        best.append(each.hypotheses[int(np.argmax(values))].text)
+        best.append(each.hypotheses[values.index(max(values))].text)
     for name, texts in (("first", first), ("chosen", chosen), ("best by sentence BLEU", best)):
         scores = score(texts, references)
         print(f"{name}: BLEU {scores['sacrebleu']:.2f}, chrF {scores['chrf']:.2f}", file=sys.stderr)

@@ -6,10 +6,7 @@ import os
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
-from pathlib import Path
-from typing import TextIO
-
-from fairseq.utils import import_user_module
+from typing import TYPE_CHECKING, TextIO
 
 from ..common.compression import ERRORS, open_binary
 from ..common.errors import UserError
@@ -24,10 +21,11 @@ from ..translation.output import (
     report_line,
 )
 from ..translation.results import Translation
-from ..translation.text import NOT_PREPARED, Tokenized
-from ..translation.translator import Translator
-from ..translation.workers import WorkerError
+from .plugin import use_plugin
 from .translate_options import add_arguments, check, split_paths, translator_options
+
+if TYPE_CHECKING:
+    from ..translation.translator import Translator
 
 __all__ = ["add_arguments", "run"]
 
@@ -42,9 +40,10 @@ def run(args: argparse.Namespace) -> int:
             f"--workers {args.workers} needs many lines at a time, but lines are answered one by "
             "one here: leave out --workers, or give --input FILE."
         )
-    if args.user_dir and not Path(args.user_dir).is_dir():
-        raise UserError(f"There is no folder {args.user_dir} (--user-dir).")
-    import_user_module(argparse.Namespace(user_dir=args.user_dir))
+    use_plugin(args.user_dir)
+    from ..translation.text import NOT_PREPARED, Tokenized
+    from ..translation.workers import WorkerError
+
     try:
         with _warnings_only():
             translator = _translator(args, 1 if by_line else args.buffer_size)
@@ -61,7 +60,9 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _translator(args: argparse.Namespace, buffer_size: int) -> Translator:
+def _translator(args: argparse.Namespace, buffer_size: int) -> "Translator":
+    from ..translation.translator import Translator
+
     return Translator(
         split_paths(args.path),
         buffer_size=buffer_size,
@@ -71,7 +72,7 @@ def _translator(args: argparse.Namespace, buffer_size: int) -> Translator:
     )
 
 
-def _translate(args: argparse.Namespace, translator: Translator, by_line: bool) -> None:
+def _translate(args: argparse.Namespace, translator: "Translator", by_line: bool) -> None:
     """Translate all lines, and write the files."""
     lines = read_lines(args.input) if args.input else decode_lines(sys.stdin.buffer, "the input")
     with ExitStack() as stack:
@@ -117,7 +118,7 @@ def _count_lines(path: str) -> int | None:
         return None
 
 
-def _warn(args: argparse.Namespace, translator: Translator, split: int, cut_off: int) -> None:
+def _warn(args: argparse.Namespace, translator: "Translator", split: int, cut_off: int) -> None:
     """Say on standard error how many lines are in the report."""
     where = "" if args.report else " (--report FILE lists them)"
     if split:

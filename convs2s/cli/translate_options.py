@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from ..common.errors import UserError
+from ..common.limits import check_at_least
 from ..common.output_files import check_different, check_text_writable
-from ..translation.options import PRECISIONS, EnsembleOptions
-from ..translation.translator import BUFFER_SIZE
+from ..translation.options import AUTOCAST_DTYPES, BUFFER_SIZE, EnsembleOptions
+from .plugin import add_user_dir
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -25,9 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_preparation(parser)
     add_search(parser)
     add_speed(parser)
-    parser.add_argument(
-        "--user-dir", metavar="DIR", help="a package that registers models of your own"
-    )
+    add_user_dir(parser)
 
 
 def _add_files(parser: argparse.ArgumentParser) -> None:
@@ -176,7 +175,9 @@ def add_speed(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="number of processes that translate with one copy of the weights (%(default)s)",
     )
-    speed.add_argument("--autocast-dtype", choices=PRECISIONS, default="none", help="precision")
+    speed.add_argument(
+        "--autocast-dtype", choices=AUTOCAST_DTYPES, default="none", help="precision"
+    )
     speed.add_argument(
         "--int8", action="store_true", help="weights in 8 bits, on CPUs with VNNI or AMX"
     )
@@ -224,8 +225,7 @@ def check(args: argparse.Namespace) -> None:
     Raises:
         UserError: if a file is named twice, an output cannot be written, or the input is missing.
     """
-    if args.nbest is not None and args.nbest < 1:
-        raise UserError(f"--nbest is {args.nbest}: it must be at least 1.")
+    check_at_least(args, nbest=1)
     outputs = {"--output": args.output, "--report": args.report, "--alignment": args.alignment}
     check_different(outputs)
     read = [*split_paths(args.path), args.input or "/dev/stdin", *files_read(args)]

@@ -32,6 +32,21 @@ def check_range(name: str, value: float | None, low: float, high: float) -> None
         raise UserError(f"{name} is {value}, but must be from {low} to {high}.")
 
 
+def check_at_least(options: object, **least: int) -> None:
+    """Check that options are not too small: ``check_at_least(args, beam=1, workers=1)``.
+
+    Args:
+        options: has the values as attributes; None is allowed.
+        least: the smallest allowed value of each option.
+    Raises:
+        UserError: if a value is smaller.
+    """
+    for name, low in least.items():
+        value = getattr(options, name)
+        if value is not None and value < low:
+            raise UserError(f"{option_name(name)} is {value}: it must be at least {low}.")
+
+
 def check_probability(name: str, value: float | None) -> None:
     """Check that a dropout probability is at least 0 and below 1; None is allowed.
 

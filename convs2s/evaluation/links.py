@@ -5,10 +5,11 @@ Linguistics 29(1), 2003, section 6.
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from ..common.errors import UserError
+from ..common.tables import Table, number
 from ..common.text_files import excerpt, line_error, read_lines, read_parallel
 
 Link = tuple[int, int]
@@ -110,3 +111,12 @@ def alignment_scores(links: Iterable[set[Link]], gold: Iterable[GoldLinks]) -> A
         recall=100 * in_sure / sure if sure else 100.0,
         error_rate=100 * (1 - (in_sure + in_possible) / (found + sure)),
     )
+
+
+def alignment_table(scores: Mapping[str, AlignmentScores]) -> Table:
+    """Precision, recall and error rate of each system's links."""
+    rows = [
+        [name, number(each.precision), number(each.recall), number(each.error_rate)]
+        for name, each in scores.items()
+    ]
+    return Table(["links", "precision", "recall", "alignment error rate"], rows)

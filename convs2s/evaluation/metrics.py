@@ -1,22 +1,24 @@
 """The metrics of ``convs2s evaluate``, by name."""
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-
-from sacrebleu.metrics.base import Metric as SacreBLEUMetric
-from sacrebleu.metrics.bleu import BLEU
-from sacrebleu.metrics.chrf import CHRF
+from importlib import import_module
+from importlib.metadata import version
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
 
 from ..common.errors import UserError
-from . import (
-    meteor,
-    summaries,
-)
+
+if TYPE_CHECKING:
+    from sacrebleu.metrics.base import Metric as SacreBLEUMetric
 
 # Hypotheses; references: one list for each set of references.
 Texts = Sequence[str]
 References = Sequence[Texts]
-TOKENIZERS = tuple(BLEU.TOKENIZERS)
+# Names of rouge-score and of the papers.
+KINDS = {"rouge1": "ROUGE-1", "rouge2": "ROUGE-2", "rougeL": "ROUGE-L"}
+_KEPT = re.compile("[a-z0-9]")
 
 
 @dataclass(frozen=True)
@@ -27,13 +29,13 @@ class MetricOptions:
         lowercase: compare in lower case.
         summary_bytes: cut summaries to this number of bytes before ROUGE; None for no limit.
         stem: compare the stems of English words in ROUGE.
-        tokenize: sacreBLEU's tokenizer for BLEU, one of ``TOKENIZERS``.
+        tokenize: sacreBLEU's tokenizer for BLEU, such as zh.
     """
 
     lowercase: bool = False
     summary_bytes: int | None = None
     stem: bool = False
-    tokenize: str = BLEU.TOKENIZER_DEFAULT
+    tokenize: str = "13a"
 
 
 @dataclass(frozen=True)
@@ -49,8 +51,11 @@ class Scores:
     settings: str
 
 
-def sacrebleu_metrics(options: MetricOptions) -> dict[str, Callable[[], SacreBLEUMetric]]:
+def sacrebleu_metrics(options: MetricOptions) -> dict[str, Callable[[], "SacreBLEUMetric"]]:
     """The metrics of sacreBLEU by name, each made when it is called."""
+    from sacrebleu.metrics.bleu import BLEU
+    from sacrebleu.metrics.chrf import CHRF
+
     return {
         # Tokenized text is allowed, so sacreBLEU must not warn about it.
         "BLEU": lambda: BLEU(lowercase=options.lowercase, tokenize=options.tokenize, force=True),
@@ -87,11 +92,11 @@ class Metric:
 
 def _rouge(options: MetricOptions) -> Metric:
     def score(hypotheses: Texts, references: References) -> Scores:
-        values = summaries.rouge(hypotheses, references, options.summary_bytes, options.stem)
+        values = rouge(hypotheses, references, options.summary_bytes, options.stem)
         limit = options.summary_bytes
         return Scores(
             values,
-            f"rouge-score {summaries.version()}, {'stems' if options.stem else 'words'}, "
+            f"rouge-score {version('rouge-score')}, {'stems' if options.stem else 'words'}, "
             f"{'whole summaries' if limit is None else f'the first {limit} bytes'}",
         )
 
@@ -100,8 +105,8 @@ def _rouge(options: MetricOptions) -> Metric:
 
 def _meteor(options: MetricOptions) -> Metric:
     def score(hypotheses: Texts, references: References) -> Scores:
-        value = meteor.meteor(hypotheses, references)
-        return Scores({"METEOR": value}, f"nltk {meteor.version()}, lower case, English")
+        value = meteor(hypotheses, references)
+        return Scores({"METEOR": value}, f"nltk {version('nltk')}, lower case, English")
 
     return Metric("METEOR", score)
 
@@ -133,11 +138,11 @@ def find_metrics(
         if name not in METRICS:
             raise UserError(f"There is no metric {name}: choose from {', '.join(METRICS)}.")
     if "rouge" in names:
-        summaries.check_installed()
+        check_rouge()
         for texts in references:
-            summaries.check_script(texts)
+            check_script(texts)
     if "meteor" in names:
-        meteor.check_installed()
+        check_meteor()
     _check_tokenizer(options.tokenize)
     return [METRICS[name](options) for name in dict.fromkeys(names)]
 
@@ -148,9 +153,11 @@ def _check_tokenizer(name: str) -> None:
     Raises:
         UserError: if it cannot.
     """
-    if name not in TOKENIZERS:
+    from sacrebleu.metrics.bleu import BLEU
+
+    if name not in BLEU.TOKENIZERS:
         raise UserError(
-            f"There is no tokenizer {name} (--tokenize): choose from {', '.join(TOKENIZERS)}."
+            f"There is no tokenizer {name} (--tokenize): choose from {', '.join(BLEU.TOKENIZERS)}."
         )
     try:
         BLEU(tokenize=name, force=True)
@@ -164,3 +171,111 @@ def _check_tokenizer(name: str) -> None:
         raise UserError(
             f"sacreBLEU cannot download the model of the tokenizer {name} (--tokenize): {error}."
         ) from error
+
+
+def check_rouge() -> None:
+    """Check that rouge-score is installed.
+
+    Raises:
+        UserError: if it is not.
+    """
+    if find_spec("rouge_score") is None:
+        raise UserError(
+            'ROUGE needs rouge-score: run `pip install "convs2s-plugin[evaluate]"`, or leave out '
+            "the metric rouge."
+        )
+
+
+def check_script(references: Sequence[str]) -> None:
+    """Check that rouge-score can read references: it drops all but a to z and digits.
+
+    Raises:
+        UserError: if it drops most of their letters, as in Chinese or Greek.
+    """
+    text = "".join(references).lower()
+    letters = sum(character.isalnum() for character in text)
+    kept = len(_KEPT.findall(text))
+    if 2 * kept <= letters:
+        raise UserError(
+            "ROUGE cannot score these references: rouge-score reads only the letters a to z and "
+            f"digits, which are {kept:,} of their {letters:,} letters and digits. Leave out the "
+            "metric rouge; chrf and bleu (--tokenize) read every script."
+        )
+
+
+def cut_bytes(text: str, limit: int) -> str:
+    """The beginning of a text that has at most ``limit`` bytes in UTF-8.
+
+    The last word may be cut, as in the evaluation of DUC 2004; no character is.
+    """
+    return text.encode("utf-8")[:limit].decode("utf-8", errors="ignore")
+
+
+def rouge(
+    hypotheses: Sequence[str],
+    references: Sequence[Sequence[str]],
+    limit: int | None = None,
+    stem: bool = False,
+) -> dict[str, float]:
+    """Mean recall and F1 of ROUGE-1, ROUGE-2 and ROUGE-L over summaries.
+
+    Lin, "ROUGE: A Package for Automatic Evaluation of Summaries", ACL 2004 workshop.
+
+    Args:
+        hypotheses: N summaries.
+        references: one list of N reference summaries for each set of references. Of several, the
+            one with the best F1 counts, which may be another for each kind of ROUGE.
+        limit: cut each summary to this number of bytes; None for no limit.
+        stem: compare the stems of English words (Porter).
+    Returns:
+        Percentages, such as that of "ROUGE-1 recall" and "ROUGE-1 F1".
+    """
+    scorer = import_module("rouge_score.rouge_scorer").RougeScorer([*KINDS], use_stemmer=stem)
+    sums = {f"{title} {part}": 0.0 for title in KINDS.values() for part in ("recall", "F1")}
+    for hypothesis, *targets in zip(hypotheses, *references):
+        found = scorer.score_multi(
+            targets, hypothesis if limit is None else cut_bytes(hypothesis, limit)
+        )
+        for kind, title in KINDS.items():
+            sums[f"{title} recall"] += found[kind].recall
+            sums[f"{title} F1"] += found[kind].fmeasure
+    return {name: 100 * value / len(hypotheses) for name, value in sums.items()}
+
+
+def check_meteor() -> None:
+    """Check that nltk and WordNet are installed; nothing is downloaded.
+
+    Raises:
+        UserError: if one of them is not.
+    """
+    if find_spec("nltk") is None:
+        raise UserError(
+            'METEOR needs nltk: run `pip install "convs2s-plugin[evaluate]"`, or leave out the '
+            "metric meteor."
+        )
+    try:
+        import_module("nltk.corpus").wordnet.ensure_loaded()
+    except LookupError as error:
+        raise UserError(
+            "METEOR needs WordNet for its synonyms: run `python -m nltk.downloader wordnet`, or "
+            "leave out the metric meteor."
+        ) from error
+
+
+def meteor(hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> float:
+    """Mean METEOR of sentences in percent, by nltk.
+
+    Banerjee and Lavie, "METEOR: An Automatic Metric for MT Evaluation with Improved Correlation
+    with Human Judgments", ACL 2005 workshop. The parameters are those of nltk, which are not the
+    tuned ones of METEOR 1.5, so the scores do not compare with those of its Java program.
+
+    Args:
+        hypotheses: N translations; tokens are separated by spaces.
+        references: one list of N references for each set of references; the best one counts.
+    """
+    score = import_module("nltk.translate.meteor_score").meteor_score
+    values = [
+        score([target.split() for target in targets], hypothesis.split())
+        for hypothesis, *targets in zip(hypotheses, *references)
+    ]
+    return 100 * sum(values) / len(values)

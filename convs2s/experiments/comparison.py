@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..common.tables import MISSING, Table, number, speed
-from ..evaluation.significance import Significance
+from ..evaluation.scores import Significance
 from .runs import arguments
 from .summary import VALID, Result, Summary
 

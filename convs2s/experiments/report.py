@@ -9,7 +9,7 @@ from typing import Any
 
 from ..common.output_files import atomic_write
 from ..common.tables import escape_markdown
-from ..evaluation.significance import SAMPLES
+from ..evaluation.scores import SAMPLES
 from .comparison import (
     Comparison,
     main_table,

@@ -7,7 +7,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from ..evaluation.significance import Significance, paired_bootstrap
+from ..evaluation.scores import Significance, paired_bootstrap
 from .file import System
 from .files import read_lines
 from .runs import has_options, ranked_trials

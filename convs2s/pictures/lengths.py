@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 from ..common.errors import UserError
 from ..common.text_files import read_text
-from .style import color, label_axes, marker
+from .figures import color, label_axes, marker
 
 
 class LengthResults(NamedTuple):

@@ -70,7 +70,7 @@ class Model(Protocol):
     max_target_length: int
 
     def output_weights(self) -> list[Tensor]:
-        """Weights of the matrix product that makes logits, unless a module of their own has them."""
+        """Weights of the matrix product that makes logits, which the embeddings may share."""
 
     def encode(self, source: Tensor) -> Any:
         """Encode B x S source tokens."""

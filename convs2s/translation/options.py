@@ -3,9 +3,12 @@
 from dataclasses import dataclass, replace
 
 from ..common.errors import UserError
+from ..common.limits import check_at_least
 
-# Values of autocast_dtype: torch.autocast with this dtype, or single precision.
-PRECISIONS = ("none", "bfloat16", "float16")
+# Lines that are sorted by length and translated together.
+BUFFER_SIZE = 2000
+# Values of --autocast-dtype.
+AUTOCAST_DTYPES = ("none", "bfloat16", "float16")
 # The options that may change between translations; the others belong to the loaded models.
 OF_THE_SEARCH = (
     *("beam", "nbest", "lenpen", "unnormalized", "min_len", "max_len_a", "max_len_b"),
@@ -71,10 +74,7 @@ class EnsembleOptions(SearchOptions):
         Raises:
             UserError: if a value is out of range.
         """
-        for name in ("beam", "nbest", "min_len", "max_len_b", "max_tokens", "batch_size"):
-            value = getattr(self, name)
-            if value is not None and value < 1:
-                raise UserError(f"--{name.replace('_', '-')} is {value}: it must be at least 1.")
+        check_at_least(self, beam=1, nbest=1, min_len=1, max_len_b=1, max_tokens=1, batch_size=1)
         if self.min_len > self.max_len_b and not self.max_len_a:
             raise UserError(
                 f"--min-len is {self.min_len}, which is more than --max-len-b, {self.max_len_b}."

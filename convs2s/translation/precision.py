@@ -10,18 +10,15 @@ from torch import Tensor, nn
 from ..common.errors import UserError
 from ..nn.autocast import cast_weights_, is_supported
 from ..nn.int8 import is_supported as is_int8_supported
-from .options import PRECISIONS
 
 logger = logging.getLogger(__name__)
-
-__all__ = ["PRECISIONS", "Int8", "Precision"]
 
 
 class Precision:
     """The precision of forward passes.
 
     Args:
-        name: one of PRECISIONS.
+        name: one of AUTOCAST_DTYPES.
         emulate: compute in half precision even on a CPU that has no instructions for it (True).
             Otherwise models on such a CPU compute in single precision, and a warning says so.
     """

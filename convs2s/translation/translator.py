@@ -7,12 +7,10 @@ from pathlib import Path
 from ..common.errors import UserError
 from .buffers import Job, translate_in_buffers
 from .ensemble import Ensemble
-from .options import EnsembleOptions
+from .options import BUFFER_SIZE, EnsembleOptions
 from .results import PartHypothesis, Translation
 from .text import find_places, find_text, given_text
 from .workers import Workers
-
-BUFFER_SIZE = 2000
 
 
 class Translator:

@@ -6,7 +6,7 @@ from fairseq.models import FairseqDecoder, FairseqEncoderDecoderModel
 from torch import Tensor, nn
 
 from convs2s.common.errors import UserError
-from convs2s.nn.int8 import Weight
+from convs2s.nn.int8 import Weight, dense
 from convs2s.nn.linear import linear
 
 

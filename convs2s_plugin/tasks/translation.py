@@ -15,7 +15,8 @@ from convs2s.common.errors import UserError
 from convs2s.models.options import check_types
 from convs2s.nn.ignored_batch import ignored_batch
 from convs2s.text.lexicon.files import read_lexicon, read_translations
-from convs2s.translation.precision import PRECISIONS, Int8, Precision
+from convs2s.translation.options import AUTOCAST_DTYPES
+from convs2s.translation.precision import Int8, Precision
 from convs2s.translation.shortlist import Shortlist, build_shortlist
 
 from ..compat.unknown_words import (
@@ -36,7 +37,7 @@ from .batches import BatchingDataset, filter_pairs
 class ConvS2STranslationConfig(TranslationConfig):
     """The options of fairseq's translation task, and those of this package."""
 
-    autocast_dtype: ChoiceEnum(PRECISIONS) = field(  # type: ignore[valid-type]
+    autocast_dtype: ChoiceEnum(AUTOCAST_DTYPES) = field(  # type: ignore[valid-type]
         default="none",
         metadata={
             "help": "train, validate and generate under torch.autocast with this dtype; weights "

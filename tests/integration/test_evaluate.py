@@ -10,7 +10,7 @@ import pytest
 from sacrebleu.metrics import BLEU
 
 from convs2s.cli import main
-from convs2s.pictures.sentences import compute_attention
+from convs2s.pictures.attention import compute_attention
 from convs2s.translation.translator import Translator
 from tests.support.commands import PLUGIN
 from tests.support.translation import DATA, FIXTURES, LINES, translate

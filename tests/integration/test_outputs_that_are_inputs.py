@@ -17,7 +17,6 @@ COMMANDS = (
     "evaluate other --references link --output input",
     "evaluate model=data/model.pt --references data/model.txt --source other --translations data",
     "export-transformer input hard",
-    "find-lr data --arch convs2s --encoder-embed-path=input --output link.png",
     "lexicon --source other --target link --output input",
     "plot training name=input --output link.png",
     "plot lengths input --output link.png",

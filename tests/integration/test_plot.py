@@ -3,7 +3,7 @@
 import pytest
 
 from convs2s.cli import main
-from convs2s.pictures.training_curves import read_training_curves
+from convs2s.pictures.training import read_training_curves
 from tests.support.commands import TINY, fairseq, train_arguments
 
 

@@ -5,7 +5,7 @@ import subprocess
 
 import pytest
 
-from convs2s.evaluation.reranking.nbest import read_nbest
+from convs2s.evaluation.nbest import read_nbest
 from convs2s.evaluation.sentence_scores import SentenceCHRF
 from tests.support.commands import TASK, generate, server
 
@@ -49,15 +49,13 @@ def test_minimum_bayes_risk(lists, tmp_path):
     assert (tmp_path / "chosen").read_text(encoding="utf-8").splitlines() == lines
 
 
-def test_tuned_weights_with_another_model(lists, corpus, trained, tmp_path):
+def test_weights_with_another_model(lists, corpus, trained, tmp_path):
     """The other model is the same one, so that its scores are those of the lists."""
     other = f"other={trained / 'checkpoint_last.pt'}"
     models = ("--model", other, "--data", corpus / "bin", "--device", "cpu", "--max-tokens", "90")
     weights = tmp_path / "weights.json"
-    _, report = output(lists / "valid", *models, "--utility", "bleu", "--tune", weights)
-    assert "with the weights score" in report
-    found = json.loads(weights.read_text(encoding="utf-8"))
-    assert list(found) == ["score", "words", "bleu", "other"]
+    all_four = {"score": 1.0, "words": 0.1, "bleu": 2.0, "other": 0.5}
+    weights.write_text(json.dumps(all_four), encoding="utf-8")
     lines, _ = output(lists / "test", *models, "--utility", "bleu", "--weights", weights)
     assert len(lines) == 24
 
@@ -79,8 +77,9 @@ def test_lists_with_tokens_that_the_model_does_not_know(lists, corpus, trained, 
     joined = (lists / "test").read_text(encoding="utf-8").replace(" eins-th", "eins-th")
     (tmp_path / "joined").write_text(joined, encoding="utf-8")
     model = ("--model", f"m={trained / 'checkpoint_last.pt'}", "--data", corpus / "bin")
-    done = rerank(tmp_path / "joined", *model, "--tune", tmp_path / "weights.json")
-    assert done.returncode == 2 and not (tmp_path / "weights.json").exists()
+    (tmp_path / "weights").write_text('{"score": 1, "words": 0, "m": 1}', encoding="utf-8")
+    done = rerank(tmp_path / "joined", *model, "--weights", tmp_path / "weights")
+    assert done.returncode == 2 and done.stdout == ""
     assert "The n-best lists have the token '" in done.stderr
     assert "without --remove-bpe" in done.stderr and "Traceback" not in done.stderr
 
@@ -89,10 +88,9 @@ REFUSED = {
     "nothing": ((), "There is nothing to choose by"),
     "temperature": (("--utility", "bleu", "--temperature", "0"), "--temperature is 0.0"),
     "no utility": (("--temperature", "1"), "is of no use without --utility"),
-    "both": (("--tune", "a", "--weights", "b"), "leave one of them out"),
-    "no weights": (("--scores", "a=b"), "need weights: tune them on a development set"),
-    "no name": (("--scores", "file", "--tune", "w"), "--scores is 'file', but must be NAME=FILE"),
-    "taken": (("--scores", "words=file", "--tune", "w"), "another feature called words"),
+    "no weights": (("--scores", "a=b"), "need weights: give them with --weights FILE"),
+    "no name": (("--scores", "file", "--weights", "w"), "--scores is 'file', but must be NAME=FI"),
+    "taken": (("--scores", "words=file", "--weights", "w"), "another feature called words"),
     "references": (("--utility", "bleu", "--references", "1.txt"), "1.txt has 1 lines, but"),
     "weights": (("--weights", "1.txt"), "1.txt has no weights"),
 }

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from convs2s.common.output_files import atomic_path, atomic_write
-from convs2s.pictures.style import color, label_axes
+from convs2s.pictures.figures import color, label_axes
 from tests import ROOT
 from tests.conftest import WORDS, write_corpus
 from tests.support.commands import (

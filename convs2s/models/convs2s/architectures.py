@@ -1,6 +1,6 @@
 """The named architectures of ConvS2S.
 
-Each entry of ``ARCHITECTURES`` adds a value of ``--arch`` and a line of ``convs2s architectures``.
+Each entry of ``ARCHITECTURES`` adds a value of ``--arch`` and a line of ``convs2s flops --named``.
 """
 
 from typing import Any

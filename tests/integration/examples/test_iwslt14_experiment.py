@@ -66,28 +66,3 @@ def test_two_updates(experiment, tmp_path):
     # Both languages have a dictionary of their own.
     data_bin = tmp_path / "iwslt14_out" / "data" / "data-bin"
     assert (data_bin / "dict.de.txt").read_bytes() != (data_bin / "dict.en.txt").read_bytes()
-
-
-def test_estimate(load, monkeypatch, capsys):
-    estimate = load("iwslt14/estimate.py")
-    monkeypatch.setattr(
-        estimate, "count_step", lambda *batch: estimate.Step(10**12, 10**9, 1000, 10**7)
-    )
-    monkeypatch.setattr("sys.argv", ["estimate.py"])
-    estimate.main()
-    rows = [line.split(" | ") for line in capsys.readouterr().out.splitlines()[2:]]
-    assert [row[0].removeprefix("| ") for row in rows] == list(SYSTEMS)
-    # 40 epochs of batches of 16 pairs.
-    assert dict(zip(SYSTEMS, (row[1] for row in rows)))["pervasive"] == "400,598"
-    # To start 1000 operations takes 10 ms, and 2 * 10^11 FLOP take 26 ms on an A100, 7 on an H100.
-    step = estimate.Step(2 * 10**11, 1, 1000, 1)
-    assert [estimate.seconds(step, gpu) for gpu in estimate.GPUS.values()] == pytest.approx(
-        [2e11 / (0.4 * 19.5e12), 0.01]
-    )
-
-
-def test_a_counted_step(load):
-    step = load("iwslt14/estimate.py").count_step("convs2s_iwslt_de_en", 1, 4)
-    # Three matrix multiplications with each weight, about: forward, and backward twice.
-    assert step.operations > 100 and step.elements > step.parameters
-    assert 0.5 < step.flops / (6 * 4 * step.parameters) < 1.5

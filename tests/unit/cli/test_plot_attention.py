@@ -15,8 +15,7 @@ from omegaconf import OmegaConf
 from convs2s.cli import plot_attention
 from convs2s.common.errors import UserError
 from convs2s.models.adl.language import registry
-from convs2s.pictures.loading import load_model
-from convs2s.pictures.sentences import compute_attention, translate
+from convs2s.pictures.attention import compute_attention, load_model, translate
 from tests import ROOT
 
 pytest.importorskip("matplotlib")

@@ -8,11 +8,9 @@ import pytest
 from sacrebleu.metrics import BLEU, CHRF, bleu
 
 from convs2s.common.errors import UserError
-from convs2s.evaluation import meteor
 from convs2s.evaluation.comparison import evaluate
 from convs2s.evaluation.lengths import group_by_length
-from convs2s.evaluation.metrics import MetricOptions, find_metrics
-from convs2s.evaluation.summaries import cut_bytes, rouge
+from convs2s.evaluation.metrics import MetricOptions, cut_bytes, find_metrics, meteor, rouge
 
 HYPOTHESES = ["a dog runs over the grass .", "Two men see a dog .", "it 's green ."]
 REFERENCES = ["a dog runs on the grass .", "two men see a small dog .", "it is green ."]
@@ -61,6 +59,10 @@ def test_a_tokenizer_that_is_not_installed(error, message, monkeypatch):
     monkeypatch.setattr(bleu, "_get_tokenizer", fail)
     with pytest.raises(UserError, match=message):
         find_metrics(["bleu"], MetricOptions(tokenize="ja-mecab"))
+
+
+def test_the_default_tokenizer_is_that_of_sacrebleu():
+    assert MetricOptions().tokenize == bleu.BLEU.TOKENIZER_DEFAULT
 
 
 def test_an_unknown_tokenizer():
@@ -141,7 +143,7 @@ def test_bytes_are_cut_between_characters():
 
 def test_meteor_of_exact_matches():
     # One chunk: penalty 0.5 * (1/3)^3, and an F-mean of 1.
-    assert meteor.meteor(["a dog runs"], [["a dog runs"]]) == pytest.approx(
+    assert meteor(["a dog runs"], [["a dog runs"]]) == pytest.approx(
         100 * (1 - 0.5 * (1 / 3) ** 3)
     )
 
@@ -152,11 +154,10 @@ def test_meteor_of_exact_matches():
 )
 def test_missing_packages(module, name, message, monkeypatch):
     find = util.find_spec
-    for target in ("summaries", "meteor"):
-        monkeypatch.setattr(
-            f"convs2s.evaluation.{target}.find_spec",
-            lambda wanted: None if wanted == module else find(wanted),
-        )
+    monkeypatch.setattr(
+        "convs2s.evaluation.metrics.find_spec",
+        lambda wanted: None if wanted == module else find(wanted),
+    )
     with pytest.raises(UserError, match=message):
         find_metrics([name], MetricOptions())
 

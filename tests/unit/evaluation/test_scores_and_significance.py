@@ -7,8 +7,7 @@ from sacrebleu.metrics import BLEU, CHRF
 from sacrebleu.significance import PairedTest
 
 from convs2s.common.errors import UserError
-from convs2s.evaluation.scores import score
-from convs2s.evaluation.significance import paired_bootstrap
+from convs2s.evaluation.scores import paired_bootstrap, score
 
 WORDS = "a small dog runs over the green grass , and two men watch it play .".split()
 

@@ -10,8 +10,15 @@ from html.parser import HTMLParser
 import pytest
 
 from convs2s.common.errors import UserError
-from convs2s.pictures.document import document, sentence_entry, tokens, write_json
-from convs2s.pictures.page import FOLDER, SCRIPTS, page
+from convs2s.pictures.document import (
+    FOLDER,
+    SCRIPTS,
+    document,
+    page,
+    sentence_entry,
+    tokens,
+    write_json,
+)
 from tests.support.attention import chosen, made_up_document, made_up_maps
 from tests.unit.pictures.test_page_in_browser import HOSTILE, SHORT
 

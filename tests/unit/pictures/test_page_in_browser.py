@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from convs2s.pictures.page import write_page
+from convs2s.pictures.document import write_page
 from tests.support.attention import made_up_document
 from tests.support.browser import Browser, find_browser
 

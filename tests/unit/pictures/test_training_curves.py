@@ -4,7 +4,7 @@ import pytest
 
 from convs2s.common.errors import UserError
 from convs2s.pictures import training
-from convs2s.pictures.training_curves import TrainingCurves, read_training_curves
+from convs2s.pictures.training import TrainingCurves, read_training_curves
 
 TIME = "2026-01-05 10:00:00 | INFO | "
 JSON = [

@@ -6,7 +6,8 @@ from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_REGISTRY
 from fairseq.sequence_generator import SequenceGenerator
 from omegaconf import OmegaConf
 
-from convs2s.cli.pervasive_sizes import PAPER_VOCABULARY, parameters
+from convs2s.cli.flops import PAPER_VOCABULARY
+from convs2s.cli.sizes import parameters
 from convs2s.common.errors import UserError
 from convs2s.models.pervasive.architectures import ARCHITECTURES
 from convs2s.models.pervasive.options import PervasiveOptions
@@ -32,7 +33,8 @@ PAD = dictionary().pad()
     ],
 )
 def test_parameters_of_table_2(kernel_size, num_layers, millions):
-    counted = parameters(dict(kernel_size=kernel_size, num_layers=num_layers), PAPER_VOCABULARY)
+    changes = ["--kernel-size", str(kernel_size), "--num-layers", str(num_layers)]
+    counted = parameters("pervasive", changes, PAPER_VOCABULARY)
     assert counted / 1e6 == pytest.approx(millions, rel=0.005)
 
 
@@ -48,7 +50,7 @@ def test_parameters_of_table_2(kernel_size, num_layers, millions):
     ],
 )
 def test_parameters_of_table_1(arch, millions, tolerance):
-    counted = parameters(ARCHITECTURES[arch].options, PAPER_VOCABULARY)
+    counted = parameters(arch, [], PAPER_VOCABULARY)
     assert counted / 1e6 == pytest.approx(millions, rel=tolerance)
 
 

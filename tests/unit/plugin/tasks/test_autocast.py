@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from convs2s.nn.autocast import is_supported
+from convs2s.translation import precision as precision_module
 from convs2s.translation.precision import Precision
 from convs2s_plugin.tasks.translation import ConvS2STranslationConfig, ConvS2STranslationTask
 from tests.support.families import MODELS, make
@@ -43,7 +44,7 @@ def test_weights_cast_in_advance_equal_autocast(name):
 def test_the_task_computes_in_single_precision_where_half_precision_is_emulated(
     monkeypatch, caplog, dtype
 ):
-    monkeypatch.setattr(autocast, "is_supported", lambda *_: False)
+    monkeypatch.setattr(precision_module, "is_supported", lambda *_: False)
     model, batch = make("convs2s").eval(), random_batch([(5, 7), (3, 4)])["net_input"]
     expected, _ = model(**batch)
     config = ConvS2STranslationConfig(autocast_dtype=dtype)
@@ -63,7 +64,7 @@ def test_the_task_computes_in_single_precision_where_half_precision_is_emulated(
 
 @torch.no_grad()
 def test_where_half_precision_is_supported_the_task_uses_it(monkeypatch, caplog):
-    monkeypatch.setattr(autocast, "is_supported", lambda *_: True)
+    monkeypatch.setattr(precision_module, "is_supported", lambda *_: True)
     model, batch = make("convs2s").eval(), random_batch([(5, 7), (3, 4)])["net_input"]
     config = ConvS2STranslationConfig(autocast_dtype="bfloat16")
     task = ConvS2STranslationTask(config, dictionary(), dictionary())

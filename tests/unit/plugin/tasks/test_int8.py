@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from convs2s.common.errors import UserError
+from convs2s.translation import precision as precision_module
 from convs2s.translation.precision import Int8, Precision
 from tests.support.families import make
 from tests.support.helpers import random_batch, tiny_fairseq_transformer
@@ -19,7 +20,7 @@ def test_only_if_it_is_wanted():
     model = make("convs2s")
     option(wanted=False).prepare_(model)
     assert not model.quantized
-    if int8.is_supported():
+    if precision_module.is_int8_supported():
         option().prepare_(model)
         assert model.quantized
 
@@ -28,7 +29,7 @@ def test_only_if_it_is_wanted():
 def test_without_the_instructions_it_says_so_once_and_computes_in_single_precision(
     monkeypatch, caplog
 ):
-    monkeypatch.setattr(int8, "is_supported", lambda: False)
+    monkeypatch.setattr(precision_module, "is_int8_supported", lambda: False)
     monkeypatch.setattr("convs2s.nn.int8.is_supported", lambda: False)
     batch, wanted = random_batch([(5, 7), (3, 4)])["net_input"], option()
     single = make("convs2s")
@@ -47,7 +48,7 @@ def test_without_the_instructions_it_says_so_once_and_computes_in_single_precisi
 
 
 def test_models_on_a_gpu_are_left_alone():
-    assert "on a GPU" in int8.unsupported_on(torch.device("cuda"))
+    assert "on a GPU" in precision_module._unsupported_on(torch.device("cuda"))
 
 
 @pytest.mark.parametrize("half", ["--autocast-dtype", "--fp16", "checkpoint"])

@@ -6,8 +6,8 @@ import re
 from collections.abc import Collection
 from typing import NamedTuple
 
-from ...common.errors import UserError
-from ...common.text_files import excerpt, line_error, read_lines
+from ..common.errors import UserError
+from ..common.text_files import excerpt, line_error, read_lines
 
 # S source, T reference, H hypothesis in tokens, D the same as text.
 OF_FAIRSEQ = re.compile(r"([STHD])-(\d{1,18})\t(.*)", re.DOTALL)

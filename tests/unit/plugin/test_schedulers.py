@@ -7,7 +7,7 @@ from fairseq.optim import FairseqOptimizer
 
 from convs2s.common.errors import UserError
 from convs2s_plugin.compat import validations
-from convs2s_plugin.optim import ReduceLROnValidation
+from convs2s_plugin.schedulers import ReduceLROnValidation
 
 
 class Optimizer(FairseqOptimizer):

@@ -1,4 +1,4 @@
-"""What the commands that write plots share: matplotlib, and writing the files."""
+"""What all plots share: matplotlib, colors, axes and the writing of files."""
 
 import logging
 from collections.abc import Sequence
@@ -9,6 +9,9 @@ from ..common.errors import UserError
 from ..common.output_files import atomic_path
 
 FORMATS = (".png", ".pdf", ".svg")
+# Okabe and Ito's colors, which differ for color-blind readers too, and markers beside them.
+COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 
 
 def check_format(path: str, formats: Sequence[str] = FORMATS) -> None:
@@ -56,3 +59,22 @@ def save_figure(figure: Any, path: str, **options: Any) -> None:
     """
     with atomic_path(path) as partial:
         figure.savefig(partial, format=Path(path).suffix[1:].lower(), dpi=150, **options)
+
+
+def color(number: int) -> str:
+    """The color of the n-th line."""
+    return COLORS[number % len(COLORS)]
+
+
+def marker(number: int) -> str:
+    """The marker of the n-th line, which changes with its color."""
+    return MARKERS[number % len(MARKERS)]
+
+
+def label_axes(axis: Any, x: str, y: str) -> None:
+    """Name the axes, and draw a light grid without a frame."""
+    axis.set_xlabel(x)
+    axis.set_ylabel(y)
+    axis.grid(color="0.9")
+    axis.set_axisbelow(True)
+    axis.spines[["top", "right"]].set_visible(False)

@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 
 from convs2s.common.errors import UserError
-from convs2s.evaluation.reranking.features import Features, basic_features, read_scores
-from convs2s.evaluation.reranking.mbr import expected_utilities
-from convs2s.evaluation.reranking.nbest import Hypothesis, NBest, join, read_nbest
+from convs2s.evaluation.nbest import Hypothesis, NBest, join, read_nbest
+from convs2s.evaluation.reranking import Features, basic_features, expected_utilities, read_scores
 from convs2s.evaluation.sentence_scores import SENTENCE_SCORES
 
 OF_FAIRSEQ = """INFO: a line of the log

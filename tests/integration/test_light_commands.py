@@ -1,0 +1,144 @@
+"""Help, and commands that only read files, import neither torch nor fairseq, and answer at once."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from convs2s import __version__
+from convs2s.cli import COMMANDS, NEED_THE_PLUGIN
+from tests import ROOT
+
+MAX_SECONDS, MAX_MEGABYTES = 0.4, 80
+HEAVY = {"torch", "fairseq", "omegaconf", "convs2s_plugin", "matplotlib"}
+# What plots are drawn with takes longer, and counts in full.
+MAX_SECONDS_OF_PLOTS, MAX_MEGABYTES_OF_PLOTS = 1.5, 130
+
+# Runs the command line in a new interpreter; then prints its exit code, what is imported, and its
+# processor time and largest memory.
+REPORT = r"""
+import json, re, sys, time
+from convs2s.cli import main
+try:
+    code = main(sys.argv[1:])
+except SystemExit as stop:
+    code = stop.code
+# The resident memory that getrusage knows is at least that of the process that started this one.
+memory = re.search(r"VmHWM:\s*(\d+) kB", open("/proc/self/status").read())
+print(json.dumps([code, list(sys.modules), time.process_time(), int(memory[1]) / 1024]))
+"""
+
+
+def run(*arguments, folder=ROOT):
+    """Exit code, standard output, standard error, modules, seconds and megabytes of a command."""
+    done = subprocess.run(
+        [sys.executable, "-c", REPORT, *arguments],
+        check=True,
+        capture_output=True,
+        text=True,
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
+    *printed, report = done.stdout.splitlines()
+    code, modules, seconds, megabytes = json.loads(report)
+    return code, "\n".join(printed), done.stderr, set(modules), seconds, megabytes
+
+
+def assert_light(*arguments, folder=ROOT):
+    """Run a command, which must succeed, within the limits and without what is HEAVY."""
+    code, output, errors, modules, seconds, megabytes = run(*arguments, folder=folder)
+    assert code == 0, errors
+    assert not modules & HEAVY
+    if seconds > MAX_SECONDS:
+        # The first run of a module compiles it, and another program may be in the caches.
+        *_, seconds, megabytes = run(*arguments, folder=folder)
+    assert seconds <= MAX_SECONDS and megabytes <= MAX_MEGABYTES, (seconds, megabytes)
+    return output
+
+
+@pytest.mark.parametrize("name", [name for name in COMMANDS if name not in NEED_THE_PLUGIN])
+def test_help(name):
+    output = assert_light(name, "--help")
+    assert COMMANDS[name].help in " ".join(output.split())
+
+
+@pytest.mark.parametrize(
+    "arguments, code, answer",
+    [
+        (["path"], 0, str(ROOT / "convs2s_plugin")),
+        (["--version"], 0, __version__),
+        (["--help"], 0, "usage: convs2s [-h] [--version] COMMAND ..."),
+        (["architectures", "--help"], 0, COMMANDS["flops"].help),
+        ([], 2, "convs2s: error: the following arguments are required: COMMAND"),
+        (["paht"], 2, "invalid choice: 'paht'"),
+        (["path", "more"], 2, "convs2s: error: unrecognized arguments: more"),
+    ],
+)
+def test_answers_of_the_parser(arguments, code, answer):
+    got, output, errors, modules, seconds, megabytes = run(*arguments)
+    assert got == code and not modules & HEAVY
+    assert answer in (errors if code else " ".join(output.split()))
+    assert seconds <= MAX_SECONDS and megabytes <= MAX_MEGABYTES
+
+
+def test_only_the_chosen_command_is_imported():
+    *_, modules, _, _ = run("path")
+    commands = {name for name in modules if name.startswith("convs2s.cli.")}
+    assert commands == {f"convs2s.cli.{name}" for name in ("commands", "path", "plugin")}
+
+
+@pytest.fixture
+def texts(tmp_path):
+    """A folder of translations, references, links and n-best lists of two sentences."""
+    files = {
+        "references": "two dogs run in the park .\na man sleeps on a red bench .\n",
+        "first": "two dogs run in a park .\na man sleeps on the bench .\n",
+        "second": "dogs run in the park .\na man is on a red bench .\n",
+        "gold": "0-0 1-1\n0-0 1p1\n",
+        "links": "0-0 1-1\n0-0\n",
+        "lists": "1\t-0.5\ttwo dogs run\n1\t-0.7\tdogs run\n2\t-1.0\ta man sleeps\n",
+        "scores": "-1\n-0.5\n-1\n",
+        "weights": '{"score": 0, "words": 0, "other": 1}',
+        "log": '{"epoch": 1, "num_updates": "10", "loss": "9.5"}\n'
+        '{"epoch": 1, "num_updates": "20", "loss": "8.5"}\n',
+    }
+    for name, text in files.items():
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    "command, answer",
+    [
+        ("evaluate first --references references", "| system |"),
+        ("evaluate --links links --gold-links gold", "| alignment error rate |"),
+        ("rerank lists --utility chrf", "a man sleeps"),
+        ("rerank lists --scores other=scores --weights weights", "dogs run\na man sleeps"),
+    ],
+)
+def test_commands_on_files(command, answer, texts):
+    output = assert_light(*command.split(), folder=texts)
+    squeezed = "\n".join(" ".join(line.split()) for line in output.splitlines())
+    assert answer in squeezed
+
+
+def test_a_comparison_of_files_needs_no_model(texts):
+    """Its 1,000 resamples take longer."""
+    code, output, _, modules, _, megabytes = run(
+        *"evaluate first second --references references".split(), folder=texts
+    )
+    assert code == 0 and "(p = " in output
+    assert not modules & HEAVY and megabytes <= MAX_MEGABYTES
+
+
+def test_plots_need_no_model(texts):
+    code, output, _, modules, seconds, megabytes = run("plot", "training", "log", folder=texts)
+    assert code == 0 and output == "training.png"
+    assert modules & HEAVY == {"matplotlib"}
+    print(seconds, megabytes)
+    assert seconds <= MAX_SECONDS_OF_PLOTS and megabytes <= MAX_MEGABYTES_OF_PLOTS
+    code, _, errors, *_, seconds, megabytes = run("plot", "lengths", "log", folder=texts)
+    assert code == 2 and "log has no BLEU by length" in errors
+    assert seconds <= MAX_SECONDS and megabytes <= MAX_MEGABYTES
