@@ -38,6 +38,7 @@ COMMANDS = {
         "adl",
         "explain a definition in the Architecture Definition Language, or list named "
         "architectures and layers",
+        needs_fairseq=False,
     ),
     "architectures": Command(
         "architectures", "print the tables of named architectures in Markdown"
