@@ -49,6 +49,7 @@ class AdlEncoder(PluginEncoder):
     """
 
     has_attention_maps = True
+    refuses_empty = True
 
     def __init__(
         self, dictionary, embed: Embedding, spec: StackSpec, blocks: list[int], max_length: int

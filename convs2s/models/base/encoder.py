@@ -25,9 +25,11 @@ class PluginEncoder(NotScriptable, FairseqEncoder):
     Attributes:
         has_attention_maps: whether ``encode`` has an argument ``maps``, an ``AttentionMaps`` to
             which it adds the weights of its self-attention layers, or None (False).
+        refuses_empty: whether ``encode`` itself refuses sentences without tokens (False).
     """
 
     has_attention_maps = False
+    refuses_empty = False
 
     def __init__(self, dictionary, embed: Embedding, max_length: int):
         super().__init__(dictionary)
@@ -68,7 +70,8 @@ class PluginEncoder(NotScriptable, FairseqEncoder):
             UserError: if a sentence has no tokens, or more than the model has positions for.
         """
         padding_mask = src_tokens.eq(self.dictionary.pad())
-        check_not_empty(padding_mask)
+        if not self.refuses_empty:
+            check_not_empty(padding_mask)
         with explain_length_limit("source"):
             options: dict[str, Any] = {}
             if attention_maps is not None and self.has_attention_maps:

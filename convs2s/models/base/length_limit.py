@@ -6,7 +6,7 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor
 
-from ...common.errors import SequenceTooLong, UserError
+from ...common.errors import EmptySequence, SequenceTooLong, UserError
 
 
 @contextmanager
@@ -34,12 +34,8 @@ def check_not_empty(padding_mask: Tensor) -> None:
     Args:
         padding_mask: B x S, True at padding.
     Raises:
-        UserError: if a sentence has none.
+        EmptySequence: if a sentence has none.
     """
     empty = padding_mask.all(dim=1)
-    if torch.compiler.is_compiling() or not bool(empty.any()):
-        return
-    raise UserError(
-        f"Source sentence {int(empty.int().argmax())} of the batch (counted from 0) has no tokens "
-        "but padding: each needs one, such as the end of the sentence."
-    )
+    if not torch.compiler.is_compiling() and bool(empty.any()):
+        raise EmptySequence(int(empty.int().argmax()))
