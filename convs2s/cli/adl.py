@@ -3,11 +3,9 @@
 import argparse
 import json
 from collections.abc import Sequence
-from pathlib import Path
-
-from fairseq.utils import import_user_module
 
 from ..common.errors import UserError
+from ..common.user_code import import_user_code
 from ..models.adl.architectures import ARCHITECTURES, table
 from ..models.adl.explain import as_dict, as_text
 from ..models.adl.language.arguments import REQUIRED, Argument, Default
@@ -68,10 +66,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run the chosen sub-command."""
-    folder = getattr(args, "user_dir", None)
-    if folder and not Path(folder).is_dir():
-        raise UserError(f"There is no folder {folder} (--user-dir).")
-    import_user_module(argparse.Namespace(user_dir=folder))
+    import_user_code(getattr(args, "user_dir", None))
     if args.subcommand == "list":
         print(table())
     elif args.subcommand == "layers":

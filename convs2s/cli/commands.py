@@ -34,6 +34,7 @@ COMMANDS = {
         "adl",
         "explain a definition in the Architecture Definition Language, or list named "
         "architectures and layers",
+        needs_fairseq=False,
     ),
     "average": Command("average", "average the weights of several checkpoints of one training"),
     "clean-checkpoint": Command(

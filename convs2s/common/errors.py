@@ -33,6 +33,20 @@ class SequenceTooLong(UserError):
         super().__init__(f"A sequence has {length} tokens, but at most {limit} are allowed.")
 
 
+class EmptySequence(UserError):
+    """A source sentence has no tokens; attention needs one.
+
+    Args:
+        number: its number in the batch.
+    """
+
+    def __init__(self, number: int):
+        super().__init__(
+            f"Source sentence {number} of the batch (counted from 0) has no tokens but padding: "
+            "each needs one, such as the end of the sentence."
+        )
+
+
 class TextError(UserError):
     """An error at one position of a text; the message shows the line with a caret below it.
 

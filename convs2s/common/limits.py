@@ -5,7 +5,9 @@ Needs neither torch nor fairseq.
 
 from .errors import UserError
 
+# Layers of a stack; in ADL, those inside other layers count too, and a block has several.
 MAX_LAYERS = 1000
+MAX_ADL_LAYERS = 2000
 MAX_WIDTH = 65536
 MAX_HEADS = 1024
 MAX_KERNEL_SIZE = 1023

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, NoReturn
 import torch
 from torch import Tensor, nn
 
-from ..common.errors import SequenceTooLong, UserError
+from ..common.errors import EmptySequence, SequenceTooLong, UserError
 from ..nn.attention_maps import SOURCE, AttentionMaps
 from ..nn.dropout import Dropout
 from ..nn.embedding import Embedding, EmbeddingMatrix, random_embedding_matrix
@@ -71,9 +71,11 @@ class Encoder(_Part):
     Attributes:
         has_attention_maps: whether ``encode`` has an argument ``maps``, an ``AttentionMaps`` to
             which it adds the weights of its self-attention layers, or None (False).
+        refuses_empty: whether ``encode`` itself refuses sentences without tokens (False).
     """
 
     has_attention_maps = False
+    refuses_empty = False
 
     def __init__(self, embed: Embedding, pad: int, max_length: int):
         super().__init__()
@@ -107,11 +109,12 @@ class Encoder(_Part):
             UserError: if a sentence has no tokens, or more than the network has positions for.
         """
         padding_mask = tokens.eq(self.pad)
-        _check_not_empty(padding_mask)
         options: dict[str, Any] = {}
         if maps is not None and self.has_attention_maps:
             options["maps"] = maps
         with _explain_length_limit("source"):
+            if not self.refuses_empty:
+                _check_not_empty(padding_mask)
             encoded = self.encode(tokens, padding_mask, **options)
         return {**encoded, "beam_size": 1}
 
@@ -483,15 +486,11 @@ def _check_not_empty(padding_mask: Tensor) -> None:
     """Check that every source sentence of a batch has a token, which attention needs.
 
     Raises:
-        UserError: if a sentence has none.
+        EmptySequence: if a sentence has none.
     """
     empty = padding_mask.all(dim=1)
-    if torch.compiler.is_compiling() or not bool(empty.any()):
-        return
-    raise UserError(
-        f"Source sentence {int(empty.int().argmax())} of the batch (counted from 0) has no tokens "
-        "but padding: each needs one, such as the end of the sentence."
-    )
+    if not torch.compiler.is_compiling() and bool(empty.any()):
+        raise EmptySequence(int(empty.int().argmax()))
 
 
 def _count(names: list[str]) -> str:

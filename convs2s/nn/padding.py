@@ -15,6 +15,7 @@ class PaddingOrder(NamedTuple):
         lengths: B, the number of tokens in each sentence.
         padding_mask: B x T, True at padding in the new order; None if there is no padding.
         num_columns: T.
+        longest, shortest: the largest and the smallest number of tokens in a sentence.
     """
 
     order: Tensor | None
@@ -22,6 +23,8 @@ class PaddingOrder(NamedTuple):
     lengths: Tensor
     padding_mask: Tensor | None
     num_columns: int
+    longest: int
+    shortest: int
 
     def apply(self, tokens: Tensor) -> Tensor:
         """Bring tokens B x T to the new order."""
@@ -43,9 +46,8 @@ class PaddingOrder(NamedTuple):
             T numbers from 0, and the length of the longest sentence. Columns that are padding in
             all sentences have the number of the last token.
         """
-        longest = int(self.lengths.max())
         columns = torch.arange(self.num_columns, device=self.lengths.device)
-        return columns.clamp(max=longest - 1), longest
+        return columns.clamp(max=self.longest - 1), self.longest
 
 
 def select_columns(x: Tensor, columns: Tensor | None, dim: int) -> Tensor:
@@ -82,14 +84,23 @@ def mask_or_none(padding_mask: Tensor) -> Tensor | None:
 def order_padding_last(padding_mask: Tensor) -> PaddingOrder:
     """The column order that moves padding to the right.
 
+    All that a pass must know of its padding is read from the device here, at once.
+
     Args:
         padding_mask: B x T, True at padding, on any side.
     """
     lengths, num_columns = (~padding_mask).sum(dim=1), padding_mask.size(1)
-    if not bool(padding_mask.any()):
-        return PaddingOrder(None, None, lengths, None, num_columns)
     new_mask = torch.arange(num_columns, device=padding_mask.device) >= lengths.unsqueeze(1)
-    if torch.equal(new_mask, padding_mask):
-        return PaddingOrder(None, None, lengths, new_mask, num_columns)
-    order = padding_mask.to(torch.uint8).argsort(dim=1, stable=True)
-    return PaddingOrder(order, order.argsort(dim=1), lengths, new_mask, num_columns)
+    differs = (new_mask != padding_mask).any()
+    facts = torch.stack([lengths.max(), lengths.min(), differs.to(lengths.dtype)])
+    longest, shortest, moves = facts.tolist()
+    order = padding_mask.to(torch.uint8).argsort(dim=1, stable=True) if moves else None
+    return PaddingOrder(
+        order,
+        None if order is None else order.argsort(dim=1),
+        lengths,
+        new_mask if shortest < num_columns else None,
+        num_columns,
+        longest,
+        shortest,
+    )

@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from convs2s.models.adl.layers.dot_attention import MultiHeadAttentionLayer
+from convs2s.models.adl.layers.attention import MultiHeadAttentionLayer
 from convs2s.models.convs2s.multi_step_attention import MultiStepAttention
 from convs2s.nn.attention_maps import (
     CONTRIBUTIONS,

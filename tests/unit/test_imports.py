@@ -21,16 +21,6 @@ exec(code)
 print(json.dumps(sorted(sys.modules)))
 """
 
-# Uses the language with layers whose modules need no torch.
-LANGUAGE = """
-from p.adl.language import arguments, registry, resolve, writer
-for name in ("dropout", "norm", "rnn"):
-    registry.register_layer(name, "", reach=registry.PAST)(type(name, (), {}))
-registry.register_layer("res", "", arguments.CHAIN, reach=registry.POSITION)(object)
-spec = resolve.resolve("repeat(2, res_nd(rnn))", "rnn")
-assert writer.definition(spec.encoder) == "repeat(2, res(norm -> rnn -> dropout))"
-"""
-
 
 def imported(*names, bare=(), code=""):
     """All modules of an interpreter that has imported these modules and those inside them.
@@ -47,16 +37,6 @@ def imported(*names, bare=(), code=""):
     )
     assert done.returncode == 0, done.stderr
     return set(json.loads(done.stdout.splitlines()[-1]))
-
-
-def test_the_language_needs_neither_torch_nor_fairseq():
-    modules = imported("adl.language", "adl.architectures", bare=["adl"], code=LANGUAGE)
-    assert not {"torch", "fairseq", "numpy"} & modules
-
-
-def test_layer_lists_need_neither_torch_nor_fairseq():
-    modules = imported("convs2s.layer_lists", bare=["convs2s"])
-    assert not {"torch", "fairseq", "numpy"} & modules
 
 
 def test_the_lexicon_needs_neither_torch_nor_fairseq():

@@ -19,7 +19,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from ...models.adl.layers.normalization import EPSILON
+from ...models.adl.layers.common import EPSILON
 from ...models.adl.layers.positions import sinusoids
 from .transformer_shape import (
     FEED_FORWARD,

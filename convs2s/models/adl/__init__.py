@@ -2,11 +2,10 @@
 
 ``language`` turns a definition into a `ModelSpec`: it parses the text, translates the dialect of
 the original implementation, finds every layer in the registry, fills in arguments and widths, and
-checks them. ``layers`` holds the layers, each with its declaration. ``model`` is the fairseq model.
+checks them; it declares the layers. ``layers`` holds their modules, and ``model`` is the fairseq
+model. This file needs neither torch nor fairseq.
 """
 
-from . import layers  # noqa: F401  (registers the layers)
-from .language import macros  # noqa: F401  (registers the macros)
 from .language.arguments import (
     Argument,
     Choice,

@@ -1,11 +1,12 @@
-"""Parameters, multiply-adds and receptive fields of resolved layers."""
+"""Parameters, multiply-adds and receptive fields of resolved layers.
+
+Needs torch only for layers of users whose number of parameters is not declared.
+"""
 
 from collections.abc import Iterable
 from dataclasses import replace
 from functools import lru_cache
 from typing import NamedTuple
-
-import torch
 
 from .language.registry import POSITION, UNBOUNDED, Cost, Reach, layer_type
 from .language.spec import LayerSpec, ModelSpec, StackSpec
@@ -65,14 +66,17 @@ def _own_figures(spec: LayerSpec, length: int) -> Figures:
 def own_parameters(spec: LayerSpec) -> int | None:
     """Count the parameters of one layer without the chains inside it.
 
-    The layer is built on the meta device, where tensors have no data, with an identity in place
-    of every layer inside it.
+    If its declaration does not say the number, the layer is built on the meta device, where
+    tensors have no data, with an identity in place of every layer inside it.
 
     Returns:
         The number of parameters; None if the layer cannot be built on the meta device.
     """
+    entry = layer_type(spec)
+    if entry.parameters is not None or entry.module is None:
+        return entry.parameters_of(spec)
     outline = replace(spec, chains=tuple(tuple(map(_identity, chain)) for chain in spec.chains))
-    return _count_parameters(outline, layer_type(spec).module)
+    return _count_parameters(outline, entry.module)
 
 
 def _identity(spec: LayerSpec) -> LayerSpec:
@@ -81,6 +85,8 @@ def _identity(spec: LayerSpec) -> LayerSpec:
 
 @lru_cache(maxsize=4096)
 def _count_parameters(spec: LayerSpec, module: type) -> int | None:
+    import torch
+
     try:
         with torch.device("meta"):
             return sum(parameter.numel() for parameter in module(spec).parameters())

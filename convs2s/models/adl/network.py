@@ -31,6 +31,7 @@ class AdlEncoder(Encoder):
     """
 
     has_attention_maps = True
+    refuses_empty = True
 
     def __init__(
         self, embed: Embedding, spec: StackSpec, blocks: list[int], pad: int, max_length: int

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from ...common.errors import EmptySequence
 from ...nn.attention import MEAN_ALIGNMENT, Alignment
 from ...nn.attention_maps import DECODER, ENCODER, SOURCE, AttentionMaps
 from ...nn.embedding import Embedding
@@ -53,8 +54,12 @@ class EncoderStack(nn.ModuleList):
         Returns:
             The output B x S x C with padding after the tokens, the requested blocks by number in
             the same order of columns, and that order.
+        Raises:
+            EmptySequence: a sentence has no tokens.
         """
         padding_order = order_padding_last(padding_mask)
+        if padding_order.shortest == 0:
+            raise EmptySequence(int(padding_order.lengths.argmin()))
         x = embed(padding_order.apply(tokens), padding_mask)
         context = Context(*padding_order.positions(), padding_order.padding_mask)
         context.need_self_weights = maps is not None
@@ -152,7 +157,9 @@ class DecoderStack(nn.ModuleList):
         backpointers = state.backpointers
         start, length = state.length, tokens.size(1)
         x = embed(tokens, padding_mask, start)
-        if bool(padding_mask[:, 0].any()):
+        # The device is asked at the first position; later, the backpointers know the answer.
+        padded = backpointers.padding_mask is not None
+        if padded or (start == 0 and bool(padding_mask[:, 0].any())):
             positions = ((~padding_mask).cumsum(dim=1) - 1).clamp(min=0)
             longest = int(positions.max()) + 1
             context = Context(

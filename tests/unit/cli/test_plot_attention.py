@@ -202,9 +202,9 @@ def test_a_layer_of_a_user(tmp_path, monkeypatch):
     package.mkdir()
     (package / "__init__.py").write_text(
         "from convs2s.models.adl.language.registry import BLOCK, POSITION, register_layer\n"
-        "from convs2s.models.adl.layers.attention import WEIGHT_DROPOUT\n"
-        "from convs2s.models.adl.layers.dot_attention import DotAttentionLayer, WIDTH_SCALE\n"
-        "from convs2s.models.adl.layers.attention import attended_width\n"
+        "from convs2s.models.adl.language.layers.attention import WEIGHT_DROPOUT\n"
+        "from convs2s.models.adl.layers.attention import DotAttentionLayer\n"
+        "from convs2s.models.adl.language.layers.attention import WIDTH_SCALE, attended_width\n"
         "from convs2s.models.adl.language.registry import Cost\n"
         "@register_layer('plotted_att', 'for a test', WIDTH_SCALE, BLOCK, WEIGHT_DROPOUT,\n"
         "    reach=POSITION, width=attended_width, cost=Cost(), attends=True)\n"

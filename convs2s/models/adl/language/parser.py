@@ -14,16 +14,18 @@ layers once its repetitions are expanded.
 Needs neither torch nor fairseq.
 """
 
+import os
 import re
 from typing import NamedTuple
 
 from ....common.errors import TextError
-from .files import MAX_LENGTH, read_text, resolve_path
+from ....common.limits import MAX_ADL_LAYERS
 from .tree import Call, Chain, Index, Item, Number, Place, Repeat, Value, shorten
 
+MAX_LENGTH = 20000
 MAX_DEPTH = 50
-MAX_LAYERS = 2000
 MAX_FILES = 100
+_MAX_FILE_NAME = 400
 _MAX_DIGITS = 25
 
 _TOKEN = re.compile(
@@ -138,9 +140,9 @@ class _Parser:
             more, count = self.layer()
             layers += more
             size += count
-            if size > MAX_LAYERS:
+            if size > MAX_ADL_LAYERS:
                 raise place.error(
-                    f"with repetitions expanded, there are more than {MAX_LAYERS} layers"
+                    f"with repetitions expanded, there are more than {MAX_ADL_LAYERS} layers"
                 )
             if not self.accept("->"):
                 return tuple(layers), size
@@ -220,9 +222,9 @@ class _Parser:
         self.descend(place)
         at, token = self.here, self.token
         count = self.number() if token.kind == "number" else None
-        if not isinstance(count, int) or not 1 <= count <= MAX_LAYERS:
+        if not isinstance(count, int) or not 1 <= count <= MAX_ADL_LAYERS:
             raise at.error(
-                f"expected the number of repetitions, from 1 to {MAX_LAYERS}, found {token}"
+                f"expected the number of repetitions, from 1 to {MAX_ADL_LAYERS}, found {token}"
             )
         if not self.accept(","):
             raise self.unclosed(opened, "','")
@@ -230,20 +232,61 @@ class _Parser:
         if not self.accept(")"):
             raise self.unclosed(opened, "'->' or ')'")
         self.depth -= 1
-        if count * size > MAX_LAYERS:
-            raise place.error(f"{count} times {size} layers are more than the {MAX_LAYERS} allowed")
+        if count * size > MAX_ADL_LAYERS:
+            raise place.error(
+                f"{count} times {size} layers are more than the {MAX_ADL_LAYERS} allowed"
+            )
         return (Repeat(count, chain, place),), count * size
 
     def included(self) -> tuple[Chain, int]:
         place, name = self.here, self.take().text[1:].strip('"')
         self.descend(place)
-        path = resolve_path(name, self.files[-1] if self.files else None, place)
+        path = _resolve_path(name, self.files[-1] if self.files else None, place)
         if path in self.files:
             raise place.error(f"the file '{name}' includes itself")
         self.opened.append(path)
         if len(self.opened) > MAX_FILES:
             raise place.error(f"more than {MAX_FILES} files are included")
-        text = read_text(path, name, place)
+        text = _read_text(path, name, place)
         inner = _Parser(text, name, (*self.files, path), self.depth, self.opened)
         self.depth -= 1
         return inner.definition()
+
+
+def _resolve_path(name: str, included_from: str | None, place: Place) -> str:
+    """The path of an included file.
+
+    Args:
+        name: the name after ``@``.
+        included_from: path of the file that includes it; None for the current folder.
+        place: the place of the name, for errors.
+    Raises:
+        TextError: the name is too long.
+    """
+    if len(name) > _MAX_FILE_NAME:
+        raise place.error(f"the name of a file has more than {_MAX_FILE_NAME} characters")
+    folder = os.path.dirname(included_from) if included_from else "."
+    return os.path.realpath(os.path.join(folder, os.path.expanduser(name)))
+
+
+def _read_text(path: str, name: str, place: Place) -> str:
+    """The text of an included file.
+
+    Args:
+        path: the path of the file.
+        name: the name after ``@``, for errors.
+        place: the place of the name, for errors.
+    Raises:
+        TextError: the file is missing, is not a regular file, is too long, or is not UTF-8.
+    """
+    if not os.path.isfile(path):
+        raise place.error(f"there is no file '{name}' (looked for {path})")
+    try:
+        with open(path, encoding="utf-8-sig") as lines:
+            text = lines.read(MAX_LENGTH + 1)
+    except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+        raise place.error(f"the file '{name}' cannot be read: {why}") from None
+    if len(text) > MAX_LENGTH:
+        raise place.error(f"the file '{name}' is longer than {MAX_LENGTH} characters")
+    return text

@@ -1,9 +1,9 @@
 """The registry of layers: the declaration of every layer that definitions may name.
 
-A declaration is a decorator of the class that implements the layer. It states the layer's
-arguments, output width, receptive field and cost. The resolver, its checks,
-``convs2s adl explain`` and ``convs2s adl layers`` need nothing else, so that one decorator
-makes a layer complete:
+A declaration states the layer's arguments, output width, receptive field, cost and number of
+parameters. The resolver, its checks, ``convs2s adl explain`` and ``convs2s adl layers`` need
+nothing else. It may be a decorator of the class that implements the layer; one decorator makes a
+layer complete:
 
     @register_layer(
         "gain",
@@ -20,8 +20,8 @@ makes a layer complete:
             return x * self.weight
 
 The class is built from its `LayerSpec` (widths, arguments, side and settings of the resolved layer)
-and called with x (B x T x C) and a `Context`. The layers of the
-package are in ``adl/layers``.
+and called with x (B x T x C) and a `Context`. The layers of the package are declared in
+``language/layers``, which needs no torch, and implemented in ``adl/layers``.
 
 ``reach``, the receptive field, is required, because it decides whether a layer may be used in a
 decoder: a layer that sees positions to its right is an error there.
@@ -34,8 +34,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from ....common.limits import MAX_ADL_LAYERS
 from .arguments import Argument, Default, Integer
-from .parser import MAX_LAYERS
 from .spec import LayerSpec
 from .tree import Chain, Item
 
@@ -73,7 +73,7 @@ class Cost(NamedTuple):
 
 BLOCK = Argument(
     "block",
-    Integer(-MAX_LAYERS, MAX_LAYERS),
+    Integer(-MAX_ADL_LAYERS, MAX_ADL_LAYERS),
     Default(lambda spec: spec.source_blocks, "the topmost"),
     "encoder block to attend to: 1, 2, ... from below, -1, -2, ... from the top, 0 for the input "
     "of the first",
@@ -82,18 +82,23 @@ BLOCK = Argument(
 
 @dataclass(frozen=True)
 class LayerType:
-    """A declared layer; see `register_layer`."""
+    """A declared layer; see `register_layer`.
+
+    ``module`` is the class that implements it; None for a layer of the package, whose module is
+    found in ``adl/layers``.
+    """
 
     name: str
     summary: str
     arguments: tuple[Argument, ...]
     reach: Reach | Callable[[LayerSpec], Reach]
-    module: type
     width: Callable[[LayerSpec], int] | None = None
     check: Callable[[LayerSpec], None] | None = None
     cost: Cost | Callable[[LayerSpec], Cost] | None = None
+    parameters: int | Callable[[LayerSpec], int] | None = None
     parallel: bool = True
     attends: bool = False
+    module: type | None = None
 
     def reach_of(self, spec: LayerSpec) -> Reach:
         """The receptive field of one layer, without the chains inside it."""
@@ -103,10 +108,15 @@ class LayerType:
         """The cost of one layer, without the chains inside it; None if none is declared."""
         return self.cost(spec) if callable(self.cost) else self.cost
 
+    def parameters_of(self, spec: LayerSpec) -> int | None:
+        """The parameters of one layer, without the chains inside it; None if not declared."""
+        return self.parameters(spec) if callable(self.parameters) else self.parameters
+
     @property
     def origin(self) -> Any:
         """Identifies the declaration, which may run again, among all that have the same name."""
-        return self.module.__module__, self.module.__qualname__
+        module = self.module
+        return (module.__module__, module.__qualname__) if module else self.summary
 
 
 @dataclass(frozen=True)
@@ -142,6 +152,7 @@ def register_layer(
     width: Callable[[LayerSpec], int] | None = None,
     check: Callable[[LayerSpec], None] | None = None,
     cost: Cost | Callable[[LayerSpec], Cost] | None = None,
+    parameters: int | Callable[[LayerSpec], int] | None = None,
     parallel: bool = True,
     attends: bool = False,
 ) -> Callable[[type], type]:
@@ -159,6 +170,8 @@ def register_layer(
         width: channels of the output (None: as many as the input has).
         check: raises LayerError for a layer that cannot be built (None: no check).
         cost: multiply-adds in matrix multiplications: a Cost or a function (None: unknown).
+        parameters: the number of parameters, without chains inside the layer: an integer or a
+            function (None: the module is built to count them).
         parallel: whether training computes all positions of a sentence at once (True).
         attends: whether the layer attends to the source; BLOCK must be among its arguments
             (False).
@@ -169,13 +182,31 @@ def register_layer(
     """
 
     def decorator(cls: type) -> type:
-        declared = LayerType(
-            name, summary, arguments, reach, cls, width, check, cost, parallel, attends
+        declare(
+            name,
+            summary,
+            *arguments,
+            reach=reach,
+            width=width,
+            check=check,
+            cost=cost,
+            parameters=parameters,
+            parallel=parallel,
+            attends=attends,
+            module=cls,
         )
-        register(declared)
         return cls
 
     return decorator
+
+
+def declare(name: str, summary: str, *arguments: Argument, **facts: Any) -> None:
+    """Declare a layer of the package, whose module names it with ``adl.layers.implements``.
+
+    Args:
+        name, summary, arguments, facts: as for `register_layer`.
+    """
+    register(LayerType(name, summary, arguments, **facts))
 
 
 def register(entry: LayerType | Macro) -> None:

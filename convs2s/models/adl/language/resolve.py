@@ -8,9 +8,9 @@ from dataclasses import replace
 from typing import Any
 
 from ....common.errors import UserError
-from ....common.limits import MAX_WIDTH
+from ....common.limits import MAX_ADL_LAYERS, MAX_WIDTH
 from .arguments import Argument, LayerError, SubChain, bind, default_of
-from .parser import MAX_LAYERS, parse
+from .parser import parse
 from .registry import UNBOUNDED, LayerType, Macro, entries, layer_type, why_unsupported
 from .sockeye import translate
 from .spec import DECODER, ENCODER, LayerSpec, ModelSpec, Settings, StackSpec
@@ -220,10 +220,10 @@ class _Resolver:
         )
         spec = replace(spec, width=entry.width(spec) if entry.width else width)
         self.count += 1
-        if self.count > MAX_LAYERS:
+        if self.count > MAX_ADL_LAYERS:
             raise call.place.error(
                 f"with repetitions and macros expanded, the {self.side} has more than "
-                f"{MAX_LAYERS} layers"
+                f"{MAX_ADL_LAYERS} layers"
             )
         if self.checks:
             self.check(entry, spec)

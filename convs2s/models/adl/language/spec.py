@@ -100,6 +100,12 @@ class LayerSpec:
     def in_decoder(self) -> bool:
         return self.side == DECODER
 
+    @property
+    def max_positions(self) -> int:
+        """Tokens of the longest sentence on its side."""
+        settings = self.settings
+        return settings.max_target_positions if self.in_decoder else settings.max_source_positions
+
     def place_of(self, argument: str) -> Place:
         """The place of an argument, or of the layer if the argument was not written."""
         items = self.items.get(argument)

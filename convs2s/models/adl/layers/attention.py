@@ -1,64 +1,27 @@
-"""The base class of attention layers, and their common arguments (Domhan 2018, section 2.3).
+"""Attention layers (Domhan 2018, section 2.3): dot attention, multi-head attention, and MLP scores.
 
 Keys and values of the source are computed once per sentence, and its hypotheses share them. Keys
 and values of the sentence itself are cached for later steps.
+
+Multi-head attention projects queries, keys and values, attends with each head, and projects the
+concatenated heads once more. All projections are without biases, as in the original
+implementation; the paper's formula has no last projection. ``proj_dot_*`` is the paper's formula
+for one head, without the last projection.
 """
 
+import math
+
+import torch
 from torch import Tensor, nn
 
-from ....common.limits import MAX_WIDTH, option_name
-from ....nn.attention import dot_product_attention
+from ....nn.attention import causal_mask, dot_product_attention, masked_softmax
 from ....nn.autocast import to_autocast_dtype
 from ....nn.dropout import Dropout
 from ....nn.state import State
 from ..context import Context, LayerAttention
-from ..language.arguments import Argument, Default, Integer, setting_default
-from ..language.registry import PAST, SENTENCE, Cost, Reach
+from ..language.layers.attention import attended_width
 from ..language.spec import LayerSpec
-from .common import PROBABILITY
-
-INNER_WIDTH = Argument(
-    "d_p",
-    Integer(1, MAX_WIDTH),
-    setting_default("model_dim"),
-    "channels of projected queries and keys",
-)
-WEIGHT_DROPOUT = Argument(
-    "dropout",
-    PROBABILITY,
-    Default(
-        lambda spec: (
-            spec.settings.dropout
-            if spec.settings.attention_dropout is None
-            else spec.settings.attention_dropout
-        ),
-        option_name("attention_dropout"),
-    ),
-    "probability of dropping an attention weight",
-)
-
-
-def self_attention_reach(spec: LayerSpec) -> Reach:
-    return PAST if spec.in_decoder else SENTENCE
-
-
-def attended_width(spec: LayerSpec) -> int:
-    """Channels of the sequence that the layer attends to."""
-    return spec.input_width if spec.source_width is None else spec.source_width
-
-
-def attention_cost(spec: LayerSpec, query: int, attended: int, pair: int) -> Cost:
-    """The cost of an attention layer.
-
-    Args:
-        spec: the resolved layer.
-        query: multiply-adds for each position of the input.
-        attended: multiply-adds for each position that the layer attends to.
-        pair: multiply-adds for each pair of both.
-    """
-    if spec.source_width is None:
-        return Cost(position=query + attended, pair=pair)
-    return Cost(position=query, source=attended, pair=pair)
+from .common import implements, xavier_linear
 
 
 class AttentionLayer(nn.Module):
@@ -199,3 +162,104 @@ class AttentionLayer(nn.Module):
     def join_heads(self, x: Tensor) -> Tensor:
         """B x h x T x E to B x T x hE."""
         return x.transpose(1, 2).flatten(2)
+
+
+@implements("dot_att")
+class DotAttentionLayer(AttentionLayer):
+    """``dot_att``: dot products of the input and the source, both as they are."""
+
+    def __init__(self, spec: LayerSpec):
+        super().__init__(spec, scale=spec["s"] ** -0.5)
+
+    def q_proj(self, x: Tensor) -> Tensor:
+        """The input as it is."""
+        return x
+
+    def kv_proj(self, source: Tensor) -> tuple[Tensor, Tensor]:
+        """The source as keys and as values."""
+        return source, source
+
+
+@implements("proj_dot_src_att", "proj_dot_self_att")
+class ProjectedAttentionLayer(AttentionLayer):
+    """``proj_dot_src_att``, ``proj_dot_self_att``: dot attention after linear maps.
+
+    Args:
+        spec: the resolved layer.
+        heads: h (1).
+    """
+
+    def __init__(self, spec: LayerSpec, heads: int = 1):
+        super().__init__(spec, heads, spec["s"] ** -0.5)
+        inner = spec["d_p"]
+        if spec.source_width is None:
+            # As in the authors' code: the fan-out of one matrix gives smaller weights than that of
+            # three, so that the first attention is more even.
+            self.queries_keys_values = xavier_linear(spec.input_width, 3 * inner, bias=False)
+        else:
+            self.queries = xavier_linear(spec.input_width, inner, bias=False)
+            self.keys_values = xavier_linear(spec.source_width, 2 * inner, bias=False, parts=2)
+
+    def q_proj(self, x: Tensor) -> Tensor:
+        """Queries, for attention to the source."""
+        return self.queries(x)
+
+    def kv_proj(self, source: Tensor) -> tuple[Tensor, Tensor]:
+        """Keys and values of the source."""
+        return self.keys_values(source).chunk(2, dim=-1)
+
+    def qkv_proj(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Queries, keys and values in one matrix multiplication, for self-attention."""
+        return self.queries_keys_values(x).chunk(3, dim=-1)
+
+
+@implements("mh_dot_src_att", "mh_dot_self_att")
+class MultiHeadAttentionLayer(ProjectedAttentionLayer):
+    """``mh_dot_src_att``, ``mh_dot_self_att``: several heads, and a linear map of all of them."""
+
+    def __init__(self, spec: LayerSpec):
+        super().__init__(spec, spec["h"])
+        self.output = xavier_linear(spec["d_p"], spec.width, bias=False)
+
+    def forward(self, x: Tensor, context: Context) -> Tensor:
+        """Map R x T x C to R x T x C'."""
+        return self.output(super().forward(x, context))
+
+
+@implements("mlp_src_att", "mlp_self_att")
+class MlpAttentionLayer(AttentionLayer):
+    """``mlp_src_att``, ``mlp_self_att``: scores w tanh(W_q q + W_k k), values as they are."""
+
+    def __init__(self, spec: LayerSpec):
+        super().__init__(spec)
+        self.queries = xavier_linear(spec.input_width, spec["d_p"], bias=False)
+        self.keys = xavier_linear(attended_width(spec), spec["d_p"], bias=False)
+        self.weight = nn.Parameter(torch.empty(spec["d_p"]))
+        bound = math.sqrt(6 / (spec["d_p"] + 1))
+        nn.init.uniform_(self.weight, -bound, bound)
+
+    def q_proj(self, x: Tensor) -> Tensor:
+        """Projected queries."""
+        return self.queries(x)
+
+    def kv_proj(self, source: Tensor) -> tuple[Tensor, Tensor]:
+        """Projected keys, and the source as values."""
+        return self.keys(source), source
+
+    def attend(
+        self,
+        query: Tensor,
+        keys: Tensor,
+        values: Tensor,
+        mask: Tensor | None = None,
+        causal: bool = False,
+        need_weights: bool = False,
+    ) -> tuple[Tensor, Tensor | None]:
+        """The attention context and the weights; arguments as in `nn.attention.attend`."""
+        hidden = (query.unsqueeze(3) + keys.unsqueeze(2)).tanh()
+        scores = hidden @ self.weight.to(hidden.dtype)
+        if causal:
+            mask = causal_mask(scores)
+        weights = masked_softmax(scores, mask)
+        context = self.dropout(weights).to(values.dtype) @ values
+        return context, weights if need_weights else None

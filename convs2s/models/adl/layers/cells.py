@@ -1,11 +1,10 @@
-"""Recurrent networks with layer normalization inside (Ba et al. 2016, section 3.1)."""
+"""Recurrent networks, with layer normalization inside or not (Ba et al. 2016, section 3.1)."""
 
 import torch
 from torch import Tensor, nn
 
 from ....nn.linear import Linear
-from .common import xavier_linear
-from .normalization import layer_norm
+from .common import layer_norm, xavier_linear
 
 
 class _NormalizedNetwork(nn.Module):
@@ -92,3 +91,34 @@ class NormalizedGru(_NormalizedNetwork):
             hidden = torch.lerp(new, hidden, update)
             outputs.append(hidden)
         return torch.stack(outputs, dim=1), hidden.unsqueeze(0)
+
+
+def build_network(cell: str, inputs: int, outputs: int, forget_bias: float) -> nn.Module:
+    """A recurrent network of one layer.
+
+    Input weights are initialized as in Glorot and Bengio (2010), recurrent weights orthogonally,
+    each gate by itself. Biases are zero.
+
+    Args:
+        cell: lstm, gru, lnlstm or lngru.
+        inputs: channels C of the input.
+        outputs: channels C' of the output.
+        forget_bias: the initial bias of the forget gate.
+    """
+    if cell == "lnlstm":
+        return NormalizedLstm(inputs, outputs, forget_bias)
+    if cell == "lngru":
+        return NormalizedGru(inputs, outputs)
+    module = {"lstm": nn.LSTM, "gru": nn.GRU}[cell](inputs, outputs, batch_first=True)
+    gates = 4 if cell == "lstm" else 3
+    with torch.no_grad():
+        for weight in module.weight_ih_l0.chunk(gates):
+            nn.init.xavier_uniform_(weight)
+        for weight in module.weight_hh_l0.chunk(gates):
+            nn.init.orthogonal_(weight)
+        module.bias_ih_l0.zero_()
+        module.bias_hh_l0.zero_()
+        if cell == "lstm":
+            # Torch's order of gates is input, forget, cell, output.
+            module.bias_ih_l0[outputs : 2 * outputs] = forget_bias
+    return module

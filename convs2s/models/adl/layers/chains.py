@@ -6,15 +6,15 @@ import torch
 from torch import Tensor, nn
 
 from ..context import Context
-from ..language.arguments import CHAIN, Argument, LayerError, SubChain
-from ..language.registry import POSITION, Cost, layer_type, register_layer
+from ..language.registry import layer_type
 from ..language.spec import LayerSpec
-from .common import xavier_linear
+from .common import MODULES, implements, xavier_linear
 
 
 def build_layer(spec: LayerSpec) -> nn.Module:
     """Build the module of one layer, with the chains inside it."""
-    return layer_type(spec).module(spec)
+    module = layer_type(spec).module or MODULES[spec.name]
+    return module(spec)
 
 
 class LayerChain(nn.ModuleList):
@@ -34,27 +34,7 @@ class LayerChain(nn.ModuleList):
         return x
 
 
-def check_same_width(spec: LayerSpec) -> None:
-    """The output of the chain must be as wide as its input, so that the two can be added."""
-    width, chain = spec.input_width, spec.chains[0]
-    if chain[-1].width != width:
-        culprit = [layer for layer in chain if layer.width != layer.input_width][-1]
-        raise LayerError(
-            f"'{spec.name}' adds the input and the output of its chain, but the input has {width} "
-            f"channels and '{culprit.name}' outputs {culprit.width}: make the two equal, for "
-            f"example by ending the chain with 'linear({width})'",
-            place=culprit.place,
-        )
-
-
-@register_layer(
-    "res",
-    "the sum of its input and the output of a chain (section 2.3)",
-    CHAIN,
-    reach=POSITION,
-    check=check_same_width,
-    cost=Cost(),
-)
+@implements("res")
 class ResidualLayer(nn.Module):
     """``res``: x + chain(x), in the precision of x."""
 
@@ -68,14 +48,7 @@ class ResidualLayer(nn.Module):
         return x + self.chain(x, context).to(x.dtype)
 
 
-@register_layer(
-    "highway",
-    "g x + (1 - g) chain(x) with a learned gate g = sigmoid(W x + b) (beyond the paper)",
-    CHAIN,
-    reach=POSITION,
-    check=check_same_width,
-    cost=lambda spec: Cost(spec.input_width**2),
-)
+@implements("highway")
 class HighwayLayer(nn.Module):
     """``highway``: g x + (1 - g) chain(x), g = sigmoid(W x + b)."""
 
@@ -90,14 +63,7 @@ class HighwayLayer(nn.Module):
         return torch.lerp(self.chain(x, context).to(x.dtype), x, gate)
 
 
-@register_layer(
-    "concat",
-    "the outputs of several chains for the same input, concatenated (section 2.3)",
-    Argument("chains", SubChain(many=True)),
-    reach=POSITION,
-    width=lambda spec: sum(chain[-1].width for chain in spec.chains),
-    cost=Cost(),
-)
+@implements("concat")
 class ConcatLayer(nn.Module):
     """``concat``: the outputs of several chains, concatenated."""
 

@@ -1,30 +1,55 @@
-"""Arguments and initial weights that several layers share."""
+"""Modules by name, and the parts that several layers share."""
 
 import math
+from collections.abc import Callable
 
-from torch import nn
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
 
-from ....common.limits import MAX_WIDTH
 from ....nn.linear import Linear
-from ..language.arguments import Argument, Integer, Real, setting_default
-from ..language.spec import LayerSpec
+from ..language.registry import LayerType, entries
 
-MAX_KERNEL = 1023
+# The modules of the package's layers, by the name of the layer.
+MODULES: dict[str, type[nn.Module]] = {}
 
-PROBABILITY = Real(0, 1)
-DROPOUT = Argument(
-    "dropout",
-    PROBABILITY,
-    setting_default("dropout"),
-    "probability of dropping a channel of the output",
-)
-WIDTH = Argument("d", Integer(1, MAX_WIDTH), setting_default("model_dim"), "channels of the output")
-KERNEL = Argument("k", Integer(1, MAX_KERNEL), 3, "positions that an output sees")
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "relu": F.relu,
+    "glu": F.glu,
+    "gelu": F.gelu,
+    "sigmoid": torch.sigmoid,
+    "softplus": F.softplus,
+    "swish": F.silu,
+    "tanh": torch.tanh,
+    "none": torch.positive,
+}
+
+# The value of the original implementation; it is added to the variance.
+EPSILON = 1e-6
 
 
-def given_width(spec: LayerSpec) -> int:
-    """The output channels that the argument d gives."""
-    return spec["d"]
+def implements(*names: str) -> Callable[[type[nn.Module]], type[nn.Module]]:
+    """A decorator of the module of layers that ``language/layers`` declares.
+
+    Args:
+        names: names of the layers.
+    Raises:
+        ValueError: a layer is not declared.
+    """
+
+    def decorator(cls: type[nn.Module]) -> type[nn.Module]:
+        for name in names:
+            if not isinstance(entries().get(name), LayerType):
+                raise ValueError(f"There is no layer '{name}': declare it in language/layers.")
+            MODULES[name] = cls
+        return cls
+
+    return decorator
+
+
+def layer_norm(channels: int) -> nn.LayerNorm:
+    """Layer normalization with the epsilon of the original implementation."""
+    return nn.LayerNorm(channels, EPSILON)
 
 
 def xavier_linear(

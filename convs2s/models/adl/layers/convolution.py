@@ -4,54 +4,12 @@ from torch import Tensor, nn
 
 from ....nn.unfold import conv1d
 from ..context import Context
-from ..language.arguments import Argument, Choice, Default, Integer, LayerError
-from ..language.registry import Cost, Reach, register_layer, register_unsupported
+from ..language.layers.common import input_parts
 from ..language.spec import LayerSpec
-from .activation import ACTIVATIONS, activation_argument, input_parts
-from .common import KERNEL, WIDTH, given_width, xavier_linear
-
-MAX_DILATION = 1024
-MAX_SPAN = 4096
-
-DILATION = Argument(
-    "dilation", Integer(1, MAX_DILATION), 1, "distance between the positions that an output sees"
-)
-PADDING = Argument(
-    "padding",
-    Choice(("centred", "causal")),
-    Default(
-        lambda spec: "causal" if spec.in_decoder else "centred",
-        "centred in an encoder, causal in a decoder",
-    ),
-    "causal: an output sees no position to its right",
-)
+from .common import ACTIVATIONS, implements, xavier_linear
 
 
-def convolution_reach(spec: LayerSpec) -> Reach:
-    span = (spec["k"] - 1) * spec["dilation"]
-    left = span if spec["padding"] == "causal" else span // 2
-    return Reach(left, span - left)
-
-
-def check_span(spec: LayerSpec) -> None:
-    span = sum(convolution_reach(spec)) + 1
-    if span > MAX_SPAN:
-        raise LayerError(f"this 'cnn' spans {span} positions, more than {MAX_SPAN}", "dilation")
-
-
-@register_layer(
-    "cnn",
-    "a convolution with bias and non-linearity (section 2.3)",
-    activation_argument("relu"),
-    KERNEL,
-    WIDTH,
-    DILATION,
-    PADDING,
-    reach=convolution_reach,
-    width=given_width,
-    check=check_span,
-    cost=lambda spec: Cost(spec["k"] * spec.input_width * input_parts(spec["v"]) * spec["d"]),
-)
+@implements("cnn")
 class ConvolutionLayer(nn.Module):
     """``cnn``: v(W [x_(t-k+1); ...; x_t] + b), or centered on t; zeros beyond the ends."""
 
@@ -82,10 +40,3 @@ class ConvolutionLayer(nn.Module):
             context.layer_state(self),
         )
         return self.activation(out)
-
-
-register_unsupported(
-    "pool",
-    "'pool' is not offered: it would change the number of source positions, so that attention "
-    "and alignments would no longer point to tokens",
-)

@@ -10,10 +10,8 @@ from ....nn.dropout import Dropout
 from ....nn.embedding import check_length, look_up
 from ....nn.int8 import quantize_parameter_
 from ..context import Context
-from ..language.arguments import Argument, Flag, LayerError
-from ..language.registry import POSITION, Cost, register_layer
 from ..language.spec import LayerSpec
-from .common import DROPOUT
+from .common import implements
 
 INITIAL_POSITIONS = 256
 
@@ -29,23 +27,7 @@ def sinusoids(positions: int, channels: int) -> Tensor:
     return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1).float()
 
 
-def check_even(spec: LayerSpec) -> None:
-    if spec.input_width % 2:
-        raise LayerError(
-            f"'{spec.name}' adds pairs of sine and cosine, so that its input must have an even "
-            f"number of channels, but it has {spec.input_width}"
-        )
-
-
-@register_layer(
-    "pos",
-    "adds sines and cosines of the position to sqrt(C) times its input, then dropout (2.3)",
-    DROPOUT,
-    Argument("scale", Flag(), True, "false: not the input is scaled, but the sines by 1 / sqrt(C)"),
-    reach=POSITION,
-    check=check_even,
-    cost=Cost(),
-)
+@implements("pos")
 class SinusoidalPositionsLayer(nn.Module):
     """``pos``: dropout(sqrt(C) x + p)."""
 
@@ -70,21 +52,13 @@ class SinusoidalPositionsLayer(nn.Module):
         return self.dropout(x * self.input_scale + vectors.to(x.dtype))
 
 
-@register_layer(
-    "learn_pos",
-    "adds a learned vector for each position, then dropout (beyond the paper)",
-    DROPOUT,
-    reach=POSITION,
-    cost=Cost(),
-)
+@implements("learn_pos")
 class LearnedPositionsLayer(nn.Module):
     """``learn_pos``: dropout(x + a learned vector for each position)."""
 
     def __init__(self, spec: LayerSpec):
         super().__init__()
-        language = "target" if spec.in_decoder else "source"
-        max_positions = getattr(spec.settings, f"max_{language}_positions")
-        self.weight = nn.Parameter(torch.empty(max_positions, spec.input_width))
+        self.weight = nn.Parameter(torch.empty(spec.max_positions, spec.input_width))
         nn.init.normal_(self.weight, std=spec.input_width**-0.5)
         self.dropout = Dropout(spec["dropout"])
 

@@ -1,95 +1,21 @@
-"""Recurrent layers (Domhan 2018, section 2.3)."""
+"""Recurrent layers (Domhan 2018, section 2.3) and quasi-recurrent ones (Bradbury et al. 2017)."""
 
 import torch
 from torch import Tensor, nn
 
 from ....nn.autocast import to_autocast_dtype
 from ....nn.state import State
+from ....nn.unfold import unfold
 from ..context import Context
-from ..language.arguments import Argument, Choice, LayerError, Real
-from ..language.registry import PAST, SENTENCE, Cost, register_layer
 from ..language.spec import LayerSpec
-from .cells import NormalizedGru, NormalizedLstm
-from .common import WIDTH, given_width
-
-CELL = Argument(
-    "cell",
-    Choice(("lstm", "gru", "lnlstm", "lngru")),
-    "lstm",
-    "lnlstm, lngru: with layer normalization inside",
-)
-FORGET_BIAS = Argument(
-    "forget_bias", Real(-100, 100), 0.0, "initial bias of the forget gate (lstm cells)"
-)
+from .cells import build_network
+from .common import ACTIVATIONS, implements, xavier_linear
 
 # Hidden states, and cells in case of an LSTM, as torch's networks take and return them.
 HiddenState = Tensor | tuple[Tensor, Tensor]
 
 
-def check_cell(spec: LayerSpec) -> None:
-    if spec["forget_bias"] and not spec["cell"].endswith("lstm"):
-        raise LayerError(f"a '{spec['cell']}' cell has no forget gate", "forget_bias")
-
-
-def check_halves(spec: LayerSpec) -> None:
-    check_cell(spec)
-    if spec["d"] % 2:
-        raise LayerError(
-            "'birnn' has half of its channels in each direction, so that their number must be "
-            f"even, but it is {spec['d']}",
-            "d",
-        )
-
-
-def cell_cost(cell: str, inputs: int, outputs: int) -> int:
-    """Multiply-adds of a cell for one position."""
-    gates = 3 if cell.endswith("gru") else 4
-    return gates * outputs * (inputs + outputs)
-
-
-def build_network(cell: str, inputs: int, outputs: int, forget_bias: float) -> nn.Module:
-    """A recurrent network of one layer.
-
-    Input weights are initialized as in Glorot and Bengio (2010), recurrent weights orthogonally,
-    each gate by itself. Biases are zero.
-
-    Args:
-        cell: lstm, gru, lnlstm or lngru.
-        inputs: channels C of the input.
-        outputs: channels C' of the output.
-        forget_bias: the initial bias of the forget gate.
-    """
-    if cell == "lnlstm":
-        return NormalizedLstm(inputs, outputs, forget_bias)
-    if cell == "lngru":
-        return NormalizedGru(inputs, outputs)
-    module = {"lstm": nn.LSTM, "gru": nn.GRU}[cell](inputs, outputs, batch_first=True)
-    gates = 4 if cell == "lstm" else 3
-    with torch.no_grad():
-        for weight in module.weight_ih_l0.chunk(gates):
-            nn.init.xavier_uniform_(weight)
-        for weight in module.weight_hh_l0.chunk(gates):
-            nn.init.orthogonal_(weight)
-        module.bias_ih_l0.zero_()
-        module.bias_hh_l0.zero_()
-        if cell == "lstm":
-            # Torch's order of gates is input, forget, cell, output.
-            module.bias_ih_l0[outputs : 2 * outputs] = forget_bias
-    return module
-
-
-@register_layer(
-    "rnn",
-    "a recurrent network from left to right (section 2.3)",
-    CELL,
-    WIDTH,
-    FORGET_BIAS,
-    reach=PAST,
-    width=given_width,
-    check=check_cell,
-    cost=lambda spec: Cost(cell_cost(spec["cell"], spec.input_width, spec["d"])),
-    parallel=False,
-)
+@implements("rnn")
 class RecurrentLayer(nn.Module):
     """``rnn``: a network from left to right."""
 
@@ -135,19 +61,7 @@ def save_state(state: State, after: HiddenState, padding_mask: Tensor | None) ->
         state.rows[name] = new
 
 
-@register_layer(
-    "birnn",
-    "recurrent networks in both directions, d/2 channels each, concatenated (section 2.3); only "
-    "in an encoder",
-    CELL,
-    WIDTH,
-    FORGET_BIAS,
-    reach=SENTENCE,
-    width=given_width,
-    check=check_halves,
-    cost=lambda spec: Cost(2 * cell_cost(spec["cell"], spec.input_width, spec["d"] // 2)),
-    parallel=False,
-)
+@implements("birnn")
 class BidirectionalRecurrentLayer(nn.Module):
     """``birnn``: one network from each end of the sentence, with half of the channels each."""
 
@@ -177,3 +91,42 @@ def reverse(x: Tensor, padding_mask: Tensor | None) -> Tensor:
     last = (~padding_mask).sum(dim=1, keepdim=True) - 1
     order = torch.where(padding_mask, positions, last - positions)
     return x.gather(1, order.unsqueeze(-1).expand_as(x))
+
+
+@implements("qrnn")
+class QuasiRecurrentLayer(nn.Module):
+    """``qrnn``: c_t = f_t c_(t-1) + (1 - f_t) z_t, z and f from a causal convolution.
+
+    This is the f-pooling of Bradbury et al. (2017), section 2.1.
+    """
+
+    def __init__(self, spec: LayerSpec):
+        super().__init__()
+        self.kernel_size = spec["k"]
+        self.linear = xavier_linear(
+            self.kernel_size * spec.input_width,
+            2 * spec.width,
+            parts=2,
+            kernel_size=self.kernel_size,
+        )
+        self.activation = ACTIVATIONS[spec["v"]]
+
+    def forward(self, x: Tensor, context: Context) -> Tensor:
+        """Map B x T x C to B x T x C'."""
+        state, mask = context.layer_state(self), context.padding_mask
+        if mask is not None:
+            x = x.masked_fill(mask.unsqueeze(-1), 0.0)
+        inputs = unfold(to_autocast_dtype(x), self.kernel_size, causal=True, state=state)
+        candidate, forget = self.linear(inputs).chunk(2, dim=-1)
+        forget = forget.sigmoid()
+        update = (1.0 - forget) * self.activation(candidate)
+        cell = update.new_zeros(update[:, 0].shape)
+        if state is not None:
+            cell = state.rows.get("hidden", cell)
+        outputs = []
+        for forget_t, update_t in zip(forget.unbind(1), update.unbind(1)):
+            cell = forget_t * cell + update_t
+            outputs.append(cell)
+        if state is not None:
+            save_state(state, cell.unsqueeze(0), mask)
+        return torch.stack(outputs, dim=1)

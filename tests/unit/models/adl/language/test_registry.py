@@ -1,6 +1,5 @@
-"""The registry: custom layers, new files of layers, aliases, and wrong declarations."""
+"""The registry: custom layers, those of the package, aliases, and wrong declarations."""
 
-import sys
 import textwrap
 
 import pytest
@@ -23,16 +22,17 @@ from convs2s.models.adl import (
     Reach,
     Settings,
     SubChain,
-    layers,
     register_layer,
     resolve,
 )
 from convs2s.models.adl.explain import as_dict, as_text
 from convs2s.models.adl.language import registry
-from convs2s.models.adl.language.macros import register_alias
-from convs2s.models.adl.language.registry import entries
+from convs2s.models.adl.language.layers.macros import register_alias
+from convs2s.models.adl.language.registry import LayerType, declare, entries
 from convs2s.models.adl.language.writer import definition
+from convs2s.models.adl.layers import chains, common
 from convs2s.models.adl.layers.chains import LayerChain, build_layer
+from convs2s.models.adl.layers.common import MODULES, implements
 
 SETTINGS = Settings(model_dim=16)
 
@@ -45,7 +45,7 @@ def forget(monkeypatch):
 
 def gain_example():
     """The declaration that the registry's documentation shows."""
-    _, example = registry.__doc__.split("makes a layer complete:\n\n")
+    _, example = registry.__doc__.split("layer complete:\n\n")
     return textwrap.dedent(example.split("\n\nThe class")[0])
 
 
@@ -160,18 +160,38 @@ def test_wrong_declarations():
         Argument("a b", Integer(1, 3))
 
 
-def test_a_new_file_in_the_folder_of_layers_is_enough(tmp_path, monkeypatch):
-    imports = (
-        "import torch\nfrom torch import nn\n"
-        "from ..language.arguments import Argument, Real\n"
-        "from ..language.registry import POSITION, register_layer\n"
+def test_a_layer_of_the_package_is_declared_in_one_place_and_implemented_in_another(monkeypatch):
+    monkeypatch.setattr(common, "MODULES", dict(MODULES))
+    monkeypatch.setattr(chains, "MODULES", common.MODULES)
+    declare("halve", "half of its input", reach=POSITION, cost=Cost(), parameters=0)
+    spec = resolve("halve", "mlp_att -> halve", SETTINGS)
+    assert as_dict(spec, 100, 10)["encoder"]["parameters"] == 0
+
+    @implements("halve", "id")
+    class Halve(nn.Module):
+        def __init__(self, spec):
+            super().__init__()
+
+    assert isinstance(build_layer(spec.encoder.layers[0]), Halve)
+    assert common.MODULES["id"] is Halve
+    for unknown in ("quarter", "res_nd"):
+        with pytest.raises(ValueError, match=f"There is no layer '{unknown}': declare it"):
+            implements(unknown)(Halve)
+
+
+def test_every_layer_of_the_package_has_a_module_and_declares_everything():
+    layers = {name: entry for name, entry in entries().items() if isinstance(entry, LayerType)}
+    assert layers.keys() == MODULES.keys()
+    for name, entry in layers.items():
+        assert entry.module is None and None not in (entry.cost, entry.parameters), name
+
+
+def test_a_module_whose_parameters_are_declared_is_not_built():
+    register_layer("big", "", reach=POSITION, cost=Cost(), parameters=lambda spec: spec.width + 1)(
+        type("Big", (), {})
     )
-    (tmp_path / "gain_of_a_test.py").write_text(imports + gain_example(), encoding="utf-8")
-    monkeypatch.setattr(layers, "__path__", [*layers.__path__, str(tmp_path)])
-    layers.import_layers()
-    del sys.modules[f"{layers.__name__}.gain_of_a_test"]
-    spec = resolve("gain(start=2)", "mlp_att -> gain", SETTINGS)
-    assert build_layer(spec.encoder.layers[0]).weight.eq(2).all()
+    facts = as_dict(resolve("res(big)", "mlp_att", SETTINGS), 100, 10)
+    assert facts["encoder"]["parameters"] == 17 and facts["not_counted"] == []
 
 
 def test_a_layer_that_needs_data_when_it_is_built_is_not_counted():

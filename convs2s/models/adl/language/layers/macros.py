@@ -6,11 +6,11 @@ Needs neither torch nor fairseq.
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ....common.limits import MAX_WIDTH
-from .arguments import CHAIN, Argument, Default, Integer, make_item
-from .registry import Macro, entries, register
-from .spec import LayerSpec
-from .tree import Call, Chain, Item, Value
+from .....common.limits import MAX_WIDTH
+from ..arguments import CHAIN, Argument, Default, Integer, make_item
+from ..registry import Macro, entries, register
+from ..spec import LayerSpec
+from ..tree import Call, Chain, Item, Value
 
 Items = dict[str, tuple[Item, ...]]
 

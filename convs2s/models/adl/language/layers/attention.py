@@ -1,31 +1,36 @@
-"""Dot attention: as it is, with projections, and multi-head (Domhan 2018, section 2.3).
+"""Attention layers (Domhan 2018, section 2.3): dot attention, multi-head attention, and MLP scores.
 
-Multi-head attention projects queries, keys and values, attends with each head, and projects the
-concatenated heads once more. All projections are without biases, as in the original
-implementation; the paper's formula has no last projection. ``proj_dot_*`` is the paper's formula
-for one head, without the last projection.
+All projections are without biases, as in the original implementation.
 """
 
 from collections.abc import Callable
 
-from torch import Tensor
+from .....common.limits import MAX_HEADS, MAX_WIDTH, option_name
+from ..arguments import Argument, Default, Integer, LayerError, Real, setting_default
+from ..registry import BLOCK, PAST, POSITION, SENTENCE, Cost, Reach, declare
+from ..spec import LayerSpec
+from .common import PROBABILITY, WIDTH, given_width
+from .macros import register_alias
 
-from ....common.limits import MAX_HEADS, MAX_WIDTH, option_name
-from ..context import Context
-from ..language.arguments import Argument, Default, Integer, LayerError, Real, setting_default
-from ..language.macros import register_alias
-from ..language.registry import BLOCK, POSITION, Cost, register_layer
-from ..language.spec import LayerSpec
-from .attention import (
-    INNER_WIDTH,
-    WEIGHT_DROPOUT,
-    AttentionLayer,
-    attended_width,
-    attention_cost,
-    self_attention_reach,
+INNER_WIDTH = Argument(
+    "d_p",
+    Integer(1, MAX_WIDTH),
+    setting_default("model_dim"),
+    "channels of projected queries and keys",
 )
-from .common import WIDTH, given_width, xavier_linear
-
+WEIGHT_DROPOUT = Argument(
+    "dropout",
+    PROBABILITY,
+    Default(
+        lambda spec: (
+            spec.settings.dropout
+            if spec.settings.attention_dropout is None
+            else spec.settings.attention_dropout
+        ),
+        option_name("attention_dropout"),
+    ),
+    "probability of dropping an attention weight",
+)
 HEADS = Argument("h", Integer(1, MAX_HEADS), setting_default("attention_heads"), "heads")
 HEADS_WIDTH = Argument(
     "d_p",
@@ -46,6 +51,19 @@ INNER_SCALE = scale_argument("d_p", lambda spec: float(spec["d_p"]))
 HEAD_SCALE = scale_argument("d_p / h", lambda spec: spec["d_p"] / spec["h"])
 
 
+def self_attention_reach(spec: LayerSpec) -> Reach:
+    return PAST if spec.in_decoder else SENTENCE
+
+
+def attended_width(spec: LayerSpec) -> int:
+    """Channels of the sequence that the layer attends to."""
+    return spec.input_width if spec.source_width is None else spec.source_width
+
+
+def inner_width(spec: LayerSpec) -> int:
+    return spec["d_p"]
+
+
 def check_source_width(spec: LayerSpec) -> None:
     if spec.input_width != spec.source_width:
         raise LayerError(
@@ -64,10 +82,28 @@ def check_heads(spec: LayerSpec) -> None:
         )
 
 
+def attention_cost(spec: LayerSpec, query: int, attended: int, pair: int) -> Cost:
+    """The cost of an attention layer.
+
+    Args:
+        spec: the resolved layer.
+        query: multiply-adds for each position of the input.
+        attended: multiply-adds for each position that the layer attends to.
+        pair: multiply-adds for each pair of both.
+    """
+    if spec.source_width is None:
+        return Cost(position=query + attended, pair=pair)
+    return Cost(position=query, source=attended, pair=pair)
+
+
 def projected_cost(spec: LayerSpec) -> Cost:
     inner = spec["d_p"]
     queries, keys_values = inner * spec.input_width, 2 * inner * attended_width(spec)
     return attention_cost(spec, queries, keys_values, 2 * inner)
+
+
+def projected_parameters(spec: LayerSpec) -> int:
+    return spec["d_p"] * (spec.input_width + 2 * attended_width(spec))
 
 
 def multi_head_cost(spec: LayerSpec) -> Cost:
@@ -75,7 +111,20 @@ def multi_head_cost(spec: LayerSpec) -> Cost:
     return cost._replace(position=cost.position + spec["d_p"] * spec["d"])
 
 
-@register_layer(
+def multi_head_parameters(spec: LayerSpec) -> int:
+    return projected_parameters(spec) + spec["d_p"] * spec["d"]
+
+
+def mlp_cost(spec: LayerSpec) -> Cost:
+    inner, values = spec["d_p"], attended_width(spec)
+    return attention_cost(spec, inner * spec.input_width, inner * values, inner + values)
+
+
+def mlp_parameters(spec: LayerSpec) -> int:
+    return spec["d_p"] * (spec.input_width + attended_width(spec) + 1)
+
+
+declare(
     "dot_att",
     "dot attention to the source without any weights (section 2.3)",
     WIDTH_SCALE,
@@ -85,24 +134,10 @@ def multi_head_cost(spec: LayerSpec) -> Cost:
     width=attended_width,
     check=check_source_width,
     cost=lambda spec: Cost(pair=2 * spec.input_width),
+    parameters=0,
     attends=True,
 )
-class DotAttentionLayer(AttentionLayer):
-    """``dot_att``: dot products of the input and the source, both as they are."""
-
-    def __init__(self, spec: LayerSpec):
-        super().__init__(spec, scale=spec["s"] ** -0.5)
-
-    def q_proj(self, x: Tensor) -> Tensor:
-        """The input as it is."""
-        return x
-
-    def kv_proj(self, source: Tensor) -> tuple[Tensor, Tensor]:
-        """The source as keys and as values."""
-        return source, source
-
-
-@register_layer(
+declare(
     "proj_dot_src_att",
     "dot attention to the source with projected queries, keys and values (section 2.3)",
     INNER_WIDTH,
@@ -110,53 +145,23 @@ class DotAttentionLayer(AttentionLayer):
     BLOCK,
     WEIGHT_DROPOUT,
     reach=POSITION,
-    width=lambda spec: spec["d_p"],
+    width=inner_width,
     cost=projected_cost,
+    parameters=projected_parameters,
     attends=True,
 )
-@register_layer(
+declare(
     "proj_dot_self_att",
     "dot attention to the sentence itself with projected queries, keys and values (section 2.3)",
     INNER_WIDTH,
     INNER_SCALE,
     WEIGHT_DROPOUT,
     reach=self_attention_reach,
-    width=lambda spec: spec["d_p"],
+    width=inner_width,
     cost=projected_cost,
+    parameters=projected_parameters,
 )
-class ProjectedAttentionLayer(AttentionLayer):
-    """``proj_dot_src_att``, ``proj_dot_self_att``: dot attention after linear maps.
-
-    Args:
-        spec: the resolved layer.
-        heads: h (1).
-    """
-
-    def __init__(self, spec: LayerSpec, heads: int = 1):
-        super().__init__(spec, heads, spec["s"] ** -0.5)
-        inner = spec["d_p"]
-        if spec.source_width is None:
-            # As in the authors' code: the fan-out of one matrix gives smaller weights than that of
-            # three, so that the first attention is more even.
-            self.queries_keys_values = xavier_linear(spec.input_width, 3 * inner, bias=False)
-        else:
-            self.queries = xavier_linear(spec.input_width, inner, bias=False)
-            self.keys_values = xavier_linear(spec.source_width, 2 * inner, bias=False, parts=2)
-
-    def q_proj(self, x: Tensor) -> Tensor:
-        """Queries, for attention to the source."""
-        return self.queries(x)
-
-    def kv_proj(self, source: Tensor) -> tuple[Tensor, Tensor]:
-        """Keys and values of the source."""
-        return self.keys_values(source).chunk(2, dim=-1)
-
-    def qkv_proj(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Queries, keys and values in one matrix multiplication, for self-attention."""
-        return self.queries_keys_values(x).chunk(3, dim=-1)
-
-
-@register_layer(
+declare(
     "mh_dot_src_att",
     "multi-head dot attention to the source, with all projections (section 2.3)",
     HEADS,
@@ -169,9 +174,10 @@ class ProjectedAttentionLayer(AttentionLayer):
     width=given_width,
     check=check_heads,
     cost=multi_head_cost,
+    parameters=multi_head_parameters,
     attends=True,
 )
-@register_layer(
+declare(
     "mh_dot_self_att",
     "multi-head dot attention to the sentence itself, with all projections (section 2.3)",
     HEADS,
@@ -183,20 +189,35 @@ class ProjectedAttentionLayer(AttentionLayer):
     width=given_width,
     check=check_heads,
     cost=multi_head_cost,
+    parameters=multi_head_parameters,
 )
-class MultiHeadAttentionLayer(ProjectedAttentionLayer):
-    """``mh_dot_src_att``, ``mh_dot_self_att``: several heads, and a linear map of all of them."""
-
-    def __init__(self, spec: LayerSpec):
-        super().__init__(spec, spec["h"])
-        self.output = xavier_linear(spec["d_p"], spec.width, bias=False)
-
-    def forward(self, x: Tensor, context: Context) -> Tensor:
-        """Map R x T x C to R x T x C'."""
-        return self.output(super().forward(x, context))
-
+declare(
+    "mlp_src_att",
+    "attention to the source with scores of a network of one layer; values as they are "
+    "(section 2.3)",
+    INNER_WIDTH,
+    BLOCK,
+    WEIGHT_DROPOUT,
+    reach=POSITION,
+    width=attended_width,
+    cost=mlp_cost,
+    parameters=mlp_parameters,
+    attends=True,
+)
+declare(
+    "mlp_self_att",
+    "attention to the sentence itself with scores of a network of one layer; values as they are "
+    "(section 2.3)",
+    INNER_WIDTH,
+    WEIGHT_DROPOUT,
+    reach=self_attention_reach,
+    width=attended_width,
+    cost=mlp_cost,
+    parameters=mlp_parameters,
+)
 
 register_alias("dot_src_att", "mh_dot_src_att", "mh_dot_src_att(h=1) (section 2.3)", h=1)
 register_alias("dot_self_att", "mh_dot_self_att", "mh_dot_self_att(h=1)", h=1)
 register_alias("mh_dot_att", "mh_dot_src_att", "mh_dot_src_att: attention to the source")
 register_alias("proj_dot_att", "proj_dot_src_att", "proj_dot_src_att: attention to the source")
+register_alias("mlp_att", "mlp_src_att", "mlp_src_att: attention to the source")

@@ -1,0 +1,14 @@
+"""The declarations of the package's layers, one file for each kind; ``adl/layers`` has the modules.
+
+Needs neither torch nor fairseq.
+"""
+
+from . import (  # noqa: F401
+    attention,
+    chains,
+    convolution,
+    macros,
+    positions,
+    positionwise,
+    recurrent,
+)

@@ -1,0 +1,47 @@
+"""Layers that contain chains (Domhan 2018, section 2.3)."""
+
+from ..arguments import CHAIN, Argument, LayerError, SubChain
+from ..registry import POSITION, Cost, declare
+from ..spec import LayerSpec
+
+
+def check_same_width(spec: LayerSpec) -> None:
+    """The output of the chain must be as wide as its input, so that the two can be added."""
+    width, chain = spec.input_width, spec.chains[0]
+    if chain[-1].width != width:
+        culprit = [layer for layer in chain if layer.width != layer.input_width][-1]
+        raise LayerError(
+            f"'{spec.name}' adds the input and the output of its chain, but the input has {width} "
+            f"channels and '{culprit.name}' outputs {culprit.width}: make the two equal, for "
+            f"example by ending the chain with 'linear({width})'",
+            place=culprit.place,
+        )
+
+
+declare(
+    "res",
+    "the sum of its input and the output of a chain (section 2.3)",
+    CHAIN,
+    reach=POSITION,
+    check=check_same_width,
+    cost=Cost(),
+    parameters=0,
+)
+declare(
+    "highway",
+    "g x + (1 - g) chain(x) with a learned gate g = sigmoid(W x + b) (beyond the paper)",
+    CHAIN,
+    reach=POSITION,
+    check=check_same_width,
+    cost=lambda spec: Cost(spec.input_width**2),
+    parameters=lambda spec: (spec.input_width + 1) * spec.input_width,
+)
+declare(
+    "concat",
+    "the outputs of several chains for the same input, concatenated (section 2.3)",
+    Argument("chains", SubChain(many=True)),
+    reach=POSITION,
+    width=lambda spec: sum(chain[-1].width for chain in spec.chains),
+    cost=Cost(),
+    parameters=0,
+)

@@ -1,0 +1,80 @@
+"""How often a pass waits for the device: once in the encoder, once in the decoder."""
+
+import pytest
+import torch
+
+from tests.support.families import ADL
+from tests.support.helpers import random_batch, tiny_adl
+from tests.support.synchronizations import counted_synchronizations
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda x: x.tolist(),
+        lambda x: bool(x.any()),
+        lambda x: int(x.max()),
+        lambda x: float(x[0]),
+        lambda x: x[0].item(),
+        lambda x: torch.equal(x, x),
+        lambda x: x[x > 1],
+        lambda x: torch.where(x > 1),
+        lambda x: x.masked_select(x > 1),
+        lambda x: x.unique(),
+        lambda x: x.numpy(),
+    ],
+)
+def test_every_read_is_counted(read):
+    with counted_synchronizations() as counts:
+        read(torch.tensor([1, 2, 3]))
+    assert counts.total() == 1
+
+
+def test_what_stays_on_the_device_is_not_counted():
+    x = torch.tensor([1, 2, 3])
+    with counted_synchronizations() as counts:
+        x[x.argsort()].clamp(max=2).masked_fill(x > 1, 0).sum()
+    assert counts.total() == 0
+
+
+@pytest.mark.parametrize("left_pad", [True, False])
+@pytest.mark.parametrize("name", ADL)
+def test_a_training_pass_reads_twice(name, left_pad):
+    model = tiny_adl(**ADL[name]).train()
+    batch = random_batch([(7, 5), (3, 4)], left_pad_source=left_pad)["net_input"]
+    with counted_synchronizations() as counts:
+        model(**batch)
+    assert counts.total() <= 2, counts
+
+
+@torch.no_grad()
+def test_steps_of_generation_after_the_first_read_nothing():
+    model = tiny_adl()
+    batch = random_batch([(7, 5), (3, 5)])["net_input"]
+    encoder_out = model.encoder(batch["src_tokens"], batch["src_lengths"])
+    state, tokens = {}, batch["prev_output_tokens"]
+    model.decoder(tokens[:, :1], encoder_out=encoder_out, incremental_state=state)
+    with counted_synchronizations() as counts:
+        for length in (2, 3, 4):
+            model.decoder(tokens[:, :length], encoder_out=encoder_out, incremental_state=state)
+    assert counts.total() == 0, counts
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("arch", ["adl_transformer", "adl_rnn"])
+def test_hypotheses_with_padding_may_end_before_those_without(arch):
+    model = tiny_adl(arch=arch).double()
+    batch = random_batch([(5, 4), (3, 6)], left_pad_target=True)["net_input"]
+    tokens, state = batch["prev_output_tokens"], {}
+    encoder_out = model.encoder(batch["src_tokens"], batch["src_lengths"])
+    expected, _ = model.decoder(tokens, encoder_out=encoder_out)
+    for length in range(1, 7):
+        if length == 4:
+            rest = torch.tensor([1])
+            model.decoder.reorder_incremental_state(state, rest)
+            encoder_out = model.encoder.reorder_encoder_out(encoder_out, rest)
+            tokens, expected = tokens[1:], expected[1:]
+        step, _ = model.decoder(
+            tokens[:, :length], encoder_out=encoder_out, incremental_state=state
+        )
+        torch.testing.assert_close(step[-1, -1], expected[-1, length - 1], atol=1e-10, rtol=1e-10)
