@@ -24,7 +24,7 @@ def main(argv: list[str] | None = None) -> int:
         if sentence := missing_fairseq():
             print(f"convs2s: error: {sentence}", file=sys.stderr)
             return 1
-        import_module("convs2s_plugin")
+        import_module("convs2s_plugin").compat.enable_all()
     module = import_module(f".{COMMANDS[name].module}", __name__)
     try:
         return commands.run(module, name, argv, __version__)

@@ -15,12 +15,9 @@ from convs2s.text.lexicon.files import read_lexicon, read_translations
 from convs2s.translation.candidates import Candidates, build_candidates
 from convs2s.translation.unknown_words import UnknownWords
 
-from ..compat.unknown_words import (
-    REPLACE_UNK_WITHOUT_FILE,
-    check_replacement,
-    leave_unknown_words_to_the_task,
-)
-from ..compat.validations import ReportsValidations
+from ..compat import enable_for_task
+from ..compat.generation import REPLACE_UNK_WITHOUT_FILE, check_replacement
+from ..compat.training import ReportsValidations
 from ..criterions import ConvS2SCrossEntropy
 from ..search.generator import TranslationGenerator
 from ..search.word_alignment import ReferenceScorer, request_attention
@@ -111,8 +108,8 @@ class ConvS2STranslationTask(ReportsValidations, TranslationTask):
 
     @classmethod
     def setup_task(cls, cfg: ConvS2STranslationConfig, **options):
-        """Load the dictionaries."""
-        leave_unknown_words_to_the_task()
+        """Load the dictionaries, and change fairseq for the task (``compat.enable_for_task``)."""
+        enable_for_task()
         return super().setup_task(cfg, **options)
 
     def _load_candidates(self) -> Candidates | None:

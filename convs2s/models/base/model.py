@@ -1,5 +1,6 @@
 """The base class of all encoder-decoder models."""
 
+from importlib import import_module
 from typing import Any
 
 import torch
@@ -25,6 +26,11 @@ class PluginModel(NotScriptable, FairseqEncoderDecoderModel):
     """
 
     quantized = False
+
+    def __init__(self, encoder, decoder):
+        super().__init__(encoder, decoder)
+        # The plugin needs the models.
+        import_module("convs2s_plugin.compat").enable_all()
 
     @classmethod
     def hub_models(cls) -> dict[str, Any]:
