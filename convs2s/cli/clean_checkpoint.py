@@ -3,9 +3,9 @@
 import argparse
 import os
 
-from ..checkpoints.fconv import is_translation_model
 from ..checkpoints.files import save_checkpoint
-from ..checkpoints.old_checkpoints import architecture, clean, read_old_checkpoint
+from ..checkpoints.legacy.fconv import is_translation_model
+from ..checkpoints.legacy.reading import architecture, clean, read_old_checkpoint
 from ..common.output_files import check_writable
 
 

@@ -7,11 +7,15 @@ from typing import Any
 
 from torch import Tensor
 
-from ..checkpoints.attn2d import convert
-from ..checkpoints.attn2d_params import Params
-from ..checkpoints.attn2d_vocabulary import dictionary_rows, dictionary_text, read_vocabulary
 from ..checkpoints.files import save_checkpoint
-from ..checkpoints.old_checkpoints import architecture, model_options, read_old_checkpoint
+from ..checkpoints.legacy.attn2d import convert
+from ..checkpoints.legacy.attn2d_files import (
+    Params,
+    dictionary_rows,
+    dictionary_text,
+    read_vocabulary,
+)
+from ..checkpoints.legacy.reading import architecture, model_options, read_old_checkpoint
 from ..common.errors import UserError
 from ..common.output_files import atomic_write, check_writable
 

@@ -8,10 +8,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from ..checkpoints.fconv import convert_checkpoint
-from ..checkpoints.fconv_release import ReleaseOptions, convert_release, is_wanted
 from ..checkpoints.files import save_checkpoint
-from ..checkpoints.old_checkpoints import read_old_checkpoint
+from ..checkpoints.legacy.fconv import convert_checkpoint
+from ..checkpoints.legacy.fconv_release import ReleaseOptions, convert_release, is_wanted
+from ..checkpoints.legacy.reading import read_old_checkpoint
 from ..common.archives import download, is_address, is_archive, is_archive_name, unpack
 from ..common.errors import UserError
 from ..common.output_files import (
