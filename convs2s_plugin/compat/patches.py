@@ -151,11 +151,6 @@ def installed() -> dict[str, Tier]:
     }
 
 
-def declared() -> dict[str, Tier]:
-    """The full names of the functions that can be replaced in this process, and their tiers."""
-    return {full_name: patch.tier for patch in _patches for full_name, _ in patch.places()}
-
-
 def _replace(owner: Any, patch: Patch) -> None:
     original = getattr(owner, patch.name)
     if hasattr(original, MARK):

@@ -63,9 +63,9 @@ missing = object()
 changed = [n for n in {{**before, **after}}
            if not same(before.get(n, missing), after.get(n, missing))]
 from convs2s_plugin.compat import patches
-tiers = [{{name: tier.value for name, tier in f().items()}}
-         for f in (patches.installed, patches.declared)]
-print(json.dumps([sorted(changed), *tiers]))
+installed = {{name: tier.value for name, tier in patches.installed().items()}}
+declared = {{name: p.tier.value for p in patches._patches for name, _ in p.places()}}
+print(json.dumps([sorted(changed), installed, declared]))
 from fairseq.models import ARCH_MODEL_REGISTRY
 assert "convs2s" in ARCH_MODEL_REGISTRY
 """
