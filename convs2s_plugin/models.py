@@ -28,6 +28,7 @@ from convs2s.models.pervasive.network import Pervasive
 from convs2s.nn.attention_maps import AttentionMaps
 from convs2s.nn.state import State, child, reorder_encoder_output
 
+from . import compat
 from .embeddings import check_shared_embeddings, load_embeddings_
 from .options import fairseq_options, keep_definitions, network_options, register_architectures
 
@@ -180,6 +181,7 @@ class PluginModel(FairseqEncoderDecoderModel):
         # The constructors of fairseq's classes take an encoder and a decoder, which the network
         # makes itself.
         super(BaseFairseqModel, self).__init__(*arguments, **options)
+        compat.enable_all()
         self._is_generation_fast = False
 
     @classmethod

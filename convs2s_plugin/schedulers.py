@@ -11,7 +11,7 @@ from omegaconf import II
 
 from convs2s.common.errors import UserError
 
-from .compat.validations import listen
+from .compat.training import listen
 
 logger = logging.getLogger(__name__)
 

@@ -19,9 +19,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Write the cleaned checkpoint, and print what it lacks."""
-    from ..checkpoints.fconv import is_translation_model
+    from ..checkpoints.legacy.fconv import is_translation_model
     from ..checkpoints.files import save_checkpoint
-    from ..checkpoints.old_checkpoints import architecture, clean, read_old_checkpoint
+    from ..checkpoints.legacy.reading import architecture, clean, read_old_checkpoint
 
     # It may be OLD, which is read before.
     check_writable(args.new)

@@ -11,7 +11,7 @@ from ..common.output_files import atomic_write, check_writable
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from ..checkpoints.attn2d_params import Params
+    from ..checkpoints.legacy.attn2d_files import Params
 
 VOCABULARY = (
     "{} vocabulary: LANGUAGE.infos, or a text file vocab.LANGUAGE (default: LANGUAGE.infos in the "
@@ -34,9 +34,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Write the converted checkpoint and its dictionaries, and print a summary."""
-    from ..checkpoints.attn2d import convert
-    from ..checkpoints.attn2d_params import Params
-    from ..checkpoints.attn2d_vocabulary import dictionary_rows, dictionary_text, read_vocabulary
+    from ..checkpoints.legacy.attn2d import convert
+    from ..checkpoints.legacy.attn2d_files import Params
+    from ..checkpoints.legacy.attn2d_files import dictionary_rows, dictionary_text, read_vocabulary
     from ..checkpoints.files import save_checkpoint
 
     of_params = args.params or str(Path(args.old).parent / "params.json")
@@ -87,7 +87,7 @@ def _read(path: str) -> dict[str, "Tensor"]:
     """
     from torch import Tensor
 
-    from ..checkpoints.old_checkpoints import architecture, model_options, read_old_checkpoint
+    from ..checkpoints.legacy.reading import architecture, model_options, read_old_checkpoint
 
     content: Any = read_old_checkpoint(path).content
     if isinstance(content, dict) and isinstance(content.get("model"), dict):

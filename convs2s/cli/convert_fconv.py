@@ -98,7 +98,7 @@ def _convert(old: Path, name: str, args: argparse.Namespace) -> None:
         name: the path or the address that the user gave.
         args: the arguments of the command.
     """
-    from ..checkpoints.fconv_release import ReleaseOptions, convert_release, is_wanted
+    from ..checkpoints.legacy.fconv_release import ReleaseOptions, convert_release, is_wanted
     from ..common.archives import is_archive, unpack
 
     if not old.exists():
@@ -148,9 +148,9 @@ def _report(new: str, parameters: dict[str, int], content: dict[str, Any]) -> No
 
 def _convert_checkpoint(old: Path, name: str, args: argparse.Namespace) -> None:
     """Convert a single checkpoint; its dictionaries and codes stay where they are."""
-    from ..checkpoints.fconv import convert_checkpoint
+    from ..checkpoints.legacy.fconv import convert_checkpoint
     from ..checkpoints.files import save_checkpoint
-    from ..checkpoints.old_checkpoints import read_old_checkpoint
+    from ..checkpoints.legacy.reading import read_old_checkpoint
 
     for option in RELEASE_OPTIONS:
         if getattr(args, option):

@@ -25,7 +25,7 @@ def use_plugin(user_dir: str | None = None) -> None:
     """
     if sentence := missing_fairseq():
         raise UserError(sentence)
-    import_module("convs2s_plugin")
+    import_module("convs2s_plugin").compat.enable_all()
     if user_dir and not Path(user_dir).is_dir():
         raise UserError(f"There is no folder {user_dir} (--user-dir).")
     import_module("fairseq.utils").import_user_module(argparse.Namespace(user_dir=user_dir))

@@ -1,8 +1,11 @@
-"""Loading checkpoints safely; ``saving`` writes them."""
+"""Checkpoints: loaded as data only; written whole or not at all."""
 
 import argparse
-import functools
+import errno
 import os
+import re
+import stat
+import tempfile
 import warnings
 import zipfile
 from collections.abc import Iterator
@@ -12,12 +15,34 @@ from typing import Any
 import numpy as np
 import torch
 from fairseq import checkpoint_utils
+from fairseq.file_io import PathManager
+from fairseq.models import ARCH_MODEL_REGISTRY
 from omegaconf import DictConfig
 
-from convs2s.checkpoints.files import UNREADABLE, check_no_device, unreadable_checkpoint
+from convs2s.checkpoints.files import (
+    UNREADABLE,
+    check_no_device,
+    save_checkpoint,
+    unreadable_checkpoint,
+)
 from convs2s.common.errors import UserError
+from convs2s.common.output_files import atomic_path
+
+from .patches import Tier, install_for, patched, step
+
+# The reasons for which a file has no room.
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
+# Files that a training run writes and reads, and their names until they are complete.
+CHECKPOINT = re.compile(r"(checkpoint.*|crash)\.pt")
+PARTIAL = re.compile(r"(checkpoint.*|crash)\.pt\.partial")
+AFTERWARDS = (
+    "The checkpoints before it are whole: free some space, or save fewer of them "
+    "(--no-epoch-checkpoints, --keep-last-epochs), and start the same command again, which "
+    "continues from the newest."
+)
 
 
+@step(Tier.NEEDED)
 def allow_plain_data() -> None:
     """Allow the classes in fairseq's checkpoints for ``torch.load`` with ``weights_only=True``.
 
@@ -30,23 +55,24 @@ def allow_plain_data() -> None:
     torch.serialization.add_safe_globals(allowed)
 
 
-def explain_unreadable_checkpoints() -> None:
-    """Replace torch's errors about damaged checkpoints by a UserError that names the file."""
-    original = checkpoint_utils.load_checkpoint_to_cpu
+@patched(checkpoint_utils, "load_checkpoint_to_cpu", Tier.NEEDED)
+def load_checkpoint_to_cpu(original: Any, path: str, *args: Any, **kwargs: Any) -> Any:
+    """Replace torch's errors about damaged checkpoints by a UserError that names the file.
 
-    @functools.wraps(original)
-    def load_checkpoint_to_cpu(path, *args, **kwargs):
-        check_no_device(path)
-        try:
-            state = original(path, *args, **kwargs)
-        except UNREADABLE as error:
-            if not os.path.exists(path):
-                raise
-            raise unreadable_checkpoint(path, error) from error
-        _check_entries(path, state)
-        return state
-
-    checkpoint_utils.load_checkpoint_to_cpu = load_checkpoint_to_cpu
+    torch advises loading the file with ``weights_only=False``, which runs code from it. If the
+    model is one of this package, the changes of ``Tier.EXTRA`` are made.
+    """
+    check_no_device(path)
+    try:
+        state = original(path, *args, **kwargs)
+    except UNREADABLE as error:
+        if not os.path.exists(path):
+            raise
+        raise unreadable_checkpoint(path, error) from error
+    _check_entries(path, state)
+    options = state.get("args") or (state.get("cfg") or {}).get("model")
+    install_for(ARCH_MODEL_REGISTRY.get(getattr(options, name, None)) for name in ("arch", "_name"))
+    return state
 
 
 def _check_entries(path: str, state: Any) -> None:
@@ -107,3 +133,83 @@ def memory_mapped() -> Iterator[None]:
         yield
     finally:
         torch.load = original
+
+
+@patched(checkpoint_utils, "torch_persistent_save", Tier.EXTRA)
+def torch_persistent_save(original: Any, obj: Any, filename: str, async_write: bool = False) -> Any:
+    """Write each checkpoint whole or not at all, and say in one sentence why it cannot be written.
+
+    fairseq tries three times to write a checkpoint, and leaves an incomplete file if it fails.
+    """
+    if async_write or not PathManager.supports_rename(filename):
+        return original(obj, filename, async_write)
+    try:
+        save_checkpoint(obj, filename)
+    except UserError as error:
+        raise UserError(f"{error} {AFTERWARDS}") from error
+
+
+@patched(PathManager, "copy", Tier.EXTRA)
+def copy(original: Any, src_path: str, dst_path: str, overwrite: bool = False) -> Any:
+    """Copy a checkpoint in one step, so that a killed training run can always be resumed.
+
+    fairseq writes a checkpoint to one file, and then copies it over ``checkpoint_last.pt`` and
+    others; a process that is killed during the copy would leave an incomplete file. If there is no
+    room for the new file beside the old one, the old one is removed first.
+    """
+    if not PathManager.supports_rename(dst_path):
+        return original(src_path, dst_path, overwrite=overwrite)
+    try:
+        return _copy_whole(original, src_path, dst_path)
+    except UserError as error:
+        has_room = not isinstance(error.__cause__, OSError) or error.__cause__.errno not in NO_ROOM
+        if has_room or not os.path.isfile(dst_path):
+            raise
+        os.remove(dst_path)
+        return _copy_whole(original, src_path, dst_path)
+
+
+def _copy_whole(copy_file: Any, src_path: str, dst_path: str) -> Any:
+    try:
+        with atomic_path(dst_path) as partial:
+            return copy_file(src_path, partial, overwrite=True)
+    except UserError as error:
+        raise UserError(f"{error} {AFTERWARDS}") from error.__cause__
+
+
+@patched(checkpoint_utils, "verify_checkpoint_directory", Tier.EXTRA)
+def verify_checkpoint_directory(original: Any, save_dir: str) -> None:
+    """Check the folder of the checkpoints before training.
+
+    fairseq writes to a file ``dummy`` in it, which it removes even if it was there before.
+    """
+    check_folder(save_dir)
+
+
+def check_folder(save_dir: str) -> None:
+    """Check that checkpoints can be written to a folder.
+
+    Raises:
+        UserError: if they cannot, or a device, a pipe or a folder has the name of one.
+    """
+    try:
+        os.makedirs(save_dir, exist_ok=True)
+        with tempfile.TemporaryFile(dir=save_dir):
+            pass
+        names = sorted(os.listdir(save_dir))
+    except OSError as error:
+        raise UserError(
+            f"{save_dir} cannot be written (--save-dir): {error.strerror or error}."
+        ) from error
+    for name in names:
+        path = os.path.join(save_dir, name)
+        if CHECKPOINT.fullmatch(name) and os.path.exists(path) and not os.path.isfile(path):
+            raise UserError(
+                f"{path} has the name of a checkpoint, but is not a plain file: remove it, or "
+                "choose another --save-dir."
+            )
+        if PARTIAL.fullmatch(name) and not stat.S_ISREG(os.lstat(path).st_mode):
+            raise UserError(
+                f"{path} has the name of a checkpoint that is being written, but is not a "
+                "plain file: remove it, or choose another --save-dir."
+            )

@@ -1,6 +1,5 @@
 """Binarized data and dictionaries: one sentence that names a damaged or missing file."""
 
-import functools
 import os
 import struct
 from typing import Any
@@ -13,6 +12,8 @@ from omegaconf.errors import MissingMandatoryValue
 
 from convs2s.common.errors import UserError
 
+from .patches import Tier, patched
+
 AGAIN = "run fairseq-preprocess again, or copy it again if that was interrupted"
 # The beginning of an index: a mark, the version, the code of the numbers' type, their count.
 HEADER = struct.Struct("<9sQBQ")
@@ -23,30 +24,25 @@ TYPES = {
 }
 
 
-def check_data_files() -> None:
+@patched(indexed_dataset, "make_dataset", Tier.EXTRA)
+def make_dataset(
+    original: Any, path: str, impl: str, fix_lua_indexing: bool = False, dictionary: Any = None
+) -> Any:
     """Check the sizes and the tokens of binarized data before fairseq opens it.
 
     fairseq reads all of it then, too. Without the check, damaged files end in an error without
-    their name, or in the middle of a training.
+    their name, or in the middle of a training run.
     """
-    original = indexed_dataset.make_dataset
-
-    @functools.wraps(original)
-    def make_dataset(
-        path: str, impl: str, fix_lua_indexing: bool = False, dictionary: Any = None
-    ) -> Any:
-        if impl != "raw":
-            _check_pair(path)
-        if impl == "mmap" and os.path.isfile(f"{path}.idx"):
-            check_binarized(path, None if dictionary is None else len(dictionary))
-        try:
-            return original(path, impl, fix_lua_indexing, dictionary)
-        except (AssertionError, struct.error, ValueError) as error:
-            if isinstance(error, UserError):
-                raise
-            raise _damaged(f"{path}.idx", "it is no index of binarized data") from error
-
-    indexed_dataset.make_dataset = make_dataset
+    if impl != "raw":
+        _check_pair(path)
+    if impl == "mmap" and os.path.isfile(f"{path}.idx"):
+        check_binarized(path, None if dictionary is None else len(dictionary))
+    try:
+        return original(path, impl, fix_lua_indexing, dictionary)
+    except (AssertionError, struct.error, ValueError) as error:
+        if isinstance(error, UserError):
+            raise
+        raise _damaged(f"{path}.idx", "it is no index of binarized data") from error
 
 
 def check_binarized(path: str, vocab_size: int | None) -> None:
@@ -109,86 +105,66 @@ def _damaged(path: str, reason: str) -> UserError:
     return UserError(f"{path} is damaged: {reason}; {AGAIN}.")
 
 
-def name_missing_data() -> None:
+@patched(data_utils, "infer_language_pair", Tier.EXTRA)
+def infer_language_pair(original: Any, path: str) -> Any:
     """Name a folder of binarized data that is missing."""
-    original = data_utils.infer_language_pair
-
-    @functools.wraps(original)
-    def infer_language_pair(path: str) -> Any:
-        try:
-            return original(path)
-        except OSError as error:
-            reason = f"cannot be read: {error.strerror or error}"
-            raise UserError(
-                f"{path}, the folder of the binarized data, {reason}. Give the folder that "
-                "fairseq-preprocess wrote (--destdir)."
-            ) from error
-
-    data_utils.infer_language_pair = infer_language_pair
+    try:
+        return original(path)
+    except OSError as error:
+        reason = f"cannot be read: {error.strerror or error}"
+        raise UserError(
+            f"{path}, the folder of the binarized data, {reason}. Give the folder that "
+            "fairseq-preprocess wrote (--destdir)."
+        ) from error
 
 
-def explain_unreadable_dictionaries() -> None:
+@patched(Dictionary, "add_from_file", Tier.EXTRA)
+def add_from_file(original: Any, self: Dictionary, f: Any) -> None:
     """Name the dictionary that is missing or damaged."""
-    original = Dictionary.add_from_file
-
-    @functools.wraps(original)
-    def add_from_file(self: Dictionary, f: Any) -> None:
-        if not isinstance(f, str):
-            return original(self, f)
-        try:
-            original(self, f)
-        except FileNotFoundError as error:
-            raise UserError(
-                f"There is no dictionary {f}: give the folder that fairseq-preprocess wrote."
-            ) from error
-        except OSError as error:
-            raise UserError(f"{f} cannot be read: {error.strerror or error}.") from error
-        except Exception as error:
-            raise UserError(
-                f"{f} is no dictionary of fairseq, with a token and its count on each line: {error}"
-            ) from error
-
-    Dictionary.add_from_file = add_from_file
+    if not isinstance(f, str):
+        return original(self, f)
+    try:
+        original(self, f)
+    except FileNotFoundError as error:
+        raise UserError(
+            f"There is no dictionary {f}: give the folder that fairseq-preprocess wrote."
+        ) from error
+    except OSError as error:
+        raise UserError(f"{f} cannot be read: {error.strerror or error}.") from error
+    except Exception as error:
+        raise UserError(
+            f"{f} is no dictionary of fairseq, with a token and its count on each line: {error}"
+        ) from error
 
 
-def explain_unreadable_codes() -> None:
+@patched(SubwordNMTBPE, "__init__", Tier.EXTRA)
+def read_codes(original: Any, self: SubwordNMTBPE, cfg: Any) -> None:
     """Name the file that has no codes of subword-nmt, such as a binary one."""
-    original = SubwordNMTBPE.__init__
-
-    @functools.wraps(original)
-    def __init__(self: SubwordNMTBPE, cfg: Any) -> None:
-        try:
-            original(self, cfg)
-        except MissingMandatoryValue as error:
-            raise UserError("--bpe subword_nmt needs its codes: --bpe-codes FILE.") from error
-        except (OSError, ValueError, SystemExit) as error:
-            raise UserError(
-                f"{cfg.bpe_codes} cannot be read as codes of subword-nmt (--bpe-codes)."
-            ) from error
-
-    SubwordNMTBPE.__init__ = __init__
+    try:
+        original(self, cfg)
+    except MissingMandatoryValue as error:
+        raise UserError("--bpe subword_nmt needs its codes: --bpe-codes FILE.") from error
+    except (OSError, ValueError, SystemExit) as error:
+        raise UserError(
+            f"{cfg.bpe_codes} cannot be read as codes of subword-nmt (--bpe-codes)."
+        ) from error
 
 
-def explain_unreadable_sentencepiece_models() -> None:
+@patched(SentencepieceBPE, "__init__", Tier.EXTRA)
+def read_sentencepiece_model(original: Any, self: SentencepieceBPE, cfg: Any) -> None:
     """Name the file that is no model of sentencepiece."""
-    original = SentencepieceBPE.__init__
-
-    @functools.wraps(original)
-    def __init__(self: SentencepieceBPE, cfg: Any) -> None:
-        try:
-            original(self, cfg)
-        except MissingMandatoryValue as error:
-            raise UserError(
-                "--bpe sentencepiece needs its model: --sentencepiece-model FILE."
-            ) from error
-        except ImportError as error:
-            raise UserError(
-                "--bpe sentencepiece needs sentencepiece: run `pip install sentencepiece`."
-            ) from error
-        except (OSError, RuntimeError, ValueError) as error:
-            raise UserError(
-                f"{cfg.sentencepiece_model} cannot be read as a model of sentencepiece "
-                "(--sentencepiece-model)."
-            ) from error
-
-    SentencepieceBPE.__init__ = __init__
+    try:
+        original(self, cfg)
+    except MissingMandatoryValue as error:
+        raise UserError(
+            "--bpe sentencepiece needs its model: --sentencepiece-model FILE."
+        ) from error
+    except ImportError as error:
+        raise UserError(
+            "--bpe sentencepiece needs sentencepiece: run `pip install sentencepiece`."
+        ) from error
+    except (OSError, RuntimeError, ValueError) as error:
+        raise UserError(
+            f"{cfg.sentencepiece_model} cannot be read as a model of sentencepiece "
+            "(--sentencepiece-model)."
+        ) from error

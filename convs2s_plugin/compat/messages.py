@@ -3,36 +3,32 @@
 import os
 import re
 import sys
+from typing import Any
 
 from omegaconf.errors import ValidationError
 
 from convs2s.common.errors import NOT_FINITE, TRACEBACK_VARIABLE, UserError
 
+from .patches import Tier, is_installed, patched
 
-def install_excepthook() -> None:
-    """Print ``user_message`` instead of a traceback.
 
-    If the environment variable CONVS2S_TRACEBACK is set, the traceback is printed, too.
+@patched(sys, "excepthook", Tier.NEEDED)
+def print_error(original: Any, kind: Any, error: BaseException, traceback: Any) -> None:
+    """Print the message of an error instead of its traceback.
+
+    Before the changes of ``Tier.EXTRA``, only errors that this package has raised have one. If the
+    environment variable CONVS2S_TRACEBACK is set, the traceback is printed, too.
     """
-    previous = sys.excepthook
-
-    def hook(kind, error, traceback):
-        message = user_message(error)
-        if message is None or os.environ.get(TRACEBACK_VARIABLE):
-            previous(kind, error, traceback)
-        if message is not None:
-            print(f"error: {message}", file=sys.stderr)
-
-    sys.excepthook = hook
+    message = user_message(error) if is_installed(Tier.EXTRA) else _user_error(error)
+    if message is None or os.environ.get(TRACEBACK_VARIABLE):
+        original(kind, error, traceback)
+    if message is not None:
+        print(f"error: {message}", file=sys.stderr)
 
 
 def user_message(error: BaseException) -> str | None:
     """The message to show instead of a traceback, or None if the user cannot correct the error."""
-    for message_of in MESSAGES:
-        message = message_of(error)
-        if message is not None:
-            return message
-    return None
+    return next(filter(None, (message_of(error) for message_of in MESSAGES)), None)
 
 
 def is_unknown_model(error: AssertionError | LookupError) -> bool:
@@ -146,6 +142,11 @@ def _not_finite(error: BaseException) -> str | None:
 
 
 MESSAGES = (
-    *(_user_error, _not_found, _wrong_type, _invalid_utf8, _out_of_memory, _too_long),
+    _user_error,
+    _not_found,
+    _wrong_type,
+    _invalid_utf8,
+    _out_of_memory,
+    _too_long,
     _not_finite,
 )

@@ -19,12 +19,9 @@ from convs2s.translation.options import AUTOCAST_DTYPES
 from convs2s.translation.precision import Int8, Precision
 from convs2s.translation.shortlist import Shortlist, build_shortlist
 
-from ..compat.unknown_words import (
-    REPLACE_UNK_WITHOUT_FILE,
-    check_replacement,
-    leave_unknown_words_to_the_task,
-)
-from ..compat.validations import ReportsValidations
+from ..compat import enable_for_task
+from ..compat.generation import REPLACE_UNK_WITHOUT_FILE, check_replacement
+from ..compat.training import ReportsValidations
 from ..criterions import ConvS2SCrossEntropy
 from ..search.generator import TranslationGenerator
 from ..search.output_layer import output_weights
@@ -115,8 +112,8 @@ class ConvS2STranslationTask(ReportsValidations, TranslationTask):
 
     @classmethod
     def setup_task(cls, cfg: ConvS2STranslationConfig, **options):
-        """Load the dictionaries."""
-        leave_unknown_words_to_the_task()
+        """Load the dictionaries, and change fairseq for the task (``compat.enable_for_task``)."""
+        enable_for_task()
         return super().setup_task(cfg, **options)
 
     def _load_shortlist(self) -> Shortlist | None:

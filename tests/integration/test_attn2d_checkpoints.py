@@ -7,7 +7,7 @@ from argparse import Namespace
 import pytest
 import torch
 
-from convs2s.checkpoints.attn2d_vocabulary import dictionary_text, read_vocabulary
+from convs2s.checkpoints.legacy.attn2d_files import dictionary_text, read_vocabulary
 from convs2s.cli import main as convs2s
 from convs2s.translation import Translator
 from tests.support.attn2d import BOS, params, random_network

@@ -6,6 +6,7 @@ import pytest
 
 from tests.support.commands import (
     PLUGIN,
+    TASK,
     TINY,
     command,
     fairseq,
@@ -110,9 +111,10 @@ def test_missing_files(corpus, trained, tmp_path):
     sentence = refused(ask(corpus, trained, "eins\n"))
     assert f"{trained} is a folder: give a checkpoint" in sentence
     assert (
-        refused(ask(corpus, tmp_path / "no.pt", "")) == f"There is no checkpoint {tmp_path}/no.pt."
+        refused(ask(corpus, tmp_path / "no.pt", "", *TASK))
+        == f"There is no checkpoint {tmp_path}/no.pt."
     )
-    assert "There is no dictionary" in refused(ask(corpus, checkpoint, "", data=tmp_path))
+    assert "There is no dictionary" in refused(ask(corpus, checkpoint, "", *TASK, data=tmp_path))
     sentence = refused(
         ask(corpus, checkpoint, "", "--bpe", "subword_nmt", "--bpe-codes", checkpoint)
     )

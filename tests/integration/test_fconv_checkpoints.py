@@ -7,7 +7,7 @@ from argparse import Namespace
 import pytest
 import torch
 
-from convs2s.checkpoints.fconv import convert_weights
+from convs2s.checkpoints.legacy.fconv import convert_weights
 from convs2s.cli import main as convs2s
 from tests.integration.test_fairseq_generate import generate
 from tests.support.commands import hypotheses, train

@@ -30,12 +30,13 @@ def hacked(tmp_path):
     assert not (tmp_path / "hacked").exists()
 
 
-def translate(name, corpus, checkpoint, *arguments):
+def translate(name, corpus, checkpoint, *arguments, compat="1"):
     return refused(
         run(
             *(name, corpus / "bin", "--user-dir", PLUGIN, "--path", checkpoint, "--cpu"),
             *("--source-lang", "de", "--target-lang", "en", *arguments),
             text="eins\n",
+            env={**os.environ, "CONVS2S_COMPAT": compat},
         )
     )
 
@@ -56,10 +57,16 @@ def hub(corpus, checkpoint):
     return str(caught.value)
 
 
-WAYS = {
+# Commands of fairseq that use nothing of this package.
+OF_FAIRSEQ = {
     "generate": lambda c, p, *_: translate("generate", c, p),
-    "generate with our task": lambda c, p, *_: translate("generate", c, p, *TASK),
     "interactive": lambda c, p, *_: translate("interactive", c, p),
+}
+WAYS = {
+    "generate with our task": lambda c, p, *_: translate("generate", c, p, *TASK),
+    "interactive with our task": lambda c, p, *_: translate("interactive", c, p, *TASK),
+    "generate with all changes": lambda c, p, *_: translate("generate", c, p, compat="all"),
+    "interactive with all changes": lambda c, p, *_: translate("interactive", c, p, compat="all"),
     "validate": lambda c, p, *_: refused(
         run(
             *("validate", c / "bin", "--user-dir", PLUGIN, "--path", p, "--cpu", *TASK),
@@ -91,13 +98,13 @@ WEIGHTS = {
 }
 
 
-@pytest.mark.parametrize("way", [*WAYS, *WEIGHTS])
+@pytest.mark.parametrize("way", [*OF_FAIRSEQ, *WAYS, *WEIGHTS])
 def test_an_object_is_named_and_not_made(way, corpus, fconv, hacked, tmp_path, capsys):
     path = tmp_path / "checkpoint.pt"
     content = torch.load(fconv, weights_only=True)
     content["extra_state"]["train_meters"] = Call(hacked)
     torch.save(content, path)
-    error = {**WAYS, **WEIGHTS}[way](corpus, path, tmp_path, capsys)
+    error = {**OF_FAIRSEQ, **WAYS, **WEIGHTS}[way](corpus, path, tmp_path, capsys)
     assert f"{path} holds an object of posix.mkdir, which is not plain data" in error
     assert "weights_only" not in error and "Traceback" not in error
 

@@ -6,7 +6,7 @@ import pytest
 from fairseq.optim import FairseqOptimizer
 
 from convs2s.common.errors import UserError
-from convs2s_plugin.compat import validations
+from convs2s_plugin.compat import training
 from convs2s_plugin.schedulers import ReduceLROnValidation
 
 
@@ -30,7 +30,7 @@ class Task:
         pass
 
 
-class ReportingTask(validations.ReportsValidations, Task):
+class ReportingTask(training.ReportsValidations, Task):
     pass
 
 

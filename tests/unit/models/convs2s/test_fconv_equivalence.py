@@ -7,7 +7,7 @@ import torch
 from fairseq.criterions.label_smoothed_cross_entropy import label_smoothed_nll_loss
 from fairseq.models.fconv import FConvModel
 
-from convs2s.checkpoints.fconv import convert_options, convert_weights
+from convs2s.checkpoints.legacy.fconv import convert_options, convert_weights
 from convs2s_plugin.models import ConvS2SModel
 from tests.support.helpers import dictionary, random_batch, translation_task
 

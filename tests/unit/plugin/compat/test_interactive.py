@@ -6,7 +6,7 @@ import pytest
 from fairseq.tasks.translation import TranslationConfig, TranslationTask
 from fairseq_cli import interactive
 
-from convs2s_plugin.compat.interactive import forget_translated_lines
+from convs2s_plugin.compat import enable_all
 from convs2s_plugin.tasks.translation import ConvS2STranslationConfig, ConvS2STranslationTask
 from tests.support.helpers import dictionary
 
@@ -20,11 +20,8 @@ CONFIG = Namespace(
     ("task_class", "config"),
     [(TranslationTask, TranslationConfig), (ConvS2STranslationTask, ConvS2STranslationConfig)],
 )
-def test_nothing_is_kept(task_class, config, monkeypatch):
-    # The package changes the command only if it was imported first.
-    original = getattr(interactive.make_batches, "__wrapped__", interactive.make_batches)
-    monkeypatch.setattr(interactive, "make_batches", original)
-    forget_translated_lines()
+def test_nothing_is_kept(task_class, config):
+    enable_all()
     task = task_class(config(), dictionary(), dictionary())
     cached = {"a training set": "its batches"}
     task.dataset_to_epoch_iter.update(cached)

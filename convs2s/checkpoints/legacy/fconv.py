@@ -6,8 +6,8 @@ from typing import Any
 
 from torch import Tensor
 
-from ..common.errors import UserError
-from .old_checkpoints import architecture, model_options
+from ...common.errors import UserError
+from .reading import architecture, model_options, untrained
 
 # fairseq numbers positions from padding_idx + 1 = 2; this package numbers them from 1.
 UNUSED_POSITION_ROWS = 1
@@ -167,10 +167,4 @@ def convert_checkpoint(checkpoint: dict[str, Any], path: str) -> dict[str, Any]:
         weights = convert_weights(weights)
     except UserError as error:
         raise UserError(f"{path}, a model of --arch {arch}: {error}") from error
-    optimizer = {"criterion_name": "", "optimizer_name": "", "lr_scheduler_state": {}}
-    return {
-        "args": convert_options(options, weights),
-        "model": weights,
-        "optimizer_history": [{**optimizer, "num_updates": 0}],
-        "extra_state": {"train_iterator": {"epoch": 1, "iterations_in_epoch": 0}},
-    }
+    return untrained(convert_options(options, weights), weights)

@@ -6,9 +6,9 @@ from typing import Any, NamedTuple
 
 import torch
 
-from ..common.errors import UserError
+from ...common.errors import UserError
+from ..files import unreadable_checkpoint
 from . import inert_pickle
-from .files import unreadable_checkpoint
 from .plain_data import LeftOut, plain
 
 # The training history in extra_state.
@@ -95,6 +95,17 @@ def architecture(checkpoint: Any) -> str:
     """The named architecture (``--arch``) of a checkpoint, or "unknown"."""
     args = model_options(checkpoint)
     return str(getattr(args, "arch", None) or getattr(args, "_name", "unknown"))
+
+
+def untrained(options: argparse.Namespace, weights: dict[str, torch.Tensor]) -> dict[str, Any]:
+    """A checkpoint of options and weights from which a new training run can start."""
+    optimizer = {"criterion_name": "", "optimizer_name": "", "lr_scheduler_state": {}}
+    return {
+        "args": options,
+        "model": weights,
+        "optimizer_history": [{**optimizer, "num_updates": 0}],
+        "extra_state": {"train_iterator": {"epoch": 1, "iterations_in_epoch": 0}},
+    }
 
 
 def clean(

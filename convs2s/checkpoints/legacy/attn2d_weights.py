@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from torch import Tensor
 
-from ..common.errors import UserError
+from ...common.errors import UserError
 
 # Pattern of a name -> name in all versions of the code.
 _RENAMED = (

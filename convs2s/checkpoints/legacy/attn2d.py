@@ -11,10 +11,11 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from ..common.errors import UserError
-from ..models.pervasive.batch_norm import EPS
-from .attn2d_params import Params
+from ...common.errors import UserError
+from ...models.pervasive.batch_norm import EPS
+from .attn2d_files import Params
 from .attn2d_weights import DenseWeights, Norm, Weights, take_layers
+from .reading import untrained
 
 DENSE = "decoder.network.dense."
 AGGREGATOR = "decoder.network.aggregator."
@@ -114,13 +115,7 @@ def convert(
         no_halving=not halving,
         separate_output=not tied,
     )
-    optimizer = {"criterion_name": "", "optimizer_name": "", "lr_scheduler_state": {}}
-    checkpoint = {
-        "args": options,
-        "model": {name: tensor.clone() for name, tensor in model.items()},
-        "optimizer_history": [{**optimizer, "num_updates": 0}],
-        "extra_state": {"train_iterator": {"epoch": 1, "iterations_in_epoch": 0}},
-    }
+    checkpoint = untrained(options, {name: tensor.clone() for name, tensor in model.items()})
     notes = [WITHOUT_NORM] if transition.norm1 is None else []
     if weights.have_weight_norm:
         notes.append(WEIGHT_NORM)

@@ -15,7 +15,7 @@ from fairseq.logging.meters import AverageMeter, TimeMeter
 from omegaconf import OmegaConf
 
 import convs2s_plugin  # noqa: F401  (allows the classes of fairseq's checkpoints)
-from convs2s.checkpoints.old_checkpoints import clean, read_old_checkpoint
+from convs2s.checkpoints.legacy.reading import clean, read_old_checkpoint
 from convs2s.cli import main as convs2s
 from convs2s.common.errors import UserError
 from tests.support.helpers import config_with_objects

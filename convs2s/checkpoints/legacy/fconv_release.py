@@ -13,15 +13,15 @@ from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import Any
 
-from fairseq.data import Dictionary
-
-from .. import __version__
-from ..common.errors import UserError
-from ..text.preparation import described, digest, write_content
-from ..text.subwords import SubwordNmt
+from ... import __version__
+from ...common.errors import UserError
+from ...common.text_files import excerpt
+from ...text.preparation import described, digest, write_content
+from ...text.subwords import SubwordNmt
+from ..files import save_checkpoint
+from .attn2d_files import OF_FAIRSEQ, OVERWRITE
 from .fconv import convert_checkpoint
-from .files import save_checkpoint
-from .old_checkpoints import read_old_checkpoint
+from .reading import read_old_checkpoint
 
 CODES = "bpecodes"
 _DICTIONARY = re.compile(r"dict\.([\w-]+)\.txt")
@@ -224,18 +224,28 @@ def _check_sizes(weights: dict[str, Any], dictionaries: list[Path], name: str) -
             )
 
 
-def _read_dictionary(path: Path) -> Dictionary:
+def _read_dictionary(path: Path) -> list[str]:
+    """The tokens of a dictionary of fairseq, which has one and its count on each line."""
+    tokens = list(OF_FAIRSEQ)
+    known = set(tokens)
     try:
-        return Dictionary.load(str(path))
-    except Exception as error:
-        reason = str(error).strip().split("\n")[0]
-        raise UserError(f"{path.name} is not a dictionary of fairseq: {reason}") from error
+        with open(path, encoding="utf-8") as file:
+            for line in file:
+                entry = line.rstrip()
+                token, space, count = entry.removesuffix(OVERWRITE).rpartition(" ")
+                if not space or (token in known and not entry.endswith(OVERWRITE)):
+                    raise ValueError(f"another token and its count expected, found {excerpt(line)}")
+                int(count)
+                tokens.append(token)
+                known.add(token)
+    except (OSError, ValueError) as error:
+        raise UserError(f"{path.name} is not a dictionary of fairseq: {error}") from error
+    return tokens
 
 
 def _check_words(path: Path, name: str) -> None:
     """Check that a dictionary has no sub-words of subword-nmt."""
-    dictionary = _read_dictionary(path)
-    found = next((symbol for symbol in dictionary.symbols if symbol.endswith("@@")), None)
+    found = next((token for token in _read_dictionary(path) if token.endswith("@@")), None)
     if found:
         raise UserError(
             f"{path.name} has sub-words such as '{found}', but {name} has no BPE codes: give their "

@@ -1,0 +1,1 @@
+"""Checkpoints of older programs: read as data only, cleaned, and converted to today's models."""

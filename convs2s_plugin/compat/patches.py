@@ -1,0 +1,171 @@
+"""Changes of fairseq: each is declared with ``patched``, and installed with all of its tier."""
+
+import enum
+import functools
+import inspect
+import os
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NamedTuple
+
+from convs2s.common.errors import UserError
+
+PACKAGES = ("convs2s", "convs2s_plugin")
+VARIABLE = "CONVS2S_COMPAT"
+MODES = ("0", "1", "all")
+# The attribute of a replacement that says so.
+MARK = "_convs2s_tier"
+
+
+class Tier(enum.Enum):
+    """When a change is made.
+
+    NEEDED: when the plugin is imported, because its models need it.
+    EXTRA: when a task, model, criterion or scheduler of the plugin is used, or a command of
+        ``convs2s``; other models see fairseq as it is.
+    TASK: when the task ``convs2s_translation`` is set up.
+    """
+
+    NEEDED = "needed"
+    EXTRA = "extra"
+    TASK = "task"
+
+
+class Patch(NamedTuple):
+    """A replacement of a function of fairseq.
+
+    Attributes:
+        owner: the module or class of the function; text names a module that is changed only if it
+            is imported already, such as ``fairseq_cli.generate``.
+        name: the name of the function in it.
+        tier: when it is replaced.
+        replacement: the new function; its first argument is the original one.
+    """
+
+    owner: Any
+    name: str
+    tier: Tier
+    replacement: Callable[..., Any]
+
+    def places(self) -> Iterator[tuple[str, Any]]:
+        """Yield the full name of the function, and its module or class."""
+        if not isinstance(self.owner, str):
+            yield f"{_full_name(self.owner)}.{self.name}", self.owner
+            return
+        main = sys.modules.get("__main__")
+        # The module itself, and the program that `python -m MODULE` runs.
+        if self.owner in sys.modules:
+            yield f"{self.owner}.{self.name}", sys.modules[self.owner]
+        if getattr(getattr(main, "__spec__", None), "name", None) == self.owner:
+            yield f"__main__.{self.name}", main
+
+
+_patches: list[Patch] = []
+_steps: list[tuple[Tier, Callable[[], None]]] = []
+_tiers: set[Tier] = set()
+
+
+def mode() -> str:
+    """The value of CONVS2S_COMPAT; "1" if it is not set.
+
+    Raises:
+        UserError: if it is none of ``MODES``.
+    """
+    value = os.environ.get(VARIABLE, "1")
+    if value not in MODES:
+        raise UserError(
+            f"The environment variable {VARIABLE} is '{value}', but must be 0, which leaves "
+            "fairseq as it is, or 1, or all, which changes it for the models of other packages too."
+        )
+    return value
+
+
+def patched(
+    owner: Any, name: str, tier: Tier, when: bool = True
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Declare the decorated function as the replacement of another one.
+
+    Args:
+        owner, name, tier: see ``Patch``.
+        when: whether this version of fairseq needs it.
+    """
+
+    def declare(replacement: Callable[..., Any]) -> Callable[..., Any]:
+        if when:
+            _patches.append(Patch(owner, name, tier, replacement))
+        return replacement
+
+    return declare
+
+
+def step(tier: Tier) -> Callable[[Callable[[], None]], Callable[[], None]]:
+    """Declare a function that makes another change than a replacement, however often it runs."""
+
+    def declare(function: Callable[[], None]) -> Callable[[], None]:
+        _steps.append((tier, function))
+        return function
+
+    return declare
+
+
+def install(tier: Tier) -> None:
+    """Make the changes of a tier, unless CONVS2S_COMPAT is 0; none is made twice."""
+    if mode() == "0":
+        return
+    _tiers.add(tier)
+    for patch in _patches:
+        if patch.tier is tier:
+            for _, owner in patch.places():
+                _replace(owner, patch)
+    for of_tier, function in _steps:
+        if of_tier is tier:
+            function()
+
+
+def install_for(parts: Iterable[Any]) -> None:
+    """Make the changes of ``Tier.EXTRA`` if a model, task or other class is of this package.
+
+    Args:
+        parts: classes; others, such as None, are passed over.
+    """
+    if any(
+        base.__module__.split(".")[0] in PACKAGES
+        for part in parts
+        for base in getattr(part, "__mro__", ())
+    ):
+        install(Tier.EXTRA)
+
+
+def is_installed(tier: Tier) -> bool:
+    """Whether the changes of a tier were made."""
+    return tier in _tiers
+
+
+def installed() -> dict[str, Tier]:
+    """The full names of the replaced functions, and their tiers."""
+    return {
+        full_name: patch.tier
+        for patch in _patches
+        for full_name, owner in patch.places()
+        if hasattr(getattr(owner, patch.name), MARK)
+    }
+
+
+def _replace(owner: Any, patch: Patch) -> None:
+    original = getattr(owner, patch.name)
+    if hasattr(original, MARK):
+        return
+
+    @functools.wraps(original)
+    def replacement(*args: Any, **kwargs: Any) -> Any:
+        return patch.replacement(original, *args, **kwargs)
+
+    setattr(replacement, MARK, patch.tier)
+    is_static = isinstance(inspect.getattr_static(owner, patch.name), staticmethod)
+    setattr(owner, patch.name, staticmethod(replacement) if is_static else replacement)
+
+
+def _full_name(owner: Any) -> str:
+    if inspect.ismodule(owner):
+        return owner.__name__
+    return f"{owner.__module__}.{owner.__qualname__}"

@@ -1,0 +1,116 @@
+"""Training and validation: alignments, notification of validations, fairseq-validate's criterion.
+
+fairseq notifies learning-rate schedulers of the validation at the end of an epoch only, but tasks
+of every validation. A task with ``ReportsValidations`` passes the notification on to listeners.
+"""
+
+import weakref
+from typing import Any
+
+from fairseq import checkpoint_utils
+from fairseq.criterions.label_smoothed_cross_entropy_with_alignment import (
+    LabelSmoothedCrossEntropyCriterionWithAlignment as Criterion,
+)
+from fairseq.registry import REGISTRIES
+from omegaconf import DictConfig, OmegaConf, open_dict
+
+from convs2s.common.errors import UserError
+
+from .patches import Tier, patched
+
+_tasks: weakref.WeakSet = weakref.WeakSet()
+_listeners: weakref.WeakSet = weakref.WeakSet()
+
+
+class ReportsValidations:
+    """A mixin for fairseq tasks; it precedes the task among the base classes."""
+
+    def __init__(self, *arguments, **options):
+        super().__init__(*arguments, **options)
+        self._first_subset = False
+        _tasks.add(self)
+
+    def begin_valid_epoch(self, epoch: int, model) -> None:
+        """Note that a validation begins; fairseq calls this method at every validation."""
+        super().begin_valid_epoch(epoch, model)  # type: ignore[misc]
+        self._first_subset = True
+
+    def post_validate(self, model, stats: dict[str, Any], meters) -> None:
+        """Notify the listeners if this is the first subset of a validation.
+
+        fairseq calls this method after each subset of ``--valid-subset``.
+
+        Args:
+            model: the validated model.
+            stats: metrics over all workers, and ``num_updates``.
+            meters: unused.
+        """
+        if self._first_subset:
+            self._first_subset = False
+            for listener in list(_listeners):
+                listener.validated(stats)
+
+
+def listen(listener) -> None:
+    """Call ``listener.validated(stats)`` after each validation, before a checkpoint is saved.
+
+    Raises:
+        UserError: if there is no task that reports validations.
+    """
+    if not _tasks:
+        raise UserError(
+            "--lr-scheduler reduce_lr_on_validation is notified of validations by the task: add "
+            "--task convs2s_translation, or derive your own task from "
+            "convs2s_plugin.compat.training.ReportsValidations, too."
+        )
+    _listeners.add(listener)
+
+
+@patched(Criterion, "forward", Tier.NEEDED)
+def forward(
+    original: Any, self: Any, model: Any, sample: dict[str, Any], reduce: bool = True
+) -> Any:
+    """Let fairseq's criterion train the attention of the decoders of this package.
+
+    They compute attention only if it is asked for, and fairseq's criterion does not ask.
+    """
+    aligns_tokens = getattr(getattr(model, "decoder", None), "aligns_tokens", None)
+    if aligns_tokens is not None and sample.get("alignments") is not None:
+        net_input = {**sample["net_input"], "need_attn": True}
+        if aligns_tokens:
+            net_input["target_tokens"] = sample["target"]
+        sample = {**sample, "net_input": net_input}
+    return original(self, model, sample, reduce)
+
+
+@patched(Criterion, "compute_alignment_loss", Tier.NEEDED)
+def compute_alignment_loss(
+    original: Any, self: Any, sample: dict[str, Any], net_output: Any
+) -> Any:
+    """Refuse models without attention in one sentence."""
+    if net_output[1]["attn"][0] is None:
+        raise UserError(
+            "--criterion label_smoothed_cross_entropy_with_alignment needs attention to the "
+            "source, but this model has none: use --criterion label_smoothed_cross_entropy."
+        )
+    return original(self, sample, net_output)
+
+
+@patched(checkpoint_utils, "overwrite_args_by_name", Tier.NEEDED)
+def overwrite_args_by_name(original: Any, cfg: DictConfig, overrides: dict[str, Any]) -> None:
+    """Let ``fairseq-validate --criterion`` replace the criterion of a checkpoint.
+
+    fairseq ignores the option. Options that both criterions have keep their values, if the command
+    line does not give others.
+    """
+    name, saved = overrides.get("criterion"), cfg.get("criterion")
+    known = REGISTRIES["criterion"]["dataclass_registry"]
+    if isinstance(saved, DictConfig) and name in known and saved.get("_name") != name:
+        chosen = OmegaConf.structured(known[name])
+        for key in chosen:
+            if key in saved:
+                chosen[key] = saved[key]
+        with open_dict(chosen), open_dict(cfg):
+            chosen["_name"] = name
+            cfg["criterion"] = chosen
+    original(cfg, overrides)
