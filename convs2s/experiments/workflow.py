@@ -26,8 +26,6 @@ from .runs import Run, all_runs, best_search
 from .schedule import Schedule, needs
 from .speed import Speeds
 
-# Lines of a failed program's log that are printed.
-TAIL = 15
 # The exit code of a program that the user ended with Ctrl-C.
 INTERRUPTED = 130
 
@@ -264,8 +262,7 @@ def describe(error: Exception) -> str:
 
 def log_end(error: ProgramFailed) -> str:
     """The message of a failed program and the end of its log."""
-    lines = error.log.read_text(encoding="utf-8").splitlines()[-TAIL:]
-    return "\n  ".join([f"{error}", *lines])
+    return "\n  ".join([f"{error}", *error.log_end()])
 
 
 @contextmanager
