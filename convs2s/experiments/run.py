@@ -160,9 +160,9 @@ class Workplace(Results):
         step("starts to train")
 
         def watch(line: str) -> None:
-            stats = logs.read_progress(line)
-            if stats:
-                step("trains", stats)
+            stats = logs.read_stats(line)
+            if stats and stats.kind == "updates":
+                step("trains", stats.values)
 
         command = training_command(self.data, self.machine, run, folder / "checkpoints")
         times = TrainingTimes(folder / "times.json")
