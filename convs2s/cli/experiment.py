@@ -1,15 +1,25 @@
 """``convs2s experiment``: train, translate and compare systems that a YAML file describes."""
 
 import argparse
+import json
 import tempfile
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from ..common.errors import UserError
 from ..experiments.file import Experiment
-from ..experiments.reader import read_experiment
+from ..experiments.reader import read_experiment, schema
 from ..experiments.smoke import smoke_run
 from ..experiments.workflow import Request, perform
+
+
+class _PrintSchema(argparse.Action):
+    """Print the JSON schema of an experiment file and exit, as ``--help`` does with the help."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
+        print(json.dumps(schema(), indent=2))
+        parser.exit()
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -41,6 +51,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     add("--keep-checkpoints", action="store_true",
         help="keep all checkpoints of finished trainings, not only their average")  # fmt: skip
+    add("--schema", nargs=0, action=_PrintSchema,
+        help="print the JSON schema of FILE.yaml, for editors to check it with")  # fmt: skip
     add("--limit-updates", metavar="N", type=int,
         help="at most N updates in each training, to see whether everything works")  # fmt: skip
 

@@ -3,10 +3,19 @@
 This module imports neither torch nor fairseq.
 """
 
+from collections.abc import Iterable
+from difflib import get_close_matches
+
 # The environment variable that asks for tracebacks.
 TRACEBACK_VARIABLE = "CONVS2S_TRACEBACK"
 # The beginning of the message for a training that diverged.
 NOT_FINITE = "The gradient of a batch is infinite or not a number"
+
+
+def nearest(name: str, allowed: Iterable[str]) -> str:
+    """``" (nearest: 'cnn')"`` for a name like ``cn``; empty if no allowed name is similar."""
+    found = get_close_matches(name, list(allowed), n=1)
+    return f" (nearest: '{found[0]}')" if found else ""
 
 
 class UserError(ValueError):

@@ -18,6 +18,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from threading import Lock
 
+import psutil
+
 from .errors import UserError
 from .output_files import create_temporary
 
@@ -30,6 +32,8 @@ MODULES = {
     "fairseq-train": "fairseq_cli.train",
     "subword-nmt": "subword_nmt.subword_nmt",
 }
+# Lines at the end of a failed program's log that are shown.
+TAIL = 15
 # Seconds that a program has to end after SIGTERM.
 GRACE = 10.0
 # Seconds between two reports of the time that a program has taken.
@@ -49,6 +53,10 @@ class ProgramFailed(Exception):
         self.log = log
         ended = f"failed with exit code {code}" if code >= 0 else f"was ended by signal {-code}"
         super().__init__(f"{program} {ended}; its log is {log}")
+
+    def log_end(self) -> list[str]:
+        """The last lines of its log, which may tell the reason."""
+        return self.log.read_text(encoding="utf-8").splitlines()[-TAIL:]
 
 
 class Stopped(Exception):
@@ -132,9 +140,12 @@ class Programs:
             Stopped: if ``stop`` was called.
         """
         program, *arguments = map(str, command)
-        self.record([program, *arguments], stdin, stdout, environment)
-        if self.dry:
+        line = command_line(command, stdin, stdout, environment)
+        if self.commands is None:
+            print(line)
             return
+        with self.lock, open(self.commands, "a", encoding="utf-8") as file:
+            file.write(f"# {datetime.now():%Y-%m-%d %H:%M:%S}\n{line}\n")
         log.parent.mkdir(parents=True, exist_ok=True)
         times = TimeReports(add_time)
         with contextlib.ExitStack() as files:
@@ -203,42 +214,33 @@ class Programs:
             while self.running and time.monotonic() < end:
                 time.sleep(0.05)
 
-    def record(
-        self,
-        command: Sequence[str],
-        stdin: Path | None,
-        stdout: Path | None,
-        environment: Mapping[str, str] | None,
-    ) -> None:
-        """Write a command as one could type it."""
-        words = [f"{name}={shlex.quote(value)}" for name, value in (environment or {}).items()]
-        words.append(shlex.join([relative_path(word) for word in command]))
-        for sign, path in (("<", stdin), (">", stdout)):
-            if path:
-                words += [sign, shlex.quote(relative_path(path))]
-        line = " ".join(words)
-        if self.commands is None:
-            print(line)
-            return
-        with self.lock, open(self.commands, "a", encoding="utf-8") as file:
-            file.write(f"# {datetime.now():%Y-%m-%d %H:%M:%S}\n{line}\n")
+
+def command_line(
+    command: Sequence[object],
+    stdin: Path | None = None,
+    stdout: Path | None = None,
+    environment: Mapping[str, str] | None = None,
+) -> str:
+    """A command as one could type it; see ``Programs.run``."""
+    words = [f"{name}={shlex.quote(value)}" for name, value in (environment or {}).items()]
+    words.append(shlex.join(map(relative_path, command)))
+    for sign, path in (("<", stdin), (">", stdout)):
+        if path:
+            words += [sign, shlex.quote(relative_path(path))]
+    return " ".join(words)
 
 
 def cpu_time(pid: int) -> float:
-    """CPU time of a running process and of its children that ended, in seconds.
+    """CPU time of a process and of its children that ended, in seconds; 0 if it has ended itself.
 
     Args:
         pid: number of the process.
-    Returns:
-        0 on systems without /proc.
     """
     try:
-        stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8")
-    except FileNotFoundError:
+        times = psutil.Process(pid).cpu_times()
+    except psutil.Error:
         return 0.0
-    # utime, stime, cutime and cstime follow the name, which may have spaces and is in parentheses.
-    fields = stat.rpartition(")")[2].split()[11:15]
-    return sum(map(int, fields)) / os.sysconf("SC_CLK_TCK")
+    return float(times.user + times.system + times.children_user + times.children_system)
 
 
 def find_program(name: str) -> list[str]:

@@ -1,15 +1,239 @@
-"""The content of an experiment file."""
+"""The content of an experiment file: its sections, and what each value must be.
 
-from dataclasses import dataclass, field
+The classes check types and ranges; ``reader`` checks what depends on several values.
+"""
+
+import itertools
+import re
+import reprlib
+from collections.abc import Callable, Collection
+from dataclasses import field
+from functools import partial
 from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    StrictBool,
+    StrictFloat,
+    StrictInt,
+    StrictStr,
+    ValidationError,
+    WrapValidator,
+    model_validator,
+)
+from pydantic.dataclasses import dataclass
+from pydantic.json_schema import SkipJsonSchema
+from pydantic_core import ArgsKwargs, PydanticCustomError
+
+from ..common.errors import nearest
+
+# The options that the runs set themselves.
+RESERVED = (
+    *("user-dir", "source-lang", "target-lang", "cpu", "distributed-world-size"),
+    *("seed", "max-update", "save-dir", "restore-file", "no-save", "log-format", "log-interval"),
+    *("log-file", "no-progress-bar", "keep-last-epochs", "keep-interval-updates"),
+    *("no-epoch-checkpoints", "no-last-checkpoints"),
+)
+RESERVED_IN_GENERATION = (*RESERVED[:5], "path", "gen-subset", "results-path", "quiet")
+
+
+def shown(value: object) -> str:
+    """A value for an error message, shortened."""
+    return "empty" if value is None else reprlib.repr(value)
+
+
+def wrong(expected: str) -> PydanticCustomError:
+    """The error about a value that must be something else."""
+    return PydanticCustomError("wrong", "{expected}", {"expected": expected})
+
+
+def sentence(text: str) -> PydanticCustomError:
+    """An error whose text follows the place of the value."""
+    return PydanticCustomError("sentence", "{text}", {"text": text})
+
+
+def must(expected: str) -> WrapValidator:
+    """Say in these words what a value must be if its type refuses it."""
+
+    def check(value: Any, validate: Callable[[Any], Any]) -> Any:
+        try:
+            return validate(value)
+        except ValidationError as error:
+            raise wrong(expected) from error
+
+    return WrapValidator(check)
+
+
+def _given(content: Any) -> Any:
+    """A section, which may be empty."""
+    return {} if content is None else content
+
+
+def _keys(keys: Collection[str], content: Any) -> Any:
+    """Refuse what is not a section with these keys."""
+    if not isinstance(content, dict):
+        raise wrong(f"a section with {', '.join(keys)}")
+    for key in content:
+        if key not in keys:
+            near, allowed = nearest(str(key), keys), ", ".join(keys)
+            raise sentence(f" has an unknown key '{key}'{near}; allowed: {allowed}")
+    return content
+
+
+def _options(reserved: Collection[str], content: Any) -> Any:
+    """Refuse what is not options of a program, or options that a run sets itself."""
+    if content is None:
+        return {}
+    if not isinstance(content, dict):
+        raise wrong("options: names without '--', and values")
+    for name in content:
+        if not isinstance(name, str) or not re.fullmatch(r"\w[\w-]*", name):
+            raise sentence(f" has the option '{name}': write its name without '--'")
+        if name.replace("_", "-") in reserved:
+            raise sentence(
+                f" has the option {name}, which `convs2s experiment` sets itself: remove it"
+            )
+    return content
+
+
+def _variants(content: Any) -> Any:
+    """The options that a list or a grid of values stands for."""
+    if isinstance(content, dict):
+        for name, values in content.items():
+            if not isinstance(values, list) or not values:
+                raise sentence(
+                    f".{name} is {shown(values)}: it must be a list of values, one for each variant"
+                )
+        content = [dict(zip(content, values)) for values in itertools.product(*content.values())]
+    if content is not None and not isinstance(content, list | tuple):
+        raise wrong("a list of options, or lists of values for options")
+    return tuple(content or ())
+
+
+def _listed(content: Any) -> Any:
+    """A tuple of the items of a list, or of a value that stands alone."""
+    return tuple(content if isinstance(content, list | tuple) else [content])
+
+
+def _different(values: tuple[int, ...]) -> tuple[int, ...]:
+    if len(set(values)) < len(values):
+        raise ValueError
+    return values
+
+
+def _averaging(content: Any) -> Any:
+    """The section that a number or "best" stands for."""
+    if content == "best":
+        return Averaging(1, best=True)
+    if isinstance(content, dict):
+        if content.get("checkpoints") == 0:
+            raise sentence(".checkpoints is 0: it must be an integer of at least 1")
+        return content
+    if isinstance(content, int) and not isinstance(content, bool) and content >= 0:
+        return Averaging(content)
+    if isinstance(content, Averaging):
+        return content
+    raise wrong("an integer of at least 0, 'best', or a section with checkpoints and every")
+
+
+def _address(text: str) -> str:
+    for part in ("{name}", "{language}"):
+        if part not in text:
+            raise sentence(f" has no '{part}', which stands for a part of the address")
+    return text
+
+
+def _systems(content: Any) -> Any:
+    """Systems by names that can be names of folders."""
+    if not isinstance(content, dict) or not content:
+        raise wrong("at least one system: its name, and its settings")
+    folders: dict[str, str] = {}
+    for name in map(str, content):
+        folder = folder_name(name)
+        if not re.fullmatch(r"[\w.-]+", folder) or folder.startswith("."):
+            raise sentence(
+                f" has the name '{name}': only letters, digits, '_', '-', '.', commas and blanks "
+                "are allowed, and no '.' at its beginning"
+            )
+        if folder in folders:
+            raise sentence(
+                f" has '{folders[folder]}' and '{name}', whose results would be in the same folder "
+                f"{folder}: rename one"
+            )
+        folders[folder] = name
+    return {str(name): settings for name, settings in content.items()}
+
 
 # A value of an option: True is a flag, False and None leave the option out.
-Value = str | int | float | bool | None
+Value = Annotated[
+    StrictStr | StrictInt | StrictFloat | StrictBool | None,
+    must("text, a number, true, false or null"),
+]
 Options = dict[str, Value]
+TrainOptions = Annotated[
+    Options, BeforeValidator(partial(_options, RESERVED), json_schema_input_type=Options | None)
+]
+GenerateOptions = Annotated[
+    Options,
+    BeforeValidator(
+        partial(_options, RESERVED_IN_GENERATION), json_schema_input_type=Options | None
+    ),
+]
+Variants = list[Options] | dict[str, list[Value]] | None
+Trials = Annotated[
+    tuple[TrainOptions, ...], BeforeValidator(_variants, json_schema_input_type=Variants)
+]
+Searches = Annotated[
+    tuple[GenerateOptions, ...], BeforeValidator(_variants, json_schema_input_type=Variants)
+]
+Text = Annotated[StrictStr, must("text (put it in quotes)")]
+Title = Annotated[Text, BeforeValidator(lambda content: "" if content is None else content)]
+Folder = Annotated[Path, must("text (put it in quotes)")]
+Flag = Annotated[StrictBool, must("true or false")]
+Count = Annotated[StrictInt, Field(ge=0), must("an integer of at least 0")]
+Positive = Annotated[StrictInt, Field(ge=1), must("an integer of at least 1")]
+Share = Annotated[
+    StrictFloat, Field(gt=0, le=1), must("a share of the updates, above 0 and at most 1")
+]
+Names = Annotated[
+    tuple[StrictStr, ...],
+    Field(min_length=1),
+    BeforeValidator(_listed, json_schema_input_type=str | list[str]),
+    must("a list of names"),
+]
+Seeds = Annotated[
+    tuple[Count, ...],
+    AfterValidator(_different),
+    BeforeValidator(_listed, json_schema_input_type=int | list[int]),
+    must("an integer of at least 0, or a list of different integers"),
+]
+
+
+@dataclass(frozen=True, config=ConfigDict(extra="forbid"))
+class Section:
+    """A section of the file. Keys with ``SkipJsonSchema`` are not in the file."""
+
+    @classmethod
+    def keys(cls) -> list[str]:
+        """The keys that are allowed in the file."""
+        return [
+            name
+            for name, key in cls.__pydantic_fields__.items()  # type: ignore[attr-defined]
+            if not any(isinstance(each, SkipJsonSchema) for each in key.metadata)
+        ]
+
+    @model_validator(mode="before")
+    @classmethod
+    def _check_keys(cls, content: Any) -> Any:
+        return content if isinstance(content, ArgsKwargs) else _keys(cls.keys(), content)
 
 
 @dataclass(frozen=True)
-class DataSettings:
+class DataSettings(Section):
     """The data of an experiment: text to binarize, or binarized data.
 
     Attributes:
@@ -24,21 +248,25 @@ class DataSettings:
         joined_dictionary: both languages share a dictionary.
     """
 
-    source: str | None = None
-    target: str | None = None
-    text: Path | None = None
-    bin: Path | None = None
-    download: str | None = None
-    train: tuple[str, ...] = ("train",)
-    valid: tuple[str, ...] = ("valid", "val")
-    test: tuple[str, ...] = ("test*",)
-    download_names: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    bpe_merges: int = 0
-    joined_dictionary: bool = False
+    source: Text | None = None
+    target: Text | None = None
+    text: Folder | None = None
+    bin: Folder | None = None
+    download: Annotated[Text, AfterValidator(_address)] | None = None
+    train: Names = ("train",)
+    valid: Names = ("valid", "val")
+    test: Names = ("test*",)
+    download_names: Annotated[
+        dict[Literal["train", "valid", "test"], Names],
+        BeforeValidator(partial(_keys, ("train", "valid", "test"))),
+        BeforeValidator(_given),
+    ] = field(default_factory=dict)
+    bpe_merges: Count = 0
+    joined_dictionary: Flag = False
 
 
 @dataclass(frozen=True)
-class Tuning:
+class Tuning(Section):
     """How trials are trained.
 
     Attributes:
@@ -48,13 +276,13 @@ class Tuning:
             these is chosen. 0 to choose the best trial at once.
     """
 
-    updates: float = 0.25
-    seed: int = 1
-    finalists: int = 0
+    updates: Share = 0.25
+    seed: Count = 1
+    finalists: Count = 0
 
 
 @dataclass(frozen=True)
-class Averaging:
+class Averaging(Section):
     """The checkpoints whose weights are averaged: the last one, and some before it.
 
     Attributes:
@@ -63,9 +291,9 @@ class Averaging:
         best: use the checkpoint that fairseq-train found best on the validation set instead.
     """
 
-    checkpoints: int = 1
-    every: float | None = None
-    best: bool = False
+    checkpoints: Count
+    every: Share | None = None
+    best: SkipJsonSchema[bool] = False
 
     def interval(self, updates: int | None) -> int | None:
         """Updates between two checkpoints; None for those at the end of epochs."""
@@ -74,8 +302,26 @@ class Averaging:
         return max(1, round(self.every * updates))
 
 
+Average = Annotated[
+    Averaging,
+    BeforeValidator(_averaging, json_schema_input_type=int | Literal["best"] | Averaging),
+]
+
+
 @dataclass(frozen=True)
-class System:
+class Smoke(Section):
+    """Options that replace the others in a smoke run, such as tiny sizes of the model.
+
+    Attributes:
+        train, generate: options of fairseq-train and fairseq-generate.
+    """
+
+    train: TrainOptions = field(default_factory=dict)
+    generate: GenerateOptions = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class System(Section):
     """A system: a model with its training and its search.
 
     Attributes:
@@ -91,23 +337,21 @@ class System:
             BLEU are added to ``generate``, for each run by itself.
         runs_of: name of the system whose trained models this one uses.
         continues: name of the system whose trained models this one goes on to train.
-        smoke_train, smoke_generate: options of fairseq-train and fairseq-generate that replace the
-            others in a smoke run, such as tiny sizes of the model.
+        smoke: options of a smoke run.
     """
 
-    name: str
-    title: str
-    updates: int | None = None
-    train: Options = field(default_factory=dict)
-    generate: Options = field(default_factory=dict)
-    average: Averaging = Averaging()
-    seeds: tuple[int, ...] = (1,)
-    trials: tuple[Options, ...] = ()
-    searches: tuple[Options, ...] = ()
-    runs_of: str | None = None
-    continues: str | None = None
-    smoke_train: Options = field(default_factory=dict)
-    smoke_generate: Options = field(default_factory=dict)
+    name: SkipJsonSchema[str] = ""
+    title: Title = ""
+    updates: Positive | None = None
+    train: TrainOptions = field(default_factory=dict)
+    generate: GenerateOptions = field(default_factory=dict)
+    average: Average = Averaging(1)
+    seeds: Seeds = (1,)
+    trials: Trials = ()
+    searches: Searches = ()
+    runs_of: Text | None = None
+    continues: Text | None = None
+    smoke: Annotated[Smoke, BeforeValidator(_given)] = Smoke()
 
     @property
     def folder_name(self) -> str:
@@ -115,25 +359,32 @@ class System:
         return folder_name(self.name)
 
 
-@dataclass(frozen=True)
-class Experiment:
+@dataclass(frozen=True, kw_only=True)
+class Experiment(Section):
     """An experiment.
 
     Attributes:
         title: title of the report.
         data: the data of all systems.
-        systems: name -> system, in the order of the file.
+        train, generate, searches, average, seeds, smoke: those of all systems, see ``System``.
         baseline: name of the system that the others are compared with.
         tuning: how trials are trained.
+        systems: name -> system, in the order of the file.
         limit_updates: maximum number of updates of each run, for a quick look.
     """
 
-    title: str
+    title: Title = ""
     data: DataSettings
-    systems: dict[str, System]
-    baseline: str | None = None
-    tuning: Tuning = Tuning()
-    limit_updates: int | None = None
+    train: TrainOptions = field(default_factory=dict)
+    generate: GenerateOptions = field(default_factory=dict)
+    searches: Searches = ()
+    average: Average = Averaging(1)
+    seeds: Seeds = (1,)
+    baseline: Text | None = None
+    tuning: Annotated[Tuning, BeforeValidator(_given)] = Tuning()
+    smoke: Annotated[Smoke, BeforeValidator(_given)] = Smoke()
+    systems: Annotated[dict[str, System], BeforeValidator(_systems)]
+    limit_updates: SkipJsonSchema[int | None] = None
 
 
 def folder_name(name: str) -> str:

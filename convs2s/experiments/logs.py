@@ -1,9 +1,11 @@
-"""Read the output of fairseq-train and fairseq-generate."""
+"""Read the output of fairseq-train, in all of its formats, and of fairseq-generate."""
 
 import json
+import math
 import re
 import statistics
-from typing import Any, NamedTuple
+from collections.abc import Iterator
+from typing import NamedTuple
 
 from ..common.errors import NOT_FINITE
 
@@ -12,6 +14,26 @@ DONE = "done training in"
 DIVERGED = ("FloatingPointError", f"error: {NOT_FINITE}")
 # The lines at the end of a log that may tell why a training ended.
 LAST_LINES = 20
+
+# In front of what fairseq-train and fairseq-hydra-train print; --log-file has bare messages.
+_PREFIX = re.compile(r".*?(\| INFO \| \S+ \| |\]\[INFO\] - )")
+_TRAIN = re.compile(r"epoch \d+: +\d+ / \d+ (.*)")
+_VALID = re.compile(r"epoch \d+ \| valid on 'valid' subset \| (.*)")
+_ASSIGNMENT = re.compile(r"(\w+)=([^,\s]+)")
+_COLUMN = re.compile(r"(\w+) (\S+)")
+
+
+class Stats(NamedTuple):
+    """The numbers in a line of a log.
+
+    Attributes:
+        kind: "updates" for a mean over the last updates, "epoch" for one over an epoch, and "valid"
+            for the first validation set.
+        values: by name, without the prefix of the kind: "loss", "num_updates", "wps", "ppl", ...
+    """
+
+    kind: str
+    values: dict[str, float]
 
 
 class TrainingLog(NamedTuple):
@@ -32,18 +54,54 @@ class TrainingLog(NamedTuple):
     valid_loss: float | None
 
 
+def read_stats(line: str) -> Stats | None:
+    """The numbers in a line; None for a line that is not about updates."""
+    message = _PREFIX.sub("", line.rstrip(), count=1)
+    values = dict(_numbers(message))
+    kinds = {
+        "valid_": "valid",
+        "train_": "epoch",
+        "": "valid" if _VALID.match(message) else "updates",
+    }
+    for prefix, kind in kinds.items():
+        if f"{prefix}num_updates" in values:
+            return Stats(kind, {name.removeprefix(prefix): x for name, x in values.items()})
+    return None
+
+
+def _numbers(message: str) -> Iterator[tuple[str, float]]:
+    """The numbers in a message, by name."""
+    pairs: list[tuple[str, object]] = []
+    if message.startswith("{"):
+        try:
+            pairs = list(json.loads(message).items())
+        except json.JSONDecodeError:
+            # The end of the line is missing, because the training was killed.
+            return
+    elif found := _TRAIN.match(message):
+        pairs = _ASSIGNMENT.findall(found[1])
+    elif found := _VALID.match(message):
+        columns = map(_COLUMN.fullmatch, map(str.strip, found[1].split("|")))
+        pairs = [(match[1], match[2]) for match in columns if match]
+    for name, value in pairs:
+        try:
+            yield name, float(str(value))
+        except ValueError:
+            continue
+
+
 def read_training_log(text: str) -> TrainingLog:
-    """Read a log that fairseq-train wrote with ``--log-format json``."""
+    """Read a whole log."""
     parameters = re.search(r"num\. shared model params: ([\d,]+)", text)
-    loss = _last(r'"valid_loss": "([^"]+)"', text)
-    updates = _last(r'num_updates": "(\d+)"', text)
+    found = _all_stats(text)
+    losses = [values["loss"] for kind, values in found if kind == "valid" and "loss" in values]
     speeds = training_speeds(text)
     return TrainingLog(
         done=DONE in text,
-        updates=int(updates or 0),
+        updates=int(found[-1].values["num_updates"]) if found else 0,
         parameters=int(parameters[1].replace(",", "")) if parameters else None,
         tokens_per_second=statistics.median(speeds) if speeds else None,
-        valid_loss=float(loss) if loss else None,
+        valid_loss=losses[-1] if losses else None,
     )
 
 
@@ -55,9 +113,13 @@ def read_saved(text: str) -> dict[str, int]:
 
 def training_speeds(text: str) -> list[float]:
     """The logged speeds of a training in tokens per second."""
-    speeds = [float(speed) for speed in re.findall(r'"wps": "([\d.]+)"', text)]
+    speeds = [values.get("wps", 0) for kind, values in _all_stats(text) if kind == "updates"]
     # The first line of a training has no speed yet.
-    return [speed for speed in speeds if speed > 0]
+    return [speed for speed in speeds if 0 < speed < math.inf]
+
+
+def _all_stats(text: str) -> list[Stats]:
+    return [stats for stats in map(read_stats, text.splitlines()) if stats]
 
 
 def diverged(text: str) -> bool:
@@ -65,55 +127,35 @@ def diverged(text: str) -> bool:
     return any(line.startswith(DIVERGED) for line in text.splitlines()[-LAST_LINES:])
 
 
-def read_progress(line: str) -> dict[str, Any] | None:
-    """The numbers in a line about the updates of a training; None for any other line."""
-    found = re.search(r"\| train_inner \| (\{.*\})", line)
-    return json.loads(found[1]) if found else None
-
-
 def read_bleu(output: str) -> float:
     """The BLEU that fairseq-generate printed, in the tokenization of the data."""
-    return float(_last(r"BLEU4? = ([\d.]+)", output) or "nan")
+    return float((re.findall(r"BLEU4? = ([\d.]+)", output) or ["nan"])[-1])
 
 
 def read_sentences_per_second(log: str) -> float | None:
     """The speed that fairseq-generate logged."""
-    speed = _last(r"\(([\d.]+) sentences/s", log)
-    return float(speed) if speed else None
+    found = re.findall(r"\(([\d.]+) sentences/s", log)
+    return float(found[-1]) if found else None
 
 
-def read_translations(output: str, count: int | None = None) -> list[str]:
+def read_translations(output: str, count: int) -> list[str]:
     """The best translation of each sentence, in the order of the text.
 
     Args:
         output: the output of fairseq-generate.
-        count: number of sentences; None for the highest number in the output. A sentence without
-            a translation gets an empty line.
+        count: number of sentences. One without a translation gets an empty line.
     """
-    found: dict[int, str] = {}
-    for line in output.split("\n"):
-        if line.startswith("H-"):
-            number, _, rest = line[2:].partition("\t")
-            # The first hypothesis of a sentence is the best.
-            found.setdefault(int(number), rest.partition("\t")[2])
-    return _in_order(found, count)
+    found = {number: rest.partition("\t")[2] for number, rest in _marked(output, "H").items()}
+    return [found.get(number, "") for number in range(count)]
 
 
 def read_references(output: str) -> list[str]:
     """The references in the output of fairseq-generate, in the order of the text."""
-    found = {}
-    for line in output.split("\n"):
-        if line.startswith("T-"):
-            number, _, text = line[2:].partition("\t")
-            found[int(number)] = text
-    return _in_order(found, None)
+    found = _marked(output, "T")
+    return [found.get(number, "") for number in range(max(found, default=-1) + 1)]
 
 
-def _in_order(lines: dict[int, str], count: int | None) -> list[str]:
-    size = max(lines, default=-1) + 1 if count is None else count
-    return [lines.get(number, "") for number in range(size)]
-
-
-def _last(pattern: str, text: str) -> str | None:
-    found = re.findall(pattern, text)
-    return found[-1] if found else None
+def _marked(output: str, mark: str) -> dict[int, str]:
+    """Number of a sentence -> its first line with a mark: H for its best hypothesis, T for text."""
+    lines = re.findall(rf"^{mark}-(\d+)\t(.*)$", output, re.MULTILINE)
+    return {int(number): rest for number, rest in reversed(lines)}

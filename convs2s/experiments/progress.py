@@ -1,11 +1,12 @@
 """Show the progress of all runs: a block of lines in a terminal, else a line now and then."""
 
+import math
 import shutil
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from threading import Lock
-from typing import Any, TextIO
+from typing import TextIO
 
 from .runs import Run
 
@@ -26,7 +27,7 @@ class Status:
 
     run: Run
     step: str = "starts"
-    stats: dict[str, Any] = field(default_factory=dict)
+    stats: dict[str, float] = field(default_factory=dict)
     first: tuple[float, int] | None = None
     last: tuple[float, int] = (0.0, 0)
 
@@ -39,9 +40,9 @@ class Status:
             reached = f"update {updates:,}/{total:,}"
         else:
             last = self.run.train.get("max-epoch", "?")
-            reached = f"epoch {self.stats.get('epoch')}/{last}, update {updates:,}"
-        parts = [f"{self.run.name}: {reached}", f"loss {self.stats.get('loss')}"]
-        parts += [f"{float(self.stats.get('wps', 0)):,.0f} tokens/s"]
+            reached = f"epoch {self.stats.get('epoch', 1):.0f}/{last}, update {updates:,}"
+        parts = [f"{self.run.name}: {reached}", f"loss {self.stats.get('loss', math.nan):g}"]
+        parts += [f"{self.stats.get('wps', 0):,.0f} tokens/s"]
         if seconds_per_update is not None and total is not None:
             parts.append(f"{duration((total - updates) * seconds_per_update)} left")
         return ", ".join(parts)
@@ -51,7 +52,7 @@ class Status:
         """Number of updates of the whole training, estimated if epochs end it; None if unknown."""
         totals = [self.run.updates] if self.run.updates else []
         # fairseq logs the epochs that have passed, with a fraction, as "update".
-        epochs, last = float(self.stats.get("update", 0)), self.run.train.get("max-epoch")
+        epochs, last = self.stats.get("update", 0), self.run.train.get("max-epoch")
         if epochs and last:
             totals.append(max(self.last[1], round(self.last[1] / epochs * float(last))))
         return min(totals, default=None)
@@ -96,7 +97,7 @@ class Progress:
             self.statuses[run.name] = Status(run)
         self.say(f"[{clock()}] {run.name} starts")
 
-    def step(self, run: Run, step: str, stats: dict[str, Any] | None = None) -> None:
+    def step(self, run: Run, step: str, stats: dict[str, float] | None = None) -> None:
         """A run has reached another step, or its training has logged numbers."""
         with self.lock:
             status = self.statuses[run.name]

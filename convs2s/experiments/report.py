@@ -1,7 +1,6 @@
 """The report of an experiment: tables in Markdown, LaTeX and CSV, and all results in JSON."""
 
 import csv
-import json
 import statistics
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -19,7 +18,7 @@ from .comparison import (
     trial_table,
 )
 from .file import Experiment
-from .results import write_results
+from .results import read_json, write_json
 from .summary import VALID, Result, Summary, differences, split_names, summarize
 
 METRICS = ("bleu", "sacrebleu", "chrf")
@@ -139,6 +138,24 @@ def write_csv(path: Path, rows: Sequence[dict[str, Any]]) -> None:
         writer.writerows(rows)
 
 
+def json_content(comparison: Comparison) -> dict[str, Any]:
+    """The content of ``results.json``: all results, trials included."""
+    summaries = comparison.summaries
+    return {
+        "title": comparison.title,
+        "baseline": comparison.baseline,
+        "limit_updates": comparison.limit_updates,
+        "systems": {summary.name: summary.title for summary in summaries},
+        "signatures": signatures(comparison),
+        "speeds": {summary.name: summary.speeds for summary in summaries if summary.speeds},
+        "differences": [
+            {"system": system, "split": split, **found._asdict()}
+            for (system, split), found in comparison.differences.items()
+        ],
+        "results": comparison.results,
+    }
+
+
 def compared(out: Path, results: Sequence[Result], experiment: Experiment) -> Comparison:
     """Compare the systems of an experiment.
 
@@ -147,8 +164,7 @@ def compared(out: Path, results: Sequence[Result], experiment: Experiment) -> Co
         results: the contents of the ``result.json`` of all finished runs, trials included.
         experiment: the experiment; its systems are in the order of the tables.
     """
-    speeds_file = out / "speed.json"
-    speeds = json.loads(speeds_file.read_text(encoding="utf-8")) if speeds_file.exists() else {}
+    speeds = read_json(out / "speed.json") or {}
     finalists = experiment.tuning.finalists
     summaries = summarize(out, results, experiment.systems.values(), speeds, finalists)
     tests = split_names(result for result in results if result.get("trial") is None)
@@ -180,7 +196,7 @@ def write(
         The report in Markdown.
     """
     comparison = compared(out, results, experiment)
-    write_results(out / "results.json", comparison, signatures(comparison))
+    write_json(out / "results.json", json_content(comparison))
     text = markdown(comparison, unfinished, failed)
     for name, part in (("table.md", text), ("table.tex", latex(comparison))):
         with atomic_write(str(out / name)) as file:

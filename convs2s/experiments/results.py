@@ -1,34 +1,193 @@
-"""The file ``results.json``: all results."""
+"""The results of a run: what its folder holds when it is done."""
 
 import json
+import re
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+from ..common import text_files
 from ..common.output_files import atomic_write
-from .comparison import Comparison
+from . import logs
+from .commands import Machine
+from .data import Data
+from .runs import Run
+
+# The results of a training, which do not depend on the translations.
+TRAINING = (
+    *("updates", "parameters", "parameters_without_embeddings", "train_minutes", "cpu_minutes"),
+    *("tokens_per_second", "valid_loss"),
+)
+# Embedding matrices of tokens, and weights and biases of output layers, here and in fairseq.
+VOCABULARY = re.compile(
+    r"(embed\.words|embed_tokens|embed_tokens\.\d+\.\d+)\.weight$"
+    r"|(^|\.)decoder\.(output\.words|output|output_projection|fc_out|fc3|embed_out)"
+    r"(\.(weight|weight_g|weight_v|bias))?$"
+)
+NO_TIME = {"wall": 0.0, "cpu": 0.0}
 
 
-def write_results(path: Path, comparison: Comparison, signatures: dict[str, list[str]]) -> None:
-    """Write all results, trials included.
+@dataclass(frozen=True)
+class Results:
+    """The folders of runs and the results in them.
+
+    Attributes:
+        out: the folder OUT.
+        data: the binarized data.
+        machine: the devices.
+    """
+
+    out: Path
+    data: Data
+    machine: Machine
+
+    def folder(self, name: str) -> Path:
+        """The folder of a run."""
+        return self.out / "runs" / name
+
+    def result(self, name: str) -> dict[str, Any] | None:
+        """The result of a run; None if it is not finished."""
+        return read_json(self.folder(name) / "result.json")
+
+    def splits(self, run: Run) -> dict[str, str]:
+        """The splits that a run translates: a trial must not see the test sets."""
+        return {"valid": "valid"} if run.trial is not None else self.data.subsets
+
+    def searches(self, run: Run) -> list[dict[str, Any]]:
+        """The search options that a run has tried, each with its BLEU on the validation set."""
+        return read_json(self.folder(run.name) / "searches.json") or []
+
+    def collect(self, run: Run) -> dict[str, Any]:
+        """The result of a run whose translations are written."""
+        return {
+            "system": run.system.name,
+            "title": run.system.title,
+            "seed": run.seed,
+            "trial": run.trial,
+            **self.training_results(run),
+            "options": run.settings.get("train", {}),
+            "trial_options": run.tried,
+            "generate": {**run.settings["generate"], **run.search},
+            "searches": self.searches(run),
+            "device": self.machine.device,
+            "sentences_per_second": self.sentences_per_second(run),
+            "splits": {split: self.scores(run, split) for split in self.splits(run)},
+        }
+
+    def collect_diverged(self, run: Run) -> dict[str, Any]:
+        """The result of a trial that diverged, or of a finalist for which no trial is left."""
+        path = self.folder(run.name) / "train.log"
+        log = path.read_text(encoding="utf-8") if path.exists() else ""
+        return {
+            "system": run.system.name,
+            "title": run.system.title,
+            "seed": run.seed,
+            "trial": run.trial,
+            "diverged": True,
+            "updates": logs.read_training_log(log).updates,
+            "options": run.settings.get("train", {}),
+            "trial_options": run.tried,
+            "device": self.machine.device,
+            "splits": {},
+        }
+
+    def collect_training(self, run: Run) -> dict[str, Any]:
+        """The results of a training, which its folder keeps when the checkpoints are removed."""
+        folder = self.folder(run.name)
+        kept = read_json(folder / "training.json")
+        if kept is not None:
+            return kept
+        log = logs.read_training_log((folder / "train.log").read_text(encoding="utf-8"))
+        last = folder / "checkpoints" / "checkpoint_last.pt"
+        times = read_json(folder / "times.json") or NO_TIME
+        results = {
+            "updates": log.updates or run.updates,
+            "parameters": log.parameters,
+            "parameters_without_embeddings": (log.parameters or 0) - vocabulary_parameters(last),
+            "train_minutes": times["wall"] / 60,
+            "cpu_minutes": times["cpu"] / 60,
+            "tokens_per_second": log.tokens_per_second,
+            "valid_loss": log.valid_loss,
+        }
+        write_json(folder / "training.json", results)
+        return results
+
+    def sentences_per_second(self, run: Run) -> float | None:
+        """The speed of translating the first test set, or valid if the run is a trial."""
+        split = "valid" if run.trial is not None else self.data.first_test
+        files = [self.folder(run.name) / f"{split}.{end}" for end in ("log", "out")]
+        return logs.read_sentences_per_second("".join(file.read_text("utf-8") for file in files))
+
+    def training_results(self, run: Run) -> dict[str, Any]:
+        """The results of the training of this run, or of that whose model it uses."""
+        other = run.base or run.trained_by
+        if other is None:
+            return self.collect_training(run)
+        result = self.result(other)
+        assert result is not None
+        reuse = {"runs_of": run.system.runs_of} if run.base is not None else {}
+        return {**{name: result[name] for name in TRAINING}, **reuse}
+
+    def scores(self, run: Run, split: str) -> dict[str, Any]:
+        """The scores of the translations of a split."""
+        from ..evaluation import scores
+
+        folder = self.folder(run.name)
+        output = (folder / f"{split}.out").read_text(encoding="utf-8")
+        hypotheses = read_lines(folder / f"{split}.hyp")
+        references = read_lines(self.out / "references" / split)
+        return {"bleu": logs.read_bleu(output), **scores.score(hypotheses, references)}
+
+
+def vocabulary_parameters(checkpoint: Path) -> int:
+    """The number of parameters whose size depends on the vocabulary; shared ones count once.
+
+    Args:
+        checkpoint: a checkpoint of fairseq-train. An average of checkpoints has a copy of each
+            matrix that is shared.
+    """
+    import torch
+
+    weights = torch.load(checkpoint, map_location="cpu", weights_only=True)["model"]
+    tensors = {
+        (tensor.data_ptr(), tensor.shape): tensor.numel()
+        for name, tensor in weights.items()
+        if VOCABULARY.search(name)
+    }
+    return sum(tensors.values())
+
+
+def add_time(path: Path, wall: float, cpu: float) -> None:
+    """Add a part of a training, between two interruptions, to the file of its times.
 
     Args:
         path: the file.
-        comparison: the results.
-        signatures: the signatures of each metric.
+        wall, cpu: seconds of the part, and of all processes in it.
     """
-    summaries = comparison.summaries
-    content = {
-        "title": comparison.title,
-        "baseline": comparison.baseline,
-        "limit_updates": comparison.limit_updates,
-        "systems": {summary.name: summary.title for summary in summaries},
-        "signatures": signatures,
-        "speeds": {summary.name: summary.speeds for summary in summaries if summary.speeds},
-        "differences": [
-            {"system": system, "split": split, **found._asdict()}
-            for (system, split), found in comparison.differences.items()
-        ],
-        "results": comparison.results,
-    }
+    before = read_json(path) or NO_TIME
+    write_json(path, {"wall": before["wall"] + wall, "cpu": before["cpu"] + cpu})
+
+
+def read_json(path: Path) -> Any:
+    """The content of a file; None if there is no file."""
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+
+
+def write_json(path: Path, content: object) -> None:
+    """Write a file atomically."""
     with atomic_write(str(path)) as file:
-        json.dump(content, file, ensure_ascii=False, indent=2)
-        file.write("\n")
+        file.write(json.dumps(content, indent=2, ensure_ascii=False) + "\n")
+
+
+def read_lines(path: Path) -> list[str]:
+    """The lines of a text without line ends; see ``text_files.read_lines``."""
+    return [line.removesuffix("\n") for line in text_files.read_lines(str(path))]
+
+
+def write_lines(path: Path, lines: list[str]) -> None:
+    """Write lines of text atomically."""
+    with atomic_write(str(path)) as file:
+        file.writelines(f"{line}\n" for line in lines)

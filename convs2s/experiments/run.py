@@ -1,19 +1,20 @@
 """Carry out one run: train, average, translate, score."""
 
 import json
+import re
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from ..common.errors import UserError
 from ..common.programs import ProgramFailed, Programs
 from . import logs
-from .averaging import last_checkpoints
-from .collect import Results
 from .commands import training_command, translation_command
-from .files import TrainingTimes, read_json, read_lines, write_json, write_lines
+from .file import Averaging
+from .results import Results, add_time, read_json, read_lines, write_json, write_lines
 from .runs import Run, best_search, changed_settings, has_options, ranked_trials
 
 
@@ -160,19 +161,18 @@ class Workplace(Results):
         step("starts to train")
 
         def watch(line: str) -> None:
-            stats = logs.read_progress(line)
-            if stats:
-                step("trains", stats)
+            stats = logs.read_stats(line)
+            if stats and stats.kind == "updates":
+                step("trains", stats.values)
 
         command = training_command(self.data, self.machine, run, folder / "checkpoints")
-        times = TrainingTimes(folder / "times.json")
         earlier = log.stat().st_size if log.exists() else 0
         try:
             self.programs.run(
                 *(command, log),
                 environment=self.environment(slot),
                 watch=watch,
-                add_time=times.add,
+                add_time=partial(add_time, folder / "times.json"),
             )
         except ProgramFailed:
             text = log.read_bytes()[earlier:].decode()
@@ -254,3 +254,32 @@ class Workplace(Results):
 
     def environment(self, slot: int) -> dict[str, str]:
         return self.machine.environments[slot]
+
+
+def last_checkpoints(
+    folder: Path, saved: dict[str, int], averaging: Averaging, updates: int | None
+) -> list[Path]:
+    """The checkpoints to average, the last one at the end.
+
+    Args:
+        folder: the folder of the checkpoints.
+        saved: names of saved checkpoints, each with its number of updates; they may be gone.
+        averaging: the checkpoints to choose.
+        updates: number of updates of the training, which may have ended before them; None if
+            epochs end it.
+    """
+    total = max(saved.values())
+    interval = averaging.interval(updates)
+    # An interval may end with an epoch, whose checkpoint then takes the place of its own.
+    pattern = r"checkpoint\d+\.pt" if interval is None else r"checkpoint(_\d+_)?\d+\.pt"
+    # Two checkpoints of the same update are the same; the last one is among them.
+    numbered = {
+        number: name
+        for name, number in saved.items()
+        if re.fullmatch(pattern, name) and (folder / name).exists()
+        if number < total and (interval is None or number % interval == 0)
+    }
+    names = [name for _, name in sorted(numbered.items())]
+    count = max(averaging.checkpoints, 1) - 1
+    before = names[len(names) - min(count, len(names)) :]
+    return [folder / name for name in (*before, "checkpoint_last.pt")]

@@ -116,6 +116,11 @@ def all_runs(experiment: Experiment) -> list[Run]:
     return runs
 
 
+def needs(run: Run, other: Run) -> bool:
+    """``run`` cannot start before ``other`` is done."""
+    return other.name in run.awaits or other.name == run.start
+
+
 def _trials(system: System, experiment: Experiment) -> list[Run]:
     """The trials of a system, finalists included."""
     if not system.trials:

@@ -27,7 +27,8 @@ def smoke_run(experiment: Experiment, folder: Path) -> Experiment:
         experiment,
         title=f"{experiment.title} (smoke run: generated text, tiny models)",
         data=DataSettings(
-            *(data.source, data.target),
+            source=data.source,
+            target=data.target,
             text=folder,
             bpe_merges=min(data.bpe_merges, BPE_MERGES),
             joined_dictionary=data.joined_dictionary,
@@ -40,8 +41,8 @@ def smoke_run(experiment: Experiment, folder: Path) -> Experiment:
 def _smoke(system: System) -> System:
     return replace(
         system,
-        train={**system.train, **system.smoke_train},
-        generate={**system.generate, **system.smoke_generate},
+        train={**system.train, **system.smoke.train},
+        generate={**system.generate, **system.smoke.generate},
         seeds=system.seeds[:1],
     )
 

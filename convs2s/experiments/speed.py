@@ -8,10 +8,9 @@ from pathlib import Path
 
 from ..common.programs import Programs
 from . import logs
-from .commands import measured_training_command, translation_command
+from .commands import Machine, measured_training_command, translation_command
 from .data import Data
-from .files import read_json, write_json
-from .machine import Machine
+from .results import read_json, write_json
 from .runs import Run
 
 # Each system is measured so many times, in turn with the others.

@@ -9,7 +9,7 @@ from typing import Any
 
 from ..evaluation.scores import Significance, paired_bootstrap
 from .file import System
-from .files import read_lines
+from .results import read_lines
 from .runs import has_options, ranked_trials
 
 Result = dict[str, Any]  # the content of a result.json

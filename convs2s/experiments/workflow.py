@@ -5,6 +5,7 @@ import signal
 import sys
 import traceback
 from collections.abc import Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -15,19 +16,15 @@ from typing import IO
 from ..common.errors import UserError
 from ..common.output_files import make_folder
 from ..common.programs import ProgramFailed, Programs
-from . import report
+from .commands import find_machine
 from .data import DataFolder
 from .file import Experiment
-from .files import read_json
-from .machine import find_machine
 from .progress import Progress
+from .results import read_json
 from .run import Workplace
-from .runs import Run, all_runs, best_search
-from .schedule import Schedule, needs
+from .runs import Run, all_runs, best_search, needs
 from .speed import Speeds
 
-# Lines of a failed program's log that are printed.
-TAIL = 15
 # The exit code of a program that the user ended with Ctrl-C.
 INTERRUPTED = 130
 
@@ -97,8 +94,7 @@ class _Experiment:
         self.experiment, self.request, self.out = experiment, request, out
         self.programs = programs
         self.runs = all_runs(experiment)
-        self.errors: dict[str, Exception] = {}
-        self.finished = 0
+        self.errors: dict[str, BaseException] = {}
         self.selected = self.select()
 
     def select(self) -> list[Run]:
@@ -146,16 +142,9 @@ class _Experiment:
         self.progress = Progress(self.selected, done, self.request.jobs, sys.stdout)
         if done:
             self.progress.say(f"{len(done)} of {len(self.selected)} runs were finished before.")
-        schedule = Schedule(runs, self.work, self.fail)
-        schedule.start(self.request.jobs)
-        try:
-            self.follow(schedule)
-        except BaseException:
-            schedule.stop()
-            self.programs.stop()
-            schedule.join()
-            raise
-        failed = [*self.errors, *(run.name for run in schedule.skipped)]
+        skipped = self.carry_out(runs)
+        self.progress.close()
+        failed = [*self.errors, *(run.name for run in skipped)]
         code = 1 if failed else 0
         text = self.report(failed)
         if self.request.speed:
@@ -168,7 +157,7 @@ class _Experiment:
         print(f"\n{text}")
         for name, message in self.errors.items():
             print(f"{name} failed: {message}")
-        for run in schedule.skipped:
+        for run in skipped:
             print(f"{run.name} was not started: it needs a run that failed.")
         return code
 
@@ -197,16 +186,41 @@ class _Experiment:
             found = [run for run in found if run not in lost]
         return found
 
-    def follow(self, schedule: Schedule) -> None:
-        """Show the progress until all runs have ended; keep the report up to date."""
-        reported = self.finished
-        while schedule.active:
-            schedule.wait(0.2)
-            if self.finished > reported:
-                reported = self.finished
-                self.report([*self.errors])
-            self.progress.draw()
-        self.progress.close()
+    def carry_out(self, runs: Sequence[Run]) -> list[Run]:
+        """Carry out runs in parallel, each after those that it needs, and show the progress.
+
+        Trials come first, and of the runs that are ready the longest one.
+
+        Returns:
+            The runs that were not started, because one that they need has failed.
+        """
+        waiting = sorted(runs, key=lambda run: (run.trial is None, -(run.updates or 0)))
+        slots = list(range(self.request.jobs))
+        running: dict[Future[None], tuple[Run, int]] = {}
+        unfinished = list(waiting)
+        with ThreadPoolExecutor(len(slots)) as pool:
+            try:
+                while True:
+                    for run in list(waiting):
+                        if slots and not any(needs(run, other) for other in unfinished):
+                            waiting.remove(run)
+                            slot = slots.pop(0)
+                            running[pool.submit(self.work, run, slot)] = run, slot
+                    if not running:
+                        return waiting
+                    for future in wait(running, 0.2, FIRST_COMPLETED).done:
+                        run, slot = running.pop(future)
+                        slots.append(slot)
+                        error = future.exception()
+                        if error is None:
+                            unfinished.remove(run)
+                            self.report([*self.errors])
+                        else:
+                            self.fail(run, error)
+                    self.progress.draw()
+            except BaseException:
+                self.programs.stop()
+                raise
 
     def work(self, run: Run, slot: int) -> None:
         """Carry out one run."""
@@ -218,9 +232,8 @@ class _Experiment:
         for split in [*result["splits"]][:2]:
             text = f"done: BLEU {result['splits'][split]['bleu']:.2f} on {split}"
         self.progress.end(run, f"{run.name} {text}", True)
-        self.finished += 1
 
-    def fail(self, run: Run, error: Exception) -> None:
+    def fail(self, run: Run, error: BaseException) -> None:
         """Print the reason why a run failed, and remember it."""
         self.errors[run.name] = error
         text = log_end(error) if isinstance(error, ProgramFailed) else describe(error)
@@ -242,6 +255,9 @@ class _Experiment:
 
     def report(self, failed: Sequence[str]) -> str:
         """Write the tables from all runs that are finished, and return them."""
+        # Its packages for tests of significance would delay a dry run.
+        from . import report
+
         folder = self.out / "runs"
         found = {run.name: read_json(folder / run.name / "result.json") for run in self.runs}
         results = [
@@ -255,7 +271,7 @@ class _Experiment:
         )
 
 
-def describe(error: Exception) -> str:
+def describe(error: BaseException) -> str:
     """An error as text: its message if a user can correct it, else with its traceback."""
     if isinstance(error, UserError):
         return str(error)
@@ -264,8 +280,7 @@ def describe(error: Exception) -> str:
 
 def log_end(error: ProgramFailed) -> str:
     """The message of a failed program and the end of its log."""
-    lines = error.log.read_text(encoding="utf-8").splitlines()[-TAIL:]
-    return "\n  ".join([f"{error}", *lines])
+    return "\n  ".join([f"{error}", *error.log_end()])
 
 
 @contextmanager

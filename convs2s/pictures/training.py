@@ -3,26 +3,19 @@
 A log may have any of fairseq's formats but ``--log-format none``.
 """
 
-import json
 import math
-import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from ..common.errors import UserError
 from ..common.text_files import read_lines
+from ..experiments.logs import read_stats
 from .figures import color, label_axes
 
 WIDTH, HEIGHT = 5.2, 3.2
 COLUMNS = 2
 # Curves with many points are drawn as the mean of so many windows.
 WINDOWS = 200
-# In front of what fairseq-train and fairseq-hydra-train print; --log-file has bare messages.
-_PREFIX = re.compile(r".*?(\| INFO \| \S+ \| |\]\[INFO\] - )")
-_TRAIN = re.compile(r"epoch \d+: +\d+ / \d+ (.*)")
-_VALID = re.compile(r"epoch \d+ \| valid on 'valid' subset \| (.*)")
-_ASSIGNMENT = re.compile(r"(\w+)=([^,\s]+)")
-_COLUMN = re.compile(r"(\w+) (\S+)")
 
 # A value at some number of updates.
 Series = dict[int, float]
@@ -50,12 +43,9 @@ def read_training_curves(path: str) -> TrainingCurves:
     """
     curves = TrainingCurves({}, {})
     for line in read_lines(path):
-        message = _PREFIX.sub("", line.rstrip(), count=1)
-        stats = dict(_stats(message))
-        if "valid_num_updates" in stats or _VALID.match(message):
-            _add(curves.valid, {name.removeprefix("valid_"): x for name, x in stats.items()})
-        elif "num_updates" in stats:
-            _add(curves.train, stats)
+        stats = read_stats(line)
+        if stats and stats.kind != "epoch":
+            _add(curves.valid if stats.kind == "valid" else curves.train, stats.values)
     if not curves.train and not curves.valid:
         raise UserError(
             f"{path} has no lines about training: give a log that fairseq-train printed, or wrote "
@@ -64,40 +54,12 @@ def read_training_curves(path: str) -> TrainingCurves:
     return curves
 
 
-def _stats(text: str) -> Iterator[tuple[str, float]]:
-    """The numbers in a message, by name."""
-    if text.startswith("{"):
-        try:
-            pairs = [(name, str(value)) for name, value in json.loads(text).items()]
-        except json.JSONDecodeError:
-            # The end of the line is missing, because the training was killed.
-            return
-    elif found := _TRAIN.match(text):
-        pairs = _ASSIGNMENT.findall(found[1])
-    elif found := _VALID.match(text):
-        pairs = [
-            (match[1], match[2])
-            for match in map(_COLUMN.fullmatch, map(str.strip, found[1].split("|")))
-            if match
-        ]
-    else:
-        return
-    for name, value in pairs:
-        try:
-            number = float(value)
-        except ValueError:
-            continue
-        yield name, number
-
-
 def _add(curves: dict[str, Series], stats: dict[str, float]) -> None:
     """Add the numbers of a line to the curves."""
-    updates = stats.pop("num_updates", None)
-    if updates is None:
-        return
+    updates = int(stats.pop("num_updates"))
     for name, value in stats.items():
         if math.isfinite(value):
-            curves.setdefault(name, {})[int(updates)] = value
+            curves.setdefault(name, {})[updates] = value
 
 
 class Panel(NamedTuple):

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
 import resource
-import shlex
 import shutil
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from convs2s.common.errors import UserError
-from convs2s.common.programs import find_program, relative_path
+from convs2s.common.programs import ProgramFailed, Programs, command_line, relative_path
 
-# Lines of a failed command's log that are printed.
-TAIL = 15
 # A file in OUT/logs that marks a folder made by a recipe.
 MARK = ".recipe"
 
@@ -32,6 +27,7 @@ class Runner:
         self.out = out.resolve()
         self.logs = self.out / "logs"
         clear_folder(self.out)
+        self.programs = Programs(self.logs / "commands.log")
         self.start = time.monotonic()
         self.at_line_start = True
 
@@ -75,35 +71,18 @@ class Runner:
 
         Args:
             name: name of the log file, without ".log".
-            command: the program and its arguments. See ``find_program``.
+            command: the program and its arguments; see ``programs.find_program``.
             stdin, stdout: files to redirect to.
             watch: called with every line of the log.
         """
+        self.say(f"$ {command_line(command, stdin, stdout)}")
         try:
-            arguments = [*find_program(str(command[0])), *map(str, command[1:])]
+            self.programs.run(command, self.logs / f"{name}.log", stdin, stdout, watch=watch)
+        except ProgramFailed as error:
+            self.say("\n".join(error.log_end()))
+            sys.exit(f"{error}.")
         except UserError as error:
             sys.exit(str(error))
-        shown = shlex.join([relative_path(argument) for argument in arguments])
-        for sign, path in (("<", stdin), (">", stdout)):
-            shown += f" {sign} {shlex.quote(relative_path(path))}" if path else ""
-        self.say(f"$ {shown}")
-        log = self.logs / f"{name}.log"
-        with contextlib.ExitStack() as files:
-            source = files.enter_context(open(stdin, "rb")) if stdin else subprocess.DEVNULL
-            sink = files.enter_context(open(stdout, "wb")) if stdout else subprocess.PIPE
-            lines = files.enter_context(open(log, "w", encoding="utf-8"))
-            # The log has stderr, and stdout unless that is redirected.
-            errors = subprocess.PIPE if stdout else subprocess.STDOUT
-            process = subprocess.Popen(arguments, stdin=source, stdout=sink, stderr=errors)
-            for raw in process.stderr if stdout else process.stdout:
-                line = raw.decode("utf-8", errors="replace")
-                lines.write(line)
-                if watch:
-                    watch(line)
-        if process.wait() != 0:
-            tail = log.read_text(encoding="utf-8").splitlines()[-TAIL:]
-            self.say("\n".join(tail))
-            sys.exit(f"{command[0]} failed with exit code {process.returncode}; its log is {log}.")
 
     def finish(self, **files: Path) -> None:
         """Print the files of the result, and the CPU time of all commands."""

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
-import re
 import time
 
 import torch
+
+from convs2s.experiments.logs import read_stats
 
 from .runner import Runner
 
@@ -87,22 +87,22 @@ class TrainingProgress:
         self.start = time.monotonic()
 
     def __call__(self, line: str) -> None:
-        found = re.search(r"\| (train_inner|valid) \| (\{.*\})", line)
-        if found is None:
+        stats = read_stats(line)
+        if stats is None:
             return
-        kind, stats = found[1], json.loads(found[2])
-        if kind == "train_inner":
+        kind, values = stats
+        if kind == "updates":
             seconds = int(time.monotonic() - self.start)
             self.runner.progress(
-                f"  {self.title}  epoch {stats['epoch']}"
-                f"  update {stats['num_updates']}{self.of_all}"
-                f"  loss {stats['loss']}  ppl {stats['ppl']}"
-                f"  {float(stats['wps']):,.0f} tokens/s  {seconds // 60}:{seconds % 60:02}"
+                f"  {self.title}  epoch {values['epoch']:.0f}"
+                f"  update {values['num_updates']:.0f}{self.of_all}"
+                f"  loss {values['loss']:g}  ppl {values['ppl']:g}"
+                f"  {values['wps']:,.0f} tokens/s  {seconds // 60}:{seconds % 60:02}"
             )
-        else:
+        elif kind == "valid":
             self.runner.progress(
-                f"  {self.title}  epoch {stats['epoch']} done:"
-                f" validation loss {stats['valid_loss']}  ppl {stats['valid_ppl']}"
+                f"  {self.title}  epoch {values['epoch']:.0f} done:"
+                f" validation loss {values['loss']:g}  ppl {values['ppl']:g}"
             )
             if not self.runner.at_line_start:
                 self.runner.say()

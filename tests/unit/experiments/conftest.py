@@ -9,10 +9,10 @@ import pytest
 
 from convs2s.cli import experiment as command
 from convs2s.experiments import (
-    collect,
+    results,
     workflow,
 )
-from convs2s.experiments.machine import Machine
+from convs2s.experiments.commands import Machine
 
 from .words import FILE
 
@@ -27,7 +27,7 @@ def programs(tmp_path, monkeypatch):
         (folder / name).write_text(f"#!{sys.executable} -IS\n{fake}", encoding="utf-8")
         (folder / name).chmod(0o755)
     monkeypatch.setattr(sys, "executable", str(folder / "python"))
-    monkeypatch.setattr(collect, "vocabulary_parameters", vocabulary_parameters)
+    monkeypatch.setattr(results, "vocabulary_parameters", vocabulary_parameters)
     monkeypatch.setattr(
         workflow, "find_machine", lambda jobs: Machine("no device", ("--cpu",), ({},) * jobs)
     )

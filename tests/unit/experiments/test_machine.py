@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from convs2s.experiments.machine import find_machine
+from convs2s.experiments.commands import find_machine
 
 
 @pytest.mark.parametrize(

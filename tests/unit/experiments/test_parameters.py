@@ -6,7 +6,7 @@ import pytest
 import torch
 from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_REGISTRY
 
-from convs2s.experiments.parameters import vocabulary_parameters
+from convs2s.experiments.results import vocabulary_parameters
 from tests.support.families import MODELS, make
 from tests.support.helpers import dictionary, tiny_fairseq_transformer, translation_task
 

@@ -28,7 +28,7 @@ def clock(monkeypatch):
 
 
 def log(update):
-    return {"num_updates": str(update), "loss": "2.5", "wps": "1234"}
+    return {"num_updates": float(update), "loss": 2.5, "wps": 1234.0}
 
 
 def test_terminal(clock):
@@ -79,7 +79,7 @@ def test_a_training_that_epochs_end(clock):
     clock[0] = 1.0
     shown.draw()
     assert stream.getvalue().endswith(
-        "a.1: epoch None/8, update 10, loss 2.5, 1,234 tokens/s\n0 of 2 runs done\n"
+        "a.1: epoch 1/8, update 10, loss 2.5, 1,234 tokens/s\n0 of 2 runs done\n"
     )
     clock[0] = 20.0
     shown.step(runs[0], "trains", {**log(20), "epoch": 2, "update": 1.6})

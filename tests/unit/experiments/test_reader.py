@@ -3,8 +3,8 @@
 import pytest
 
 from convs2s.common.errors import UserError
-from convs2s.experiments.file import Averaging
-from convs2s.experiments.reader import read_experiment
+from convs2s.experiments.file import Averaging, Experiment, System
+from convs2s.experiments.reader import read_experiment, schema
 from convs2s.experiments.runs import all_runs, arguments
 
 SMALL = """
@@ -70,11 +70,19 @@ def test_arguments():
 A = "  a: {updates: 8, train: {arch: some, flag: null}}"
 TRIALS_ALONE = "{updates: 1, seeds: [], trials: [{lr: 1}], train: {arch: x}}"
 ERRORS = [
-    ("data: {source: de, target: en}", "", "the section data is missing"),
+    ("data: {source: de, target: en}", "", "data is missing"),
     ("en}", "en", "is not valid YAML"),
     (A, f"{A}\n{A}", "the key 'a' occurs twice"),
-    ("data: {", "date: {}\ndata: {", "there is an unknown key 'date'; allowed: title, data, train"),
-    ("en}", "en, texts: x}", "data has an unknown key 'texts'; allowed: source, target, text"),
+    (
+        "data: {",
+        "date: {}\ndata: {",
+        r"unknown key 'date' \(nearest: 'data'\); allowed: title, data, train",
+    ),
+    (
+        "en}",
+        "en, texts: x}",
+        r"data has an unknown key 'texts' \(nearest: 'text'\); allowed: source, t",
+    ),
     ("source: de", "source: no", r"data.source is False: it must be text \(put it in quotes\)"),
     ("source: de, ", "", "data has no source or no target language"),
     ("en}", "en, bpe_merges: -1}", "data.bpe_merges is -1: it must be an integer of at least 0"),
@@ -89,17 +97,25 @@ ERRORS = [
     (A, "  a: {updates: 8, train: {arch: x}, generate: {path: y}}", "a.generate has the option pa"),
     ("updates: 8", "updates: 0", "systems.a.updates is 0: it must be an integer of at least 1"),
     ("updates: 8", "updates: many", "systems.a.updates is 'many'"),
-    ("updates: 8", "trial: 8", "systems.a has an unknown key 'trial'; allowed: title, updates, tr"),
+    (
+        "updates: 8",
+        "trial: 8",
+        r"systems.a has an unknown key 'trial' \(nearest: 'trials'\); allowed: title, ",
+    ),
     ("updates: 8, ", "", "systems.a has neither updates nor the training option max-epoch"),
     ("updates: 8", "trials: [{lr: 1}]", "systems.a has trials but no updates"),
     ("updates: 8", "trials: 1, updates: 8", "systems.a.trials is 1: it must be a list of options"),
     ("updates: 8", "updates: 8, trials: {lr: 1}", "systems.a.trials.lr is 1: it must be a list of"),
     ("updates: 8", "updates: 8, trials: [{seed: 1}]", r"systems.a.trials\[1\] has the option seed"),
-    ("updates: 8", "updates: 8, seeds: [one]", "systems.a.seeds is 'one': it must be an integer"),
+    (
+        "updates: 8",
+        "updates: 8, seeds: [one]",
+        r"systems.a.seeds is \['one'\]: it must be an integer",
+    ),
     ("updates: 8", "updates: 8, seeds: []", "systems.a has no seeds and no trials"),
-    ("updates: 8", "updates: 8, seeds: [1, 1]", "must be a list of different integers"),
+    ("updates: 8", "updates: 8, seeds: [1, 1]", "or a list of different integers"),
     ("updates: 8", "updates: 8, average: x", "systems.a.average is 'x'"),
-    ("updates: 8", "updates: 8, average: {every: 0.1}", "systems.a.average.checkpoints is empty"),
+    ("updates: 8", "updates: 8, average: {every: 0.1}", "systems.a.average.checkpoints is missing"),
     (
         *("updates: 8", "updates: 8, average: {checkpoints: 2, every: 3}"),
         "systems.a.average.every is 3: it must be a share of the updates",
@@ -154,6 +170,26 @@ def test_errors(read, old, new, message):
     with pytest.raises(UserError, match=message) as error:
         read(SMALL.replace(old, new, 1))
     assert "file.yaml" in str(error.value)
+
+
+def test_the_schema_has_the_keys_that_are_allowed():
+    content = schema()
+    assert list(content["properties"]) == Experiment.keys() and "limit_updates" not in content
+    assert list(content["$defs"]["System"]["properties"]) == System.keys()
+    assert "name" not in System.keys() and content["required"] == ["data", "systems"]
+    assert content["additionalProperties"] is False
+    average = content["properties"]["average"]["anyOf"]
+    assert {"type": "integer"} in average and {"const": "best", "type": "string"} in average
+
+
+def test_long_values_are_shortened(read):
+    """An alias that stands for itself many times would fill the screen."""
+    bomb = "bomb: &a [x, x]\n"
+    for one, other in ("ab", "bc", "cd", "de", "ef", "fg", "gh"):
+        bomb += f"bomb_{other}: &{other} [{', '.join([f'*{one}'] * 9)}]\n"
+    with pytest.raises(UserError) as error:
+        read(bomb.replace("bomb_h", "data") + "systems: 1\n")
+    assert len(str(error.value)) < 1000
 
 
 def test_there_is_no_such_file(tmp_path):

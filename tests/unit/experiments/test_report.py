@@ -62,7 +62,11 @@ class Folder:
 
     def write(self, baseline=None, limit=None, **runs):
         experiment = Experiment(
-            "Small test", DataSettings(), self.systems, baseline, limit_updates=limit
+            title="Small test",
+            data=DataSettings(),
+            systems=self.systems,
+            baseline=baseline,
+            limit_updates=limit,
         )
         return report.write(self.out, self.results, experiment, **runs)
 
