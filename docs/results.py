@@ -1,8 +1,9 @@
-"""Tables of the runs that are published with the examples."""
+"""Tables of the published runs of the examples."""
 
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from convs2s.common.tables import MISSING, Table, number, speed
@@ -14,44 +15,44 @@ from convs2s.experiments.comparison import (
     option_text,
 )
 from convs2s.experiments.file import Experiment
-from convs2s.experiments.files import read_json
 from convs2s.experiments.reader import read_experiment
 from convs2s.experiments.report import compared
 from convs2s.experiments.runs import all_runs
 from convs2s.experiments.summary import VALID, Summary
+from docs import runs
 
 EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
 # The speed of a run that shared its machine says little.
 SPEEDS = {"Tokens/s": "tokens_per_second", "Sentences/s": "sentences_per_second"}
 
 
-def finished(example: str, file: str) -> Comparison:
+def finished(file: str) -> Comparison:
     """The systems of an experiment all of whose runs are published.
 
     Args:
-        example: the folder in ``examples``; its folder ``results`` has the runs.
-        file: name of the experiment's file in that folder.
+        file: path of the experiment's file in ``examples``.
     """
-    return _finished(read_experiment(EXAMPLES / example / file), EXAMPLES / example / "results")
+    return _finished(read_experiment(EXAMPLES / file), runs.name_of(file))
 
 
-def _finished(experiment: Experiment, out: Path) -> Comparison:
-    runs = {run.name: run for run in all_runs(experiment)}
-    found = {name: read_json(out / "runs" / name / "result.json") for name in runs}
-    missing = {runs[name].system.name for name, result in found.items() if result is None}
+def _finished(experiment: Experiment, name: str) -> Comparison:
+    planned, published = all_runs(experiment), runs.read(name)
+    missing = {run.system.name for run in planned if run.name not in published}
     systems = {name: system for name, system in experiment.systems.items() if name not in missing}
-    results = [result for result in found.values() if result and result["system"] in systems]
-    return compared(out, results, replace(experiment, systems=systems))
+    results = [published[run.name]["result"] for run in planned if run.system.name in systems]
+    with TemporaryDirectory() as folder:
+        out = Path(folder)
+        runs.unpack(name, out)
+        return compared(out, results, replace(experiment, systems=systems))
 
 
-def continued(example: str, file: str, folder: str) -> str:
+def continued(file: str) -> str:
     """A table for each system that others continue, with their differences to it.
 
     Args:
-        example, file: as in ``finished``.
-        folder: the folder in ``example`` that has the runs.
+        file: as in ``finished``.
     """
-    experiment = read_experiment(EXAMPLES / example / file)
+    experiment = read_experiment(EXAMPLES / file)
     tables = []
     bases = {system.continues: None for system in experiment.systems.values() if system.continues}
     for base in bases:
@@ -61,7 +62,7 @@ def continued(example: str, file: str, folder: str) -> str:
             if base in (name, system.continues)
         }
         part = replace(experiment, systems=systems, baseline=base)
-        comparison = _finished(part, EXAMPLES / example / folder)
+        comparison = _finished(part, runs.name_of(file))
         if len(comparison.summaries) > 1:
             tables.append(scores(comparison))
     return "\n\n".join(tables)
@@ -111,7 +112,7 @@ def beside_published(comparison: Comparison, published: Mapping[str, str]) -> st
     """BLEU of a paper's table beside that of the same systems here.
 
     Args:
-        comparison: the systems whose runs are published with the example.
+        comparison: the systems whose runs are published.
         published: the name of a system -> BLEU in the paper, in the order of the table.
     """
     test = comparison.tests[0]
@@ -132,21 +133,22 @@ def beside_published(comparison: Comparison, published: Mapping[str, str]) -> st
     return Table(titles, cells).markdown().rstrip("\n")
 
 
-def sweep(example: str, file: str, folders: Mapping[str, str]) -> str:
+def sweep(file: str, others: Mapping[str, str] | None = None) -> str:
     """A table of trials that each change one option of the first one.
 
     Args:
-        example, file: as in ``finished``.
-        folders: a folder in ``example`` -> how all its runs differ from those of the file, empty
-            if they do not.
+        file: as in ``finished``.
+        others: a name in ``results`` -> how its runs differ from those of the file; None means
+            that all runs are those of the file.
     """
-    experiment = read_experiment(EXAMPLES / example / file)
-    tried = [
-        (common or _options(trial) or run.system.title, trial)
-        for folder, common in folders.items()
-        for run in all_runs(experiment)
-        if (trial := read_json(EXAMPLES / example / folder / "runs" / run.name / "result.json"))
-    ]
+    planned = all_runs(read_experiment(EXAMPLES / file))
+    tried = []
+    for name, difference in {runs.name_of(file): "", **(others or {})}.items():
+        published = runs.read(name)
+        for run in planned:
+            if run.name in published:
+                trial = published[run.name]["result"]
+                tried.append((difference or _options(trial) or run.system.title, trial))
     scores = [trial["splits"][VALID]["bleu"] for _, trial in tried]
     cells = [
         [

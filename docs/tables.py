@@ -122,12 +122,12 @@ def commands() -> str:
 @cache
 def multi30k() -> Comparison:
     """The comparison on Multi30k."""
-    return results.finished("multi30k", "compare.yaml")
+    return results.finished("multi30k/compare.yaml")
 
 
-def in_small(example: str, file: str, published: Mapping[str, str]) -> str:
+def in_small(file: str, published: Mapping[str, str]) -> str:
     """The table of an experiment on Multi30k that repeats one of a paper."""
-    return results.beside_published(results.finished(example, file), published)
+    return results.beside_published(results.finished(file), published)
 
 
 GENERATORS: dict[str, Callable[[], str]] = {
@@ -147,31 +147,23 @@ GENERATORS: dict[str, Callable[[], str]] = {
     "multi30k in short": lambda: results.scores_in_short(multi30k()),
     "multi30k scores": lambda: results.scores(multi30k()),
     "multi30k trials": lambda: results.trials(multi30k()),
-    "multi30k sequence training": lambda: results.continued(
-        "multi30k", "sequence.yaml", "sequence_results"
-    ),
+    "multi30k sequence training": lambda: results.continued("multi30k/sequence.yaml"),
     "multi30k sweep of convs2s": lambda: results.sweep(
-        "multi30k",
-        "sweep_convs2s.yaml",
+        "multi30k/sweep_convs2s.yaml",
         {
-            "sweep_results/convs2s": "",
-            "sweep_results/convs2s_3000": "3,000 BPE merges",
-            "sweep_results/convs2s_10000": "10,000 BPE merges",
+            "multi30k_sweep_convs2s_3000": "3,000 BPE merges",
+            "multi30k_sweep_convs2s_10000": "10,000 BPE merges",
         },
     ),
-    "multi30k sweep of dropout": lambda: results.sweep(
-        "multi30k", "sweep_dropout.yaml", {"sweep_results/dropout": ""}
-    ),
-    "multi30k sweep of pervasive attention": lambda: results.sweep(
-        "multi30k", "sweep_pervasive.yaml", {"sweep_results/pervasive": ""}
-    ),
+    "multi30k sweep of dropout": lambda: results.sweep("multi30k/sweep_dropout.yaml"),
+    "multi30k sweep of pervasive attention": lambda: results.sweep("multi30k/sweep_pervasive.yaml"),
     "positions and attention": lambda: in_small(
-        "papers/convs2s", "multi30k.yaml", published.POSITIONS_AND_ATTENTION
+        "papers/convs2s/multi30k.yaml", published.POSITIONS_AND_ATTENTION
     ),
-    "aggregation": lambda: in_small("papers/pervasive", "multi30k.yaml", published.AGGREGATION),
-    "adl pairs": lambda: in_small("adl", "tables.yaml", published.ADL_PAIRS),
-    "adl steps": lambda: in_small("adl", "tables.yaml", published.ADL_STEPS),
-    "adl convolutions": lambda: in_small("adl", "tables.yaml", published.ADL_CONVOLUTIONS),
+    "aggregation": lambda: in_small("papers/pervasive/multi30k.yaml", published.AGGREGATION),
+    "adl pairs": lambda: in_small("adl/tables.yaml", published.ADL_PAIRS),
+    "adl steps": lambda: in_small("adl/tables.yaml", published.ADL_STEPS),
+    "adl convolutions": lambda: in_small("adl/tables.yaml", published.ADL_CONVOLUTIONS),
     "other fconv": lambda: other_projects.fconv(rows),
     "other attn2d": lambda: other_projects.attn2d(rows),
     "other sockeye options": lambda: other_projects.sockeye_options(rows),

@@ -37,6 +37,7 @@ MARKDOWN = [
     *pages(),
     ROOT / "ARCHITECTURE.md",
     ROOT / "CONTRIBUTING.md",
+    ROOT / "results" / "README.md",
     *sorted((ROOT / "examples").rglob("*.md")),
 ]
 BLOCKS = [block for page in pages() for block in blocks(page)]

@@ -6,6 +6,7 @@ import re
 
 import pytest
 
+from docs import runs
 from tests.support.doc_blocks import DOCS, README, ROOT
 
 
@@ -42,11 +43,10 @@ def test_figures_of_the_readme_are_those_of_the_results():
     readme = README.read_text(encoding="utf-8")
     demo = re.search(r"BLEU = \d+\.\d\d", readme)[0]
     assert demo in (ROOT / "examples/demo/README.md").read_text(encoding="utf-8")
-    runs = sorted((ROOT / "examples/multi30k/results/runs").glob("*/result.json"))
     signatures = {
         scores["sacrebleu_signature"]
-        for run in runs
-        for scores in json.loads(run.read_text(encoding="utf-8"))["splits"].values()
+        for run in runs.read("multi30k_compare").values()
+        for scores in run["result"]["splits"].values()
     }
     assert [f"`{signature}`" in readme for signature in signatures] == [True]
     speed = json.loads((ROOT / "benchmarks/results/cpu.json").read_text(encoding="utf-8"))
