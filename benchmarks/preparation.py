@@ -8,10 +8,11 @@ import argparse
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
+import psutil
 
 from convs2s.common.errors import UserError
 from convs2s.common.programs import find_program
@@ -120,7 +121,7 @@ def measure(command: list[str]) -> tuple[float, int]:
     with tempfile.TemporaryFile() as log:
         process = subprocess.Popen(command, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
         while process.poll() is None:
-            peak = max(peak, sum(map(memory, descendants(process.pid))))
+            peak = max(peak, memory(process.pid))
             time.sleep(INTERVAL)
         minutes = (time.perf_counter() - start) / 60
         if process.returncode != 0:
@@ -130,23 +131,18 @@ def measure(command: list[str]) -> tuple[float, int]:
     return minutes, peak
 
 
-def descendants(process: int) -> Iterator[int]:
-    """A process and all processes that it started, directly or not."""
-    yield process
-    try:
-        tasks = list(Path(f"/proc/{process}/task").iterdir())
-        children = " ".join(task.joinpath("children").read_text() for task in tasks).split()
-    except OSError:
-        return
-    for child in children:
-        yield from descendants(int(child))
-
-
 def memory(process: int) -> int:
-    """The memory of a process in bytes; pages that processes share are divided among them."""
+    """The memory of a process and of all that it started, in bytes.
+
+    Pages that processes share are divided among them.
+    """
     try:
-        lines = Path(f"/proc/{process}/smaps_rollup").read_text().splitlines()
-    except OSError:
+        parent = psutil.Process(process)
+        processes = [parent, *parent.children(recursive=True)]
+    except psutil.Error:
         return 0
-    kibibytes = next((line.split()[1] for line in lines if line.startswith("Pss:")), "0")
-    return int(kibibytes) * 1024
+    total = 0
+    for one in processes:
+        with suppress(psutil.Error):
+            total += one.memory_full_info().pss
+    return total

@@ -10,8 +10,7 @@ from ..common.text_files import read_parallel
 from ..text.lexicon.aligner import MAX_WORDS, align
 from ..text.lexicon.counts import LinkCounts
 from ..text.lexicon.files import write_lexicon
-from ..text.lexicon.links import AlignedPair, read_aligned
-from ..text.lexicon.symmetrize import METHODS
+from ..text.lexicon.links import METHODS, AlignedPair, read_aligned
 
 DEFAULT_METHOD = "grow-diag-final-and"
 

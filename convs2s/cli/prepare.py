@@ -27,7 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     files: dict[str, Any] = {"metavar": "FILE", "nargs": "+"}
     add("--train", **files, required=True,
         help="training text: a source and a target file with one sentence per line, or one file "
-        "with tab-separated values; plain, .gz, .bz2 or .xz, in UTF-8")  # fmt: skip
+        "with tab-separated values; plain, .gz, .bz2, .xz or .zst, in UTF-8")  # fmt: skip
     add("--valid", **files, help="validation text (default: pairs of the training text)")
     add("--test", **files, help="test text (default: pairs of the training text)")
     add("--out", metavar="DIR", type=Path, required=True, help="output folder")

@@ -3,6 +3,7 @@
 import bz2
 import gzip
 import lzma
+import sys
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -11,14 +12,19 @@ from typing import IO, Any, cast
 
 from .errors import UserError
 
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
+
 OPENERS: dict[str, Callable[[Any], IO[bytes]]] = {
     ".gz": lambda file: cast(IO[bytes], gzip.open(file)),
     ".bz2": lambda file: bz2.open(file),
     ".xz": lambda file: lzma.open(file),
+    ".zst": lambda file: cast(IO[bytes], zstd.open(file)),
 }
 # Suffix -> program that unpacks such a file.
 UNREADABLE = {
-    ".zst": "zstd -d",
     ".lz4": "lz4 -d",
     ".lzma": "unlzma",
     ".lzo": "lzop -d",
@@ -41,7 +47,7 @@ FIRST_BYTES = {
     b"7z\xbc\xaf\x27\x1c": ".7z",
 }
 # Errors of files that are damaged or have the wrong suffix.
-ERRORS = (OSError, EOFError, zlib.error, lzma.LZMAError)
+ERRORS = (OSError, EOFError, zlib.error, lzma.LZMAError, zstd.ZstdError)
 
 
 def without_compression(name: str) -> str:
@@ -64,13 +70,13 @@ def check_readable(path: str, suffix: str | None = None) -> None:
     if suffix in UNREADABLE:
         raise UserError(
             f"{path} is a {suffix} file, which is not read here: unpack it with "
-            f"`{UNREADABLE[suffix]}` (plain text, .gz, .bz2 and .xz are read)."
+            f"`{UNREADABLE[suffix]}` (plain text, .gz, .bz2, .xz and .zst are read)."
         )
 
 
 @contextmanager
 def open_binary(path: str) -> Iterator[IO[bytes]]:
-    """Open a file for reading and unpack it if it is compressed (.gz, .bz2, .xz).
+    """Open a file for reading and unpack it if it is compressed (.gz, .bz2, .xz, .zst).
 
     Its first bytes or its suffix say so. It is opened once, so that it may be a pipe.
 

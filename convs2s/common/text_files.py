@@ -48,7 +48,7 @@ def read_lines(path: str) -> Iterator[str]:
     """Read the lines of a file, line ends included.
 
     Args:
-        path: a text file in UTF-8; it is unpacked if it is compressed (.gz, .bz2, .xz).
+        path: a text file in UTF-8; it is unpacked if it is compressed (.gz, .bz2, .xz, .zst).
     Raises:
         UserError: if the file cannot be read or is not UTF-8.
     """

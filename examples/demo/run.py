@@ -29,7 +29,7 @@ def make_data(recipe: Recipe, seed: int) -> None:
     recipe.step("A corpus of number words, dates, times, units and prices")
     text = recipe.out / "corpus"
     recipe.run("corpus", [sys.executable, HERE / "make_corpus.py", text, "--seed", seed])
-    recipe.binarize(text, SIZES, LANGUAGES, BPE_MERGES)
+    recipe.binarize(text, LANGUAGES, BPE_MERGES)
 
 
 def train(recipe: Recipe, seed: int) -> Path:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from convs2s.text import Preparation
+from convs2s.text import Preparation, prepare_tokens
 
 from .inputs import read_text, write_text
 from .runner import Runner
@@ -26,37 +26,16 @@ class Recipe(Runner):
         super().__init__(out)
         self.data_bin = self.out / "data-bin"
 
-    def binarize(
-        self, text: Path, splits: Iterable[str], languages: tuple[str, str], merges: int
-    ) -> None:
+    def binarize(self, text: Path, languages: tuple[str, str], merges: int) -> None:
         """Learn BPE on both languages, apply it, and write fairseq's format to OUT/data-bin.
 
         Args:
-            text: a folder of SPLIT.LANGUAGE.
-            splits: train, valid and test.
+            text: a folder of SPLIT.LANGUAGE: train, valid and test.
             languages: source and target.
             merges: number of BPE merges; the codes are written to OUT/codes.bpe.
         """
-        self.step(f"Sub-words ({merges:,} merges, learned on both languages)")
-        both, codes = self.out / "train.both", self.out / "codes.bpe"
-        both.write_bytes(b"".join((text / f"train.{lang}").read_bytes() for lang in languages))
-        self.run("learn-bpe", ["subword-nmt", "learn-bpe", "-s", merges], both, codes)
-        (self.out / "bpe").mkdir()
-        for file in [f"{split}.{lang}" for split in splits for lang in languages]:
-            self.run(
-                f"apply-bpe.{file}",
-                ["subword-nmt", "apply-bpe", "-c", codes],
-                stdin=text / file,
-                stdout=self.out / "bpe" / file,
-            )
-        self.step("fairseq's binary format")
-        bpe = self.out / "bpe"
-        prefixes = [item for split in splits for item in (f"--{split}pref", bpe / split)]
-        self.run(
-            "preprocess",
-            ["fairseq-preprocess", "-s", languages[0], "-t", languages[1], "--joined-dictionary"]
-            + [*prefixes, "--destdir", self.data_bin, "--workers", 1],
-        )
+        self.step(f"Sub-words ({merges:,} merges, learned on both languages) and binarized data")
+        prepare_tokens(text, languages, ["test"], self.out, merges, joined=True)
 
     def prepare(
         self, out: Path, texts: Mapping[str, Sequence[Path]], *options: object, show: bool = False

@@ -21,13 +21,20 @@ import yaml
 from fairseq.options import get_training_parser, parse_args_and_arch
 
 from convs2s.cli import main
+from convs2s.common.compression import zstd
 from convs2s.text import Preparation, prepare_tokens, workflow
 from convs2s.text.first_model import SIZE_CLASSES, training_command
 from tests import ROOT
 from tests.support.commands import PLUGIN, server
 
 WORDS = "ein zwei drei vier fünf sechs sieben acht neun zehn elf zwölf Hunde rennen".split()
-PACK = {"": bytes, ".gz": gzip.compress, ".bz2": bz2.compress, ".xz": lzma.compress}
+PACK = {
+    "": bytes,
+    ".gz": gzip.compress,
+    ".bz2": bz2.compress,
+    ".xz": lzma.compress,
+    ".zst": zstd.compress,
+}
 NONE = ("--tokenizer", "none", "--workers", "1")
 
 
@@ -144,6 +151,42 @@ def test_the_preparation_of_the_data_prepares_raw_text(prepare, tmp_path, option
         assert len(lines(folder / "dict.de.txt")) <= 24
 
 
+LIGHT = """
+import re, sys, time
+from convs2s.cli import main
+try:
+    main(sys.argv[1:])
+finally:
+    loaded = {"torch", "fairseq", "omegaconf"} & {*sys.modules}
+    assert not loaded, loaded
+    peak = re.search(r"VmHWM:\\s*(\\d+) kB", open("/proc/self/status").read())
+    print(time.process_time(), int(peak[1]) / 1024, file=sys.stderr)
+"""
+
+
+def light(*arguments):
+    """Processor seconds and MiB of a command that must import neither torch nor fairseq."""
+    done = subprocess.run(
+        [sys.executable, "-c", LIGHT, *arguments], cwd=ROOT, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    return [float(number) for number in done.stderr.split()[-2:]]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+@pytest.mark.parametrize("command", ["prepare", "lexicon"])
+def test_help_is_light(command):
+    seconds, peak = light(command, "--help")
+    assert seconds < 0.4 and peak < 80
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_a_preparation_takes_little_memory(tmp_path):
+    train = write_pairs(tmp_path, "a", make_pairs(3000))
+    _, peak = light("prepare", "--train", *train, "--out", str(tmp_path / "out"), *NONE)
+    assert peak < 150
+
+
 def test_held_out_pairs_and_counts(prepare, tmp_path):
     extra = [("", "x"), ("a", "b c d e f g"), PAIRS[5], (" ".join("x" * 200), "y " * 200)]
     valid = [*make_pairs(7, seed=2), ("", "")]
@@ -258,9 +301,9 @@ def test_ctrl_c(prepare, tmp_path, monkeypatch):
         (("a.de", "a.en"), (), "line 2: .* has no such line"),
         (("a.de", "latin.en"), (), "latin.en, line 2: byte 0xfc at offset 1 is not valid UTF-8"),
         (("a.de-en.tsv",), (), "a.de-en.tsv, line 2: expected .* found 2 tabs"),
-        (("a.de.zst", "a.en"), (), "a.de.zst is a .zst file"),
-        (("a.de.zst", "a.en.zst"), (), "a.de.zst is a .zst file"),
         (("a.de.lz4", "a.en"), (), "a.de.lz4 is a .lz4 file"),
+        (("a.de.lz4", "a.en.lz4"), (), "a.de.lz4 is a .lz4 file"),
+        (("a.de.zst", "a.en"), (), "a.de.zst cannot be read beyond line 0"),
         (("utf16.de", "b.en"), (), "utf16.de, line 1: there is a NUL byte at offset 1, as in"),
         (("empty.de", "empty.en"), (), "has no lines"),
         (("blank.de", "blank.en"), (), "No training pair is left after cleaning: 2 with an empty"),
@@ -277,8 +320,8 @@ def test_bad_input_leaves_nothing(prepare, tmp_path, monkeypatch, names, options
         "a.en": "a\n",
         "a.de-en.tsv": "a\tb\na\tb\t\n",
         "a.de.zst": "a\n",
-        "a.en.zst": "a\n",
         "a.de.lz4": "a\n",
+        "a.en.lz4": "a\n",
         "empty.de": "",
         "empty.en": "",
         "blank.de": "a\n \n",

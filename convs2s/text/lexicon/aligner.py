@@ -10,8 +10,7 @@ from typing import Any
 
 from ...common.errors import UserError
 from ...common.text_files import read_lines
-from .links import AlignedPair, parse_links
-from .symmetrize import Link, symmetrize
+from .links import AlignedPair, Link, parse_links, symmetrize
 
 # eflomal treats longer sentences as empty.
 MAX_WORDS = 1023

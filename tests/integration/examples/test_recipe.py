@@ -46,7 +46,7 @@ def test_missing_program(recipe):
 
 
 def test_binarize_train_and_generate(corpus, recipe, capsys):
-    recipe.binarize(corpus, ("train", "valid", "test"), ("de", "en"), merges=20)
+    recipe.binarize(corpus, ("de", "en"), merges=20)
     recipe.train("a model", 12, list(TINY))
     output = recipe.out / "out"
     recipe.generate(recipe.out / "checkpoints" / "checkpoint_last.pt", "test", output)

@@ -6,11 +6,18 @@ import lzma
 
 import pytest
 
+from convs2s.common.compression import zstd
 from convs2s.common.errors import UserError
 from convs2s.common.text_files import read_lines
 from convs2s.text.sources import ParallelText, find_languages
 
-PACK = {"": bytes, ".gz": gzip.compress, ".bz2": bz2.compress, ".xz": lzma.compress}
+PACK = {
+    "": bytes,
+    ".gz": gzip.compress,
+    ".bz2": bz2.compress,
+    ".xz": lzma.compress,
+    ".zst": zstd.compress,
+}
 PAIRS = [("zwei Hunde", "two dogs"), ("", "x"), ("ü\u2028b", "ü")]
 
 
@@ -43,8 +50,14 @@ def test_the_first_bytes_decide(tmp_path):
 @pytest.mark.parametrize(
     "name, content, message",
     [
-        ("a.zst", b"\x28\xb5\x2f\xfd", r"a.zst is a .zst file, .* unpack it with `zstd -d`"),
-        ("a.de", b"\x28\xb5\x2f\xfd", "a.de is a .zst file"),
+        ("a.de", b"\x04\x22\x4d\x18", "a.de is a .lz4 file"),
+        ("a.lz4", b"text\n", r"a.lz4 is a .lz4 file, .* unpack it with `lz4 -d`"),
+        ("a.zst", b"text\n", "a.zst cannot be read beyond line 0"),
+        (
+            "a.zst",
+            zstd.compress(b"x\n" * 9999)[:-9],
+            "a.zst cannot be read beyond line",
+        ),
         ("a.zip", b"PK\x03\x04", "a.zip is a .zip file"),
         ("a.tar.gz", gzip.compress(b"x", mtime=0), "a.tar.gz is a .tar file"),
         ("a.gz", b"text\n", "a.gz cannot be read beyond line 0"),

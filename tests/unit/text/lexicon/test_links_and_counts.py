@@ -9,8 +9,7 @@ import pytest
 from convs2s.common.errors import UserError
 from convs2s.text.lexicon import counts as counts_module
 from convs2s.text.lexicon.counts import LinkCounts
-from convs2s.text.lexicon.links import parse_links
-from convs2s.text.lexicon.symmetrize import METHODS, symmetrize
+from convs2s.text.lexicon.links import METHODS, parse_links, symmetrize
 
 
 def scan_the_grid(forward, reverse, method):
