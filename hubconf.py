@@ -6,8 +6,8 @@ model.translate("Zwei Hunde rennen.", beam=5)
 
 import typing
 
-from convs2s.translation.hub import HubInterface as _HubInterface
-from convs2s.translation.hub import from_pretrained as _from_pretrained
+from convs2s_plugin.hub import HubInterface as _HubInterface
+from convs2s_plugin.hub import from_pretrained as _from_pretrained
 from convs2s_plugin.models import AdlModel as _AdlModel
 from convs2s_plugin.models import ConvS2SModel as _ConvS2SModel
 from convs2s_plugin.models import PervasiveModel as _PervasiveModel
@@ -25,7 +25,7 @@ def translator(
             address of an archive of such a folder, which is downloaded once.
         checkpoint_file: the checkpoint in the folder, or several separated by colons, which form an
             ensemble. By default, ``checkpoint_best.pt``, ``model.pt`` or ``checkpoint_last.pt``.
-        options: see ``convs2s.translation.hub.from_pretrained``.
+        options: see ``convs2s_plugin.hub.from_pretrained``.
     """
     return _from_pretrained(path, checkpoint_file, **options)
 

@@ -1,17 +1,26 @@
 """Models of fairseq, and of packages of its users, for the library's search."""
 
 import re
+from argparse import Namespace
+from collections.abc import Sequence
+from typing import NoReturn
 
 import torch
-from fairseq import checkpoint_utils
+from fairseq import checkpoint_utils, options
+from fairseq.data import Dictionary
 from fairseq.dataclass.configs import FairseqConfig, GenerationConfig
+from fairseq.dataclass.utils import convert_namespace_to_omegaconf
+from fairseq.models import ARCH_MODEL_REGISTRY, build_model
+from torch import nn
 
 from convs2s.checkpoints.networks import Checkpoint
 from convs2s.common.errors import UserError
+from convs2s.translation.decoding import NetworkModel
 from convs2s.translation.loading import Dictionaries, Loaded
 
 from .compat.checkpoints import without_hydra_warnings
 from .compat.messages import is_unknown_model
+from .models import PluginModel
 from .search.decoding import FairseqModel
 from .tasks.translation import ConvS2STranslationConfig, ConvS2STranslationTask
 
@@ -40,8 +49,12 @@ def setup_task(checkpoint: Checkpoint, dictionaries: Dictionaries) -> ConvS2STra
     return ConvS2STranslationTask.setup_task(cfg)
 
 
-def load(checkpoint: Checkpoint, dictionaries: Dictionaries, device: torch.device) -> Loaded:
-    """Make the model of a checkpoint, ready for generation.
+def load(
+    checkpoint: Checkpoint, dictionaries: Dictionaries, vocabularies: object, device: torch.device
+) -> Loaded:
+    """Make the model of a checkpoint, ready for generation; see ``convs2s.translation.loading``.
+
+    Models of this package are models of fairseq, too.
 
     Raises:
         UserError: if the weights do not fit the dictionaries, or the architecture is unknown.
@@ -73,4 +86,54 @@ def load(checkpoint: Checkpoint, dictionaries: Dictionaries, device: torch.devic
         raise UserError(f"{checkpoint.path} is not a model of translation: it has no decoder.")
     model.to(device)
     model.prepare_for_inference_(FairseqConfig(generation=GenerationConfig(beam=1)))
-    return Loaded(model, FairseqModel(model))
+    return Loaded(
+        model, NetworkModel(model) if isinstance(model, PluginModel) else FairseqModel(model)
+    )
+
+
+class _Logits(nn.Module):
+    """A model of fairseq as a function of source and previous target tokens."""
+
+    def __init__(self, model: nn.Module):
+        super().__init__()
+        self.model = model
+
+    def forward(self, source: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+        """Logits B x T x V."""
+        lengths = torch.full((len(source),), source.size(1))
+        return self.model(src_tokens=source, src_lengths=lengths, prev_output_tokens=target)[0]
+
+
+def build_architecture(arch: str, changes: Sequence[str], sizes: tuple[int, int]) -> nn.Module:
+    """Build a model of fairseq with random weights, in training mode.
+
+    Args:
+        arch: one of fairseq's architectures.
+        changes: options of fairseq-train that differ from it.
+        sizes: of the source and the target vocabulary.
+    Raises:
+        UserError: if the architecture or an option is unknown.
+    """
+    if arch not in ARCH_MODEL_REGISTRY:
+        raise UserError(f"There is no architecture {arch}; `fairseq-train --help` lists all.")
+    parser = options.get_training_parser()
+    parser.error = _refuse
+    given = ["data", "--arch", arch, "--task", "translation", *changes]
+    cfg = convert_namespace_to_omegaconf(options.parse_args_and_arch(parser, input_args=given))
+    source, target = map(_dictionary_of_size, sizes)
+    task = Namespace(cfg=cfg.task, source_dictionary=source, target_dictionary=target)
+    return _Logits(build_model(cfg.model, task))
+
+
+def _refuse(message: str) -> NoReturn:
+    # Without the names of all architectures or optimizers.
+    reason = message.partition(" (choose from")[0]
+    raise UserError(f"The options are not those of fairseq-train: {reason}.")
+
+
+def _dictionary_of_size(size: int) -> Dictionary:
+    """A dictionary of ``size`` tokens, fairseq's special symbols among them."""
+    dictionary = Dictionary()
+    for i in range(size - len(dictionary)):
+        dictionary.add_symbol(str(i))
+    return dictionary

@@ -233,7 +233,7 @@ class PluginModel(FairseqEncoderDecoderModel):
             UserError: if a file cannot be read or does not fit, or an option is not allowed.
         """
         # Only this method needs it, and it needs the tasks, which need the models.
-        from convs2s.translation.hub import from_pretrained
+        from .hub import from_pretrained
 
         path = str(model_name_or_path)
         return from_pretrained(path, checkpoint_file, data_name_or_path, model=cls, **options)

@@ -12,12 +12,8 @@ from .. import __version__
 from ..common.errors import TRACEBACK_VARIABLE, UserError
 from . import commands
 from .commands import COMMANDS
-from .plugin import use_plugin
 
 __all__ = ["COMMANDS", "main"]
-
-# Commands whose modules still import fairseq themselves.
-NEED_THE_PLUGIN = ("adl",)
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -25,8 +21,6 @@ def main(argv: list[str] | None = None) -> int:
     argv = commands.without_former_names(sys.argv[1:] if argv is None else argv)
     name = commands.chosen(argv, __version__)
     try:
-        if name in NEED_THE_PLUGIN:
-            use_plugin()
         module = import_module(f".{COMMANDS[name].module}", __name__)
         return commands.run(module, name, argv, __version__)
     except UserError as error:

@@ -19,8 +19,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Write the cleaned checkpoint, and print what it lacks."""
-    from ..checkpoints.legacy.fconv import is_translation_model
     from ..checkpoints.files import save_checkpoint
+    from ..checkpoints.legacy.fconv import is_translation_model
     from ..checkpoints.legacy.reading import architecture, clean, read_old_checkpoint
 
     # It may be OLD, which is read before.

@@ -34,7 +34,6 @@ COMMANDS = {
         "adl",
         "explain a definition in the Architecture Definition Language, or list named "
         "architectures and layers",
-        needs_fairseq=False,
     ),
     "average": Command("average", "average the weights of several checkpoints of one training"),
     "clean-checkpoint": Command(
@@ -72,7 +71,6 @@ COMMANDS = {
         "lexicon",
         "estimate a bilingual lexicon from parallel text, for candidate vocabularies and "
         "--replace-unk",
-        needs_fairseq=False,
     ),
     "plot": Command(
         "plot", "plot the curves of trainings, BLEU by length, or the sweep of an option"
@@ -85,7 +83,6 @@ COMMANDS = {
     "prepare": Command(
         "prepare",
         "prepare parallel text for a training, from raw files to binarized data",
-        needs_fairseq=False,
     ),
     "quantize": Command(
         "quantize", "save a trained model with weights in 8 bits, for generation on a CPU"

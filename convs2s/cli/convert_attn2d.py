@@ -34,10 +34,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Write the converted checkpoint and its dictionaries, and print a summary."""
-    from ..checkpoints.legacy.attn2d import convert
-    from ..checkpoints.legacy.attn2d_files import Params
-    from ..checkpoints.legacy.attn2d_files import dictionary_rows, dictionary_text, read_vocabulary
     from ..checkpoints.files import save_checkpoint
+    from ..checkpoints.legacy.attn2d import convert
+    from ..checkpoints.legacy.attn2d_files import (
+        Params,
+        dictionary_rows,
+        dictionary_text,
+        read_vocabulary,
+    )
 
     of_params = args.params or str(Path(args.old).parent / "params.json")
     given = (args.source_vocab, args.target_vocab)

@@ -16,7 +16,6 @@ from ..common.output_files import (
     create_temporary,
 )
 from ..text.tokenizers import TOKENIZERS
-from .plugin import use_plugin
 
 # The arguments that need dictionaries.
 RELEASE_OPTIONS = "source_lang target_lang tokenizer bpe_codes lowercase checkpoint".split()
@@ -64,7 +63,6 @@ def run(args: argparse.Namespace) -> int:
     """Write the converted checkpoint or the folder, and print a summary."""
     from ..common.archives import is_address
 
-    use_plugin()
     if not is_address(args.old):
         _convert(Path(args.old), args.old, args)
         return 0
@@ -148,8 +146,8 @@ def _report(new: str, parameters: dict[str, int], content: dict[str, Any]) -> No
 
 def _convert_checkpoint(old: Path, name: str, args: argparse.Namespace) -> None:
     """Convert a single checkpoint; its dictionaries and codes stay where they are."""
-    from ..checkpoints.legacy.fconv import convert_checkpoint
     from ..checkpoints.files import save_checkpoint
+    from ..checkpoints.legacy.fconv import convert_checkpoint
     from ..checkpoints.legacy.reading import read_old_checkpoint
 
     for option in RELEASE_OPTIONS:

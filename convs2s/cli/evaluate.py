@@ -28,7 +28,6 @@ from ..evaluation.systems import (
     read_sentences,
     translations_of,
 )
-from .plugin import use_plugin
 from .translate_options import (
     add_preparation,
     add_search,
@@ -248,7 +247,6 @@ def _translate(
 
 
 def _translator(args: argparse.Namespace, checkpoints: Sequence[str]) -> "Translator":
-    use_plugin()
     from ..translation.translator import Translator
 
     with quiet():

@@ -3,7 +3,6 @@
 import argparse
 
 from ..common.output_files import check_writable
-from .plugin import use_plugin
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -15,10 +14,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Write the exported checkpoint and print a summary."""
     check_writable(args.output, [args.checkpoint])
-    use_plugin()
     from ..checkpoints.export.transformer import export_transformer
     from ..checkpoints.files import save_checkpoint
-    from ..translation.loading import read_checkpoint
+    from ..checkpoints.networks import read_checkpoint
 
     exported = export_transformer(read_checkpoint(args.checkpoint))
     save_checkpoint(exported, args.output)

@@ -9,7 +9,6 @@ from ..common.errors import UserError
 from ..common.limits import check_at_least
 from ..common.quiet import quiet
 from ..common.tables import Table, number
-from .plugin import use_plugin
 
 # Source and target vocabulary sizes that give all counts of Table 2 within 0.5%. Only their sum
 # follows from the counts; section 4.1 says "around 12K and 9K".
@@ -120,7 +119,6 @@ def run(args: argparse.Namespace) -> int:
         raise UserError(f"{args.forwarded[0]} changes a model: give one with --arch.")
     if args.arch and args.named:
         raise UserError("--named prints the tables of all architectures: omit it or --arch.")
-    use_plugin()
     if args.named:
         print(convs2s_table(args.words).markdown())
         print(pervasive_table(args.words).markdown(), end="")
@@ -176,7 +174,7 @@ def _millions(count: int, digits: int = 2) -> str:
 
 
 def convs2s_table(words: int) -> Table:
-    """The named architectures of ConvS2S, one a line; needs the plugin.
+    """The named architectures of ConvS2S, one a line.
 
     Layers are "count x channels (kernel size)", receptive fields are in positions.
 
@@ -197,7 +195,7 @@ def convs2s_table(words: int) -> Table:
     rows = []
     for name, architecture in ARCHITECTURES.items():
         with quiet():
-            cfg = sizes.configuration(name).model
+            cfg = sizes.configuration(name)
             network, parameters = sizes.size(name, (), (words, words))
         encoder, decoder = parse_layers(cfg.encoder_layers), parse_layers(cfg.decoder_layers)
         rows.append(
@@ -218,8 +216,6 @@ def convs2s_table(words: int) -> Table:
 
 def pervasive_table(words: int) -> Table:
     """The named architectures of pervasive attention, and other sizes in its paper, one a line.
-
-    Needs the plugin.
 
     Args:
         words: size of both vocabularies, for the column "with embeddings".

@@ -1,10 +1,9 @@
 """``convs2s path``: print the folder to give to fairseq's ``--user-dir``."""
 
 import argparse
-from importlib.util import find_spec
-from pathlib import Path
 
 from ..common.errors import UserError
+from ..common.installation import plugin_folder
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -17,8 +16,8 @@ def run(args: argparse.Namespace) -> int:
     Raises:
         UserError: if it is not installed.
     """
-    spec = find_spec("convs2s_plugin")
-    if spec is None or not spec.submodule_search_locations:
+    folder = plugin_folder()
+    if folder is None:
         raise UserError("There is no package convs2s_plugin here: install convs2s-plugin again.")
-    print(Path(spec.submodule_search_locations[0]).resolve())
+    print(folder)
     return 0

@@ -15,13 +15,13 @@ from ..common.limits import check_at_least
 from ..common.output_files import check_text_writable, check_writable
 from ..common.text_files import read_lines, read_parallel
 from ..pictures.figures import FORMATS, check_format, import_pyplot, save_figure
-from .plugin import add_user_dir, use_plugin
+from .plugin import add_user_dir, use_user_dir
 from .translate_options import add_preparation, files_of_folder
 
 if TYPE_CHECKING:
-    from ..pictures.attention import Loaded
     from ..pictures.document import Document, SentenceEntry
     from ..translation.buffers import TextProcessor
+    from ..translation.ensemble import Ensemble
 
 # Suffixes of text files, and the decimals of the weights in them.
 TEXT_FORMATS = {".html": 4, ".json": 6}
@@ -77,7 +77,7 @@ def run(args: argparse.Namespace) -> int:
     suffix = Path(args.output).suffix.lower()
     pairs = _check(args, suffix)
     pyplot = None if suffix in TEXT_FORMATS else import_pyplot()
-    use_plugin(args.user_dir)
+    use_user_dir(args.user_dir)
     from ..nn.attention_maps import MEAN
     from ..pictures.attention import load
     from ..pictures.document import document
@@ -147,7 +147,7 @@ def _pairs(args: argparse.Namespace) -> list[tuple[str, str | None]]:
 
 
 def _attend(
-    models: list["Loaded"],
+    models: list["Ensemble"],
     text: "TextProcessor",
     source: str,
     target: str | None,
@@ -163,10 +163,8 @@ def _attend(
 
     of_target = text.target if isinstance(text, Preparation) else text
     source = text.encode(source)
-    target = (
-        translate(*models[0], source, beam_size) if target is None else of_target.encode(target)
-    )
-    attentions = [compute_attention(*loaded, source, target) for loaded in models]
+    target = translate(models[0], source, beam_size) if target is None else of_target.encode(target)
+    attentions = [compute_attention(model, source, target) for model in models]
     layers, heads = choice
     chosen = choose_layers([attention.maps for attention in attentions], layers)
     maps = [[choose_heads(found, heads) for found in of_model] for of_model in chosen]

@@ -1,11 +1,11 @@
-"""What commands with models need: fairseq, the plugin, and packages of the user's own."""
+"""The option that names a package of the user's own, and fairseq where it is needed."""
 
 import argparse
 from importlib import import_module
-from pathlib import Path
 
 from ..common.errors import UserError
 from ..common.installation import missing_fairseq
+from ..common.user_code import import_user_code
 
 
 def add_user_dir(parser: argparse.ArgumentParser) -> None:
@@ -15,17 +15,29 @@ def add_user_dir(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def use_plugin(user_dir: str | None = None) -> None:
-    """Import fairseq and the plugin, so that fairseq knows the models.
+def use_user_dir(folder: str | None) -> None:
+    """Import a package of the user's own.
+
+    Where fairseq is installed, the plugin is imported first, as fairseq's commands do.
 
     Args:
-        user_dir: a package of the user's own to import as well.
+        folder: the package; None does nothing.
     Raises:
-        UserError: if fairseq is not installed, or there is no such folder.
+        UserError: if there is no such folder, or the package needs fairseq, which is not installed.
+    """
+    if folder is None:
+        return
+    if missing_fairseq() is None:
+        use_plugin()
+    import_user_code(folder)
+
+
+def use_plugin() -> None:
+    """Import fairseq and the plugin, so that fairseq knows the models.
+
+    Raises:
+        UserError: if fairseq is not installed.
     """
     if sentence := missing_fairseq():
         raise UserError(sentence)
     import_module("convs2s_plugin").compat.enable_all()
-    if user_dir and not Path(user_dir).is_dir():
-        raise UserError(f"There is no folder {user_dir} (--user-dir).")
-    import_module("fairseq.utils").import_user_module(argparse.Namespace(user_dir=user_dir))

@@ -12,7 +12,6 @@ from ..common.output_files import atomic_write, check_text_writable
 from ..common.quiet import quiet
 from ..evaluation.nbest import NBest, read_nbest
 from ..evaluation.systems import read_sentences
-from .plugin import use_plugin
 from .translate_options import files_of_folder
 
 if TYPE_CHECKING:
@@ -194,7 +193,6 @@ def _named(option: str, text: str, taken: Collection[str]) -> tuple[str, str]:
 
 def _score(args: argparse.Namespace, checkpoint: str, lists: Sequence[NBest]) -> "np.ndarray":
     """The scores of a model."""
-    use_plugin()
     from ..evaluation.reranking import model_scores
     from ..translation.options import EnsembleOptions
 

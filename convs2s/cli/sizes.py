@@ -1,19 +1,20 @@
-"""The parameters and the cost of architectures, counted on models with random weights."""
+"""The parameters and the cost of architectures, counted on networks with random weights."""
 
 import argparse
 from collections.abc import Sequence
-from functools import cache
+from dataclasses import fields
 from typing import Any, NamedTuple, NoReturn
 
 import torch
-from fairseq import options
-from fairseq.dataclass.utils import convert_namespace_to_omegaconf
-from fairseq.models import ARCH_MODEL_REGISTRY, build_model
+from torch import nn
 
 from ..common.errors import UserError
-from ..models.pervasive.model import PervasiveModel
+from ..models import FAMILIES, family_of
+from ..models.interface import Vocabularies
+from ..models.options import NetworkOptions, kind_of
+from ..models.pervasive.network import Pervasive
 from ..nn.flops import count_matmul_flops
-from .made_up import dictionary_of_size
+from .plugin import use_plugin
 
 SENTENCES = 2
 
@@ -54,7 +55,7 @@ def parameters(arch: str, changes: Sequence[str], vocabularies: tuple[int, int])
     """
     with torch.device("meta"):
         model = build(arch, changes, vocabularies)
-    masked = _masked_weights(model) if isinstance(model, PervasiveModel) else 0
+    masked = _masked_weights(model) if isinstance(model, Pervasive) else 0
     return masked + sum(parameter.numel() for parameter in model.parameters())
 
 
@@ -69,45 +70,68 @@ def flops(arch: str, changes: Sequence[str], vocabularies: tuple[int, int], leng
     tokens = torch.full((SENTENCES, length), 5)
 
     def step() -> None:
-        logits = model(
-            src_tokens=tokens,
-            src_lengths=torch.full((SENTENCES,), length),
-            prev_output_tokens=tokens.clone(),
-        )[0]
-        logits.float().logsumexp(-1).sum().backward()
+        model(tokens, tokens.clone()).float().logsumexp(-1).sum().backward()
 
     return count_matmul_flops(step).flops / SENTENCES
 
 
-def build(arch: str, changes: Sequence[str], vocabularies: tuple[int, int]) -> Any:
-    """Build a model in training mode; the arguments are those of ``size``."""
-    cfg = configuration(arch, tuple(changes))
-    task = argparse.Namespace(cfg=cfg.task)
-    task.source_dictionary, task.target_dictionary = map(dictionary_of_size, vocabularies)
-    return build_model(cfg.model, task)
+def build(arch: str, changes: Sequence[str], vocabularies: tuple[int, int]) -> nn.Module:
+    """Build a model in training mode; the arguments are those of ``size``.
+
+    Returns:
+        A function of source and previous target tokens, B x S and B x T, which returns logits.
+    """
+    family = family_of(arch)
+    if family is None:
+        use_plugin()
+        from importlib import import_module
+
+        found: nn.Module = import_module("convs2s_plugin.loading").build_architecture(
+            arch, changes, vocabularies
+        )
+        return found
+    network: Any = FAMILIES[family].network()
+    built: nn.Module = network(configuration(arch, changes), Vocabularies(*vocabularies))
+    return built
 
 
-@cache
-def configuration(arch: str, changes: tuple[str, ...] = ()) -> Any:
-    """fairseq's configuration of a training; the arguments are those of ``size``."""
-    if arch not in ARCH_MODEL_REGISTRY:
-        raise UserError(f"There is no architecture {arch}; `fairseq-train --help` lists all.")
-    parser = options.get_training_parser()
-    parser.error = _refuse
-    given = ["data", "--arch", arch, "--task", "translation", *changes]
-    return convert_namespace_to_omegaconf(options.parse_args_and_arch(parser, input_args=given))
+def configuration(arch: str, changes: Sequence[str] = ()) -> NetworkOptions:
+    """The options of an architecture of this package; the arguments are those of ``size``.
+
+    Raises:
+        UserError: if an option is unknown, or its value is not allowed.
+    """
+    family = FAMILIES[family_of(arch) or arch]
+    options = family.network().options_class
+    known = family.architectures().get(arch)
+    parser = _Parser(arch)
+    for each in fields(options):
+        name, kind = f"--{each.name.replace('_', '-')}", kind_of(each.type)
+        if kind is bool:
+            parser.add_argument(name, action="store_const", const=True)
+        else:
+            parser.add_argument(name, type=kind)
+    given = {
+        name: value for name, value in vars(parser.parse_args(changes)).items() if value is not None
+    }
+    return options(**{**(known.options if known else {}), **given})
 
 
-def _refuse(message: str) -> NoReturn:
-    # Without the names of all architectures or optimizers.
-    reason = message.partition(" (choose from")[0]
-    raise UserError(f"The options are not those of fairseq-train: {reason}.")
+class _Parser(argparse.ArgumentParser):
+    """A parser whose errors are raised."""
+
+    def __init__(self, arch: str):
+        super().__init__(add_help=False, allow_abbrev=False)
+        self.arch = arch
+
+    def error(self, message: str) -> NoReturn:
+        raise UserError(f"The options are not those of --arch {self.arch}: {message}.")
 
 
-def _masked_weights(model: PervasiveModel) -> int:
+def _masked_weights(network: Pervasive) -> int:
     """The number of weights in the masked half of all kernels, which are not stored."""
     masked = 0
-    for layer in model.decoder.network.dense.layers:
+    for layer in network.decoder.network.dense.layers:  # type: ignore[union-attr]
         if layer.conv2 is not None:
             out, hidden, rows, width = layer.conv2.shape
             masked += out * hidden * width * (width - rows)

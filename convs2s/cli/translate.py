@@ -21,7 +21,7 @@ from ..translation.output import (
     report_line,
 )
 from ..translation.results import Translation
-from .plugin import use_plugin
+from .plugin import use_user_dir
 from .translate_options import add_arguments, check, split_paths, translator_options
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def run(args: argparse.Namespace) -> int:
             f"--workers {args.workers} needs many lines at a time, but lines are answered one by "
             "one here: leave out --workers, or give --input FILE."
         )
-    use_plugin(args.user_dir)
+    use_user_dir(args.user_dir)
     from ..translation.text import NOT_PREPARED, Tokenized
     from ..translation.workers import WorkerError
 

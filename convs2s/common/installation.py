@@ -1,4 +1,4 @@
-"""How to install fairseq where it is missing.
+"""Where the plugin is, and how to install fairseq where it is missing.
 
 This module imports neither torch nor fairseq, and nothing else of this package.
 """
@@ -6,9 +6,18 @@ This module imports neither torch nor fairseq, and nothing else of this package.
 import platform
 import sys
 from importlib.util import find_spec
+from pathlib import Path
 
 # The first version of Python for which the extra `fairseq` installs nothing.
 TOO_NEW = (3, 13)
+
+
+def plugin_folder() -> Path | None:
+    """The folder of the plugin, for fairseq's ``--user-dir``; None if it is not installed."""
+    spec = find_spec("convs2s_plugin")
+    if spec is None or not spec.submodule_search_locations:
+        return None
+    return Path(spec.submodule_search_locations[0]).resolve()
 
 
 def missing_fairseq() -> str | None:

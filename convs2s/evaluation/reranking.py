@@ -150,13 +150,12 @@ def model_scores(
         )
     folders = [Path(data)] if data else [Path(checkpoint).parent]
     ensemble = Ensemble([checkpoint], options, Places(folders, with_training_data=data is None))
-    task = ensemble.task
     pairs = [
         (str(each.source), hypothesis.tokens) for each in lists for hypothesis in each.hypotheses
     ]
     for source, target in pairs:
-        _check_tokens(task.source_dictionary, source, checkpoint)
-        _check_tokens(task.target_dictionary, target, checkpoint)
+        _check_tokens(ensemble.source, source, checkpoint)
+        _check_tokens(ensemble.target, target, checkpoint)
     return np.array([pair.score for pair in score_pairs(ensemble, pairs)])
 
 

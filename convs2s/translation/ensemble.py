@@ -2,7 +2,7 @@
 
 import copy
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 
 import torch
@@ -12,7 +12,7 @@ from ..common.errors import UserError
 from ..text.lexicon.files import read_lexicon, read_translations
 from .alignment import hard_alignment
 from .batches import batches_by_size, padded_before
-from .loading import Places, find_dictionaries, load_model, read_checkpoint
+from .loading import Loaded, Places, find_dictionaries, load_model, read_checkpoint
 from .options import EnsembleOptions
 from .precision import Int8, Precision
 from .results import PartHypothesis
@@ -30,7 +30,10 @@ class Ensemble:
         paths: checkpoints of models with the same dictionaries.
         options: how to translate.
         places: where the dictionaries may be.
+        load: makes models, as ``loading.load_model`` does.
     Attributes:
+        checkpoint: the first checkpoint.
+        dictionaries: where the dictionaries are.
         models: the models, prepared for generation.
         search_models: the same, as the search needs them.
         source, target: the vocabularies.
@@ -42,12 +45,19 @@ class Ensemble:
             option has a value that is not allowed.
     """
 
-    def __init__(self, paths: Sequence[str], options: EnsembleOptions, places: Places):
+    def __init__(
+        self,
+        paths: Sequence[str],
+        options: EnsembleOptions,
+        places: Places,
+        load: Callable[..., Loaded] = load_model,
+    ):
         options.check()
         self.options = options
         device = _device(options.device)
         first, *others = (read_checkpoint(path) for path in paths)
-        dictionaries = find_dictionaries(first, places)
+        self.checkpoint = first
+        self.dictionaries = dictionaries = find_dictionaries(first, places)
         self.data, source, target = dictionaries
         self.languages = source, target
         for checkpoint in others:
@@ -72,8 +82,7 @@ class Ensemble:
         if options.replace_unk is not None and (options.replace_unk or options.lexicon):
             self._translations = read_translations(str(options.replace_unk or options.lexicon))
         loaded = [
-            load_model(checkpoint, dictionaries, vocabularies, device)
-            for checkpoint in (first, *others)
+            load(checkpoint, dictionaries, vocabularies, device) for checkpoint in (first, *others)
         ]
         self.models = [each.module for each in loaded]
         self.search_models = [each.model for each in loaded]

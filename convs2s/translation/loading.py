@@ -11,7 +11,7 @@ import torch
 from ..checkpoints.networks import Checkpoint, build_network, read_checkpoint
 from ..common.errors import UserError
 from ..common.installation import missing_fairseq
-from ..models.interface import Vocabularies
+from ..models.interface import Network, Vocabularies
 from ..text.vocabulary import Vocabulary
 from .decoding import Model, NetworkModel
 
@@ -48,11 +48,17 @@ class Dictionaries(NamedTuple):
         Raises:
             UserError: if a file cannot be read.
         """
-        source, target = (
-            Vocabulary.load(_dictionary(self.folder, language))
-            for language in (self.source, self.target)
-        )
+        source, target = (Vocabulary.load(self.file(language)) for language in self.languages)
         return source, target
+
+    @property
+    def languages(self) -> tuple[str, str]:
+        """The source and the target language."""
+        return self.source, self.target
+
+    def file(self, language: str) -> Path:
+        """The dictionary of a language."""
+        return _dictionary(self.folder, language)
 
 
 def find_dictionaries(checkpoint: Checkpoint, places: Places) -> Dictionaries:
@@ -130,14 +136,28 @@ def load_model(
             fairseq is needed and is not installed.
     """
     if checkpoint.family is None:
-        loaded: Loaded = fairseq_models(checkpoint).load(checkpoint, dictionaries, device)
+        loaded: Loaded = fairseq_models(checkpoint).load(
+            checkpoint, dictionaries, vocabularies, device
+        )
         return loaded
+    network = load_network(checkpoint, vocabularies).to(device)
+    return Loaded(network, NetworkModel(network))
+
+
+def load_network(checkpoint: Checkpoint, vocabularies: tuple[Vocabulary, Vocabulary]) -> Network:
+    """The network of a checkpoint of this library, ready for generation.
+
+    Args:
+        checkpoint: its ``family`` must not be None.
+        vocabularies: its dictionaries.
+    Raises:
+        UserError: if the weights do not fit the dictionaries.
+    """
     source, target = vocabularies
     sizes = Vocabularies(len(source), len(target), target.pad(), target.eos(), target.bos())
     network = build_network(checkpoint, sizes)
     network.prepare_for_generation_()
-    network.to(device)
-    return Loaded(network, NetworkModel(network))
+    return network
 
 
 def fairseq_models(checkpoint: Checkpoint) -> Any:
@@ -151,7 +171,7 @@ def fairseq_models(checkpoint: Checkpoint) -> Any:
             f"{checkpoint.path} has a model of --arch {checkpoint.architecture}, which is none of "
             f"this package's architectures, so that fairseq must load it. {missing_fairseq()}"
         )
-    import_module("convs2s_plugin")
+    import_module("convs2s_plugin").compat.enable_all()
     return import_module("convs2s_plugin.loading")
 
 
@@ -164,5 +184,6 @@ __all__ = [
     "fairseq_models",
     "find_dictionaries",
     "load_model",
+    "load_network",
     "read_checkpoint",
 ]

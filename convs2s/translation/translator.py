@@ -1,12 +1,13 @@
 """Translation of lines with one or several models: what ``convs2s translate`` does, in Python."""
 
 import copy
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from ..common.errors import UserError
 from .buffers import Job, translate_in_buffers
 from .ensemble import Ensemble
+from .loading import Loaded, load_model
 from .options import BUFFER_SIZE, EnsembleOptions
 from .results import PartHypothesis, Translation
 from .text import find_places, find_text, given_text
@@ -38,6 +39,7 @@ class Translator:
         workers: number of processes that translate; they share the weights. More than one needs
             a CPU and a system that can fork processes.
         buffer_size: number of lines that are sorted by length and translated together (2,000).
+        load: makes models, as ``loading.load_model`` does.
         options: see ``EnsembleOptions``.
     Attributes:
         text: the preparation, or another object with ``encode`` and ``decode``.
@@ -61,6 +63,7 @@ class Translator:
         target_lang: str | None = None,
         workers: int = 1,
         buffer_size: int = BUFFER_SIZE,
+        load: Callable[..., Loaded] = load_model,
         **options: object,
     ):
         paths = [str(path)] if isinstance(path, (str, Path)) else [str(one) for one in path]
@@ -72,7 +75,7 @@ class Translator:
         self.workers, self.buffer_size = workers, buffer_size
         text = given_text(preparation, bpe_codes, raw)
         places = find_places(paths[0], data, (source_lang, target_lang), text)
-        self.ensemble = Ensemble(paths, EnsembleOptions(**options), places)  # type: ignore[arg-type]
+        self.ensemble = Ensemble(paths, EnsembleOptions(**options), places, load)  # type: ignore[arg-type]
         self.text = find_text(text, paths[0], self.ensemble.data, self.ensemble.languages)
         if workers > 1 and self.ensemble.device.type != "cpu":
             raise UserError(

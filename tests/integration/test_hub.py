@@ -15,7 +15,7 @@ import torch
 
 from convs2s.common.errors import UserError
 from convs2s.translation import Translator
-from convs2s.translation.hub import from_pretrained
+from convs2s_plugin.hub import from_pretrained
 from convs2s_plugin.models import ConvS2SModel, PervasiveModel
 from tests import ROOT
 from tests.integration.test_translate_models import prepared

@@ -1,6 +1,7 @@
 """ONNX files of ConvS2S: an encoder and a decoding step, with any batch size and lengths."""
 
 import shutil
+from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -11,11 +12,10 @@ from torch.export import Dim
 from ...common.errors import UserError
 from ...common.output_files import atomic_folder
 from ...common.quiet import quiet
-from ...models import family_of
 from ...models.convs2s.network import ConvS2S
 from ...models.interface import Vocabularies
-from ...translation.loading import Checkpoint, Dictionaries
 from ..files import check_not_quantized
+from ..networks import Checkpoint
 from .convs2s_modules import DecoderStepModule, EncoderModule, Source
 
 ENCODER, DECODER = "encoder.onnx", "decoder_step.onnx"
@@ -32,12 +32,10 @@ def check_exportable(checkpoint: Checkpoint) -> None:
     Raises:
         UserError: if it has not, if they are missing, or if the checkpoint is in int8.
     """
-    options = checkpoint.state["cfg"]["model"]
-    arch = getattr(options, "_name", None) or getattr(options, "arch", None) or "unknown"
-    if family_of(arch) != "convs2s":
+    if checkpoint.family != "convs2s":
         raise UserError(
-            f"{checkpoint.path} has a model of --arch {arch}, but only models of ConvS2S can be "
-            "exported to ONNX; `convs2s export-transformer` exports transformers in ADL."
+            f"{checkpoint.path} has a model of --arch {checkpoint.architecture}, but only models of "
+            "ConvS2S can be exported to ONNX; `convs2s export-transformer` exports transformers in ADL."
         )
     missing = [name for name in NEEDED if find_spec(name) is None]
     if missing:
@@ -45,16 +43,16 @@ def check_exportable(checkpoint: Checkpoint) -> None:
             f"The export to ONNX needs {' and '.join(missing)}: run `pip install "
             '"convs2s-plugin[export]"`.'
         )
-    check_not_quantized(checkpoint.path, checkpoint.state["model"], "exported")
+    check_not_quantized(checkpoint.path, checkpoint.weights, "exported")
 
 
-def export_onnx(model: ConvS2S, folder: str, dictionaries: Dictionaries) -> None:
+def export_onnx(model: ConvS2S, folder: str, dictionaries: Sequence[Path]) -> None:
     """Write the encoder, the decoding step and the dictionaries of a model to a new folder.
 
     Args:
         model: a model that is ready for generation, on the CPU.
         folder: the folder to write.
-        dictionaries: those of the model.
+        dictionaries: the files of those of the model.
     Raises:
         UserError: if the folder cannot be written.
     """
@@ -72,8 +70,8 @@ def export_onnx(model: ConvS2S, folder: str, dictionaries: Dictionaries) -> None
         for name, program in programs.items():
             program.model.metadata_props.update({key: str(facts[key]) for key in facts})
             program.save(str(Path(partial, name)))
-        for language in (dictionaries.source, dictionaries.target):
-            shutil.copy(dictionaries.folder / f"dict.{language}.txt", partial)
+        for file in dictionaries:
+            shutil.copy(file, partial)
 
 
 def _encoder_program(model: ConvS2S) -> Any:

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from ...common.errors import UserError
-from ...models import FAMILIES, family_of
+from ...models import FAMILIES
 from ...models.adl.language.spec import Settings
 from ...models.adl.options import AdlOptions
 from ...models.options import read_options
-from ...translation.loading import Checkpoint
 from ..files import check_not_quantized
+from ..networks import Checkpoint
 from .transformer_shape import ACTIVATIONS, TransformerShape, transformer_shape
 from .transformer_weights import convert_weights, has_output_bias
 
@@ -60,7 +60,7 @@ def export_transformer(checkpoint: Checkpoint) -> dict[str, Any]:
     cfg = _model_options(checkpoint)
     spec = cfg.resolve()
     shape = transformer_shape(spec)
-    weights = checkpoint.state["model"]
+    weights = checkpoint.weights
     check_not_quantized(checkpoint.path, weights, "exported")
     shared, tied = cfg.share_all_embeddings, cfg.share_input_output_embed
     if has_output_bias(weights):
@@ -100,9 +100,8 @@ def _model_options(checkpoint: Checkpoint) -> AdlOptions:
     Raises:
         UserError: if the checkpoint has another model.
     """
-    saved = _plain(checkpoint.state["cfg"]["model"])
-    arch = saved.get("_name") or saved.get("arch") or "unknown"
-    if family_of(arch) != "adl":
+    arch = checkpoint.architecture
+    if checkpoint.family != "adl":
         raise UserError(
             f"{checkpoint.path} has a model of --arch {arch}, but only models in ADL with the "
             "layers of a transformer, such as adl_transformer, can be exported to fairseq's "
@@ -111,10 +110,10 @@ def _model_options(checkpoint: Checkpoint) -> AdlOptions:
     positions = {name: checkpoint.task.get(name) for name in POSITIONS}
     architecture = FAMILIES["adl"].architectures().get(arch)
     defaults = architecture.options if architecture else {}
-    return read_options(AdlOptions, {**positions, **defaults, **_resolved(saved)})
+    return read_options(AdlOptions, {**positions, **defaults, **_resolved(checkpoint.model)})
 
 
-def _resolved(options: Options) -> Options:
+def _resolved(options: Mapping[str, Any]) -> Options:
     """Options that are given, without interpolations, which are those of the task."""
     return {
         name: value
@@ -125,7 +124,7 @@ def _resolved(options: Options) -> Options:
 
 def _task_options(checkpoint: Checkpoint) -> Options:
     """The options of fairseq's own task translation."""
-    return {name: value for name, value in _plain(checkpoint.task).items() if name in OF_THE_TASK}
+    return {name: value for name, value in checkpoint.task.items() if name in OF_THE_TASK}
 
 
 def _transformer_options(shape: TransformerShape, settings: Settings) -> Options:

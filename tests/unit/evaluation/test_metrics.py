@@ -143,9 +143,7 @@ def test_bytes_are_cut_between_characters():
 
 def test_meteor_of_exact_matches():
     # One chunk: penalty 0.5 * (1/3)^3, and an F-mean of 1.
-    assert meteor(["a dog runs"], [["a dog runs"]]) == pytest.approx(
-        100 * (1 - 0.5 * (1 / 3) ** 3)
-    )
+    assert meteor(["a dog runs"], [["a dog runs"]]) == pytest.approx(100 * (1 - 0.5 * (1 / 3) ** 3))
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,192 @@
+"""Trained models by the folder of their training run.
+
+translator = load_translator("prepared/checkpoints")
+translator.translate(["Zwei Hunde rennen."])[0].text
+"""
+
+import os
+from collections.abc import Callable
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+from ..common.archives import is_address
+from ..common.errors import UserError
+from ..common.user_code import import_user_code
+from ..text.tokenizers import import_extra
+from .buffers import TextProcessor
+from .download import download
+from .loading import Loaded, load_model
+from .options import EnsembleOptions
+from .translator import Translator
+
+# Tried in this order, in the folder of a model and in CHECKPOINTS below it.
+CHECKPOINT_FILES = ("checkpoint_best.pt", "model.pt", "checkpoint_last.pt")
+CHECKPOINTS = "checkpoints"
+# Names of BPE codes in fairseq's archives.
+BPE_CODES = ("bpecodes", "code")
+# Arguments of fairseq's hub, and the values that are allowed here.
+FAIRSEQ_VALUES = {
+    "tokenizer": ("moses",),
+    "bpe": ("subword_nmt",),
+    "task": ("translation", "convs2s_translation"),
+}
+
+_OF_A_TRANSLATOR = (
+    *("preparation", "bpe_codes", "raw", "source_lang", "target_lang", "workers", "buffer_size"),
+    *(field.name for field in fields(EnsembleOptions)),
+)
+_OF_FAIRSEQ = (*FAIRSEQ_VALUES, "moses_no_dash_splits", "moses_no_escape", "user_dir")
+
+
+class MosesText:
+    """Text for the Moses tokenizer as fairseq's hub uses it, then split into sub-words.
+
+    Args:
+        subwords: makes sub-words from tokens.
+        languages: of source and target.
+        moses_no_dash_splits, moses_no_escape: as for fairseq.
+    Raises:
+        UserError: if sacremoses is not installed.
+    """
+
+    def __init__(
+        self,
+        subwords: TextProcessor,
+        languages: tuple[str, str],
+        moses_no_dash_splits: bool = False,
+        moses_no_escape: bool = False,
+    ):
+        package = import_extra("sacremoses", "tokenizer='moses'")
+        self._tokenizer = package.MosesTokenizer(languages[0])
+        self._detokenizer = package.MosesDetokenizer(languages[1])
+        self._options = {
+            "aggressive_dash_splits": not moses_no_dash_splits,
+            "escape": not moses_no_escape,
+        }
+        self._subwords = subwords
+
+    def encode(self, line: str) -> str:
+        """The sub-words of a line, separated by spaces."""
+        tokens = self._tokenizer.tokenize(line.strip(), return_str=True, **self._options)
+        return self._subwords.encode(tokens)
+
+    def decode(self, tokens: str) -> str:
+        """The text of sub-words."""
+        text: str = self._detokenizer.detokenize(self._subwords.decode(tokens).split())
+        return text
+
+
+def load_translator(
+    path: str | Path,
+    checkpoint_file: str | None = None,
+    data_name_or_path: str | None = None,
+    load: Callable[..., Loaded] = load_model,
+    **options: Any,
+) -> Translator:
+    """Load a trained model from its folder.
+
+    Args:
+        path: the folder of a training run, that of ``convs2s prepare`` above it, or a checkpoint;
+            or the address of an archive of such a folder, see ``download``.
+        checkpoint_file: the checkpoint in the folder, or several separated by colons, which form an
+            ensemble. By default, the first of ``CHECKPOINT_FILES`` in the folder or in
+            ``checkpoints`` below it.
+        data_name_or_path: the folder of the dictionaries; a path that starts with ``.`` is in the
+            folder of the model, as in fairseq. By default, they are looked for as ``Translator``
+            does.
+        load: makes models; see ``Translator``.
+        options: those of ``Translator``; by default, the device is the CPU. Also those of
+            fairseq's hub: ``tokenizer="moses"``, ``bpe="subword_nmt"``, ``user_dir``; ``task``
+            changes nothing.
+    Raises:
+        UserError: if a file cannot be read or does not fit, or an option is not allowed.
+    """
+    _check_options(options)
+    import_user_code(options.get("user_dir"))
+    folder = download(str(path)) if is_address(str(path)) else Path(path)
+    paths = find_checkpoints(folder, checkpoint_file)
+    given = {name: options[name] for name in options if name in _OF_A_TRANSLATOR}
+    given.setdefault("device", "cpu")
+    if data_name_or_path not in (None, "."):
+        inside = str(data_name_or_path).startswith(".")
+        given["data"] = folder / str(data_name_or_path) if inside else data_name_or_path
+    tokenizer, bpe = options.get("tokenizer"), options.get("bpe")
+    if bpe is not None and not given.get("bpe_codes"):
+        given["bpe_codes"] = _find_codes(paths[0].parent)
+    if tokenizer is not None and not given.get("bpe_codes"):
+        given["raw"] = True
+    translator = Translator(paths, load=load, **given)
+    if tokenizer is not None:
+        moses = {name: options[name] for name in options if name.startswith("moses_")}
+        translator.text = MosesText(translator.text, translator.languages, **moses)
+    return translator
+
+
+def find_checkpoints(path: Path, names: str | None = None) -> list[Path]:
+    """The checkpoints of a model.
+
+    Args:
+        path: a folder or a checkpoint.
+        names: files in the folder, or in ``checkpoints`` below it, separated by colons; None for
+            the first of ``CHECKPOINT_FILES``.
+    Raises:
+        UserError: if there is no such file.
+    """
+    if path.is_file() and names is None:
+        return [path]
+    if not path.is_dir():
+        raise UserError(f"There is no folder {path}, and no checkpoint of this name.")
+    places = [path, path / CHECKPOINTS]
+    if names is None:
+        for place in places:
+            for name in CHECKPOINT_FILES:
+                if (place / name).is_file():
+                    return [place / name]
+        raise UserError(
+            f"There is no checkpoint in {path}: none of {', '.join(CHECKPOINT_FILES)} is there or "
+            f"in {path / CHECKPOINTS}. Name it with checkpoint_file."
+        )
+    found = []
+    for name in names.split(os.pathsep):
+        files = [place / name for place in places if (place / name).is_file()]
+        if not files:
+            raise UserError(f"There is no checkpoint {name} in {path} (checkpoint_file).")
+        found.append(files[0])
+    return found
+
+
+def _find_codes(folder: Path) -> Path:
+    for name in BPE_CODES:
+        if (folder / name).is_file():
+            return folder / name
+    raise UserError(
+        f"bpe='subword_nmt' needs BPE codes: give bpe_codes, since {folder} has neither "
+        f"{' nor '.join(BPE_CODES)}."
+    )
+
+
+def _check_options(options: dict[str, Any]) -> None:
+    """Check the names of options, and the values of fairseq's.
+
+    Raises:
+        UserError: if one is not allowed.
+    """
+    allowed = {*_OF_A_TRANSLATOR, *_OF_FAIRSEQ}
+    unknown = sorted(options.keys() - allowed)
+    if unknown:
+        raise UserError(
+            f"{', '.join(unknown)} is not an option of a model that translates; allowed: "
+            f"{', '.join(sorted(allowed))}."
+        )
+    for name, values in FAIRSEQ_VALUES.items():
+        value = options.get(name)
+        if value is not None and value not in values:
+            raise UserError(
+                f"{name}='{value}' is not available here; allowed: {', '.join(values)}. A model of "
+                "text that `convs2s prepare` prepared needs none: its preparation.yaml is found."
+            )
+    if options.get("tokenizer") or options.get("bpe"):
+        for name in ("preparation", "raw"):
+            if options.get(name):
+                raise UserError(f"{name} excludes tokenizer and bpe: give one of them.")

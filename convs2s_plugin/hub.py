@@ -1,0 +1,140 @@
+"""Trained models for ``torch.hub`` and ``from_pretrained``, with fairseq's interface.
+
+    model = from_pretrained("prepared/checkpoints")
+    model.translate("Zwei Hunde rennen.", beam=5)
+
+A ``Translator`` reads the folder and translates.
+"""
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, overload
+
+from fairseq.dataclass.configs import DatasetConfig, GenerationConfig
+from fairseq.hub_utils import GeneratorHubInterface
+from omegaconf import OmegaConf
+
+from convs2s.common.errors import UserError
+from convs2s.translation.options import OF_THE_SEARCH
+from convs2s.translation.pretrained import load_translator
+from convs2s.translation.results import Translation
+from convs2s.translation.translator import Translator
+
+from . import loading
+
+
+class HubInterface(GeneratorHubInterface):
+    """A trained model that translates text, with the methods of fairseq's GeneratorHubInterface.
+
+    Args:
+        translator: the models, and what makes tokens from text.
+    Attributes:
+        translator: the same.
+        models: the models, more than one if they are an ensemble.
+    """
+
+    def __init__(self, translator: Translator):
+        ensemble = translator.ensemble
+        options = ensemble.options
+        generation = GenerationConfig(
+            **{name: getattr(options, name) for name in ("beam", "nbest", "lenpen", "max_len_b")},
+            unnormalized=options.unnormalized,
+            print_alignment="hard" if options.alignment else None,
+        )
+        dataset = DatasetConfig(max_tokens=options.max_tokens, batch_size=options.batch_size)
+        cfg = {"generation": generation, "dataset": dataset, "tokenizer": None, "bpe": None}
+        super().__init__(
+            OmegaConf.create(
+                {name: part and OmegaConf.structured(part) for name, part in cfg.items()}
+            ),
+            loading.setup_task(ensemble.checkpoint, ensemble.dictionaries),
+            ensemble.models,
+        )
+        self.to(ensemble.device)
+        # ``encode`` and ``decode`` of the base class use it.
+        self.bpe = translator.text
+        self.translator = translator
+
+    @overload
+    def translate(self, sentences: str, beam: int | None = None, **options: Any) -> str: ...
+
+    @overload
+    def translate(
+        self, sentences: Iterable[str], beam: int | None = None, **options: Any
+    ) -> list[str]: ...
+
+    def translate(
+        self, sentences: str | Iterable[str], beam: int | None = None, **options: Any
+    ) -> str | list[str]:
+        """Translate text.
+
+        Args:
+            sentences: a line of text, or several.
+            beam: beam size; None for that of the translator (5).
+            options: of the search, as for ``translations``. With other options of fairseq's
+                generator, such as ``sampling=True``, long lines are not split.
+        Returns:
+            The best translation of the line, or a list with that of each line.
+        Raises:
+            UserError: if an option has a value that is not allowed.
+        """
+        if isinstance(sentences, str):
+            return self.translate([sentences], beam, **options)[0]
+        if not options.keys() <= set(OF_THE_SEARCH):
+            beam = beam or self.translator.ensemble.options.beam
+            return super().translate(list(sentences), beam, **options)
+        return [one.text for one in self.translations(sentences, beam, **options)]
+
+    def sample(
+        self, sentences: str | list[str], beam: int = 1, verbose: bool = False, **options: Any
+    ) -> str | list[str]:
+        """Do the same as ``translate`` with fairseq's generator and its options; beam 1."""
+        result: str | list[str] = super().sample(sentences, beam, verbose, **options)
+        return result
+
+    def translations(
+        self, lines: Iterable[str], beam: int | None = None, **options: Any
+    ) -> list[Translation]:
+        """Translate lines of text, with scores, n-best lists and alignments.
+
+        Args:
+            lines: lines of text.
+            beam: beam size; None for that of the translator (5).
+            options: ``nbest``, ``lenpen``, ``unnormalized``, ``max_len_b``, ``max_tokens``,
+                ``batch_size`` and ``alignment``, as for ``Translator``.
+        Returns:
+            One ``Translation`` for each line.
+        Raises:
+            UserError: if an option is unknown or has a value that is not allowed.
+        """
+        if beam is not None:
+            options["beam"] = beam
+        return self.translator.with_options(**options).translate(lines)
+
+
+def from_pretrained(
+    path: str | Path,
+    checkpoint_file: str | None = None,
+    data_name_or_path: str | None = None,
+    model: type | None = None,
+    **options: Any,
+) -> HubInterface:
+    """Load a trained model from its folder.
+
+    Args:
+        path, checkpoint_file, data_name_or_path, options: as for ``load_translator``.
+        model: the class that the model must have; None for any.
+    Raises:
+        UserError: if a file cannot be read or does not fit, or an option is not allowed.
+    """
+    translator = load_translator(
+        path, checkpoint_file, data_name_or_path, load=loading.load, **options
+    )
+    for loaded in translator.ensemble.models:
+        if model is not None and not isinstance(loaded, model):
+            raise UserError(
+                f"{path} has a {type(loaded).__name__}, not a {model.__name__}: load it with "
+                f"{type(loaded).__name__}.from_pretrained, or with the entry point translator of "
+                "torch.hub, which loads models of every family."
+            )
+    return HubInterface(translator)
