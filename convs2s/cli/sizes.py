@@ -111,10 +111,9 @@ def configuration(arch: str, changes: Sequence[str] = ()) -> NetworkOptions:
             parser.add_argument(name, action="store_const", const=True)
         else:
             parser.add_argument(name, type=kind)
-    given = {
-        name: value for name, value in vars(parser.parse_args(changes)).items() if value is not None
-    }
-    return options(**{**(known.options if known else {}), **given})
+    given = vars(parser.parse_args(changes))
+    changed = {name: value for name, value in given.items() if value is not None}
+    return options(**{**(known.options if known else {}), **changed})
 
 
 class _Parser(argparse.ArgumentParser):

@@ -34,8 +34,9 @@ def check_exportable(checkpoint: Checkpoint) -> None:
     """
     if checkpoint.family != "convs2s":
         raise UserError(
-            f"{checkpoint.path} has a model of --arch {checkpoint.architecture}, but only models of "
-            "ConvS2S can be exported to ONNX; `convs2s export-transformer` exports transformers in ADL."
+            f"{checkpoint.path} has a model of --arch {checkpoint.architecture}, but only models "
+            "of ConvS2S can be exported to ONNX; `convs2s export-transformer` exports transformers "
+            "in ADL."
         )
     missing = [name for name in NEEDED if find_spec(name) is None]
     if missing:
