@@ -232,7 +232,7 @@ def test_the_tokenizer_takes_the_languages_of_the_data(corpus, checkpoint):
     printed = fairseq(
         "interactive",
         *(corpus / "bin", "--user-dir", PLUGIN, "--path", checkpoint, "--cpu"),
-        *("--tokenizer", "moses", "--beam", 2),
+        *(*TASK, "--tokenizer", "moses", "--beam", 2),
         text="eins zwei, drei\n",
     )
     assert "eins zwei <unk> drei" in printed and len(hypotheses(printed, "D")) == 1

@@ -18,6 +18,7 @@ from convs2s.cli.commands import COMMANDS
 from convs2s.common.errors import UserError
 from convs2s.experiments.file import Averaging, DataSettings, Experiment, System, Tuning
 from convs2s.models.adl import Settings, resolve
+from convs2s_plugin.compat import enable_all
 from docs.other_projects import SOCKEYE
 from tests.support import batch_statistics
 from tests.support.commands import PLUGIN
@@ -145,6 +146,7 @@ def parse_convs2s(arguments: list[str]) -> None:
 
 def known_options() -> set[str]:
     """Every option of fairseq, of the package and of its programs."""
+    enable_all()
     parsers = [make() for make in PARSERS.values()]
     dataclasses = [
         *MODEL_DATACLASS_REGISTRY.values(),
