@@ -1,6 +1,5 @@
 """Threads share a ``Translator``, each with options of its own."""
 
-import copy
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -10,9 +9,11 @@ from convs2s.translation import Translator
 from convs2s.translation.options import SearchOptions
 from convs2s.translation.search import beam_search
 from convs2s_plugin.search.decoding import FairseqModel
+from convs2s_plugin.search.output_layer import has_linear_output
 from tests.support.families import FAMILIES
 from tests.support.search import SYMBOLS, batch, build
 from tests.support.translation import DATA, FIXTURES, LINES, MODELS, text_file
+from tests.unit.plugin.search.test_search_in_best_tokens import TRANSFORMER
 
 THREADS = 8
 OPTIONS = [
@@ -58,46 +59,40 @@ def test_eight_threads_share_a_translator(name, restricted, tmp_path):
     assert translator.translate(lines) == changed[0].translate(lines)
 
 
-@pytest.mark.parametrize("name", [next(iter(family.models)) for family in FAMILIES.values()])
+@pytest.mark.parametrize(
+    "name", [*(next(iter(family.models)) for family in FAMILIES.values()), TRANSFORMER, "fconv"]
+)
 def test_eight_threads_share_a_model(name):
     """With attention, without it, with shortlists and with prefixes."""
     model = build(name)
-    before = copy.deepcopy(
-        {key: value for key, value in vars(model.decoder).items() if key[0] != "_"}
-    )
+    model.decoder.need_attn = False
     searched, source = [FairseqModel(model)], batch()["net_input"]["src_tokens"]
     options = SearchOptions(beam=4, max_len_b=9)
 
     def work(number):
         shortlist = None
-        if number % 2:
+        if number % 2 and has_linear_output(model.decoder):
             shortlist = torch.arange(4 * number + 40)
-        prefix = torch.full((len(source), 1), 4 + number) if number > 4 else None
         found = beam_search(
             searched,
             source,
             SYMBOLS,
             options,
             shortlist=shortlist,
-            prefix=prefix,
+            prefix=torch.full((len(source), 1), 4 + number) if number > 4 else None,
             need_attention=number in (1, 2, 5, 6),
         )
         return [
-            (
-                one.tokens.tolist(),
-                one.score,
-                None if one.attention is None else one.attention.tolist(),
-            )
-            for each in found
-            for one in each
+            (one.tokens.tolist(), one.score, str(one.attention)) for each in found for one in each
         ]
 
+    def repeat(number):
+        return [work(number) for _ in range(3)]
+
     expected = [work(number) for number in range(THREADS)]
-    found = together(
-        [lambda number=number: [work(number) for _ in range(3)] for number in range(8)]
-    )
+    found = together([lambda number=number: repeat(number) for number in range(THREADS)])
     assert found == [[same] * 3 for same in expected]
-    assert {key: vars(model.decoder)[key] for key in before} == before
+    assert not model.decoder.need_attn
 
 
 def test_other_options_are_independent():
