@@ -1,13 +1,11 @@
 """From text to tokens and back: sub-words, or tokens as they are."""
 
-from argparse import Namespace
 from collections.abc import Sequence
 from pathlib import Path
 
-from fairseq.data.encoders.subword_nmt_bpe import SubwordNMTBPE
-
 from ..common.errors import UserError
 from ..text.preparation import FILE_NAME, Preparation
+from ..text.subwords import SubwordNmt
 from .buffers import TextProcessor
 from .loading import Languages, Places
 
@@ -42,21 +40,19 @@ class SubwordNMT:
         if not Path(codes).is_file():
             raise UserError(f"There is no file {codes} (--bpe-codes).")
         try:
-            self._bpe = SubwordNMTBPE(Namespace(bpe_codes=str(codes), bpe_separator="@@"))
-        except (OSError, ValueError, SystemExit) as error:
+            self._subwords = SubwordNmt(Path(codes))
+        except (OSError, ValueError) as error:
             raise UserError(
                 f"{codes} cannot be read as codes of subword-nmt (--bpe-codes)."
             ) from error
 
     def encode(self, line: str) -> str:
         """The sub-words of a line, separated by spaces."""
-        sub_words: str = self._bpe.encode(line.strip())
-        return sub_words
+        return self._subwords.split(line.strip())
 
     def decode(self, tokens: str) -> str:
         """The words of sub-words, separated by spaces."""
-        words: str = self._bpe.decode(tokens)
-        return words
+        return self._subwords.join(tokens).rstrip()
 
 
 def given_text(
