@@ -52,7 +52,7 @@ class SubwordNMT:
 
     def decode(self, tokens: str) -> str:
         """The words of sub-words, separated by spaces."""
-        return self._subwords.join(tokens).rstrip()
+        return self._subwords.join(tokens)
 
 
 def given_text(

@@ -4,6 +4,7 @@ import math
 
 import pytest
 import torch
+from fairseq.checkpoint_utils import load_model_ensemble
 from fairseq.sequence_scorer import SequenceScorer
 
 from convs2s.common.errors import UserError
@@ -12,6 +13,7 @@ from convs2s.translation.decoding import NetworkModel
 from convs2s.translation.forced import score_pairs
 from convs2s_plugin.search.decoding import FairseqModel
 from convs2s_plugin.search.word_alignment import ReferenceScorer
+from convs2s_plugin.tasks.translation import ConvS2STranslationConfig, ConvS2STranslationTask
 from tests.support.families import MODELS
 from tests.support.network import Network
 from tests.support.search import SYMBOLS, batch, build
@@ -57,7 +59,10 @@ def test_pairs(names):
     assert [pair.score for pair in score_pairs(ensemble, pairs)] == pytest.approx(
         [pair.score for pair in found], abs=1e-5
     )
-    source, target = ensemble.task.source_dictionary, ensemble.task.target_dictionary
+    cfg = ConvS2STranslationConfig(data=str(DATA), source_lang="de", target_lang="en")
+    task = ConvS2STranslationTask.setup_task(cfg)
+    models, _ = load_model_ensemble([str(path) for path in paths], task=task)
+    source, target = task.source_dictionary, task.target_dictionary
     scorer = SequenceScorer(target)
     aligner = ReferenceScorer(target, "hard")
     for (words, translation), pair in zip(pairs, found):
@@ -69,10 +74,10 @@ def test_pairs(names):
             "prev_output_tokens": previous_tokens(tokens),
         }
         sample = {"net_input": net_input, "target": tokens}
-        ((same,),) = scorer.generate(ensemble.models, dict(sample))
+        ((same,),) = scorer.generate(models, dict(sample))
         assert pair.score == pytest.approx(float(same["score"]) / math.log(2), abs=1e-6)
         if len({name == "pervasive" for name in names}) == 1:
-            ((aligned,),) = aligner.generate(ensemble.models, dict(sample))
+            ((aligned,),) = aligner.generate(models, dict(sample))
             assert pair.alignment == [tuple(map(int, link)) for link in aligned["alignment"]]
 
 
