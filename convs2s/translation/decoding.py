@@ -198,7 +198,7 @@ class NetworkDecoding:
         )
         last = features[:, -1:]
         if self._output is None:
-            logits = self._network.logits(last)
+            logits = self._network.logits(last, self._state)
         else:
             logits = linear(last, *self._output)
         return logits[:, -1], None if attention is None else attention[:, -1]
@@ -273,5 +273,5 @@ def _mean_attention(of_models: Sequence[Tensor | None]) -> Tensor | None:
     if len(of_models) == 1 or not found:
         return found[0] if found else None
     # fairseq divides by the number of all models, which changes no alignment.
-    total: Tensor = sum(found[1:], start=found[0])  # type: ignore[assignment]
+    total = sum(found[1:], start=found[0])
     return total / len(of_models)

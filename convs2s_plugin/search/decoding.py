@@ -102,7 +102,8 @@ class FairseqDecoding:
         shortlist: Tensor | None,
     ):
         self._model = with_attention(model, need_attention)
-        self._encoded, self._state = encoded, {}
+        self._encoded = encoded
+        self._state: dict[str, Any] = {}
         self._need_attention, self._shortlist = need_attention, shortlist
         self._output = None if shortlist is None else output_layer_of(model.decoder, shortlist)
         self._extra: Any = None
@@ -110,7 +111,8 @@ class FairseqDecoding:
 
     def step(self, prefix: Tensor) -> tuple[Tensor, Tensor | None]:
         """Compute the logits of the next tokens; see ``Decoding``."""
-        decoder, options = self._model.decoder, {}
+        decoder = self._model.decoder
+        options: dict[str, Any] = {}
         if isinstance(decoder, FairseqIncrementalDecoder):
             options["incremental_state"] = self._state
         if self._shortlist is not None:

@@ -86,9 +86,7 @@ class TranslationGenerator(SequenceGenerator):
             if prefix_tokens is not None:
                 prefix_tokens = self.unknown_words.mask_target(prefix_tokens)
         start = self.eos if bos_token is None else bos_token
-        tokens = None
-        if self.shortlist is not None:
-            tokens = self._shortlist_of(sample, prefix_tokens, constraints, start)
+        tokens = self._shortlist_of(sample, prefix_tokens, constraints, start)
         call = self._for_batch(tokens, self.need_attention and not self.aligns_tokens)
         finalized = call._search(sample, prefix_tokens, constraints, start, tokens)
         if not self.need_attention:
@@ -100,8 +98,10 @@ class TranslationGenerator(SequenceGenerator):
                 self._use_attention(source, hypothesis)
         return finalized
 
-    def _shortlist_of(self, sample, prefix_tokens, constraints, start: int) -> Tensor:
-        """The target vocabulary of a batch, K sorted token indices."""
+    def _shortlist_of(self, sample, prefix_tokens, constraints, start: int) -> Tensor | None:
+        """The target vocabulary of a batch, K sorted token indices; None for the whole one."""
+        if self.shortlist is None:
+            return None
         if constraints is not None:
             raise UserError(
                 "--constraints may require any token, but --lexicon restricts the vocabulary to "
