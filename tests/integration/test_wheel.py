@@ -75,12 +75,13 @@ def environment_with(wheel, folder):
 def test_without_fairseq_one_sentence_says_what_to_install(wheel, tmp_path):
     alone = environment_with(wheel, tmp_path / "environment")
     assert run(alone / "convs2s", "--version", cwd=tmp_path).strip() == __version__
-    for command in (
-        [alone / "convs2s", "adl", "layers"],
-        [alone / "python", "-c", "import convs2s_plugin"],
+    (tmp_path / "text").write_text("eins\n", encoding="utf-8")
+    for code, command in (
+        (2, [alone / "convs2s", "translate", "--path", "model.pt", "--input", "text"]),
+        (1, [alone / "python", "-c", "import convs2s_plugin"]),
     ):
         done = start(*command, cwd=tmp_path)
-        assert done.returncode == 1
+        assert done.returncode == code
         sentence = done.stderr.strip().splitlines()[-1]
         assert "needs fairseq, which is not installed here" in sentence
         assert 'pip install "convs2s-plugin[fairseq]"' in sentence
