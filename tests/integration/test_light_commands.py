@@ -91,7 +91,7 @@ def test_answers_of_the_parser(arguments, code, answer):
 def test_only_the_chosen_command_is_imported():
     *_, modules, _, _ = run("path")
     commands = {name for name in modules if name.startswith("convs2s.cli.")}
-    assert commands == {f"convs2s.cli.{name}" for name in ("commands", "path", "plugin")}
+    assert commands == {f"convs2s.cli.{name}" for name in ("commands", "path")}
 
 
 @pytest.fixture
