@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from convs2s.cli import COMMANDS, main
-from convs2s_plugin import __version__
+from convs2s.cli import flops, main
+from convs2s.common.tables import Table
 from tests.support.commands import PLUGIN
 
 
@@ -30,14 +30,19 @@ def test_as_a_module():
     assert done.stdout.strip() == str(PLUGIN)
 
 
-def test_every_command_has_help(capsys):
-    for name, command in COMMANDS.items():
-        with pytest.raises(SystemExit) as stop:
-            main([name, "--help"])
-        assert stop.value.code == 0 and command.help in capsys.readouterr().out.replace("\n", " ")
-    with pytest.raises(SystemExit) as stop:
-        main(["--version"])
-    assert capsys.readouterr().out.strip() == __version__
+def test_former_names_of_commands(monkeypatch, capsys):
+    monkeypatch.setattr(flops, "convs2s_table", lambda words: Table(["convs2s"], [[str(words)]]))
+    monkeypatch.setattr(flops, "pervasive_table", lambda words: Table(["other"], [[str(words)]]))
+    assert main(["architectures", "--words", "123"]) == 0
+    assert capsys.readouterr().out.split().count("123") == 2
+    assert main(["flops", "--named", "--arch", "convs2s"]) == 2
+    assert "omit it or --arch" in capsys.readouterr().err
+
+
+def test_without_fairseq_its_models_are_refused_in_a_sentence(monkeypatch, capsys):
+    monkeypatch.setattr("convs2s.cli.plugin.missing_fairseq", lambda: "fairseq is missing.")
+    assert main(["flops", "--arch", "transformer"]) == 2
+    assert capsys.readouterr().err == "convs2s flops: error: fairseq is missing.\n"
 
 
 def test_import_without_fairseq_says_what_to_install():

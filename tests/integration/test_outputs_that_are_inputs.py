@@ -74,7 +74,6 @@ def test_standard_input_is_not_replaced(folder):
 @pytest.mark.parametrize(
     "arguments",
     [
-        "rerank other --utility bleu --output new --tune new",
         "translate --path other --output new --report ./new",
         "translate --path other --output new --alignment data/../new",
     ],

@@ -75,16 +75,11 @@ def environment_with(wheel, folder):
 def test_without_fairseq_one_sentence_says_what_to_install(wheel, tmp_path):
     alone = environment_with(wheel, tmp_path / "environment")
     assert run(alone / "convs2s", "--version", cwd=tmp_path).strip() == __version__
-    for command in (
-        [alone / "convs2s", "adl", "layers"],
-        [alone / "python", "-c", "import convs2s_plugin"],
-    ):
-        done = start(*command, cwd=tmp_path)
-        assert done.returncode == 1
-        sentence = done.stderr.strip().splitlines()[-1]
-        assert "needs fairseq, which is not installed here" in sentence
-        assert 'pip install "convs2s-plugin[fairseq]"' in sentence
-        assert ("Traceback" in done.stderr) == ("-c" in command)
+    done = start(alone / "python", "-c", "import convs2s_plugin", cwd=tmp_path)
+    assert done.returncode == 1
+    sentence = done.stderr.strip().splitlines()[-1]
+    assert "needs fairseq, which is not installed here" in sentence
+    assert 'pip install "convs2s-plugin[fairseq]"' in sentence
 
 
 @pytest.fixture(scope="module")

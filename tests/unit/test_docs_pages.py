@@ -155,7 +155,7 @@ def known_options() -> set[str]:
         *(c for r in registry.REGISTRIES.values() for c in r["dataclass_registry"].values() if c),
     ]
     known = {f"--{f.name.replace('_', '-')}" for c in dataclasses for f in fields(c)}
-    for module in (PLUGIN / "cli").glob("*.py"):
+    for module in (ROOT / "convs2s" / "cli").glob("*.py"):
         text = module.read_text(encoding="utf-8")
         known |= set(re.findall(r'"(--[\w-]+)"', text))
     for path in [*(ROOT / "benchmarks").glob("*.py"), *(ROOT / "examples").rglob("*.py")]:

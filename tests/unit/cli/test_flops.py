@@ -70,7 +70,7 @@ def test_published_models(monkeypatch, capsys):
     assert main(["flops", "--length", "2"]) == 0
     printed = capsys.readouterr().out
     name, network, total, *_, parameters, cost, table = cells(printed)
-    assert (name, parameters, cost, table) == ("convs2s_iwslt_de_en_deep", "21M", "1.35", "3")
+    assert (name, parameters, cost, table) == ("convs2s_iwslt_de_en_deep", "21M", "1.35", "Table 3")
     assert float(total.rstrip("M")) == pytest.approx(21, abs=0.5)
     assert "only ratios compare" in printed
 
