@@ -139,7 +139,7 @@ class _Experiment:
         self.workplace = self.prepare()
         done = [run.name for run in self.finished_runs()]
         runs = [run for run in self.selected if run.name not in done]
-        self.progress = Progress(self.selected, done, self.request.jobs, sys.stdout)
+        self.progress = Progress(self.selected, done, sys.stdout)
         if done:
             self.progress.say(f"{len(done)} of {len(self.selected)} runs were finished before.")
         skipped = self.carry_out(runs)

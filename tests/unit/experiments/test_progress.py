@@ -33,74 +33,84 @@ def log(update):
 
 def test_terminal(clock):
     stream = Terminal()
-    shown = progress.Progress(RUNS, [], 2, stream)
+    shown = progress.Progress(RUNS, [], stream)
     shown.start(RUNS[0])
     shown.draw()
-    assert stream.getvalue().endswith("a.1: starts\n0 of 3 runs done\n")
+    assert "\na.1: starts\n0 of 3 runs done:   0%|" in stream.getvalue()
     shown.step(RUNS[0], "trains", log(10))
     clock[0] = 20.0
     shown.step(RUNS[0], "trains", log(20))
     shown.draw()
-    # 2 seconds for each of 80 + 100 + 50 updates, two runs at a time.
-    assert stream.getvalue().endswith(
-        "\033[2A\033[Ja.1: update 20/100, loss 2.5, 1,234 tokens/s, 2:40 min left\n"
-        "0 of 3 runs done, about 3:50 min left\n"
-    )
+    *_, run, summary = stream.getvalue().splitlines()
+    assert run.startswith("\033[2A\033[Ja.1:  20%|")
+    assert run.endswith("| 20/100 [00:20<02:40,  2.00s/ updates, loss 2.5, 1,234 tokens/s]")
+    # Ten updates in 20 seconds; 80 + 100 + 50 are left.
+    assert summary.startswith("0 of 3 runs done:   8%|")
+    assert summary.endswith("| 20/250 [00:20<07:40,  2.00s/ updates]")
     shown.step(RUNS[0], "translates valid")
     shown.end(RUNS[0], "a.1 done", True)
     shown.start(RUNS[2])
     shown.step(RUNS[2], "trains", log(10))
     clock[0] = 21.0
-    shown.step(RUNS[2], "trains", log(20))
     shown.draw()
-    # a: 100 updates of 2 seconds; b: 30 updates of 0.1 seconds. One training cannot be divided.
-    assert stream.getvalue().endswith("1 of 3 runs done, about 3:20 min left\n")
+    *_, run, summary = stream.getvalue().splitlines()
+    assert "b.1:  20%|" in run and summary.startswith("1 of 3 runs done:  18%|")
+    assert all(len(line) < 100 for line in stream.getvalue().splitlines())
     shown.close()
     assert stream.getvalue().endswith("\033[2A\033[J")
 
 
 def test_log_file(clock):
     stream = io.StringIO()
-    shown = progress.Progress(RUNS, ["a.1"], 1, stream)
+    shown = progress.Progress(RUNS, ["a.1"], stream)
     shown.start(RUNS[1])
+    shown.step(RUNS[1], "trains", log(5))
     shown.draw()
     assert stream.getvalue().endswith("] a.2 starts\n")
     clock[0] = 60.0
+    shown.step(RUNS[1], "trains", log(35))
     shown.draw()
-    assert stream.getvalue().endswith("] a.2: starts; 1 of 3 runs done\n")
+    assert stream.getvalue().endswith(
+        "] a.2:  35% 35/100 [01:00<02:10,  2.00s/ updates, loss 2.5, 1,234 tokens/s]; "
+        "1 of 3 runs done:  23% 35/150 [01:00<03:50,  2.00s/ updates]\n"
+    )
+    shown.step(RUNS[1], "averages")
+    clock[0] = 120.0
+    shown.draw()
+    assert "] a.2: averages; 1 of 3 runs done" in stream.getvalue()
 
 
 def test_a_training_that_epochs_end(clock):
-    stream = Terminal()
+    stream = io.StringIO()
     runs = [Run(A, 1, None, {"max-epoch": 8}), Run(A, 2, None, {"max-epoch": "8"})]
-    shown = progress.Progress(runs, [], 1, stream)
+    shown = progress.Progress(runs, [], stream)
     shown.start(runs[0])
     shown.step(runs[0], "trains", log(10))
-    clock[0] = 1.0
+    clock[0] = 60.0
     shown.draw()
-    assert stream.getvalue().endswith(
-        "a.1: epoch 1/8, update 10, loss 2.5, 1,234 tokens/s\n0 of 2 runs done\n"
-    )
-    clock[0] = 20.0
-    shown.step(runs[0], "trains", {**log(20), "epoch": 2, "update": 1.6})
+    assert "epoch 1, loss 2.5" in stream.getvalue()
+    # No number of updates is known yet.
+    assert stream.getvalue().endswith("; 0 of 2 runs done\n")
+    clock[0] = 120.0
+    shown.step(runs[0], "trains", {**log(20), "epoch": 2.0, "update": 1.6})
     shown.draw()
-    # 20 updates in 1.6 epochs are 100 in 8. An update takes 2 seconds.
-    assert stream.getvalue().endswith(
-        "a.1: epoch 2/8, update 20, loss 2.5, 1,234 tokens/s, 2:40 min left\n"
-        "0 of 2 runs done, about 6:00 min left\n"
-    )
+    # 20 updates in 1.6 epochs are 100 in 8.
+    assert " 20/100 [" in stream.getvalue() and "epoch 2, loss 2.5" in stream.getvalue()
+    assert " 20/200 [" in stream.getvalue()
     # It ends before its last epoch.
-    shown.step(runs[0], "trains", {**log(50), "epoch": 4, "update": 4.0})
+    shown.step(runs[0], "trains", {**log(50), "epoch": 4.0, "update": 4.0})
     shown.end(runs[0], "a.1 done", True)
+    clock[0] = 180.0
     shown.draw()
-    clock[0] = 21.0
-    shown.draw()
-    assert stream.getvalue().endswith("1 of 2 runs done, about 0:25 min left\n")
+    assert "1 of 2 runs done:  50% 50/100 [" in stream.getvalue()
 
 
-def test_duration():
-    assert [progress.duration(seconds) for seconds in (5, 65.9, 7260)] == [
-        "0:05 min",
-        "1:05 min",
-        "2:01 h",
-    ]
+def test_a_run_without_a_training_of_its_own(clock):
+    """It takes the model of a trial, and has no updates to wait for."""
+    stream = io.StringIO()
+    shown = progress.Progress(RUNS[:2], [], stream)
+    shown.start(RUNS[0])
+    shown.end(RUNS[0], "a.1 done", True)
+    clock[0] = 60.0
+    shown.draw()
+    assert "1 of 2 runs done:   0% 0/100 [" in stream.getvalue()
