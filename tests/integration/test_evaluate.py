@@ -124,12 +124,11 @@ def test_alignments(texts, tmp_path, capsys):
 def test_alignments_of_a_model(texts, tmp_path, capsys):
     """Each sentence pair has the links of its own attention, whatever its batch."""
     translator = Translator(texts, data=DATA)
-    model, task = translator.ensemble.models[0], translator.ensemble.task
     targets = (tmp_path / "hyp").read_text(encoding="utf-8").splitlines()
     assert len({len(line.split()) for line in SOURCE}) > 1
     gold = []
     for source, target in zip(SOURCE, targets):
-        weights = compute_attention(model, task, source, target).maps.mean()[0]
+        weights = compute_attention(translator.ensemble, source, target).maps.mean()[0]
         best = weights[:-1, : len(source.split())].argmax(dim=1).tolist()
         gold.append(" ".join(f"{s}-{t}" for t, s in enumerate(best)))
     (tmp_path / "gold").write_text("".join(f"{line}\n" for line in gold))

@@ -15,7 +15,7 @@ from omegaconf import OmegaConf
 from convs2s.cli import plot_attention
 from convs2s.common.errors import UserError
 from convs2s.models.adl.language import registry
-from convs2s.pictures.attention import compute_attention, load_model, translate
+from convs2s.pictures.attention import compute_attention, load, translate
 from tests import ROOT
 
 pytest.importorskip("matplotlib")
@@ -114,8 +114,8 @@ def test_plot_of_a_given_target(trained, tmp_path, capsys):
 
 
 def test_weights_of_each_target_token_sum_to_one(trained):
-    model, task = load_model(trained[1], trained[3])
-    attention = compute_attention(model, task, "ein zwei drei", "one two")
+    ((model,), _) = load([trained[1]], trained[3], (None, None), None)
+    attention = compute_attention(model, "ein zwei drei", "one two")
     assert attention.source == ["ein", "zwei", "drei", "</s>"]
     assert attention.target == ["one", "two", "</s>"]
     assert attention.maps[0].name == "source.mean"
@@ -134,13 +134,13 @@ def test_data_of_all_layers(trained, tmp_path, capsys):
         ["drei", "$", "<b>", "$", "</s>"],
     ]
     printed = capsys.readouterr().out.splitlines()
-    model, task = load_model(trained[1], trained[3])
+    ((model,), _) = load([trained[1]], trained[3], (None, None), None)
     for sentence, line in zip(read["sentences"], printed, strict=False):
         source = " ".join(sentence["source"][:-1])
-        assert " ".join(sentence["target"][:-1]) == line == translate(model, task, source)
+        assert " ".join(sentence["target"][:-1]) == line == translate(model, source)
         arch = next(name for name in LAYERS if name in trained[1])
         assert [entry["name"] for entry in sentence["maps"]] == LAYERS[arch]
-        expected = {one.name: one for one in compute_attention(model, task, source, line).maps}
+        expected = {one.name: one for one in compute_attention(model, source, line).maps}
         for entry in sentence["maps"]:
             weights = expected[entry["name"]].weights[0]
             torch.testing.assert_close(torch.tensor(entry["weights"]), weights, atol=1e-6, rtol=0)
@@ -230,29 +230,30 @@ def test_a_model_without_attention_to_the_source(tmp_path):
         call([*trained, "--output", tmp_path / "a.png", "ein zwei"])
     given = ["--encoder-adl", "cnn", "--decoder-adl", "cnn", "--model-dim", "8"]
     trained = make_checkpoint(tmp_path / "none", "adl", given)
-    with pytest.raises(UserError, match="AdlModel returns no attention: there is nothing to plot"):
+    with pytest.raises(
+        UserError, match="AdlNetwork returns no attention: there is nothing to plot"
+    ):
         call([*trained, "--output", tmp_path / "a.html", "ein zwei"])
 
 
 @torch.no_grad()
 def test_attention_is_that_of_the_target_tokens(trained):
     """Pervasive attention has alignments that depend on the target token."""
-    model, task = load_model(trained[1], trained[3])
-    if not getattr(model.decoder, "aligns_tokens", False):
+    ((model,), _) = load([trained[1]], trained[3], (None, None), None)
+    (network,) = model.models
+    if not network.aligns_tokens:
         pytest.skip("attention does not depend on the tokens")
     source, target = (
-        dictionary.encode_line(text, add_if_not_exist=False).long().unsqueeze(0)
-        for dictionary, text in (
-            (task.source_dictionary, "ein zwei drei"),
-            (task.target_dictionary, "one two"),
-        )
+        torch.tensor([vocabulary.encode_line(text)])
+        for vocabulary, text in ((model.source, "ein zwei drei"), (model.target, "one two"))
     )
+    encoded = network.encode(source)
     previous = target.roll(1, dims=1)
-    maps = compute_attention(model, task, "ein zwei drei", "one two").maps
-    _, extra = model(source, None, previous, need_attn=True, target_tokens=target)
-    torch.testing.assert_close(maps.mean(), extra["attn"][0])
-    _, extra = model(source, None, previous, need_attn=True)
-    assert not torch.allclose(maps.mean(), extra["attn"][0])
+    maps = compute_attention(model, "ein zwei drei", "one two").maps
+    _, attention = network.decode(previous, encoded, need_attention=True, target_tokens=target)
+    torch.testing.assert_close(maps.mean(), attention)
+    _, attention = network.decode(previous, encoded, need_attention=True)
+    assert not torch.allclose(maps.mean(), attention)
 
 
 @pytest.mark.parametrize(
