@@ -57,6 +57,8 @@ class PlainDecoder(FairseqDecoder):
 class PlainPervasiveModel(FairseqEncoderDecoderModel):
     """Pervasive attention as in its paper, without optimizations."""
 
+    options_class = PervasiveOptions
+
     @classmethod
     def build_model(cls, cfg, task):
         options = network_options(PervasiveOptions, cfg)

@@ -12,7 +12,6 @@ import convs2s_plugin  # noqa: F401  (registers the architectures)
 from convs2s.common.errors import UserError
 from convs2s.models.convs2s.layer_lists import parse_layers
 from convs2s.translation.precision import Precision
-from convs2s_plugin.models import PluginModel
 from convs2s_plugin.options import network_options
 
 from . import plain_model  # noqa: F401  (registers plain_pervasive)
@@ -121,7 +120,7 @@ def model_options(setting: Setting) -> Namespace:
         setattr(args, name, value)
     ARCH_CONFIG_REGISTRY[arch](args)
     model = ARCH_MODEL_REGISTRY[arch]
-    if issubclass(model, PluginModel):
+    if hasattr(model, "options_class"):
         # fairseq fills in the defaults of an architecture with the name of its model only later.
         vars(args).update(vars(network_options(model.options_class, args)))
     if setting.layers is not None:

@@ -25,8 +25,8 @@ OF_THE_TASK = ("max_source_positions", "max_target_positions")
 def fairseq_options(options: type[NetworkOptions]) -> type[FairseqDataclass]:
     """The dataclass from which fairseq makes command-line options.
 
-    Values are None until a named architecture, or the defaults of the network, fill them; flags
-    that are off by default are false. The maximum lengths are those of the task.
+    Values are None until a named architecture, or the defaults of the network, fill them. The
+    maximum lengths are those of the task.
 
     Args:
         options: the dataclass of a network.
@@ -42,8 +42,6 @@ def fairseq_options(options: type[NetworkOptions]) -> type[FairseqDataclass]:
         if each.name in OF_THE_TASK:
             # Without help, fairseq adds no option of its own for it.
             default, metadata = II(f"task.{each.name}"), {}
-        elif each.default is False:
-            kind, default = bool, False
         made.append((each.name, kind, field(default=default, metadata=metadata)))
     return make_dataclass(
         f"Fairseq{options.__name__}",

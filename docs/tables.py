@@ -34,6 +34,7 @@ from convs2s.models.adl.options import AdlOptions  # noqa: E402
 from convs2s.models.convs2s.options import ConvS2SOptions  # noqa: E402
 from convs2s.models.pervasive.options import PervasiveOptions  # noqa: E402
 from convs2s_plugin.criterions.sequence_risk import ConvS2SSequenceRiskConfig  # noqa: E402
+from convs2s_plugin.options import EMBEDDING_FILES  # noqa: E402
 from convs2s_plugin.schedulers import ReduceLROnValidationConfig  # noqa: E402
 from convs2s_plugin.tasks.translation import ConvS2STranslationConfig  # noqa: E402
 from docs import other_projects, published, results  # noqa: E402
@@ -90,6 +91,15 @@ def options(config: type, leave_out: type | None = None) -> str:
     return rows(("option", "default", "meaning"), found)
 
 
+def network_options(config: type) -> str:
+    """The options of a network, those of files of embeddings first."""
+    files = "".join(
+        f"| `--{name.replace('_', '-')}` |  | {text} |\n" for name, text in EMBEDDING_FILES.items()
+    )
+    head, rule, rest = options(config).split("\n", 2)
+    return f"{head}\n{rule}\n{files}{rest}"
+
+
 def layers() -> str:
     """Every layer of the language, with its arguments."""
     found = [("`repeat(n, chain)`", "`n` copies of a chain, each with its own weights", "")]
@@ -134,9 +144,9 @@ GENERATORS: dict[str, Callable[[], str]] = {
     "architectures convs2s": lambda: of_table(flops.convs2s_table(TYPES)),
     "architectures pervasive": lambda: of_table(flops.pervasive_table(TYPES), code=2),
     "architectures adl": adl_architectures.table,
-    "options convs2s": lambda: options(ConvS2SOptions),
-    "options pervasive": lambda: options(PervasiveOptions),
-    "options adl": lambda: options(AdlOptions),
+    "options convs2s": lambda: network_options(ConvS2SOptions),
+    "options pervasive": lambda: network_options(PervasiveOptions),
+    "options adl": lambda: network_options(AdlOptions),
     "options task": lambda: options(ConvS2STranslationConfig, ConvS2STranslationConfig.__mro__[1]),
     "options sequence": lambda: options(
         ConvS2SSequenceRiskConfig, ConvS2SSequenceRiskConfig.__mro__[1]

@@ -3,12 +3,11 @@
 import numpy as np
 import pytest
 import torch
-from omegaconf import OmegaConf
 
 from convs2s.checkpoints.export.convs2s_modules import DecoderStepModule, EncoderModule, Source
 from convs2s.checkpoints.export.onnx_files import DECODER, ENCODER, check_exportable, export_onnx
+from convs2s.checkpoints.networks import Checkpoint
 from convs2s.common.errors import UserError
-from convs2s.translation.loading import Checkpoint, Dictionaries
 from tests.support.doc_blocks import DOCS, blocks
 from tests.support.families import CONVS2S
 from tests.support.helpers import dictionary, random_batch, tiny_convs2s
@@ -77,7 +76,7 @@ def exported(tmp_path_factory):
     for language in ("de", "en"):
         dictionary().save(str(folder / f"dict.{language}.txt"))
     model = ready(**MODEL)
-    export_onnx(model, str(folder / "onnx"), Dictionaries(folder, "de", "en"))
+    export_onnx(model, str(folder / "onnx"), [folder / "dict.de.txt", folder / "dict.en.txt"])
     return model, folder / "onnx"
 
 
@@ -165,14 +164,14 @@ def test_the_decoding_step_refuses_a_position_that_it_has_not(exported, sessions
 
 @pytest.mark.parametrize("arch", ["adl_transformer", "pervasive_iwslt_de_en", "transformer"])
 def test_other_models_are_refused(arch):
-    checkpoint = Checkpoint("x.pt", {"cfg": OmegaConf.create({"model": {"_name": arch}})}, {})
+    checkpoint = Checkpoint("x.pt", {}, {"_name": arch}, {})
     with pytest.raises(UserError, match=f"x.pt has a model of --arch {arch}, but only models of"):
         check_exportable(checkpoint)
 
 
 def test_missing_packages_are_named(monkeypatch):
     monkeypatch.setattr("convs2s.checkpoints.export.onnx_files.find_spec", lambda name: None)
-    checkpoint = Checkpoint("x.pt", {"cfg": OmegaConf.create({"model": {"arch": "convs2s"}})}, {})
+    checkpoint = Checkpoint("x.pt", {}, {"arch": "convs2s"}, {})
     with pytest.raises(UserError, match=r"needs onnx and onnxscript: run `pip install"):
         check_exportable(checkpoint)
 

@@ -6,14 +6,12 @@ import pytest
 import torch
 from fairseq import modules, utils
 from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_REGISTRY
-from omegaconf import OmegaConf
 from torch.nn import functional as F
 
 from convs2s.checkpoints.export.transformer import export_transformer
+from convs2s.checkpoints.networks import Checkpoint
 from convs2s.common.errors import UserError
-from convs2s.translation.loading import Checkpoint
 from tests.support.helpers import (
-    config_with_objects,
     dictionary,
     random_batch,
     tiny_adl,
@@ -73,13 +71,15 @@ def model_and_checkpoint(encoder, decoder, options, bias=True):
             torch.nn.init.normal_(parameter, mean=0.5, std=0.5)
     if not bias:
         torch.nn.init.zeros_(model.decoder.output.bias)
-    cfg = {"model": Namespace(arch="adl", **options), "criterion": {"label_smoothing": 0.1}}
+    cfg = {"criterion": {"label_smoothing": 0.1}}
     state = {
-        "cfg": config_with_objects(cfg),
+        "cfg": cfg,
         "model": model.state_dict(),
         "optimizer_history": [{"num_updates": 7}],
     }
-    return model, Checkpoint("model.pt", state, {"left_pad_source": True})
+    return model, Checkpoint(
+        "model.pt", state, {"arch": "adl", **options}, {"left_pad_source": True}
+    )
 
 
 def fairseq_model(exported):
@@ -264,6 +264,5 @@ def test_refused_with_the_layer_in_the_way(name):
 
 
 def test_other_models_are_refused():
-    cfg = OmegaConf.create({"model": {"_name": "convs2s_iwslt_de_en"}})
     with pytest.raises(UserError, match="x.pt has a model of --arch convs2s_iwslt_de_en, but only"):
-        export_transformer(Checkpoint("x.pt", {"cfg": cfg}, {}))
+        export_transformer(Checkpoint("x.pt", {}, {"_name": "convs2s_iwslt_de_en"}, {}))

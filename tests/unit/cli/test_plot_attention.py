@@ -230,9 +230,7 @@ def test_a_model_without_attention_to_the_source(tmp_path):
         call([*trained, "--output", tmp_path / "a.png", "ein zwei"])
     given = ["--encoder-adl", "cnn", "--decoder-adl", "cnn", "--model-dim", "8"]
     trained = make_checkpoint(tmp_path / "none", "adl", given)
-    with pytest.raises(
-        UserError, match="AdlNetwork returns no attention: there is nothing to plot"
-    ):
+    with pytest.raises(UserError, match="AdlNetwork returns no attention: there is"):
         call([*trained, "--output", tmp_path / "a.html", "ein zwei"])
 
 
@@ -241,7 +239,7 @@ def test_attention_is_that_of_the_target_tokens(trained):
     """Pervasive attention has alignments that depend on the target token."""
     ((model,), _) = load([trained[1]], trained[3], (None, None), None)
     (network,) = model.models
-    if not network.aligns_tokens:
+    if not getattr(network, "aligns_tokens", False):
         pytest.skip("attention does not depend on the tokens")
     source, target = (
         torch.tensor([vocabulary.encode_line(text)])

@@ -141,7 +141,10 @@ USES = {
         None,
         TRAIN.format("'--arch', 'lstm', '--criterion', 'convs2s_cross_entropy'"),
     ),
-    "command": (None, "from convs2s.cli import main; assert main(['find-lr']) == 2"),
+    "command": (
+        None,
+        "from convs2s.cli import main; assert main(['flops', '--arch', 'lstm', '--length', '2']) == 0",
+    ),
 }
 
 
