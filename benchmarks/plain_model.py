@@ -12,7 +12,7 @@ from convs2s.models.pervasive.options import PervasiveOptions
 from convs2s.models.pervasive.plain import PlainPervasive
 from convs2s.nn.embedding import random_embedding_matrix
 from convs2s.nn.output import TiedOutputProjection
-from convs2s_plugin.options import fairseq_options, network_options
+from convs2s_plugin.models.options import fairseq_options, network_options
 
 
 class PlainEncoder(FairseqEncoder):

@@ -12,7 +12,7 @@ import convs2s_plugin  # noqa: F401  (registers the architectures)
 from convs2s.common.errors import UserError
 from convs2s.models.convs2s.layer_lists import parse_layers
 from convs2s.translation.precision import Precision
-from convs2s_plugin.options import network_options
+from convs2s_plugin.models.options import network_options
 
 from . import plain_model  # noqa: F401  (registers plain_pervasive)
 

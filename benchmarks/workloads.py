@@ -15,9 +15,9 @@ from convs2s.translation.precision import Int8
 from convs2s.translation.shortlist import Shortlist
 from convs2s_plugin.criterions import ConvS2SCrossEntropy, ConvS2SSequenceRisk
 from convs2s_plugin.criterions.sequence_risk import ConvS2SSequenceRiskConfig
+from convs2s_plugin.criterions.sequences.search import CandidateSearch
 from convs2s_plugin.models import PluginModel
 from convs2s_plugin.search.generator import TranslationGenerator
-from convs2s_plugin.sequence_training.search import CandidateSearch
 
 from . import ctranslate2_peer
 from .sentences import Sentences, sentences

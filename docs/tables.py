@@ -34,7 +34,7 @@ from convs2s.models.adl.options import AdlOptions  # noqa: E402
 from convs2s.models.convs2s.options import ConvS2SOptions  # noqa: E402
 from convs2s.models.pervasive.options import PervasiveOptions  # noqa: E402
 from convs2s_plugin.criterions.sequence_risk import ConvS2SSequenceRiskConfig  # noqa: E402
-from convs2s_plugin.options import EMBEDDING_FILES  # noqa: E402
+from convs2s_plugin.models.options import EMBEDDING_FILES  # noqa: E402
 from convs2s_plugin.schedulers import ReduceLROnValidationConfig  # noqa: E402
 from convs2s_plugin.tasks.translation import ConvS2STranslationConfig  # noqa: E402
 from docs import other_projects, published, results  # noqa: E402

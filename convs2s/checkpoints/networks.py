@@ -113,7 +113,7 @@ def build_network(checkpoint: Checkpoint, vocabularies: Vocabularies | None = No
     options = read_options(network.options_class, checkpoint.model, defaults)
     if vocabularies is None:
         vocabularies = _vocabularies(checkpoint)
-    built = network(options, vocabularies)  # type: ignore[arg-type, call-arg]
+    built = network(options, vocabularies)  # type: ignore[arg-type]
     built.load_state_dict(checkpoint.weights)
     return built.eval()
 

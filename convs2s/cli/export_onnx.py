@@ -2,6 +2,7 @@
 
 import argparse
 from pathlib import Path
+from typing import cast
 
 from ..common.output_files import check_folder_writable
 from .translate_options import add_dictionaries
@@ -19,6 +20,7 @@ def run(args: argparse.Namespace) -> int:
     check_folder_writable(args.output)
     from ..checkpoints.export.onnx_files import DECODER, ENCODER, check_exportable, export_onnx
     from ..checkpoints.networks import read_checkpoint
+    from ..models.convs2s.network import ConvS2S
     from ..translation.loading import Places, find_dictionaries, load_network
 
     checkpoint = read_checkpoint(args.checkpoint)
@@ -26,7 +28,7 @@ def run(args: argparse.Namespace) -> int:
     folders = [Path(args.data)] if args.data else [Path(args.checkpoint).resolve().parent]
     places = Places(folders, (args.source_lang, args.target_lang), with_training_data=not args.data)
     dictionaries = find_dictionaries(checkpoint, places)
-    network = load_network(checkpoint, dictionaries.read()).float()
+    network = cast(ConvS2S, load_network(checkpoint, dictionaries.read()).float())
     files = [dictionaries.file(language) for language in dictionaries.languages]
     export_onnx(network, args.output, files)
     print(

@@ -4,7 +4,7 @@ A family derives from ``Encoder``, ``Decoder`` and ``Network``. Everything else,
 losses, alignments, int8 and export, is written once for these classes.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, NamedTuple, NoReturn
 
@@ -383,7 +383,9 @@ class Network(_Part):
         self.eval()
         try:
             encoded = self.encode(source, maps)
-            aligned = {"target_tokens": target} if self.decoder.aligns_tokens else {}
+            aligned: dict[str, Any] = {}
+            if self.decoder.aligns_tokens:
+                aligned["target_tokens"] = target
             self.decode(previous, encoded, need_attention=True, maps=maps, **aligned)
         finally:
             for module, training in modes.items():
@@ -391,7 +393,7 @@ class Network(_Part):
         return maps
 
     def load_state_dict(
-        self, state_dict: dict[str, Tensor], strict: bool = True, **options: Any
+        self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False
     ) -> Any:
         """Load weights; those of a quantized network quantize this one, too.
 
@@ -403,9 +405,9 @@ class Network(_Part):
             self.quantize_()
         if strict:
             self.check_state_dict(state_dict)
-        return super().load_state_dict(state_dict, strict, **options)
+        return super().load_state_dict(state_dict, strict, assign)
 
-    def check_state_dict(self, state_dict: dict[str, Tensor]) -> None:
+    def check_state_dict(self, state_dict: Mapping[str, Any]) -> None:
         """Check that weights have the names and shapes of this network.
 
         Raises:

@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Iterable
 from contextlib import AbstractContextManager, nullcontext
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -84,7 +85,7 @@ class Int8:
                 "fairseq-interactive or `convs2s translate`."
             )
 
-    def prepare_(self, model: nn.Module) -> None:
+    def prepare_(self, model: Any) -> None:
         """Quantize a model that is prepared for generation.
 
         Where 8 bits are not supported, this says so once, and the model computes in single

@@ -20,12 +20,12 @@ from convs2s.nn.ignored_batch import is_ignored
 from convs2s.nn.sequence_losses import SEQUENCE_LOSSES
 
 from ..search.output_layer import output_layer_of
-from ..sequence_training.candidate_file import CandidateFile
-from ..sequence_training.candidates import CandidateSet, candidate_sets
-from ..sequence_training.costs import COSTS, Costs
-from ..sequence_training.scoring import SequenceLoss
-from ..sequence_training.search import CandidateSearch
 from .cross_entropy import ConvS2SCrossEntropy, ConvS2SCrossEntropyConfig
+from .sequences.candidate_file import CandidateFile
+from .sequences.candidates import CandidateSet, candidate_sets
+from .sequences.costs import COSTS, Costs
+from .sequences.scoring import SequenceLoss
+from .sequences.search import CandidateSearch
 
 
 @dataclass

@@ -198,6 +198,8 @@ class ConvS2S(Network):
         UserError: if an option cannot be read or options contradict each other.
     """
 
+    encoder: ConvS2SEncoder
+    decoder: ConvS2SDecoder
     options_class = ConvS2SOptions
     encoder_class = ConvS2SEncoder
     decoder_class = ConvS2SDecoder

@@ -101,6 +101,7 @@ class PervasiveDecoder(Decoder):
     """
 
     aligns_tokens = True
+    output: OutputProjection | TiedOutputProjection
 
     def __init__(
         self,
@@ -200,7 +201,8 @@ class PervasiveDecoder(Decoder):
 
     def token_vectors(self, tokens: Tensor) -> Tensor:
         """The output layer's weight vectors of tokens R x T, R x T x E'."""
-        return dense(self.output.weight_and_bias(tokens.flatten())[0]).view(*tokens.shape, -1)
+        weight, _ = self.output.weight_and_bias(tokens.flatten())
+        return dense(weight).view(*tokens.shape, -1)
 
 
 class Pervasive(Network):

@@ -26,6 +26,9 @@ class MaskedBatchNorm(nn.Module):
         fused: whether to use torch's kernel, which has no mask, if no cell is padding (False).
     """
 
+    running_mean: Tensor
+    running_var: Tensor
+
     def __init__(self, channels: int, fused: bool = False):
         super().__init__()
         self.fused = fused
@@ -82,6 +85,8 @@ class PlainLayer(nn.Module):
         fused: as in ``MaskedBatchNorm``.
     """
 
+    mask: Tensor
+
     def __init__(self, channels: int, options: PervasiveOptions, fused: bool):
         super().__init__()
         self.gated = options.gated
@@ -101,7 +106,7 @@ class PlainLayer(nn.Module):
         hidden = self.conv1(_zero_padding(self.norm1(x, real).relu(), real))
         hidden = _zero_padding(self.norm2(hidden, real).relu(), real)
         weight = self.conv2.weight * self.mask
-        new = F.conv2d(hidden, weight, padding=self.conv2.padding)
+        new = F.conv2d(hidden, weight, padding=weight.size(-1) // 2)
         if self.gated:
             new = F.glu(new, dim=1)
         return torch.cat([x, self.dropout(new)], dim=1)
@@ -137,6 +142,7 @@ class PlainPervasive(nn.Module):
             self.norm2 = MaskedBatchNorm(channels, fused)
         self.parts = options.aggregator.split("+")
         self.scores = nn.Linear(channels, 1) if "attn" in self.parts else None
+        assert options.output_dim is not None
         self.output = nn.Linear(len(self.parts) * channels, options.output_dim)
 
     def forward(
@@ -159,10 +165,13 @@ class PlainPervasive(nn.Module):
         batch_size, target_len, source_len = len(target), target.size(1), source.size(1)
         real = None
         if source_padding is not None or target_padding is not None:
-            if source_padding is None:
-                source_padding = target_padding.new_zeros(batch_size, source_len)
-            if target_padding is None:
-                target_padding = source_padding.new_zeros(batch_size, target_len)
+            none = torch.zeros(batch_size, 1, dtype=torch.bool, device=source.device)
+            source_padding = (
+                none.expand(-1, source_len) if source_padding is None else source_padding
+            )
+            target_padding = (
+                none.expand(-1, target_len) if target_padding is None else target_padding
+            )
             real = ~(target_padding.unsqueeze(2) | source_padding.unsqueeze(1)).unsqueeze(1)
         x = torch.cat(
             [
@@ -193,6 +202,7 @@ class PlainPervasive(nn.Module):
             elif part == "avg":
                 pooled = x.masked_fill(padding, 0.0).sum(dim=3).transpose(1, 2) / length.sqrt()
             else:
+                assert self.scores is not None
                 scores = self.scores(x.permute(0, 2, 3, 1)).squeeze(-1)
                 rho = scores.masked_fill(padding.squeeze(1), -math.inf).softmax(dim=-1)
                 pooled = torch.einsum("bts,bcts->btc", rho, x) * length.sqrt()

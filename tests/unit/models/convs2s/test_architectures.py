@@ -11,7 +11,7 @@ from convs2s.models.convs2s.architectures import ARCHITECTURES
 from convs2s.models.convs2s.layer_lists import parse_layers
 from convs2s.models.convs2s.options import ConvS2SOptions
 from convs2s_plugin.models import ConvS2SModel
-from convs2s_plugin.options import network_options
+from convs2s_plugin.models.options import network_options
 from tests.support.helpers import translation_task
 
 

@@ -9,7 +9,7 @@ from convs2s.common.errors import UserError
 from convs2s.nn.ignored_batch import ignored_batch
 from convs2s.nn.sequence_losses import SEQUENCE_LOSSES
 from convs2s_plugin.criterions import ConvS2SCrossEntropy
-from convs2s_plugin.sequence_training import scoring
+from convs2s_plugin.criterions.sequences import scoring
 from tests.support.families import MODELS, make
 from tests.support.helpers import random_batch, tiny_fairseq_transformer
 from tests.support.sequence_training import (

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from convs2s.common.errors import UserError
-from convs2s_plugin.sequence_training.candidate_file import CandidateFile
+from convs2s_plugin.criterions.sequences.candidate_file import CandidateFile
 from tests.support.sequence_training import SYMBOLS
 
 SOURCE = torch.tensor([SYMBOLS.index("w3"), SYMBOLS.eos()])

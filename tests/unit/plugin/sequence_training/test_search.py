@@ -6,7 +6,7 @@ import torch
 from convs2s.nn.dropout import Dropout
 from convs2s.nn.sequence_losses import SEQUENCE_LOSSES
 from convs2s_plugin.criterions import ConvS2SCrossEntropy
-from convs2s_plugin.sequence_training.search import CandidateSearch
+from convs2s_plugin.criterions.sequences.search import CandidateSearch
 from convs2s_plugin.tasks.translation import ConvS2STranslationConfig, ConvS2STranslationTask
 from tests.support.families import MODELS, make
 from tests.support.helpers import random_batch

@@ -5,8 +5,7 @@ translated to the interface of ``convs2s.models.interface``, and names of weight
 """
 
 import logging
-from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from typing import Any
 
 from fairseq.models import (
     BaseFairseqModel,
@@ -14,27 +13,20 @@ from fairseq.models import (
     FairseqEncoder,
     FairseqEncoderDecoderModel,
     FairseqIncrementalDecoder,
-    register_model,
 )
 from torch import Tensor
 
 from convs2s.checkpoints.files import check_weights
-from convs2s.models import FAMILIES, Family
-from convs2s.models.adl.network import AdlNetwork
-from convs2s.models.convs2s.network import ConvS2S
-from convs2s.models.interface import Network, Vocabularies, resolve_attention
-from convs2s.models.options import Architecture
-from convs2s.models.pervasive.network import Pervasive
+from convs2s.models.interface import Vocabularies, resolve_attention
 from convs2s.nn.attention_maps import AttentionMaps
 from convs2s.nn.state import State, child, reorder_encoder_output
 
-from . import compat
+from .. import compat
 from .embeddings import check_shared_embeddings, load_embeddings_
-from .options import fairseq_options, keep_definitions, network_options, register_architectures
+from .options import keep_definitions, network_options
 
 logger = logging.getLogger(__name__)
 STATE_KEY = "convs2s_plugin"
-Model = TypeVar("Model", bound="type[PluginModel]")
 
 
 class PluginEncoder(FairseqEncoder):
@@ -89,7 +81,7 @@ class PluginDecoder(FairseqIncrementalDecoder):
         need_attn: bool | None = None,
         attention_maps: AttentionMaps | None = None,
         **options,
-    ) -> tuple[Tensor, dict[str, list[Tensor | None]]]:
+    ) -> tuple[Any, dict[str, list[Tensor | None]]]:
         """Compute the logits of the next target tokens.
 
         Args:
@@ -233,7 +225,7 @@ class PluginModel(FairseqEncoderDecoderModel):
             UserError: if a file cannot be read or does not fit, or an option is not allowed.
         """
         # Only this method needs it, and it needs the tasks, which need the models.
-        from .hub import from_pretrained
+        from ..hub import from_pretrained
 
         path = str(model_name_or_path)
         return from_pretrained(path, checkpoint_file, data_name_or_path, model=cls, **options)
@@ -287,47 +279,3 @@ class PluginModel(FairseqEncoderDecoderModel):
         """
         check_weights(state_dict, "The checkpoint")
         return super().load_state_dict(state_dict, strict, **kwargs)
-
-
-def register_family(
-    name: str, architectures: Mapping[str, Architecture] | None = None
-) -> Callable[[Model], Model]:
-    """Register a model and the named architectures of its family with fairseq.
-
-    Args:
-        name: the family, which is also the name of the architecture with the default options.
-        architectures: its named architectures; None for a family of ``convs2s.models``. The
-            commands of ``convs2s`` know the family, too.
-    Returns:
-        A decorator of a class that derives from ``PluginModel`` and from a network.
-    """
-
-    def register(model: Model) -> Model:
-        options = model.options_class
-        if architectures is not None:
-            network = next(
-                base
-                for base in model.__mro__
-                if issubclass(base, Network) and not issubclass(base, PluginModel)
-            )
-            FAMILIES[name] = Family(lambda: network, lambda: architectures)
-        register_model(name, dataclass=fairseq_options(options))(model)
-        register_architectures(name, options, FAMILIES[name].architectures())
-        return model
-
-    return register
-
-
-@register_family("convs2s")
-class ConvS2SModel(PluginModel, ConvS2S):
-    """Convolutional sequence to sequence learning (Gehring et al. 2017)."""
-
-
-@register_family("pervasive")
-class PervasiveModel(PluginModel, Pervasive):
-    """Pervasive attention (Elbayad et al. 2018)."""
-
-
-@register_family("adl")
-class AdlModel(PluginModel, AdlNetwork):
-    """An encoder and a decoder that are written in ADL (Domhan 2018)."""
