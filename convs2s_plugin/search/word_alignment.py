@@ -29,18 +29,6 @@ def aligns_tokens(models: list[FairseqEncoderDecoderModel]) -> bool:
     return any(aligns) and None not in aligns
 
 
-def request_attention(models: list[FairseqEncoderDecoderModel], need_attn: bool) -> None:
-    """Make every forward pass of the decoders return attention, or none.
-
-    Args:
-        models: an ensemble; decoders without an attribute ``need_attn`` are left unchanged.
-        need_attn: whether attention is needed.
-    """
-    for model in models:
-        if hasattr(model.decoder, "need_attn"):
-            model.decoder.need_attn = need_attn
-
-
 class ReferenceScorer(SequenceScorer):
     """fairseq's scorer of reference translations, with the attention of their tokens.
 
