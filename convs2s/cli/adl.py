@@ -5,6 +5,7 @@ import json
 from collections.abc import Sequence
 
 from ..common.errors import UserError
+from ..common.limits import check_at_least
 from ..common.user_code import import_user_code
 from ..models.adl.architectures import ARCHITECTURES, table
 from ..models.adl.explain import as_dict, as_text
@@ -72,9 +73,7 @@ def run(args: argparse.Namespace) -> int:
     elif args.subcommand == "layers":
         print(layer_list())
     else:
-        for name in ("words", "length"):
-            if getattr(args, name) < 1:
-                raise UserError(f"--{name} is {getattr(args, name)}: it must be at least 1.")
+        check_at_least(args, words=1, length=1)
         model_spec = _resolve(args)
         if args.json:
             print(json.dumps(as_dict(model_spec, args.words, args.length), indent=2))
