@@ -14,6 +14,7 @@ from ..models.adl.language.registry import LayerType, entries
 from ..models.adl.language.resolve import DIALECTS, resolve
 from ..models.adl.language.spec import ModelSpec, Settings
 from ..models.adl.language.tree import nearest
+from .plugin import add_user_dir
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -60,9 +61,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     commands.add_parser("list", help="print the named architectures as a Markdown table")
     layers = commands.add_parser("layers", help="print every layer with its arguments")
     for command in (explain, layers):
-        command.add_argument(
-            "--user-dir", metavar="DIR", help="a package that registers layers of your own"
-        )
+        add_user_dir(command)
 
 
 def run(args: argparse.Namespace) -> int:

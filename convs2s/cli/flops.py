@@ -3,7 +3,7 @@
 import argparse
 from collections.abc import Sequence
 from itertools import groupby
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ..common.errors import UserError
 from ..common.limits import check_at_least
@@ -195,7 +195,7 @@ def convs2s_table(words: int) -> Table:
     rows = []
     for name, architecture in ARCHITECTURES.items():
         with quiet():
-            cfg = sizes.configuration(name)
+            cfg: Any = sizes.configuration(name)
             network, parameters = sizes.size(name, (), (words, words))
         encoder, decoder = parse_layers(cfg.encoder_layers), parse_layers(cfg.decoder_layers)
         rows.append(
