@@ -5,6 +5,7 @@ import json
 from collections.abc import Sequence
 
 from ..common.errors import UserError
+from ..common.limits import check_at_least
 from ..common.user_code import import_user_code
 from ..models.adl.architectures import ARCHITECTURES, table
 from ..models.adl.explain import as_dict, as_text
@@ -13,6 +14,7 @@ from ..models.adl.language.registry import LayerType, entries
 from ..models.adl.language.resolve import DIALECTS, resolve
 from ..models.adl.language.spec import ModelSpec, Settings
 from ..models.adl.language.tree import nearest
+from .plugin import add_user_dir
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -59,9 +61,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     commands.add_parser("list", help="print the named architectures as a Markdown table")
     layers = commands.add_parser("layers", help="print every layer with its arguments")
     for command in (explain, layers):
-        command.add_argument(
-            "--user-dir", metavar="DIR", help="a package that registers layers of your own"
-        )
+        add_user_dir(command)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -72,9 +72,7 @@ def run(args: argparse.Namespace) -> int:
     elif args.subcommand == "layers":
         print(layer_list())
     else:
-        for name in ("words", "length"):
-            if getattr(args, name) < 1:
-                raise UserError(f"--{name} is {getattr(args, name)}: it must be at least 1.")
+        check_at_least(args, words=1, length=1)
         model_spec = _resolve(args)
         if args.json:
             print(json.dumps(as_dict(model_spec, args.words, args.length), indent=2))

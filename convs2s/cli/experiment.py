@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ..common.errors import UserError
+from ..common.limits import check_at_least
 from ..experiments.file import Experiment
 from ..experiments.reader import read_experiment, schema
 from ..experiments.smoke import smoke_run
@@ -79,10 +80,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _check(args: argparse.Namespace) -> None:
-    for name, least in (("jobs", 1), ("limit_updates", 1), ("bpe_merges", 0)):
-        number = getattr(args, name)
-        if number is not None and number < least:
-            raise UserError(f"--{name.replace('_', '-')} is {number}: it must be at least {least}.")
+    check_at_least(args, jobs=1, limit_updates=1, bpe_merges=0)
     seeds = args.seeds or []
     if min(seeds, default=0) < 0 or len(set(seeds)) < len(seeds):
         shown = " ".join(map(str, seeds))

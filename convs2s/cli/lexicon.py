@@ -4,6 +4,7 @@ import argparse
 from collections.abc import Iterator
 
 from ..common.errors import UserError
+from ..common.limits import check_at_least
 from ..common.output_files import check_different, check_text_writable
 from ..common.progress import Progress
 from ..common.text_files import read_parallel
@@ -112,11 +113,7 @@ def _aligned(args: argparse.Namespace, progress: Progress) -> Iterator[AlignedPa
 def _check(args: argparse.Namespace) -> None:
     if not 0.0 <= args.min_probability <= 1.0:
         raise UserError(f"--min-probability is {args.min_probability}: it must be from 0 to 1.")
-    for option in ("max_per_word", "block_pairs"):
-        if getattr(args, option) < 1:
-            raise UserError(
-                f"--{option.replace('_', '-')} is {getattr(args, option)}: it must be at least 1."
-            )
+    check_at_least(args, max_per_word=1, block_pairs=1)
     alignments = args.alignments or []
     if len(alignments) > 2:
         raise UserError(

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ..common.errors import UserError, WorkInterrupted
+from ..common.limits import check_at_least
 from ..text import settings as defaults
 from ..text.cleaning import REASONS, Limits
 from ..text.first_model import CHARACTERS, size_class, training_command
@@ -66,8 +67,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Prepare the text, print the counts and the command of a first training."""
-    if args.workers < 1:
-        raise UserError(f"--workers is {args.workers}: it must be at least 1.")
+    check_at_least(args, workers=1)
     settings = _settings(args)
     try:
         content = prepare(settings, args.out, args.workers, args.overwrite)

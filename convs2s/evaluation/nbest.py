@@ -10,7 +10,7 @@ from ..common.errors import UserError
 from ..common.text_files import excerpt, line_error, read_lines
 
 # S source, T reference, H hypothesis in tokens, D the same as text.
-OF_FAIRSEQ = re.compile(r"([STHD])-(\d{1,18})\t(.*)", re.DOTALL)
+OF_FAIRSEQ = re.compile(r"([A-Z])-(\d{1,18})\t(.*)", re.DOTALL)
 OF_TRANSLATE = re.compile(r"(\d{1,18})\t(-?\d+(?:\.\d+)?|-inf)\t(.*)", re.DOTALL)
 
 
@@ -43,6 +43,23 @@ class NBest(NamedTuple):
     reference: str | None = None
 
 
+def marked(output: str, mark: str) -> dict[int, list[str]]:
+    """What fairseq-generate or fairseq-interactive printed with a mark: ``MARK-NUMBER<tab>...``.
+
+    Args:
+        output: what it printed.
+        mark: "S" source tokens, "T" reference, "H" score, tab and tokens of a hypothesis, "D" the
+            same as text.
+    Returns:
+        Number of a sentence -> what follows the tab in each of its lines, in their order.
+    """
+    found: dict[int, list[str]] = {}
+    for match in map(OF_FAIRSEQ.fullmatch, output.split("\n")):
+        if match and match[1] == mark:
+            found.setdefault(int(match[2]), []).append(match[3])
+    return found
+
+
 def read_nbest(path: str, remove_bpe: str = "none") -> list[NBest]:
     """Read n-best lists, in the order of the text.
 
@@ -67,7 +84,7 @@ def read_nbest(path: str, remove_bpe: str = "none") -> list[NBest]:
             elif kind == "H":
                 hypothesis = _hypothesis(path, line_number, rest, remove_bpe)
                 lists.setdefault(number, []).append(hypothesis)
-            elif number in lists:
+            elif kind == "D" and number in lists:
                 text = join(rest.partition("\t")[2], remove_bpe)
                 lists[number][-1] = lists[number][-1]._replace(text=text)
         elif match := OF_TRANSLATE.fullmatch(line):

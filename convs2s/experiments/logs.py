@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from ..common.errors import NOT_FINITE
+from ..evaluation.nbest import marked
 
 DONE = "done training in"
 # Beginnings of lines: fairseq's exception, as without the package and with --fp16, and our message.
@@ -145,17 +146,11 @@ def read_translations(output: str, count: int) -> list[str]:
         output: the output of fairseq-generate.
         count: number of sentences. One without a translation gets an empty line.
     """
-    found = {number: rest.partition("\t")[2] for number, rest in _marked(output, "H").items()}
-    return [found.get(number, "") for number in range(count)]
+    found = marked(output, "H")
+    return [found.get(number, [""])[0].partition("\t")[2] for number in range(count)]
 
 
 def read_references(output: str) -> list[str]:
     """The references in the output of fairseq-generate, in the order of the text."""
-    found = _marked(output, "T")
-    return [found.get(number, "") for number in range(max(found, default=-1) + 1)]
-
-
-def _marked(output: str, mark: str) -> dict[int, str]:
-    """Number of a sentence -> its first line with a mark: H for its best hypothesis, T for text."""
-    lines = re.findall(rf"^{mark}-(\d+)\t(.*)$", output, re.MULTILINE)
-    return {int(number): rest for number, rest in reversed(lines)}
+    found = marked(output, "T")
+    return [found.get(number, [""])[0] for number in range(max(found, default=-1) + 1)]

@@ -15,6 +15,7 @@ from fairseq_cli import generate as generate_command
 
 import convs2s_plugin
 from tests import ROOT
+from tests.support.commands import hypotheses
 
 PLUGIN = Path(convs2s_plugin.__file__).resolve().parent
 FIXTURES = ROOT / "tests" / "fixtures" / "old_checkpoints"
@@ -54,13 +55,10 @@ def generate(data, name, *arguments):
 
 def assert_translations_are_those_of_then(printed, name):
     expected = EXPECTED[name]["translations"]
-    found = {
-        int(number): (float(score), tokens)
-        for number, score, tokens in re.findall(r"^H-(\d+)\t(\S+)\t(.*)$", printed, re.MULTILINE)
-    }
+    found = hypotheses(printed)
     assert sorted(found) == list(range(len(expected)))
     for number, then in enumerate(expected):
-        score, tokens = found[number]
+        ((score, tokens),) = found[number]
         assert tokens == then["tokens"]
         assert score == pytest.approx(then["score"], abs=1e-4)
 

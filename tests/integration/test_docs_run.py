@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.commands import server
+from tests.support.commands import hypotheses, server
 from tests.support.doc_blocks import DOCS, README, ROOT, Block, blocks, pages
 
 WORDS = "eins zwei drei vier fünf sechs sieben acht neun zehn elf zwölf hunde rennen".split()
@@ -105,9 +105,9 @@ def test_readme_goes_from_text_to_a_translation(readme):
     )
     assert len(text) == len(translated) > 0
     # Both of fairseq's commands translate the same test set.
-    for start in ("H-", "D-"):
-        rows = [row.split("\t") for row in fairseq.splitlines() if row.startswith(start)]
-        assert {row[2] for row in rows} == set(translated)
+    for mark in ("H", "D"):
+        found = hypotheses(fairseq, mark).values()
+        assert {text for of_sentence in found for _, text in of_sentence} == set(translated)
     assert "fairseq-train prepared/data-bin" in prepare
 
 

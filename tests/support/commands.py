@@ -19,6 +19,7 @@ from fairseq import options
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from fairseq_cli import generate as generate_command
 
+from convs2s.evaluation.nbest import marked
 from tests import ROOT
 from tests.support.command_server import CommandServer
 
@@ -109,8 +110,9 @@ def refused(done):
 def hypotheses(text, mark="H"):
     """The lines ``H-number<tab>score<tab>words``: number -> list of (score, words)."""
     found = {}
-    for number, score, words in re.findall(rf"^{mark}-(\d+)\t(\S+)\t?(.*)$", text, re.MULTILINE):
-        found.setdefault(int(number), []).append((float(score), words))
+    for number, lines in marked(text, mark).items():
+        parts = (line.partition("\t") for line in lines)
+        found[number] = [(float(score), words) for score, _, words in parts]
     return found
 
 

@@ -1,59 +1,54 @@
-"""Dependencies point downwards: what parts of the package import in a new interpreter."""
+"""Dependencies point downwards: what parts of the library import in a new interpreter."""
 
 import json
 import subprocess
 import sys
 
+import pytest
+
 from tests import ROOT
 
 PROGRAM = """
-import importlib, json, pathlib, pkgutil, sys, types
+import importlib, json, pkgutil, sys
 
-folder, bare, names, code = json.loads(sys.argv[1])
-for name in bare:
-    module = sys.modules[name] = types.ModuleType(name)
-    module.__path__ = [str(pathlib.Path(folder, *name.split(".")[1:]))]
-for name in names:
+for name in sys.argv[1:]:
     module = importlib.import_module(name)
-    for inner in pkgutil.iter_modules(getattr(module, "__path__", [])):
-        importlib.import_module(f"{name}.{inner.name}")
-exec(code)
+    for inner in pkgutil.walk_packages(getattr(module, "__path__", []), f"{name}."):
+        if not inner.name.endswith("__main__"):
+            importlib.import_module(inner.name)
 print(json.dumps(sorted(sys.modules)))
 """
 
 
-def imported(*names, bare=(), code=""):
-    """All modules of an interpreter that has imported these modules and those inside them.
-
-    Args:
-        names: modules, without the name of the package.
-        bare: packages around them; their ``__init__.py`` is left out.
-        code: runs after the imports; there the package is called ``p``.
-    """
-    bare = ["p", *(f"p.{name}" for name in bare)]
-    arguments = (str(ROOT / "convs2s_plugin"), bare, [f"p.{name}" for name in names], code)
+def imported(*names):
+    """All modules of an interpreter that has imported these modules and those inside them."""
     done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, json.dumps(arguments)], capture_output=True, text=True
+        [sys.executable, "-c", PROGRAM, *names], capture_output=True, text=True, cwd=ROOT
     )
     assert done.returncode == 0, done.stderr
     return set(json.loads(done.stdout.splitlines()[-1]))
 
 
-def test_the_lexicon_needs_neither_torch_nor_fairseq():
-    assert not {"torch", "fairseq"} & imported("lexicon")
-    assert "numpy" not in imported("lexicon.files")
+def test_the_library_never_imports_fairseq():
+    assert not {"fairseq", "omegaconf", "convs2s_plugin"} & imported("convs2s")
 
 
-def test_the_preparation_of_text_needs_neither_torch_nor_fairseq():
-    assert not {"torch", "fairseq", "sacremoses", "sentencepiece"} & imported("preparation")
+@pytest.mark.parametrize(
+    "name, more",
+    [
+        ("models.adl.language", {"numpy"}),
+        ("models.convs2s.layer_lists", {"numpy"}),
+        ("text", {"sacremoses", "sentencepiece"}),
+        ("text.lexicon.files", {"numpy"}),
+        ("evaluation", {"nltk", "rouge_score"}),
+        ("experiments", set()),
+        ("pictures.training", {"matplotlib"}),
+    ],
+)
+def test_parts_that_need_no_torch(name, more):
+    assert not {"torch", *more} & imported(f"convs2s.{name}")
 
 
-def test_reranking_by_given_scores_needs_neither_torch_nor_fairseq():
-    modules = imported("reranking.nbest", "reranking.mbr", "reranking.tuning")
-    assert not {"torch", "fairseq"} & modules
-
-
-def test_nn_imports_nothing_else_of_the_package_but_errors():
-    modules = imported("nn")
-    assert {name.split(".")[1] for name in modules if name.startswith("p.")} == {"errors", "nn"}
-    assert "fairseq" not in modules
+def test_nn_imports_nothing_else_of_the_library_but_what_is_common():
+    parts = {name.split(".")[1] for name in imported("convs2s.nn") if name.startswith("convs2s.")}
+    assert parts == {"common", "nn"}

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from convs2s.common.errors import UserError
-from convs2s.evaluation.nbest import Hypothesis, NBest, join, read_nbest
+from convs2s.evaluation.nbest import Hypothesis, NBest, join, marked, read_nbest
 from convs2s.evaluation.reranking import Features, basic_features, expected_utilities, read_scores
 from convs2s.evaluation.sentence_scores import SENTENCE_SCORES
 
@@ -37,6 +37,12 @@ def test_lists_of_fairseq_in_the_order_of_the_text(tmp_path):
     assert features.best({"score": -1.0, "words": 0.0}).tolist() == [1, 2]
     with pytest.raises(UserError, match="weights are for score, but the hypotheses have score, w"):
         features.best({"score": 1.0})
+
+
+def test_marked_lines():
+    assert marked(OF_FAIRSEQ, "H") == {1: ["-0.5\tx@@ y z"], 0: ["-1.5\tu", "-2.5\t"]}
+    assert marked(OF_FAIRSEQ, "S") == {1: ["b"], 0: ["a a"]}
+    assert marked(OF_FAIRSEQ, "P") == {1: ["-0.5 -0.5"]} and marked("H-\nH-1 a\n", "H") == {}
 
 
 def test_lists_of_translate(tmp_path):
