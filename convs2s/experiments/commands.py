@@ -1,13 +1,38 @@
-"""The commands that train and translate, and the devices that they use."""
+"""The commands that train and translate, and the data and devices that they use."""
 
 import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from .data import Data
 from .runs import Run, arguments
 
 USER_DIR = Path(__file__).resolve().parents[2] / "convs2s_plugin"
+
+
+@dataclass(frozen=True)
+class Data:
+    """Binarized data.
+
+    Attributes:
+        bin: its folder.
+        source, target: languages.
+        tests: names of the test sets -> fairseq's names; the first one is the most important.
+    """
+
+    bin: Path
+    source: str
+    target: str
+    tests: dict[str, str]
+
+    @property
+    def subsets(self) -> dict[str, str]:
+        """Names of all splits to translate -> fairseq's names."""
+        return {"valid": "valid", **self.tests}
+
+    @property
+    def first_test(self) -> str:
+        """The name of the test set that decides."""
+        return next(iter(self.tests))
 
 
 @dataclass(frozen=True)

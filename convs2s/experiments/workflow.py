@@ -112,9 +112,9 @@ class _Experiment:
 
     def prepare(self) -> Workplace:
         """Prepare the data and the machine."""
-        say = (lambda text: None) if self.programs.dry else print
-        settings = self.experiment.data
-        folder = DataFolder(settings, self.out, self.programs, self.request.download, say)
+        settings, dry = self.experiment.data, self.programs.dry
+        say = (lambda text: None) if dry else print
+        folder = DataFolder(settings, self.out, self.request.download, dry, say)
         return Workplace(
             out=self.out,
             data=folder.prepare(),
