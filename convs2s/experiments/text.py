@@ -4,7 +4,6 @@ from collections.abc import Iterable
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from ..common import archives
 from ..common.compression import OPENERS, without_compression
 from ..common.errors import UserError
 from ..common.output_files import atomic_path
@@ -131,6 +130,9 @@ def download(settings: DataSettings, languages: tuple[str, str], folder: Path) -
     Raises:
         UserError: if an address does not answer, or a file cannot be written.
     """
+    # It imports urllib, which would delay a dry run.
+    from ..common import archives
+
     assert settings.download is not None
     folder.mkdir(parents=True, exist_ok=True)
     for name in names_to_download(settings):

@@ -119,7 +119,7 @@ class _Experiment:
             out=self.out,
             data=folder.prepare(),
             programs=self.programs,
-            machine=find_machine(self.request.jobs),
+            machine=find_machine(self.request.jobs, dry),
             keep_checkpoints=self.request.keep_checkpoints,
         )
 
@@ -250,7 +250,7 @@ class _Experiment:
                 completed = workplace.completed(run) or run
                 chosen = best_search(workplace.searches(run))
                 first.setdefault(run.system.name, completed.with_search(chosen))
-        speeds = Speeds(self.out, workplace.data, find_machine(1), self.programs)
+        speeds = Speeds(self.out, workplace.data, find_machine(1, self.programs.dry), self.programs)
         speeds.measure([*first.values()], (lambda _: None) if self.programs.dry else print)
 
     def report(self, failed: Sequence[str]) -> str:

@@ -32,7 +32,7 @@ def programs(tmp_path, monkeypatch):
     monkeypatch.setattr(data, "prepare_tokens", prepare_tokens)
     monkeypatch.setattr(results, "vocabulary_parameters", vocabulary_parameters)
     monkeypatch.setattr(
-        workflow, "find_machine", lambda jobs: Machine("no device", ("--cpu",), ({},) * jobs)
+        workflow, "find_machine", lambda jobs, _: Machine("no device", ("--cpu",), ({},) * jobs)
     )
 
 
