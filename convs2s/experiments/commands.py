@@ -1,13 +1,38 @@
-"""The commands that train and translate, and the devices that they use."""
+"""The commands that train and translate, and the data and devices that they use."""
 
 import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from .data import Data
 from .runs import Run, arguments
 
 USER_DIR = Path(__file__).resolve().parents[2] / "convs2s_plugin"
+
+
+@dataclass(frozen=True)
+class Data:
+    """Binarized data.
+
+    Attributes:
+        bin: its folder.
+        source, target: languages.
+        tests: names of the test sets -> fairseq's names; the first one is the most important.
+    """
+
+    bin: Path
+    source: str
+    target: str
+    tests: dict[str, str]
+
+    @property
+    def subsets(self) -> dict[str, str]:
+        """Names of all splits to translate -> fairseq's names."""
+        return {"valid": "valid", **self.tests}
+
+    @property
+    def first_test(self) -> str:
+        """The name of the test set that decides."""
+        return next(iter(self.tests))
 
 
 @dataclass(frozen=True)
@@ -25,27 +50,31 @@ class Machine:
     environments: tuple[dict[str, str], ...]
 
 
-def find_machine(jobs: int) -> Machine:
+def find_machine(jobs: int, dry: bool = False) -> Machine:
     """Share the GPUs, or the cores if torch finds no GPU, among parallel runs.
 
     Args:
         jobs: number of runs at a time.
+        dry: do not wait for torch: the devices of NVIDIA's driver are the GPUs, without a name.
     """
-    import torch
+    if dry:
+        count, name = len(list(Path("/dev").glob("nvidia[0-9]*"))), ""
+    else:
+        import torch
 
-    if torch.cuda.is_available():
-        count = torch.cuda.device_count()
-        visible = os.environ.get("CUDA_VISIBLE_DEVICES", ",".join(map(str, range(count))))
-        gpus = visible.split(",")[:count]
-        slots = tuple({"CUDA_VISIBLE_DEVICES": gpus[slot % count]} for slot in range(jobs))
-        return Machine(torch.cuda.get_device_name(), ("--distributed-world-size", "1"), slots)
+        count = torch.cuda.device_count() if torch.cuda.is_available() else 0
+        # Half precision and times on a CPU depend on the instructions.
+        name = torch.cuda.get_device_name() if count else torch.backends.cpu.get_cpu_capability()
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES", ",".join(map(str, range(count))))
+    gpus = [gpu for gpu in visible.split(",")[:count] if gpu]
+    if gpus:
+        slots = tuple({"CUDA_VISIBLE_DEVICES": gpus[slot % len(gpus)]} for slot in range(jobs))
+        return Machine(name, ("--distributed-world-size", "1"), slots)
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     cores = cores or 1
     threads = max(1, cores // jobs)
     environment = {} if "OMP_NUM_THREADS" in os.environ else {"OMP_NUM_THREADS": str(threads)}
-    # Half precision and times depend on the instructions.
-    instructions = torch.backends.cpu.get_cpu_capability()
-    device = f"CPU, {cores} core{'s' if cores > 1 else ''}, {instructions}"
+    device = f"CPU, {cores} core{'s' if cores > 1 else ''}, {name}"
     return Machine(device, ("--cpu",), (environment,) * jobs)
 
 

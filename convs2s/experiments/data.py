@@ -3,43 +3,19 @@
 import json
 import re
 import shutil
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
 from ..common.errors import UserError
-from ..common.output_files import atomic_write
-from ..common.programs import Programs
-from ..text.binarize import preprocess_command
+from ..common.programs import relative_path
+from ..text import prepare_tokens
+from ..text.preparation import DATA
+from ..text.workflow import TOKENS
+from .commands import Data
 from .file import DataSettings
+from .results import read_json, write_json
 from .text import Pair, TextFolder, download, names_to_download, unpack_pair
-
-
-@dataclass(frozen=True)
-class Data:
-    """Binarized data.
-
-    Attributes:
-        bin: its folder.
-        source, target: languages.
-        tests: names of the test sets -> fairseq's names; the first one is the most important.
-    """
-
-    bin: Path
-    source: str
-    target: str
-    tests: dict[str, str]
-
-    @property
-    def subsets(self) -> dict[str, str]:
-        """Names of all splits to translate -> fairseq's names."""
-        return {"valid": "valid", **self.tests}
-
-    @property
-    def first_test(self) -> str:
-        """The name of the test set that decides."""
-        return next(iter(self.tests))
 
 
 class DataFolder:
@@ -48,8 +24,8 @@ class DataFolder:
     Args:
         settings: the section data of the experiment.
         out: the folder OUT.
-        programs: starts programs.
         fetch: download the text.
+        dry: make nothing.
         say: prints a line.
     """
 
@@ -57,15 +33,15 @@ class DataFolder:
         self,
         settings: DataSettings,
         out: Path,
-        programs: Programs,
         fetch: bool,
+        dry: bool,
         say: Callable[[str], None],
     ):
         self.settings = settings
         self.folder = out / "data"
         self.references = out / "references"
-        self.programs = programs
         self.fetch = fetch
+        self.dry = dry
         self.say = say
 
     def prepare(self) -> Data:
@@ -73,30 +49,29 @@ class DataFolder:
 
         Raises:
             UserError: if there is no such text, or earlier data had other settings.
-            ProgramFailed: if a program fails.
         """
         mark = self.folder / "data.json"
         settings = self.recorded()
-        if mark.exists():
-            earlier = json.loads(mark.read_text(encoding="utf-8"))
+        earlier = read_json(mark)
+        if earlier is not None:
             self.check(earlier["settings"], settings)
             tests = earlier["tests"]
             if self.settings.bin is None:
                 self.say(f"The text of an earlier start is used; test sets: {', '.join(tests)}.")
         elif self.settings.bin is not None:
             tests = binarized(self.settings).tests
-        elif self.fetch and self.programs.dry:
-            names = names_to_download(self.settings)
-            tests = self.binarize(dict.fromkeys(["train", "valid", *names[2:]]))
+        elif self.dry:
+            print(f"# makes {relative_path(self.folder)} with text, sub-words and binarized data")
+            named = names_to_download(self.settings)[2:] if self.fetch else self.splits()
+            tests = numbered(named)
         else:
             tests = self.binarize(self.splits())
-        if not mark.exists() and not self.programs.dry:
+        if earlier is None and not self.dry:
             self.folder.mkdir(exist_ok=True)
-            with atomic_write(str(mark)) as file:
-                json.dump({"settings": settings, "tests": tests}, file, indent=2)
+            write_json(mark, {"settings": settings, "tests": tests})
         if self.settings.bin is not None:
             return binarized(self.settings)
-        return Data(self.folder / "data-bin", *self.languages, tests)
+        return Data(self.folder / DATA, *self.languages, tests)
 
     @property
     def languages(self) -> tuple[str, str]:
@@ -146,60 +121,41 @@ class DataFolder:
                 raise UserError(f"A test set of {folder} has the name {name}: give it another one.")
         return {**found, **tests}
 
-    def binarize(self, splits: dict[str, Any]) -> dict[str, str]:
+    def binarize(self, splits: dict[str, Pair]) -> dict[str, str]:
         """Write text, sub-words and binarized data; return the test sets."""
-        text = self.folder / "text"
-        languages = self.languages
-        made = [self.folder / name for name in ("text", "bpe", "data-bin", "logs")]
-        for path in (path for pair in splits.values() if pair for path in pair):
+        made = [self.folder / name for name in ("text", TOKENS, DATA)]
+        for path in (path for pair in splits.values() for path in pair):
             if any(path.resolve().is_relative_to(folder) for folder in made):
                 raise UserError(
                     f"{path} is in a folder of the output, which is made anew: move the text "
                     "elsewhere, or choose another folder with --out."
                 )
-        if not self.programs.dry:
-            for folder in made:
-                shutil.rmtree(folder, ignore_errors=True)
-                folder.mkdir(parents=True)
-            self.references.mkdir(exist_ok=True)
-            for name, pair in splits.items():
-                targets = (text / f"{name}.{languages[0]}", text / f"{name}.{languages[1]}")
-                self.say(f"{name}: {unpack_pair(pair, targets):,} sentence pairs")
-                if name != "train":
-                    shutil.copyfile(targets[1], self.references / name)
-        if self.settings.bpe_merges:
-            text = self.apply_bpe(text, [*splits])
-        tests = [name for name in splits if name not in ("train", "valid")]
-        command = preprocess_command(
+        for folder in made:
+            shutil.rmtree(folder, ignore_errors=True)
+        text, languages, settings = made[0], self.languages, self.settings
+        text.mkdir(parents=True)
+        self.references.mkdir(exist_ok=True)
+        for name, pair in splits.items():
+            self.say(f"{name}: {unpack_pair(pair, text, name, languages):,} sentence pairs")
+            if name != "train":
+                shutil.copyfile(text / f"{name}.{languages[1]}", self.references / name)
+        self.say(f"Binarized data with {settings.bpe_merges:,} merges of sub-words")
+        tests = numbered(splits)
+        prepare_tokens(
+            text,
             languages,
-            text / "train",
-            text / "valid",
-            [text / name for name in tests],
-            self.folder / "data-bin",
-            self.settings.joined_dictionary,
+            [*tests],
+            self.folder,
+            settings.bpe_merges,
+            settings.joined_dictionary,
         )
-        self.programs.run(command, self.folder / "logs" / "preprocess.log")
-        return {name: f"test{number or ''}" for number, name in enumerate(tests)}
+        return tests
 
-    def apply_bpe(self, text: Path, splits: list[str]) -> Path:
-        """Learn BPE on the training text of both languages, and apply it to all text."""
-        self.say(f"BPE with {self.settings.bpe_merges:,} merges, learned on both languages")
-        both, codes = self.folder / "train.both", self.folder / "codes.bpe"
-        logs, bpe = self.folder / "logs", self.folder / "bpe"
-        if not self.programs.dry:
-            with open(both, "wb") as file:
-                for language in self.languages:
-                    file.write((text / f"train.{language}").read_bytes())
-        self.programs.run(
-            ["subword-nmt", "learn-bpe", "-s", self.settings.bpe_merges],
-            *(logs / "learn-bpe.log", both, codes),
-        )
-        for name in [f"{split}.{language}" for split in splits for language in self.languages]:
-            self.programs.run(
-                ["subword-nmt", "apply-bpe", "-c", codes],
-                *(logs / f"apply-bpe.{name}.log", text / name, bpe / name),
-            )
-        return bpe
+
+def numbered(splits: Iterable[str]) -> dict[str, str]:
+    """The test sets among splits -> fairseq's names."""
+    tests = [name for name in splits if name not in ("train", "valid")]
+    return {name: f"test{number or ''}" for number, name in enumerate(tests)}
 
 
 def binarized(settings: DataSettings) -> Data:

@@ -9,8 +9,7 @@ from typing import Any
 from ..common import text_files
 from ..common.output_files import atomic_write
 from . import logs
-from .commands import Machine
-from .data import Data
+from .commands import Data, Machine
 from .runs import Run
 
 # The results of a training, which do not depend on the translations.

@@ -8,8 +8,7 @@ from pathlib import Path
 
 from ..common.programs import Programs
 from . import logs
-from .commands import Machine, measured_training_command, translation_command
-from .data import Data
+from .commands import Data, Machine, measured_training_command, translation_command
 from .results import read_json, write_json
 from .runs import Run
 

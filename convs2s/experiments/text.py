@@ -1,15 +1,14 @@
 """Find the text of an experiment in a folder, or download it."""
 
 from collections.abc import Iterable
-from contextlib import ExitStack
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from ..common import archives
 from ..common.compression import OPENERS, without_compression
 from ..common.errors import UserError
 from ..common.output_files import atomic_path
 from ..common.text_files import read_parallel
+from ..text.sources import PairWriter
 from .file import DataSettings
 
 Pair = tuple[Path, Path]
@@ -113,17 +112,13 @@ class TextFolder:
         return ", ".join(names[:20]) + (", ..." if len(names) > 20 else "") or "no files"
 
 
-def unpack_pair(pair: Pair, targets: Pair) -> int:
+def unpack_pair(pair: Pair, folder: Path, name: str, languages: tuple[str, str]) -> int:
     """Write the text of both languages without compression and return the number of lines."""
     count = 0
-    with ExitStack() as stack:
-        files = [
-            stack.enter_context(open(path, "w", encoding="utf-8", newline="\n")) for path in targets
-        ]
-        for _, lines in read_parallel([*map(str, pair)]):
+    with PairWriter(folder, name, languages) as writer:
+        for _, (source, target) in read_parallel([*map(str, pair)]):
             count += 1
-            for file, line in zip(files, lines):
-                file.write(line if line.endswith("\n") else f"{line}\n")
+            writer.write(source.removesuffix("\n"), target.removesuffix("\n"))
     if not count:
         raise UserError(f"{pair[0]} and {pair[1]} have no lines.")
     return count
@@ -135,6 +130,9 @@ def download(settings: DataSettings, languages: tuple[str, str], folder: Path) -
     Raises:
         UserError: if an address does not answer, or a file cannot be written.
     """
+    # It imports urllib, which would delay a dry run.
+    from ..common import archives
+
     assert settings.download is not None
     folder.mkdir(parents=True, exist_ok=True)
     for name in names_to_download(settings):

@@ -112,14 +112,14 @@ class _Experiment:
 
     def prepare(self) -> Workplace:
         """Prepare the data and the machine."""
-        say = (lambda text: None) if self.programs.dry else print
-        settings = self.experiment.data
-        folder = DataFolder(settings, self.out, self.programs, self.request.download, say)
+        settings, dry = self.experiment.data, self.programs.dry
+        say = (lambda text: None) if dry else print
+        folder = DataFolder(settings, self.out, self.request.download, dry, say)
         return Workplace(
             out=self.out,
             data=folder.prepare(),
             programs=self.programs,
-            machine=find_machine(self.request.jobs),
+            machine=find_machine(self.request.jobs, dry),
             keep_checkpoints=self.request.keep_checkpoints,
         )
 
@@ -250,7 +250,7 @@ class _Experiment:
                 completed = workplace.completed(run) or run
                 chosen = best_search(workplace.searches(run))
                 first.setdefault(run.system.name, completed.with_search(chosen))
-        speeds = Speeds(self.out, workplace.data, find_machine(1), self.programs)
+        speeds = Speeds(self.out, workplace.data, find_machine(1, self.programs.dry), self.programs)
         speeds.measure([*first.values()], (lambda _: None) if self.programs.dry else print)
 
     def report(self, failed: Sequence[str]) -> str:

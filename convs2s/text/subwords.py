@@ -175,7 +175,8 @@ def count_words(texts: Sequence[Path]) -> Counter[str]:
     """Count the words of texts; rare ones are dropped if there are more than ``MAX_COUNTED``."""
     counts: Counter[str] = Counter()
     for line in _lines(texts):
-        counts.update(line.split())
+        # As subword-nmt does, which splits at no other white space.
+        counts.update(filter(None, line.split(" ")))
         if len(counts) > MAX_COUNTED:
             counts = Counter({word: count for word, count in counts.items() if count > 1})
     return counts

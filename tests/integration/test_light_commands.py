@@ -129,6 +129,14 @@ def test_commands_on_files(command, answer, texts):
     assert answer in squeezed
 
 
+@pytest.mark.parametrize("arguments", [["--dry-run", "--smoke"], ["--report"], ["--schema"]])
+def test_experiments_that_start_nothing(arguments, tmp_path):
+    (tmp_path / "compare_out" / "runs").mkdir(parents=True)
+    file = str(ROOT / "examples" / "multi30k" / "compare.yaml")
+    output = assert_light("experiment", file, *arguments, folder=tmp_path)
+    assert len(output.splitlines()) > 10
+
+
 def test_a_comparison_of_files_needs_no_model(texts):
     """Its 1,000 resamples take longer."""
     code, output, _, modules, _, megabytes = run(

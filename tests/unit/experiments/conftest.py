@@ -2,6 +2,7 @@
 
 import argparse
 import gzip
+import shutil
 import sys
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 
 from convs2s.cli import experiment as command
 from convs2s.experiments import (
+    data,
     results,
     workflow,
 )
@@ -23,14 +25,25 @@ def programs(tmp_path, monkeypatch):
     folder = tmp_path / "bin"
     folder.mkdir()
     fake = Path(__file__).with_name("fake_programs.py").read_text(encoding="utf-8")
-    for name in "fairseq-train fairseq-generate fairseq-preprocess subword-nmt convs2s".split():
+    for name in ("fairseq-train", "fairseq-generate", "convs2s"):
         (folder / name).write_text(f"#!{sys.executable} -IS\n{fake}", encoding="utf-8")
         (folder / name).chmod(0o755)
     monkeypatch.setattr(sys, "executable", str(folder / "python"))
+    monkeypatch.setattr(data, "prepare_tokens", prepare_tokens)
     monkeypatch.setattr(results, "vocabulary_parameters", vocabulary_parameters)
     monkeypatch.setattr(
-        workflow, "find_machine", lambda jobs: Machine("no device", ("--cpu",), ({},) * jobs)
+        workflow, "find_machine", lambda jobs, _: Machine("no device", ("--cpu",), ({},) * jobs)
     )
+
+
+def prepare_tokens(text, languages, tests, out, merges, joined):
+    """Copy the validation and test sets, as the fakes read them."""
+    folder = out / "data-bin"
+    folder.mkdir()
+    for number, name in enumerate(["valid", *tests]):
+        subset = "valid" if name == "valid" else f"test{number - 1 or ''}"
+        for side, language in zip(("source", "target"), languages):
+            shutil.copy(text / f"{name}.{language}", folder / f"{subset}.{side}")
 
 
 def vocabulary_parameters(checkpoint):

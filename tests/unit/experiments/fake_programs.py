@@ -6,7 +6,6 @@ it is 777, and waits after its first checkpoint while there is a file "wait" in 
 """
 
 import json
-import shutil
 import sys
 import time
 from pathlib import Path
@@ -20,20 +19,6 @@ def main(program, arguments):
         name.removeprefix("--"): value for name, value in zip(arguments, [*arguments[1:], ""])
     }
     globals()[program.replace("-", "_")](arguments, options)
-
-
-def subword_nmt(arguments, options):
-    """Copy text; the codes are the text too."""
-    shutil.copyfileobj(sys.stdin, sys.stdout)
-
-
-def fairseq_preprocess(arguments, options):
-    """Copy the test sets."""
-    folder = Path(options["destdir"])
-    tests = [options["validpref"], *options["testpref"].split(",")]
-    for subset, prefix in zip(["valid", "test", *map("test{}".format, range(1, 9))], tests):
-        for side, language in (("source", options["-s"]), ("target", options["-t"])):
-            shutil.copy(f"{prefix}.{language}", folder / f"{subset}.{side}")
 
 
 def fairseq_train(arguments, options):

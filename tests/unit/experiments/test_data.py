@@ -1,10 +1,49 @@
 """Languages, sub-words, binarized data and downloads of an experiment."""
 
+import hashlib
+import random
+
 import pytest
 
 from convs2s.common.errors import UserError
+from convs2s.experiments import data
+from convs2s.experiments.file import DataSettings
 
 from .words import change, results
+
+WORDS = (
+    "ein mann hund läuft über die grüne wiese und sieht zwei kleine kinder beim spielen im park "
+    ". , 's"
+).split()
+# Of all files that subword-nmt and fairseq-preprocess made from this text, with their names.
+DIGESTS = {
+    True: "0ca9e0f6059886b26190119784c87adcca5b85da273a72381eb887010e62b2a0",
+    False: "3067be1d4bdd187061c39bbae8204877883b423ea5f6cf354aaf83d7593b368a",
+}
+
+
+@pytest.mark.parametrize("joined", [True, False])
+def test_data_are_those_of_the_published_runs(joined, tmp_path):
+    """Their text was prepared by the programs of subword-nmt and fairseq."""
+    text = tmp_path / "text"
+    text.mkdir()
+    sizes = {"train": 200, "valid": 20, "test_a": 20, "test_b": 15}
+    for place, (split, size) in enumerate(sizes.items()):
+        for side, language in enumerate(("de", "en")):
+            numbers = random.Random(2 * place + side)
+            lines = [" ".join(numbers.choices(WORDS, k=numbers.randint(1, 9))) for _ in range(size)]
+            lines[3:5] = ["", " a\u00a0b  c\td "]
+            content = "".join(f"{line}\n" for line in lines)
+            (text / f"{split}.{language}").write_text(content, encoding="utf-8")
+    settings = DataSettings("de", "en", text, bpe_merges=40, joined_dictionary=joined)
+    made = data.DataFolder(settings, tmp_path / "out", False, False, print).prepare()
+    assert made.tests == {"test_a": "test", "test_b": "test1"}
+    out = tmp_path / "out" / "data"
+    paths = [out / "codes.bpe", *out.glob("tokens/*"), *out.glob("data-bin/*")]
+    digest = hashlib.sha256()
+    for path in sorted(paths):
+        digest.update(f"{path.relative_to(out)}\n".encode() + path.read_bytes())
+    assert len(paths) == 27 and digest.hexdigest() == DIGESTS[joined]
 
 
 def test_other_direction_and_few_updates(start, folder):
@@ -14,9 +53,13 @@ def test_other_direction_and_few_updates(start, folder):
     assert results(folder)["a.1"]["options"]["total-num-update"] == "3"
 
 
-def test_other_number_of_merges(start):
-    assert "learn-bpe -s 7 < " in start("--bpe-merges", 7, "--dry-run")[1]
-    assert "learn-bpe" not in start("--bpe-merges", 0, "--dry-run")[1]
+@pytest.mark.parametrize("merges", [7, 0])
+def test_other_number_of_merges(start, monkeypatch, merges):
+    given = []
+    prepare = data.prepare_tokens
+    monkeypatch.setattr(data, "prepare_tokens", lambda *all: (given.extend(all), prepare(*all)))
+    start("--bpe-merges", merges, "--systems", "b, c", "--seeds", 1)
+    assert given[2:] == [["test_1", "test_2"], given[0].parent, merges, False]
 
 
 def test_binarized_data(start, folder):
@@ -45,7 +88,7 @@ def test_download(start, folder):
     change(folder, "data: {", "data: {download_names: {train: train, valid: val, test: test_1}, ")
     with pytest.raises(UserError, match="There is no text: give its folder with --text, or --down"):
         start()
-    assert "apply-bpe" in start("--download", "--dry-run")[1]
+    assert "# makes words_out/data with text" in start("--download", "--dry-run")[1]
     assert start("--download", "--systems", "b, c")[0] == 0
     assert list(results(folder)["b_c.1"]["splits"]) == ["valid", "test_1"]
 

@@ -17,3 +17,26 @@ def test_cores_are_shared(cores, jobs, name, threads, monkeypatch):
     machine = find_machine(jobs)
     assert machine.device == f"CPU, {name}, AVX512"
     assert machine.environments == ({"OMP_NUM_THREADS": threads},) * jobs
+
+
+@pytest.mark.parametrize(
+    ("visible", "options", "slots"),
+    [
+        (None, ("--distributed-world-size", "1"), ["0", "1", "0"]),
+        ("3,5", ("--distributed-world-size", "1"), ["3", "5", "3"]),
+        ("", ("--cpu",), [None] * 3),
+    ],
+)
+@pytest.mark.parametrize("dry", [False, True])
+def test_gpus_are_shared(visible, options, slots, dry, monkeypatch):
+    """A dry run asks the driver, and any other torch."""
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: visible != "")
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda: "some GPU")
+    monkeypatch.setattr("pathlib.Path.glob", lambda *_: [1, 2])
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    if visible is not None:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+    machine = find_machine(3, dry)
+    assert machine.options == options
+    assert [each.get("CUDA_VISIBLE_DEVICES") for each in machine.environments] == slots

@@ -54,15 +54,15 @@ def test_errors(folder, tmp_path):
 
 
 def test_unpack(tmp_path):
-    targets = (tmp_path / "out.de", tmp_path / "out.en")
+    languages, out = ("de", "en"), tmp_path / "out"
     pair = (tmp_path / "a.de.bz2", tmp_path / "a.en.xz")
     pair[0].write_bytes(bz2.compress("ä\u2028b\nc".encode()))
     pair[1].write_bytes(lzma.compress(b"d\ne\n"))
-    assert unpack_pair(pair, targets) == 2
-    assert targets[0].read_bytes() == "ä\u2028b\nc\n".encode()
+    assert unpack_pair(pair, out, "b", languages) == 2
+    assert (out / "b.de").read_bytes() == "ä\u2028b\nc\n".encode()
     pair[1].write_bytes(lzma.compress(b"d\n"))
     with pytest.raises(UserError, match=r"a.de.bz2, line 2: .*a.en.xz has no such line"):
-        unpack_pair(pair, targets)
+        unpack_pair(pair, out, "b", languages)
     pair[1].write_bytes(b"d\n")
     with pytest.raises(UserError, match="a.en.xz cannot be read beyond line 0"):
-        unpack_pair(pair, targets)
+        unpack_pair(pair, out, "b", languages)

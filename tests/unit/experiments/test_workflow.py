@@ -150,7 +150,7 @@ def test_dry_run_writes_nothing(start, folder):
     code, printed = start("--dry-run", "--speed")
     assert code == 0 and not (folder / "words_out").exists()
     assert printed.count("fairseq-train") == 6 + 3 * 2
-    assert "subword-nmt learn-bpe -s 20 < " in printed
+    assert "# makes words_out/data with text, sub-words and binarized data" in printed
     assert "# with the options of the best trial" in printed
     assert "--inputs words_out/runs/a.1/checkpoints/checkpoint<NUMBER>.pt" in printed.replace(
         "'", ""

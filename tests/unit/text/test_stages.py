@@ -9,7 +9,6 @@ import pytest
 
 from convs2s.common.errors import UserError, WorkInterrupted
 from convs2s.text import subwords as subwords_module
-from convs2s.text.binarize import preprocess_command
 from convs2s.text.cleaning import (
     Cleaner,
     HashSet,
@@ -313,14 +312,6 @@ def test_sentencepiece_is_learned(tmp_path):
         subwords_module.learn_sentencepiece([text], 3, model, 1.0, len(lines))
     with pytest.raises(UserError, match="is not a model of sentencepiece"):
         SentencePiece(text)
-
-
-def test_preprocess_command(tmp_path):
-    command = preprocess_command(("a", "b"), "t", "v", [], "d", joined=False, max_words=7)
-    assert command == [
-        *("fairseq-preprocess", "-s", "a", "-t", "b", "--trainpref", "t", "--validpref", "v"),
-        *("--nwordssrc", 7, "--nwordstgt", 7, "--destdir", "d", "--workers", 1),
-    ]
 
 
 @pytest.mark.parametrize("pairs", [10, 30_000, *(size.least for size in SIZE_CLASSES)])
