@@ -16,6 +16,6 @@ from . import compat  # noqa: E402  (needs fairseq)
 compat.prepare()
 
 # These modules need the changes that ``prepare`` makes to fairseq.
-from . import criterions, models, schedulers, tasks  # noqa: E402
+from . import criterions, hub, models, schedulers, tasks  # noqa: E402
 
-__all__ = ["__version__", "criterions", "models", "schedulers", "tasks"]
+__all__ = ["__version__", "criterions", "hub", "models", "schedulers", "tasks"]

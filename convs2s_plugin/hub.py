@@ -21,6 +21,7 @@ from convs2s.translation.results import Translation
 from convs2s.translation.translator import Translator
 
 from . import loading
+from .models import PluginModel
 
 
 class HubInterface(GeneratorHubInterface):
@@ -138,3 +139,31 @@ def from_pretrained(
                 "torch.hub, which loads models of every family."
             )
     return HubInterface(translator)
+
+
+@classmethod  # type: ignore[misc]
+def _from_pretrained(
+    cls: type[PluginModel],
+    model_name_or_path: str,
+    checkpoint_file: str | None = None,
+    data_name_or_path: str | None = None,
+    **options: Any,
+) -> HubInterface:
+    """Load a trained model that translates text.
+
+        model = ConvS2SModel.from_pretrained("prepared/checkpoints")
+        model.translate("Zwei Hunde rennen.", beam=5)
+
+    Args:
+        model_name_or_path: the folder of a training run, or that of ``convs2s prepare`` above it,
+            or a checkpoint.
+        checkpoint_file, data_name_or_path, options: see ``convs2s_plugin.hub.from_pretrained``.
+    Raises:
+        UserError: if a file cannot be read or does not fit, or an option is not allowed.
+    """
+    path = str(model_name_or_path)
+    return from_pretrained(path, checkpoint_file, data_name_or_path, model=cls, **options)
+
+
+# fairseq's name for it; the models themselves know nothing of translation.
+PluginModel.from_pretrained = _from_pretrained

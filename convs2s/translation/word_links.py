@@ -4,7 +4,6 @@ from collections.abc import Sequence
 
 from ..common.errors import UserError
 from ..common.text_files import excerpt
-from ..evaluation.links import Link
 from ..text import Preparation
 from .buffers import TextProcessor
 from .forced import score_pairs
@@ -13,7 +12,7 @@ from .translator import Translator
 
 def model_links(
     translator: Translator, sources: Sequence[str], targets: Sequence[str]
-) -> list[set[Link]]:
+) -> list[set[tuple[int, int]]]:
     """Link each target word with the source words to which its tokens attend most.
 
     The words of a line are separated by white space; each may consist of several tokens.

@@ -202,34 +202,6 @@ class PluginModel(FairseqEncoderDecoderModel):
             logger.warning(warning)
         return model
 
-    @classmethod
-    def from_pretrained(
-        cls,
-        model_name_or_path: str,
-        checkpoint_file: str | None = None,
-        data_name_or_path: str | None = None,
-        **options: Any,
-    ):
-        """Load a trained model that translates text.
-
-            model = ConvS2SModel.from_pretrained("prepared/checkpoints")
-            model.translate("Zwei Hunde rennen.", beam=5)
-
-        Args:
-            model_name_or_path: the folder of a training run, or that of ``convs2s prepare`` above
-                it, or a checkpoint.
-            checkpoint_file, data_name_or_path, options: see ``convs2s_plugin.hub.from_pretrained``.
-        Returns:
-            A ``HubInterface``, with the methods of fairseq's GeneratorHubInterface.
-        Raises:
-            UserError: if a file cannot be read or does not fit, or an option is not allowed.
-        """
-        # Only this method needs it, and it needs the tasks, which need the models.
-        from ..hub import from_pretrained
-
-        path = str(model_name_or_path)
-        return from_pretrained(path, checkpoint_file, data_name_or_path, model=cls, **options)
-
     def make_generation_fast_(
         self,
         need_attn: bool = False,
