@@ -13,6 +13,7 @@ from pathlib import Path
 
 from convs2s.common.errors import UserError
 from convs2s.common.programs import find_program
+from convs2s.evaluation.nbest import first_texts
 
 from .machine import machine
 from .measure import alternate, ratios, summary
@@ -73,7 +74,7 @@ def run(args: argparse.Namespace) -> dict:
         peer = f"fairseq-interactive --buffer-size {best}"
         ours = {_name(number): _translate(args, number, path) for number, path in files.items()}
         times = alternate({peer: peers[best], **ours}, args.rounds, 1)
-        expected = _hypotheses(printed, lines)
+        expected = first_texts(printed.read_text(encoding="utf-8"), "H", lines)
         different = max(_count_different(path, expected) for path in files.values())
     return {
         "data": args.data,
@@ -138,16 +139,6 @@ def _seconds(function: Callable[[], None]) -> float:
     start = time.perf_counter()
     function()
     return time.perf_counter() - start
-
-
-def _hypotheses(path: Path, number: int) -> list[str]:
-    """The translations that fairseq-interactive printed, in the order of the lines."""
-    found = [""] * number
-    for line in path.read_text(encoding="utf-8").split("\n"):
-        if line.startswith("H-"):
-            place, _, tokens = line.removeprefix("H-").split("\t")
-            found[int(place)] = tokens
-    return found
 
 
 def _count_different(path: Path, expected: list[str]) -> int:

@@ -136,26 +136,3 @@ def read_sentences_per_second(log: str) -> float | None:
     """The speed that fairseq-generate logged."""
     found = re.findall(r"\(([\d.]+) sentences/s", log)
     return float(found[-1]) if found else None
-
-
-def read_translations(output: str, count: int) -> list[str]:
-    """The best translation of each sentence, in the order of the text.
-
-    Args:
-        output: the output of fairseq-generate.
-        count: number of sentences. One without a translation gets an empty line.
-    """
-    found = {number: rest.partition("\t")[2] for number, rest in _marked(output, "H").items()}
-    return [found.get(number, "") for number in range(count)]
-
-
-def read_references(output: str) -> list[str]:
-    """The references in the output of fairseq-generate, in the order of the text."""
-    found = _marked(output, "T")
-    return [found.get(number, "") for number in range(max(found, default=-1) + 1)]
-
-
-def _marked(output: str, mark: str) -> dict[int, str]:
-    """Number of a sentence -> its first line with a mark: H for its best hypothesis, T for text."""
-    lines = re.findall(rf"^{mark}-(\d+)\t(.*)$", output, re.MULTILINE)
-    return {int(number): rest for number, rest in reversed(lines)}

@@ -13,6 +13,7 @@ from pathlib import Path
 from make_corpus import LANGUAGES, SIZES, detokenize, tokenize
 
 from convs2s.common.programs import relative_path
+from convs2s.evaluation.nbest import first_texts
 
 HERE = Path(__file__).resolve().parent
 sys.path.append(str(HERE.parent))
@@ -55,17 +56,13 @@ def translate(recipe: Recipe, checkpoint: Path) -> list[tuple[str, str, str]]:
     out = recipe.out
     recipe.step(f"Translating {SIZES['test']:,} test sentences")
     recipe.generate(checkpoint, "test", out / "generate.out")
-    hypotheses = {}
-    for line in (out / "generate.out").read_text(encoding="utf-8").splitlines():
-        found = re.match(r"H-(\d+)\t[^\t]*\t(.*)", line)
-        if found:
-            hypotheses[int(found[1])] = found[2]
+    hypotheses = first_texts((out / "generate.out").read_text(encoding="utf-8"), "H")
     sides = [
         (out / f"corpus/test.{lang}").read_text(encoding="utf-8").splitlines() for lang in LANGUAGES
     ]
     return [
-        (detokenize(source), detokenize(hypotheses[row]), detokenize(reference))
-        for row, (source, reference) in enumerate(zip(*sides))
+        (detokenize(source), detokenize(hypothesis), detokenize(reference))
+        for source, hypothesis, reference in zip(sides[0], hypotheses, sides[1], strict=True)
     ]
 
 

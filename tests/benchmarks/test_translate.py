@@ -44,11 +44,7 @@ def test_both_commands_give_the_same_lines(arguments, tmp_path, monkeypatch, cap
 
 
 def test_different_translations_are_counted(tmp_path):
-    printed = tmp_path / "printed"
-    printed.write_text("S-1\tx\nH-1\t-0.2\tb c\nD-1\t-0.2\tbc\nH-0\t-0.1\ta\n")
-    expected = translate._hypotheses(printed, 3)
-    assert expected == ["a", "b c", ""]
-    assert translate._count_different(text_file(tmp_path, ["a", "c b", ""]), expected) == 1
+    assert translate._count_different(text_file(tmp_path, ["a", "c b"]), ["a", "b c"]) == 1
     table = report.commands_table(
         {"lines": 3, "beam": 5, "different": 1, "lines_per_second": {}, "times_as_fast": {}}
     )
