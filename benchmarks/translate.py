@@ -13,7 +13,7 @@ from pathlib import Path
 
 from convs2s.common.errors import UserError
 from convs2s.common.programs import find_program
-from convs2s.experiments.logs import read_translations
+from convs2s.evaluation.nbest import first_texts
 
 from .machine import machine
 from .measure import alternate, ratios, summary
@@ -74,7 +74,7 @@ def run(args: argparse.Namespace) -> dict:
         peer = f"fairseq-interactive --buffer-size {best}"
         ours = {_name(number): _translate(args, number, path) for number, path in files.items()}
         times = alternate({peer: peers[best], **ours}, args.rounds, 1)
-        expected = read_translations(printed.read_text(encoding="utf-8"), lines)
+        expected = first_texts(printed.read_text(encoding="utf-8"), "H", lines)
         different = max(_count_different(path, expected) for path in files.values())
     return {
         "data": args.data,

@@ -8,7 +8,9 @@ from typing import Any
 
 from convs2s.common.tables import MISSING, Table, number, speed
 from convs2s.experiments.comparison import (
+    VALID,
     Comparison,
+    Summary,
     main_columns,
     mean_and_deviation,
     millions,
@@ -18,7 +20,6 @@ from convs2s.experiments.file import Experiment
 from convs2s.experiments.reader import read_experiment
 from convs2s.experiments.report import compared
 from convs2s.experiments.runs import all_runs
-from convs2s.experiments.summary import VALID, Summary
 from docs import runs
 
 EXAMPLES = Path(__file__).resolve().parent.parent / "examples"

@@ -103,6 +103,25 @@ def read_nbest(path: str, remove_bpe: str = "none") -> list[NBest]:
     ]
 
 
+def first_texts(output: str, mark: str, count: int | None = None) -> list[str]:
+    """One text of each sentence in the output of fairseq-generate, in the order of the text.
+
+    Args:
+        output: the output.
+        mark: "H" for the tokens of the best hypothesis, "T" for the reference, "S" for the source.
+        count: number of sentences; None for the highest number in the output. A sentence without a
+            text gets an empty one.
+    """
+    found: dict[int, str] = {}
+    for line in output.split("\n"):
+        match = OF_FAIRSEQ.fullmatch(line)
+        if match and match[1] == mark:
+            # The best hypothesis comes first. In front of it is its score.
+            found.setdefault(int(match[2]), match[3].rpartition("\t")[2])
+    size = max(found, default=-1) + 1 if count is None else count
+    return [found.get(number, "") for number in range(size)]
+
+
 def join(text: str, remove_bpe: str) -> str:
     """Join the sub-words of a text, as fairseq does."""
     if remove_bpe == "subword_nmt":

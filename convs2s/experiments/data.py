@@ -1,21 +1,27 @@
-"""Binarize the text of an experiment, or use data that is binarized already."""
+"""The data of an experiment: find or download its text and binarize it, or use binarized data."""
 
 import json
 import re
 import shutil
 from collections.abc import Callable, Iterable
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
+from ..common.compression import OPENERS, without_compression
 from ..common.errors import UserError
+from ..common.output_files import atomic_path
 from ..common.programs import relative_path
+from ..common.text_files import read_parallel
 from ..text import prepare_tokens
 from ..text.preparation import DATA
+from ..text.sources import PairWriter
 from ..text.workflow import TOKENS
 from .commands import Data
 from .file import DataSettings
 from .results import read_json, write_json
-from .text import Pair, TextFolder, download, names_to_download, unpack_pair
+
+Pair = tuple[Path, Path]
 
 
 class DataFolder:
@@ -38,11 +44,9 @@ class DataFolder:
         say: Callable[[str], None],
     ):
         self.settings = settings
-        self.folder = out / "data"
-        self.references = out / "references"
-        self.fetch = fetch
-        self.dry = dry
-        self.say = say
+        self.languages = str(settings.source), str(settings.target)
+        self.folder, self.references = out / "data", out / "references"
+        self.fetch, self.dry, self.say = fetch, dry, say
 
     def prepare(self) -> Data:
         """Binarize the text unless that is done.
@@ -51,32 +55,25 @@ class DataFolder:
             UserError: if there is no such text, or earlier data had other settings.
         """
         mark = self.folder / "data.json"
-        settings = self.recorded()
-        earlier = read_json(mark)
+        settings, earlier = self.recorded(), read_json(mark)
+        data = None
         if earlier is not None:
             self.check(earlier["settings"], settings)
             tests = earlier["tests"]
-            if self.settings.bin is None:
-                self.say(f"The text of an earlier start is used; test sets: {', '.join(tests)}.")
-        elif self.settings.bin is not None:
-            tests = binarized(self.settings).tests
+        if self.settings.bin is not None:
+            data = binarized(self.settings.bin, self.settings)
+            tests = data.tests
+        elif earlier is not None:
+            self.say(f"The text of an earlier start is used; test sets: {', '.join(tests)}.")
         elif self.dry:
             print(f"# makes {relative_path(self.folder)} with text, sub-words and binarized data")
-            named = names_to_download(self.settings)[2:] if self.fetch else self.splits()
-            tests = numbered(named)
+            tests = numbered(names_to_download(self.settings)[2:] if self.fetch else self.splits())
         else:
             tests = self.binarize(self.splits())
         if earlier is None and not self.dry:
             self.folder.mkdir(exist_ok=True)
             write_json(mark, {"settings": settings, "tests": tests})
-        if self.settings.bin is not None:
-            return binarized(self.settings)
-        return Data(self.folder / DATA, *self.languages, tests)
-
-    @property
-    def languages(self) -> tuple[str, str]:
-        """Source and target."""
-        return str(self.settings.source), str(self.settings.target)
+        return data or Data(self.folder / DATA, *self.languages, tests)
 
     def recorded(self) -> dict[str, Any]:
         """The settings that the data depends on."""
@@ -88,6 +85,7 @@ class DataFolder:
         return json.loads(json.dumps(recorded))
 
     def check(self, earlier: dict[str, Any], settings: dict[str, Any]) -> None:
+        """Refuse settings other than earlier ones."""
         for name, value in settings.items():
             if earlier.get(name) != value:
                 raise UserError(
@@ -103,23 +101,22 @@ class DataFolder:
             if self.settings.download is None:
                 raise UserError("--download needs an address: data.download in the file.")
             folder = self.folder / "download"
-            names |= self.settings.download_names
+            names.update(self.settings.download_names)
             self.say(f"Text from {self.settings.download}")
-            download(self.settings, self.languages, folder)
+            download(
+                self.settings.download, names_to_download(self.settings), self.languages, folder
+            )
         if folder is None:
             other = ", or --download" if self.settings.download else ""
             raise UserError(f"There is no text: give its folder with --text{other}.")
         text = TextFolder(folder, self.languages)
-        found = {}
-        used = []
-        for split in ("train", "valid"):
-            name, found[split] = text.first(names[split])
-            used.append(name)
-        tests = text.all(names["test"], used)
-        for name in tests:
-            if name in found:
+        train, train_pair = text.first(names["train"])
+        valid, valid_pair = text.first(names["valid"])
+        tests = text.all(names["test"], [train, valid])
+        for name in ("train", "valid"):
+            if name in tests:
                 raise UserError(f"A test set of {folder} has the name {name}: give it another one.")
-        return {**found, **tests}
+        return {"train": train_pair, "valid": valid_pair, **tests}
 
     def binarize(self, splits: dict[str, Pair]) -> dict[str, str]:
         """Write text, sub-words and binarized data; return the test sets."""
@@ -132,23 +129,16 @@ class DataFolder:
                 )
         for folder in made:
             shutil.rmtree(folder, ignore_errors=True)
-        text, languages, settings = made[0], self.languages, self.settings
+        text, merges = made[0], self.settings.bpe_merges
         text.mkdir(parents=True)
         self.references.mkdir(exist_ok=True)
         for name, pair in splits.items():
-            self.say(f"{name}: {unpack_pair(pair, text, name, languages):,} sentence pairs")
+            self.say(f"{name}: {unpack_pair(pair, text, name, self.languages):,} sentence pairs")
             if name != "train":
-                shutil.copyfile(text / f"{name}.{languages[1]}", self.references / name)
-        self.say(f"Binarized data with {settings.bpe_merges:,} merges of sub-words")
-        tests = numbered(splits)
-        prepare_tokens(
-            text,
-            languages,
-            [*tests],
-            self.folder,
-            settings.bpe_merges,
-            settings.joined_dictionary,
-        )
+                shutil.copyfile(text / f"{name}.{self.languages[1]}", self.references / name)
+        self.say(f"Binarized data with {merges:,} merges of sub-words")
+        tests, joined = numbered(splits), self.settings.joined_dictionary
+        prepare_tokens(text, self.languages, [*tests], self.folder, merges, joined)
         return tests
 
 
@@ -158,38 +148,178 @@ def numbered(splits: Iterable[str]) -> dict[str, str]:
     return {name: f"test{number or ''}" for number, name in enumerate(tests)}
 
 
-def binarized(settings: DataSettings) -> Data:
+def binarized(folder: Path, settings: DataSettings) -> Data:
     """Data that fairseq-preprocess wrote earlier.
 
+    Args:
+        folder: its folder.
+        settings: the languages; None for those of the only training data.
     Raises:
-        UserError: if the folder has no training, validation or test data.
+        UserError: if the folder has no training or test data.
     """
-    folder = settings.bin
-    assert folder is not None
     if not folder.is_dir():
         raise UserError(f"There is no folder {folder} of binarized data.")
-    names = sorted(path.name for path in folder.iterdir())
-    pairs = {
-        (found[2], found[3])
-        for found in (re.match(r"(train)\.([^.]+)-([^.]+)\.", name) for name in names)
-        if found
-    }
+    names = "\n".join(sorted(path.name for path in folder.iterdir()))
+    pairs = sorted(set(re.findall(r"^train\.([^.\n]+)-([^.\n]+)\.", names, re.MULTILINE)))
     wanted = (settings.source, settings.target)
     if None in wanted and len(pairs) == 1:
-        wanted = pairs.pop()
+        wanted = pairs[0]
     elif wanted not in pairs:
-        listed = ", ".join("-".join(pair) for pair in sorted(pairs)) or "none"
+        listed = ", ".join("-".join(pair) for pair in pairs) or "none"
         raise UserError(
             f"{folder} has no training data from {wanted[0]} to {wanted[1]}; it has {listed}. "
             "fairseq-preprocess writes one direction: to swap languages, use --text."
         )
     source, target = map(str, wanted)
-    tests = {
-        found[1]
-        for found in (re.match(rf"(test\d*)\.{source}-{target}\.", name) for name in names)
-        if found
-    }
+    languages = re.escape(f"{source}-{target}")
+    tests = set(re.findall(rf"^(test\d*)\.{languages}\.", names, re.MULTILINE))
     if not tests:
         raise UserError(f"{folder} has no test set from {source} to {target}.")
     ordered = sorted(tests, key=lambda name: (len(name), name))
     return Data(folder.resolve(), source, target, {name: name for name in ordered})
+
+
+class TextFolder:
+    """The files of two languages in a folder: ``NAME.LANGUAGE`` or ``NAME.anything.LANGUAGE``.
+
+    Each may be compressed (.gz, .bz2, .xz).
+
+    Args:
+        folder: the folder.
+        languages: source and target.
+    """
+
+    def __init__(self, folder: Path, languages: tuple[str, str]):
+        self.folder = folder
+        self.languages = languages
+        if not folder.is_dir():
+            raise UserError(f"There is no folder {folder} with the text of the experiment.")
+        # The files of each language: name without language and compression -> paths.
+        self.files: tuple[dict[str, list[Path]], ...] = ({}, {})
+        for path in sorted(folder.iterdir()):
+            name = without_compression(path.name)
+            for files, language in zip(self.files, languages):
+                if name.endswith(f".{language}") and path.is_file():
+                    files.setdefault(name[: -len(language) - 1], []).append(path)
+
+    def first(self, names: Iterable[str]) -> tuple[str, Pair]:
+        """The first name of which there are files, and the files of both languages."""
+        names = list(names)
+        for name in names:
+            if any(self.matches(name, files) for files in self.files):
+                return name, self.pair(name)
+        raise UserError(
+            f"{self.folder} has no file {' or '.join(names)} in {' or '.join(self.languages)}, "
+            f"such as {names[0]}.{self.languages[0]} or {names[0]}.{self.languages[0]}.gz; "
+            f"it has {self.content()}."
+        )
+
+    def all(self, patterns: Iterable[str], without: Iterable[str]) -> dict[str, Pair]:
+        """The files of all names that match a pattern, in both languages."""
+        used = set(without)
+        found: dict[str, Pair] = {}
+        for pattern in patterns:
+            for name in self.names(pattern):
+                if name not in used and name not in found:
+                    found[name] = self.pair(name)
+        if not found:
+            raise UserError(
+                f"{self.folder} has no test set {' or '.join(patterns)} in both "
+                f"{' and '.join(self.languages)}; it has {self.content()}."
+            )
+        return found
+
+    def names(self, pattern: str) -> list[str]:
+        """The names in both languages that match a pattern.
+
+        A name ends at its first dot if that makes it neither ambiguous nor another one.
+        """
+        stems = sorted(self.files[0].keys() & self.files[1].keys())
+        if pattern in {stem.partition(".")[0] for stem in stems}:
+            return [pattern]
+        short: dict[str, list[str]] = {}
+        for stem in stems:
+            first = stem.partition(".")[0]
+            if fnmatchcase(first, pattern) or fnmatchcase(stem, pattern):
+                short.setdefault(first, []).append(stem)
+        names = []
+        for first, several in short.items():
+            names += [first] if len(several) == 1 and fnmatchcase(first, pattern) else several
+        return sorted(names)
+
+    def pair(self, name: str) -> Pair:
+        """The only file of a name in each language."""
+        paths = []
+        for files, language in zip(self.files, self.languages):
+            found = self.matches(name, files)
+            if len(found) != 1:
+                listed = ", ".join(path.name for path in found) or self.content()
+                raise UserError(
+                    f"{self.folder} must have exactly one file of {name} in {language} "
+                    f"({name}.{language} or {name}.*.{language}, which may be compressed); "
+                    f"it has {listed}."
+                )
+            paths += found
+        return paths[0], paths[1]
+
+    def matches(self, name: str, files: dict[str, list[Path]]) -> list[Path]:
+        """The files ``NAME`` and ``NAME.anything``."""
+        return [
+            path
+            for stem, paths in files.items()
+            if stem == name or stem.startswith(f"{name}.")
+            for path in paths
+        ]
+
+    def content(self) -> str:
+        """The names of the files, for errors."""
+        names = sorted(path.name for path in self.folder.iterdir())
+        return ", ".join(names[:20]) + (", ..." if len(names) > 20 else "") or "no files"
+
+
+def unpack_pair(pair: Pair, folder: Path, name: str, languages: tuple[str, str]) -> int:
+    """Write the text of both languages without compression and return the number of lines."""
+    count = 0
+    with PairWriter(folder, name, languages) as writer:
+        for _, (source, target) in read_parallel([*map(str, pair)]):
+            count += 1
+            writer.write(source.removesuffix("\n"), target.removesuffix("\n"))
+    if not count:
+        raise UserError(f"{pair[0]} and {pair[1]} have no lines.")
+    return count
+
+
+def download(
+    addresses: str, names: Iterable[str], languages: tuple[str, str], folder: Path
+) -> None:
+    """Download the text of all splits to a folder; files that are there are kept.
+
+    Args:
+        addresses: the address of the files, with "{name}" and "{language}".
+        names, languages: what stands there.
+        folder: the folder.
+    Raises:
+        UserError: if an address does not answer, or a file cannot be written.
+    """
+    # It imports urllib, which would delay a dry run.
+    from ..common import archives
+
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in names:
+        for language in languages:
+            address = addresses.replace("{name}", name).replace("{language}", language)
+            suffix = Path(address).suffix if Path(address).suffix in OPENERS else ""
+            path = folder / f"{name}.{language}{suffix}"
+            if not path.exists():
+                with atomic_path(str(path)) as partial:
+                    archives.download(address, Path(partial))
+
+
+def names_to_download(settings: DataSettings) -> list[str]:
+    """The names to download: of train, of valid, and of the test sets."""
+    names = settings.download_names
+    return [
+        names.get("train", settings.train)[0],
+        names.get("valid", settings.valid)[0],
+        *names.get("test", [name for name in settings.test if not set("*?[") & set(name)]),
+    ]

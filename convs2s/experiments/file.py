@@ -129,13 +129,9 @@ def _averaging(content: Any) -> Any:
     """The section that a number or "best" stands for."""
     if content == "best":
         return Averaging(1, best=True)
-    if isinstance(content, dict):
-        if content.get("checkpoints") == 0:
-            raise sentence(".checkpoints is 0: it must be an integer of at least 1")
-        return content
     if isinstance(content, int) and not isinstance(content, bool) and content >= 0:
-        return Averaging(content)
-    if isinstance(content, Averaging):
+        return Averaging(max(content, 1))
+    if isinstance(content, dict | Averaging):
         return content
     raise wrong("an integer of at least 0, 'best', or a section with checkpoints and every")
 
@@ -291,7 +287,7 @@ class Averaging(Section):
         best: use the checkpoint that fairseq-train found best on the validation set instead.
     """
 
-    checkpoints: Count
+    checkpoints: Positive
     every: Share | None = None
     best: SkipJsonSchema[bool] = False
 

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from ..common.errors import NOT_FINITE
-from ..evaluation.nbest import marked
 
 DONE = "done training in"
 # Beginnings of lines: fairseq's exception, as without the package and with --fp16, and our message.
@@ -137,20 +136,3 @@ def read_sentences_per_second(log: str) -> float | None:
     """The speed that fairseq-generate logged."""
     found = re.findall(r"\(([\d.]+) sentences/s", log)
     return float(found[-1]) if found else None
-
-
-def read_translations(output: str, count: int) -> list[str]:
-    """The best translation of each sentence, in the order of the text.
-
-    Args:
-        output: the output of fairseq-generate.
-        count: number of sentences. One without a translation gets an empty line.
-    """
-    found = marked(output, "H")
-    return [found.get(number, [""])[0].partition("\t")[2] for number in range(count)]
-
-
-def read_references(output: str) -> list[str]:
-    """The references in the output of fairseq-generate, in the order of the text."""
-    found = marked(output, "T")
-    return [found.get(number, [""])[0] for number in range(max(found, default=-1) + 1)]

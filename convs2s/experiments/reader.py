@@ -113,11 +113,10 @@ class _Checks:
         """The data with the paths of its folders."""
         if data.bin is None and None in (data.source, data.target):
             self.fail("data has no source or no target language")
-        folders = {"text": data.text, "bin": data.bin}
-        return replace(
-            data,
-            **{key: path and self.path.parent / path.expanduser() for key, path in folders.items()},
+        text, binarized = (
+            path and self.path.parent / path.expanduser() for path in (data.text, data.bin)
         )
+        return replace(data, text=text, bin=binarized)
 
     def system(self, name: str, own: System, given: dict[str, Any], outer: Experiment) -> System:
         """A system with its name and with the settings of the experiment."""

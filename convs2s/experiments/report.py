@@ -10,16 +10,21 @@ from ..common.output_files import atomic_write
 from ..common.tables import escape_markdown
 from ..evaluation.scores import SAMPLES
 from .comparison import (
+    VALID,
     Comparison,
+    Result,
+    Summary,
+    differences,
     main_table,
     option_text,
     search_table,
+    split_names,
+    summarize,
     table_by_test_set,
     trial_table,
 )
 from .file import Experiment
 from .results import read_json, write_json
-from .summary import VALID, Result, Summary, differences, split_names, summarize
 
 METRICS = ("bleu", "sacrebleu", "chrf")
 # The numbers of a system whose median over the runs is in ``table.csv``.

@@ -11,6 +11,7 @@ from typing import Any
 
 from ..common.errors import UserError
 from ..common.programs import ProgramFailed, Programs
+from ..evaluation.nbest import first_texts
 from . import logs
 from .commands import training_command, translation_command
 from .file import Averaging
@@ -248,9 +249,9 @@ class Workplace(Results):
         references = self.out / "references" / split
         if not references.exists():
             references.parent.mkdir(exist_ok=True)
-            write_lines(references, logs.read_references(text))
+            write_lines(references, first_texts(text, "T"))
         count = len(read_lines(references))
-        write_lines(folder / f"{split}.hyp", logs.read_translations(text, count))
+        write_lines(folder / f"{split}.hyp", first_texts(text, "H", count))
 
     def environment(self, slot: int) -> dict[str, str]:
         return self.machine.environments[slot]
@@ -280,6 +281,6 @@ def last_checkpoints(
         if number < total and (interval is None or number % interval == 0)
     }
     names = [name for _, name in sorted(numbered.items())]
-    count = max(averaging.checkpoints, 1) - 1
+    count = averaging.checkpoints - 1
     before = names[len(names) - min(count, len(names)) :]
     return [folder / name for name in (*before, "checkpoint_last.pt")]

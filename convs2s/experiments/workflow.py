@@ -3,13 +3,13 @@
 import fcntl
 import signal
 import sys
-import traceback
 from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from traceback import format_exception
 from types import FrameType
 from typing import IO
 
@@ -79,7 +79,7 @@ def perform(experiment: Experiment, request: Request) -> int:
         try:
             return _Experiment(experiment, request, out, programs).perform()
         except ProgramFailed as error:
-            print(log_end(error), file=sys.stderr)
+            print(describe(error), file=sys.stderr)
             return 1
         except KeyboardInterrupt:
             programs.stop()
@@ -152,7 +152,7 @@ class _Experiment:
                 self.measure_speeds()
                 text = self.report(failed)
             except ProgramFailed as error:
-                print(log_end(error), file=sys.stderr)
+                print(describe(error), file=sys.stderr)
                 code = 1
         print(f"\n{text}")
         for name, message in self.errors.items():
@@ -236,8 +236,7 @@ class _Experiment:
     def fail(self, run: Run, error: BaseException) -> None:
         """Print the reason why a run failed, and remember it."""
         self.errors[run.name] = error
-        text = log_end(error) if isinstance(error, ProgramFailed) else describe(error)
-        self.progress.end(run, f"{run.name} failed: {text}", False)
+        self.progress.end(run, f"{run.name} failed: {describe(error)}", False)
 
     def measure_speeds(self) -> None:
         """Measure the speeds of the systems that have a finished run and its model."""
@@ -272,15 +271,10 @@ class _Experiment:
 
 
 def describe(error: BaseException) -> str:
-    """An error as text: its message if a user can correct it, else with its traceback."""
-    if isinstance(error, UserError):
-        return str(error)
-    return "".join(traceback.format_exception(error))
-
-
-def log_end(error: ProgramFailed) -> str:
-    """The message of a failed program and the end of its log."""
-    return "\n  ".join([f"{error}", *error.log_end()])
+    """An error as text: with the end of a log, or with a traceback if no user can correct it."""
+    if isinstance(error, ProgramFailed):
+        return "\n  ".join([f"{error}", *error.log_end()])
+    return str(error) if isinstance(error, UserError) else "".join(format_exception(error))
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from pathlib import Path
 from make_corpus import LANGUAGES, SIZES, detokenize, tokenize
 
 from convs2s.common.programs import relative_path
-from convs2s.experiments.logs import read_translations
+from convs2s.evaluation.nbest import first_texts
 
 HERE = Path(__file__).resolve().parent
 sys.path.append(str(HERE.parent))
@@ -56,12 +56,14 @@ def translate(recipe: Recipe, checkpoint: Path) -> list[tuple[str, str, str]]:
     out = recipe.out
     recipe.step(f"Translating {SIZES['test']:,} test sentences")
     recipe.generate(checkpoint, "test", out / "generate.out")
-    printed = (out / "generate.out").read_text(encoding="utf-8")
-    translations = read_translations(printed, SIZES["test"])
+    hypotheses = first_texts((out / "generate.out").read_text(encoding="utf-8"), "H")
     sides = [
         (out / f"corpus/test.{lang}").read_text(encoding="utf-8").splitlines() for lang in LANGUAGES
     ]
-    return [tuple(map(detokenize, row)) for row in zip(sides[0], translations, sides[1])]
+    return [
+        (detokenize(source), detokenize(hypothesis), detokenize(reference))
+        for source, hypothesis, reference in zip(sides[0], hypotheses, sides[1], strict=True)
+    ]
 
 
 def score(recipe: Recipe, rows: list[tuple[str, str, str]]) -> str:

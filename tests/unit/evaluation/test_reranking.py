@@ -4,7 +4,14 @@ import numpy as np
 import pytest
 
 from convs2s.common.errors import UserError
-from convs2s.evaluation.nbest import Hypothesis, NBest, join, marked, read_nbest
+from convs2s.evaluation.nbest import (
+    Hypothesis,
+    NBest,
+    first_texts,
+    join,
+    marked,
+    read_nbest,
+)
 from convs2s.evaluation.reranking import Features, basic_features, expected_utilities, read_scores
 from convs2s.evaluation.sentence_scores import SENTENCE_SCORES
 
@@ -113,3 +120,15 @@ def test_expected_utility(name):
     means = [np.mean([utility.score(one, other) for other in texts]) for one in texts]
     np.testing.assert_allclose(equal, means)
     assert texts[int(equal.argmax())].startswith("a dog runs")
+
+
+def test_one_text_of_each_sentence_in_the_output_of_fairseq_generate():
+    """Text of a progress bar before a mark, and other lines, are passed over."""
+    output = (
+        "S-2\tx y\nT-2\tr s\nH-2\t-0.5\tb c\nH-2\t-0.7\tworse\nD-2\t-0.5\tbc\n"
+        "S-0\tz\nT-0\t\nH-0\t-1\t\n| 12% H-1\t-0.1\tq\nGenerate: BLEU4 = 1.0\n"
+    )
+    assert first_texts(output, "H") == ["", "", "b c"]
+    assert first_texts(output, "T", 4) == ["", "", "r s", ""]
+    assert first_texts(output, "S", 1) == ["z"]
+    assert first_texts("", "H") == []

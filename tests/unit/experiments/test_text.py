@@ -6,7 +6,7 @@ import lzma
 import pytest
 
 from convs2s.common.errors import UserError
-from convs2s.experiments.text import TextFolder, unpack_pair
+from convs2s.experiments.data import TextFolder, unpack_pair
 
 
 @pytest.fixture

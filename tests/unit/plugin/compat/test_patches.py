@@ -143,7 +143,7 @@ USES = {
     ),
     "command": (
         None,
-        "from convs2s.cli import main\nassert not main(['flops', '--arch', 'lstm', '--length', '2'])",
+        "from convs2s.cli import main\nassert not main('flops --arch lstm --length 2'.split())",
     ),
 }
 
