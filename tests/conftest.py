@@ -2,18 +2,45 @@
 
 import os
 import random
+import re
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 
-import convs2s_plugin  # noqa: F401  (registers the models)
+from convs2s.common.installation import missing_fairseq
+from tests import ROOT
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
-
-from tests.support.commands import fairseq, train  # noqa: E402
-from tests.support.fconv import FCONV  # noqa: E402
+MISSING = missing_fairseq()
 
 WORDS = "eins zwei drei vier fünf sechs sieben acht neun zehn elf zwölf".split()
+
+
+if MISSING is None:
+    # Registers the models.
+    import convs2s_plugin  # noqa: F401
+
+
+class WithoutFairseq(pytest.Module):
+    """A file of tests that needs fairseq, which is not installed: its tests are skipped."""
+
+    def collect(self):
+        pytest.skip(f"{self.path.name}: {MISSING}", allow_module_level=True)
+
+
+def pytest_pycollect_makemodule(module_path, parent):
+    """Skip what imports fairseq where it is not installed, such as on Python 3.13."""
+    if MISSING is None:
+        return None
+    name = ".".join(module_path.relative_to(ROOT).with_suffix("").parts)
+    try:
+        import_module(name)
+    except ImportError as error:
+        if re.search("fairseq|convs2s_plugin", str(error)) is None:
+            raise
+        return WithoutFairseq.from_parent(parent, path=module_path)
+    return None
 
 
 def write_corpus(folder: Path) -> None:
@@ -33,6 +60,8 @@ def write_corpus(folder: Path) -> None:
 @pytest.fixture(scope="session")
 def corpus(tmp_path_factory):
     """The folder of the text and of ``bin``, the binarized data."""
+    from tests.support.commands import fairseq
+
     folder = tmp_path_factory.mktemp("corpus")
     write_corpus(folder)
     fairseq(
@@ -46,6 +75,8 @@ def corpus(tmp_path_factory):
 @pytest.fixture(scope="session")
 def trained(corpus, tmp_path_factory):
     """The folder of a training with fairseq's default task and criterion, and its log."""
+    from tests.support.commands import train
+
     folder = tmp_path_factory.mktemp("trained")
     log = train(corpus, folder, "--max-epoch", "12", "--keep-last-epochs", "3")
     (folder / "log").write_text(log, encoding="utf-8")
@@ -55,6 +86,9 @@ def trained(corpus, tmp_path_factory):
 @pytest.fixture(scope="session")
 def fconv(corpus, tmp_path_factory):
     """A checkpoint that fairseq trained with its own fconv."""
+    from tests.support.commands import train
+    from tests.support.fconv import FCONV
+
     folder = tmp_path_factory.mktemp("fconv")
     train(corpus, folder, options=FCONV)
     return folder / "checkpoint_last.pt"

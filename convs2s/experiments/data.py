@@ -96,12 +96,13 @@ class DataFolder:
     def splits(self) -> dict[str, Pair]:
         """The files of train, valid and the test sets."""
         folder = self.settings.text
-        names = {key: getattr(self.settings, key) for key in ("train", "valid", "test")}
+        splits = ("train", "valid", "test")
+        names: dict[str, Any] = {key: getattr(self.settings, key) for key in splits}
         if self.fetch:
             if self.settings.download is None:
                 raise UserError("--download needs an address: data.download in the file.")
             folder = self.folder / "download"
-            names.update(self.settings.download_names)
+            names.update((str(key), value) for key, value in self.settings.download_names.items())
             self.say(f"Text from {self.settings.download}")
             download(
                 self.settings.download, names_to_download(self.settings), self.languages, folder
