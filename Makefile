@@ -21,13 +21,14 @@ help:
 	@echo "make random-bytes  translate 100,000 lines of random bytes; LINES=N translates N"
 	@echo "make endurance     train, then translate, for an hour each; memory and files stay flat; MINUTES=N for N minutes"
 	@echo "make fuzz TARGET=adl  fuzz what reads files with atheris for SECONDS=60 (tests/fuzz/targets.py)"
-	@echo "make lint       check the code with ruff and mypy; 'make format' formats it"
+	@echo "make lint       check the code with ruff and mypy, and the imports; 'make format' formats it"
 	@echo "make docs       build the site of docs/ into site/; 'make docs-tables' writes the tables of its pages"
 	@echo "make bench      measure the tables of the documentation again, on a machine that does nothing else"
 	@echo "make wheel      build the source archive, and the wheel from it, into dist/"
 	@echo "make venv       build $(VENV), which the targets above do when it is missing"
 	@echo "make clean      remove the environments, caches, and everything that was built or trained"
-	@echo "PYTHON=python3.10 picks an interpreter, TORCH_INDEX=URL an index for torch (docs/install.md)"
+	@echo "PYTHON=python3.10 picks an interpreter (3.13 has no fairseq: tests that need it are skipped),"
+	@echo "TORCH_INDEX=URL an index for torch (docs/install.md)"
 
 venv: $(STAMP)
 
@@ -87,6 +88,7 @@ lint: $(STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/lint-imports
 
 format: $(STAMP)
 	$(BIN)/ruff check --fix .
