@@ -219,7 +219,7 @@ class Section:
         return [
             name
             for name, key in cls.__pydantic_fields__.items()  # type: ignore[attr-defined]
-            if not any(isinstance(each, SkipJsonSchema) for each in key.metadata)
+            if not any(type(each) is SkipJsonSchema for each in key.metadata)
         ]
 
     @model_validator(mode="before")

@@ -145,9 +145,9 @@ def vocabulary_parameters(checkpoint: Path) -> int:
         checkpoint: a checkpoint of fairseq-train. An average of checkpoints has a copy of each
             matrix that is shared.
     """
-    import torch
+    from ..checkpoints.files import load_checkpoint
 
-    weights = torch.load(checkpoint, map_location="cpu", weights_only=True)["model"]
+    weights = load_checkpoint(str(checkpoint))["model"]
     tensors = {
         (tensor.data_ptr(), tensor.shape): tensor.numel()
         for name, tensor in weights.items()
