@@ -14,8 +14,13 @@ from .runs import Run
 
 # The results of a training, which do not depend on the translations.
 TRAINING = (
-    *("updates", "parameters", "parameters_without_embeddings", "train_minutes", "cpu_minutes"),
-    *("tokens_per_second", "valid_loss"),
+    "updates",
+    "parameters",
+    "parameters_without_embeddings",
+    "train_minutes",
+    "cpu_minutes",
+    "tokens_per_second",
+    "valid_loss",
 )
 # Embedding matrices of tokens, and weights and biases of output layers, here and in fairseq.
 VOCABULARY = re.compile(
