@@ -54,6 +54,8 @@ def wrong(expected: str) -> PydanticCustomError:
 
 def sentence(text: str) -> PydanticCustomError:
     """An error whose text follows the place of the value."""
+    # Pydantic does not take the halves of a character that YAML can have.
+    text = text.encode("utf-8", "backslashreplace").decode("utf-8")
     return PydanticCustomError("sentence", "{text}", {"text": text})
 
 
