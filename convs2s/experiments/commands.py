@@ -85,10 +85,10 @@ def training_command(data: Data, machine: Machine, run: Run, checkpoints: Path) 
         data: the binarized data.
         machine: the devices.
         run: the run.
-        checkpoints: folder of the checkpoints.
+        checkpoints: folder of the checkpoints, in that of the run.
     """
-    average = run.system.average
-    interval = average.interval(run.updates)
+    updates, average = run.updates, run.system.average
+    interval = average.interval(updates)
     if interval is not None:
         # An interval may end with an epoch, whose checkpoint then takes the place of its own.
         kept = ["--save-interval-updates", interval]
@@ -101,14 +101,9 @@ def training_command(data: Data, machine: Machine, run: Run, checkpoints: Path) 
     if interval is None and run.train.get("save-interval-updates"):
         # The newest one is enough to resume.
         kept += ["--keep-interval-updates", 1]
-    return [
-        *("fairseq-train", data.bin, *_common(data, machine), *arguments(run.train)),
-        *_start(run, checkpoints.parent.parent),
-        *("--seed", run.seed, *(["--max-update", run.updates] if run.updates else [])),
-        *("--save-dir", checkpoints),
-        *kept,
-        *("--log-format", "json", "--log-interval", log_interval(run.updates)),
-    ]
+    command = _training(data, machine, run, checkpoints.parent.parent, log_interval(updates))
+    command += ["--max-update", updates] if updates else []
+    return command + ["--save-dir", checkpoints, *kept]
 
 
 def measured_training_command(
@@ -122,29 +117,16 @@ def measured_training_command(
         updates: number of updates.
         interval: updates between two lines of the log.
     """
-    return [
-        *("fairseq-train", data.bin, *_common(data, machine), *arguments(run.train)),
-        *_start(run, runs),
-        *("--seed", run.seed, "--max-update", updates, "--no-save", "--disable-validation"),
-        *("--log-format", "json", "--log-interval", interval),
-    ]
+    command = _training(data, machine, run, runs, interval)
+    return command + ["--max-update", updates, "--no-save", "--disable-validation"]
 
 
 def translation_command(
     data: Data, machine: Machine, run: Run, checkpoint: Path, subset: str
 ) -> list[object]:
     """The command that translates a split, given by fairseq's name for it."""
-    return [
-        *("fairseq-generate", data.bin, *_common(data, machine), "--path", checkpoint),
-        *("--gen-subset", subset, *arguments(run.generate)),
-    ]
-
-
-def _start(run: Run, runs: Path) -> list[object]:
-    """The options of a training that begins with the model of another run."""
-    if run.start is None:
-        return []
-    return ["--finetune-from-model", runs / run.start / "average.pt"]
+    command = _command("fairseq-generate", data, machine)
+    return command + ["--path", checkpoint, "--gen-subset", subset, *arguments(run.generate)]
 
 
 def log_interval(updates: int | None) -> int:
@@ -152,7 +134,15 @@ def log_interval(updates: int | None) -> int:
     return 20 if updates is None else max(1, min(20, updates // 10))
 
 
-def _common(data: Data, machine: Machine) -> list[object]:
-    """The options of training and translation."""
-    languages = ("--source-lang", data.source, "--target-lang", data.target)
-    return ["--user-dir", USER_DIR, *languages, *machine.options]
+def _training(
+    data: Data, machine: Machine, run: Run, runs: Path, log_interval: int
+) -> list[object]:
+    command = _command("fairseq-train", data, machine) + arguments(run.train)
+    if run.start is not None:
+        command += ["--finetune-from-model", runs / run.start / "average.pt"]
+    return command + ["--seed", run.seed, "--log-format", "json", "--log-interval", log_interval]
+
+
+def _command(program: str, data: Data, machine: Machine) -> list[object]:
+    languages = ["--source-lang", data.source, "--target-lang", data.target]
+    return [program, data.bin, "--user-dir", USER_DIR, *languages, *machine.options]

@@ -93,8 +93,13 @@ def summarize(
         folders = [out / "runs" / f"{system.folder_name}.{run['seed']}" for run in runs]
         summaries.append(
             Summary(
-                *(system.name, system.title, runs, trials, chosen),
-                *(folders, speeds.get(system.name, {})),
+                system.name,
+                system.title,
+                runs,
+                trials,
+                chosen,
+                folders,
+                speeds.get(system.name, {}),
             )
         )
     return summaries

@@ -32,13 +32,14 @@ from pydantic_core import ArgsKwargs, PydanticCustomError
 from ..common.errors import nearest
 
 # The options that the runs set themselves.
-RESERVED = (
-    *("user-dir", "source-lang", "target-lang", "cpu", "distributed-world-size"),
-    *("seed", "max-update", "save-dir", "restore-file", "no-save", "log-format", "log-interval"),
-    *("log-file", "no-progress-bar", "keep-last-epochs", "keep-interval-updates"),
-    *("no-epoch-checkpoints", "no-last-checkpoints"),
+RESERVED = "user-dir source-lang target-lang cpu distributed-world-size".split()
+RESERVED_IN_GENERATION = RESERVED + "path gen-subset results-path quiet".split()
+RESERVED_IN_TRAINING = (
+    RESERVED
+    + "seed max-update save-dir restore-file no-save log-format log-interval log-file".split()
+    + "no-progress-bar keep-last-epochs keep-interval-updates".split()
+    + "no-epoch-checkpoints no-last-checkpoints".split()
 )
-RESERVED_IN_GENERATION = (*RESERVED[:5], "path", "gen-subset", "results-path", "quiet")
 
 
 def shown(value: object) -> str:
@@ -53,6 +54,8 @@ def wrong(expected: str) -> PydanticCustomError:
 
 def sentence(text: str) -> PydanticCustomError:
     """An error whose text follows the place of the value."""
+    # Pydantic does not take the halves of a character that YAML can have.
+    text = text.encode("utf-8", "backslashreplace").decode("utf-8")
     return PydanticCustomError("sentence", "{text}", {"text": text})
 
 
@@ -171,7 +174,8 @@ Value = Annotated[
 ]
 Options = dict[str, Value]
 TrainOptions = Annotated[
-    Options, BeforeValidator(partial(_options, RESERVED), json_schema_input_type=Options | None)
+    Options,
+    BeforeValidator(partial(_options, RESERVED_IN_TRAINING), json_schema_input_type=Options | None),
 ]
 GenerateOptions = Annotated[
     Options,
@@ -219,7 +223,7 @@ class Section:
         return [
             name
             for name, key in cls.__pydantic_fields__.items()  # type: ignore[attr-defined]
-            if not any(isinstance(each, SkipJsonSchema) for each in key.metadata)
+            if not any(type(each) is SkipJsonSchema for each in key.metadata)
         ]
 
     @model_validator(mode="before")

@@ -29,8 +29,12 @@ from .results import read_json, write_json
 METRICS = ("bleu", "sacrebleu", "chrf")
 # The numbers of a system whose median over the runs is in ``table.csv``.
 NUMBERS = (
-    *("parameters", "parameters_without_embeddings", "train_minutes", "cpu_minutes"),
-    *("tokens_per_second", "sentences_per_second"),
+    "parameters",
+    "parameters_without_embeddings",
+    "train_minutes",
+    "cpu_minutes",
+    "tokens_per_second",
+    "sentences_per_second",
 )
 SIGNATURES = {"sacreBLEU": "sacrebleu_signature", "chrF": "chrf_signature"}
 
@@ -175,8 +179,12 @@ def compared(out: Path, results: Sequence[Result], experiment: Experiment) -> Co
     tests = split_names(result for result in results if result.get("trial") is None)
     found = differences(out, summaries, experiment.baseline, tests or [VALID])
     return Comparison(
-        *(experiment.title, experiment.baseline, experiment.limit_updates),
-        *(summaries, tests, found),
+        experiment.title,
+        experiment.baseline,
+        experiment.limit_updates,
+        summaries,
+        tests,
+        found,
     )
 
 

@@ -14,8 +14,13 @@ from .runs import Run
 
 # The results of a training, which do not depend on the translations.
 TRAINING = (
-    *("updates", "parameters", "parameters_without_embeddings", "train_minutes", "cpu_minutes"),
-    *("tokens_per_second", "valid_loss"),
+    "updates",
+    "parameters",
+    "parameters_without_embeddings",
+    "train_minutes",
+    "cpu_minutes",
+    "tokens_per_second",
+    "valid_loss",
 )
 # Embedding matrices of tokens, and weights and biases of output layers, here and in fairseq.
 VOCABULARY = re.compile(
@@ -145,9 +150,9 @@ def vocabulary_parameters(checkpoint: Path) -> int:
         checkpoint: a checkpoint of fairseq-train. An average of checkpoints has a copy of each
             matrix that is shared.
     """
-    import torch
+    from ..checkpoints.files import load_checkpoint
 
-    weights = torch.load(checkpoint, map_location="cpu", weights_only=True)["model"]
+    weights = load_checkpoint(str(checkpoint))["model"]
     tensors = {
         (tensor.data_ptr(), tensor.shape): tensor.numel()
         for name, tensor in weights.items()

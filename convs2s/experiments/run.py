@@ -170,7 +170,8 @@ class Workplace(Results):
         earlier = log.stat().st_size if log.exists() else 0
         try:
             self.programs.run(
-                *(command, log),
+                command,
+                log,
                 environment=self.environment(slot),
                 watch=watch,
                 add_time=partial(add_time, folder / "times.json"),

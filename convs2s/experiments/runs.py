@@ -139,7 +139,13 @@ def _trials(system: System, experiment: Experiment) -> list[Run]:
     awaits = tuple(trial.name for trial in trials)
     finalists = [
         Run(
-            *(system, tuning.seed, updates, system.train, len(trials) + rank, {}, rank, awaits),
+            system,
+            tuning.seed,
+            updates,
+            system.train,
+            trial=len(trials) + rank,
+            rank=rank,
+            awaits=awaits,
             start=start,
         )
         for rank in range(1, min(tuning.finalists, len(trials)) + 1)

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from ..common.programs import Programs
 from . import logs
-from .commands import Data, Machine, measured_training_command, translation_command
-from .results import read_json, write_json
+from .commands import measured_training_command, translation_command
+from .results import Results, read_json, write_json
 from .runs import Run
 
 # Each system is measured so many times, in turn with the others.
@@ -19,19 +19,14 @@ UPDATES, INTERVAL = 40, 10
 
 
 @dataclass(frozen=True)
-class Speeds:
+class Speeds(Results):
     """Measures speeds and writes ``OUT/speed.json``.
 
-    Args:
-        out: the folder OUT.
-        data: the binarized data.
-        machine: the devices of one program that runs alone.
+    Attributes:
+        out, data, machine: see ``Results``; the machine is that of one program that runs alone.
         programs: starts programs.
     """
 
-    out: Path
-    data: Data
-    machine: Machine
     programs: Programs
 
     def measure(self, runs: Sequence[Run], say: Callable[[str], None]) -> None:
@@ -62,7 +57,7 @@ class Speeds:
 
     def translate(self, run: Run, folder: Path) -> float | None:
         """Sentences per second."""
-        checkpoint = self.out / "runs" / (run.base or run.name) / "average.pt"
+        checkpoint = self.folder(run.base or run.name) / "average.pt"
         subset = self.data.tests[self.data.first_test]
         command = translation_command(self.data, self.machine, run, checkpoint, subset)
         output, log = folder / "test.out", folder / "test.log"

@@ -2,8 +2,6 @@
 
 import sys
 
-import pytest
-
 from convs2s.common import programs
 from convs2s.common.programs import Programs, relative_path
 
@@ -29,7 +27,6 @@ def run_work(folder, add_time):
     Programs(folder / "commands.log").run(command, folder / "log", add_time=add_time)
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
 def test_the_time_of_a_program_is_reported_while_it_runs(tmp_path, monkeypatch):
     monkeypatch.setattr(programs, "REPORT_INTERVAL", 0.0)
     parts = []

@@ -92,6 +92,8 @@ ERRORS = [
     ("en}", "en, download_names: {dev: x}}", "data.download_names has an unknown key 'dev'"),
     ("lr: 0.1", "lr: [0.1]", r"train.lr is \[0.1\]: it must be text, a number, true, false or"),
     ("lr: 0.1", "--lr: 0.1", "train has the option '--lr': write its name without '--'"),
+    ("lr: 0.1", '"\\ud800": 0.1', r"train has the option '\\ud800'"),
+    ("data: {", '"\\ud800": 1\ndata: {', r"unknown key '\\ud800'; allowed"),
     ("lr: 0.1", "save-dir: x", "train has the option save-dir, which `convs2s experiment` sets"),
     ("lr: 0.1", "max_update: 1", "train has the option max_update, which"),
     (A, "  a: {updates: 8, train: {arch: x}, generate: {path: y}}", "a.generate has the option pa"),
