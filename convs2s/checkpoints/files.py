@@ -117,8 +117,10 @@ def load_checkpoint(path: str, memory_mapped: bool = False) -> dict[str, Any]:
         raise UserError(f"There is no file {path}.") from error
     except Exception as error:
         raise unreadable_checkpoint(path, error) from error
-    if not isinstance(checkpoint, dict) or "model" not in checkpoint:
+    if not isinstance(checkpoint, dict):
         raise UserError(f"{path} is not a checkpoint of fairseq-train.")
+    if "model" not in checkpoint:
+        raise UserError(f"{path} is not a checkpoint of fairseq-train: it has no weights.")
     check_weights(checkpoint["model"], path)
     return checkpoint
 

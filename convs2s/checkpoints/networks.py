@@ -85,11 +85,22 @@ def _options(state: dict[str, Any], path: str) -> tuple[Mapping[str, Any], Mappi
         return {**options, "_name": options.get("arch")}, {**options, "_name": options.get("task")}
     if cfg is None:
         raise UserError(f"{path} is not a checkpoint of fairseq-train: it has no options.")
-    found = [cfg.get(name) if isinstance(cfg, Mapping) else None for name in ("model", "task")]
-    parts = [vars(part) if isinstance(part, Namespace) else part for part in found]
-    if not isinstance(parts[0], Mapping) or not isinstance(parts[1] or {}, Mapping):
-        raise UserError(f"{path} is not a checkpoint of fairseq-train: its options are damaged.")
-    return parts[0], parts[1] or {}
+    return _part(cfg, "model", path), _part(cfg, "task", path)
+
+
+def _part(cfg: Any, name: str, path: str) -> Mapping[str, Any]:
+    """The options of the model or the task.
+
+    Raises:
+        UserError: if they are damaged.
+    """
+    part = cfg.get(name) if isinstance(cfg, Mapping) else None
+    part = vars(part) if isinstance(part, Namespace) else part
+    if isinstance(part, Mapping) and isinstance(part.get("_name"), str | None):
+        return part
+    raise UserError(
+        f"{path} is not a checkpoint of fairseq-train: it has no options of its {name}."
+    )
 
 
 def build_network(checkpoint: Checkpoint, vocabularies: Vocabularies | None = None) -> Network:
@@ -106,16 +117,22 @@ def build_network(checkpoint: Checkpoint, vocabularies: Vocabularies | None = No
     network = family.network()
     known = family.architectures().get(checkpoint.architecture)
     # A checkpoint may be older than an option.
-    defaults = {
-        **{name: value for name in OF_THE_TASK if (value := checkpoint.task.get(name)) is not None},
+    given = {
+        **{name: checkpoint.task.get(name) for name in OF_THE_TASK},
         **(known.options if known else {}),
+        **{name: value for name, value in checkpoint.model.items() if _is_given(value)},
     }
-    options = read_options(network.options_class, checkpoint.model, defaults)
+    options = read_options(network.options_class, given)
     if vocabularies is None:
         vocabularies = _vocabularies(checkpoint)
     built = network(options, vocabularies)  # type: ignore[arg-type]
     built.load_state_dict(checkpoint.weights)
     return built.eval()
+
+
+def _is_given(value: Any) -> bool:
+    """Whether an option is neither missing nor an interpolation, which refers to the task."""
+    return value is not None and not (isinstance(value, str) and value.startswith("${"))
 
 
 def _vocabularies(checkpoint: Checkpoint) -> Vocabularies:

@@ -3,7 +3,7 @@
 import types
 import typing
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from typing import Any, NamedTuple, TypeVar
 
 from ..common.errors import UserError
@@ -98,9 +98,7 @@ def kind_of(annotation: Any) -> type:
 
 
 def read_options(
-    options: type[Options],
-    values: Mapping[str, Any] | Callable[[str], Any],
-    defaults: Mapping[str, Any] | None = None,
+    options: type[Options], values: Mapping[str, Any] | Callable[[str], Any]
 ) -> Options:
     """Options from a mapping, such as that of a checkpoint, which may be damaged.
 
@@ -108,12 +106,11 @@ def read_options(
         options: the dataclass.
         values: name -> value, or a function of the name; None and what is missing means the
             default, and so does an interpolation ("${...}") that is not resolved.
-        defaults: values that replace those of the dataclass.
     Raises:
         UserError: if a value has another type than its field.
     """
     look_up = values if callable(values) else values.get
-    result = replace(options(), **(defaults or {}))
+    result = options()
     for each in fields(options):
         value = look_up(each.name)
         if value is None or isinstance(value, str) and value.startswith("${"):

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from ..common.errors import UserError
+from ..models.options import checked_value
 from ..text.lexicon.files import read_lexicon, read_translations
 from .alignment import hard_alignment
 from .batches import batches_by_size, padded_before
@@ -93,7 +94,7 @@ class Ensemble:
             self.precision.cast_(each.module, each.model.output_weights())
         limits = [model.max_source_length for model in self.search_models]
         if (of_task := first.task.get("max_source_positions")) is not None:
-            limits.append(int(of_task))
+            limits.append(checked_value("max_source_positions", int, of_task))
         self.max_source_tokens = max(1, min(limits) - 1)
 
     @property

@@ -44,13 +44,12 @@ def convert(folder, *arguments):
 
 def log_probabilities(translator, source, target):
     """Those of the converted model, T x V, in the order of the old vocabulary."""
-    (model,), task = translator.ensemble.models, translator.ensemble.task
-    ours = task.source_dictionary.encode_line(source, add_if_not_exist=False).long()
-    symbols = task.target_dictionary
+    (network,), symbols = translator.ensemble.models, translator.ensemble.target
+    ours = torch.tensor([translator.ensemble.source.encode_line(source)])
     # fairseq starts a target with the end of a sentence.
     prefix = torch.tensor([symbols.eos(), *(symbols.index(token) for token in target)])
     with torch.no_grad():
-        logits, _ = model(ours.unsqueeze(0), None, prefix.unsqueeze(0))
+        logits = network(ours, prefix.unsqueeze(0))
     old = [symbols.index(token) for token in ("<pad>", "<unk>", "</s>", "<s>", *TARGET[4:])]
     return logits[0].log_softmax(dim=-1)[:, old]
 
@@ -126,7 +125,7 @@ def test_padding_changes_nothing(tmp_path):
     translator = Translator(tmp_path / "new" / "model.pt", device="cpu")
     (model,) = translator.ensemble.models
     sources = torch.tensor([[1, 1, 7, 9, 2], [5, 6, 7, 9, 2], [7, 9, 2, 1, 1], [1, 1, 1, 1, 2]])
-    logits, _ = model(sources, None, torch.tensor([[2, 6, 7]]).expand(4, -1))
+    logits = model(sources, torch.tensor([[2, 6, 7]]).expand(4, -1))
     torch.testing.assert_close(logits[0], logits[2])
     assert logits.isfinite().all() and not torch.allclose(logits[0], logits[1])
 

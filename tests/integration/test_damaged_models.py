@@ -48,7 +48,6 @@ DAMAGED = {
     "integer": (with_option("model", "encoder_embed_dim", "x"), "must be an integer"),
     "number option": (with_option("model", "dropout", [1]), "must be a number"),
     "flag": (with_option("model", "share_all_embeddings", "x"), "must be True or False"),
-    "path": (with_option("model", "encoder_embed_path", [1]), "must be the name of a file"),
     "length": (with_option("task", "max_source_positions", "x"), "must be an integer"),
 }
 

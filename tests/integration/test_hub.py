@@ -109,23 +109,6 @@ def test_fairseq_arguments(folder, tmp_path):
     assert hub.translate("eins  zwei drei") == expected("convs2s")[0]
 
 
-class _Named(ConvS2SModel):
-    """A model with a name of its own."""
-
-    models: dict = {}
-
-    @classmethod
-    def hub_models(cls):
-        return cls.models
-
-
-def test_names_of_models(folder):
-    assert ConvS2SModel.hub_models() == {}
-    _Named.models = {"numbers": {"path": str(folder), "checkpoint_file": "no.pt", "workers": 0}}
-    with pytest.raises(UserError, match="There is no checkpoint no.pt in .* \\(checkpoint_file\\)"):
-        _Named.from_pretrained("numbers")
-
-
 @pytest.fixture
 def server(tmp_path):
     """The address of a folder, and the folder."""

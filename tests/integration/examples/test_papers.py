@@ -13,6 +13,8 @@ from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from convs2s.cli import experiment as command
 from convs2s.experiments.reader import read_experiment
 from convs2s.models.convs2s.layer_lists import parse_attention, parse_layers
+from convs2s.models.convs2s.options import ConvS2SOptions
+from convs2s_plugin.models.options import network_options
 from tests.integration.examples.conftest import EXAMPLES
 from tests.support.commands import server
 
@@ -60,9 +62,8 @@ def test_fairseq_knows_the_options(path, dry_run):
     for arguments in trained:
         args = options.parse_args_and_arch(options.get_training_parser(), input_args=arguments)
         if args.arch.startswith("convs2s"):
-            # As fairseq-train does: an architecture with the name of the model has the defaults
-            # of its options only here.
-            model = convert_namespace_to_omegaconf(args).model
+            # An architecture with the name of the model has the defaults of its options only here.
+            model = network_options(ConvS2SOptions, convert_namespace_to_omegaconf(args).model)
             parse_layers(model.encoder_layers)
             layers = parse_layers(model.decoder_layers)
             parse_attention(model.decoder_attention, len(layers))
