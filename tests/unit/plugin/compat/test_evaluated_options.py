@@ -2,7 +2,6 @@
 
 import ast
 import importlib
-import re
 import sys
 from argparse import Namespace
 from pathlib import Path
@@ -13,7 +12,7 @@ from fairseq import utils
 from fairseq.models.fconv import FConvModel, fconv_iwslt_de_en
 
 import convs2s_plugin  # noqa: F401  (replaces eval in fairseq)
-from convs2s.common.errors import UserError
+from convs2s.common.errors import TextError, UserError
 from convs2s_plugin.compat.evaluated_options import MODULES, parse_value
 from tests.support.helpers import translation_task
 
@@ -23,38 +22,49 @@ FCONV = "[(512, 3)] * 9 + [(1024, 3)] * 4 + [(2048, 1)] * 2"
 @pytest.mark.parametrize(
     "text",
     [FCONV, "[(512, 3, 1)]", "True", "None", "[True, False] * 3", "(0.9, 0.98)", " 3 ", "-1e-30"]
-    + ["[-1, 2.5]", "'text'", "{'a': [1], 2: (3,)}", "()", "[]", "(1, 2) + (3,)", "[1] * 0"],
+    + ["[-1, 2.5]", "'text'", "{'a': [1], 2: (3,)}", "()", "[]", "(1, 2) + (3,)", "[1] * 0"]
+    + ["(1)", "([1] + [2]) * 2", "[[1] * 2] * 3 + [[]]", "{}", ".5", "1.", '"it\'s"', "(1,\n 2)"],
 )
 def test_the_value_is_that_of_eval(text):
     assert parse_value(text) == eval(text.strip())
 
 
 @pytest.mark.parametrize(
-    ("text", "reason"),
+    ("text", "column", "reason"),
     [
-        ("__import__('os').system('echo hacked')", "it has other parts than literals"),
-        ("[x for x in (1, 2)]", "it has other parts than literals"),
-        ("(lambda: 1)()", "it has other parts than literals"),
-        ("open('f', 'w')", "it has other parts than literals"),
-        ("2 ** 100", "it has other parts than literals"),
-        ("'a' * 10", "it has other parts than literals"),
-        ("{**{}}", "it has other parts than literals"),
-        ("f'{1}'", "it has other parts than literals"),
-        ("b'bytes'", "it has other parts than literals"),
-        ("-'a'", "it has other parts than literals"),
-        ("[1] + (2,)", "it has other parts than literals"),
-        ("[1] * 10001", "it has more than 10000 items"),
-        ("[[1] * 9999] * 2 + [1] * 9999", "it has more than 10000 items"),
-        ("[0]" + " + [0]" * 3000, "it has more than 10000 characters"),
-        ("[" * 50 + "]" * 50, "it is nested more than 20 times"),
-        ("1; 2", "it cannot be parsed"),
-        ("[1", "it cannot be parsed"),
-        ("a = 1", "it cannot be parsed"),
+        ("__import__('os').system('echo hacked')", 17, "unexpected character '.'"),
+        ("__import__('os')", 1, "expected a number, text, list, tuple or dictionary"),
+        ("[x for x in (1, 2)]", 2, "tuple or dictionary, found 'x'"),
+        ("(lambda: 1)()", 2, "tuple or dictionary, found 'lambda'"),
+        ("open('f', 'w')", 1, "tuple or dictionary, found 'open'"),
+        ("2 ** 100", 3, "'*' must follow a list or a tuple"),
+        ("[2] ** 100", 6, "expected the number of repetitions, found '*'"),
+        ("'a' * 10", 5, "'*' must follow a list or a tuple"),
+        ("1 + 2", 3, "'+' must follow a list or a tuple"),
+        ("{**{}}", 2, "tuple or dictionary, found '*'"),
+        ("f'{1}'", 1, "tuple or dictionary, found 'f'"),
+        ("b'bytes'", 1, "tuple or dictionary, found 'b'"),
+        ("-'a'", 1, "unexpected character '-'"),
+        ("[1] + (2,)", 7, "expected another list to add"),
+        ("{[1]: 2}", 2, "the key of a dictionary must be a number or text"),
+        ("[1] * 10001", 7, "the number of repetitions is 10001"),
+        ("[[1] * 9999] * 2 + [1] * 9999", 20, "10001 items are more than 10000"),
+        ("[0]" + " + [0]" * 3000, 10001, "18003 characters are more than the 10000 allowed"),
+        ("[" * 50 + "]" * 50, 21, "values are nested more than 20 deep"),
+        ("9" * 500, 1, "a number has more than 400 characters"),
+        ("1; 2", 2, "unexpected character ';'"),
+        ("1 2", 3, "expected the end, found '2'"),
+        ("[1", 3, "expected ',' or ']', found 'the end'"),
+        ("", 1, "tuple or dictionary, found 'the end'"),
+        ("a = 1", 3, "unexpected character '='"),
     ],
 )
-def test_anything_else_is_refused(text, reason):
-    with pytest.raises(UserError, match=f"is not evaluated, since {re.escape(reason)}"):
+def test_anything_else_is_refused(text, column, reason):
+    with pytest.raises(TextError) as error:
         parse_value(text)
+    assert "An option of a fairseq model, which is not evaluated" in str(error.value)
+    assert reason in str(error.value)
+    assert error.value.column == column
 
 
 def test_eval_of_something_else_than_text_is_a_type_error():
