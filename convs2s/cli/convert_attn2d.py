@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..common.errors import UserError
 from ..common.output_files import atomic_write, check_writable
+from .arguments import add_file
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -25,11 +26,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "old", metavar="OLD.pth", help="checkpoint of the 2018 code, such as model-best.pth"
     )
     parser.add_argument("new", metavar="NEW.pt", help="checkpoint to write")
-    parser.add_argument(
-        "--params", metavar="FILE", help="options of the training (default: params.json beside OLD)"
-    )
-    parser.add_argument("--source-vocab", metavar="FILE", help=VOCABULARY.format("source"))
-    parser.add_argument("--target-vocab", metavar="FILE", help=VOCABULARY.format("target"))
+    add_file(parser, "--params", "options of the training (default: params.json beside OLD)")
+    add_file(parser, "--source-vocab", VOCABULARY.format("source"))
+    add_file(parser, "--target-vocab", VOCABULARY.format("target"))
 
 
 def run(args: argparse.Namespace) -> int:

@@ -16,6 +16,7 @@ from ..common.output_files import (
     create_temporary,
 )
 from ..text.tokenizers import TOKENIZERS
+from .arguments import add_file, add_flag
 
 # The arguments that need dictionaries.
 RELEASE_OPTIONS = "source_lang target_lang tokenizer bpe_codes lowercase checkpoint".split()
@@ -45,12 +46,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="tokenizer of the training text (default: moses_fairseq; none if the languages are "
         "called src and trg)",
     )
-    release.add_argument(
-        "--bpe-codes", metavar="FILE", help="codes of subword-nmt (default: those in OLD)"
-    )
-    release.add_argument(
-        "--lowercase", action="store_true", help="the training text was in lower case"
-    )
+    add_file(release, "--bpe-codes", "codes of subword-nmt (default: those in OLD)")
+    add_flag(release, "--lowercase", "the training text was in lower case")
     release.add_argument(
         "--checkpoint",
         nargs="+",

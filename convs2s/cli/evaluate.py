@@ -14,12 +14,7 @@ from ..common.progress import Progress
 from ..common.quiet import quiet
 from ..evaluation import comparison, links
 from ..evaluation.lengths import group_by_length
-from ..evaluation.metrics import (
-    DEFAULT_METRICS,
-    METRICS,
-    MetricOptions,
-    find_metrics,
-)
+from ..evaluation.metrics import DEFAULT_METRICS, METRICS, MetricOptions, find_metrics
 from ..evaluation.systems import (
     System,
     check_lines,
@@ -28,6 +23,7 @@ from ..evaluation.systems import (
     read_sentences,
     translations_of,
 )
+from .arguments import add_file, add_flag, add_number
 from .translate_options import (
     add_preparation,
     add_search,
@@ -51,18 +47,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "with the first system",
     )
     files = parser.add_argument_group("files")
-    files.add_argument(
+    add_file(
+        files,
         "--references",
+        "references; give the option again for further sets of references",
         action="append",
-        metavar="FILE",
-        help="references; give the option again for further sets of references",
     )
-    files.add_argument(
-        "--source",
-        metavar="FILE",
-        help="source text, for checkpoints; BLEU by length takes its lengths",
-    )
-    files.add_argument("--output", metavar="FILE", help="write all results as JSON")
+    add_file(files, "--source", "source text, for checkpoints; BLEU by length takes its lengths")
+    add_file(files, "--output", "write all results as JSON")
     files.add_argument(
         "--translations",
         metavar="DIR",
@@ -75,7 +67,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="NAMES",
         help=f"any of {', '.join(METRICS)}, separated by commas (default: %(default)s)",
     )
-    scores.add_argument("--lowercase", action="store_true", help="compare in lower case")
+    add_flag(scores, "--lowercase", "compare in lower case")
     scores.add_argument(
         "--tokenize",
         metavar="NAME",
@@ -98,26 +90,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _add_summaries(parser: argparse.ArgumentParser) -> None:
     summaries = parser.add_argument_group("summaries")
-    summaries.add_argument(
-        "--summary-bytes",
-        type=int,
-        metavar="N",
-        help="cut summaries to N bytes before ROUGE; 75 in DUC 2004",
+    add_number(
+        summaries, "--summary-bytes", "cut summaries to N bytes before ROUGE; 75 in DUC 2004"
     )
-    summaries.add_argument(
-        "--min-words", type=int, metavar="N", help="count the outputs with fewer than N words"
-    )
-    summaries.add_argument(
-        "--stem", action="store_true", help="compare the stems of English words in ROUGE"
-    )
+    add_number(summaries, "--min-words", "count the outputs with fewer than N words")
+    add_flag(summaries, "--stem", "compare the stems of English words in ROUGE")
 
 
 def _add_alignments(parser: argparse.ArgumentParser) -> None:
     alignments = parser.add_argument_group("alignments")
-    alignments.add_argument(
+    add_file(
+        alignments,
         "--gold-links",
-        metavar="FILE",
-        help="gold alignment of source and reference: 0-0 is sure, 1p2 is only possible",
+        "gold alignment of source and reference: 0-0 is sure, 1p2 is only possible",
     )
     alignments.add_argument(
         "--links",
@@ -127,11 +112,7 @@ def _add_alignments(parser: argparse.ArgumentParser) -> None:
         "or [NAME=]CHECKPOINT.pt, whose attention aligns --source with --references; give the "
         "option again for further alignments",
     )
-    alignments.add_argument(
-        "--gold-from-one",
-        action="store_true",
-        help="positions of the gold alignment are counted from 1",
-    )
+    add_flag(alignments, "--gold-from-one", "positions of the gold alignment are counted from 1")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -8,6 +8,7 @@ from ..common.errors import UserError
 from ..common.output_files import check_writable
 from ..pictures import lengths, sweep, training
 from ..pictures.figures import check_format, import_pyplot, save_figure
+from .arguments import add_file
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -44,11 +45,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_output(parser: argparse.ArgumentParser, default: str) -> None:
-    parser.add_argument(
+    add_file(
+        parser,
         "--output",
+        "plot to write, a .png, .pdf or .svg file (default: %(default)s)",
         default=default,
-        metavar="FILE",
-        help="plot to write, a .png, .pdf or .svg file (default: %(default)s)",
     )
 
 

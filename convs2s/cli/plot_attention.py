@@ -15,6 +15,7 @@ from ..common.limits import check_at_least
 from ..common.output_files import check_text_writable, check_writable
 from ..common.text_files import read_lines, read_parallel
 from ..pictures.figures import FORMATS, check_format, import_pyplot, save_figure
+from .arguments import add_file, add_number
 from .plugin import add_user_dir, use_user_dir
 from .translate_options import add_preparation, files_of_folder
 
@@ -38,24 +39,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="CHECKPOINT",
         help="a trained model; several (--path A --path B) are shown side by side",
     )
-    parser.add_argument(
+    add_file(
+        parser,
         "--output",
+        "a picture (.png, .pdf, .svg), a page (.html) or data (.json)",
         required=True,
-        metavar="FILE",
-        help="a picture (.png, .pdf, .svg), a page (.html) or data (.json)",
     )
-    parser.add_argument(
-        "--input", metavar="FILE", help="read the sentences from a file, one a line"
-    )
+    add_file(parser, "--input", "read the sentences from a file, one a line")
     parser.add_argument(
         "--target",
         action="append",
         metavar="TEXT",
         help="target to use instead of the model's translation; once per sentence",
     )
-    parser.add_argument(
-        "--target-input", metavar="FILE", help="read the targets of --input from a file"
-    )
+    add_file(parser, "--target-input", "read the targets of --input from a file")
     parser.add_argument(
         "--layers",
         metavar="LIST",
@@ -67,7 +64,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="LIST",
         help="heads: all, mean or numbers such as 1,4 (pictures: mean; pages and data: all)",
     )
-    parser.add_argument("--beam", type=int, default=5, help="beam size (default: %(default)s)")
+    add_number(parser, "--beam", "beam size (default: %(default)s)", 5)
     add_user_dir(parser)
     add_preparation(parser)
 

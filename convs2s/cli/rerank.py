@@ -12,6 +12,7 @@ from ..common.output_files import atomic_write, check_text_writable
 from ..common.quiet import quiet
 from ..evaluation.nbest import NBest, read_nbest
 from ..evaluation.systems import read_sentences
+from .arguments import add_file, add_number
 from .translate_options import files_of_folder
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="n-best lists, of `fairseq-generate --nbest N` or `convs2s translate --nbest N`",
     )
-    parser.add_argument("--output", metavar="FILE", help="chosen translations (standard output)")
+    add_file(parser, "--output", "chosen translations (standard output)")
     parser.add_argument(
         "--remove-bpe",
         choices=BPE,
@@ -45,12 +46,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="expected utility, for minimum Bayes risk: the mean score of a hypothesis if another "
         "one of the list were the reference",
     )
-    features.add_argument(
+    add_number(
+        features,
         "--temperature",
-        type=float,
-        metavar="T",
-        help="with --utility: probabilities of hypotheses are proportional to 2^(score / T) "
+        "with --utility: probabilities of hypotheses are proportional to 2^(score / T) "
         "(default: all are equal)",
+        metavar="T",
+        type=float,
     )
     features.add_argument(
         "--scores",
@@ -68,26 +70,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--remove-bpe; give the option again for further models",
     )
     weights = parser.add_argument_group("weights")
-    weights.add_argument(
+    add_file(
+        weights,
         "--weights",
-        metavar="FILE",
-        help="choose the largest weighted sum of these: JSON such as "
+        "choose the largest weighted sum of these: JSON such as "
         '{"score": 1, "words": 0.1, "other": 0.5}, with a number for each score and for words',
     )
-    weights.add_argument(
+    add_file(
+        weights,
         "--references",
-        metavar="FILE",
-        help="references, one a line (default: those in the lists, if there are any)",
+        "references, one a line (default: those in the lists, if there are any)",
     )
     model = parser.add_argument_group("models")
     model.add_argument("--data", metavar="DIR", help="folder of the dictionaries")
-    model.add_argument(
-        "--max-tokens",
-        type=int,
-        default=4000,
-        metavar="N",
-        help="largest number of tokens in a batch (%(default)s)",
-    )
+    add_number(model, "--max-tokens", "largest number of tokens in a batch", 4000)
     model.add_argument(
         "--device", metavar="NAME", help="cpu, cuda, cuda:1 (default: a GPU if there is one)"
     )

@@ -10,6 +10,7 @@ from ..common.errors import UserError
 from ..common.limits import check_at_least
 from ..common.output_files import check_different, check_text_writable
 from ..translation.options import AUTOCAST_DTYPES, BUFFER_SIZE, EnsembleOptions
+from .arguments import add_file, add_flag, add_number
 from .plugin import add_user_dir
 
 
@@ -31,31 +32,26 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _add_files(parser: argparse.ArgumentParser) -> None:
     files = parser.add_argument_group("files")
-    files.add_argument("--input", metavar="FILE", help="text to translate (standard input)")
-    files.add_argument("--output", metavar="FILE", help="translations (standard output)")
-    files.add_argument(
+    add_file(files, "--input", "text to translate (standard input)")
+    add_file(files, "--output", "translations (standard output)")
+    add_flag(
+        files,
         "--line-by-line",
-        action="store_true",
-        help="answer each line before reading the next one; default on a terminal",
+        "answer each line before reading the next one; default on a terminal",
     )
-    files.add_argument(
-        "--report", metavar="FILE", help="list the lines that were split or may be cut off"
-    )
-    files.add_argument(
+    add_file(files, "--report", "list the lines that were split or may be cut off")
+    add_file(
+        files,
         "--alignment",
-        metavar="FILE",
-        help="the alignment of each translation with its source, in tokens: 0-0 1-2 ...",
+        "the alignment of each translation with its source, in tokens: 0-0 1-2 ...",
     )
-    files.add_argument(
+    add_number(
+        files,
         "--nbest",
-        type=int,
-        metavar="N",
-        help="write the N best translations of each line: number of the line, score and text, "
+        "write the N best translations of each line: number of the line, score and text, "
         "separated by tabs",
     )
-    files.add_argument(
-        "--scores", action="store_true", help="write the score and a tab before each translation"
-    )
+    add_flag(files, "--scores", "write the score and a tab before each translation")
 
 
 def add_preparation(parser: argparse.ArgumentParser) -> None:
@@ -69,12 +65,8 @@ def add_preparation(parser: argparse.ArgumentParser) -> None:
         "--preparation", metavar="DIR", help="folder of the preparation.yaml of `convs2s prepare`"
     )
     add_dictionaries(text)
-    text.add_argument(
-        "--bpe-codes", metavar="FILE", help="segment tokenized text with these codes of subword-nmt"
-    )
-    text.add_argument(
-        "--raw", action="store_true", help="the text consists of tokens separated by spaces"
-    )
+    add_file(text, "--bpe-codes", "segment tokenized text with these codes of subword-nmt")
+    add_flag(text, "--raw", "the text consists of tokens separated by spaces")
 
 
 def add_dictionaries(group: argparse._ActionsContainer) -> None:
@@ -94,56 +86,37 @@ def add_search(parser: argparse.ArgumentParser) -> None:
     """Add the options of the search."""
     default = EnsembleOptions()
     search = parser.add_argument_group("search")
-    search.add_argument(
-        "--beam", type=int, default=default.beam, metavar="N", help="beam size (%(default)s)"
-    )
-    search.add_argument(
+    add_number(search, "--beam", "beam size", default.beam)
+    add_number(
+        search,
         "--lenpen",
-        type=float,
-        default=default.lenpen,
+        "exponent of the length in the score: above 1 favors long translations",
+        default.lenpen,
         metavar="ALPHA",
-        help="exponent of the length in the score: above 1 favors long translations (%(default)s)",
+        type=float,
     )
-    search.add_argument(
-        "--unnormalized", action="store_true", help="scores without a length penalty"
-    )
-    search.add_argument(
-        "--min-len",
-        type=int,
-        default=default.min_len,
-        metavar="N",
-        help="smallest number of target tokens (%(default)s)",
-    )
-    search.add_argument(
-        "--max-len-b",
-        type=int,
-        default=default.max_len_b,
-        metavar="N",
-        help="largest number of target tokens (%(default)s)",
-    )
-    search.add_argument(
+    add_flag(search, "--unnormalized", "scores without a length penalty")
+    add_number(search, "--min-len", "smallest number of target tokens", default.min_len)
+    add_number(search, "--max-len-b", "largest number of target tokens", default.max_len_b)
+    add_file(
+        search,
         "--replace-unk",
+        "replace unknown words by their source word, or by its translation in FILE",
         nargs="?",
         const="",
-        metavar="FILE",
-        help="replace unknown words by their source word, or by its translation in FILE",
     )
-    search.add_argument(
-        "--lexicon", metavar="FILE", help="restrict the target vocabulary to candidates"
-    )
-    search.add_argument(
+    add_file(search, "--lexicon", "restrict the target vocabulary to candidates")
+    add_number(
+        search,
         "--candidates-per-word",
-        type=int,
-        default=default.candidates_per_word,
-        metavar="N",
-        help="with --lexicon: number of candidates of each source token (%(default)s)",
+        "with --lexicon: number of candidates of each source token",
+        default.candidates_per_word,
     )
-    search.add_argument(
+    add_number(
+        search,
         "--frequent-candidates",
-        type=int,
-        default=default.frequent_candidates,
-        metavar="N",
-        help="with --lexicon: number of frequent target tokens (%(default)s)",
+        "with --lexicon: number of frequent target tokens",
+        default.frequent_candidates,
     )
 
 
@@ -151,36 +124,23 @@ def add_speed(parser: argparse.ArgumentParser) -> None:
     """Add the options that change the speed."""
     default = EnsembleOptions()
     speed = parser.add_argument_group("speed")
-    speed.add_argument(
-        "--max-tokens",
-        type=int,
-        default=default.max_tokens,
-        metavar="N",
-        help="largest number of source tokens in a batch (%(default)s)",
+    add_number(
+        speed, "--max-tokens", "largest number of source tokens in a batch", default.max_tokens
     )
-    speed.add_argument(
-        "--batch-size", type=int, metavar="N", help="largest number of sentences in a batch"
-    )
-    speed.add_argument(
+    add_number(speed, "--batch-size", "largest number of sentences in a batch")
+    add_number(
+        speed,
         "--buffer-size",
-        type=int,
-        default=BUFFER_SIZE,
-        metavar="N",
-        help="number of lines that are sorted by length and translated together (%(default)s)",
+        "number of lines that are sorted by length and translated together",
+        BUFFER_SIZE,
     )
-    speed.add_argument(
-        "--workers",
-        type=int,
-        default=1,
-        metavar="N",
-        help="number of processes that translate with one copy of the weights (%(default)s)",
+    add_number(
+        speed, "--workers", "number of processes that translate with one copy of the weights", 1
     )
     speed.add_argument(
         "--autocast-dtype", choices=AUTOCAST_DTYPES, default="none", help="precision"
     )
-    speed.add_argument(
-        "--int8", action="store_true", help="weights in 8 bits, on CPUs with VNNI or AMX"
-    )
+    add_flag(speed, "--int8", "weights in 8 bits, on CPUs with VNNI or AMX")
     speed.add_argument(
         "--device", metavar="NAME", help="cpu, cuda, cuda:1 (default: a GPU if there is one)"
     )
