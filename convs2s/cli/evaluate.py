@@ -4,6 +4,7 @@ import argparse
 import json
 import os
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +14,6 @@ from ..common.output_files import atomic_write, check_different, check_text_writ
 from ..common.progress import Progress
 from ..common.quiet import quiet
 from ..evaluation import comparison, links
-from ..evaluation.lengths import group_by_length
 from ..evaluation.metrics import DEFAULT_METRICS, METRICS, MetricOptions, find_metrics
 from ..evaluation.systems import (
     System,
@@ -81,23 +81,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="largest length of each group of BLEU by length but the last, such as 10,20,30 "
         "(default: five groups of about the same size)",
     )
-    _add_summaries(parser)
-    _add_alignments(parser)
-    add_preparation(parser)
-    add_search(parser)
-    add_speed(parser)
-
-
-def _add_summaries(parser: argparse.ArgumentParser) -> None:
     summaries = parser.add_argument_group("summaries")
     add_number(
         summaries, "--summary-bytes", "cut summaries to N bytes before ROUGE; 75 in DUC 2004"
     )
     add_number(summaries, "--min-words", "count the outputs with fewer than N words")
     add_flag(summaries, "--stem", "compare the stems of English words in ROUGE")
-
-
-def _add_alignments(parser: argparse.ArgumentParser) -> None:
     alignments = parser.add_argument_group("alignments")
     add_file(
         alignments,
@@ -113,6 +102,9 @@ def _add_alignments(parser: argparse.ArgumentParser) -> None:
         "option again for further alignments",
     )
     add_flag(alignments, "--gold-from-one", "positions of the gold alignment are counted from 1")
+    add_preparation(parser)
+    add_search(parser)
+    add_speed(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -123,8 +115,10 @@ def run(args: argparse.Namespace) -> int:
     content: dict[str, Any] = {}
     if systems:
         evaluation = _evaluate(args, systems)
-        content.update(evaluation.as_dict())
-        _print(evaluation, args.min_words)
+        content.update(asdict(evaluation))
+        print(comparison.main_table(evaluation).markdown())
+        print("\n".join(comparison.remarks(evaluation, args.min_words)))
+        print(f"\nBLEU by length:\n\n{comparison.length_table(evaluation).markdown()}")
     if args.links:
         scores = _alignment_scores(args)
         content["alignments"] = {name: each._asdict() for name, each in scores.items()}
@@ -175,7 +169,7 @@ def _evaluate(args: argparse.Namespace, systems: Sequence[System]) -> comparison
         source = read_sentences(args.source)
         check_lines(args.source, source, args.references[0], count)
     lengths = [len(line.split()) for line in source or references[0]]
-    groups = group_by_length(lengths, _bounds(args.length_bounds))
+    groups = comparison.group_by_length(lengths, _bounds(args.length_bounds))
     metrics = args.metrics.split(",")
     options = MetricOptions(args.lowercase, args.summary_bytes, args.stem, args.tokenize)
     # Before checkpoints translate, which may take long.
@@ -282,9 +276,3 @@ def _model_links(
 
     with quiet():
         return model_links(translator, *texts)
-
-
-def _print(evaluation: comparison.Evaluation, min_words: int | None) -> None:
-    print(comparison.main_table(evaluation).markdown())
-    print("\n".join(comparison.remarks(evaluation, min_words)))
-    print(f"\nBLEU by length:\n\n{comparison.length_table(evaluation).markdown()}")

@@ -112,10 +112,7 @@ def atomic_write(path: str) -> Iterator[TextIO]:
         UserError: if the file cannot be written.
     """
     check_text_writable(path)
-    with (
-        atomic_path(path) as partial,
-        open(partial, "w", encoding="utf-8", newline="\n") as file,
-    ):
+    with atomic_path(path) as partial, open(partial, "w", encoding="utf-8", newline="\n") as file:
         yield file
 
 

@@ -74,10 +74,7 @@ def document(models: list[str], sentences: list[SentenceEntry]) -> Document:
 
 
 def sentence_entry(
-    source: list[str],
-    target: list[str],
-    maps_of_models: Sequence[Sequence[ChosenMap]],
-    digits: int,
+    source: list[str], target: list[str], maps_of_models: Sequence[Sequence[ChosenMap]], digits: int
 ) -> SentenceEntry:
     """One sentence pair.
 

@@ -64,10 +64,7 @@ def export_onnx(model: ConvS2S, folder: str, dictionaries: Sequence[Path]) -> No
         "max_target_positions": model.decoder.max_length,
     }
     with atomic_folder(folder) as partial, torch.no_grad(), quiet():
-        programs = {
-            ENCODER: _encoder_program(model),
-            DECODER: _decoder_program(model),
-        }
+        programs = {ENCODER: _encoder_program(model), DECODER: _decoder_program(model)}
         for name, program in programs.items():
             program.model.metadata_props.update({key: str(facts[key]) for key in facts})
             program.save(str(Path(partial, name)))

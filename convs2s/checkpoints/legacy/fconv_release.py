@@ -108,11 +108,7 @@ def convert_release(
 
 
 def _write_preparation(
-    new: Path,
-    languages: tuple[str, str],
-    codes: Path | None,
-    options: ReleaseOptions,
-    name: str,
+    new: Path, languages: tuple[str, str], codes: Path | None, options: ReleaseOptions, name: str
 ) -> dict[str, Any]:
     """Write ``preparation.yaml`` and the codes beside the dictionaries."""
     if codes is None:
