@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..common.errors import UserError
 from ..common.limits import check_at_least
-from ..common.output_files import atomic_write, check_different, check_text_writable
+from ..common.output_files import atomic_write, check_outputs
 from ..common.progress import Progress
 from ..common.quiet import quiet
 from ..evaluation import comparison, links
@@ -156,9 +156,7 @@ def _check_outputs(args: argparse.Namespace, systems: Sequence[System]) -> None:
             if system.checkpoints:
                 path = _translations_file(args.translations, system)
                 outputs[f"the file of {system.name} in --translations"] = path
-    check_different(outputs)
-    for path in filter(None, outputs.values()):
-        check_text_writable(path, read)
+    check_outputs(outputs, read)
 
 
 def _evaluate(args: argparse.Namespace, systems: Sequence[System]) -> comparison.Evaluation:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from ..common.errors import UserError
 from ..common.limits import check_at_least
-from ..common.output_files import check_different, check_text_writable
+from ..common.output_files import check_outputs
 from ..common.progress import Progress
 from ..common.text_files import read_parallel
 from ..text.lexicon.aligner import MAX_WORDS, align
@@ -125,6 +125,4 @@ def _check(args: argparse.Namespace) -> None:
             "give the forward and the reverse one, or leave out --symmetrise."
         )
     outputs = {"--output": args.output, "--reverse-output": args.reverse_output}
-    check_different(outputs)
-    for path in filter(None, outputs.values()):
-        check_text_writable(path, (args.source, args.target, *alignments))
+    check_outputs(outputs, (args.source, args.target, *alignments))

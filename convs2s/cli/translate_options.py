@@ -8,7 +8,7 @@ from typing import Any
 
 from ..common.errors import UserError
 from ..common.limits import check_at_least
-from ..common.output_files import check_different, check_text_writable
+from ..common.output_files import check_outputs
 from ..translation.options import AUTOCAST_DTYPES, BUFFER_SIZE, EnsembleOptions
 from .arguments import add_file, add_flag, add_number
 from .plugin import add_user_dir
@@ -187,9 +187,7 @@ def check(args: argparse.Namespace) -> None:
     """
     check_at_least(args, nbest=1)
     outputs = {"--output": args.output, "--report": args.report, "--alignment": args.alignment}
-    check_different(outputs)
     read = [*split_paths(args.path), args.input or "/dev/stdin", *files_read(args)]
-    for path in filter(None, outputs.values()):
-        check_text_writable(path, read)
+    check_outputs(outputs, read)
     if args.input and not os.path.exists(args.input):
         raise UserError(f"There is no file {args.input} (--input).")

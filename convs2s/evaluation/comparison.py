@@ -158,7 +158,7 @@ def evaluate(
     settings: dict[str, str] = {}
     results = []
     for name, hypotheses in systems.items():
-        few = [len(hypothesis.split()) < (min_words or 0) for hypothesis in hypotheses]
+        short = [text for text in hypotheses if len(text.split()) < (min_words or 0)]
         scores: dict[str, float] = {}
         for metric in chosen:
             found = metric.score(hypotheses, references)
@@ -171,7 +171,7 @@ def evaluate(
                 float(_bleu(hypotheses, references, options).ratio),
                 {metric: by_system[name] for metric, by_system in tests.items()},
                 _by_length(hypotheses, references, groups, options),
-                None if min_words is None else sum(few),
+                None if min_words is None else len(short),
             )
         )
     return Evaluation(len(references[0]), len(references), settings, lengths_of, results)
