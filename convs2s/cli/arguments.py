@@ -20,8 +20,12 @@ def add_number(
     help: str,
     default: float | None = None,
     metavar: str = "N",
-    type: type = int,
+    kind: type | None = None,
 ) -> None:
-    """Add an option with a number; the help ends with the default unless it names it itself."""
+    """Add an option with a number, of the type of its default unless ``kind`` says another.
+
+    The help ends with the default unless it names it itself.
+    """
+    kind = kind or (float if isinstance(default, float) else int)
     shown = "" if default is None or "%(default)s" in help else " (%(default)s)"
-    group.add_argument(name, type=type, default=default, metavar=metavar, help=help + shown)
+    group.add_argument(name, type=kind, default=default, metavar=metavar, help=help + shown)

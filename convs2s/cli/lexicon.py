@@ -52,7 +52,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "leave out entries with a smaller probability (default: %(default)s)",
         0.0,
         metavar="P",
-        type=float,
     )
     add_number(
         parser,

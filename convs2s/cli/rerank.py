@@ -52,7 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "with --utility: probabilities of hypotheses are proportional to 2^(score / T) "
         "(default: all are equal)",
         metavar="T",
-        type=float,
+        kind=float,
     )
     features.add_argument(
         "--scores",

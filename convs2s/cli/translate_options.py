@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ..common.errors import UserError
-from ..common.limits import check_at_least
+from ..common.limits import check_at_least, option_name
 from ..common.output_files import check_outputs
 from ..translation.options import AUTOCAST_DTYPES, BUFFER_SIZE, EnsembleOptions
 from .arguments import add_file, add_flag, add_number
@@ -23,14 +23,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="CHECKPOINT",
         help="a trained model; several are an ensemble",
     )
-    _add_files(parser)
-    add_preparation(parser)
-    add_search(parser)
-    add_speed(parser)
-    add_user_dir(parser)
-
-
-def _add_files(parser: argparse.ArgumentParser) -> None:
     files = parser.add_argument_group("files")
     add_file(files, "--input", "text to translate (standard input)")
     add_file(files, "--output", "translations (standard output)")
@@ -52,6 +44,10 @@ def _add_files(parser: argparse.ArgumentParser) -> None:
         "separated by tabs",
     )
     add_flag(files, "--scores", "write the score and a tab before each translation")
+    add_preparation(parser)
+    add_search(parser)
+    add_speed(parser)
+    add_user_dir(parser)
 
 
 def add_preparation(parser: argparse.ArgumentParser) -> None:
@@ -84,48 +80,30 @@ def add_dictionaries(group: argparse._ActionsContainer) -> None:
 
 def add_search(parser: argparse.ArgumentParser) -> None:
     """Add the options of the search."""
-    default = EnsembleOptions()
     search = parser.add_argument_group("search")
-    add_number(search, "--beam", "beam size", default.beam)
-    add_number(
-        search,
-        "--lenpen",
-        "exponent of the length in the score: above 1 favors long translations",
-        default.lenpen,
-        metavar="ALPHA",
-        type=float,
-    )
+    for name, text in (
+        ("beam", "beam size"),
+        ("lenpen", "exponent of the length in the score: above 1 favors long translations"),
+        ("min_len", "smallest number of target tokens"),
+        ("max_len_b", "largest number of target tokens"),
+        ("candidates_per_word", "with --lexicon: number of candidates of each source token"),
+        ("frequent_candidates", "with --lexicon: number of frequent target tokens"),
+    ):
+        add_number(search, option_name(name), text, getattr(EnsembleOptions, name))
     add_flag(search, "--unnormalized", "scores without a length penalty")
-    add_number(search, "--min-len", "smallest number of target tokens", default.min_len)
-    add_number(search, "--max-len-b", "largest number of target tokens", default.max_len_b)
-    add_file(
-        search,
-        "--replace-unk",
-        "replace unknown words by their source word, or by its translation in FILE",
-        nargs="?",
-        const="",
-    )
     add_file(search, "--lexicon", "restrict the target vocabulary to candidates")
-    add_number(
-        search,
-        "--candidates-per-word",
-        "with --lexicon: number of candidates of each source token",
-        default.candidates_per_word,
-    )
-    add_number(
-        search,
-        "--frequent-candidates",
-        "with --lexicon: number of frequent target tokens",
-        default.frequent_candidates,
-    )
+    text = "replace unknown words by their source word, or by its translation in FILE"
+    add_file(search, "--replace-unk", text, nargs="?", const="")
 
 
 def add_speed(parser: argparse.ArgumentParser) -> None:
     """Add the options that change the speed."""
-    default = EnsembleOptions()
     speed = parser.add_argument_group("speed")
     add_number(
-        speed, "--max-tokens", "largest number of source tokens in a batch", default.max_tokens
+        speed,
+        "--max-tokens",
+        "largest number of source tokens in a batch",
+        EnsembleOptions.max_tokens,
     )
     add_number(speed, "--batch-size", "largest number of sentences in a batch")
     add_number(
