@@ -5,6 +5,7 @@ import json
 import sys
 from collections.abc import Collection, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from ..common.errors import UserError
@@ -12,12 +13,11 @@ from ..common.output_files import atomic_write, check_text_writable
 from ..common.quiet import quiet
 from ..evaluation.nbest import NBest, read_nbest
 from ..evaluation.systems import read_sentences
+from ..translation.options import EnsembleOptions
 from .arguments import add_file, add_number
 from .translate_options import files_of_folder
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from ..evaluation.reranking import Features
 
 # The names in SENTENCE_SCORES.
@@ -112,11 +112,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _check(args: argparse.Namespace) -> None:
-    """Check the options, before anything is computed.
-
-    Raises:
-        UserError: if options do not fit, or a file cannot be written.
-    """
+    """Check the options, before anything is computed."""
     if args.temperature is not None and not args.temperature > 0.0:
         raise UserError(
             f"--temperature is {args.temperature}, but must be above 0; leave it out for equal "
@@ -155,11 +151,11 @@ def _features(args: argparse.Namespace, lists: Sequence[NBest]) -> "Features":
     """The features that the options ask for."""
     import numpy as np
 
-    from ..evaluation.reranking import basic_features, expected_utilities, read_scores
+    from ..evaluation.reranking import basic_features, expected_utilities, model_scores, read_scores
     from ..evaluation.sentence_scores import SENTENCE_SCORES
 
     features = basic_features(lists)
-    count = int(features.bounds[-1])
+    ensemble_options = EnsembleOptions(max_tokens=args.max_tokens, device=args.device)
     values = dict(features.values)
     if args.utility:
         utility = SENTENCE_SCORES[args.utility]()
@@ -169,9 +165,11 @@ def _features(args: argparse.Namespace, lists: Sequence[NBest]) -> "Features":
     for option, texts in (("scores", args.scores), ("model", args.model)):
         for text in texts:
             name, path = _named(option, text, values)
-            values[name] = (
-                read_scores(path, count) if option == "scores" else _score(args, path, lists)
-            )
+            if option == "scores":
+                values[name] = read_scores(path, int(features.bounds[-1]))
+            else:
+                with quiet():
+                    values[name] = model_scores(path, args.data, lists, ensemble_options)
     return replace(features, values=values)
 
 
@@ -185,16 +183,6 @@ def _named(option: str, text: str, taken: Collection[str]) -> tuple[str, str]:
             f"(score, words and {', '.join(UTILITIES)} are those of the command)."
         )
     return name, path
-
-
-def _score(args: argparse.Namespace, checkpoint: str, lists: Sequence[NBest]) -> "np.ndarray":
-    """The scores of a model."""
-    from ..evaluation.reranking import model_scores
-    from ..translation.options import EnsembleOptions
-
-    options = EnsembleOptions(max_tokens=args.max_tokens, device=args.device)
-    with quiet():
-        return model_scores(checkpoint, args.data, lists, options)
 
 
 def _read_weights(path: str) -> dict[str, float]:
@@ -213,15 +201,14 @@ def _report(lists: Sequence[NBest], chosen: Sequence[str], references: Sequence[
     from ..evaluation.sentence_scores import SentenceBLEU
 
     first = [each.hypotheses[0].text for each in lists]
-    utility = SentenceBLEU()
-    best = []
-    for each, reference in zip(lists, references):
-        counted = utility.count(reference)
-        values = [
-            utility.compare(utility.count(hypothesis.text), counted)
-            for hypothesis in each.hypotheses
-        ]
-        best.append(each.hypotheses[values.index(max(values))].text)
+    bleu = SentenceBLEU()
+    best = [
+        max(
+            (hypothesis.text for hypothesis in each.hypotheses),
+            key=partial(bleu.score, reference=reference),
+        )
+        for each, reference in zip(lists, references)
+    ]
     for name, texts in (("first", first), ("chosen", chosen), ("best by sentence BLEU", best)):
         scores = score(texts, references)
         print(f"{name}: BLEU {scores['sacrebleu']:.2f}, chrF {scores['chrf']:.2f}", file=sys.stderr)

@@ -196,8 +196,8 @@ def _tests(
                 test_type="bs",
             )
             # Besides the names of the systems, there is one column.
-            columns = [results for title, results in test()[1].items() if title != "System"]
-            baseline = columns[0][0].score
+            column: Any = next(found for title, found in test()[1].items() if title != "System")
+            baseline = column[0].score
             tests[metric.name] = {
                 name: Test(
                     # sacreBLEU calls a difference of zero significant.
@@ -205,7 +205,7 @@ def _tests(
                     float(result.mean),
                     float(result.ci),
                 )
-                for name, result in zip(systems, columns[0])
+                for name, result in zip(systems, column)
             }
     return tests
 
