@@ -65,29 +65,25 @@ def run(args: argparse.Namespace) -> int:
         _check_dictionary(path, text)
     source, target = map(dictionary_rows, vocabularies)
     try:
-        converted = convert(tensors, params, (source, target), str(folder), args.old)
+        converted, notes = convert(tensors, params, (source, target), str(folder), args.old)
     except (IndexError, RuntimeError) as error:
         # torch's errors about shapes.
         raise UserError(f"{args.old} has weights whose sizes contradict each other.") from error
     for path, text in texts.items():
         with atomic_write(path) as file:
             file.write(text)
-    save_checkpoint(converted.checkpoint, args.new)
-    parameters = sum(tensor.numel() for tensor in converted.checkpoint["model"].values())
-    print(f"{args.new}: {len(converted.checkpoint['model'])} tensors, {parameters:,} numbers")
+    save_checkpoint(converted, args.new)
+    parameters = sum(tensor.numel() for tensor in converted["model"].values())
+    print(f"{args.new}: {len(converted['model'])} tensors, {parameters:,} numbers")
     for path, tokens in zip(texts, vocabularies):
         print(f"{path}: {len(tokens):,} tokens")
-    for note in converted.notes:
+    for note in notes:
         print(note)
     return 0
 
 
 def _read(path: str) -> dict[str, "Tensor"]:
-    """The state dictionary of a checkpoint, without executing anything in the file.
-
-    Raises:
-        UserError: if it is none of the 2018 code.
-    """
+    """The state dictionary of a checkpoint, without executing anything in the file."""
     from torch import Tensor
 
     from ..checkpoints.legacy.reading import architecture, model_options, read_old_checkpoint
@@ -119,11 +115,7 @@ def _find_vocabulary(params: "Params", language: str, name: str) -> str:
 
 
 def _check_dictionary(path: str, text: str) -> None:
-    """Check that a dictionary can be written and replaces no other one.
-
-    Raises:
-        UserError: if not.
-    """
+    """Check that a dictionary can be written and replaces no other one."""
     check_writable(path)
     file = Path(path)
     if file.is_file() and file.read_bytes() != text.encode("utf-8"):
