@@ -1,7 +1,4 @@
-"""The commands of ``convs2s``, and the parser of their arguments.
-
-This file imports neither torch nor fairseq.
-"""
+"""The commands of ``convs2s``, and the parser of their arguments."""
 
 import argparse
 import os

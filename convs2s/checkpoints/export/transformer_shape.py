@@ -216,11 +216,7 @@ def _missing(last: LayerSpec, expected: str) -> TextError:
 
 
 def _check(stack: StackShape) -> None:
-    """Check the sizes of a stack.
-
-    Raises:
-        TextError: if fairseq's transformer cannot have them.
-    """
+    """Check the sizes of a stack."""
     for part in stack.of_kind(SELF_ATTENTION, SOURCE_ATTENTION):
         spec = part.layers[0].spec
         if spec["h"] != stack.heads:

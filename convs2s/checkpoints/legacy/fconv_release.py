@@ -113,8 +113,13 @@ def _write_preparation(
 ) -> dict[str, Any]:
     """Write ``preparation.yaml`` and the codes beside the dictionaries."""
     if codes is None:
-        for language in languages:
-            _check_words(new / f"dict.{language}.txt", name)
+        for path in (new / f"dict.{language}.txt" for language in languages):
+            found = [token for token in _read_dictionary(path) if token.endswith("@@")]
+            if found:
+                raise UserError(
+                    f"{path.name} has sub-words such as '{found[0]}', but {name} has no BPE codes: "
+                    "give their file with --bpe-codes."
+                )
         subwords: dict[str, Any] = {"method": "none", "files": None}
     else:
         try:
@@ -229,13 +234,3 @@ def _read_dictionary(path: Path) -> list[str]:
     except (OSError, ValueError) as error:
         raise UserError(f"{path.name} is not a dictionary of fairseq: {error}") from error
     return tokens
-
-
-def _check_words(path: Path, name: str) -> None:
-    """Check that a dictionary has no sub-words of subword-nmt."""
-    found = next((token for token in _read_dictionary(path) if token.endswith("@@")), None)
-    if found:
-        raise UserError(
-            f"{path.name} has sub-words such as '{found}', but {name} has no BPE codes: give their "
-            "file with --bpe-codes."
-        )
