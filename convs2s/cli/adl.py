@@ -2,14 +2,13 @@
 
 import argparse
 import json
-from collections.abc import Sequence
 
 from ..common.errors import UserError
 from ..common.limits import check_at_least
 from ..common.user_code import import_user_code
 from ..models.adl.architectures import ARCHITECTURES, table
 from ..models.adl.explain import as_dict, as_text
-from ..models.adl.language.arguments import REQUIRED, Argument, Default
+from ..models.adl.language.arguments import REQUIRED, Default
 from ..models.adl.language.registry import LayerType, entries
 from ..models.adl.language.resolve import DIALECTS, resolve
 from ..models.adl.language.spec import ModelSpec, Settings
@@ -100,20 +99,14 @@ def layer_list() -> str:
         if isinstance(entry, LayerType) and not entry.parallel:
             facts.append("not parallel over time")
         lines.append(f"    {'; '.join(facts)}")
-        lines += _argument_lines(entry.arguments)
+        for argument in entry.arguments:
+            default = argument.default
+            if default is REQUIRED:
+                note = "required"
+            elif isinstance(default, Default):
+                note = f"default: {default.text}"
+            else:
+                note = f"default: {argument.kind.write(default)}"
+            about = f": {argument.help}" if argument.help else ""
+            lines.append(f"      {argument.name}{about} ({argument.kind}; {note})")
     return "\n".join(lines)
-
-
-def _argument_lines(arguments: Sequence[Argument]) -> list[str]:
-    lines = []
-    for argument in arguments:
-        default = argument.default
-        if default is REQUIRED:
-            note = "required"
-        elif isinstance(default, Default):
-            note = f"default: {default.text}"
-        else:
-            note = f"default: {argument.kind.write(default)}"
-        about = f": {argument.help}" if argument.help else ""
-        lines.append(f"      {argument.name}{about} ({argument.kind}; {note})")
-    return lines
