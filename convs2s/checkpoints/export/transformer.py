@@ -18,28 +18,12 @@ Options = dict[str, Any]
 KEPT = ("common", "dataset", "generation", "tokenizer", "bpe")
 # The options of fairseq's own task translation.
 OF_THE_TASK = (
-    "data",
-    "source_lang",
-    "target_lang",
-    "load_alignments",
-    "left_pad_source",
-    "left_pad_target",
-    "max_source_positions",
-    "max_target_positions",
-    "upsample_primary",
-    "truncate_source",
-    "num_batch_buckets",
-    "train_subset",
-    "dataset_impl",
-    "required_seq_len_multiple",
-    "eval_bleu",
-    "eval_bleu_args",
-    "eval_bleu_detok",
-    "eval_bleu_detok_args",
-    "eval_tokenized_bleu",
-    "eval_bleu_remove_bpe",
-    "eval_bleu_print_samples",
-)
+    "data source_lang target_lang load_alignments left_pad_source left_pad_target "
+    "max_source_positions max_target_positions upsample_primary truncate_source "
+    "num_batch_buckets train_subset dataset_impl required_seq_len_multiple eval_bleu "
+    "eval_bleu_args eval_bleu_detok eval_bleu_detok_args eval_tokenized_bleu "
+    "eval_bleu_remove_bpe eval_bleu_print_samples"
+).split()
 
 
 def export_transformer(checkpoint: Checkpoint) -> dict[str, Any]:

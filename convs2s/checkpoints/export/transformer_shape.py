@@ -148,11 +148,7 @@ def _stack(stack: StackSpec) -> StackShape:
 
 
 class _Reader:
-    """Takes the layers of a stack one after the other.
-
-    Args:
-        stack: the stack.
-    """
+    """Takes the layers of a stack one after the other."""
 
     def __init__(self, stack: StackSpec):
         self.layers = _computing(f"{stack.side}.layers", stack.layers)

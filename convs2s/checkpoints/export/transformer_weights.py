@@ -87,12 +87,7 @@ def _last_norm(stack: StackShape) -> str:
 
 
 class _Stack:
-    """Converts the weights of one stack.
-
-    Args:
-        shape: the stack.
-        weights: the state dict of the model.
-    """
+    """Converts the weights of one stack, from the state dict of the model."""
 
     def __init__(self, shape: StackShape, weights: Weights):
         self.shape = shape
