@@ -125,7 +125,7 @@ def default(argument: Argument) -> str:
 
 def commands() -> str:
     """The commands of ``convs2s``."""
-    found = [(f"`convs2s {name}`", command.help) for name, command in COMMANDS.items()]
+    found = [(f"`convs2s {name}`", text) for name, text in COMMANDS.items()]
     return rows(("command", "what it does"), found)
 
 

@@ -11,7 +11,7 @@ import torch
 from ..common.errors import UserError
 from ..models import FAMILIES, family_of
 from ..models.interface import Network, Vocabularies
-from ..models.options import read_options
+from ..models.options import NetworkOptions, read_options
 from ..nn.int8 import SUFFIX
 from .files import load_checkpoint
 
@@ -89,11 +89,7 @@ def _options(state: dict[str, Any], path: str) -> tuple[Mapping[str, Any], Mappi
 
 
 def _part(cfg: Any, name: str, path: str) -> Mapping[str, Any]:
-    """The options of the model or the task.
-
-    Raises:
-        UserError: if they are damaged.
-    """
+    """The options of the model or the task."""
     part = cfg.get(name) if isinstance(cfg, Mapping) else None
     part = vars(part) if isinstance(part, Namespace) else part
     if isinstance(part, Mapping) and isinstance(part.get("_name"), str | None):
@@ -101,6 +97,27 @@ def _part(cfg: Any, name: str, path: str) -> Mapping[str, Any]:
     raise UserError(
         f"{path} is not a checkpoint of fairseq-train: it has no options of its {name}."
     )
+
+
+def network_options(checkpoint: Checkpoint) -> NetworkOptions:
+    """The options of the network in a checkpoint, whose ``family`` must not be None.
+
+    Raises:
+        UserError: if a value has another type than its option.
+    """
+    assert checkpoint.family is not None
+    family = FAMILIES[checkpoint.family]
+    known = family.architectures().get(checkpoint.architecture)
+    # A checkpoint may be older than an option.
+    given = {
+        **{name: checkpoint.task.get(name) for name in OF_THE_TASK},
+        **(known.options if known else {}),
+    }
+    for name, value in checkpoint.model.items():
+        # An interpolation refers to the task.
+        if value is not None and not (isinstance(value, str) and value.startswith("${")):
+            given[name] = value
+    return read_options(family.network().options_class, given)
 
 
 def build_network(checkpoint: Checkpoint, vocabularies: Vocabularies | None = None) -> Network:
@@ -113,34 +130,16 @@ def build_network(checkpoint: Checkpoint, vocabularies: Vocabularies | None = No
         UserError: if the options or the weights are damaged, or do not fit the vocabularies.
     """
     assert checkpoint.family is not None
-    family = FAMILIES[checkpoint.family]
-    network = family.network()
-    known = family.architectures().get(checkpoint.architecture)
-    # A checkpoint may be older than an option.
-    given = {
-        **{name: checkpoint.task.get(name) for name in OF_THE_TASK},
-        **(known.options if known else {}),
-        **{name: value for name, value in checkpoint.model.items() if _is_given(value)},
-    }
-    options = read_options(network.options_class, given)
     if vocabularies is None:
         vocabularies = _vocabularies(checkpoint)
-    built = network(options, vocabularies)  # type: ignore[arg-type]
+    network: Any = FAMILIES[checkpoint.family].network()
+    built: Network = network(network_options(checkpoint), vocabularies)
     built.load_state_dict(checkpoint.weights)
     return built.eval()
 
 
-def _is_given(value: Any) -> bool:
-    """Whether an option is neither missing nor an interpolation, which refers to the task."""
-    return value is not None and not (isinstance(value, str) and value.startswith("${"))
-
-
 def _vocabularies(checkpoint: Checkpoint) -> Vocabularies:
-    """The vocabularies of the weights.
-
-    Raises:
-        UserError: if they have no embeddings.
-    """
+    """The vocabularies of the weights."""
     sizes = []
     for side in ("encoder", "decoder"):
         name = f"{side}.embed.words.weight"

@@ -2,18 +2,18 @@
 
 import argparse
 import json
-from collections.abc import Sequence
 
 from ..common.errors import UserError
 from ..common.limits import check_at_least
 from ..common.user_code import import_user_code
 from ..models.adl.architectures import ARCHITECTURES, table
 from ..models.adl.explain import as_dict, as_text
-from ..models.adl.language.arguments import REQUIRED, Argument, Default
+from ..models.adl.language.arguments import REQUIRED, Default
 from ..models.adl.language.registry import LayerType, entries
 from ..models.adl.language.resolve import DIALECTS, resolve
 from ..models.adl.language.spec import ModelSpec, Settings
 from ..models.adl.language.tree import nearest
+from .arguments import add_flag, add_number
 from .plugin import add_user_dir
 
 
@@ -34,30 +34,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default="paper",
         help=f"dialect of both definitions: {' or '.join(DIALECTS)} (%(default)s)",
     )
-    explain.add_argument(
-        "--model-dim", type=int, help=f"channels of embeddings and layers ({Settings.model_dim})"
+    add_number(explain, "--model-dim", f"channels of embeddings and layers ({Settings.model_dim})")
+    add_number(explain, "--ff-dim", "inner channels of ffl (4 times its input)")
+    add_number(
+        explain, "--attention-heads", f"heads of multi-head attention ({Settings.attention_heads})"
     )
-    explain.add_argument("--ff-dim", type=int, help="inner channels of ffl (4 times its input)")
-    explain.add_argument(
-        "--attention-heads",
-        type=int,
-        help=f"heads of multi-head attention ({Settings.attention_heads})",
-    )
-    explain.add_argument(
-        "--input-feeding",
-        action="store_true",
-        help="the decoder's previous output is part of its input",
-    )
-    explain.add_argument(
-        "--words",
-        type=int,
-        default=40000,
-        help="vocabulary size of source and target (%(default)s)",
-    )
-    explain.add_argument(
-        "--length", type=int, default=30, help="tokens of a sentence (%(default)s)"
-    )
-    explain.add_argument("--json", action="store_true", help="print JSON")
+    add_flag(explain, "--input-feeding", "the decoder's previous output is part of its input")
+    add_number(explain, "--words", "vocabulary size of source and target", 40000)
+    add_number(explain, "--length", "tokens of a sentence", 30)
+    add_flag(explain, "--json", "print JSON")
     commands.add_parser("list", help="print the named architectures as a Markdown table")
     layers = commands.add_parser("layers", help="print every layer with its arguments")
     for command in (explain, layers):
@@ -114,20 +99,14 @@ def layer_list() -> str:
         if isinstance(entry, LayerType) and not entry.parallel:
             facts.append("not parallel over time")
         lines.append(f"    {'; '.join(facts)}")
-        lines += _argument_lines(entry.arguments)
+        for argument in entry.arguments:
+            default = argument.default
+            if default is REQUIRED:
+                note = "required"
+            elif isinstance(default, Default):
+                note = f"default: {default.text}"
+            else:
+                note = f"default: {argument.kind.write(default)}"
+            about = f": {argument.help}" if argument.help else ""
+            lines.append(f"      {argument.name}{about} ({argument.kind}; {note})")
     return "\n".join(lines)
-
-
-def _argument_lines(arguments: Sequence[Argument]) -> list[str]:
-    lines = []
-    for argument in arguments:
-        default = argument.default
-        if default is REQUIRED:
-            note = "required"
-        elif isinstance(default, Default):
-            note = f"default: {default.text}"
-        else:
-            note = f"default: {argument.kind.write(default)}"
-        about = f": {argument.help}" if argument.help else ""
-        lines.append(f"      {argument.name}{about} ({argument.kind}; {note})")
-    return lines

@@ -5,12 +5,13 @@ from typing import Any
 
 from ..common.errors import UserError
 from ..common.output_files import check_writable
+from .arguments import add_file
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of the command, named as those of fairseq's ``average_checkpoints.py``."""
-    parser.add_argument("--inputs", metavar="FILE", nargs="+", required=True, help="checkpoints")
-    parser.add_argument("--output", metavar="FILE", required=True, help="checkpoint to write")
+    add_file(parser, "--inputs", "checkpoints", nargs="+", required=True)
+    add_file(parser, "--output", "checkpoint to write", required=True)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -4,16 +4,17 @@ import argparse
 import os
 
 from ..common.output_files import check_writable
+from .arguments import add_flag
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
     parser.add_argument("old", metavar="OLD.pt", help="checkpoint of any model of fairseq")
     parser.add_argument("new", metavar="NEW.pt", help="checkpoint to write")
-    parser.add_argument(
+    add_flag(
+        parser,
         "--drop-optimizer",
-        action="store_true",
-        help="leave out the optimizer state, which only a resumed training needs",
+        "leave out the optimizer state, which only a resumed training needs",
     )
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..common.errors import UserError
 from ..common.output_files import atomic_write, check_writable
+from .arguments import add_file
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -25,11 +26,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "old", metavar="OLD.pth", help="checkpoint of the 2018 code, such as model-best.pth"
     )
     parser.add_argument("new", metavar="NEW.pt", help="checkpoint to write")
-    parser.add_argument(
-        "--params", metavar="FILE", help="options of the training (default: params.json beside OLD)"
-    )
-    parser.add_argument("--source-vocab", metavar="FILE", help=VOCABULARY.format("source"))
-    parser.add_argument("--target-vocab", metavar="FILE", help=VOCABULARY.format("target"))
+    add_file(parser, "--params", "options of the training (default: params.json beside OLD)")
+    add_file(parser, "--source-vocab", VOCABULARY.format("source"))
+    add_file(parser, "--target-vocab", VOCABULARY.format("target"))
 
 
 def run(args: argparse.Namespace) -> int:
@@ -66,29 +65,25 @@ def run(args: argparse.Namespace) -> int:
         _check_dictionary(path, text)
     source, target = map(dictionary_rows, vocabularies)
     try:
-        converted = convert(tensors, params, (source, target), str(folder), args.old)
+        converted, notes = convert(tensors, params, (source, target), str(folder), args.old)
     except (IndexError, RuntimeError) as error:
         # torch's errors about shapes.
         raise UserError(f"{args.old} has weights whose sizes contradict each other.") from error
     for path, text in texts.items():
         with atomic_write(path) as file:
             file.write(text)
-    save_checkpoint(converted.checkpoint, args.new)
-    parameters = sum(tensor.numel() for tensor in converted.checkpoint["model"].values())
-    print(f"{args.new}: {len(converted.checkpoint['model'])} tensors, {parameters:,} numbers")
+    save_checkpoint(converted, args.new)
+    parameters = sum(tensor.numel() for tensor in converted["model"].values())
+    print(f"{args.new}: {len(converted['model'])} tensors, {parameters:,} numbers")
     for path, tokens in zip(texts, vocabularies):
         print(f"{path}: {len(tokens):,} tokens")
-    for note in converted.notes:
+    for note in notes:
         print(note)
     return 0
 
 
 def _read(path: str) -> dict[str, "Tensor"]:
-    """The state dictionary of a checkpoint, without executing anything in the file.
-
-    Raises:
-        UserError: if it is none of the 2018 code.
-    """
+    """The state dictionary of a checkpoint, without executing anything in the file."""
     from torch import Tensor
 
     from ..checkpoints.legacy.reading import architecture, model_options, read_old_checkpoint
@@ -120,11 +115,7 @@ def _find_vocabulary(params: "Params", language: str, name: str) -> str:
 
 
 def _check_dictionary(path: str, text: str) -> None:
-    """Check that a dictionary can be written and replaces no other one.
-
-    Raises:
-        UserError: if not.
-    """
+    """Check that a dictionary can be written and replaces no other one."""
     check_writable(path)
     file = Path(path)
     if file.is_file() and file.read_bytes() != text.encode("utf-8"):

@@ -5,10 +5,12 @@ import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 from ..common.errors import UserError
+from ..common.limits import option_name
 from ..common.output_files import (
     atomic_folder,
     check_folder_writable,
@@ -16,9 +18,7 @@ from ..common.output_files import (
     create_temporary,
 )
 from ..text.tokenizers import TOKENIZERS
-
-# The arguments that need dictionaries.
-RELEASE_OPTIONS = "source_lang target_lang tokenizer bpe_codes lowercase checkpoint".split()
+from .arguments import add_file, add_flag
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -45,12 +45,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="tokenizer of the training text (default: moses_fairseq; none if the languages are "
         "called src and trg)",
     )
-    release.add_argument(
-        "--bpe-codes", metavar="FILE", help="codes of subword-nmt (default: those in OLD)"
-    )
-    release.add_argument(
-        "--lowercase", action="store_true", help="the training text was in lower case"
-    )
+    add_file(release, "--bpe-codes", "codes of subword-nmt (default: those in OLD)")
+    add_flag(release, "--lowercase", "the training text was in lower case")
     release.add_argument(
         "--checkpoint",
         nargs="+",
@@ -89,13 +85,7 @@ def _downloaded(address: str, new: str) -> Iterator[Path]:
 
 
 def _convert(old: Path, name: str, args: argparse.Namespace) -> None:
-    """Convert a file or a folder.
-
-    Args:
-        old: the file or the folder.
-        name: the path or the address that the user gave.
-        args: the arguments of the command.
-    """
+    """Convert a file or a folder, which the user has given as ``name``, a path or an address."""
     from ..checkpoints.legacy.fconv_release import ReleaseOptions, convert_release, is_wanted
     from ..common.archives import is_archive, unpack
 
@@ -105,24 +95,19 @@ def _convert(old: Path, name: str, args: argparse.Namespace) -> None:
         _convert_checkpoint(old, name, args)
         return
     options = ReleaseOptions(
-        args.source_lang,
-        args.target_lang,
-        args.tokenizer,
-        args.bpe_codes,
-        args.lowercase,
-        args.checkpoint,
+        **{each.name: getattr(args, each.name) for each in fields(ReleaseOptions)}
     )
     if args.bpe_codes and not os.path.isfile(args.bpe_codes):
         raise UserError(f"There is no file {args.bpe_codes} (--bpe-codes).")
     with atomic_folder(args.new) as new:
-        if old.is_dir():
-            parameters, content = convert_release(old, Path(new), options, name)
-        else:
-            unpacked = Path(new, ".unpacked")
-            unpacked.mkdir()
-            unpack(old, unpacked, is_wanted, name)
-            parameters, content = convert_release(unpacked, Path(new), options, name)
-            shutil.rmtree(unpacked)
+        folder = old
+        if not old.is_dir():
+            folder = Path(new, ".unpacked")
+            folder.mkdir()
+            unpack(old, folder, is_wanted, name)
+        parameters, content = convert_release(folder, Path(new), options, name)
+        if folder != old:
+            shutil.rmtree(folder)
     _report(args.new, parameters, content)
 
 
@@ -148,12 +133,13 @@ def _convert_checkpoint(old: Path, name: str, args: argparse.Namespace) -> None:
     """Convert a single checkpoint; its dictionaries and codes stay where they are."""
     from ..checkpoints.files import save_checkpoint
     from ..checkpoints.legacy.fconv import convert_checkpoint
+    from ..checkpoints.legacy.fconv_release import ReleaseOptions
     from ..checkpoints.legacy.reading import read_old_checkpoint
 
-    for option in RELEASE_OPTIONS:
-        if getattr(args, option):
+    for option in fields(ReleaseOptions):
+        if getattr(args, option.name):
             raise UserError(
-                f"--{option.replace('_', '-')} is for archives and folders, but {name} is one file."
+                f"{option_name(option.name)} is for archives and folders, but {name} is one file."
             )
     check_writable(args.new, [str(old)])
     converted = convert_checkpoint(read_old_checkpoint(str(old), name).content, name)

@@ -4,22 +4,17 @@ import argparse
 import json
 import os
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..common.errors import UserError
 from ..common.limits import check_at_least
-from ..common.output_files import atomic_write, check_different, check_text_writable
+from ..common.output_files import atomic_write, check_outputs
 from ..common.progress import Progress
 from ..common.quiet import quiet
 from ..evaluation import comparison, links
-from ..evaluation.lengths import group_by_length
-from ..evaluation.metrics import (
-    DEFAULT_METRICS,
-    METRICS,
-    MetricOptions,
-    find_metrics,
-)
+from ..evaluation.metrics import DEFAULT_METRICS, METRICS, MetricOptions, find_metrics
 from ..evaluation.systems import (
     System,
     check_lines,
@@ -28,6 +23,7 @@ from ..evaluation.systems import (
     read_sentences,
     translations_of,
 )
+from .arguments import add_file, add_flag, add_number
 from .translate_options import (
     add_preparation,
     add_search,
@@ -51,18 +47,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "with the first system",
     )
     files = parser.add_argument_group("files")
-    files.add_argument(
+    add_file(
+        files,
         "--references",
+        "references; give the option again for further sets of references",
         action="append",
-        metavar="FILE",
-        help="references; give the option again for further sets of references",
     )
-    files.add_argument(
-        "--source",
-        metavar="FILE",
-        help="source text, for checkpoints; BLEU by length takes its lengths",
-    )
-    files.add_argument("--output", metavar="FILE", help="write all results as JSON")
+    add_file(files, "--source", "source text, for checkpoints; BLEU by length takes its lengths")
+    add_file(files, "--output", "write all results as JSON")
     files.add_argument(
         "--translations",
         metavar="DIR",
@@ -75,7 +67,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="NAMES",
         help=f"any of {', '.join(METRICS)}, separated by commas (default: %(default)s)",
     )
-    scores.add_argument("--lowercase", action="store_true", help="compare in lower case")
+    add_flag(scores, "--lowercase", "compare in lower case")
     scores.add_argument(
         "--tokenize",
         metavar="NAME",
@@ -89,35 +81,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="largest length of each group of BLEU by length but the last, such as 10,20,30 "
         "(default: five groups of about the same size)",
     )
-    _add_summaries(parser)
-    _add_alignments(parser)
-    add_preparation(parser)
-    add_search(parser)
-    add_speed(parser)
-
-
-def _add_summaries(parser: argparse.ArgumentParser) -> None:
     summaries = parser.add_argument_group("summaries")
-    summaries.add_argument(
-        "--summary-bytes",
-        type=int,
-        metavar="N",
-        help="cut summaries to N bytes before ROUGE; 75 in DUC 2004",
+    add_number(
+        summaries, "--summary-bytes", "cut summaries to N bytes before ROUGE; 75 in DUC 2004"
     )
-    summaries.add_argument(
-        "--min-words", type=int, metavar="N", help="count the outputs with fewer than N words"
-    )
-    summaries.add_argument(
-        "--stem", action="store_true", help="compare the stems of English words in ROUGE"
-    )
-
-
-def _add_alignments(parser: argparse.ArgumentParser) -> None:
+    add_number(summaries, "--min-words", "count the outputs with fewer than N words")
+    add_flag(summaries, "--stem", "compare the stems of English words in ROUGE")
     alignments = parser.add_argument_group("alignments")
-    alignments.add_argument(
+    add_file(
+        alignments,
         "--gold-links",
-        metavar="FILE",
-        help="gold alignment of source and reference: 0-0 is sure, 1p2 is only possible",
+        "gold alignment of source and reference: 0-0 is sure, 1p2 is only possible",
     )
     alignments.add_argument(
         "--links",
@@ -127,11 +101,10 @@ def _add_alignments(parser: argparse.ArgumentParser) -> None:
         "or [NAME=]CHECKPOINT.pt, whose attention aligns --source with --references; give the "
         "option again for further alignments",
     )
-    alignments.add_argument(
-        "--gold-from-one",
-        action="store_true",
-        help="positions of the gold alignment are counted from 1",
-    )
+    add_flag(alignments, "--gold-from-one", "positions of the gold alignment are counted from 1")
+    add_preparation(parser)
+    add_search(parser)
+    add_speed(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -142,8 +115,10 @@ def run(args: argparse.Namespace) -> int:
     content: dict[str, Any] = {}
     if systems:
         evaluation = _evaluate(args, systems)
-        content.update(evaluation.as_dict())
-        _print(evaluation, args.min_words)
+        content.update(asdict(evaluation))
+        print(comparison.main_table(evaluation).markdown())
+        print("\n".join(comparison.remarks(evaluation, args.min_words)))
+        print(f"\nBLEU by length:\n\n{comparison.length_table(evaluation).markdown()}")
     if args.links:
         scores = _alignment_scores(args)
         content["alignments"] = {name: each._asdict() for name, each in scores.items()}
@@ -181,9 +156,7 @@ def _check_outputs(args: argparse.Namespace, systems: Sequence[System]) -> None:
             if system.checkpoints:
                 path = _translations_file(args.translations, system)
                 outputs[f"the file of {system.name} in --translations"] = path
-    check_different(outputs)
-    for path in filter(None, outputs.values()):
-        check_text_writable(path, read)
+    check_outputs(outputs, read)
 
 
 def _evaluate(args: argparse.Namespace, systems: Sequence[System]) -> comparison.Evaluation:
@@ -194,7 +167,7 @@ def _evaluate(args: argparse.Namespace, systems: Sequence[System]) -> comparison
         source = read_sentences(args.source)
         check_lines(args.source, source, args.references[0], count)
     lengths = [len(line.split()) for line in source or references[0]]
-    groups = group_by_length(lengths, _bounds(args.length_bounds))
+    groups = comparison.group_by_length(lengths, _bounds(args.length_bounds))
     metrics = args.metrics.split(",")
     options = MetricOptions(args.lowercase, args.summary_bytes, args.stem, args.tokenize)
     # Before checkpoints translate, which may take long.
@@ -301,9 +274,3 @@ def _model_links(
 
     with quiet():
         return model_links(translator, *texts)
-
-
-def _print(evaluation: comparison.Evaluation, min_words: int | None) -> None:
-    print(comparison.main_table(evaluation).markdown())
-    print("\n".join(comparison.remarks(evaluation, min_words)))
-    print(f"\nBLEU by length:\n\n{comparison.length_table(evaluation).markdown()}")

@@ -38,7 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--bpe-merges", metavar="N", type=int, help="number of BPE merges; 0: no BPE")
     data = parser.add_mutually_exclusive_group()
     data.add_argument("--text", metavar="DIR", type=Path, help="folder of the text")
-    data.add_argument("--data-bin", metavar="DIR", type=Path,
+    data.add_argument("--data-bin", dest="bin", metavar="DIR", type=Path,
         help="data that fairseq-preprocess binarized")  # fmt: skip
     data.add_argument("--download", action="store_true",
         help="download the text from the address in the file")  # fmt: skip
@@ -95,14 +95,8 @@ def _override(experiment: Experiment, args: argparse.Namespace) -> Experiment:
                 f"--systems has '{name}', which is no system of {args.file}; choose "
                 f"{', '.join(experiment.systems)}."
             )
-    given = {
-        "source": args.source,
-        "target": args.target,
-        "text": args.text,
-        "bin": args.data_bin,
-        "bpe_merges": args.bpe_merges,
-    }
-    given = {name: value for name, value in given.items() if value is not None}
+    names = ("source", "target", "text", "bin", "bpe_merges")
+    given = {name: value for name in names if (value := getattr(args, name)) is not None}
     data = replace(experiment.data, **given)
     if args.text or args.download or args.smoke:
         data = replace(data, bin=None)

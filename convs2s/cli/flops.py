@@ -9,6 +9,7 @@ from ..common.errors import UserError
 from ..common.limits import check_at_least
 from ..common.quiet import quiet
 from ..common.tables import Table, number
+from .arguments import add_flag, add_number
 
 # Source and target vocabulary sizes that give all counts of Table 2 within 0.5%. Only their sum
 # follows from the counts; section 4.1 says "around 12K and 9K".
@@ -73,42 +74,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "change it may follow (default: the models in Tables 1 to 3 of Elbayad et al. 2018, with "
         "their published figures)",
     )
-    parser.add_argument(
+    add_flag(
+        parser,
         "--named",
-        action="store_true",
-        help="print the tables of all named architectures of ConvS2S and pervasive attention "
+        "print the tables of all named architectures of ConvS2S and pervasive attention "
         "instead; `convs2s architectures` does the same",
     )
-    parser.add_argument(
-        "--words",
-        type=int,
-        default=WORDS,
-        metavar="N",
-        help="with --named: size of each vocabulary (default: %(default)s)",
+    add_number(
+        parser, "--words", "with --named: size of each vocabulary (default: %(default)s)", WORDS
     )
-    numbers = {
-        "--source-words": (
-            PAPER_VOCABULARY[0],
-            "size of the source vocabulary",
-            ", as in the paper",
-        ),
-        "--target-words": (
-            PAPER_VOCABULARY[1],
-            "size of the target vocabulary",
-            ", as in the paper",
-        ),
-        "--length": (25, "tokens in each source and target sentence", ""),
-        "--sentence-pairs": (160_000, "sentence pairs that an epoch of the training has", ""),
-        "--epochs": (40, "epochs", ""),
-    }
-    for option, (default, text, note) in numbers.items():
-        parser.add_argument(
-            option,
-            type=int,
-            default=default,
-            metavar="N",
-            help=f"{text} (default: %(default)s{note})",
-        )
+    for side, size in zip(("source", "target"), PAPER_VOCABULARY):
+        text = f"size of the {side} vocabulary (default: %(default)s, as in the paper)"
+        add_number(parser, f"--{side}-words", text, size)
+    for option, default, text in (
+        ("--length", 25, "tokens in each source and target sentence"),
+        ("--sentence-pairs", 160_000, "sentence pairs that an epoch of the training has"),
+        ("--epochs", 40, "epochs"),
+    ):
+        add_number(parser, option, f"{text} (default: %(default)s)", default)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -127,14 +110,9 @@ def run(args: argparse.Namespace) -> int:
     if args.arch is None:
         headers += ["published parameters", "published cost", "from"]
         rows = [
-            [
-                *_cells(args, each.arch, each.options.split()),
-                each.parameters,
-                each.cost,
-                each.source,
-            ]
-            for each in PUBLISHED
-            if each.cost
+            [*_cells(args, one.arch, one.options.split()), one.parameters, one.cost, one.source]
+            for one in PUBLISHED
+            if one.cost
         ]
     else:
         rows = [_cells(args, args.arch, args.forwarded)]

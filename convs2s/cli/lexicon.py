@@ -5,13 +5,14 @@ from collections.abc import Iterator
 
 from ..common.errors import UserError
 from ..common.limits import check_at_least
-from ..common.output_files import check_different, check_text_writable
+from ..common.output_files import check_outputs
 from ..common.progress import Progress
 from ..common.text_files import read_parallel
 from ..text.lexicon.aligner import MAX_WORDS, align
 from ..text.lexicon.counts import LinkCounts
 from ..text.lexicon.files import write_lexicon
 from ..text.lexicon.links import METHODS, AlignedPair, read_aligned
+from .arguments import add_file, add_number
 
 DEFAULT_METHOD = "grow-diag-final-and"
 
@@ -19,8 +20,8 @@ DEFAULT_METHOD = "grow-diag-final-and"
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of the command."""
     text = "text, tokenized as for fairseq-preprocess (BPE included); may be compressed (.gz)"
-    parser.add_argument("--source", metavar="FILE", required=True, help=f"source {text}")
-    parser.add_argument("--target", metavar="FILE", required=True, help="the same for the target")
+    add_file(parser, "--source", f"source {text}", required=True)
+    add_file(parser, "--target", "the same for the target", required=True)
     parser.add_argument(
         *("--output", "-o"),
         metavar="FILE",
@@ -28,44 +29,41 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="lexicon to write: lines 'source target p(target|source)', the most probable "
         "translation of each source word last",
     )
-    parser.add_argument(
+    add_file(
+        parser,
         "--reverse-output",
-        metavar="FILE",
-        help="reverse lexicon to write: lines 'target source p(source|target)'",
+        "reverse lexicon to write: lines 'target source p(source|target)'",
     )
-    parser.add_argument(
+    add_file(
+        parser,
         "--alignments",
-        metavar="FILE",
-        nargs="+",
-        help="word alignments in Pharaoh format (0-0 1-2, source-target) to use instead of "
+        "word alignments in Pharaoh format (0-0 1-2, source-target) to use instead of "
         "eflomal: one file, or a forward and a reverse one to symmetrize",
+        nargs="+",
     )
     parser.add_argument(
         "--symmetrise",
         choices=tuple(METHODS),
         help=f"method to symmetrize forward and reverse alignments (default: {DEFAULT_METHOD})",
     )
-    parser.add_argument(
+    add_number(
+        parser,
         "--min-probability",
+        "leave out entries with a smaller probability (default: %(default)s)",
+        0.0,
         metavar="P",
-        type=float,
-        default=0.0,
-        help="leave out entries with a smaller probability (default: %(default)s)",
     )
-    parser.add_argument(
+    add_number(
+        parser,
         "--max-per-word",
-        metavar="N",
-        type=int,
-        default=100,
-        help="keep the N most probable translations of each word (default: %(default)s)",
+        "keep the N most probable translations of each word (default: %(default)s)",
+        100,
     )
-    parser.add_argument(
+    add_number(
+        parser,
         "--block-pairs",
-        metavar="N",
-        type=int,
-        default=500_000,
-        help="align N sentence pairs at a time to limit the memory of eflomal "
-        "(default: %(default)s)",
+        "align N sentence pairs at a time to limit the memory of eflomal (default: %(default)s)",
+        500_000,
     )
 
 
@@ -126,6 +124,4 @@ def _check(args: argparse.Namespace) -> None:
             "give the forward and the reverse one, or leave out --symmetrise."
         )
     outputs = {"--output": args.output, "--reverse-output": args.reverse_output}
-    check_different(outputs)
-    for path in filter(None, outputs.values()):
-        check_text_writable(path, (args.source, args.target, *alignments))
+    check_outputs(outputs, (args.source, args.target, *alignments))

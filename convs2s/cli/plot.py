@@ -8,27 +8,34 @@ from ..common.errors import UserError
 from ..common.output_files import check_writable
 from ..pictures import lengths, sweep, training
 from ..pictures.figures import check_format, import_pyplot, save_figure
+from .arguments import add_file
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the kinds of plots, each with its options."""
     kinds = parser.add_subparsers(dest="kind", metavar="KIND", required=True)
-    help_text = "loss, perplexity, BLEU, learning rate and speed of one or several trainings"
-    kind = kinds.add_parser("training", help=help_text, description=help_text)
-    kind.add_argument(
+
+    def add_kind(name: str, text: str) -> argparse.ArgumentParser:
+        kind = kinds.add_parser(name, help=text, description=text)
+        about = "plot to write, a .png, .pdf or .svg file (default: %(default)s)"
+        add_file(kind, "--output", about, default=f"{name}.png")
+        return kind
+
+    add_kind(
+        "training", "loss, perplexity, BLEU, learning rate and speed of one or several trainings"
+    ).add_argument(
         "logs",
         nargs="+",
         metavar="[NAME=]LOG",
         help="log that fairseq-train printed, or wrote with --log-file, in any --log-format but "
         "none",
     )
-    _add_output(kind, "training.png")
-    help_text = "BLEU by length for each system"
-    kind = kinds.add_parser("lengths", help=help_text, description=help_text)
-    kind.add_argument("scores", metavar="FILE", help="file of `convs2s evaluate --output`")
-    _add_output(kind, "lengths.png")
-    help_text = "BLEU over the values of an option, with standard deviation over seeds"
-    kind = kinds.add_parser("sweep", help=help_text, description=help_text)
+    add_kind("lengths", "BLEU by length for each system").add_argument(
+        "scores", metavar="FILE", help="file of `convs2s evaluate --output`"
+    )
+    kind = add_kind(
+        "sweep", "BLEU over the values of an option, with standard deviation over seeds"
+    )
     kind.add_argument("results", metavar="FILE", help="results.json of `convs2s experiment`")
     kind.add_argument(
         "--option",
@@ -40,47 +47,30 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help="test set, or valid (default: the first test set; valid if only trials differ)",
     )
-    _add_output(kind, "sweep.png")
-
-
-def _add_output(parser: argparse.ArgumentParser, default: str) -> None:
-    parser.add_argument(
-        "--output",
-        default=default,
-        metavar="FILE",
-        help="plot to write, a .png, .pdf or .svg file (default: %(default)s)",
-    )
 
 
 def run(args: argparse.Namespace) -> int:
     """Read the results, and write the plot."""
     check_format(args.output)
-    check_writable(args.output, _read(args))
-    figure: Any
+    found: Any
+    plot: Any
     if args.kind == "training":
-        trainings = _read_trainings(args.logs)
-        pyplot = import_pyplot()
-        figure = training.plot(pyplot, trainings)
+        # Of NAME=LOG, both what is whole and what follows the name may be the file.
+        check_writable(args.output, [*args.logs, *(log.partition("=")[2] for log in args.logs)])
+        found, plot = _read_trainings(args.logs), training.plot
     elif args.kind == "lengths":
-        results = lengths.read_length_results(args.scores)
-        pyplot = import_pyplot()
-        figure = lengths.plot(pyplot, results)
+        check_writable(args.output, [args.scores])
+        found, plot = lengths.read_length_results(args.scores), lengths.plot
     else:
+        check_writable(args.output, [args.results])
         option = args.option and args.option.lstrip("-")
-        found = sweep.read_sweep(args.results, option, args.split)
-        pyplot = import_pyplot()
-        figure = sweep.plot(pyplot, found)
+        found, plot = sweep.read_sweep(args.results, option, args.split), sweep.plot
+    pyplot = import_pyplot()
+    figure = plot(pyplot, found)
     save_figure(figure, args.output)
     pyplot.close(figure)
     print(args.output)
     return 0
-
-
-def _read(args: argparse.Namespace) -> list[str]:
-    """The files to read; of NAME=LOG, both what is whole and what follows the name."""
-    if args.kind == "training":
-        return [*args.logs, *(text.partition("=")[2] for text in args.logs)]
-    return [args.scores if args.kind == "lengths" else args.results]
 
 
 def _read_trainings(texts: list[str]) -> dict[str, training.TrainingCurves]:

@@ -15,13 +15,12 @@ from ..common.limits import check_at_least
 from ..common.output_files import check_text_writable, check_writable
 from ..common.text_files import read_lines, read_parallel
 from ..pictures.figures import FORMATS, check_format, import_pyplot, save_figure
+from .arguments import add_file, add_number
 from .plugin import add_user_dir, use_user_dir
 from .translate_options import add_preparation, files_of_folder
 
 if TYPE_CHECKING:
-    from ..pictures.document import Document, SentenceEntry
-    from ..translation.buffers import TextProcessor
-    from ..translation.ensemble import Ensemble
+    from ..pictures.document import Document
 
 # Suffixes of text files, and the decimals of the weights in them.
 TEXT_FORMATS = {".html": 4, ".json": 6}
@@ -38,24 +37,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="CHECKPOINT",
         help="a trained model; several (--path A --path B) are shown side by side",
     )
-    parser.add_argument(
+    add_file(
+        parser,
         "--output",
+        "a picture (.png, .pdf, .svg), a page (.html) or data (.json)",
         required=True,
-        metavar="FILE",
-        help="a picture (.png, .pdf, .svg), a page (.html) or data (.json)",
     )
-    parser.add_argument(
-        "--input", metavar="FILE", help="read the sentences from a file, one a line"
-    )
+    add_file(parser, "--input", "read the sentences from a file, one a line")
     parser.add_argument(
         "--target",
         action="append",
         metavar="TEXT",
         help="target to use instead of the model's translation; once per sentence",
     )
-    parser.add_argument(
-        "--target-input", metavar="FILE", help="read the targets of --input from a file"
-    )
+    add_file(parser, "--target-input", "read the targets of --input from a file")
     parser.add_argument(
         "--layers",
         metavar="LIST",
@@ -67,7 +62,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="LIST",
         help="heads: all, mean or numbers such as 1,4 (pictures: mean; pages and data: all)",
     )
-    parser.add_argument("--beam", type=int, default=5, help="beam size (default: %(default)s)")
+    add_number(parser, "--beam", "beam size (default: %(default)s)", 5)
     add_user_dir(parser)
     add_preparation(parser)
 
@@ -79,26 +74,42 @@ def run(args: argparse.Namespace) -> int:
     pyplot = None if suffix in TEXT_FORMATS else import_pyplot()
     use_user_dir(args.user_dir)
     from ..nn.attention_maps import MEAN
-    from ..pictures.attention import load
-    from ..pictures.document import document
-    from ..pictures.selection import ALL
+    from ..pictures.attention import compute_attention, load, translate
+    from ..pictures.document import document, sentence_entry, write_json, write_page
+    from ..pictures.selection import ALL, choose_heads, choose_layers
+    from ..text import Preparation
     from ..translation.text import NOT_PREPARED, Tokenized, given_text
 
     given = given_text(args.preparation, args.bpe_codes, args.raw)
     models, text = load(args.path, args.data, (args.source_lang, args.target_lang), given)
     if isinstance(text, Tokenized) and not args.raw:
         print(NOT_PREPARED, file=sys.stderr)
+    of_target = text.target if isinstance(text, Preparation) else text
     default = ALL if suffix in TEXT_FORMATS else MEAN
-    choice = (args.layers or default, args.heads or default)
-    digits = TEXT_FORMATS.get(suffix, PICTURE_DIGITS)
     entries = []
-    for number, (source, target) in enumerate(pairs, start=1):
-        if not text.encode(source):
+    for number, (line, given_target) in enumerate(pairs, start=1):
+        source = text.encode(line)
+        if not source:
             raise UserError(f"Sentence {number} is empty after its preparation.")
-        entries.append(_attend(models, text, source, target, args.beam, choice, digits))
+        if given_target is None:
+            # The attention of the first model's translation.
+            target = translate(models[0], source, args.beam)
+        else:
+            target = of_target.encode(given_target)
+        found = [compute_attention(model, source, target) for model in models]
+        chosen = choose_layers([attention.maps for attention in found], args.layers or default)
+        maps = [[choose_heads(one, args.heads or default) for one in layers] for layers in chosen]
+        digits = TEXT_FORMATS.get(suffix, PICTURE_DIGITS)
+        entries.append(sentence_entry(found[0].source, found[0].target, maps, digits))
         print(text.decode(" ".join(entries[-1]["target"][:-1])), flush=True)
-    content = document(_names(args.path), entries)
-    _write(args.output, suffix, content, pyplot)
+    names = [Path(path).name for path in args.path]
+    content = document(names if len(set(names)) == len(names) else args.path, entries)
+    if suffix == ".json":
+        write_json(args.output, content)
+    elif suffix == ".html":
+        write_page(args.output, content, f"Attention of {', '.join(content['models'])}")
+    else:
+        _write_picture(args.output, content, pyplot)
     print(args.output)
     return 0
 
@@ -114,14 +125,7 @@ def _check(args: argparse.Namespace, suffix: str) -> list[tuple[str, str | None]
     else:
         check_format(args.output, (*FORMATS, *TEXT_FORMATS))
         check_writable(args.output, read)
-    pairs = _pairs(args)
-    for number, (source, _) in enumerate(pairs, start=1):
-        if not source.strip():
-            raise UserError(f"Sentence {number} is empty.")
-    return pairs
-
-
-def _pairs(args: argparse.Namespace) -> list[tuple[str, str | None]]:
+    pairs: list[tuple[str, str | None]]
     if bool(args.sentences) == bool(args.input):
         raise UserError("Give sentences, or a file with one sentence a line with --input.")
     if args.target_input and not args.input:
@@ -129,7 +133,6 @@ def _pairs(args: argparse.Namespace) -> list[tuple[str, str | None]]:
     if args.input:
         if args.target is not None:
             raise UserError("Give the targets of --input with --target-input, not with --target.")
-        pairs: list[tuple[str, str | None]]
         if args.target_input:
             lines = read_parallel((args.input, args.target_input))
             pairs = [(source.strip(), target.strip()) for _, (source, target) in lines]
@@ -137,49 +140,17 @@ def _pairs(args: argparse.Namespace) -> list[tuple[str, str | None]]:
             pairs = [(line.strip(), None) for line in read_lines(args.input)]
         if not pairs:
             raise UserError(f"{args.input} is empty.")
-        return pairs
-    if args.target is not None and len(args.target) != len(args.sentences):
+    elif args.target is not None and len(args.target) != len(args.sentences):
         raise UserError(
             f"There are {len(args.sentences)} sentences and {len(args.target)} --target: "
             "give one --target for each sentence, or none."
         )
-    return list(zip(args.sentences, args.target or [None] * len(args.sentences)))
-
-
-def _attend(
-    models: list["Ensemble"],
-    text: "TextProcessor",
-    source: str,
-    target: str | None,
-    beam_size: int,
-    choice: tuple[str, str],
-    digits: int,
-) -> "SentenceEntry":
-    """The attention of one sentence pair; without a target, that of the first translation."""
-    from ..pictures.attention import compute_attention, translate
-    from ..pictures.document import sentence_entry
-    from ..pictures.selection import choose_heads, choose_layers
-    from ..text import Preparation
-
-    of_target = text.target if isinstance(text, Preparation) else text
-    source = text.encode(source)
-    target = translate(models[0], source, beam_size) if target is None else of_target.encode(target)
-    attentions = [compute_attention(model, source, target) for model in models]
-    layers, heads = choice
-    chosen = choose_layers([attention.maps for attention in attentions], layers)
-    maps = [[choose_heads(found, heads) for found in of_model] for of_model in chosen]
-    return sentence_entry(attentions[0].source, attentions[0].target, maps, digits)
-
-
-def _write(path: str, suffix: str, content: "Document", pyplot: Any) -> None:
-    from ..pictures.document import write_json, write_page
-
-    if suffix == ".json":
-        write_json(path, content)
-    elif suffix == ".html":
-        write_page(path, content, f"Attention of {', '.join(content['models'])}")
     else:
-        _write_picture(path, content, pyplot)
+        pairs = list(zip(args.sentences, args.target or [None] * len(args.sentences)))
+    for number, (source, _) in enumerate(pairs, start=1):
+        if not source.strip():
+            raise UserError(f"Sentence {number} is empty.")
+    return pairs
 
 
 def _write_picture(path: str, content: "Document", pyplot: Any) -> None:
@@ -206,9 +177,3 @@ def _write_picture(path: str, content: "Document", pyplot: Any) -> None:
         # The constrained layout reserves too little space for rotated labels.
         save_figure(figure, path, bbox_inches="tight")
         pyplot.close(figure)
-
-
-def _names(paths: list[str]) -> list[str]:
-    """Names of checkpoints: those of the files, with their folders if files have equal names."""
-    names = [Path(path).name for path in paths]
-    return names if len(set(names)) == len(names) else paths

@@ -5,6 +5,7 @@ import json
 import sys
 from collections.abc import Collection, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from ..common.errors import UserError
@@ -12,11 +13,11 @@ from ..common.output_files import atomic_write, check_text_writable
 from ..common.quiet import quiet
 from ..evaluation.nbest import NBest, read_nbest
 from ..evaluation.systems import read_sentences
+from ..translation.options import EnsembleOptions
+from .arguments import add_file, add_number
 from .translate_options import files_of_folder
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from ..evaluation.reranking import Features
 
 # The names in SENTENCE_SCORES.
@@ -31,7 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="n-best lists, of `fairseq-generate --nbest N` or `convs2s translate --nbest N`",
     )
-    parser.add_argument("--output", metavar="FILE", help="chosen translations (standard output)")
+    add_file(parser, "--output", "chosen translations (standard output)")
     parser.add_argument(
         "--remove-bpe",
         choices=BPE,
@@ -45,12 +46,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="expected utility, for minimum Bayes risk: the mean score of a hypothesis if another "
         "one of the list were the reference",
     )
-    features.add_argument(
+    add_number(
+        features,
         "--temperature",
-        type=float,
-        metavar="T",
-        help="with --utility: probabilities of hypotheses are proportional to 2^(score / T) "
+        "with --utility: probabilities of hypotheses are proportional to 2^(score / T) "
         "(default: all are equal)",
+        metavar="T",
+        kind=float,
     )
     features.add_argument(
         "--scores",
@@ -68,26 +70,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--remove-bpe; give the option again for further models",
     )
     weights = parser.add_argument_group("weights")
-    weights.add_argument(
+    add_file(
+        weights,
         "--weights",
-        metavar="FILE",
-        help="choose the largest weighted sum of these: JSON such as "
+        "choose the largest weighted sum of these: JSON such as "
         '{"score": 1, "words": 0.1, "other": 0.5}, with a number for each score and for words',
     )
-    weights.add_argument(
+    add_file(
+        weights,
         "--references",
-        metavar="FILE",
-        help="references, one a line (default: those in the lists, if there are any)",
+        "references, one a line (default: those in the lists, if there are any)",
     )
     model = parser.add_argument_group("models")
     model.add_argument("--data", metavar="DIR", help="folder of the dictionaries")
-    model.add_argument(
-        "--max-tokens",
-        type=int,
-        default=4000,
-        metavar="N",
-        help="largest number of tokens in a batch (%(default)s)",
-    )
+    add_number(model, "--max-tokens", "largest number of tokens in a batch", 4000)
     model.add_argument(
         "--device", metavar="NAME", help="cpu, cuda, cuda:1 (default: a GPU if there is one)"
     )
@@ -116,11 +112,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _check(args: argparse.Namespace) -> None:
-    """Check the options, before anything is computed.
-
-    Raises:
-        UserError: if options do not fit, or a file cannot be written.
-    """
+    """Check the options, before anything is computed."""
     if args.temperature is not None and not args.temperature > 0.0:
         raise UserError(
             f"--temperature is {args.temperature}, but must be above 0; leave it out for equal "
@@ -159,11 +151,11 @@ def _features(args: argparse.Namespace, lists: Sequence[NBest]) -> "Features":
     """The features that the options ask for."""
     import numpy as np
 
-    from ..evaluation.reranking import basic_features, expected_utilities, read_scores
+    from ..evaluation.reranking import basic_features, expected_utilities, model_scores, read_scores
     from ..evaluation.sentence_scores import SENTENCE_SCORES
 
     features = basic_features(lists)
-    count = int(features.bounds[-1])
+    ensemble_options = EnsembleOptions(max_tokens=args.max_tokens, device=args.device)
     values = dict(features.values)
     if args.utility:
         utility = SENTENCE_SCORES[args.utility]()
@@ -173,9 +165,11 @@ def _features(args: argparse.Namespace, lists: Sequence[NBest]) -> "Features":
     for option, texts in (("scores", args.scores), ("model", args.model)):
         for text in texts:
             name, path = _named(option, text, values)
-            values[name] = (
-                read_scores(path, count) if option == "scores" else _score(args, path, lists)
-            )
+            if option == "scores":
+                values[name] = read_scores(path, int(features.bounds[-1]))
+            else:
+                with quiet():
+                    values[name] = model_scores(path, args.data, lists, ensemble_options)
     return replace(features, values=values)
 
 
@@ -189,16 +183,6 @@ def _named(option: str, text: str, taken: Collection[str]) -> tuple[str, str]:
             f"(score, words and {', '.join(UTILITIES)} are those of the command)."
         )
     return name, path
-
-
-def _score(args: argparse.Namespace, checkpoint: str, lists: Sequence[NBest]) -> "np.ndarray":
-    """The scores of a model."""
-    from ..evaluation.reranking import model_scores
-    from ..translation.options import EnsembleOptions
-
-    options = EnsembleOptions(max_tokens=args.max_tokens, device=args.device)
-    with quiet():
-        return model_scores(checkpoint, args.data, lists, options)
 
 
 def _read_weights(path: str) -> dict[str, float]:
@@ -217,15 +201,14 @@ def _report(lists: Sequence[NBest], chosen: Sequence[str], references: Sequence[
     from ..evaluation.sentence_scores import SentenceBLEU
 
     first = [each.hypotheses[0].text for each in lists]
-    utility = SentenceBLEU()
-    best = []
-    for each, reference in zip(lists, references):
-        counted = utility.count(reference)
-        values = [
-            utility.compare(utility.count(hypothesis.text), counted)
-            for hypothesis in each.hypotheses
-        ]
-        best.append(each.hypotheses[values.index(max(values))].text)
+    bleu = SentenceBLEU()
+    best = [
+        max(
+            (hypothesis.text for hypothesis in each.hypotheses),
+            key=partial(bleu.score, reference=reference),
+        )
+        for each, reference in zip(lists, references)
+    ]
     for name, texts in (("first", first), ("chosen", chosen), ("best by sentence BLEU", best)):
         scores = score(texts, references)
         print(f"{name}: BLEU {scores['sacrebleu']:.2f}, chrF {scores['chrf']:.2f}", file=sys.stderr)

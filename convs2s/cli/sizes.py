@@ -3,6 +3,7 @@
 import argparse
 from collections.abc import Sequence
 from dataclasses import fields
+from importlib import import_module
 from typing import Any, NamedTuple, NoReturn
 
 import torch
@@ -84,11 +85,8 @@ def build(arch: str, changes: Sequence[str], vocabularies: tuple[int, int]) -> n
     family = family_of(arch)
     if family is None:
         use_plugin()
-        from importlib import import_module
-
-        found: nn.Module = import_module("convs2s_plugin.loading").build_architecture(
-            arch, changes, vocabularies
-        )
+        plugin = import_module("convs2s_plugin.loading")
+        found: nn.Module = plugin.build_architecture(arch, changes, vocabularies)
         return found
     network: Any = FAMILIES[family].network()
     built: nn.Module = network(configuration(arch, changes), Vocabularies(*vocabularies))

@@ -42,11 +42,18 @@ def run(args: argparse.Namespace) -> int:
         )
     use_user_dir(args.user_dir)
     from ..translation.text import NOT_PREPARED, Tokenized
+    from ..translation.translator import Translator
     from ..translation.workers import WorkerError
 
     try:
         with _warnings_only():
-            translator = _translator(args, 1 if by_line else args.buffer_size)
+            translator = Translator(
+                split_paths(args.path),
+                buffer_size=1 if by_line else args.buffer_size,
+                nbest=args.nbest or 1,
+                alignment=args.alignment is not None,
+                **translator_options(args),
+            )
             if isinstance(translator.text, Tokenized) and not args.raw:
                 print(NOT_PREPARED, file=sys.stderr)
             if is_terminal:
@@ -60,18 +67,6 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _translator(args: argparse.Namespace, buffer_size: int) -> "Translator":
-    from ..translation.translator import Translator
-
-    return Translator(
-        split_paths(args.path),
-        buffer_size=buffer_size,
-        nbest=args.nbest or 1,
-        alignment=args.alignment is not None,
-        **translator_options(args),
-    )
-
-
 def _translate(args: argparse.Namespace, translator: "Translator", by_line: bool) -> None:
     """Translate all lines, and write the files."""
     lines = read_lines(args.input) if args.input else decode_lines(sys.stdin.buffer, "the input")
@@ -83,28 +78,34 @@ def _translate(args: argparse.Namespace, translator: "Translator", by_line: bool
         if report:
             report.write(REPORT_HEADER)
         num_split = num_cut_off = 0
-        for number, translation in _with_progress(args, translator.stream(lines)):
+        translations: Iterable[Translation] = translator.stream(lines)
+        if args.input:
+            translations = Progress(translations, "lines", total=_count_lines(args.input))
+        for number, translation in enumerate(translations, start=1):
             written = output_lines(translation, number, args.nbest is not None, args.scores)
-            _write(output, written, flush=by_line)
+            output.writelines(written)
+            if by_line:
+                output.flush()
             if alignment:
                 alignment.writelines(alignment_lines(translation, args.nbest is not None))
             if report and is_reported(translation):
                 report.write(report_line(translation, number))
             num_split += translation.num_parts > 1
             num_cut_off += translation.is_cut_off
-        _write(output, (), flush=True)
-    _warn(args, translator, num_split, num_cut_off)
-
-
-def _with_progress(
-    args: argparse.Namespace, translations: Iterable[Translation]
-) -> Iterator[tuple[int, Translation]]:
-    """Number translations from 1; show progress if the input is a file."""
-    if args.input is None:
-        yield from enumerate(translations, start=1)
-        return
-    total = _count_lines(args.input)
-    yield from enumerate(Progress(translations, "lines", total=total), start=1)
+        output.flush()
+    where = "" if args.report else " (--report FILE lists them)"
+    if num_split:
+        print(
+            f"{num_split:,} line(s) of more than {translator.max_source_tokens:,} tokens were "
+            f"split{where}.",
+            file=sys.stderr,
+        )
+    if num_cut_off:
+        print(
+            f"{num_cut_off:,} translation(s) may be cut off at the largest length{where}: give a "
+            f"larger --max-len-b than {args.max_len_b}.",
+            file=sys.stderr,
+        )
 
 
 def _count_lines(path: str) -> int | None:
@@ -118,23 +119,6 @@ def _count_lines(path: str) -> int | None:
         return None
 
 
-def _warn(args: argparse.Namespace, translator: "Translator", split: int, cut_off: int) -> None:
-    """Say on standard error how many lines are in the report."""
-    where = "" if args.report else " (--report FILE lists them)"
-    if split:
-        print(
-            f"{split:,} line(s) of more than {translator.max_source_tokens:,} tokens were split"
-            f"{where}.",
-            file=sys.stderr,
-        )
-    if cut_off:
-        print(
-            f"{cut_off:,} translation(s) may be cut off at the largest length{where}: give a "
-            f"larger --max-len-b than {args.max_len_b}.",
-            file=sys.stderr,
-        )
-
-
 def _standard_output() -> TextIO:
     if sys.stdout is None:
         raise UserError("Standard output is closed: give a file with --output.")
@@ -142,12 +126,6 @@ def _standard_output() -> TextIO:
     if reconfigure is not None:
         reconfigure(encoding="utf-8", newline="\n")
     return sys.stdout
-
-
-def _write(output: TextIO, lines: Iterable[str], flush: bool) -> None:
-    output.writelines(lines)
-    if flush:
-        output.flush()
 
 
 @contextmanager

@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from ..common.errors import UserError
-from ..common.limits import check_at_least
-from ..common.output_files import check_different, check_text_writable
+from ..common.limits import check_at_least, option_name
+from ..common.output_files import check_outputs
 from ..translation.options import AUTOCAST_DTYPES, BUFFER_SIZE, EnsembleOptions
+from .arguments import add_file, add_flag, add_number
 from .plugin import add_user_dir
 
 
@@ -22,40 +23,31 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="CHECKPOINT",
         help="a trained model; several are an ensemble",
     )
-    _add_files(parser)
+    files = parser.add_argument_group("files")
+    add_file(files, "--input", "text to translate (standard input)")
+    add_file(files, "--output", "translations (standard output)")
+    add_flag(
+        files,
+        "--line-by-line",
+        "answer each line before reading the next one; default on a terminal",
+    )
+    add_file(files, "--report", "list the lines that were split or may be cut off")
+    add_file(
+        files,
+        "--alignment",
+        "the alignment of each translation with its source, in tokens: 0-0 1-2 ...",
+    )
+    add_number(
+        files,
+        "--nbest",
+        "write the N best translations of each line: number of the line, score and text, "
+        "separated by tabs",
+    )
+    add_flag(files, "--scores", "write the score and a tab before each translation")
     add_preparation(parser)
     add_search(parser)
     add_speed(parser)
     add_user_dir(parser)
-
-
-def _add_files(parser: argparse.ArgumentParser) -> None:
-    files = parser.add_argument_group("files")
-    files.add_argument("--input", metavar="FILE", help="text to translate (standard input)")
-    files.add_argument("--output", metavar="FILE", help="translations (standard output)")
-    files.add_argument(
-        "--line-by-line",
-        action="store_true",
-        help="answer each line before reading the next one; default on a terminal",
-    )
-    files.add_argument(
-        "--report", metavar="FILE", help="list the lines that were split or may be cut off"
-    )
-    files.add_argument(
-        "--alignment",
-        metavar="FILE",
-        help="the alignment of each translation with its source, in tokens: 0-0 1-2 ...",
-    )
-    files.add_argument(
-        "--nbest",
-        type=int,
-        metavar="N",
-        help="write the N best translations of each line: number of the line, score and text, "
-        "separated by tabs",
-    )
-    files.add_argument(
-        "--scores", action="store_true", help="write the score and a tab before each translation"
-    )
 
 
 def add_preparation(parser: argparse.ArgumentParser) -> None:
@@ -69,12 +61,8 @@ def add_preparation(parser: argparse.ArgumentParser) -> None:
         "--preparation", metavar="DIR", help="folder of the preparation.yaml of `convs2s prepare`"
     )
     add_dictionaries(text)
-    text.add_argument(
-        "--bpe-codes", metavar="FILE", help="segment tokenized text with these codes of subword-nmt"
-    )
-    text.add_argument(
-        "--raw", action="store_true", help="the text consists of tokens separated by spaces"
-    )
+    add_file(text, "--bpe-codes", "segment tokenized text with these codes of subword-nmt")
+    add_flag(text, "--raw", "the text consists of tokens separated by spaces")
 
 
 def add_dictionaries(group: argparse._ActionsContainer) -> None:
@@ -92,95 +80,45 @@ def add_dictionaries(group: argparse._ActionsContainer) -> None:
 
 def add_search(parser: argparse.ArgumentParser) -> None:
     """Add the options of the search."""
-    default = EnsembleOptions()
     search = parser.add_argument_group("search")
-    search.add_argument(
-        "--beam", type=int, default=default.beam, metavar="N", help="beam size (%(default)s)"
-    )
-    search.add_argument(
-        "--lenpen",
-        type=float,
-        default=default.lenpen,
-        metavar="ALPHA",
-        help="exponent of the length in the score: above 1 favors long translations (%(default)s)",
-    )
-    search.add_argument(
-        "--unnormalized", action="store_true", help="scores without a length penalty"
-    )
-    search.add_argument(
-        "--min-len",
-        type=int,
-        default=default.min_len,
-        metavar="N",
-        help="smallest number of target tokens (%(default)s)",
-    )
-    search.add_argument(
-        "--max-len-b",
-        type=int,
-        default=default.max_len_b,
-        metavar="N",
-        help="largest number of target tokens (%(default)s)",
-    )
-    search.add_argument(
-        "--replace-unk",
-        nargs="?",
-        const="",
-        metavar="FILE",
-        help="replace unknown words by their source word, or by its translation in FILE",
-    )
-    search.add_argument(
-        "--lexicon", metavar="FILE", help="restrict the target vocabulary to candidates"
-    )
-    search.add_argument(
-        "--candidates-per-word",
-        type=int,
-        default=default.candidates_per_word,
-        metavar="N",
-        help="with --lexicon: number of candidates of each source token (%(default)s)",
-    )
-    search.add_argument(
-        "--frequent-candidates",
-        type=int,
-        default=default.frequent_candidates,
-        metavar="N",
-        help="with --lexicon: number of frequent target tokens (%(default)s)",
-    )
+    for name, text in (
+        ("beam", "beam size"),
+        ("lenpen", "exponent of the length in the score: above 1 favors long translations"),
+        ("min_len", "smallest number of target tokens"),
+        ("max_len_b", "largest number of target tokens"),
+        ("candidates_per_word", "with --lexicon: number of candidates of each source token"),
+        ("frequent_candidates", "with --lexicon: number of frequent target tokens"),
+    ):
+        add_number(search, option_name(name), text, getattr(EnsembleOptions, name))
+    add_flag(search, "--unnormalized", "scores without a length penalty")
+    add_file(search, "--lexicon", "restrict the target vocabulary to candidates")
+    text = "replace unknown words by their source word, or by its translation in FILE"
+    add_file(search, "--replace-unk", text, nargs="?", const="")
 
 
 def add_speed(parser: argparse.ArgumentParser) -> None:
     """Add the options that change the speed."""
-    default = EnsembleOptions()
     speed = parser.add_argument_group("speed")
-    speed.add_argument(
+    add_number(
+        speed,
         "--max-tokens",
-        type=int,
-        default=default.max_tokens,
-        metavar="N",
-        help="largest number of source tokens in a batch (%(default)s)",
+        "largest number of source tokens in a batch",
+        EnsembleOptions.max_tokens,
     )
-    speed.add_argument(
-        "--batch-size", type=int, metavar="N", help="largest number of sentences in a batch"
-    )
-    speed.add_argument(
+    add_number(speed, "--batch-size", "largest number of sentences in a batch")
+    add_number(
+        speed,
         "--buffer-size",
-        type=int,
-        default=BUFFER_SIZE,
-        metavar="N",
-        help="number of lines that are sorted by length and translated together (%(default)s)",
+        "number of lines that are sorted by length and translated together",
+        BUFFER_SIZE,
     )
-    speed.add_argument(
-        "--workers",
-        type=int,
-        default=1,
-        metavar="N",
-        help="number of processes that translate with one copy of the weights (%(default)s)",
+    add_number(
+        speed, "--workers", "number of processes that translate with one copy of the weights", 1
     )
     speed.add_argument(
         "--autocast-dtype", choices=AUTOCAST_DTYPES, default="none", help="precision"
     )
-    speed.add_argument(
-        "--int8", action="store_true", help="weights in 8 bits, on CPUs with VNNI or AMX"
-    )
+    add_flag(speed, "--int8", "weights in 8 bits, on CPUs with VNNI or AMX")
     speed.add_argument(
         "--device", metavar="NAME", help="cpu, cuda, cuda:1 (default: a GPU if there is one)"
     )
@@ -227,9 +165,7 @@ def check(args: argparse.Namespace) -> None:
     """
     check_at_least(args, nbest=1)
     outputs = {"--output": args.output, "--report": args.report, "--alignment": args.alignment}
-    check_different(outputs)
     read = [*split_paths(args.path), args.input or "/dev/stdin", *files_read(args)]
-    for path in filter(None, outputs.values()):
-        check_text_writable(path, read)
+    check_outputs(outputs, read)
     if args.input and not os.path.exists(args.input):
         raise UserError(f"There is no file {args.input} (--input).")

@@ -1,4 +1,4 @@
-"""Downloading and unpacking archives. Needs neither torch nor fairseq."""
+"""Downloading and unpacking archives."""
 
 import http.client
 import lzma
@@ -133,11 +133,7 @@ def unpack(path: Path, folder: Path, is_wanted: Callable[[PurePosixPath], bool],
 
 
 def _check(member: tarfile.TarInfo, archive: str) -> None:
-    """Check that a member can be unpacked safely.
-
-    Raises:
-        UserError: if it cannot.
-    """
+    """Check that a member can be unpacked safely."""
     # A path of Windows is split at both kinds of slashes.
     path = PureWindowsPath(member.name)
     if path.anchor or ".." in path.parts:

@@ -1,4 +1,4 @@
-"""Open files that may be compressed. Needs neither torch nor fairseq."""
+"""Open files that may be compressed."""
 
 import bz2
 import gzip

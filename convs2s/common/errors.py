@@ -1,7 +1,4 @@
-"""Errors that a user can correct; they are shown as one sentence without a traceback.
-
-This module imports neither torch nor fairseq.
-"""
+"""Errors that a user can correct; they are shown as one sentence without a traceback."""
 
 from collections.abc import Iterable
 from difflib import get_close_matches

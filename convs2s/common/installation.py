@@ -1,7 +1,4 @@
-"""Where the plugin is, and how to install fairseq where it is missing.
-
-This module imports neither torch nor fairseq, and nothing else of this package.
-"""
+"""Where the plugin is, and how to install fairseq where it is missing."""
 
 import platform
 import sys

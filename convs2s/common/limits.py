@@ -1,7 +1,4 @@
-"""Limits of the sizes of models, and the check of an option against them.
-
-Needs neither torch nor fairseq.
-"""
+"""Limits of the sizes of models, and the check of an option against them."""
 
 from .errors import UserError
 

@@ -1,10 +1,11 @@
-"""Writing files and folders atomically: whole, or not at all. Needs neither torch nor fairseq."""
+"""Writing files and folders atomically: whole, or not at all."""
 
 import os
 import shutil
 import stat
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
 from typing import TextIO
 
 from .errors import UserError, WorkInterrupted
@@ -24,11 +25,7 @@ def check_writable(path: str, read: Iterable[str | None] = ()) -> None:
     if os.path.exists(path) and not os.path.isfile(path):
         raise UserError(f"{path} cannot be written: it exists and is not a plain file.")
     file = os.path.realpath(path) if os.path.islink(path) else path
-    folder = os.path.dirname(file) or "."
-    if not os.path.isdir(folder):
-        raise UserError(f"{path} cannot be written: there is no folder {folder}.")
-    if not os.access(folder, os.W_OK):
-        raise UserError(f"{path} cannot be written: the folder {folder} is not writable.")
+    _check_folder(path, os.path.dirname(file) or ".")
     partial = _partial(path)
     if os.path.lexists(partial) and not stat.S_ISREG(os.lstat(partial).st_mode):
         raise UserError(
@@ -44,18 +41,22 @@ def check_writable(path: str, read: Iterable[str | None] = ()) -> None:
             )
 
 
-def check_different(outputs: Mapping[str, str | None]) -> None:
-    """Check that outputs are different files.
+def check_outputs(outputs: Mapping[str, str | None], read: Iterable[str | None] = ()) -> None:
+    """Check that outputs are different text files, and that all can be written.
 
     Args:
         outputs: option -> file, or None if it was not given.
+        read: as for ``check_writable``.
     Raises:
-        UserError: if two are the same.
+        UserError: if two are the same, or one cannot be written.
     """
+    read = [*read]
     named: dict[str, str] = {}
     for option, path in outputs.items():
         if path and (other := named.setdefault(os.path.realpath(path), option)) != option:
             raise UserError(f"{option} is {path}, which {other} names too: choose two files.")
+    for path in filter(None, outputs.values()):
+        check_text_writable(path, read)
 
 
 @contextmanager
@@ -74,15 +75,20 @@ def atomic_path(path: str) -> Iterator[str]:
     """
     check_writable(path)
     target, partial = os.path.realpath(path), _partial(path)
-    try:
+    with _after_error(path, lambda: Path(partial).unlink(missing_ok=True)):
         create_temporary(partial)
         yield partial
         if os.path.exists(target):
             os.chmod(partial, os.stat(target).st_mode & 0o7777)
         os.replace(partial, target)
+
+
+@contextmanager
+def _after_error(path: str, clean: Callable[[], None]) -> Iterator[None]:
+    try:
+        yield
     except BaseException as error:
-        with suppress(FileNotFoundError):
-            os.remove(partial)
+        clean()
         if isinstance(error, OSError):
             reason = error.strerror or error
             raise WorkInterrupted(f"{path} cannot be written: {reason}.") from error
@@ -97,8 +103,7 @@ def create_temporary(partial: str) -> None:
     Raises:
         OSError: if it cannot be created.
     """
-    with suppress(FileNotFoundError):
-        os.remove(partial)
+    Path(partial).unlink(missing_ok=True)
     os.close(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666))
 
 
@@ -112,10 +117,7 @@ def atomic_write(path: str) -> Iterator[TextIO]:
         UserError: if the file cannot be written.
     """
     check_text_writable(path)
-    with (
-        atomic_path(path) as partial,
-        open(partial, "w", encoding="utf-8", newline="\n") as file,
-    ):
+    with atomic_path(path) as partial, open(partial, "w", encoding="utf-8", newline="\n") as file:
         yield file
 
 
@@ -129,11 +131,7 @@ def check_folder_writable(path: str) -> None:
     _check_given(path)
     if os.path.lexists(path) and not (os.path.isdir(path) and not os.listdir(path)):
         raise UserError(f"{path} cannot be written: it exists already. Give a new folder.")
-    parent = os.path.dirname(os.path.abspath(path))
-    if not os.path.isdir(parent):
-        raise UserError(f"{path} cannot be written: there is no folder {parent}.")
-    if not os.access(parent, os.W_OK):
-        raise UserError(f"{path} cannot be written: the folder {parent} is not writable.")
+    _check_folder(path, os.path.dirname(os.path.abspath(path)))
 
 
 def make_folder(path: str) -> None:
@@ -172,16 +170,10 @@ def atomic_folder(path: str) -> Iterator[str]:
     partial = f"{os.path.abspath(path)}.{os.getpid()}.partial"
     # Of a killed process with the same number, as in containers.
     shutil.rmtree(partial, ignore_errors=True)
-    try:
+    with _after_error(path, lambda: shutil.rmtree(partial, ignore_errors=True)):
         os.mkdir(partial)
         yield partial
         os.replace(partial, os.path.abspath(path))
-    except BaseException as error:
-        shutil.rmtree(partial, ignore_errors=True)
-        if isinstance(error, OSError):
-            reason = error.strerror or error
-            raise WorkInterrupted(f"{path} cannot be written: {reason}.") from error
-        raise
 
 
 def check_text_writable(path: str, read: Iterable[str | None] = ()) -> None:
@@ -200,6 +192,13 @@ def check_text_writable(path: str, read: Iterable[str | None] = ()) -> None:
 def _check_given(path: str) -> None:
     if not path:
         raise UserError("The name of the output is empty: give one.")
+
+
+def _check_folder(path: str, folder: str) -> None:
+    if not os.path.isdir(folder):
+        raise UserError(f"{path} cannot be written: there is no folder {folder}.")
+    if not os.access(folder, os.W_OK):
+        raise UserError(f"{path} cannot be written: the folder {folder} is not writable.")
 
 
 def _partial(path: str) -> str:

@@ -1,7 +1,4 @@
-"""Start programs, log their output and their commands, and end them all if asked.
-
-Needs neither torch nor fairseq.
-"""
+"""Start programs, log their output and their commands, and end them all if asked."""
 
 import contextlib
 import os
@@ -257,14 +254,8 @@ def find_program(name: str) -> list[str]:
         return [sys.executable, "-m", module]
     found = script or shutil.which(name)
     if found is None:
-        raise UserError(
-            f"There is no program {name}: "
-            + (
-                'run `pip install "convs2s-plugin[fairseq]"`.'
-                if name.startswith("fairseq")
-                else f"run `pip install {name}`."
-            )
-        )
+        package = '"convs2s-plugin[fairseq]"' if name.startswith("fairseq") else name
+        raise UserError(f"There is no program {name}: run `pip install {package}`.")
     return [found]
 
 

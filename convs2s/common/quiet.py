@@ -1,4 +1,4 @@
-"""Hide the messages of libraries. Needs neither torch nor fairseq."""
+"""Hide the messages of libraries."""
 
 import logging
 import warnings

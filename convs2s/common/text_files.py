@@ -1,7 +1,7 @@
 """Reading text files, as a whole or line by line.
 
 Only a line feed ends a line, so that no other character shifts the lines of one file against those
-of a parallel one. Needs neither torch nor fairseq.
+of a parallel one.
 """
 
 import codecs

@@ -1,7 +1,4 @@
-"""A package of a user, such as one with layers (``--user-dir``), imported from its folder.
-
-Needs neither torch nor fairseq.
-"""
+"""A package of a user, such as one with layers (``--user-dir``), imported from its folder."""
 
 import os
 import sys

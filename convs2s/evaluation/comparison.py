@@ -1,20 +1,62 @@
 """Score systems, test their differences, and make tables of the results."""
 
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
+from ..common.errors import UserError
 from ..common.tables import Table, number
-from .lengths import LengthGroup
-from .metrics import (
-    Metric,
-    MetricOptions,
-    References,
-    Scores,
-    Texts,
-    find_metrics,
-    sacrebleu_metrics,
-)
+from .metrics import Metric, MetricOptions, References, Texts, find_metrics, sacrebleu_metrics
+
+# Groups of sentences by length, if no bounds are given.
+GROUPS = 5
+
+
+class LengthGroup(NamedTuple):
+    """Sentences of similar length.
+
+    Attributes:
+        low, high: the smallest and the largest length in tokens.
+        sentences: their positions in the text, counted from 0.
+    """
+
+    low: int
+    high: int
+    sentences: list[int]
+
+
+def group_by_length(
+    lengths: Sequence[int], bounds: Sequence[int] | None = None
+) -> list[LengthGroup]:
+    """Group sentences by length.
+
+    Args:
+        lengths: the length of each sentence in tokens.
+        bounds: the largest length of each group but the last, in increasing order. By default,
+            five groups of about the same number of sentences.
+    Returns:
+        The groups that have sentences, the shortest sentences first.
+    Raises:
+        UserError: if the bounds are not positive and increasing.
+    """
+    if bounds is None:
+        ordered = sorted(lengths)
+        bounds = sorted({ordered[len(ordered) * i // GROUPS - 1] for i in range(1, GROUPS)})
+    elif any(high <= low for low, high in zip((0, *bounds), bounds)):
+        raise UserError(
+            f"--length-bounds is {','.join(map(str, bounds))}: the bounds must be positive and "
+            "increasing."
+        )
+    members: list[list[int]] = [[] for _ in range(len(bounds) + 1)]
+    for position, length in enumerate(lengths):
+        members[bisect_left(bounds, length)].append(position)
+    found_in = ([lengths[i] for i in sentences] for sentences in members)
+    return [
+        LengthGroup(min(found), max(found), sentences)
+        for found, sentences in zip(found_in, members)
+        if sentences
+    ]
 
 
 @dataclass(frozen=True)
@@ -87,10 +129,6 @@ class Evaluation:
     lengths_of: str
     results: list[Result]
 
-    def as_dict(self) -> dict[str, Any]:
-        """The content of the .json file."""
-        return asdict(self)
-
 
 def evaluate(
     systems: Mapping[str, Texts],
@@ -120,21 +158,20 @@ def evaluate(
     settings: dict[str, str] = {}
     results = []
     for name, hypotheses in systems.items():
+        short = [text for text in hypotheses if len(text.split()) < (min_words or 0)]
         scores: dict[str, float] = {}
         for metric in chosen:
-            found: Scores = metric.score(hypotheses, references)
+            found = metric.score(hypotheses, references)
             scores.update(found.values)
             settings[metric.name] = found.settings
         results.append(
             Result(
                 name,
                 scores,
-                _length_ratio(hypotheses, references, options),
+                float(_bleu(hypotheses, references, options).ratio),
                 {metric: by_system[name] for metric, by_system in tests.items()},
                 _by_length(hypotheses, references, groups, options),
-                None
-                if min_words is None
-                else sum(len(hypothesis.split()) < min_words for hypothesis in hypotheses),
+                None if min_words is None else len(short),
             )
         )
     return Evaluation(len(references[0]), len(references), settings, lengths_of, results)
@@ -158,25 +195,19 @@ def _tests(
                 [list(lines) for lines in references],
                 test_type="bs",
             )
-            _, found = test()
             # Besides the names of the systems, there is one column.
-            columns = [results for title, results in found.items() if title != "System"]
-            tests[metric.name] = _tests_of_metric(list(systems), columns[0])
+            column: Any = next(found for title, found in test()[1].items() if title != "System")
+            baseline = column[0].score
+            tests[metric.name] = {
+                name: Test(
+                    # sacreBLEU calls a difference of zero significant.
+                    1.0 if result.p_value and result.score == baseline else result.p_value,
+                    float(result.mean),
+                    float(result.ci),
+                )
+                for name, result in zip(systems, column)
+            }
     return tests
-
-
-def _tests_of_metric(systems: Sequence[str], results: Sequence[Any]) -> dict[str, Test]:
-    """The tests of sacreBLEU's results, by system."""
-    baseline = results[0].score
-    return {
-        name: Test(
-            # sacreBLEU calls a difference of zero significant.
-            1.0 if result.p_value and result.score == baseline else result.p_value,
-            float(result.mean),
-            float(result.ci),
-        )
-        for name, result in zip(systems, results)
-    }
 
 
 def _bleu(hypotheses: Texts, references: References, options: MetricOptions) -> Any:
@@ -184,15 +215,8 @@ def _bleu(hypotheses: Texts, references: References, options: MetricOptions) -> 
     return metric.corpus_score(list(hypotheses), [list(lines) for lines in references])
 
 
-def _length_ratio(hypotheses: Texts, references: References, options: MetricOptions) -> float:
-    return float(_bleu(hypotheses, references, options).ratio)
-
-
 def _by_length(
-    hypotheses: Texts,
-    references: References,
-    groups: Sequence[LengthGroup],
-    options: MetricOptions,
+    hypotheses: Texts, references: References, groups: Sequence[LengthGroup], options: MetricOptions
 ) -> list[GroupScore]:
     scores = []
     for group in groups:
@@ -206,11 +230,7 @@ def main_table(evaluation: Evaluation) -> Table:
     """One line for each system: scores, with the p-value of each difference from the first one."""
     names = list(evaluation.results[0].scores)
     rows = [
-        [
-            result.name,
-            *(_cell(result, name) for name in names),
-            number(result.length_ratio, 3),
-        ]
+        [result.name, *(_cell(result, name) for name in names), number(result.length_ratio, 3)]
         for result in evaluation.results
     ]
     return Table(["system", *names, "length ratio"], rows)
@@ -224,23 +244,16 @@ def _cell(result: Result, name: str) -> str:
 
 def length_table(evaluation: Evaluation) -> Table:
     """BLEU by length, one line for each group of sentences."""
-    first = evaluation.results[0].by_length
+    names = [result.name for result in evaluation.results]
     rows = [
         [
             f"{group.low}" if group.low == group.high else f"{group.low}-{group.high}",
             f"{group.sentences:,}",
             *(number(result.by_length[i].bleu) for result in evaluation.results),
         ]
-        for i, group in enumerate(first)
+        for i, group in enumerate(evaluation.results[0].by_length)
     ]
-    return Table(
-        [
-            f"{evaluation.lengths_of} tokens",
-            "sentences",
-            *(result.name for result in evaluation.results),
-        ],
-        rows,
-    )
+    return Table([f"{evaluation.lengths_of} tokens", "sentences", *names], rows)
 
 
 def remarks(evaluation: Evaluation, min_words: int | None) -> list[str]:

@@ -2,11 +2,11 @@
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from importlib import import_module
 from importlib.metadata import version
 from importlib.util import find_spec
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ..common.errors import UserError
 
@@ -38,8 +38,7 @@ class MetricOptions:
     tokenize: str = "13a"
 
 
-@dataclass(frozen=True)
-class Scores:
+class Scores(NamedTuple):
     """The scores of one system by one metric.
 
     Attributes:
@@ -66,17 +65,7 @@ def sacrebleu_metrics(options: MetricOptions) -> dict[str, Callable[[], "SacreBL
     }
 
 
-def _sacrebleu(name: str, options: MetricOptions) -> "Metric":
-    def score(hypotheses: Texts, references: References) -> Scores:
-        metric = sacrebleu_metrics(options)[name]()
-        value = metric.corpus_score(list(hypotheses), [list(texts) for texts in references])
-        return Scores({name: float(value.score)}, str(metric.get_signature()))
-
-    return Metric(name, score, True)
-
-
-@dataclass(frozen=True)
-class Metric:
+class Metric(NamedTuple):
     """A metric.
 
     Attributes:
@@ -86,16 +75,25 @@ class Metric:
     """
 
     name: str
-    score: Callable[[Texts, References], Scores] = field(repr=False)
+    score: Callable[[Texts, References], Scores]
     has_test: bool = False
 
 
-def _rouge(options: MetricOptions) -> Metric:
+def _sacrebleu(name: str, options: MetricOptions) -> Metric:
     def score(hypotheses: Texts, references: References) -> Scores:
-        values = rouge(hypotheses, references, options.summary_bytes, options.stem)
-        limit = options.summary_bytes
+        metric = sacrebleu_metrics(options)[name]()
+        value = metric.corpus_score(list(hypotheses), [list(texts) for texts in references])
+        return Scores({name: float(value.score)}, str(metric.get_signature()))
+
+    return Metric(name, score, True)
+
+
+def _rouge(options: MetricOptions) -> Metric:
+    limit = options.summary_bytes
+
+    def score(hypotheses: Texts, references: References) -> Scores:
         return Scores(
-            values,
+            rouge(hypotheses, references, limit, options.stem),
             f"rouge-score {version('rouge-score')}, {'stems' if options.stem else 'words'}, "
             f"{'whole summaries' if limit is None else f'the first {limit} bytes'}",
         )
@@ -118,6 +116,8 @@ METRICS: dict[str, Callable[[MetricOptions], Metric]] = {
     "rouge": _rouge,
     "meteor": _meteor,
 }
+# The packages of metrics that are not installed with this one.
+PACKAGES = {"rouge": "rouge_score", "meteor": "nltk"}
 DEFAULT_METRICS = ("bleu", "chrf", "tokenized_bleu")
 
 
@@ -137,22 +137,29 @@ def find_metrics(
     for name in names:
         if name not in METRICS:
             raise UserError(f"There is no metric {name}: choose from {', '.join(METRICS)}.")
+        package = PACKAGES.get(name)
+        if package is not None and find_spec(package) is None:
+            raise UserError(
+                f"{name.upper()} needs {package.replace('_', '-')}: run `pip install "
+                f'"convs2s-plugin[evaluate]"`, or leave out the metric {name}.'
+            )
     if "rouge" in names:
-        check_rouge()
         for texts in references:
-            check_script(texts)
+            _check_script(texts)
     if "meteor" in names:
-        check_meteor()
+        try:
+            import_module("nltk.corpus").wordnet.ensure_loaded()
+        except LookupError as error:
+            raise UserError(
+                "METEOR needs WordNet for its synonyms: run `python -m nltk.downloader wordnet`, "
+                "or leave out the metric meteor."
+            ) from error
     _check_tokenizer(options.tokenize)
     return [METRICS[name](options) for name in dict.fromkeys(names)]
 
 
 def _check_tokenizer(name: str) -> None:
-    """Make sacreBLEU load or download what a tokenizer needs.
-
-    Raises:
-        UserError: if it cannot.
-    """
+    """Make sacreBLEU load or download what a tokenizer needs."""
     from sacrebleu.metrics.bleu import BLEU
 
     if name not in BLEU.TOKENIZERS:
@@ -173,25 +180,8 @@ def _check_tokenizer(name: str) -> None:
         ) from error
 
 
-def check_rouge() -> None:
-    """Check that rouge-score is installed.
-
-    Raises:
-        UserError: if it is not.
-    """
-    if find_spec("rouge_score") is None:
-        raise UserError(
-            'ROUGE needs rouge-score: run `pip install "convs2s-plugin[evaluate]"`, or leave out '
-            "the metric rouge."
-        )
-
-
-def check_script(references: Sequence[str]) -> None:
-    """Check that rouge-score can read references: it drops all but a to z and digits.
-
-    Raises:
-        UserError: if it drops most of their letters, as in Chinese or Greek.
-    """
+def _check_script(references: Sequence[str]) -> None:
+    """Refuse references most of whose letters rouge-score drops, as in Chinese or Greek."""
     text = "".join(references).lower()
     letters = sum(character.isalnum() for character in text)
     kept = len(_KEPT.findall(text))
@@ -240,26 +230,6 @@ def rouge(
             sums[f"{title} recall"] += found[kind].recall
             sums[f"{title} F1"] += found[kind].fmeasure
     return {name: 100 * value / len(hypotheses) for name, value in sums.items()}
-
-
-def check_meteor() -> None:
-    """Check that nltk and WordNet are installed; nothing is downloaded.
-
-    Raises:
-        UserError: if one of them is not.
-    """
-    if find_spec("nltk") is None:
-        raise UserError(
-            'METEOR needs nltk: run `pip install "convs2s-plugin[evaluate]"`, or leave out the '
-            "metric meteor."
-        )
-    try:
-        import_module("nltk.corpus").wordnet.ensure_loaded()
-    except LookupError as error:
-        raise UserError(
-            "METEOR needs WordNet for its synonyms: run `python -m nltk.downloader wordnet`, or "
-            "leave out the metric meteor."
-        ) from error
 
 
 def meteor(hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> float:

@@ -112,14 +112,10 @@ def first_texts(output: str, mark: str, count: int | None = None) -> list[str]:
         count: number of sentences; None for the highest number in the output. A sentence without a
             text gets an empty one.
     """
-    found: dict[int, str] = {}
-    for line in output.split("\n"):
-        match = OF_FAIRSEQ.fullmatch(line)
-        if match and match[1] == mark:
-            # The best hypothesis comes first. In front of it is its score.
-            found.setdefault(int(match[2]), match[3].rpartition("\t")[2])
+    found = marked(output, mark)
     size = max(found, default=-1) + 1 if count is None else count
-    return [found.get(number, "") for number in range(size)]
+    # The best hypothesis comes first. In front of it is its score.
+    return [found.get(number, [""])[0].rpartition("\t")[2] for number in range(size)]
 
 
 def join(text: str, remove_bpe: str) -> str:

@@ -7,7 +7,7 @@ It depends on named numbers for each hypothesis, the features, and on their weig
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -50,19 +50,14 @@ class Features:
                 f"The weights are for {', '.join(weights)}, but the hypotheses have "
                 f"{', '.join(self.values)}: give each of these a weight."
             )
-        columns = [_finite(column) for column in self.values.values()]
-        sums = np.stack(columns, axis=1) @ [weights[name] for name in self.values]
+        columns = np.stack([*self.values.values()], axis=1)
+        # A weight of 0 times minus infinity, the score of an impossible hypothesis, is no number;
+        # the lowest other number takes its place.
+        possible = np.isfinite(columns)
+        lowest = columns.min(axis=0, initial=0.0, where=possible)
+        sums = np.where(possible, columns, lowest) @ [weights[name] for name in self.values]
         pairs = zip(self.bounds[:-1], self.bounds[1:])
         return np.array([begin + int(sums[begin:end].argmax()) for begin, end in pairs])
-
-
-def _finite(values: np.ndarray) -> np.ndarray:
-    """Replace minus infinity, the score of an impossible hypothesis, by the lowest other number.
-
-    A weight of 0 times minus infinity is no number.
-    """
-    possible = np.isfinite(values)
-    return np.where(possible, values, values.min(initial=0.0, where=possible))
 
 
 def basic_features(lists: Sequence[NBest]) -> Features:
@@ -142,6 +137,7 @@ def model_scores(
     from ..translation.ensemble import Ensemble
     from ..translation.forced import score_pairs
     from ..translation.loading import Places
+    from ..translation.unknown_words import unknown_word
 
     if any(each.source is None for each in lists):
         raise UserError(
@@ -154,19 +150,12 @@ def model_scores(
         (str(each.source), hypothesis.tokens) for each in lists for hypothesis in each.hypotheses
     ]
     for source, target in pairs:
-        _check_tokens(ensemble.source, source, checkpoint)
-        _check_tokens(ensemble.target, target, checkpoint)
+        token = unknown_word(ensemble.source, source)
+        token = unknown_word(ensemble.target, target) if token is None else token
+        if token is not None:
+            raise UserError(
+                f"The n-best lists have the token {excerpt(token)}, which the dictionaries of "
+                f"{checkpoint} do not have: --model needs a model of the same tokens, and lists of "
+                "fairseq-generate without --remove-bpe."
+            )
     return np.array([pair.score for pair in score_pairs(ensemble, pairs)])
-
-
-def _check_tokens(dictionary: Any, text: str, checkpoint: str) -> None:
-    """Check that all tokens of a text are in the dictionary."""
-    from ..translation.unknown_words import unknown_word
-
-    token = unknown_word(dictionary, text)
-    if token is not None:
-        raise UserError(
-            f"The n-best lists have the token {excerpt(token)}, which the dictionaries of "
-            f"{checkpoint} do not have: --model needs a model of the same tokens, and lists of "
-            "fairseq-generate without --remove-bpe."
-        )

@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 import torch
-from torch import Tensor
 
 from ..common.errors import UserError
 from ..models.interface import Network
@@ -91,7 +90,12 @@ def compute_attention(model: Ensemble, source: str, target: str) -> SentenceAtte
     if isinstance(module, Network):
         maps = module.attention_maps(source_ids, previous, target_ids)
     else:
-        maps = _returned_attention(model, source_ids, previous, target_ids)
+        # What a model of fairseq or of another package returns.
+        maps, (searched,) = AttentionMaps(), model.search_models
+        encoded = searched.encode(source_ids)
+        weights = searched.attend(encoded, torch.tensor([0]), previous, target_ids)
+        if weights is not None:
+            maps.add(SOURCE, weights.unsqueeze(1), "as the model returns it", MEAN)
     if not maps:
         raise UserError(f"{type(module).__name__} returns no attention: there is nothing to plot.")
     mean = maps.mean()
@@ -105,25 +109,10 @@ def compute_attention(model: Ensemble, source: str, target: str) -> SentenceAtte
     )
 
 
-def _returned_attention(
-    model: Ensemble, source: Tensor, previous: Tensor, target: Tensor
-) -> AttentionMaps:
-    """The attention that a model of fairseq or of another package returns."""
-    (searched,) = model.search_models
-    weights = searched.attend(searched.encode(source), torch.tensor([0]), previous, target)
-    maps = AttentionMaps()
-    if weights is not None:
-        maps.add(SOURCE, weights.unsqueeze(1), "as the model returns it", MEAN)
-    return maps
-
-
 def _check_length(model: Ensemble, text: str, side: str) -> None:
     """Check that a sentence is not too long for a model.
 
     Some decoders continue beyond their last position without an error.
-
-    Raises:
-        UserError: if it is.
     """
     length = len(text.split()) + 1
     limit = model.max_source_tokens + 1

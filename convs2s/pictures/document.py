@@ -74,10 +74,7 @@ def document(models: list[str], sentences: list[SentenceEntry]) -> Document:
 
 
 def sentence_entry(
-    source: list[str],
-    target: list[str],
-    maps_of_models: Sequence[Sequence[ChosenMap]],
-    digits: int,
+    source: list[str], target: list[str], maps_of_models: Sequence[Sequence[ChosenMap]], digits: int
 ) -> SentenceEntry:
     """One sentence pair.
 
@@ -122,25 +119,10 @@ def _map_entry(chosen: ChosenMap, model: int, digits: int) -> MapEntry:
     }
 
 
-def tokens(sentence: SentenceEntry, axis: str) -> list[str]:
-    """The tokens of queries or keys.
-
-    Args:
-        sentence: a sentence pair.
-        axis: "source", "target" or "previous".
-    """
-    return {
-        "source": sentence["source"],
-        "target": sentence["target"],
-        "previous": sentence["previous"],
-    }[axis]
-
-
 def write_json(path: str, content: Document) -> None:
     """Write a document as JSON."""
     with atomic_write(path) as file:
-        json.dump(content, file, ensure_ascii=False, indent=None, separators=(",", ":"))
-        file.write("\n")
+        file.write(f"{_json(content)}\n")
 
 
 def page(content: Document, title: str) -> str:
@@ -150,24 +132,22 @@ def page(content: Document, title: str) -> str:
         content: what it shows.
         title: its title, plain text.
     """
+    names = ("page.html", "style.css", *SCRIPTS)
+    template, style, *scripts = ((FOLDER / name).read_text(encoding="utf-8") for name in names)
+    # No tag and no comment can start in the data.
+    data = _json(content).translate({ord(sign): f"\\u{ord(sign):04x}" for sign in "<>&"})
     parts = {
         "title": html.escape(title),
-        "style": f"<style>\n{_read('style.css')}</style>",
-        "script": "\n".join(f"<script>\n{_read(name)}</script>" for name in SCRIPTS),
-        "data": f'<script type="application/json" id="data">{embedded_json(content)}</script>',
+        "style": f"<style>\n{style}</style>",
+        "script": "\n".join(f"<script>\n{script}</script>" for script in scripts),
+        "data": f'<script type="application/json" id="data">{data}</script>',
     }
     # In one pass, so that nothing is replaced inside the data.
-    return _PLACEHOLDER.sub(lambda found: parts[found[1]], _read("page.html"))
+    return _PLACEHOLDER.sub(lambda found: parts[found[1]], template)
 
 
-def _read(name: str) -> str:
-    return (FOLDER / name).read_text(encoding="utf-8")
-
-
-def embedded_json(content: Document) -> str:
-    """JSON for the inside of a ``<script>`` element: no tag and no comment can start in it."""
-    text = json.dumps(content, ensure_ascii=False, separators=(",", ":"))
-    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+def _json(content: Document) -> str:
+    return json.dumps(content, ensure_ascii=False, separators=(",", ":"))
 
 
 def write_page(path: str, content: Document, title: str) -> None:

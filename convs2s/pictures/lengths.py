@@ -1,6 +1,7 @@
 """BLEU by length, from the results of ``convs2s evaluate`` (Elbayad et al. 2018, figure 5)."""
 
 import json
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 from ..common.errors import UserError
@@ -33,7 +34,10 @@ def read_length_results(path: str) -> LengthResults:
         first = content["results"][0]["by_length"]
         return LengthResults(
             content["lengths_of"],
-            [(_title(group["low"], group["high"]), group["sentences"]) for group in first],
+            [
+                (f"{low}" if low == high else f"{low}-{high}", count)
+                for low, high, count in map(itemgetter("low", "high", "sentences"), first)
+            ],
             {
                 result["name"]: [group["bleu"] for group in result["by_length"]]
                 for result in content["results"]
@@ -43,10 +47,6 @@ def read_length_results(path: str) -> LengthResults:
         raise UserError(
             f"{path} has no BLEU by length: give a file of `convs2s evaluate --output`."
         ) from error
-
-
-def _title(low: int, high: int) -> str:
-    return str(low) if low == high else f"{low}-{high}"
 
 
 def plot(pyplot: Any, results: LengthResults) -> Any:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from ..common.errors import UserError
 from ..nn.attention_maps import MEAN
-from .document import Document, MapEntry, SentenceEntry, tokens
+from .document import Document, MapEntry, SentenceEntry
 
 CELL_INCHES = 0.36
 LABEL_INCHES = 1.5
@@ -129,8 +129,8 @@ def _panels(sentence: SentenceEntry, models: list[str]) -> list[Panel]:
     return [
         Panel(
             _title(entry, head, models),
-            tokens(sentence, entry["queries"]),
-            tokens(sentence, entry["keys"]),
+            sentence[entry["queries"]],  # type: ignore[literal-required]
+            sentence[entry["keys"]],  # type: ignore[literal-required]
             weights,
             entry["signed"],
         )
@@ -183,13 +183,29 @@ def choose_fonts(manager: Any, texts: Iterable[str]) -> tuple[list[str], list[st
         The names of fonts, the default first, for ``font.family``; and the characters that none
         has, in the order of their code points.
     """
-    characters = {each for text in texts for each in text if _is_drawn(each)}
+    characters = {
+        each
+        for each in set("".join(texts))
+        if not each.isspace() and unicodedata.category(each) not in NOT_DRAWN
+    }
     default = manager.FontProperties()
     names = list(default.get_family())
     missing = characters - _characters(manager, manager.findfont(default))
     if missing:
-        _add_new_fonts(manager)
-    found = _fonts_with(manager, missing)
+        # Some fonts may be newer than matplotlib's list of fonts.
+        known = {entry.fname for entry in manager.fontManager.ttflist}
+        for path in sorted(set(manager.findSystemFonts()) - known):
+            # matplotlib passes over fonts that it cannot read, too.
+            with suppress(OSError, RuntimeError):
+                manager.fontManager.addfont(path)
+    # The fonts with some of the missing characters: name -> those that it has.
+    found: dict[str, set[str]] = {}
+    fonts = {entry.fname: entry.name for entry in manager.fontManager.ttflist if missing}
+    for path, name in fonts.items():
+        if not name.lower().startswith(BOXES):
+            with suppress(OSError, RuntimeError):
+                if has := missing & _characters(manager, path):
+                    found.setdefault(name, set()).update(has)
     while missing and found:
         name = max(sorted(found), key=lambda name: len(found[name] & missing))
         # Of several files of this name, matplotlib draws with one.
@@ -201,35 +217,7 @@ def choose_fonts(manager: Any, texts: Iterable[str]) -> tuple[list[str], list[st
     return names, sorted(missing)
 
 
-def _is_drawn(character: str) -> bool:
-    return not character.isspace() and unicodedata.category(character) not in NOT_DRAWN
-
-
 def _characters(manager: Any, path: str) -> set[str]:
     """The characters of a font; none if it has pictures of one size in place of outlines."""
     font = manager.get_font(path)
     return set(map(chr, font.get_charmap())) if font.scalable else set()
-
-
-def _add_new_fonts(manager: Any) -> None:
-    """Add fonts that were installed after matplotlib has written its list of fonts."""
-    known = {entry.fname for entry in manager.fontManager.ttflist}
-    for path in manager.findSystemFonts():
-        if path not in known:
-            # matplotlib passes over fonts that it cannot read, too.
-            with suppress(OSError, RuntimeError):
-                manager.fontManager.addfont(path)
-
-
-def _fonts_with(manager: Any, characters: set[str]) -> dict[str, set[str]]:
-    """The fonts with some of these characters: name -> those that it has."""
-    found: dict[str, set[str]] = {}
-    if not characters:
-        return found
-    for path, name in {entry.fname: entry.name for entry in manager.fontManager.ttflist}.items():
-        if not name.lower().startswith(BOXES):
-            with suppress(OSError, RuntimeError):
-                has = characters & _characters(manager, path)
-                if has:
-                    found.setdefault(name, set()).update(has)
-    return found

@@ -71,7 +71,6 @@ def read_sweep(path: str, option: str | None = None, split: str | None = None) -
 
 
 def _sweep(content: Any, path: str, option: str | None, split: str | None) -> Sweep:
-    """The sweep in the content of a file; see ``read_sweep``."""
     if option is None:
         option = _only_option(path, content["results"])
     runs = [
@@ -88,7 +87,9 @@ def _sweep(content: Any, path: str, option: str | None, split: str | None) -> Sw
             f"No runs of {path} differ in {option}: choose one of "
             f"{', '.join(varying) or 'no options, because all are equal'} (--option)."
         )
-    used = split or _default_split(chosen)
+    tests = [name for name in chosen[0]["splits"] if name != "valid"]
+    tested = tests and all(tests[0] in run["splits"] for run in chosen)
+    used = split or (tests[0] if tested else "valid")
     for run in chosen:
         if used not in run["splits"]:
             raise UserError(
@@ -109,11 +110,7 @@ def _varying(runs: list[dict[str, Any]]) -> list[str]:
 
 
 def _only_option(path: str, runs: list[dict[str, Any]]) -> str:
-    """The option in which runs differ, those without trials first, as ``read_sweep`` draws them.
-
-    Raises:
-        UserError: if there is none, or several.
-    """
+    """The option in which runs differ, those without trials first, as ``read_sweep`` draws them."""
     finished = [run for run in runs if run["trial"] is None]
     varying = _varying(finished) or _varying(runs)
     if not varying:
@@ -125,11 +122,6 @@ def _only_option(path: str, runs: list[dict[str, Any]]) -> str:
             "(--option)."
         )
     return varying[0]
-
-
-def _default_split(runs: list[dict[str, Any]]) -> str:
-    tests = [split for split in runs[0]["splits"] if split != "valid"]
-    return tests[0] if tests and all(tests[0] in run["splits"] for run in runs) else "valid"
 
 
 def _lines(

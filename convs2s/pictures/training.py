@@ -45,21 +45,17 @@ def read_training_curves(path: str) -> TrainingCurves:
     for line in read_lines(path):
         stats = read_stats(line)
         if stats and stats.kind != "epoch":
-            _add(curves.valid if stats.kind == "valid" else curves.train, stats.values)
+            updates = int(stats.values.pop("num_updates"))
+            of_split = curves.valid if stats.kind == "valid" else curves.train
+            for name, value in stats.values.items():
+                if math.isfinite(value):
+                    of_split.setdefault(name, {})[updates] = value
     if not curves.train and not curves.valid:
         raise UserError(
             f"{path} has no lines about training: give a log that fairseq-train printed, or wrote "
             "with --log-file, and not with --log-format none."
         )
     return curves
-
-
-def _add(curves: dict[str, Series], stats: dict[str, float]) -> None:
-    """Add the numbers of a line to the curves."""
-    updates = int(stats.pop("num_updates"))
-    for name, value in stats.items():
-        if math.isfinite(value):
-            curves.setdefault(name, {})[updates] = value
 
 
 class Panel(NamedTuple):

@@ -60,13 +60,13 @@ def assert_light(*arguments, folder=ROOT):
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_help(name):
-    assert COMMANDS[name].help in " ".join(assert_light(name, "--help").split())
+    assert COMMANDS[name] in " ".join(assert_light(name, "--help").split())
 
 
 def test_help_lists_every_command():
-    text = " ".join(assert_light("--help").split())
-    for name, command in COMMANDS.items():
-        assert f"{name} {command.help}" in text
+    shown = " ".join(assert_light("--help").split())
+    for name, text in COMMANDS.items():
+        assert f"{name} {text}" in shown
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def test_help_lists_every_command():
         (["path"], 0, str(ROOT / "convs2s_plugin")),
         (["--version"], 0, __version__),
         (["--help"], 0, "usage: convs2s [-h] [--version] COMMAND ..."),
-        (["architectures", "--help"], 0, COMMANDS["flops"].help),
+        (["architectures", "--help"], 0, COMMANDS["flops"]),
         ([], 2, "convs2s: error: the following arguments are required: COMMAND"),
         (["paht"], 2, "invalid choice: 'paht'"),
         (["path", "more"], 2, "convs2s: error: unrecognized arguments: more"),

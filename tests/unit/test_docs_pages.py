@@ -14,7 +14,7 @@ from fairseq.tasks import TASK_DATACLASS_REGISTRY
 
 import benchmarks.__main__ as benchmarks
 from convs2s.cli import experiment
-from convs2s.cli.commands import COMMANDS
+from convs2s.cli.commands import FORWARDING
 from convs2s.common.errors import UserError
 from convs2s.experiments.file import Averaging, DataSettings, Experiment, System, Tuning
 from convs2s.models.adl import Settings, resolve
@@ -132,10 +132,10 @@ def without_own_packages(arguments: list[str]) -> list[str]:
 def parse_convs2s(arguments: list[str]) -> None:
     from importlib import import_module
 
-    module = import_module(f"convs2s.cli.{COMMANDS[arguments[0]].module}")
+    module = import_module(f"convs2s.cli.{arguments[0].replace('-', '_')}")
     parser = argparse.ArgumentParser(allow_abbrev=False)
     module.add_arguments(parser)
-    if not COMMANDS[arguments[0]].forwards:
+    if arguments[0] not in FORWARDING:
         parser.parse_args(arguments[1:])
         return
     own, forwarded = parser.parse_known_args(arguments[1:])

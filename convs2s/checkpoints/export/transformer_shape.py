@@ -148,11 +148,7 @@ def _stack(stack: StackSpec) -> StackShape:
 
 
 class _Reader:
-    """Takes the layers of a stack one after the other.
-
-    Args:
-        stack: the stack.
-    """
+    """Takes the layers of a stack one after the other."""
 
     def __init__(self, stack: StackSpec):
         self.layers = _computing(f"{stack.side}.layers", stack.layers)
@@ -216,11 +212,7 @@ def _missing(last: LayerSpec, expected: str) -> TextError:
 
 
 def _check(stack: StackShape) -> None:
-    """Check the sizes of a stack.
-
-    Raises:
-        TextError: if fairseq's transformer cannot have them.
-    """
+    """Check the sizes of a stack."""
     for part in stack.of_kind(SELF_ATTENTION, SOURCE_ATTENTION):
         spec = part.layers[0].spec
         if spec["h"] != stack.heads:

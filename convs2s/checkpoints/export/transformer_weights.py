@@ -69,7 +69,7 @@ def convert_weights(weights: Weights, shape: TransformerShape, tied: bool) -> We
     for stack in (shape.encoder, shape.decoder):
         converted.update(_Stack(stack, weights).convert())
     embeddings = [f"{side}.embed_tokens.weight" for side in ("encoder", "decoder")]
-    if _same(weights["encoder.embed.words.weight"], weights["decoder.embed.words.weight"]):
+    if torch.equal(weights["encoder.embed.words.weight"], weights["decoder.embed.words.weight"]):
         converted[embeddings[1]] = converted[embeddings[0]]
     _convert_output(converted, weights, _last_norm(shape.decoder), tied)
     exact = torch.promote_types(weights["decoder.embed.words.weight"].dtype, torch.float32)
@@ -77,10 +77,6 @@ def convert_weights(weights: Weights, shape: TransformerShape, tied: bool) -> We
     for tensor in converted.values():
         of_tensor.setdefault(id(tensor), tensor.to(exact).contiguous())
     return {name: of_tensor[id(tensor)] for name, tensor in converted.items()}
-
-
-def _same(first: Tensor, second: Tensor) -> bool:
-    return first.shape == second.shape and torch.equal(first, second)
 
 
 def _last_norm(stack: StackShape) -> str:
@@ -91,12 +87,7 @@ def _last_norm(stack: StackShape) -> str:
 
 
 class _Stack:
-    """Converts the weights of one stack.
-
-    Args:
-        shape: the stack.
-        weights: the state dict of the model.
-    """
+    """Converts the weights of one stack, from the state dict of the model."""
 
     def __init__(self, shape: StackShape, weights: Weights):
         self.shape = shape

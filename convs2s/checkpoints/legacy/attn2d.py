@@ -6,7 +6,7 @@ That code was written before its authors moved to fairseq. Its checkpoints are s
 
 import argparse
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -39,25 +39,13 @@ WITHOUT_NORM = (
 WEIGHT_NORM = "Trained further, the convolutions are not weight-normalized any more."
 
 
-class Converted(NamedTuple):
-    """A converted checkpoint.
-
-    Attributes:
-        checkpoint: its content.
-        notes: differences that matter only if it is trained further, one sentence each.
-    """
-
-    checkpoint: dict[str, Any]
-    notes: list[str]
-
-
 def convert(
     tensors: dict[str, Tensor],
     params: Params,
     rows: tuple[Sequence[int], Sequence[int]],
     data: str,
     path: str,
-) -> Converted:
+) -> tuple[dict[str, Any], list[str]]:
     """Convert a checkpoint of the 2018 code.
 
     Args:
@@ -67,6 +55,9 @@ def convert(
             dictionary.
         data: the folder of the dictionaries.
         path: the file, for errors.
+    Returns:
+        The new content, and differences that matter only if it is trained further, one sentence
+        each.
     Raises:
         UserError: if the network is not one of this package.
     """
@@ -78,12 +69,18 @@ def convert(
     source_dim, target_dim = source.size(1), target.size(1)
     halving = "net.features.initial.weight" in weights
     layers, transition = take_layers(weights)
-    _check_first_channels(path, layers[0].conv1.size(1), source_dim, target_dim, halving)
+    channels, both = layers[0].conv1.size(1), source_dim + target_dim
+    if channels != (both // 2 if halving else both):
+        raise UserError(
+            f"{path} has {channels} channels in front of its first layer and embeddings of "
+            f"{source_dim} and {target_dim}: network.divide_channels or network.merge_mode make "
+            "a network that this package does not have."
+        )
     growth, kernel, bottleneck, gated = _sizes(layers, transition, params)
     # The first channels are those of the source and the target; here the target is first.
     order = torch.arange(transition.conv1.size(1))
     if not halving:
-        order[: source_dim + target_dim] = order[: source_dim + target_dim].roll(-source_dim)
+        order[:both] = order[:both].roll(-source_dim)
     aggregator, exponent = params.aggregator()
     tied = "aggregator.lin.weight" in weights
     model = {
@@ -119,24 +116,7 @@ def convert(
     notes = [WITHOUT_NORM] if transition.norm1 is None else []
     if weights.have_weight_norm:
         notes.append(WEIGHT_NORM)
-    return Converted(checkpoint, notes)
-
-
-def _check_first_channels(
-    path: str, channels: int, source_dim: int, target_dim: int, halving: bool
-) -> None:
-    """Check that the first layer reads the concatenated embeddings.
-
-    Raises:
-        UserError: if it does not.
-    """
-    both = source_dim + target_dim
-    if channels != (both // 2 if halving else both):
-        raise UserError(
-            f"{path} has {channels} channels in front of its first layer and embeddings of "
-            f"{source_dim} and {target_dim}: network.divide_channels or network.merge_mode make "
-            "a network that this package does not have."
-        )
+    return checkpoint, notes
 
 
 def _embeddings(weights: Weights, side: str, rows: Sequence[int]) -> Tensor:
@@ -165,11 +145,7 @@ def _convert_halving(weights: Weights, source_dim: int) -> dict[str, Tensor]:
 def _sizes(
     layers: list[DenseWeights], transition: DenseWeights, params: Params
 ) -> tuple[int, int, int, bool]:
-    """Growth rate, kernel size, bottleneck, and whether the convolutions are gated.
-
-    Raises:
-        UserError: if the layers differ, or have sizes that this package does not have.
-    """
+    """Growth rate, kernel size, bottleneck, and whether the convolutions are gated."""
     channels = [layer.conv1.size(1) for layer in (*layers, transition)]
     growth = channels[1] - channels[0]
     shapes = {tuple(layer.conv2.shape) for layer in layers if layer.conv2 is not None}
@@ -209,21 +185,17 @@ def _convert_layers(
     The 2018 code keeps the running averages of a channel in every layer that reads it, this package
     once. A bias in front of a normalization is the same as another mean.
 
-    Args:
-        layers, transition: the weights.
-        order: the old index of each channel.
-        gated: whether the first half of a convolution's outputs gates the second half. Here, the
-            second half gates the first.
+    ``order`` has the old index of each channel. If convolutions are gated, the first half of the
+    outputs gates the second half there; here, the second half gates the first.
     """
     shared = transition.norm1 or _stats_of_last_layer(layers[-1], len(order))
     shift = torch.zeros(len(order))
     new = {}
-    first = layers[0].conv1.size(1)
-    start = first
+    start = layers[0].conv1.size(1)
     for i, layer in enumerate((*layers, transition)):
         name = f"{DENSE}layers.{i}."
-        channels = order[: layer.conv1.size(1)]
-        count = len(channels)
+        count = layer.conv1.size(1)
+        channels = order[:count]
         norm1 = _with_statistics(layer.norm1, Norm(*(x[:count] for x in shared)))
         new[f"{name}norm1.weight"] = norm1.weight[channels]
         new[f"{name}norm1.bias"] = norm1.bias[channels]
@@ -254,12 +226,7 @@ def _stats_of_last_layer(layer: DenseWeights, channels: int) -> Norm:
 
 
 def _with_statistics(norm: Norm | None, shared: Norm) -> Norm:
-    """The normalization that has the same outputs with other running averages.
-
-    Args:
-        norm: the normalization; None for none at all.
-        shared: the running averages.
-    """
+    """The normalization, if any, that has the same outputs with other running averages."""
     std = (shared.var + EPS).sqrt()
     if norm is None:
         return Norm(std, shared.mean, shared.mean, shared.var)
@@ -269,10 +236,9 @@ def _with_statistics(norm: Norm | None, shared: Norm) -> Norm:
 
 def _convert_aggregator(weights: Weights, aggregator: str) -> dict[str, Tensor]:
     """The scores of attention, if there are any."""
-    parts = aggregator.split("+")
-    if "attn" not in parts:
+    if "attn" not in aggregator:
         return {}
-    prefix = f"{AGGREGATOR}parts.{parts.index('attn')}." if len(parts) > 1 else AGGREGATOR
+    prefix = {"attn": AGGREGATOR, "max+attn": f"{AGGREGATOR}parts.1."}[aggregator]
     attend = "aggregator.project.attend"
     return {
         f"{prefix}scores.weight": weights.take(f"{attend}.weight", 2),
@@ -283,16 +249,7 @@ def _convert_aggregator(weights: Weights, aggregator: str) -> dict[str, Tensor]:
 def _convert_output(
     weights: Weights, target: Tensor, rows: list[int], tied: bool
 ) -> dict[str, Tensor]:
-    """The output layer, and the linear map in front of it.
-
-    Args:
-        weights: of the checkpoint.
-        target: the target embeddings, in the order of the new dictionary.
-        rows: this order.
-        tied: whether the output layer has these embeddings.
-    Raises:
-        UserError: if it should have them and does not.
-    """
+    """The output layer, and the linear map in front of it; the latter if embeddings are tied."""
     prediction = weights.take("prediction.weight", 2)[rows]
     bias = {"decoder.output.bias": weights.take("prediction.bias", 1)[rows]}
     if not tied:

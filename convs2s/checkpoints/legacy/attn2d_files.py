@@ -91,21 +91,16 @@ class Params:
         Raises:
             UserError: if they do not.
         """
-        for name, allowed in ALLOWED.items():
-            self._check(name, allowed)
-        if self.get("aggregator.mode") == "max-attention":
-            for name, allowed in OF_ATTENTION.items():
-                self._check(name, allowed)
-
-    def _check(self, name: str, allowed: tuple[Any, ...]) -> None:
-        value = self.get(name, allowed[0])
-        if value not in allowed:
-            shown = ", ".join(str(one) for one in allowed if one is not None)
-            why = AVERAGE if (name, value) == ("aggregator.mode", "mean") else ""
-            raise UserError(
-                f"{self.path}: {name} is {value}, which describes a network that this package does "
-                f"not have; it has {shown}.{why}"
-            )
+        with_attention = self.get("aggregator.mode") == "max-attention"
+        for name, allowed in (ALLOWED | OF_ATTENTION if with_attention else ALLOWED).items():
+            value = self.get(name, allowed[0])
+            if value not in allowed:
+                shown = ", ".join(str(one) for one in allowed if one is not None)
+                why = AVERAGE if (name, value) == ("aggregator.mode", "mean") else ""
+                raise UserError(
+                    f"{self.path}: {name} is {value}, which describes a network that this package "
+                    f"does not have; it has {shown}.{why}"
+                )
 
     def aggregator(self) -> tuple[str, float]:
         """``--aggregator`` and ``--attention-exponent``.
@@ -158,7 +153,14 @@ def read_vocabulary(path: str) -> list[str]:
     except OSError as error:
         raise UserError(f"{path} cannot be read: {error.strerror}.") from error
     if is_pickle:
-        tokens = list(_tokens(_unpickle(path), path))
+        try:
+            with open(path, "rb") as file:
+                content = inert_pickle.load(file)
+        except Exception as error:
+            raise UserError(
+                f"{path} is not a vocabulary of the 2018 code: it is damaged."
+            ) from error
+        tokens = list(_tokens(content, path))
         missing = [token for token in SPECIAL if token not in tokens]
         if missing:
             raise UserError(f"{path} has no {', '.join(missing)}, which the 2018 code adds.")
@@ -168,14 +170,6 @@ def read_vocabulary(path: str) -> list[str]:
         if token not in tokens:
             tokens.insert(0, token)
     return tokens
-
-
-def _unpickle(path: str) -> Any:
-    try:
-        with open(path, "rb") as file:
-            return inert_pickle.load(file)
-    except Exception as error:
-        raise UserError(f"{path} is not a vocabulary of the 2018 code: it is damaged.") from error
 
 
 def _tokens(content: Any, path: str) -> Iterator[str]:

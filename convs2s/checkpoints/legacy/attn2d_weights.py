@@ -142,10 +142,8 @@ def take_layers(weights: Weights) -> tuple[list[DenseWeights], DenseWeights]:
             f"{weights.path} has several dense blocks (network.num_layers): this package has "
             "networks of one block only."
         )
-    transition = "net.features.transition1"
-    norm = (
-        weights.take_norm(f"{transition}.norm") if f"{transition}.norm.weight" in weights else None
-    )
-    conv, bias = weights.take_convolution(f"{transition}.conv")
+    name = "net.features.transition1"
+    norm = weights.take_norm(f"{name}.norm") if f"{name}.norm.weight" in weights else None
+    conv, bias = weights.take_convolution(f"{name}.conv")
     last = weights.take_norm("net.features.norm_last")
     return layers, DenseWeights(norm, conv[:, :, 0, 0], bias, last)

@@ -50,6 +50,8 @@ def convert_weights(weights: dict[str, Tensor]) -> dict[str, Tensor]:
         UserError: if a name is not one of fconv, or a weight is missing.
     """
     converted = {}
+    kinds = ("embed_tokens.weight", "embed_positions.weight")
+    needed = [f"{side}.{kind}" for side in ("encoder", "decoder") for kind in kinds]
     for key, tensor in weights.items():
         if _DROPPED.search(key):
             continue
@@ -62,17 +64,16 @@ def convert_weights(weights: dict[str, Tensor]) -> dict[str, Tensor]:
             tensor = tensor[UNUSED_POSITION_ROWS:].clone()
             tensor[0] = 0
         if key.endswith(".weight_v"):
-            gain_key = key[: -len("weight_v")] + "weight_g"
-            new_gain_key = new_key[: -len("weight_v")] + "weight_g"
-            if gain_key not in weights:
-                raise UserError(f"The weight '{gain_key}' of fairseq's fconv is missing.")
-            converted[new_gain_key], tensor = _norm_per_channel(weights[gain_key], tensor)
+            gain_key = f"{key.removesuffix('v')}g"
+            needed.append(gain_key)
+            if gain_key in weights:
+                norm, tensor = _norm_per_channel(weights[gain_key], tensor)
+                converted[f"{new_key.removesuffix('v')}g"] = norm
         if not key.endswith(".weight_g"):
             converted[new_key] = tensor
-    for side in ("encoder", "decoder"):
-        for name in (f"{side}.embed_tokens.weight", f"{side}.embed_positions.weight"):
-            if name not in weights:
-                raise UserError(f"The weight '{name}' of fairseq's fconv is missing.")
+    for name in needed:
+        if name not in weights:
+            raise UserError(f"The weight '{name}' of fairseq's fconv is missing.")
     return converted
 
 
@@ -107,7 +108,8 @@ def convert_options(args: argparse.Namespace, weights: dict[str, Tensor]) -> arg
         args: the options of the fconv checkpoint.
         weights: the converted weights; the numbers of positions are taken from them.
     """
-    options = argparse.Namespace(**vars(args))
+    defaults = {"task": "translation", "share_input_output_embed": False}
+    options = argparse.Namespace(**{**defaults, **vars(args)})
     # The weights include the embeddings, so that their files are not needed.
     options.encoder_embed_path = options.decoder_embed_path = None
     options.arch = options._name = "convs2s"
@@ -117,24 +119,12 @@ def convert_options(args: argparse.Namespace, weights: dict[str, Tensor]) -> arg
     for side, language in (("encoder", "source"), ("decoder", "target")):
         max_length = len(weights[f"{side}.embed.positions.weight"]) - 1
         setattr(options, f"max_{language}_positions", max_length)
-    defaults = {"task": "translation", "share_input_output_embed": False}
-    for name, value in defaults.items():
-        if not hasattr(options, name):
-            setattr(options, name, value)
     return options
 
 
 def is_translation_model(arch: str) -> bool:
     """Whether an architecture may be a translation model of fairseq's fconv."""
-    return arch.startswith("fconv") and not _kind(arch)
-
-
-def _kind(arch: str) -> str:
-    """A description of an architecture that is similar to fconv; "" for others."""
-    for prefix, kind in OTHERS.items():
-        if arch.startswith(prefix):
-            return f", {kind}"
-    return ""
+    return arch.startswith("fconv") and not arch.startswith(tuple(OTHERS))
 
 
 def convert_checkpoint(checkpoint: dict[str, Any], path: str) -> dict[str, Any]:
@@ -151,8 +141,9 @@ def convert_checkpoint(checkpoint: dict[str, Any], path: str) -> dict[str, Any]:
     arch = architecture(checkpoint)
     weights = checkpoint.get("model") if isinstance(checkpoint, dict) else None
     if not is_translation_model(arch) or not isinstance(weights, dict):
+        kind = "".join(f", {kind}" for prefix, kind in OTHERS.items() if arch.startswith(prefix))
         raise UserError(
-            f"{path} has a model of --arch {arch}{_kind(arch)}, but only translation models of "
+            f"{path} has a model of --arch {arch}{kind}, but only translation models of "
             "fairseq's fconv can be converted."
         )
     options = model_options(checkpoint)

@@ -37,20 +37,21 @@ class ReleaseOptions:
     """The choices of a conversion; None for the defaults.
 
     Attributes:
-        source, target: the languages; those of the checkpoint, or those in the name of the release.
+        source_lang, target_lang: the languages; those of the checkpoint, or those in the name of
+            the release.
         tokenizer: a key of ``TOKENIZERS``; "moses_fairseq", or "none" if the languages are called
             ``src`` and ``trg``.
-        codes: file of subword-nmt's codes; that of the folder.
+        bpe_codes: file of subword-nmt's codes; that of the folder.
         lowercase: whether the model was trained on text in lower case.
-        checkpoints: paths inside the folder; all ``.pt`` files.
+        checkpoint: paths inside the folder; all ``.pt`` files.
     """
 
-    source: str | None = None
-    target: str | None = None
+    source_lang: str | None = None
+    target_lang: str | None = None
     tokenizer: str | None = None
-    codes: str | None = None
+    bpe_codes: str | None = None
     lowercase: bool = False
-    checkpoints: Sequence[str] | None = None
+    checkpoint: Sequence[str] | None = None
 
 
 def is_wanted(path: PurePath) -> bool:
@@ -77,8 +78,8 @@ def convert_release(
     """
     files = [Path(at, file) for at, _, names in os.walk(folder) for file in sorted(names)]
     files = sorted(path for path in files if is_wanted(path))
-    checkpoints = _checkpoints(folder, files, options.checkpoints, name)
-    codes = Path(options.codes) if options.codes else _codes(folder, files, name)
+    checkpoints = _checkpoints(folder, files, options.checkpoint, name)
+    codes = Path(options.bpe_codes) if options.bpe_codes else _codes(folder, files, name)
     root = Path(os.path.commonpath([path.parent for path in checkpoints + files]))
     languages: tuple[str, str] | None = None
     parameters = {}
@@ -108,16 +109,17 @@ def convert_release(
 
 
 def _write_preparation(
-    new: Path,
-    languages: tuple[str, str],
-    codes: Path | None,
-    options: ReleaseOptions,
-    name: str,
+    new: Path, languages: tuple[str, str], codes: Path | None, options: ReleaseOptions, name: str
 ) -> dict[str, Any]:
     """Write ``preparation.yaml`` and the codes beside the dictionaries."""
     if codes is None:
-        for language in languages:
-            _check_words(new / f"dict.{language}.txt", name)
+        for path in (new / f"dict.{language}.txt" for language in languages):
+            found = [token for token in _read_dictionary(path) if token.endswith("@@")]
+            if found:
+                raise UserError(
+                    f"{path.name} has sub-words such as '{found[0]}', but {name} has no BPE codes: "
+                    "give their file with --bpe-codes."
+                )
         subwords: dict[str, Any] = {"method": "none", "files": None}
     else:
         try:
@@ -186,23 +188,14 @@ def _dictionary(folder: Path, files: list[Path], language: str, name: str) -> Pa
 def _languages(
     converted: dict[str, Any], options: ReleaseOptions, files: list[Path], name: str
 ) -> tuple[str, str]:
-    """The languages of a converted checkpoint, which gets those that it does not say.
-
-    Args:
-        converted: the checkpoint.
-        options: the choices.
-        files: the files of the release.
-        name: name of the release and of the checkpoint.
-    """
-    named = _named_languages(files, name)
-    found = []
-    for i, (side, given) in enumerate((("source", options.source), ("target", options.target))):
-        language = given or getattr(converted["args"], f"{side}_lang", None) or named[i]
+    """The languages of a converted checkpoint, which gets those that it does not say."""
+    for side, named in zip(_SIDES, _named_languages(files, name)):
+        given = getattr(options, f"{side}_lang")
+        language = given or getattr(converted["args"], f"{side}_lang", None) or named
         if not isinstance(language, str):
             raise UserError(f"{name} does not say its {side} language: give it with --{side}-lang.")
         setattr(converted["args"], f"{side}_lang", language)
-        found.append(language)
-    return found[0], found[1]
+    return converted["args"].source_lang, converted["args"].target_lang
 
 
 def _named_languages(files: list[Path], name: str) -> tuple[str | None, str | None]:
@@ -241,13 +234,3 @@ def _read_dictionary(path: Path) -> list[str]:
     except (OSError, ValueError) as error:
         raise UserError(f"{path.name} is not a dictionary of fairseq: {error}") from error
     return tokens
-
-
-def _check_words(path: Path, name: str) -> None:
-    """Check that a dictionary has no sub-words of subword-nmt."""
-    found = next((token for token in _read_dictionary(path) if token.endswith("@@")), None)
-    if found:
-        raise UserError(
-            f"{path.name} has sub-words such as '{found}', but {name} has no BPE codes: give their "
-            "file with --bpe-codes."
-        )

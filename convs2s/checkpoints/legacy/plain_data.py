@@ -108,11 +108,7 @@ class _Walk:
 
 
 def _equivalent(value: Inert) -> Any:
-    """Plain data that stands for an object; its parts may be Inert.
-
-    Raises:
-        NotPlain: if there is none.
-    """
+    """Plain data that stands for an object; its parts may be Inert."""
     convert = _CONVERSIONS.get(value.name)
     if convert is None and _OMEGACONF.fullmatch(value.name):
         convert = _omegaconf

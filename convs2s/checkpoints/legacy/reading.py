@@ -15,6 +15,7 @@ from .plain_data import LeftOut, plain
 HISTORY = ("train_meters", "valid_meters", "metrics")
 # The optimizer state, in versions of 2017 and later.
 OPTIMIZER = ("last_optimizer_state", "optimizer")
+# The first bytes of a file that torch takes as a zip file.
 _ZIP = b"PK\x03\x04"
 
 
@@ -44,7 +45,8 @@ def read_old_checkpoint(path: str, name: str | None = None) -> OldCheckpoint:
     if not Path(path).is_file():
         raise UserError(f"There is no file {name or path}.")
     try:
-        is_zip = _is_zip(path)
+        with open(path, "rb") as file:
+            is_zip = file.read(len(_ZIP)) == _ZIP
         if is_zip and "constants.pkl" in torch._C.PyTorchFileReader(path).get_all_records():
             # torch.load would hand it to torch.jit.load.
             raise UserError(
@@ -59,12 +61,6 @@ def read_old_checkpoint(path: str, name: str | None = None) -> OldCheckpoint:
         raise
     except Exception as error:
         raise unreadable_checkpoint(path, error, name) from error
-
-
-def _is_zip(path: str) -> bool:
-    """Whether torch takes the file as a zip file."""
-    with open(path, "rb") as file:
-        return file.read(len(_ZIP)) == _ZIP
 
 
 def model_options(checkpoint: Any) -> argparse.Namespace:
@@ -137,14 +133,14 @@ def clean(
     cleaned = dict(content)
     lines = []
     extra = content.get("extra_state")
-    history = []
-    if isinstance(extra, dict) and any(key in extra for key in HISTORY):
-        history = [key for key in HISTORY if key in extra]
+    places = []
+    if isinstance(extra, dict):
+        places = [f"extra_state.{key}" for key in HISTORY if key in extra]
         cleaned["extra_state"] = {key: extra[key] for key in extra if key not in HISTORY}
-        lines.append(f"the training history ({', '.join(f'extra_state.{x}' for x in history)})")
+    if places:
+        lines.append(f"the training history ({', '.join(places)})")
     if drop_optimizer and _without_optimizer(cleaned):
         lines.append("the optimizer state")
-    places = [f"extra_state.{key}" for key in history]
     for place, name in left_out:
         if not any(place == other or place.startswith(f"{other}.") for other in places):
             lines.append(f"{place}, an object of {name}")

@@ -4,8 +4,14 @@ import numpy as np
 import pytest
 import torch
 
-from convs2s.checkpoints.export.convs2s_modules import DecoderStepModule, EncoderModule, Source
-from convs2s.checkpoints.export.onnx_files import DECODER, ENCODER, check_exportable, export_onnx
+from convs2s.checkpoints.export.onnx_files import (
+    DECODER,
+    ENCODER,
+    DecoderStepModule,
+    EncoderModule,
+    check_exportable,
+    export_onnx,
+)
 from convs2s.checkpoints.networks import Checkpoint
 from convs2s.common.errors import UserError
 from tests.support.doc_blocks import DOCS, blocks
@@ -56,7 +62,7 @@ def test_the_modules_compute_what_the_model_computes(name):
     encoder, step = EncoderModule(model.encoder), DecoderStepModule(model.decoder)
     src_tokens = source_tokens()
     source = encoder(src_tokens)
-    caches = [torch.zeros(len(src_tokens), *size) for size in step.cache_sizes()]
+    caches = [torch.zeros(len(src_tokens), *size) for size in step.cached.values()]
     encoder_out, state = model.encoder(src_tokens), {}
     prefix = torch.full((len(src_tokens), 1), EOS)
     for position in range(STEPS):
@@ -119,7 +125,7 @@ def test_outputs_are_equal_for_any_batch_size_and_length(exported, sessions, bat
         np.testing.assert_allclose(theirs, ours.numpy(), atol=1e-4)
     module, generator = DecoderStepModule(model.decoder), torch.Generator().manual_seed(1)
     caches = [
-        torch.randn(len(src_tokens), *size, generator=generator) for size in module.cache_sizes()
+        torch.randn(len(src_tokens), *size, generator=generator) for size in module.cached.values()
     ]
     tokens, position = torch.arange(4, 4 + len(src_tokens)), torch.tensor(5)
     logits, attention, new_caches = module(tokens, position, expected, caches)
@@ -174,9 +180,3 @@ def test_missing_packages_are_named(monkeypatch):
     checkpoint = Checkpoint("x.pt", {}, {"arch": "convs2s"}, {})
     with pytest.raises(UserError, match=r"needs onnx and onnxscript: run `pip install"):
         check_exportable(checkpoint)
-
-
-def test_source_names_are_those_of_the_files():
-    from convs2s.checkpoints.export.onnx_files import SOURCE
-
-    assert Source._fields == SOURCE

@@ -12,7 +12,7 @@ from convs2s.common.errors import UserError
 from convs2s.common.output_files import (
     atomic_path,
     atomic_write,
-    check_different,
+    check_outputs,
     check_writable,
 )
 
@@ -149,6 +149,6 @@ def test_an_output_that_is_read_is_refused(name, tmp_path):
 
 def test_two_outputs_in_one_file(tmp_path):
     (tmp_path / "link").symlink_to(tmp_path / "file")
-    check_different({"--output": str(tmp_path / "file"), "--report": None, "--tune": None})
+    check_outputs({"--output": str(tmp_path / "file"), "--report": None, "--tune": None})
     with pytest.raises(UserError, match="--report is .*/link, which --output names too"):
-        check_different({"--output": str(tmp_path / "file"), "--report": str(tmp_path / "link")})
+        check_outputs({"--output": str(tmp_path / "file"), "--report": str(tmp_path / "link")})

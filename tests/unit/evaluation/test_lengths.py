@@ -5,7 +5,7 @@ import random
 import pytest
 
 from convs2s.common.errors import UserError
-from convs2s.evaluation.lengths import group_by_length
+from convs2s.evaluation.comparison import group_by_length
 
 
 def test_groups_of_about_the_same_size():

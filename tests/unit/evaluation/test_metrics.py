@@ -8,8 +8,7 @@ import pytest
 from sacrebleu.metrics import BLEU, CHRF, bleu
 
 from convs2s.common.errors import UserError
-from convs2s.evaluation.comparison import evaluate
-from convs2s.evaluation.lengths import group_by_length
+from convs2s.evaluation.comparison import evaluate, group_by_length
 from convs2s.evaluation.metrics import MetricOptions, cut_bytes, find_metrics, meteor, rouge
 
 HYPOTHESES = ["a dog runs over the grass .", "Two men see a dog .", "it 's green ."]

@@ -16,7 +16,6 @@ from convs2s.pictures.document import (
     document,
     page,
     sentence_entry,
-    tokens,
     write_json,
 )
 from tests.support.attention import chosen, made_up_document, made_up_maps
@@ -105,9 +104,9 @@ def test_json_has_the_shapes_that_it_names(tmp_path):
     for entry in sentence["maps"]:
         assert len(entry["weights"]) == len(entry["heads"])
         for head in entry["weights"]:
-            assert len(head) == len(tokens(sentence, entry["queries"]))
+            assert len(head) == len(sentence[entry["queries"]])
             for row in head:
-                assert len(row) == len(tokens(sentence, entry["keys"]))
+                assert len(row) == len(sentence[entry["keys"]])
                 if not entry["signed"]:
                     assert math.isclose(sum(row), 1, abs_tol=1e-3)
 
