@@ -127,21 +127,24 @@ class LiteralParser:
             high: the largest factor, and the largest number of items.
             what: the items in error messages.
         """
-        total = None
+        total: Any = None
         while True:
-            start, term, count = self.position, value(), 1
-            if self.token in ("*", "+") and not isinstance(term, list | tuple):
+            start = self.position
+            term = value()
+            many = isinstance(term, list | tuple)
+            if self.token in ("*", "+") and not many:
                 raise self.error(f"'{self.token}' must follow a list or a tuple", self.position)
+            count = 1
             if self.accept("*"):
                 count = self.integer("the number of repetitions", low, high)
             if total is not None and type(term) is not type(total):
                 raise self.error(f"expected another {type(total).__name__} to add", start)
-            if isinstance(term, list | tuple):
+            if many:
                 size = len(total or ()) + len(term) * count
                 if size > high:
                     raise self.error(f"{size} {what} are more than {high}", start)
-                term = (total or type(term)()) + term * count
-            total = term
+                term = term * count
+            total = term if total is None else total + term
             if not self.accept("+"):
                 return total
 

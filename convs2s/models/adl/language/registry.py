@@ -182,19 +182,10 @@ def register_layer(
     """
 
     def decorator(cls: type) -> type:
-        declare(
-            name,
-            summary,
-            *arguments,
-            reach=reach,
-            width=width,
-            check=check,
-            cost=cost,
-            parameters=parameters,
-            parallel=parallel,
-            attends=attends,
-            module=cls,
+        entry = LayerType(
+            name, summary, arguments, reach, width, check, cost, parameters, parallel, attends, cls
         )
+        register(entry)
         return cls
 
     return decorator
