@@ -47,6 +47,19 @@ FAMILIES: dict[str, Family] = {
 }
 
 
+def add_architectures(family: str, architectures: "Mapping[str, Architecture]") -> None:
+    """Add named architectures to a family, so that checkpoints of them can be read.
+
+    Args:
+        family: one of FAMILIES.
+        architectures: name -> architecture.
+    """
+    known = FAMILIES[family]
+    FAMILIES[family] = known._replace(
+        architectures=lambda: {**known.architectures(), **architectures}
+    )
+
+
 def family_of(architecture: str) -> str | None:
     """The family of a named architecture, or None if no family has it."""
     for name, family in FAMILIES.items():

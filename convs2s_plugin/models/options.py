@@ -8,6 +8,7 @@ from fairseq.dataclass import FairseqDataclass
 from fairseq.models import register_model_architecture
 from omegaconf import II, OmegaConf
 
+from convs2s.models import FAMILIES, add_architectures
 from convs2s.models.adl.language.parser import parse
 from convs2s.models.adl.language.tree import write
 from convs2s.models.adl.options import DEFINITIONS
@@ -54,7 +55,7 @@ def fairseq_options(options: type[NetworkOptions]) -> type[FairseqDataclass]:
 def register_architectures(
     model: str, options: type[NetworkOptions], architectures: Mapping[str, Architecture]
 ) -> None:
-    """Register named architectures of a model with fairseq.
+    """Register named architectures of a model with fairseq, and with the library.
 
     Args:
         model: the name under which the model is registered; an architecture of this name is
@@ -62,6 +63,8 @@ def register_architectures(
         options: the dataclass of the network.
         architectures: name -> architecture.
     """
+    if model in FAMILIES and not architectures.keys() <= FAMILIES[model].architectures().keys():
+        add_architectures(model, architectures)
     for name, architecture in architectures.items():
         if name != model:
             apply = _architecture_function(options, architecture.options)
