@@ -5,7 +5,15 @@ registers all models, tasks, criterions and learning-rate schedulers with fairse
 those of the library ``convs2s``, which lies beside this folder.
 """
 
-from convs2s import __version__
+try:
+    from convs2s import __version__
+except ModuleNotFoundError:
+    raise ImportError(
+        "convs2s_plugin needs the library convs2s, which lies beside its folder in a checkout and "
+        "in an installation: give --user-dir the folder that `convs2s path` prints, or copy the "
+        "folder convs2s, too."
+    ) from None
+
 from convs2s.common.installation import missing_fairseq
 
 if sentence := missing_fairseq():

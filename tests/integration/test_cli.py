@@ -1,5 +1,6 @@
 """The command line of ``convs2s``, and the error of an import without fairseq."""
 
+import shutil
 import subprocess
 import sys
 from fractions import Fraction
@@ -83,3 +84,16 @@ def test_errors_of_average(kind, tmp_path, capsys):
     )
     assert messages[kind] in capsys.readouterr().err
     assert not (tmp_path / "out.pt").exists()
+
+
+def test_a_copy_of_the_plugin_alone_says_what_is_missing(tmp_path):
+    shutil.copytree(PLUGIN, tmp_path / PLUGIN.name)
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", f"import sys; sys.path.append({str(tmp_path)!r}); "
+         "import convs2s_plugin"],
+        capture_output=True,
+        text=True,
+    )  # fmt: skip
+    assert done.returncode == 1
+    last = done.stderr.strip().splitlines()[-1]
+    assert last.startswith("ImportError: convs2s_plugin needs the library convs2s")
