@@ -22,6 +22,7 @@ __all__ = [
     "PluginDecoder",
     "PluginEncoder",
     "PluginModel",
+    "register_architectures",
     "register_family",
 ]
 
