@@ -2,8 +2,8 @@
 
 ``language`` turns a definition into a `ModelSpec`: it parses the text, translates the dialect of
 the original implementation, finds every layer in the registry, fills in arguments and widths, and
-checks them; it declares the layers. ``layers`` holds their modules, and ``model`` is the fairseq
-model. This file needs neither torch nor fairseq.
+checks them; it declares the layers. ``layers`` holds their modules, and ``network`` is the model.
+This file needs no torch.
 """
 
 from .language.arguments import (
