@@ -198,7 +198,7 @@ class NetworkDecoding:
         )
         last = features[:, -1:]
         if self._output is None:
-            logits = self._network.logits(last, self._state)
+            logits = self._network.logits(last)
         else:
             logits = linear(last, *self._output)
         return logits[:, -1], None if attention is None else attention[:, -1]

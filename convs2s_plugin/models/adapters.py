@@ -19,7 +19,7 @@ from torch import Tensor
 from convs2s.checkpoints.files import check_weights
 from convs2s.models.interface import Vocabularies, resolve_attention
 from convs2s.nn.attention_maps import AttentionMaps
-from convs2s.nn.state import State, child, reorder_encoder_output
+from convs2s.nn.state import State, reorder_encoder_output
 
 from .. import compat
 from .embeddings import check_shared_embeddings, load_embeddings_
@@ -112,7 +112,7 @@ class PluginDecoder(FairseqIncrementalDecoder):
             attention_maps,
             **options,
         )
-        logits = None if features_only else self.output_layer(features, state)
+        logits = None if features_only else self.output_layer(features)
         weights = resolve_attention(attention, logits, attention_maps)
         return features if features_only else logits, {"attn": [weights]}
 
@@ -126,9 +126,9 @@ class PluginDecoder(FairseqIncrementalDecoder):
         """Compute features R x T x C, the input of the output layer; see ``forward``."""
         return self.forward(prev_output_tokens, encoder_out, incremental_state, True, **options)
 
-    def output_layer(self, features: Tensor, state: State | None = None, **unused) -> Tensor:
+    def output_layer(self, features: Tensor, **unused) -> Tensor:
         """Compute logits R x T x V from features R x T x C."""
-        return self.output(features, child(state, "output"))
+        return self.output(features)
 
     def reorder_incremental_state(self, incremental_state: dict[str, Any], new_order: Tensor):
         """Make hypothesis i continue the old hypothesis ``new_order[i]``."""
