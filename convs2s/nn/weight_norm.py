@@ -47,16 +47,16 @@ class WeightNormLinear(nn.Module):
         """W, out_features x in_features; in evaluation mode without gradients, W is kept."""
         if self.weight is not None:
             return self.weight
-        factors = [self.weight_v, self.weight_g]
-        if self.training or torch.is_grad_enabled() or not _have_versions(factors):
+        v, g = self.weight_v, self.weight_g
+        if self.training or torch.is_grad_enabled() or not _count_changes(v, g):
             self._kept = None
-            return torch._weight_norm(*factors, 0)
-        stamps = [(factor.data_ptr(), factor._version, factor.dtype) for factor in factors]
+            return torch._weight_norm(v, g, 0)
+        stamps = [(factor.data_ptr(), factor._version, factor.dtype) for factor in (v, g)]
         kept = self._kept
         if kept is None or kept[1] != stamps:
-            # The aliases hold the memory of g and v, so that no other tensor can have its address.
-            aliases = [factor.detach() for factor in factors]
-            kept = self._kept = torch._weight_norm(*factors, 0), stamps, aliases
+            # The aliases hold the memory of v and g, so that no other tensor can have its address.
+            kept = torch._weight_norm(v, g, 0), stamps, [v.detach(), g.detach()]
+            self._kept = kept
         return kept[0]
 
     def train(self, mode: bool = True) -> "WeightNormLinear":
@@ -101,7 +101,7 @@ class WeightNormLinear(nn.Module):
         return f"{self.in_features}, {self.out_features}, folded={self.weight is not None}"
 
 
-def _have_versions(tensors: list[Tensor]) -> bool:
+def _count_changes(*tensors: Tensor) -> bool:
     """Whether tensors count their changes: not in inference mode, nor where a graph is made."""
     making_graph = torch.jit.is_tracing() or torch.compiler.is_compiling()
     return not making_graph and not any(tensor.is_inference() for tensor in tensors)

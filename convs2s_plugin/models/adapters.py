@@ -19,6 +19,7 @@ from torch import Tensor
 from convs2s.checkpoints.files import check_weights
 from convs2s.models.interface import Vocabularies, resolve_attention
 from convs2s.nn.attention_maps import AttentionMaps
+from convs2s.nn.beam_order import BeamOrder
 from convs2s.nn.state import State, reorder_encoder_output
 
 from .. import compat
@@ -48,7 +49,7 @@ class PluginEncoder(FairseqEncoder):
 
     def reorder_encoder_out(self, encoder_out: dict[str, Any], new_order: Tensor) -> dict[str, Any]:
         """Return a new dictionary in which hypothesis i is the old hypothesis ``new_order[i]``."""
-        return reorder_encoder_output(encoder_out, new_order)
+        return reorder_encoder_output(encoder_out, BeamOrder(new_order, encoder_out["beam_size"]))
 
     def max_positions(self) -> int:
         """The largest number of tokens in a source sentence, end of sentence included."""
