@@ -9,10 +9,11 @@ from fairseq.models import (
 from torch.nn import functional as F
 
 from convs2s.models.pervasive.options import PervasiveOptions
-from convs2s.models.pervasive.plain import PlainPervasive
 from convs2s.nn.embedding import random_embedding_matrix
 from convs2s.nn.output import TiedOutputProjection
 from convs2s_plugin.models.options import fairseq_options, network_options
+
+from .plain_pervasive import PlainPervasive
 
 
 class PlainEncoder(FairseqEncoder):

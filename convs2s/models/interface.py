@@ -16,7 +16,7 @@ from ..nn.attention_maps import SOURCE, AttentionMaps
 from ..nn.dropout import Dropout
 from ..nn.embedding import Embedding, EmbeddingMatrix, random_embedding_matrix
 from ..nn.int8 import SUFFIX, dequantize_weights_, is_quantized, quantize_weights_
-from ..nn.state import State, child
+from ..nn.state import State
 from ..nn.weight_norm import fold_weight_norm_
 from .options import NetworkOptions
 
@@ -123,7 +123,7 @@ class Decoder(_Part):
     """A decoder whose incremental state is one ``State``.
 
     A family defines ``decode`` and sets the attribute ``output`` to a module of ``nn/output.py``,
-    or to one with the same methods: ``forward(features, state)`` computes logits, and
+    or to one with the same methods: ``forward(features)`` computes logits, and
     ``weight_and_bias(tokens)`` returns the rows of weight and bias for some tokens or for all.
 
     Args:
@@ -298,9 +298,9 @@ class Network(_Part):
         )
         return features, resolve_attention(attention, maps=maps)
 
-    def logits(self, features: Tensor, state: State | None = None) -> Tensor:
+    def logits(self, features: Tensor) -> Tensor:
         """Logits R x T x V from features R x T x C."""
-        logits: Tensor = self.decoder.output(features, child(state, "output"))
+        logits: Tensor = self.decoder.output(features)
         return logits
 
     def forward(self, source: Tensor, target: Tensor) -> Tensor:

@@ -2,8 +2,9 @@
 
 from typing import NamedTuple
 
-import torch
 from torch import Tensor
+
+from .attention import MEAN_ALIGNMENT
 
 # The kinds of maps: queries and keys.
 SOURCE = "source"  # target positions attend to source positions
@@ -62,5 +63,4 @@ class AttentionMaps(list[AttentionMap]):
         Returns:
             B x T x S, or None if no layer attends to the source.
         """
-        layers = [found.weights.mean(dim=1) for found in self.of_kind(SOURCE)]
-        return torch.stack(layers).mean(dim=0) if layers else None
+        return MEAN_ALIGNMENT.of([found.weights for found in self.of_kind(SOURCE)])

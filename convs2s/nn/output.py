@@ -1,16 +1,11 @@
 """Output projections, from decoder features to logits."""
 
-from typing import TYPE_CHECKING
-
 import torch
 from torch import Tensor, nn
 
 from .int8 import Weight, select_rows
 from .linear import Linear, linear
 from .weight_norm import WeightNormLinear
-
-if TYPE_CHECKING:
-    from .state import State
 
 
 class TiedOutputProjection(nn.Module):
@@ -27,8 +22,8 @@ class TiedOutputProjection(nn.Module):
         self.words = words
         self.bias = nn.Parameter(torch.zeros(words.num_embeddings))
 
-    def forward(self, features: Tensor, state: "State | None" = None) -> Tensor:
-        """Logits R x T x V from features R x T x E; ``state`` is unused."""
+    def forward(self, features: Tensor) -> Tensor:
+        """Logits R x T x V from features R x T x E."""
         return linear(features, self.words.weight, self.bias)
 
     def weight_and_bias(self, tokens: Tensor | None = None) -> tuple[Weight, Tensor]:
@@ -51,10 +46,6 @@ class OutputProjection(Linear):
         super().__init__(channels, vocab_size)
         nn.init.normal_(self.weight, std=channels**-0.5)
         nn.init.zeros_(self.bias)
-
-    def forward(self, features: Tensor, state: "State | None" = None) -> Tensor:
-        """Logits R x T x V from features R x T x C; ``state`` is unused."""
-        return super().forward(features)
 
     def weight_and_bias(self, tokens: Tensor | None = None) -> tuple[Weight, Tensor]:
         """Weight V x C and bias V; if K token indices are given, K x C and K of these tokens."""

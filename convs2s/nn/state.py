@@ -62,11 +62,12 @@ class State:
         for state in self.children.values():
             yield from state.walk()
 
-    def reorder_(self, new_order: Tensor) -> None:
+    def reorder_(self, new_order: Tensor, beam_order: BeamOrder | None = None) -> None:
         """Let hypothesis i continue hypothesis ``new_order[i]``, here and in every child.
 
         Args:
             new_order: R' indices of hypotheses; an index may occur more than once or not at all.
+            beam_order: the order of their sentences; None to compute it if it is needed.
         """
         states = list(self.walk())
         for state in states:
@@ -75,7 +76,7 @@ class State:
         shared = [(state, name) for state in states for name in state.sentences]
         if not shared and self.backpointers is None:
             return
-        beam_order = BeamOrder(new_order, self.beam_size)
+        beam_order = beam_order or BeamOrder(new_order, self.beam_size)
         for state, name in shared:
             state.sentences[name] = beam_order.select(state.sentences[name])
         if self.backpointers is not None:
@@ -89,21 +90,18 @@ def child(state: State | None, name: Hashable) -> State | None:
     return None if state is None else state.child(name)
 
 
-def reorder_encoder_output(encoder_output: dict[str, Any], new_order: Tensor) -> dict[str, Any]:
+def reorder_encoder_output(encoder_output: dict[str, Any], beam_order: BeamOrder) -> dict[str, Any]:
     """Reorder an encoder output without copying it for each hypothesis.
 
     Args:
         encoder_output: tensors with one row per sentence, and ``beam_size``: how many consecutive
             hypotheses share a row (1 before the search).
-        new_order: R' indices of hypotheses; an index may occur more than once or not at all.
+        beam_order: made for this ``beam_size``.
     Returns:
         A new dictionary; tensors are copied only if sentences move or leave.
     """
-    beam_order = BeamOrder(new_order, encoder_output["beam_size"])
-    return {
-        **{
-            name: beam_order.select(value) if isinstance(value, Tensor) else value
-            for name, value in encoder_output.items()
-        },
-        "beam_size": beam_order.new_beam_size,
+    reordered = {
+        name: beam_order.select(value) if isinstance(value, Tensor) else value
+        for name, value in encoder_output.items()
     }
+    return {**reordered, "beam_size": beam_order.new_beam_size}

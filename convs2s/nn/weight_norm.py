@@ -1,16 +1,13 @@
 """Linear layers with weight normalization (Salimans and Kingma 2016)."""
 
 import math
-from typing import TYPE_CHECKING
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from .int8 import Int8Matrix, Weight, dense, quantize_parameter_, select_rows
 from .linear import linear
-
-if TYPE_CHECKING:
-    from .state import State
 
 
 class WeightNormLinear(nn.Module):
@@ -27,6 +24,8 @@ class WeightNormLinear(nn.Module):
     """
 
     weight: nn.Parameter | Int8Matrix | None
+    # W, and what tells whether v and g are still those that it was computed from.
+    _kept: tuple[Tensor, list[Any], list[Tensor]] | None = None
 
     def __init__(
         self, in_features: int, out_features: int, dropout: float = 0.0, gain: float = 1.0
@@ -40,26 +39,33 @@ class WeightNormLinear(nn.Module):
         self.bias = nn.Parameter(torch.zeros(out_features))
         self.register_parameter("weight", None)
 
-    def forward(self, x: Tensor, state: "State | None" = None) -> Tensor:
-        """Map ... x in_features to ... x out_features.
-
-        Args:
-            x: the input.
-            state: incremental state, which caches W; None outside incremental decoding.
-        """
-        return linear(x, self.cached_weight(state), self.bias)
+    def forward(self, x: Tensor) -> Tensor:
+        """Map ... x in_features to ... x out_features."""
+        return linear(x, self.effective_weight(), self.bias)
 
     def effective_weight(self) -> Weight:
-        """Compute W, out_features x in_features."""
+        """W, out_features x in_features; in evaluation mode without gradients, W is kept."""
         if self.weight is not None:
             return self.weight
-        return torch._weight_norm(self.weight_v, self.weight_g, 0)
+        v, g = self.weight_v, self.weight_g
+        if self.training or torch.is_grad_enabled() or not _count_changes(v, g):
+            self._kept = None
+            return torch._weight_norm(v, g, 0)
+        stamps = [(factor.data_ptr(), factor._version, factor.dtype) for factor in (v, g)]
+        kept = self._kept
+        if kept is None or kept[1] != stamps:
+            # The aliases hold the memory of v and g, so that no other tensor can have its address.
+            kept = torch._weight_norm(v, g, 0), stamps, [v.detach(), g.detach()]
+            self._kept = kept
+        return kept[0]
 
-    def cached_weight(self, state: "State | None") -> Weight:
-        """W, which is computed only once per incremental state."""
-        if state is None or self.weight is not None:
-            return self.effective_weight()
-        return state.constant("weight", self.effective_weight)
+    def train(self, mode: bool = True) -> "WeightNormLinear":
+        """Change the mode and drop W: optimizers may write to g and v unseen, by ``.data``."""
+        self._kept = None
+        return super().train(mode)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "_kept"}
 
     def weight_and_bias(self, tokens: Tensor | None = None) -> tuple[Weight, Tensor]:
         """W and b of an output projection.
@@ -85,6 +91,7 @@ class WeightNormLinear(nn.Module):
             self.register_parameter("weight_v", None)
             self.register_parameter("weight_g", None)
             self.weight = nn.Parameter(dense(weight), requires_grad=False)
+            self._kept = None
 
     def quantize_weights_(self) -> None:
         """Replace the folded weight by one in 8 bits, for inference."""
@@ -92,6 +99,12 @@ class WeightNormLinear(nn.Module):
 
     def extra_repr(self) -> str:
         return f"{self.in_features}, {self.out_features}, folded={self.weight is not None}"
+
+
+def _count_changes(*tensors: Tensor) -> bool:
+    """Whether tensors count their changes: not in inference mode, nor where a graph is made."""
+    making_graph = torch.jit.is_tracing() or torch.compiler.is_compiling()
+    return not making_graph and not any(tensor.is_inference() for tensor in tensors)
 
 
 def fold_weight_norm_(module: nn.Module) -> None:

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from ..nn.beam_order import BeamOrder
 from ..nn.int8 import dense
 from ..nn.linear import linear
 from ..nn.state import State, reorder_encoder_output
@@ -140,7 +141,7 @@ class NetworkModel:
         self, encoded: dict[str, Any], sentences: Tensor, previous: Tensor, target: Tensor
     ) -> Tensor | None:
         """The attention of given translations; see ``Model``."""
-        encoded = reorder_encoder_output(encoded, sentences)
+        encoded = reorder_encoder_output(encoded, BeamOrder(sentences, encoded["beam_size"]))
         return self._decode(encoded, previous, target, need_attention=True)[1]
 
     def score(
@@ -198,7 +199,7 @@ class NetworkDecoding:
         )
         last = features[:, -1:]
         if self._output is None:
-            logits = self._network.logits(last, self._state)
+            logits = self._network.logits(last)
         else:
             logits = linear(last, *self._output)
         return logits[:, -1], None if attention is None else attention[:, -1]
@@ -209,8 +210,9 @@ class NetworkDecoding:
 
     def reorder_(self, order: Tensor) -> None:
         """Let hypothesis i continue hypothesis ``order[i]``."""
-        self._state.reorder_(order)
-        self._encoded = reorder_encoder_output(self._encoded, order)
+        beam_order = BeamOrder(order, self._encoded["beam_size"])
+        self._state.reorder_(order, beam_order)
+        self._encoded = reorder_encoder_output(self._encoded, beam_order)
 
 
 def log_softmax(logits: Tensor) -> Tensor:

@@ -19,7 +19,8 @@ from torch import Tensor
 from convs2s.checkpoints.files import check_weights
 from convs2s.models.interface import Vocabularies, resolve_attention
 from convs2s.nn.attention_maps import AttentionMaps
-from convs2s.nn.state import State, child, reorder_encoder_output
+from convs2s.nn.beam_order import BeamOrder
+from convs2s.nn.state import State, reorder_encoder_output
 
 from .. import compat
 from .embeddings import check_shared_embeddings, load_embeddings_
@@ -48,7 +49,7 @@ class PluginEncoder(FairseqEncoder):
 
     def reorder_encoder_out(self, encoder_out: dict[str, Any], new_order: Tensor) -> dict[str, Any]:
         """Return a new dictionary in which hypothesis i is the old hypothesis ``new_order[i]``."""
-        return reorder_encoder_output(encoder_out, new_order)
+        return reorder_encoder_output(encoder_out, BeamOrder(new_order, encoder_out["beam_size"]))
 
     def max_positions(self) -> int:
         """The largest number of tokens in a source sentence, end of sentence included."""
@@ -112,7 +113,7 @@ class PluginDecoder(FairseqIncrementalDecoder):
             attention_maps,
             **options,
         )
-        logits = None if features_only else self.output_layer(features, state)
+        logits = None if features_only else self.output_layer(features)
         weights = resolve_attention(attention, logits, attention_maps)
         return features if features_only else logits, {"attn": [weights]}
 
@@ -126,9 +127,9 @@ class PluginDecoder(FairseqIncrementalDecoder):
         """Compute features R x T x C, the input of the output layer; see ``forward``."""
         return self.forward(prev_output_tokens, encoder_out, incremental_state, True, **options)
 
-    def output_layer(self, features: Tensor, state: State | None = None, **unused) -> Tensor:
+    def output_layer(self, features: Tensor, **unused) -> Tensor:
         """Compute logits R x T x V from features R x T x C."""
-        return self.output(features, child(state, "output"))
+        return self.output(features)
 
     def reorder_incremental_state(self, incremental_state: dict[str, Any], new_order: Tensor):
         """Make hypothesis i continue the old hypothesis ``new_order[i]``."""

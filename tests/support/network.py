@@ -29,5 +29,5 @@ class Network:
             state.length = prefix.size(1)
         return features, attention(None) if callable(attention) else attention
 
-    def logits(self, features, state=None):
-        return self.model.decoder.output_layer(features, state)
+    def logits(self, features):
+        return self.model.decoder.output_layer(features)

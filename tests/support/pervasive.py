@@ -2,10 +2,11 @@
 
 import torch
 
+from benchmarks.plain_pervasive import PlainPervasive
+from convs2s.models.adl.language.spec import ENCODER
 from convs2s.models.pervasive.grid_network import PervasiveAttention
-from convs2s.models.pervasive.grid_projection import source_projection
+from convs2s.models.pervasive.grid_projection import GridProjection
 from convs2s.models.pervasive.options import PervasiveOptions
-from convs2s.models.pervasive.plain import PlainPervasive
 
 SMALL = dict(
     encoder_embed_dim=6,
@@ -31,7 +32,7 @@ def network(dtype=torch.float64, seed=1, **options):
     """A small network and its source projection in training mode, with random parameters."""
     torch.manual_seed(seed)
     model = PervasiveAttention(*small(**options))
-    model.source = source_projection(*small(**options))
+    model.source = GridProjection(ENCODER, *small(**options))
     model.to(dtype)
     with torch.no_grad():
         for parameter in model.parameters():

@@ -79,15 +79,13 @@ class ConvBlocks(nn.Module):
             # Under autocast the convolution has an output of lower precision.
             x = convolution(x, padding_mask, child(state, f"convolution{i}")).to(outputs[0].dtype)
             if name in self.attention:
-                x, weights = self.attention[name](
-                    x, target_embedding, source, child(state, f"attention{i}"), need_weights
-                )
+                x, weights = self.attention[name](x, target_embedding, source, need_weights)
                 if weights is not None:
                     attention[i] = weights
             if self.layers[i].residual:
                 residual = outputs[-self.layers[i].residual]
                 if name in self.residuals:
-                    residual = self.residuals[name](residual, child(state, f"residual{i}"))
+                    residual = self.residuals[name](residual)
                 x = (x + residual).mul_(math.sqrt(0.5))
             outputs.append(x)
         return x, attention

@@ -4,7 +4,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from ...nn.dropout import Dropout
-from ...nn.state import State, child
+from ...nn.state import State
 from ...nn.unfold import conv1d
 from ...nn.weight_norm import WeightNormLinear
 
@@ -53,6 +53,6 @@ class GatedConv1d(nn.Module):
         x = self.dropout(x)
         if padding_mask is not None:
             x = x.masked_fill(padding_mask.unsqueeze(-1), 0.0)
-        weight = self.linear.cached_weight(child(state, "linear"))
+        weight = self.linear.effective_weight()
         out = conv1d(x, weight, self.linear.bias, self.kernel_size, causal=self.causal, state=state)
         return F.glu(out, dim=-1)

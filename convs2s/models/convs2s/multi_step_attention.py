@@ -6,7 +6,6 @@ from typing import NamedTuple
 from torch import Tensor, nn
 
 from ...nn.attention import source_attention
-from ...nn.state import State, child
 from ...nn.weight_norm import WeightNormLinear
 
 
@@ -49,7 +48,6 @@ class MultiStepAttention(nn.Module):
         x: Tensor,
         target_embedding: Tensor,
         source: EncoderOutput,
-        state: State | None = None,
         need_weights: bool = False,
     ) -> tuple[Tensor, Tensor | None]:
         """Add the attention context to x.
@@ -59,16 +57,15 @@ class MultiStepAttention(nn.Module):
                 hypotheses share a sentence.
             target_embedding: R x T x E.
             source: the encoder output of B sentences.
-            state: the incremental state, or None.
             need_weights: whether to return attention weights (False).
         Returns:
             R x T x C, and the attention weights R x T x S (None if they are not needed).
         """
         sqrt_half = math.sqrt(0.5)
-        query = (self.query(x, child(state, "query")) + target_embedding).mul_(sqrt_half)
+        query = (self.query(x) + target_embedding).mul_(sqrt_half)
         context, weights = source_attention(
             query, source.keys, source.values, source.padding_mask, need_weights
         )
         scale = source.lengths.to(context.dtype).sqrt().view(-1, 1, 1)
         context = (context.view(scale.size(0), -1, context.size(-1)) * scale).view_as(context)
-        return (self.output(context, child(state, "output")) + x).mul_(sqrt_half), weights
+        return (self.output(context) + x).mul_(sqrt_half), weights

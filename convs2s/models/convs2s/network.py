@@ -173,7 +173,7 @@ class ConvS2SDecoder(Decoder):
             the index of the layer (empty if they are not needed).
         """
         x, attention = self.blocks(
-            self.input(embedded, child(state, "input")).to(embedded.dtype),
+            self.input(embedded).to(embedded.dtype),
             padding_mask,
             EncoderOutput(
                 keys=encoded["encoder_out"],
@@ -185,7 +185,7 @@ class ConvS2SDecoder(Decoder):
             child(state, "blocks"),
             need_attention,
         )
-        return self.dropout(self.features(x, child(state, "features"))), attention
+        return self.dropout(self.features(x)), attention
 
 
 class ConvS2S(Network):

@@ -12,6 +12,7 @@ from typing import NamedTuple, cast
 import torch
 from torch import Tensor, nn
 
+from ...nn.attention import masked_softmax
 from .grid import Grid
 
 
@@ -227,7 +228,5 @@ def single_precision(x: Tensor) -> Tensor:
 
 def _masked_softmax(scores: Tensor, grid: Grid) -> Tensor:
     """The softmax over the real source positions, R x T x S, in single precision or better."""
-    scores = single_precision(scores)
-    if grid.source_padding is not None:
-        scores = scores.masked_fill(grid.source_padding.unsqueeze(1), -math.inf)
-    return scores.softmax(dim=-1)
+    padding = grid.source_padding
+    return masked_softmax(scores, None if padding is None else ~padding.unsqueeze(1))

@@ -48,31 +48,25 @@ class BatchStats(NamedTuple):
         return self.var * bessel.to(self.var.dtype)
 
 
-class Affine(nn.Module):
-    """The scale and shift of one layer for channels whose statistics are computed elsewhere.
-
-    Args:
-        channels: C.
-    """
-
-    def __init__(self, channels: int):
-        super().__init__()
-        self.weight = nn.Parameter(torch.ones(channels))
-        self.bias = nn.Parameter(torch.zeros(channels))
-
-
 class RunningStats(nn.Module):
     """Batch statistics in training, and their running averages at inference.
 
     Args:
         channels: C.
+        affine: whether it has the scale and shift of the only layer that normalizes the channels
+            (False).
     """
 
     running_mean: Tensor
     running_var: Tensor
+    weight: nn.Parameter
+    bias: nn.Parameter
 
-    def __init__(self, channels: int):
+    def __init__(self, channels: int, affine: bool = False):
         super().__init__()
+        if affine:
+            self.weight = nn.Parameter(torch.ones(channels))
+            self.bias = nn.Parameter(torch.zeros(channels))
         self.register_buffer("running_mean", torch.zeros(channels))
         self.register_buffer("running_var", torch.ones(channels))
 
@@ -105,15 +99,15 @@ class RunningStats(nn.Module):
         return self
 
 
-class BatchNorm(RunningStats):
-    """The statistics of channels that a single layer normalizes, with its scale and shift.
+class Affine(nn.Module):
+    """The scale and shift of one layer for channels whose statistics are computed elsewhere.
 
     Args:
         channels: C.
     """
 
     def __init__(self, channels: int):
-        super().__init__(channels)
+        super().__init__()
         self.weight = nn.Parameter(torch.ones(channels))
         self.bias = nn.Parameter(torch.zeros(channels))
 

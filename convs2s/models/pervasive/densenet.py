@@ -9,14 +9,14 @@ from torch import Tensor, nn
 
 from ...nn.dropout import Dropout
 from ...nn.state import State
-from .batch_norm import Affine, BatchNorm, RunningStats, has_several_workers
+from .batch_norm import Affine, RunningStats, has_several_workers
 from .densenet_inference import FoldedLayer, InferencePass, Int8Layer, fold
 from .densenet_training import DenseNetFunction, LayerWeights, TrainingPass
 from .grid import Grid
 from .options import PervasiveOptions
 
 
-class DenseLayer(nn.Module):
+class LayerParameters(nn.Module):
     """The parameters of BN, ReLU, 1x1, BN, ReLU and, unless it is a transition, a masked k x k.
 
     Args:
@@ -32,7 +32,7 @@ class DenseLayer(nn.Module):
         super().__init__()
         self.norm1 = Affine(channels)
         self.conv1 = nn.Parameter(torch.empty(hidden, channels))
-        self.norm2 = BatchNorm(hidden)
+        self.norm2 = RunningStats(hidden, affine=True)
         nn.init.normal_(self.conv1, std=math.sqrt(2 / channels))
         self.conv2 = None
         if out:
@@ -62,7 +62,7 @@ class DenseNet2d(nn.Module):
         layers = []
         for _ in range(options.num_layers):
             layers.append(
-                DenseLayer(
+                LayerParameters(
                     channels,
                     options.hidden_channels,
                     options.convolution_channels,
@@ -73,15 +73,15 @@ class DenseNet2d(nn.Module):
         self.channels = self.out_channels = channels
         if not options.no_transition:
             self.out_channels = channels // 2
-            layers.append(DenseLayer(channels, self.out_channels))
+            layers.append(LayerParameters(channels, self.out_channels))
         self.layers = nn.ModuleList(layers)
         self.features = RunningStats(channels)
         self.quantized = False
 
     @property
-    def dense_layers(self) -> list[DenseLayer]:
+    def dense_layers(self) -> list[LayerParameters]:
         """The layers, a transition last."""
-        return cast(list[DenseLayer], list(self.layers))
+        return cast(list[LayerParameters], list(self.layers))
 
     def forward(self, x: Tensor, grid: Grid, state: State | None = None) -> Tensor:
         """Map the first features of the real cells to the last.
@@ -128,11 +128,11 @@ class DenseNet2d(nn.Module):
     def _inference_pass(self, dtype: torch.dtype) -> InferencePass:
         layers = [
             layer.folded() if isinstance(layer, Int8Layer) else self._fold(layer, dtype)
-            for layer in cast(Iterable[DenseLayer | Int8Layer], self.layers)
+            for layer in cast(Iterable[LayerParameters | Int8Layer], self.layers)
         ]
         return InferencePass(layers, self.channels, self.options.gated, self.dropout)
 
-    def _fold(self, layer: DenseLayer, dtype: torch.dtype) -> FoldedLayer:
+    def _fold(self, layer: LayerParameters, dtype: torch.dtype) -> FoldedLayer:
         features = self.features.running().slice(0, layer.conv1.size(1))
         return fold(layer.weights(), features, layer.norm2.running(), dtype)
 

@@ -15,7 +15,6 @@ from ...nn.dropout import Dropout
 from ...nn.gradient import first_derivatives_only
 from ...nn.linear import relu_backward_
 from .batch_norm import (
-    BatchNorm,
     BatchStats,
     RunningStats,
     normalize,
@@ -77,7 +76,7 @@ class TrainingPass(NamedTuple):
     grid: Grid
     channels: int
     features: RunningStats
-    norms: list[BatchNorm]
+    norms: list[RunningStats]
     gated: bool
     dropout: Dropout
     all_workers: bool

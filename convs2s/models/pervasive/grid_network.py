@@ -8,10 +8,11 @@ from ...nn.dropout import Dropout
 from ...nn.int8 import dense
 from ...nn.linear import Linear
 from ...nn.state import State, child
+from ..adl.language.spec import DECODER
 from .aggregation import Explanation, build_aggregator, single_precision
 from .densenet import DenseNet2d
 from .grid import Grid
-from .grid_projection import first_features, target_projection
+from .grid_projection import GridProjection, first_features
 from .options import PervasiveOptions
 
 
@@ -30,8 +31,7 @@ class GridFeatures(NamedTuple):
 class PervasiveAttention(nn.Module):
     """A DenseNet over the grid, aggregation over the source, and a linear projection.
 
-    The source projection (``grid_projection.source_projection``) is not part of this module: the
-    encoder computes it once per sentence.
+    The source projection is not part of this module: the encoder computes it once per sentence.
 
     Args:
         options: its options.
@@ -41,7 +41,7 @@ class PervasiveAttention(nn.Module):
 
     def __init__(self, options: PervasiveOptions, source_dim: int, target_dim: int):
         super().__init__()
-        self.target = target_projection(options, source_dim, target_dim)
+        self.target = GridProjection(DECODER, options, source_dim, target_dim)
         self.dense = DenseNet2d(options, options.grid_channels(source_dim, target_dim))
         self.aggregator = build_aggregator(
             options.aggregator, self.dense.out_channels, options.attention_exponent

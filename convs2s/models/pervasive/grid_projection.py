@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from ...nn.linear import Linear
+from ..adl.language.spec import DECODER
 from .grid import Grid
 from .options import PervasiveOptions
 
@@ -16,64 +17,31 @@ from .options import PervasiveOptions
 class GridProjection(nn.Module):
     """The projection of one side's embeddings, one of the two terms of the grid's first features.
 
+    That of the source embeddings x_j in [y_i x_j] is computed once per sentence. The bias of the
+    1x1 convolution belongs to that of the target embeddings y_i.
+
     Args:
-        dim: channels of this side's embeddings.
-        zeros_before, zeros_after: channels of the other side's, before or after this side's in
-            the concatenation.
-        channels: C, channels of the grid's first features.
-        halving: whether a 1x1 convolution halves the channels of the concatenation.
-        bias: whether the bias of that convolution belongs to this side.
+        side: ENCODER for the source embeddings, DECODER for those of the target.
+        options: the options of the network.
+        source_dim, target_dim: channels d_s and d_t of the embeddings.
     """
 
-    def __init__(
-        self,
-        dim: int,
-        zeros_before: int,
-        zeros_after: int,
-        channels: int,
-        halving: bool,
-        bias: bool,
-    ):
+    def __init__(self, side: str, options: PervasiveOptions, source_dim: int, target_dim: int):
         super().__init__()
-        self.zeros = zeros_before, zeros_after
+        is_target = side == DECODER
+        # The channels of the other side, before or after those of this side.
+        self.zeros = (0, source_dim) if is_target else (target_dim, 0)
         self.projection = None
-        if halving:
-            self.projection = Linear(dim, channels, bias)
-            nn.init.normal_(self.projection.weight, std=(zeros_before + dim + zeros_after) ** -0.5)
-            if bias:
+        if not options.no_halving:
+            channels = options.grid_channels(source_dim, target_dim)
+            self.projection = Linear(target_dim if is_target else source_dim, channels, is_target)
+            nn.init.normal_(self.projection.weight, std=(source_dim + target_dim) ** -0.5)
+            if is_target:
                 nn.init.zeros_(self.projection.bias)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Map B x T x ``dim`` to B x T x C."""
+        """Map B x T x d to B x T x C."""
         return F.pad(x, self.zeros) if self.projection is None else self.projection(x)
-
-
-def source_projection(
-    options: PervasiveOptions, source_dim: int, target_dim: int
-) -> GridProjection:
-    """The projection of source embeddings x_j in [y_i x_j], computed once per sentence."""
-    return GridProjection(
-        source_dim,
-        zeros_before=target_dim,
-        zeros_after=0,
-        channels=options.grid_channels(source_dim, target_dim),
-        halving=not options.no_halving,
-        bias=False,
-    )
-
-
-def target_projection(
-    options: PervasiveOptions, source_dim: int, target_dim: int
-) -> GridProjection:
-    """The projection of target embeddings y_i in [y_i x_j]."""
-    return GridProjection(
-        target_dim,
-        zeros_before=0,
-        zeros_after=source_dim,
-        channels=options.grid_channels(source_dim, target_dim),
-        halving=not options.no_halving,
-        bias=True,
-    )
 
 
 def first_features(source: Tensor, target: Tensor, grid: Grid) -> Tensor:

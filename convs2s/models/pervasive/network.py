@@ -16,7 +16,7 @@ from ..adl.language.spec import DECODER, ENCODER
 from ..adl.stacks import DecoderStack, EncoderStack
 from ..interface import Decoder, Encoder, Network, Vocabularies, build_embedding_matrices
 from .grid_network import GridFeatures, PervasiveAttention
-from .grid_projection import GridProjection, source_projection
+from .grid_projection import GridProjection
 from .options import PervasiveOptions
 
 # Initial embeddings are as small as those of the authors' code. Their size decides how fast the
@@ -240,7 +240,7 @@ class Pervasive(Network):
         encoder = self.encoder_class(
             Embedding(source_matrix, None, dropout),
             EncoderStack(source_layers) if source_layers else None,
-            source_projection(options, source_dim, target_dim),
+            GridProjection(ENCODER, options, source_dim, target_dim),
             vocabularies,
             options.max_source_positions,
             options.no_source_eos,
