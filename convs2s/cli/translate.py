@@ -41,7 +41,8 @@ def run(args: argparse.Namespace) -> int:
             "one here: leave out --workers, or give --input FILE."
         )
     use_user_dir(args.user_dir)
-    from ..translation.text import NOT_PREPARED, Tokenized
+    from ..text.subwords import Tokenized
+    from ..translation.text import NOT_PREPARED
     from ..translation.workers import WorkerError
 
     try:

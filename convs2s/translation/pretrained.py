@@ -4,6 +4,7 @@ translator = load_translator("prepared/checkpoints")
 translator.translate(["Zwei Hunde rennen."])[0].text
 """
 
+import inspect
 import os
 from collections.abc import Callable
 from dataclasses import fields
@@ -32,10 +33,9 @@ FAIRSEQ_VALUES = {
     "task": ("translation", "convs2s_translation"),
 }
 
-_OF_A_TRANSLATOR = (
-    *("preparation", "bpe_codes", "raw", "source_lang", "target_lang", "workers", "buffer_size"),
-    *(field.name for field in fields(EnsembleOptions)),
-)
+_OF_A_TRANSLATOR = {field.name for field in fields(EnsembleOptions)}.union(
+    inspect.signature(Translator).parameters
+) - {"path", "data", "load", "options"}
 _OF_FAIRSEQ = (*FAIRSEQ_VALUES, "moses_no_dash_splits", "moses_no_escape", "user_dir")
 
 

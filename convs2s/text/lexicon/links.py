@@ -37,14 +37,16 @@ def parse_links(
         match = _LINK.fullmatch(text)
         if match is None:
             raise line_error(
-                *(path, number),
+                path,
+                number,
                 "expected links 'source-target' such as 0-0 1-2 (Pharaoh format), found "
                 f"{excerpt(text)}",
             )
         source, target = int(match[1]), int(match[2])
         if source >= source_length or target >= target_length:
             raise line_error(
-                *(path, number),
+                path,
+                number,
                 f"the link {text} points past the end of a sentence: the source has "
                 f"{source_length} words and the target {target_length}, and positions are counted "
                 "from 0",
