@@ -161,7 +161,7 @@ def model_scores(
 
 def _check_tokens(dictionary: Any, text: str, checkpoint: str) -> None:
     """Check that all tokens of a text are in the dictionary."""
-    from ..translation.unknown_words import unknown_word
+    from ..text.vocabulary import unknown_word
 
     token = unknown_word(dictionary, text)
     if token is not None:

@@ -4,7 +4,7 @@ import pytest
 
 from convs2s.common.errors import UserError
 from convs2s.text.subwords import SubwordNmt, Tokenized
-from convs2s.translation.word_links import words_of_tokens
+from convs2s.translation.forced import words_of_tokens
 
 
 class Punctuation(Tokenized):
