@@ -65,8 +65,9 @@ def find_places(
     prepared = text or find_preparation(_near(path))
     places = Places([beside], languages)
     if isinstance(prepared, Preparation):
+        file: str = prepared.content["dictionaries"]["source"]["file"]
         places = places._replace(
-            folders=[folder_of_dictionaries(prepared), beside],
+            folders=[(prepared.folder / file).parent, beside],
             prepared=(prepared.source.language, prepared.target.language),
         )
     if data is not None:
@@ -91,7 +92,15 @@ def find_text(
     """
     found = text or find_preparation([*_near(path), data, data.parent]) or Tokenized()
     if isinstance(found, Preparation):
-        check_preparation(found, languages, data, path)
+        prepared = found.source.language, found.target.language
+        if prepared != languages:
+            raise UserError(
+                f"{found.folder / FILE_NAME} prepares text for translation from "
+                f"{' to '.join(prepared)}, but {path} translates from {' to '.join(languages)}: "
+                "give the preparation of this model with --preparation, or --raw for tokenized "
+                "text."
+            )
+        found.check_dictionaries(*(data / f"dict.{language}.txt" for language in languages))
     return found
 
 
@@ -99,32 +108,3 @@ def _near(path: str) -> list[Path]:
     # `convs2s prepare` suggests a folder of checkpoints inside its own.
     beside = Path(path).parent
     return [beside, beside.parent]
-
-
-def folder_of_dictionaries(preparation: Preparation) -> Path:
-    """The folder of the dictionaries that belong to a preparation."""
-    file: str = preparation.content["dictionaries"]["source"]["file"]
-    return (preparation.folder / file).parent
-
-
-def check_preparation(
-    preparation: Preparation, languages: tuple[str, str], data: Path, model: str
-) -> None:
-    """Check that a preparation belongs to a model.
-
-    Args:
-        preparation: the preparation.
-        languages: the source and the target language of the model.
-        data: the folder of the dictionaries of the model.
-        model: its checkpoint, for the error.
-    Raises:
-        UserError: if it has other languages or other dictionaries.
-    """
-    prepared = preparation.source.language, preparation.target.language
-    if prepared != languages:
-        raise UserError(
-            f"{preparation.folder / FILE_NAME} prepares text for translation from "
-            f"{' to '.join(prepared)}, but {model} translates from {' to '.join(languages)}: give "
-            "the preparation of this model with --preparation, or --raw for tokenized text."
-        )
-    preparation.check_dictionaries(*(data / f"dict.{language}.txt" for language in languages))
