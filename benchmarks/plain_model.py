@@ -1,4 +1,4 @@
-"""The network of plain_pervasive.py as a fairseq model, without incremental decoding."""
+"""The plain network of pervasive attention as a fairseq model, without incremental decoding."""
 
 from fairseq.models import (
     FairseqDecoder,
@@ -9,11 +9,10 @@ from fairseq.models import (
 from torch.nn import functional as F
 
 from convs2s.models.pervasive.options import PervasiveOptions
+from convs2s.models.pervasive.plain import PlainPervasive
 from convs2s.nn.embedding import random_embedding_matrix
 from convs2s.nn.output import TiedOutputProjection
 from convs2s_plugin.models.options import fairseq_options, network_options
-
-from .plain_pervasive import PlainPervasive
 
 
 class PlainEncoder(FairseqEncoder):

@@ -86,13 +86,6 @@ class HubInterface(GeneratorHubInterface):
             return super().translate(list(sentences), beam, **options)
         return [one.text for one in self.translations(sentences, beam, **options)]
 
-    def sample(
-        self, sentences: str | list[str], beam: int = 1, verbose: bool = False, **options: Any
-    ) -> str | list[str]:
-        """Do the same as ``translate`` with fairseq's generator and its options; beam 1."""
-        result: str | list[str] = super().sample(sentences, beam, verbose, **options)
-        return result
-
     def translations(
         self, lines: Iterable[str], beam: int | None = None, **options: Any
     ) -> list[Translation]:

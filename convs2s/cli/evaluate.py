@@ -270,7 +270,7 @@ def _model_links(
         texts.append(read_sentences(path))
         check_lines(path, texts[-1], args.gold_links, count)
     translator = _translator(args, checkpoints)
-    from ..translation.word_links import model_links
+    from ..translation.forced import model_links
 
     with quiet():
         return model_links(translator, *texts)

@@ -78,7 +78,8 @@ def run(args: argparse.Namespace) -> int:
     from ..pictures.document import document, sentence_entry, write_json, write_page
     from ..pictures.selection import ALL, choose_heads, choose_layers
     from ..text import Preparation
-    from ..translation.text import NOT_PREPARED, Tokenized, given_text
+    from ..text.subwords import Tokenized
+    from ..translation.text import NOT_PREPARED, given_text
 
     given = given_text(args.preparation, args.bpe_codes, args.raw)
     models, text = load(args.path, args.data, (args.source_lang, args.target_lang), given)

@@ -13,14 +13,14 @@ from ..common.errors import UserError
 from ..common.output_files import atomic_write
 from ..common.progress import Progress
 from ..common.text_files import decode_lines, read_lines
-from ..translation.output import (
+from ..translation.results import (
     REPORT_HEADER,
+    Translation,
     alignment_lines,
     is_reported,
     output_lines,
     report_line,
 )
-from ..translation.results import Translation
 from .plugin import use_user_dir
 from .translate_options import add_arguments, check, split_paths, translator_options
 
@@ -41,7 +41,8 @@ def run(args: argparse.Namespace) -> int:
             "one here: leave out --workers, or give --input FILE."
         )
     use_user_dir(args.user_dir)
-    from ..translation.text import NOT_PREPARED, Tokenized
+    from ..text.subwords import Tokenized
+    from ..translation.text import NOT_PREPARED
     from ..translation.translator import Translator
     from ..translation.workers import WorkerError
 

@@ -134,10 +134,10 @@ def model_scores(
         UserError: if the lists have no sources, or tokens that the model does not know, if a
             hypothesis is too long for the model, or if the model cannot be loaded.
     """
+    from ..text.vocabulary import unknown_word
     from ..translation.ensemble import Ensemble
     from ..translation.forced import score_pairs
     from ..translation.loading import Places
-    from ..translation.unknown_words import unknown_word
 
     if any(each.source is None for each in lists):
         raise UserError(

@@ -19,7 +19,7 @@ from ..common.errors import UserError
 from ..common.output_files import atomic_write
 from ..common.text_files import read_text
 from .settings import Settings
-from .subwords import METHODS, NoSubwords, Subwords
+from .subwords import METHODS, Subwords, Tokenized
 from .tokenizers import TOKENIZERS, Tokenizer, normalize
 
 FILE_NAME = "preparation.yaml"
@@ -53,11 +53,11 @@ class Side:
 
     def encode(self, line: str) -> str:
         """The tokens of a line of text, as the model reads them; "" for an empty line."""
-        return self.subwords.split(self.tokenizer.tokenize(self.normalize(line)))
+        return self.subwords.encode(self.tokenizer.tokenize(self.normalize(line)))
 
     def decode(self, tokens: str) -> str:
         """The text of a line of tokens, as the model writes them."""
-        return self.tokenizer.detokenize(self.subwords.join(tokens))
+        return self.tokenizer.detokenize(self.subwords.decode(tokens))
 
 
 @dataclass(frozen=True)
@@ -180,7 +180,7 @@ def make_side(
         model: its model.
     """
     make: Callable[[Path], Subwords] | None = METHODS.get(method)
-    subwords = NoSubwords() if make is None or model is None else make(model)
+    subwords = Tokenized() if make is None or model is None else make(model)
     return Side(language, TOKENIZERS[tokenizer](language), subwords, lowercase)
 
 
@@ -233,7 +233,7 @@ def write_record(
     }
     content = {
         **described(
-            *(out, settings.languages, settings.tokenizer, settings.lowercase, subwords, DATA)
+            out, settings.languages, settings.tokenizer, settings.lowercase, subwords, DATA
         ),
         **counts,
         "settings": settings.recorded(),

@@ -65,7 +65,8 @@ class ParallelText:
             columns = line.rstrip("\r\n").split("\t")
             if len(columns) != 2:
                 raise line_error(
-                    *(path, number),
+                    path,
+                    number,
                     f"expected a source and a target sentence with one tab between them, found "
                     f"{len(columns) - 1} tabs in {excerpt(line)}",
                 )

@@ -35,21 +35,21 @@ MAX_SENTENCE_BYTES = 4192
 class Subwords(Protocol):
     """Splits tokens into sub-words."""
 
-    def split(self, tokens: str) -> str:
+    def encode(self, line: str) -> str:
         """The sub-words of a line of tokens, separated by spaces."""
 
-    def join(self, subwords: str) -> str:
+    def decode(self, tokens: str) -> str:
         """The tokens of a line of sub-words."""
 
 
-class NoSubwords:
-    """Tokens are not split."""
+class Tokenized:
+    """Tokens, separated by white space, are not split."""
 
-    def split(self, tokens: str) -> str:
+    def encode(self, line: str) -> str:
+        return " ".join(line.split())
+
+    def decode(self, tokens: str) -> str:
         return tokens
-
-    def join(self, subwords: str) -> str:
-        return subwords
 
 
 class SubwordNmt:
@@ -57,25 +57,28 @@ class SubwordNmt:
 
     Args:
         path: the codes that it learned.
+    Raises:
+        UserError: if the file cannot be read.
     """
 
     def __init__(self, path: Path):
         from subword_nmt.apply_bpe import BPE
 
-        with _opened(path).open(encoding="utf-8") as file:
-            try:
+        file_path = _opened(path)
+        try:
+            with file_path.open(encoding="utf-8") as file:
                 self._bpe = BPE(file)
-            except (SystemExit, ValueError) as error:
-                raise UserError(f"{path} has no codes of subword-nmt.") from error
+        except (OSError, SystemExit, ValueError) as error:
+            raise UserError(f"{path} has no codes of subword-nmt.") from error
 
-    def split(self, tokens: str) -> str:
+    def encode(self, line: str) -> str:
         if len(self._bpe.cache) > CACHED_WORDS:
             self._bpe.cache.clear()
-        subwords: str = self._bpe.process_line(tokens)
+        subwords: str = self._bpe.process_line(line.strip())
         return subwords
 
-    def join(self, subwords: str) -> str:
-        return _JOINED.sub("", subwords)
+    def decode(self, tokens: str) -> str:
+        return _JOINED.sub("", tokens)
 
 
 class SentencePiece:
@@ -92,11 +95,11 @@ class SentencePiece:
         except (OSError, RuntimeError) as error:
             raise UserError(f"{path} is not a model of sentencepiece.") from error
 
-    def split(self, tokens: str) -> str:
-        return " ".join(self._processor.encode(tokens, out_type=str))
+    def encode(self, line: str) -> str:
+        return " ".join(self._processor.encode(line, out_type=str))
 
-    def join(self, subwords: str) -> str:
-        return subwords.replace(" ", "").replace(SPACE_MARK, " ").strip()
+    def decode(self, tokens: str) -> str:
+        return tokens.replace(" ", "").replace(SPACE_MARK, " ").strip()
 
 
 METHODS: dict[str, Callable[[Path], Subwords]] = {

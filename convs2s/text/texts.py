@@ -194,6 +194,6 @@ def _split(
     ]
 
     def run(pair: Pair) -> Pair:
-        return sides[0].subwords.split(pair[0]), sides[1].subwords.split(pair[1])
+        return sides[0].subwords.encode(pair[0]), sides[1].subwords.encode(pair[1])
 
     return run

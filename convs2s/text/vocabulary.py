@@ -192,3 +192,11 @@ class Vocabulary:
         while len(self) % max(1, padding_factor):
             self.add_symbol(f"madeupword{number:04d}", n=0)
             number += 1
+
+
+def unknown_word(symbols: Vocabulary, text: str) -> str | None:
+    """The first word of a text that the vocabulary does not have; ``<unk>`` is one it has."""
+    for word in text.split():
+        if symbols.index(word) == symbols.unk() and word != symbols[symbols.unk()]:
+            return word
+    return None

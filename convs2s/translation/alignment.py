@@ -1,6 +1,6 @@
 """Alignments of translations with their sources, from attention."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from itertools import zip_longest
 from typing import Any
 
@@ -12,7 +12,7 @@ from .decoding import Model
 
 
 def hard_alignment(
-    attention: Tensor, source: Tensor, target: Tensor, special: Collection[int]
+    attention: Tensor, source: Tensor, target: Tensor, pad: int, eos: int
 ) -> list[tuple[int, int]]:
     """The source token with the most attention for each target token.
 
@@ -20,18 +20,45 @@ def hard_alignment(
         attention: T x S weights.
         source: S source tokens.
         target: T target tokens.
-        special: tokens that are not aligned and do not count, such as padding.
+        pad, eos: tokens that are not aligned and do not count: padding and end of the sentence.
     Returns:
-        Pairs of source and target token, each counted from 0 without the special ones.
+        Pairs of source and target token, each counted from 0 without these two.
     """
-    sources, targets = (
-        [place for place, token in enumerate(tokens.tolist()) if token not in special]
-        for tokens in (source, target)
-    )
+    targets, sources = _places_without(target, pad, eos), _places_without(source, pad, eos)
+    best = _most_attended(attention, targets, sources)
+    return [(place, number) for number, place in enumerate(best)]
+
+
+def aligned_sources(
+    tokens: Tensor, source: Tensor, attention: Tensor, unknown: int, pad: int, eos: int
+) -> dict[int, int]:
+    """The source of the most attention for each unknown target token (ConvS2S, section 4.3).
+
+    Args:
+        tokens: T target tokens.
+        source: S source tokens.
+        attention: T x S weights.
+        unknown: the unknown word of the target vocabulary.
+        pad, eos: source tokens that do not count.
+    Returns:
+        Position in ``tokens`` -> position in ``source``.
+    """
+    targets = tokens.eq(unknown).nonzero().flatten().tolist()
+    sources = _places_without(source, pad, eos)
+    best = _most_attended(attention, targets, sources)
+    return {target: sources[number] for target, number in zip(targets, best)}
+
+
+def _places_without(tokens: Tensor, *special: int) -> list[int]:
+    return [place for place, token in enumerate(tokens.tolist()) if token not in special]
+
+
+def _most_attended(attention: Tensor, targets: list[int], sources: list[int]) -> list[int]:
+    """The place in ``sources`` of the best source of each target; none without sources."""
     if not sources or not targets:
         return []
-    best = attention[targets][:, sources].argmax(dim=1).tolist()
-    return [(place, number) for number, place in enumerate(best)]
+    best: list[int] = attention[targets][:, sources].argmax(dim=1).tolist()
+    return best
 
 
 def attention_to_chosen_tokens(

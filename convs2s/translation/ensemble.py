@@ -2,24 +2,23 @@
 
 import copy
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 
 import torch
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
 from ..common.errors import UserError
 from ..models.options import checked_value
 from ..text.lexicon.files import read_lexicon, read_translations
-from .alignment import hard_alignment
-from .batches import batches_by_size, padded_before
+from .alignment import aligned_sources, hard_alignment
 from .loading import Loaded, Places, find_dictionaries, load_model, read_checkpoint
 from .options import EnsembleOptions
 from .precision import Int8, Precision
 from .results import PartHypothesis
 from .search import Finished, Symbols, beam_search
 from .shortlist import Shortlist, build_shortlist
-from .unknown_words import aligned_sources
 
 
 class Ensemble:
@@ -203,9 +202,9 @@ class Ensemble:
             attention = found.attention[:, -len(source) :].cpu()
             special = self.source.pad(), self.source.eos()
             if self.aligns:
-                alignment = hard_alignment(attention, source, target, special)
+                alignment = hard_alignment(attention, source, target, *special)
             if self.options.replace_unk is not None:
-                aligned = aligned_sources(target, source, attention, self.target.unk(), special)
+                aligned = aligned_sources(target, source, attention, self.target.unk(), *special)
                 replaced = {position: words[place] for position, place in aligned.items()}
         dropped = self.target.bos(), self.target.eos()
         return PartHypothesis(
@@ -221,6 +220,36 @@ class Ensemble:
             alignment,
             found.is_cut_off,
         )
+
+
+def batches_by_size(
+    order: Sequence[int], lengths: Sequence[int], max_tokens: int, max_sentences: int | None = None
+) -> Iterator[list[int]]:
+    """Group sentences, as many as fit into a batch.
+
+    Args:
+        order: numbers of sentences; neighbors come into one batch.
+        lengths: the number of tokens of each sentence.
+        max_tokens: largest number of tokens in a batch, with padding; a longer sentence is a batch
+            of its own.
+        max_sentences: largest number of sentences in a batch; None for any number.
+    """
+    batch: list[int] = []
+    longest = 0
+    for number in order:
+        longest = max(longest, lengths[number])
+        size = len(batch) + 1
+        if batch and (size * longest > max_tokens or size > (max_sentences or size)):
+            yield batch
+            batch, longest = [], lengths[number]
+        batch.append(number)
+    if batch:
+        yield batch
+
+
+def padded_before(sentences: Sequence[Tensor], pad: int) -> Tensor:
+    """Sentences as rows, B x S, with padding before the shorter ones."""
+    return pad_sequence([tokens.flip(0) for tokens in sentences], True, pad).flip(1)
 
 
 def numbers(words: Sequence[str], symbols: Symbols) -> Tensor:

@@ -9,10 +9,13 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from ..common.errors import UserError
+from ..common.text_files import excerpt
+from ..text import Preparation
 from .alignment import hard_alignment, shifted
-from .batches import batches_by_size, padded_before
+from .buffers import TextProcessor
 from .decoding import Forced, mean_log_probs
-from .ensemble import Ensemble, numbers
+from .ensemble import Ensemble, batches_by_size, numbers, padded_before
+from .translator import Translator
 
 
 class ScoredPair(NamedTuple):
@@ -93,10 +96,9 @@ def _alignment(
 ) -> list[tuple[int, int]]:
     if attention is None:
         raise UserError("Alignments need attention weights, but the model returns none.")
-    special = ensemble.source.pad(), ensemble.source.eos()
     # The batch has padding before a source.
     of_pair = attention[row, : len(target), -len(source) :]
-    return hard_alignment(of_pair, source, target, special)
+    return hard_alignment(of_pair, source, target, ensemble.source.pad(), ensemble.source.eos())
 
 
 def _check_lengths(ensemble: Ensemble, lengths: Sequence[tuple[int, int]]) -> None:
@@ -109,3 +111,59 @@ def _check_lengths(ensemble: Ensemble, lengths: Sequence[tuple[int, int]]) -> No
             f"There are pairs of up to {longest_source} x {longest_target} tokens, ends "
             f"of sentences included, but the model reads at most {source} x {target}."
         )
+
+
+def model_links(
+    translator: Translator, sources: Sequence[str], targets: Sequence[str]
+) -> list[set[tuple[int, int]]]:
+    """Link each target word with the source words to which its tokens attend most.
+
+    The words of a line are separated by white space; each may consist of several tokens.
+
+    Args:
+        translator: the model or ensemble, and the preparation of its text.
+        sources: N source lines.
+        targets: N translations.
+    Raises:
+        UserError: if a line has other words after the preparation, or is too long for the model.
+    """
+    text = translator.text
+    processors = (text.source, text.target) if isinstance(text, Preparation) else (text, text)
+    words_of: list[tuple[list[int], list[int]]] = []
+    pairs: list[tuple[str, str]] = []
+    for number, lines in enumerate(zip(sources, targets, strict=True), start=1):
+        (source, source_words), (target, target_words) = (
+            words_of_tokens(processor, line, side, number)
+            for processor, line, side in zip(processors, lines, ("source", "reference"))
+        )
+        pairs.append((source, target))
+        words_of.append((source_words, target_words))
+    return [
+        {(source_words[s], target_words[t]) for s, t in pair.alignment or ()}
+        for pair, (source_words, target_words) in zip(
+            score_pairs(translator.ensemble, pairs, align=True), words_of
+        )
+    ]
+
+
+def words_of_tokens(
+    processor: TextProcessor, line: str, side: str, number: int
+) -> tuple[str, list[int]]:
+    """The tokens of a line, separated by spaces, and the number of the word of each token.
+
+    Args:
+        processor: makes tokens from text.
+        line: words, separated by white space.
+        side, number: for errors: "source" or "reference", and the number of the line.
+    Raises:
+        UserError: if the line as a whole has other tokens than its words one by one.
+    """
+    tokens = processor.encode(line).split()
+    by_word = [processor.encode(word).split() for word in line.split()]
+    if tokens != [token for word in by_word for token in word]:
+        raise UserError(
+            f"Line {number} of the {side} text, {excerpt(line)}, has other words after its "
+            "tokenization, so that the numbers of the gold links do not apply: give text that is "
+            "tokenized as that of the training, with --bpe-codes or, for sub-words, --raw."
+        )
+    return " ".join(tokens), [place for place, word in enumerate(by_word) for _ in word]

@@ -1,6 +1,6 @@
 """The options of a translation; needs neither torch nor fairseq."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 
 from ..common.errors import UserError
 from ..common.limits import check_at_least
@@ -9,11 +9,6 @@ from ..common.limits import check_at_least
 BUFFER_SIZE = 2000
 # Values of --autocast-dtype.
 AUTOCAST_DTYPES = ("none", "bfloat16", "float16")
-# The options that may change between translations; the others belong to the loaded models.
-OF_THE_SEARCH = (
-    *("beam", "nbest", "lenpen", "unnormalized", "min_len", "max_len_a", "max_len_b"),
-    *("max_tokens", "batch_size", "alignment"),
-)
 
 
 @dataclass(frozen=True)
@@ -35,6 +30,16 @@ class SearchOptions:
     min_len: int = 1
     max_len_a: float = 0.0
     max_len_b: int = 200
+
+
+# The options that may change between translations; the others belong to the loaded models.
+OF_THE_SEARCH = (
+    *(field.name for field in fields(SearchOptions)),
+    "nbest",
+    "max_tokens",
+    "batch_size",
+    "alignment",
+)
 
 
 @dataclass(frozen=True)

@@ -4,18 +4,24 @@ translator = load_translator("prepared/checkpoints")
 translator.translate(["Zwei Hunde rennen."])[0].text
 """
 
+import hashlib
+import inspect
 import os
+import tempfile
 from collections.abc import Callable
 from dataclasses import fields
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
+from urllib.parse import urlparse
 
-from ..common.archives import is_address
+import torch
+
+from ..common import archives
 from ..common.errors import UserError
+from ..common.output_files import atomic_folder
 from ..common.user_code import import_user_code
 from ..text.tokenizers import import_extra
 from .buffers import TextProcessor
-from .download import download
 from .loading import Loaded, load_model
 from .options import EnsembleOptions
 from .translator import Translator
@@ -32,10 +38,9 @@ FAIRSEQ_VALUES = {
     "task": ("translation", "convs2s_translation"),
 }
 
-_OF_A_TRANSLATOR = (
-    *("preparation", "bpe_codes", "raw", "source_lang", "target_lang", "workers", "buffer_size"),
-    *(field.name for field in fields(EnsembleOptions)),
-)
+_OF_A_TRANSLATOR = {field.name for field in fields(EnsembleOptions)}.union(
+    inspect.signature(Translator).parameters
+) - {"path", "data", "load", "options"}
 _OF_FAIRSEQ = (*FAIRSEQ_VALUES, "moses_no_dash_splits", "moses_no_escape", "user_dir")
 
 
@@ -104,7 +109,7 @@ def load_translator(
     """
     _check_options(options)
     import_user_code(options.get("user_dir"))
-    folder = download(str(path)) if is_address(str(path)) else Path(path)
+    folder = download(str(path)) if archives.is_address(str(path)) else Path(path)
     paths = find_checkpoints(folder, checkpoint_file)
     given = {name: options[name] for name in options if name in _OF_A_TRANSLATOR}
     given.setdefault("device", "cpu")
@@ -121,6 +126,33 @@ def load_translator(
         moses = {name: options[name] for name in options if name.startswith("moses_")}
         translator.text = MosesText(translator.text, translator.languages, **moses)
     return translator
+
+
+def download(address: str) -> Path:
+    """The folder of a model, downloaded to the cache of ``torch.hub`` unless it is there already.
+
+    Args:
+        address: of a tar archive, possibly compressed, of the folder.
+    Raises:
+        UserError: if the address cannot be read, or the file is no such archive.
+    """
+    name = PurePosixPath(urlparse(address).path).name.partition(".")[0]
+    digest = hashlib.sha256(address.encode()).hexdigest()[:16]
+    cache = Path(torch.hub.get_dir()) / "convs2s_plugin"
+    folder = cache / f"{name}-{digest}"
+    if not folder.is_dir():
+        try:
+            cache.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryDirectory(dir=cache) as temporary:
+                archive = Path(temporary) / "archive"
+                archives.download(address, archive)
+                with atomic_folder(str(folder)) as new:
+                    archives.unpack(archive, Path(new), lambda name: True, address)
+        except OSError as error:
+            raise UserError(f"{cache} cannot be written: {error.strerror or error}.") from error
+    # An archive usually holds the folder, rather than what is in it.
+    inside = list(folder.iterdir())
+    return inside[0] if len(inside) == 1 and inside[0].is_dir() else folder
 
 
 def find_checkpoints(path: Path, names: str | None = None) -> list[Path]:

@@ -196,11 +196,7 @@ class _Search:
                 totals = self.totals[:, -1] if step else None
             return best_continuations(log_probs, totals, self.beam_size)
         table = BestTokens(
-            following.log_probs_of,
-            num_rows,
-            self.columns,
-            following.rows_at_once,
-            following.exact,
+            following.log_probs_of, num_rows, self.columns, following.rows_at_once, following.exact
         )
         self._forbid(step, table.scores, is_forced)
         return table.continuations(totals, self.beam_size)

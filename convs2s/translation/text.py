@@ -5,7 +5,7 @@ from pathlib import Path
 
 from ..common.errors import UserError
 from ..text.preparation import FILE_NAME, Preparation
-from ..text.subwords import SubwordNmt
+from ..text.subwords import SubwordNmt, Tokenized
 from .buffers import TextProcessor
 from .loading import Languages, Places
 
@@ -13,46 +13,6 @@ from .loading import Languages, Places
 NOT_PREPARED = (
     "There is no preparation.yaml: the text is taken as tokens separated by spaces (--raw)."
 )
-
-
-class Tokenized:
-    """Text whose tokens are separated by white space."""
-
-    def encode(self, line: str) -> str:
-        """The tokens of a line, separated by spaces."""
-        return " ".join(line.split())
-
-    def decode(self, tokens: str) -> str:
-        """The tokens as they are."""
-        return tokens
-
-
-class SubwordNMT:
-    """Tokenized text, whose tokens are segmented with the BPE of subword-nmt.
-
-    Args:
-        codes: the file of merge operations.
-    Raises:
-        UserError: if the file cannot be read.
-    """
-
-    def __init__(self, codes: str | Path):
-        if not Path(codes).is_file():
-            raise UserError(f"There is no file {codes} (--bpe-codes).")
-        try:
-            self._subwords = SubwordNmt(Path(codes))
-        except (OSError, ValueError) as error:
-            raise UserError(
-                f"{codes} cannot be read as codes of subword-nmt (--bpe-codes)."
-            ) from error
-
-    def encode(self, line: str) -> str:
-        """The sub-words of a line, separated by spaces."""
-        return self._subwords.split(line.strip())
-
-    def decode(self, tokens: str) -> str:
-        """The words of sub-words, separated by spaces."""
-        return self._subwords.join(tokens)
 
 
 def given_text(
@@ -67,21 +27,16 @@ def given_text(
     Raises:
         UserError: if more than one is given, or a file cannot be read.
     """
-    given = [
-        option
-        for option, value in (
-            ("--preparation", preparation),
-            ("--bpe-codes", bpe_codes),
-            ("--raw", raw),
-        )
-        if value
-    ]
+    options = {"--preparation": preparation, "--bpe-codes": bpe_codes, "--raw": raw}
+    given = [option for option, value in options.items() if value]
     if len(given) > 1:
         raise UserError(f"{' and '.join(given)} exclude each other: give one of them.")
     if preparation:
         return Preparation.read(preparation)
     if bpe_codes:
-        return SubwordNMT(bpe_codes)
+        if not Path(bpe_codes).is_file():
+            raise UserError(f"There is no file {bpe_codes} (--bpe-codes).")
+        return SubwordNmt(Path(bpe_codes))
     return Tokenized() if raw else None
 
 
@@ -110,8 +65,9 @@ def find_places(
     prepared = text or find_preparation(_near(path))
     places = Places([beside], languages)
     if isinstance(prepared, Preparation):
+        file: str = prepared.content["dictionaries"]["source"]["file"]
         places = places._replace(
-            folders=[folder_of_dictionaries(prepared), beside],
+            folders=[(prepared.folder / file).parent, beside],
             prepared=(prepared.source.language, prepared.target.language),
         )
     if data is not None:
@@ -136,7 +92,15 @@ def find_text(
     """
     found = text or find_preparation([*_near(path), data, data.parent]) or Tokenized()
     if isinstance(found, Preparation):
-        check_preparation(found, languages, data, path)
+        prepared = found.source.language, found.target.language
+        if prepared != languages:
+            raise UserError(
+                f"{found.folder / FILE_NAME} prepares text for translation from "
+                f"{' to '.join(prepared)}, but {path} translates from {' to '.join(languages)}: "
+                "give the preparation of this model with --preparation, or --raw for tokenized "
+                "text."
+            )
+        found.check_dictionaries(*(data / f"dict.{language}.txt" for language in languages))
     return found
 
 
@@ -144,32 +108,3 @@ def _near(path: str) -> list[Path]:
     # `convs2s prepare` suggests a folder of checkpoints inside its own.
     beside = Path(path).parent
     return [beside, beside.parent]
-
-
-def folder_of_dictionaries(preparation: Preparation) -> Path:
-    """The folder of the dictionaries that belong to a preparation."""
-    file: str = preparation.content["dictionaries"]["source"]["file"]
-    return (preparation.folder / file).parent
-
-
-def check_preparation(
-    preparation: Preparation, languages: tuple[str, str], data: Path, model: str
-) -> None:
-    """Check that a preparation belongs to a model.
-
-    Args:
-        preparation: the preparation.
-        languages: the source and the target language of the model.
-        data: the folder of the dictionaries of the model.
-        model: its checkpoint, for the error.
-    Raises:
-        UserError: if it has other languages or other dictionaries.
-    """
-    prepared = preparation.source.language, preparation.target.language
-    if prepared != languages:
-        raise UserError(
-            f"{preparation.folder / FILE_NAME} prepares text for translation from "
-            f"{' to '.join(prepared)}, but {model} translates from {' to '.join(languages)}: give "
-            "the preparation of this model with --preparation, or --raw for tokenized text."
-        )
-    preparation.check_dictionaries(*(data / f"dict.{language}.txt" for language in languages))

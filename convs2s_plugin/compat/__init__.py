@@ -3,7 +3,8 @@
 Each module declares its changes with ``patches.patched``; ``docs/compatibility.md`` lists them.
 """
 
-from . import (
+# Importing a module declares its changes.
+from . import (  # noqa: F401  # noqa: F401
     checkpoints,
     commands,
     data_files,
@@ -14,20 +15,6 @@ from . import (
     training,
 )
 from .patches import Tier, install, mode, step
-
-__all__ = [
-    "checkpoints",
-    "commands",
-    "data_files",
-    "enable_all",
-    "enable_for_task",
-    "evaluated_options",
-    "generation",
-    "messages",
-    "prepare",
-    "resuming",
-    "training",
-]
 
 step(Tier.EXTRA)(evaluated_options.parse_options)
 

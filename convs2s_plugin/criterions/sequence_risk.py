@@ -22,8 +22,7 @@ from convs2s.nn.sequence_losses import SEQUENCE_LOSSES
 from ..search.output_layer import output_layer_of
 from .cross_entropy import ConvS2SCrossEntropy, ConvS2SCrossEntropyConfig
 from .sequences.candidate_file import CandidateFile
-from .sequences.candidates import CandidateSet, candidate_sets
-from .sequences.costs import COSTS, Costs
+from .sequences.candidates import COSTS, CandidateSet, Costs, candidate_sets
 from .sequences.scoring import SequenceLoss
 from .sequences.search import CandidateSearch
 

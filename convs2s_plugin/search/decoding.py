@@ -57,16 +57,10 @@ class FairseqModel:
     ) -> Tensor | None:
         """The attention of given translations; see ``Model``."""
         encoded = self.model.encoder.reorder_encoder_out(encoded, sentences)
-        if not self._takes_target:
-            return self._force(encoded, previous)[1]
-        _, extra = self.model.decoder(
-            previous,
-            encoder_out=encoded,
-            features_only=True,
-            need_attn=True,
-            target_tokens=target,
-        )
-        return attention_in(extra)
+        options: dict[str, Any] = {}
+        if self._takes_target:
+            options = {"features_only": True, "target_tokens": target}
+        return self._force(encoded, previous, **options)[1]
 
     def score(
         self, encoded: Any, previous: Tensor, target: Tensor, need_attention: bool = False

@@ -1,6 +1,7 @@
 """fairseq's SequenceGenerator with shortlists, alignments and unknown words."""
 
 import copy
+import logging
 import weakref
 
 import torch
@@ -14,10 +15,43 @@ from convs2s.translation.shortlist import Shortlist
 
 from .decoding import FairseqModel
 from .output_layer import output_layer_of
-from .shortlist_report import ShortlistSizes
 from .table import BatchEnsemble, TableSearch, need_best_tokens_only
 from .unknown_words import UnknownWords
 from .word_alignment import ALIGNMENTS
+
+logger = logging.getLogger(__name__)
+
+
+class ShortlistSizes:
+    """Sizes of the shortlists of some batches.
+
+    Args:
+        vocab_size: V of the whole target vocabulary.
+    """
+
+    def __init__(self, vocab_size: int):
+        self._vocab_size = vocab_size
+        self._num_batches = self._total_size = 0
+
+    def add(self, size: int) -> None:
+        """Count the shortlist of a batch."""
+        self._num_batches += 1
+        self._total_size += size
+
+    def log_mean(self) -> None:
+        """Log the mean size so far, if there is any."""
+        if self._num_batches and not _is_log_closed():
+            mean = self._total_size / self._num_batches
+            logger.info(
+                f"candidate vocabularies: {mean:,.0f} of {self._vocab_size:,} tokens on average "
+                f"({mean / self._vocab_size:.1%}), {self._num_batches:,} batches"
+            )
+
+
+def _is_log_closed() -> bool:
+    """Whether the log is a closed file, as it may be at the exit of the interpreter."""
+    streams = (getattr(handler, "stream", None) for handler in logging.getLogger().handlers)
+    return any(getattr(stream, "closed", False) for stream in streams)
 
 
 class TranslationGenerator(SequenceGenerator):

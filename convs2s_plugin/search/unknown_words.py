@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from fairseq.data import Dictionary
 from torch import Tensor
 
-from convs2s.translation.unknown_words import aligned_sources
+from convs2s.translation.alignment import aligned_sources
 
 logger = logging.getLogger(__name__)
 
@@ -46,8 +46,8 @@ class UnknownWords:
         Returns:
             T target token indices; the target dictionary may have grown.
         """
-        special = self.source.pad(), self.source.eos()
-        aligned = aligned_sources(tokens, source, attention.t(), self.target.unk(), special)
+        special = self.target.unk(), self.source.pad(), self.source.eos()
+        aligned = aligned_sources(tokens, source, attention.t(), *special)
         tokens = tokens.clone()
         for position, place in aligned.items():
             index = int(source[place])

@@ -3,21 +3,13 @@
 from fairseq import utils
 from fairseq.models import FairseqEncoderDecoderModel
 from fairseq.sequence_scorer import SequenceScorer
-from torch import Tensor
 
 from convs2s.translation.alignment import hard_alignment
 
 from .decoding import with_attention
 
-
-def _hard_alignment(
-    attention: Tensor, source: Tensor, target: Tensor, pad: int, eos: int
-) -> list[tuple[int, int]]:
-    return hard_alignment(attention, source, target, (pad, eos))
-
-
 # Values of --print-alignment.
-ALIGNMENTS = {"hard": _hard_alignment, "soft": utils.extract_soft_alignment}
+ALIGNMENTS = {"hard": hard_alignment, "soft": utils.extract_soft_alignment}
 
 
 def aligns_tokens(models: list[FairseqEncoderDecoderModel]) -> bool:

@@ -2,11 +2,11 @@
 
 import torch
 
-from benchmarks.plain_pervasive import PlainPervasive
 from convs2s.models.adl.language.spec import ENCODER
 from convs2s.models.pervasive.grid_network import PervasiveAttention
 from convs2s.models.pervasive.grid_projection import GridProjection
 from convs2s.models.pervasive.options import PervasiveOptions
+from convs2s.models.pervasive.plain import PlainPervasive
 
 SMALL = dict(
     encoder_embed_dim=6,

@@ -43,7 +43,8 @@ def read_lexicon(path: str) -> Iterator[Entry]:
         fields = line.split()
         if len(fields) != 3:
             raise line_error(
-                *(path, number),
+                path,
+                number,
                 f"expected 'source target probability', found {len(fields)} fields in "
                 f"{excerpt(line)}",
             )
@@ -54,7 +55,8 @@ def read_lexicon(path: str) -> Iterator[Entry]:
             probability = 0.0
         if not 0.0 < probability <= 1.0:
             raise line_error(
-                *(path, number),
+                path,
+                number,
                 f"the probability is {excerpt(text)}, but must be a number above 0 and at most 1",
             )
         yield Entry(source, target, probability)
@@ -72,7 +74,7 @@ def read_translations(path: str) -> dict[str, str]:
     for number, line in enumerate(read_lines(path), start=1):
         fields = line.split()
         if len(fields) < 2:
-            raise line_error(*(path, number), f"expected 'source target', found {excerpt(line)}")
+            raise line_error(path, number, f"expected 'source target', found {excerpt(line)}")
         translations[fields[0]] = fields[1]
     return translations
 

@@ -37,14 +37,16 @@ def parse_links(
         match = _LINK.fullmatch(text)
         if match is None:
             raise line_error(
-                *(path, number),
+                path,
+                number,
                 "expected links 'source-target' such as 0-0 1-2 (Pharaoh format), found "
                 f"{excerpt(text)}",
             )
         source, target = int(match[1]), int(match[2])
         if source >= source_length or target >= target_length:
             raise line_error(
-                *(path, number),
+                path,
+                number,
                 f"the link {text} points past the end of a sentence: the source has "
                 f"{source_length} words and the target {target_length}, and positions are counted "
                 "from 0",
@@ -116,7 +118,7 @@ class _GrowingAlignment:
             link = heappop(this_pass)
             for down, right in _NEIGHBORS:
                 neighbor = (link[0] + down, link[1] + right)
-                if neighbor in missing and self._has_unaligned_word(neighbor):
+                if neighbor in missing and any(self._unaligned(neighbor)):
                     missing.remove(neighbor)
                     self.add(neighbor)
                     heappush(this_pass if neighbor > link else next_pass, neighbor)
@@ -127,15 +129,12 @@ class _GrowingAlignment:
     def final(self, direction: set[Link], both: bool) -> None:
         """Add links of one direction that have an unaligned word, or two if ``both``."""
         for link in sorted(direction - self.links):
-            fits = self._has_unaligned_words(link) if both else self._has_unaligned_word(link)
-            if fits:
+            if (all if both else any)(self._unaligned(link)):
                 self.add(link)
 
-    def _has_unaligned_word(self, link: Link) -> bool:
-        return link[0] not in self.sources or link[1] not in self.targets
-
-    def _has_unaligned_words(self, link: Link) -> bool:
-        return link[0] not in self.sources and link[1] not in self.targets
+    def _unaligned(self, link: Link) -> tuple[bool, bool]:
+        """Whether the source word and the target word of a link have no links yet."""
+        return link[0] not in self.sources, link[1] not in self.targets
 
 
 def _grow_diag(forward: set[Link], reverse: set[Link]) -> _GrowingAlignment:

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from convs2s.common.errors import UserError
 from convs2s.common.text_files import excerpt
-from convs2s.translation.unknown_words import unknown_word
+from convs2s.text.vocabulary import unknown_word
 
 # The lines of one sentence follow one another: its source, and its hypotheses with their scores.
 MARKED_LINE = re.compile(rb"([SH])-(\d{1,18})\t")

@@ -1,13 +1,51 @@
-"""The candidates of a batch of sentences, with their costs."""
+"""The candidates of a batch of sentences, with their costs: 1 - sentence BLEU or chrF, on words."""
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
+from fairseq.data import Dictionary
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from .costs import Costs
+from convs2s.translation.alignment import shifted
+
+COSTS = ("bleu", "chrf")
+# Unknown words of a candidate do not match those of the reference. Both are private characters.
+UNKNOWN_IN_CANDIDATE, UNKNOWN_IN_REFERENCE = "\ue000", "\ue001"
+
+
+class Costs:
+    """Computes the cost of candidates.
+
+    Args:
+        name: of the score, one of COSTS.
+        dictionary: target dictionary.
+        remove_bpe: how sub-words are joined, as in fairseq: "subword_nmt", "sentencepiece" or
+            "none".
+    """
+
+    def __init__(self, name: str, dictionary: Dictionary, remove_bpe: str):
+        # sacreBLEU changes how a process reacts to signals: only who needs it imports it.
+        from convs2s.evaluation.sentence_scores import SENTENCE_SCORES
+
+        self._score = SENTENCE_SCORES[name]()
+        self.dictionary = dictionary
+        self.remove_bpe = remove_bpe
+
+    def __call__(
+        self, candidates: Sequence[Sequence[int]], reference: Sequence[int]
+    ) -> list[float]:
+        """The cost of each candidate of a sentence, from 0 to 1."""
+        counted = self._count(reference, UNKNOWN_IN_REFERENCE)
+        return [
+            1.0 - self._score.compare(self._count(tokens, UNKNOWN_IN_CANDIDATE), counted)
+            for tokens in candidates
+        ]
+
+    def _count(self, tokens: Sequence[int], unknown: str) -> Any:
+        text = self.dictionary.string(tokens, self.remove_bpe, unk_string=unknown)
+        return self._score.count(text)
 
 
 class CandidateSet(NamedTuple):
@@ -94,9 +132,6 @@ def _rows(
     candidates = [torch.tensor(each) for sentence in part for each in sets[sentence].tokens]
     counts = [len(sets[sentence].tokens) for sentence in part]
     tokens = pad_sequence(candidates, batch_first=True, padding_value=pad)
-    previous = tokens.roll(1, dims=1)
-    previous[:, 0] = eos
-    # What ends a longer candidate is padding after the end of a shorter one.
-    previous = previous.masked_fill(tokens.eq(pad), pad)
+    previous = shifted(candidates, eos, pad)
     sentences = torch.repeat_interleave(torch.tensor(part), torch.tensor(counts))
     return Rows(sentences.to(device), tokens.to(device), previous.to(device), counts)

@@ -120,8 +120,8 @@ def test_codes_that_are_none(tmp_path):
 
 def test_the_cache_of_words_is_bounded(folder):
     subwords = SubwordNmt(folder / "codes.bpe")
-    subwords.split(" ".join(f"w{number}" for number in range(CACHED_WORDS + 1)))
-    assert subwords.split("hunde") == "hund@@ e"
+    subwords.encode(" ".join(f"w{number}" for number in range(CACHED_WORDS + 1)))
+    assert subwords.encode("hunde") == "hund@@ e"
     assert len(subwords._bpe.cache) == 1
 
 

@@ -5,7 +5,7 @@ import pytest
 from convs2s.common.errors import UserError
 from convs2s.translation.buffers import translate_in_buffers
 from convs2s.translation.options import EnsembleOptions
-from convs2s.translation.output import (
+from convs2s.translation.results import (
     alignment_lines,
     is_reported,
     output_lines,

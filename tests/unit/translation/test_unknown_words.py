@@ -2,12 +2,13 @@
 
 import torch
 
-from convs2s.translation.unknown_words import aligned_sources, unknown_word
+from convs2s.text.vocabulary import unknown_word
+from convs2s.translation.alignment import aligned_sources
 from tests.support.helpers import dictionary
 
 
 def aligned(tokens, source, attention):
-    return aligned_sources(torch.tensor(tokens), torch.tensor(source), attention, 3, (1, 2))
+    return aligned_sources(torch.tensor(tokens), torch.tensor(source), attention, 3, 1, 2)
 
 
 def test_every_unknown_word_is_aligned():

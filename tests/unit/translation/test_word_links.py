@@ -3,8 +3,8 @@
 import pytest
 
 from convs2s.common.errors import UserError
-from convs2s.translation.text import SubwordNMT, Tokenized
-from convs2s.translation.word_links import words_of_tokens
+from convs2s.text.subwords import SubwordNmt, Tokenized
+from convs2s.translation.forced import words_of_tokens
 
 
 class Punctuation(Tokenized):
@@ -17,7 +17,7 @@ class Punctuation(Tokenized):
 def test_sub_words_belong_to_their_word(tmp_path):
     codes = tmp_path / "codes"
     codes.write_text("#version: 0.2\na b\nab c</w>\n")
-    text = SubwordNMT(codes)
+    text = SubwordNmt(codes)
     assert words_of_tokens(text, " abc  abd a ", "source", 1) == ("abc ab@@ d a", [0, 1, 1, 2])
     assert words_of_tokens(text, "", "source", 1) == ("", [])
 

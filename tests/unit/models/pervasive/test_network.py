@@ -7,12 +7,12 @@ import pytest
 import torch
 from torch import distributed
 
-from benchmarks.plain_pervasive import PlainPervasive
 from convs2s.common.errors import UserError
 from convs2s.models.pervasive.batch_norm import batch_stats
 from convs2s.models.pervasive.densenet import DenseNet2d
 from convs2s.models.pervasive.feature_buffer import FeatureBuffer
 from convs2s.models.pervasive.grid import Grid
+from convs2s.models.pervasive.plain import PlainPervasive
 from tests.support.pervasive import network, run, sentences, small
 
 

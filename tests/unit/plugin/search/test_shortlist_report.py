@@ -9,8 +9,7 @@ import torch
 
 from convs2s.text.lexicon.files import Entry
 from convs2s.translation.shortlist import build_shortlist
-from convs2s_plugin.search.generator import TranslationGenerator
-from convs2s_plugin.search.shortlist_report import ShortlistSizes
+from convs2s_plugin.search.generator import ShortlistSizes, TranslationGenerator
 from tests.support.families import make
 from tests.support.helpers import dictionary, random_batch
 

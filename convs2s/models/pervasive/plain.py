@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from convs2s.models.pervasive.options import PervasiveOptions
+from .options import PervasiveOptions
 
 EPS = 1e-5
 MOMENTUM = 0.1
