@@ -74,7 +74,7 @@ class SubwordNmt:
     def encode(self, line: str) -> str:
         if len(self._bpe.cache) > CACHED_WORDS:
             self._bpe.cache.clear()
-        subwords: str = self._bpe.process_line(line.strip())
+        subwords: str = self._bpe.process_line(line)
         return subwords
 
     def decode(self, tokens: str) -> str:

@@ -36,7 +36,10 @@ def given_text(
     if bpe_codes:
         if not Path(bpe_codes).is_file():
             raise UserError(f"There is no file {bpe_codes} (--bpe-codes).")
-        return SubwordNmt(Path(bpe_codes))
+        try:
+            return SubwordNmt(Path(bpe_codes))
+        except UserError as error:
+            raise UserError(f"{str(error).removesuffix('.')} (--bpe-codes).") from error
     return Tokenized() if raw else None
 
 

@@ -113,7 +113,9 @@ def test_readme_goes_from_text_to_a_translation(readme):
 
 def translated_in_python(sentence: str, folder: Path) -> str:
     """The translation by the block of docs/hub.md that reads the folder of README.md."""
-    (block,) = (block for block in blocks(DOCS / "hub.md") if '("prepared")' in block.code)
+    (block,) = (
+        block for block in blocks(DOCS / "hub.md") if 'from_pretrained("prepared")' in block.code
+    )
     code = re.sub(r'translate\(".+"\)', f'translate("{sentence}")', block.code)
     return run(block._replace(code=code), folder).splitlines()[-1]
 
