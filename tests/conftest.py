@@ -59,6 +59,7 @@ def write_corpus(folder: Path) -> None:
 @pytest.fixture(scope="session")
 def corpus(tmp_path_factory):
     """The folder of the text and of ``bin``, the binarized data."""
+    pytest.importorskip("fairseq")
     from tests.support.commands import fairseq
 
     folder = tmp_path_factory.mktemp("corpus")

@@ -12,6 +12,7 @@ from tests.support.doc_blocks import DOCS, README, ROOT
 
 @pytest.fixture(scope="module")
 def tables():
+    pytest.importorskip("fairseq")
     spec = importlib.util.spec_from_file_location("docs_tables", DOCS / "tables.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)

@@ -33,6 +33,7 @@ def notebook():
 
 
 def test_every_cell_runs(notebook, tmp_path, monkeypatch):
+    pytest.importorskip("fairseq")
     (parameters,) = (
         cell for cell in cells(notebook) if "parameters" in cell.metadata.get("tags", ())
     )

@@ -60,6 +60,7 @@ def test_a_missing_folder_and_a_second_package_of_one_name_are_refused(tmp_path)
 
 def test_a_package_that_needs_fairseq(tmp_path, monkeypatch):
     mine = package(tmp_path / "needs_it", __init__="import fairseq_that_is_missing")
+    monkeypatch.setattr(user_code, "missing_fairseq", lambda: None)
     with pytest.raises(ModuleNotFoundError):
         import_user_code(mine)
     monkeypatch.setattr(user_code, "missing_fairseq", lambda: "It needs fairseq.")
