@@ -18,6 +18,7 @@ from convs2s.common.errors import UserError
 from convs2s.translation.decoding import NetworkModel
 from convs2s.translation.loading import Dictionaries, Loaded
 
+from . import compat
 from .compat.checkpoints import without_hydra_warnings
 from .compat.messages import is_unknown_model
 from .models import PluginModel
@@ -59,6 +60,7 @@ def load(
     Raises:
         UserError: if the weights do not fit the dictionaries, or the architecture is unknown.
     """
+    compat.enable_all()
     task = setup_task(checkpoint, dictionaries)
     try:
         with without_hydra_warnings():

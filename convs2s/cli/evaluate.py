@@ -24,6 +24,7 @@ from ..evaluation.systems import (
     translations_of,
 )
 from .arguments import add_file, add_flag, add_number
+from .plugin import load_model
 from .translate_options import (
     add_preparation,
     add_search,
@@ -223,7 +224,12 @@ def _translator(args: argparse.Namespace, checkpoints: Sequence[str]) -> "Transl
     from ..translation.translator import Translator
 
     with quiet():
-        return Translator(checkpoints, buffer_size=args.buffer_size, **translator_options(args))
+        return Translator(
+            checkpoints,
+            buffer_size=args.buffer_size,
+            load=load_model,
+            **translator_options(args),
+        )
 
 
 def _write(folder: str, systems: Sequence[System], translations: dict[str, list[str]]) -> None:

@@ -16,7 +16,7 @@ from ..common.output_files import check_text_writable, check_writable
 from ..common.text_files import read_lines, read_parallel
 from ..pictures.figures import FORMATS, check_format, import_pyplot, save_figure
 from .arguments import add_file, add_number
-from .plugin import add_user_dir, use_user_dir
+from .plugin import add_user_dir, load_model, use_user_dir
 from .translate_options import add_preparation, files_of_folder
 
 if TYPE_CHECKING:
@@ -82,7 +82,8 @@ def run(args: argparse.Namespace) -> int:
     from ..translation.text import NOT_PREPARED, given_text
 
     given = given_text(args.preparation, args.bpe_codes, args.raw)
-    models, text = load(args.path, args.data, (args.source_lang, args.target_lang), given)
+    languages = args.source_lang, args.target_lang
+    models, text = load(args.path, args.data, languages, given, load_model)
     if isinstance(text, Tokenized) and not args.raw:
         print(NOT_PREPARED, file=sys.stderr)
     of_target = text.target if isinstance(text, Preparation) else text

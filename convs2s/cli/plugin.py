@@ -2,10 +2,15 @@
 
 import argparse
 from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from ..common.errors import UserError
 from ..common.installation import missing_fairseq
 from ..common.user_code import import_user_code
+
+if TYPE_CHECKING:
+    from ..checkpoints.networks import Checkpoint
+    from ..translation.loading import Loaded
 
 
 def add_user_dir(parser: argparse.ArgumentParser) -> None:
@@ -41,3 +46,34 @@ def use_plugin() -> None:
     if sentence := missing_fairseq():
         raise UserError(sentence)
     import_module("convs2s_plugin").compat.enable_all()
+
+
+def fairseq_models() -> Any:
+    """The part of the plugin that makes models of fairseq, ``convs2s_plugin.loading``.
+
+    Raises:
+        UserError: if fairseq is not installed.
+    """
+    use_plugin()
+    return import_module("convs2s_plugin.loading")
+
+
+def load_model(checkpoint: "Checkpoint", *arguments: Any) -> "Loaded":
+    """Make the model of a checkpoint, with fairseq if the library does not have its family.
+
+    Args:
+        checkpoint, arguments: as for ``translation.loading.load_model``.
+    Raises:
+        UserError: if it cannot be made, or if fairseq is needed and is not installed.
+    """
+    from ..translation import loading
+
+    if checkpoint.family is not None:
+        return loading.load_model(checkpoint, *arguments)
+    if sentence := missing_fairseq():
+        raise UserError(
+            f"{checkpoint.path} has a model of --arch {checkpoint.architecture}, which is none of "
+            f"this package's architectures, so that fairseq must load it. {sentence}"
+        )
+    loaded: Loaded = fairseq_models().load(checkpoint, *arguments)
+    return loaded

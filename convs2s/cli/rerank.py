@@ -15,6 +15,7 @@ from ..evaluation.nbest import NBest, read_nbest
 from ..evaluation.systems import read_sentences
 from ..translation.options import EnsembleOptions
 from .arguments import add_file, add_number
+from .plugin import load_model
 from .translate_options import files_of_folder
 
 if TYPE_CHECKING:
@@ -169,7 +170,9 @@ def _features(args: argparse.Namespace, lists: Sequence[NBest]) -> "Features":
                 values[name] = read_scores(path, int(features.bounds[-1]))
             else:
                 with quiet():
-                    values[name] = model_scores(path, args.data, lists, ensemble_options)
+                    values[name] = model_scores(
+                        path, args.data, lists, ensemble_options, load_model
+                    )
     return replace(features, values=values)
 
 

@@ -3,7 +3,6 @@
 import argparse
 from collections.abc import Sequence
 from dataclasses import fields
-from importlib import import_module
 from typing import Any, NamedTuple, NoReturn
 
 import torch
@@ -15,7 +14,7 @@ from ..models.interface import Vocabularies
 from ..models.options import NetworkOptions, kind_of
 from ..models.pervasive.network import Pervasive
 from ..nn.flops import count_matmul_flops
-from .plugin import use_plugin
+from .plugin import fairseq_models
 
 SENTENCES = 2
 
@@ -84,9 +83,7 @@ def build(arch: str, changes: Sequence[str], vocabularies: tuple[int, int]) -> n
     """
     family = family_of(arch)
     if family is None:
-        use_plugin()
-        plugin = import_module("convs2s_plugin.loading")
-        found: nn.Module = plugin.build_architecture(arch, changes, vocabularies)
+        found: nn.Module = fairseq_models().build_architecture(arch, changes, vocabularies)
         return found
     network: Any = FAMILIES[family].network()
     built: nn.Module = network(configuration(arch, changes), Vocabularies(*vocabularies))

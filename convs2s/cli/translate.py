@@ -21,7 +21,7 @@ from ..translation.results import (
     output_lines,
     report_line,
 )
-from .plugin import use_user_dir
+from .plugin import load_model, use_user_dir
 from .translate_options import add_arguments, check, split_paths, translator_options
 
 if TYPE_CHECKING:
@@ -53,6 +53,7 @@ def run(args: argparse.Namespace) -> int:
                 buffer_size=1 if by_line else args.buffer_size,
                 nbest=args.nbest or 1,
                 alignment=args.alignment is not None,
+                load=load_model,
                 **translator_options(args),
             )
             if isinstance(translator.text, Tokenized) and not args.raw:

@@ -4,7 +4,7 @@ It depends on named numbers for each hypothesis, the features, and on their weig
 ``model_scores`` needs torch.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,6 +17,7 @@ from .nbest import Hypothesis, NBest, parse_score
 from .sentence_scores import SentenceScore
 
 if TYPE_CHECKING:
+    from ..translation.loading import Loaded
     from ..translation.options import EnsembleOptions
 
 # Features that every list has.
@@ -121,7 +122,11 @@ def probabilities(scores: Sequence[float], temperature: float | None) -> np.ndar
 
 
 def model_scores(
-    checkpoint: str, data: str | None, lists: Sequence[NBest], options: "EnsembleOptions"
+    checkpoint: str,
+    data: str | None,
+    lists: Sequence[NBest],
+    options: "EnsembleOptions",
+    load: "Callable[..., Loaded]",
 ) -> np.ndarray:
     """The mean log-probability in base 2 of the tokens of each hypothesis.
 
@@ -130,6 +135,7 @@ def model_scores(
         data: folder of its dictionaries; None for that of the checkpoint or of its training data.
         lists: n-best lists with source tokens.
         options: precision, device and size of batches.
+        load: makes the model, as ``translation.loading.load_model`` does.
     Raises:
         UserError: if the lists have no sources, or tokens that the model does not know, if a
             hypothesis is too long for the model, or if the model cannot be loaded.
@@ -145,7 +151,8 @@ def model_scores(
             "S-NUMBER): make them with fairseq-generate."
         )
     folders = [Path(data)] if data else [Path(checkpoint).parent]
-    ensemble = Ensemble([checkpoint], options, Places(folders, with_training_data=data is None))
+    places = Places(folders, with_training_data=data is None)
+    ensemble = Ensemble([checkpoint], options, places, load)
     pairs = [
         (str(each.source), hypothesis.tokens) for each in lists for hypothesis in each.hypotheses
     ]

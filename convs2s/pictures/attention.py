@@ -1,6 +1,6 @@
 """The attention of sentence pairs, for networks of this library and models of fairseq."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -11,13 +11,17 @@ from ..models.interface import Network
 from ..nn.attention_maps import MEAN, SOURCE, AttentionMap, AttentionMaps
 from ..translation.buffers import TextProcessor
 from ..translation.ensemble import Ensemble, numbers
-from ..translation.loading import Languages
+from ..translation.loading import Languages, Loaded, load_model
 from ..translation.options import EnsembleOptions
 from ..translation.text import find_places, find_text
 
 
 def load(
-    paths: Sequence[str], data: str | None, languages: Languages, text: TextProcessor | None
+    paths: Sequence[str],
+    data: str | None,
+    languages: Languages,
+    text: TextProcessor | None,
+    load_model: Callable[..., Loaded] = load_model,
 ) -> tuple[list[Ensemble], TextProcessor]:
     """Load models, and find the processing of their text as ``convs2s translate`` does.
 
@@ -26,6 +30,7 @@ def load(
         data: the folder of the dictionaries; None to find it from the first checkpoint.
         languages: the source and the target language; None for those of the checkpoint or data.
         text: what ``given_text`` returned.
+        load_model: makes models, as ``translation.loading.load_model`` does.
     Returns:
         Each model as an ensemble of its own, and the processing of text.
     Raises:
@@ -36,7 +41,7 @@ def load(
         raise UserError(f"There is no folder {data}: --data is the folder of the dictionaries.")
     options = EnsembleOptions(device="cpu")
     places = find_places(paths[0], data, languages, text)
-    models = [Ensemble([path], options, places) for path in paths]
+    models = [Ensemble([path], options, places, load_model) for path in paths]
     return models, find_text(text, paths[0], models[0].data, models[0].languages)
 
 

@@ -1,8 +1,6 @@
 """The models of translations: their dictionaries and their networks."""
 
 import os
-from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -10,7 +8,6 @@ import torch
 
 from ..checkpoints.networks import Checkpoint, build_network, read_checkpoint
 from ..common.errors import UserError
-from ..common.installation import missing_fairseq
 from ..models.interface import Network, Vocabularies
 from ..text.vocabulary import Vocabulary
 from .decoding import Model, NetworkModel
@@ -122,24 +119,23 @@ def load_model(
     vocabularies: tuple[Vocabulary, Vocabulary],
     device: torch.device,
 ) -> Loaded:
-    """Make the model of a checkpoint, ready for generation.
-
-    Models of families that this library does not have are loaded by fairseq.
+    """Make the network of a checkpoint, ready for generation.
 
     Args:
         checkpoint: the checkpoint.
-        dictionaries: where its dictionaries are.
+        dictionaries: where its dictionaries are; not used, but by ``convs2s_plugin.loading.load``,
+            which has the same arguments and loads models of fairseq, too.
         vocabularies: the same dictionaries.
         device: the device.
     Raises:
-        UserError: if the weights do not fit the dictionaries, the architecture is unknown, or
-            fairseq is needed and is not installed.
+        UserError: if the weights do not fit the dictionaries, or the model is of a family that this
+            library does not have.
     """
     if checkpoint.family is None:
-        loaded: Loaded = fairseq_models(checkpoint).load(
-            checkpoint, dictionaries, vocabularies, device
+        raise UserError(
+            f"{checkpoint.path} has a model of --arch {checkpoint.architecture}, which is none of "
+            "this library's: load it with fairseq (load=convs2s_plugin.loading.load)."
         )
-        return loaded
     network = load_network(checkpoint, vocabularies).to(device)
     return Loaded(network, NetworkModel(network))
 
@@ -160,28 +156,12 @@ def load_network(checkpoint: Checkpoint, vocabularies: tuple[Vocabulary, Vocabul
     return network
 
 
-def fairseq_models(checkpoint: Checkpoint) -> Any:
-    """The part of the plugin that loads models of fairseq.
-
-    Raises:
-        UserError: if fairseq is not installed.
-    """
-    if find_spec("fairseq") is None or find_spec("convs2s_plugin") is None:
-        raise UserError(
-            f"{checkpoint.path} has a model of --arch {checkpoint.architecture}, which is none of "
-            f"this package's architectures, so that fairseq must load it. {missing_fairseq()}"
-        )
-    import_module("convs2s_plugin").compat.enable_all()
-    return import_module("convs2s_plugin.loading")
-
-
 __all__ = [
     "Checkpoint",
     "Dictionaries",
     "Languages",
     "Loaded",
     "Places",
-    "fairseq_models",
     "find_dictionaries",
     "load_model",
     "load_network",

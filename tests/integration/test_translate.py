@@ -8,6 +8,7 @@ from fairseq import options
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from fairseq_cli import interactive as interactive_command
 
+from convs2s.cli.plugin import load_model
 from convs2s.common.errors import UserError
 from convs2s.translation import Translator
 from tests.support.commands import PLUGIN, TASK, alignments, hypotheses, train
@@ -140,6 +141,11 @@ def test_sub_words(tmp_path):
     assert_same(rows, printed)
 
 
+def test_the_library_alone_refuses_models_of_fairseq(transformer):
+    with pytest.raises(UserError, match="load=convs2s_plugin.loading.load"):
+        Translator(transformer, device="cpu")
+
+
 def test_dictionaries_of_another_model(transformer, corpus, trained, tmp_path):
     """For models of the package, and for those of fairseq."""
     for language in ("de", "en"):
@@ -149,4 +155,11 @@ def test_dictionaries_of_another_model(transformer, corpus, trained, tmp_path):
         (transformer, "was trained with other dictionaries than those in"),
     ):
         with pytest.raises(UserError, match=message):
-            Translator(path, data=tmp_path, source_lang="de", target_lang="en", device="cpu")
+            Translator(
+                path,
+                data=tmp_path,
+                source_lang="de",
+                target_lang="en",
+                device="cpu",
+                load=load_model,
+            )

@@ -13,6 +13,7 @@ from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from omegaconf import OmegaConf
 
 from convs2s.cli import plot_attention
+from convs2s.cli.plugin import load_model
 from convs2s.common.errors import UserError
 from convs2s.models.adl.language import registry
 from convs2s.pictures.attention import compute_attention, load, translate
@@ -114,7 +115,7 @@ def test_plot_of_a_given_target(trained, tmp_path, capsys):
 
 
 def test_weights_of_each_target_token_sum_to_one(trained):
-    ((model,), _) = load([trained[1]], trained[3], (None, None), None)
+    ((model,), _) = load([trained[1]], trained[3], (None, None), None, load_model)
     attention = compute_attention(model, "ein zwei drei", "one two")
     assert attention.source == ["ein", "zwei", "drei", "</s>"]
     assert attention.target == ["one", "two", "</s>"]
@@ -134,7 +135,7 @@ def test_data_of_all_layers(trained, tmp_path, capsys):
         ["drei", "$", "<b>", "$", "</s>"],
     ]
     printed = capsys.readouterr().out.splitlines()
-    ((model,), _) = load([trained[1]], trained[3], (None, None), None)
+    ((model,), _) = load([trained[1]], trained[3], (None, None), None, load_model)
     for sentence, line in zip(read["sentences"], printed, strict=False):
         source = " ".join(sentence["source"][:-1])
         assert " ".join(sentence["target"][:-1]) == line == translate(model, source)
@@ -237,7 +238,7 @@ def test_a_model_without_attention_to_the_source(tmp_path):
 @torch.no_grad()
 def test_attention_is_that_of_the_target_tokens(trained):
     """Pervasive attention has alignments that depend on the target token."""
-    ((model,), _) = load([trained[1]], trained[3], (None, None), None)
+    ((model,), _) = load([trained[1]], trained[3], (None, None), None, load_model)
     (network,) = model.models
     if not getattr(network, "aligns_tokens", False):
         pytest.skip("attention does not depend on the tokens")
