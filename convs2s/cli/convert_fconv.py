@@ -36,7 +36,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     release = parser.add_argument_group("archives and folders")
     release.add_argument(
-        *("--source-lang", "-s"), metavar="CODE", help="source language, if no checkpoint says it"
+        "--source-lang",
+        "-s",
+        metavar="CODE",
+        help="source language, if no checkpoint says it",
     )
     release.add_argument("--target-lang", "-t", metavar="CODE", help="the same for the target")
     release.add_argument(

@@ -23,7 +23,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_file(parser, "--source", f"source {text}", required=True)
     add_file(parser, "--target", "the same for the target", required=True)
     parser.add_argument(
-        *("--output", "-o"),
+        "--output",
+        "-o",
         metavar="FILE",
         required=True,
         help="lexicon to write: lines 'source target p(target|source)', the most probable "

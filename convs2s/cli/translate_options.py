@@ -73,7 +73,10 @@ def add_dictionaries(group: argparse._ActionsContainer) -> None:
         help="folder of the dictionaries (default: found from the checkpoint)",
     )
     group.add_argument(
-        *("--source-lang", "-s"), metavar="CODE", help="source language, if the data do not say it"
+        "--source-lang",
+        "-s",
+        metavar="CODE",
+        help="source language, if the data do not say it",
     )
     group.add_argument("--target-lang", "-t", metavar="CODE", help="the same for the target")
 

@@ -79,7 +79,8 @@ def decode_lines(file: Iterable[bytes], name: str, errors: str = "strict") -> It
             # UTF-16 without a byte order mark may be valid UTF-8.
             if errors == "strict" and number == 1 and "\0" in text:
                 raise line_error(
-                    *(name, number),
+                    name,
+                    number,
                     f"there is a NUL byte at offset {line.index(0)}, as in UTF-16 and in files "
                     f"other than text; convert the file (`iconv -f {_encoding(line)} -t utf-8`) or "
                     "drop these bytes (`tr -d '\\000'`)",
@@ -89,7 +90,8 @@ def decode_lines(file: Iterable[bytes], name: str, errors: str = "strict") -> It
     except UnicodeDecodeError as error:
         encoding = _encoding(line) if number == 1 else "latin1"
         raise line_error(
-            *(name, number),
+            name,
+            number,
             f"byte 0x{error.object[error.start]:02x} at offset {error.start} is not valid UTF-8; "
             f"convert the file (`iconv -f {encoding} -t utf-8`) or drop the invalid bytes "
             "(`iconv -c -t utf-8`)",
@@ -123,7 +125,8 @@ def read_parallel(paths: Sequence[str]) -> Iterator[tuple[int, tuple[str, ...]]]
             longer = next(path for path, line in zip(paths, lines) if line is not None)
             shorter = paths[lines.index(None)]
             raise line_error(
-                *(longer, number),
+                longer,
+                number,
                 f"{shorter} has no such line, it ends after {number - 1}; "
                 "both must have the same number of lines",
             )

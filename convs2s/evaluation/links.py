@@ -58,7 +58,8 @@ def parse_gold(line: str, path: str, number: int, first: int = 0) -> GoldLinks:
         match = _LINK.fullmatch(text)
         if match is None or min(int(match[1]), int(match[3])) < first:
             raise line_error(
-                *(path, number),
+                path,
+                number,
                 "expected links such as 0-0 (sure) or 1p2 (possible), counted from "
                 f"{first}, found {excerpt(text)}",
             )

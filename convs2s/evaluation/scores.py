@@ -96,7 +96,10 @@ def corpus_bleu(statistics: np.ndarray) -> float:
     hypothesis_length, reference_length, *counts = (int(number) for number in statistics)
     order = len(counts) // 2
     score = BLEU.compute_bleu(
-        *(counts[:order], counts[order:], hypothesis_length, reference_length),
+        counts[:order],
+        counts[order:],
+        hypothesis_length,
+        reference_length,
         smooth_method=SMOOTHING,
         effective_order=False,
         max_ngram_order=order,

@@ -119,7 +119,10 @@ def plot(pyplot: Any, trainings: Mapping[str, TrainingCurves]) -> Any:
     columns = min(COLUMNS, len(panels))
     rows = -(-len(panels) // columns)
     figure, axes = pyplot.subplots(
-        *(rows, columns), figsize=(WIDTH * columns, HEIGHT * rows), layout="constrained",
+        rows,
+        columns,
+        figsize=(WIDTH * columns, HEIGHT * rows),
+        layout="constrained",
         squeeze=False,
     )  # fmt: skip
     for axis, panel in zip(axes.flat, panels):

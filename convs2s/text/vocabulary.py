@@ -46,7 +46,7 @@ class Vocabulary:
                     vocabulary._add_line(line, str(path), number)
         except FileNotFoundError as error:
             raise UserError(
-                f"There is no dictionary {path}: give the folder that fairseq-preprocess wrote."
+                f"There is no dictionary {path}: give the folder of the binarized data."
             ) from error
         except OSError as error:
             raise UserError(f"{path} cannot be read: {error.strerror or error}.") from error

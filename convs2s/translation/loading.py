@@ -82,7 +82,7 @@ def find_dictionaries(checkpoint: Checkpoint, places: Places) -> Dictionaries:
         )
     raise UserError(
         f"There are no dictionaries for {checkpoint.path}: dict.{source}.txt and dict.{target}.txt "
-        f"are not both in {looked_in}. Give the folder that fairseq-preprocess wrote with --data."
+        f"are not both in {looked_in}. Give the folder of the binarized data with --data."
     )
 
 

@@ -4,7 +4,7 @@ Each module declares its changes with ``patches.patched``; ``docs/compatibility.
 """
 
 # Importing a module declares its changes.
-from . import (  # noqa: F401  # noqa: F401
+from . import (  # noqa: F401
     checkpoints,
     commands,
     data_files,
@@ -14,9 +14,7 @@ from . import (  # noqa: F401  # noqa: F401
     resuming,
     training,
 )
-from .patches import Tier, install, mode, step
-
-step(Tier.EXTRA)(evaluated_options.parse_options)
+from .patches import Tier, install, mode
 
 
 def prepare() -> None:

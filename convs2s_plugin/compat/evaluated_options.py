@@ -10,6 +10,8 @@ from typing import Any
 
 from convs2s.common.literals import LiteralParser
 
+from .patches import Tier, step
+
 # The modules of fairseq that evaluate options, without "fairseq.".
 MODULES = (
     *("utils", "criterions.ctc", "model_parallel.models.pipeline_parallel_transformer.model"),
@@ -21,6 +23,7 @@ MODULES = (
 )
 
 
+@step(Tier.EXTRA)
 def parse_options() -> None:
     """Replace ``eval`` in the modules of fairseq that evaluate options."""
     for name in MODULES:
