@@ -46,15 +46,17 @@ def test_without_fairseq_its_models_are_refused_in_a_sentence(monkeypatch, capsy
     assert capsys.readouterr().err == "convs2s flops: error: fairseq is missing.\n"
 
 
-def test_import_without_fairseq_says_what_to_install():
-    done = subprocess.run(
-        [sys.executable, "-I", "-S", "-c", f"import sys; sys.path.append({str(PLUGIN.parent)!r}); "
-         "import convs2s_plugin"],
-        capture_output=True,
-        text=True,
-    )  # fmt: skip
+def refusal_of_the_plugin(folder):
+    """What a failed import of the plugin says, in an interpreter without any other package."""
+    code = f"import sys; sys.path.append({str(folder)!r}); import convs2s_plugin"
+    command = [sys.executable, "-I", "-S", "-c", code]
+    done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 1
-    last = done.stderr.strip().splitlines()[-1]
+    return done.stderr.strip().splitlines()[-1]
+
+
+def test_import_without_fairseq_says_what_to_install():
+    last = refusal_of_the_plugin(PLUGIN.parent)
     assert last.startswith("ImportError: convs2s_plugin needs fairseq, which is not installed")
     assert 'pip install "convs2s-plugin[fairseq]"' in last
 
@@ -88,12 +90,5 @@ def test_errors_of_average(kind, tmp_path, capsys):
 
 def test_a_copy_of_the_plugin_alone_says_what_is_missing(tmp_path):
     shutil.copytree(PLUGIN, tmp_path / PLUGIN.name)
-    done = subprocess.run(
-        [sys.executable, "-I", "-S", "-c", f"import sys; sys.path.append({str(tmp_path)!r}); "
-         "import convs2s_plugin"],
-        capture_output=True,
-        text=True,
-    )  # fmt: skip
-    assert done.returncode == 1
-    last = done.stderr.strip().splitlines()[-1]
+    last = refusal_of_the_plugin(tmp_path)
     assert last.startswith("ImportError: convs2s_plugin needs the library convs2s")

@@ -1,11 +1,9 @@
 """``convs2s prepare``: from two text files to data that trains."""
 
-import bz2
 import errno
 import gzip
 import hashlib
 import json
-import lzma
 import os
 import random
 import re
@@ -21,20 +19,13 @@ import yaml
 from fairseq.options import get_training_parser, parse_args_and_arch
 
 from convs2s.cli import main
-from convs2s.common.compression import zstd
 from convs2s.text import Preparation, prepare_tokens, workflow
 from convs2s.text.first_model import SIZE_CLASSES, training_command
 from tests import ROOT
 from tests.support.commands import PLUGIN, server
+from tests.support.packed import PACK
 
 WORDS = "ein zwei drei vier fünf sechs sieben acht neun zehn elf zwölf Hunde rennen".split()
-PACK = {
-    "": bytes,
-    ".gz": gzip.compress,
-    ".bz2": bz2.compress,
-    ".xz": lzma.compress,
-    ".zst": zstd.compress,
-}
 NONE = ("--tokenizer", "none", "--workers", "1")
 
 

@@ -3,7 +3,9 @@
 from argparse import Namespace
 from types import MethodType
 
+import pytest
 import torch
+from fairseq import __version__ as fairseq_version
 from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_REGISTRY
 from fairseq.tasks.translation import TranslationConfig, TranslationTask
 
@@ -19,6 +21,27 @@ from tests.support.helpers import (
 WORDS = 300
 SYMBOLS = dictionary(WORDS)
 LENGTHS = [(7, 5), (3, 9), (11, 2), (2, 3)]
+
+TRANSFORMER = pytest.param(
+    "transformer",
+    marks=pytest.mark.skipif(
+        fairseq_version == "0.12.2",
+        reason='its transformer stops with "Mask Type should be defined" under torch >= 2',
+    ),
+)
+SOME_MODELS = ["convs2s", "adl-transformer", "pervasive-max-attn-gated", TRANSFORMER, "fconv"]
+IN_DETAIL = pytest.mark.parametrize("name", SOME_MODELS)
+# Options of searches, which fairseq and the library have.
+OPTIONS = {
+    "greedy": dict(beam=1),
+    "beam 5": dict(beam=5),
+    "beam 10": dict(beam=10),
+    "length penalty": dict(beam=5, lenpen=0.4),
+    "unnormalized": dict(beam=5, unnormalized=True),
+    "minimum length": dict(beam=4, min_len=6),
+    "ratio to the source": dict(beam=4, max_len_a=0.5, max_len_b=2),
+    "all are cut": dict(beam=4, max_len_b=3, min_len=3),
+}
 
 
 def build(name):

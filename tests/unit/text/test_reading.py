@@ -1,6 +1,5 @@
 """Compressed files, parallel text and the languages in file names."""
 
-import bz2
 import gzip
 import lzma
 
@@ -10,14 +9,8 @@ from convs2s.common.compression import zstd
 from convs2s.common.errors import UserError
 from convs2s.common.text_files import read_lines
 from convs2s.text.sources import ParallelText, find_languages
+from tests.support.packed import PACK
 
-PACK = {
-    "": bytes,
-    ".gz": gzip.compress,
-    ".bz2": bz2.compress,
-    ".xz": lzma.compress,
-    ".zst": zstd.compress,
-}
 PAIRS = [("zwei Hunde", "two dogs"), ("", "x"), ("ü\u2028b", "ü")]
 
 

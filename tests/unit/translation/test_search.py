@@ -14,7 +14,9 @@ from tests.support.families import MODELS, make
 from tests.support.helpers import dictionary, random_batch, translation_task
 from tests.support.network import Network
 from tests.support.search import (
+    IN_DETAIL,
     LENGTHS,
+    OPTIONS,
     SYMBOLS,
     batch,
     build,
@@ -23,19 +25,6 @@ from tests.support.search import (
     round_coarsely,
 )
 from tests.support.shortlist_model import ShortlistModel
-from tests.unit.plugin.search.test_search_in_best_tokens import SOME_MODELS
-
-IN_DETAIL = pytest.mark.parametrize("name", SOME_MODELS)
-OPTIONS = {
-    "greedy": dict(beam=1),
-    "beam 5": dict(beam=5),
-    "beam 10": dict(beam=10),
-    "length penalty": dict(beam=5, lenpen=0.4),
-    "unnormalized": dict(beam=5, unnormalized=True),
-    "minimum length": dict(beam=4, min_len=6),
-    "ratio to the source": dict(beam=4, max_len_a=0.5, max_len_b=2),
-    "all are cut": dict(beam=4, max_len_b=3, min_len=3),
-}
 
 
 def models_of(name, model):

@@ -6,7 +6,6 @@ from types import MethodType
 
 import pytest
 import torch
-from fairseq import __version__ as fairseq_version
 from fairseq.sequence_generator import EnsembleModel, SequenceGenerator
 from fairseq.token_generation_constraints import pack_constraints
 
@@ -16,7 +15,9 @@ from convs2s_plugin.search.generator import TranslationGenerator
 from tests.support.families import MODELS, make
 from tests.support.helpers import dictionary, random_batch, translation_task
 from tests.support.search import (
+    IN_DETAIL,
     LENGTHS,
+    OPTIONS,
     SYMBOLS,
     assert_same,
     assert_same_search,
@@ -31,25 +32,8 @@ from tests.support.search import (
 )
 from tests.support.shortlist_model import ShortlistModel
 
-TRANSFORMER = pytest.param(
-    "transformer",
-    marks=pytest.mark.skipif(
-        fairseq_version == "0.12.2",
-        reason='its transformer stops with "Mask Type should be defined" under torch >= 2',
-    ),
-)
-SOME_MODELS = ["convs2s", "adl-transformer", "pervasive-max-attn-gated", TRANSFORMER, "fconv"]
-IN_DETAIL = pytest.mark.parametrize("name", SOME_MODELS)
-
 IN_THE_BEST_TOKENS = {
-    "greedy": dict(beam=1),
-    "beam 5": dict(beam=5),
-    "beam 10": dict(beam=10),
-    "length penalty": dict(beam=5, lenpen=0.4),
-    "unnormalized": dict(beam=5, unnormalized=True),
-    "minimum length": dict(beam=4, min_len=6),
-    "ratio to the source": dict(beam=4, max_len_a=0.5, max_len_b=2),
-    "all are cut": dict(beam=4, max_len_b=3, min_len=3),
+    **OPTIONS,
     "unknown words punished": dict(beam=3, unkpen=4.0),
     "unknown words wanted": dict(beam=3, unkpen=-4.0),
     "temperature": dict(beam=5, temperature=0.6),
