@@ -11,9 +11,8 @@ from convs2s.translation.search import beam_search
 from convs2s_plugin.search.decoding import FairseqModel
 from convs2s_plugin.search.output_layer import has_linear_output
 from tests.support.families import FAMILIES
-from tests.support.search import SYMBOLS, batch, build
+from tests.support.search import SYMBOLS, TRANSFORMER, batch, build
 from tests.support.translation import DATA, FIXTURES, LINES, MODELS, text_file
-from tests.unit.plugin.search.test_search_in_best_tokens import TRANSFORMER
 
 THREADS = 8
 OPTIONS = [

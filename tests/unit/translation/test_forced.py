@@ -16,9 +16,8 @@ from convs2s_plugin.search.word_alignment import ReferenceScorer
 from convs2s_plugin.tasks.translation import ConvS2STranslationConfig, ConvS2STranslationTask
 from tests.support.families import MODELS
 from tests.support.network import Network
-from tests.support.search import SYMBOLS, batch, build
+from tests.support.search import SYMBOLS, TRANSFORMER, batch, build
 from tests.support.translation import DATA, FIXTURES, LINES, text_file
-from tests.unit.plugin.search.test_search_in_best_tokens import TRANSFORMER
 
 
 def previous_tokens(target):
