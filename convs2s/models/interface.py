@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from ..common.errors import EmptySequence, SequenceTooLong, UserError
-from ..nn.attention_maps import SOURCE, AttentionMaps
+from ..nn.attention_maps import SOURCE, AttentionMaps, record_attention, recorded_maps
 from ..nn.dropout import Dropout
 from ..nn.embedding import Embedding, EmbeddingMatrix, random_embedding_matrix
 from ..nn.int8 import SUFFIX, dequantize_weights_, is_quantized, quantize_weights_
@@ -69,12 +69,9 @@ class Encoder(_Part):
         max_length: the largest number of tokens in a source sentence, end of sentence included.
 
     Attributes:
-        has_attention_maps: whether ``encode`` has an argument ``maps``, an ``AttentionMaps`` to
-            which it adds the weights of its self-attention layers, or None (False).
         refuses_empty: whether ``encode`` itself refuses sentences without tokens (False).
     """
 
-    has_attention_maps = False
     refuses_empty = False
 
     def __init__(self, embed: Embedding, pad: int, max_length: int):
@@ -96,12 +93,11 @@ class Encoder(_Part):
         """
         raise NotImplementedError
 
-    def run(self, tokens: Tensor, maps: AttentionMaps | None = None) -> dict[str, Any]:
+    def run(self, tokens: Tensor) -> dict[str, Any]:
         """Encode a batch of source sentences.
 
         Args:
             tokens: B x S token indices, padded on either side or on both.
-            maps: to which self-attention layers add their weights; None if they are not needed.
         Returns:
             The dictionary of ``encode``, and ``beam_size``: the number of consecutive hypotheses
             that share a row of it, which is 1 before the search.
@@ -109,13 +105,10 @@ class Encoder(_Part):
             UserError: if a sentence has no tokens, or more than the network has positions for.
         """
         padding_mask = tokens.eq(self.pad)
-        options: dict[str, Any] = {}
-        if maps is not None and self.has_attention_maps:
-            options["maps"] = maps
         with _explain_length_limit("source"):
             if not self.refuses_empty:
                 _check_not_empty(padding_mask)
-            encoded = self.encode(tokens, padding_mask, **options)
+            encoded = self.encode(tokens, padding_mask)
         return {**encoded, "beam_size": 1}
 
 
@@ -151,7 +144,7 @@ class Decoder(_Part):
         padding_mask: Tensor,
         encoded: dict[str, Any],
         state: State | None,
-        need_attention: bool,
+        need_weights: bool,
         **options: Any,
     ) -> tuple[Tensor, Attention]:
         """Compute features; every family defines this method.
@@ -162,16 +155,16 @@ class Decoder(_Part):
             encoded: the encoder's dictionary.
             state: the incremental state, or None outside incremental decoding. If it is given,
                 only the positions from ``state.length`` on are computed.
-            need_attention: whether to return attention weights.
+            need_weights: whether to return attention weights.
             options: others of the family; those that it does not know are ignored.
         Returns:
             Features R x T x C, and attention weights R x T x S, or None if they are not needed. A
             decoder with ``aligns_tokens`` returns a function instead of weights; it is called with
             the logits R x T x V, or with None if they are not computed, and returns the weights.
 
-            A decoder with several layers or heads that attend has an argument ``maps``: an
-            ``AttentionMaps`` to which it adds the weights of each, or None. If it adds none to the
-            source, the returned weights count as those of one layer.
+            A decoder with several layers or heads that attend adds the weights of each to
+            ``recorded_maps()``, if that is not None. If it adds none to the source, the returned
+            weights count as those of one layer.
         """
         raise NotImplementedError
 
@@ -180,8 +173,7 @@ class Decoder(_Part):
         tokens: Tensor,
         encoded: dict[str, Any],
         state: State | None = None,
-        need_attention: bool = False,
-        maps: AttentionMaps | None = None,
+        need_weights: bool = False,
         **options: Any,
     ) -> tuple[Tensor, Attention]:
         """Compute the features that predict the next target tokens.
@@ -192,36 +184,34 @@ class Decoder(_Part):
             encoded: what ``Encoder.run`` returned.
             state: the incremental state, or None. If it is given, only the positions that it has
                 not seen are computed.
-            need_attention: whether to return attention weights (False).
-            maps: to which layers add their weights, with R rows; None if they are not needed.
+            need_weights: whether to return attention weights (False); they are needed in any case
+                if they are recorded.
             options: passed on to ``decode``.
         Returns:
             As ``decode``.
         Raises:
             UserError: if a sentence has more tokens than the network has positions for.
         """
-        if maps is not None:
-            options["maps"] = maps
+        need_weights = need_weights or recorded_maps() is not None
         with _explain_length_limit("target"):
             features, attention = self.decode(
-                tokens, tokens.eq(self.pad), encoded, state, need_attention, **options
+                tokens, tokens.eq(self.pad), encoded, state, need_weights, **options
             )
         if state is not None:
             state.length = tokens.size(1)
         return features, attention
 
 
-def resolve_attention(
-    attention: Attention, logits: Tensor | None = None, maps: AttentionMaps | None = None
-) -> Tensor | None:
+def resolve_attention(attention: Attention, logits: Tensor | None = None) -> Tensor | None:
     """The attention weights R x T x S that ``Decoder.run`` returned, or None.
 
     Args:
         attention: as returned.
         logits: R x T x V, or None if they are not computed.
-        maps: to which the weights are added if no layer has added its own.
     """
     weights = attention(logits) if callable(attention) else attention
+    maps = recorded_maps()
+    # A family that records no layers has one map.
     if maps is not None and weights is not None and not maps.of_kind(SOURCE):
         maps.add(SOURCE, weights.unsqueeze(1), "attention to the source")
     return weights
@@ -279,24 +269,21 @@ class Network(_Part):
         """The output layer."""
         return self.decoder.output
 
-    def encode(self, tokens: Tensor, maps: AttentionMaps | None = None) -> dict[str, Any]:
+    def encode(self, tokens: Tensor) -> dict[str, Any]:
         """Encode source sentences B x S; see ``Encoder.run``."""
-        return self.encoder.run(tokens, maps)
+        return self.encoder.run(tokens)
 
     def decode(
         self,
         tokens: Tensor,
         encoded: dict[str, Any],
         state: State | None = None,
-        need_attention: bool = False,
-        maps: AttentionMaps | None = None,
+        need_weights: bool = False,
         **options: Any,
     ) -> tuple[Tensor, Tensor | None]:
         """Features R x T x C and attention R x T x S or None; arguments as for ``Decoder.run``."""
-        features, attention = self.decoder.run(
-            tokens, encoded, state, need_attention, maps, **options
-        )
-        return features, resolve_attention(attention, maps=maps)
+        features, attention = self.decoder.run(tokens, encoded, state, need_weights, **options)
+        return features, resolve_attention(attention)
 
     def logits(self, features: Tensor) -> Tensor:
         """Logits R x T x V from features R x T x C."""
@@ -378,15 +365,12 @@ class Network(_Part):
         Returns:
             The weights of each layer; none of them attends to the source if no layer does.
         """
-        maps = AttentionMaps()
         modes = {module: module.training for module in self.modules()}
         self.eval()
+        aligned: dict[str, Any] = {"target_tokens": target} if self.aligns_tokens else {}
         try:
-            encoded = self.encode(source, maps)
-            aligned: dict[str, Any] = {}
-            if self.decoder.aligns_tokens:
-                aligned["target_tokens"] = target
-            self.decode(previous, encoded, need_attention=True, maps=maps, **aligned)
+            with record_attention() as maps:
+                self.decode(previous, self.encode(source), **aligned)
         finally:
             for module, training in modes.items():
                 module.training = training

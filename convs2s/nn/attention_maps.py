@@ -1,5 +1,8 @@
 """The attention weights of every layer and head of a model, by name."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import NamedTuple
 
 from torch import Tensor
@@ -38,7 +41,7 @@ class AttentionMap(NamedTuple):
 
 
 class AttentionMaps(list[AttentionMap]):
-    """The maps of one forward pass, from the first layer to the last."""
+    """The maps of one forward pass, from the first layer to the last; see ``record_attention``."""
 
     def add(self, kind: str, weights: Tensor, description: str, layer: str | None = None) -> None:
         """Append the map of a layer.
@@ -64,3 +67,25 @@ class AttentionMaps(list[AttentionMap]):
             B x T x S, or None if no layer attends to the source.
         """
         return MEAN_ALIGNMENT.of([found.weights for found in self.of_kind(SOURCE)])
+
+
+_recorded: ContextVar[AttentionMaps | None] = ContextVar("attention_maps", default=None)
+
+
+@contextmanager
+def record_attention() -> Iterator[AttentionMaps]:
+    """Let all networks that this thread runs in the body add the weights of each layer to maps.
+
+    Self-attention is recorded where whole sentences are computed, not in incremental decoding.
+    """
+    maps = AttentionMaps()
+    token = _recorded.set(maps)
+    try:
+        yield maps
+    finally:
+        _recorded.reset(token)
+
+
+def recorded_maps() -> AttentionMaps | None:
+    """The maps to which layers add their weights; None if they are not recorded."""
+    return _recorded.get()

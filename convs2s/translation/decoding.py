@@ -77,13 +77,13 @@ class Model(Protocol):
         """Encode B x S source tokens."""
 
     def start(
-        self, encoded: Any, need_attention: bool = False, shortlist: Tensor | None = None
+        self, encoded: Any, need_weights: bool = False, shortlist: Tensor | None = None
     ) -> Decoding:
         """Start to decode a batch.
 
         Args:
             encoded: what ``encode`` returned.
-            need_attention: whether steps return attention (False).
+            need_weights: whether steps return attention (False).
             shortlist: K sorted token indices: tokens are then numbered by their position in it, and
                 V is K. None for the whole vocabulary.
         """
@@ -101,7 +101,7 @@ class Model(Protocol):
         """
 
     def score(
-        self, encoded: Any, previous: Tensor, target: Tensor, need_attention: bool = False
+        self, encoded: Any, previous: Tensor, target: Tensor, need_weights: bool = False
     ) -> Forced:
         """Score one translation of each sentence; arguments are those of the other methods."""
 
@@ -131,28 +131,28 @@ class NetworkModel:
     def start(
         self,
         encoded: dict[str, Any],
-        need_attention: bool = False,
+        need_weights: bool = False,
         shortlist: Tensor | None = None,
     ) -> "NetworkDecoding":
         """Start to decode a batch; see ``Model``."""
-        return NetworkDecoding(self.network, encoded, need_attention, shortlist)
+        return NetworkDecoding(self.network, encoded, need_weights, shortlist)
 
     def attend(
         self, encoded: dict[str, Any], sentences: Tensor, previous: Tensor, target: Tensor
     ) -> Tensor | None:
         """The attention of given translations; see ``Model``."""
         encoded = reorder_encoder_output(encoded, BeamOrder(sentences, encoded["beam_size"]))
-        return self._decode(encoded, previous, target, need_attention=True)[1]
+        return self._decode(encoded, previous, target, need_weights=True)[1]
 
     def score(
         self,
         encoded: dict[str, Any],
         previous: Tensor,
         target: Tensor,
-        need_attention: bool = False,
+        need_weights: bool = False,
     ) -> Forced:
         """Score one translation of each sentence; see ``Model``."""
-        features, attention = self._decode(encoded, previous, target, need_attention)
+        features, attention = self._decode(encoded, previous, target, need_weights)
         # One position at a time: the scores of a whole vocabulary are large.
         scores = [
             log_softmax(self.network.logits(column.unsqueeze(1)).squeeze(1)).gather(
@@ -163,11 +163,11 @@ class NetworkModel:
         return Forced(torch.cat(scores, dim=1), attention)
 
     def _decode(
-        self, encoded: dict[str, Any], previous: Tensor, target: Tensor, need_attention: bool
+        self, encoded: dict[str, Any], previous: Tensor, target: Tensor, need_weights: bool
     ) -> tuple[Tensor, Tensor | None]:
-        aligned = {"target_tokens": target} if self.aligns_tokens and need_attention else {}
+        aligned = {"target_tokens": target} if self.aligns_tokens and need_weights else {}
         found: tuple[Tensor, Tensor | None] = self.network.decode(
-            previous, encoded, None, need_attention=need_attention, **aligned
+            previous, encoded, None, need_weights=need_weights, **aligned
         )
         return found
 
@@ -176,16 +176,16 @@ class NetworkDecoding:
     """A network of this library that decodes one batch; see ``Decoding``.
 
     Args:
-        network, encoded, need_attention, shortlist: as for ``NetworkModel``.
+        network, encoded, need_weights, shortlist: as for ``NetworkModel``.
     """
 
     by_row = True
 
     def __init__(
-        self, network: Any, encoded: dict[str, Any], need_attention: bool, shortlist: Tensor | None
+        self, network: Any, encoded: dict[str, Any], need_weights: bool, shortlist: Tensor | None
     ):
         self._network, self._encoded, self._state = network, encoded, State()
-        self._need_attention, self._shortlist = need_attention, shortlist
+        self._need_weights, self._shortlist = need_weights, shortlist
         self._output = None
         if shortlist is not None:
             self._output = network.output.weight_and_bias(shortlist)
@@ -195,7 +195,7 @@ class NetworkDecoding:
         if self._shortlist is not None:
             prefix = self._shortlist[prefix]
         features, attention = self._network.decode(
-            prefix, self._encoded, self._state, need_attention=self._need_attention
+            prefix, self._encoded, self._state, need_weights=self._need_weights
         )
         last = features[:, -1:]
         if self._output is None:

@@ -167,7 +167,7 @@ class Ensemble:
                 self.target,
                 self.options,
                 shortlist=shortlist,
-                need_attention=self._need_attention,
+                need_weights=self._need_weights,
             )
         by_number = dict(zip(order, found))
         return [
@@ -179,7 +179,7 @@ class Ensemble:
         ]
 
     @property
-    def _need_attention(self) -> bool:
+    def _need_weights(self) -> bool:
         return self.options.alignment or self.options.replace_unk is not None
 
     def _hypothesis(self, found: Finished, source: Tensor, words: Sequence[str]) -> PartHypothesis:
@@ -192,7 +192,7 @@ class Ensemble:
         """
         target = found.tokens.cpu()
         alignment, replaced = None, {}
-        if self._need_attention:
+        if self._need_weights:
             if found.attention is None:
                 raise UserError(
                     "--alignment and --replace-unk need attention weights, but the model returns "

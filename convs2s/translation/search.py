@@ -61,7 +61,7 @@ def beam_search(
     *,
     prefix: Tensor | None = None,
     shortlist: Tensor | None = None,
-    need_attention: bool = False,
+    need_weights: bool = False,
 ) -> list[list[Finished]]:
     """Search for the best translations of a batch.
 
@@ -73,7 +73,7 @@ def beam_search(
         prefix: B x P tokens that translations start with, padded at the end; None for none.
         shortlist: K sorted token indices to which the target vocabulary is restricted. The special
             symbols and the tokens of the prefix must be among them. None for all.
-        need_attention: whether hypotheses have attention (False).
+        need_weights: whether hypotheses have attention (False).
     Returns:
         For each sentence the finished hypotheses, at most ``options.beam``, the best one first.
     Raises:
@@ -81,9 +81,9 @@ def beam_search(
             not a number.
     """
     encoded = [model.encode(source) for model in models]
-    aligns_tokens = need_attention and any(model.aligns_tokens for model in models)
+    aligns_tokens = need_weights and any(model.aligns_tokens for model in models)
     # Attention that depends on the tokens is computed once, for the finished hypotheses.
-    in_steps = need_attention and not aligns_tokens
+    in_steps = need_weights and not aligns_tokens
     decodings = [
         model.start(of_model, in_steps, shortlist) for model, of_model in zip(models, encoded)
     ]

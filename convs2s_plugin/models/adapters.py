@@ -18,7 +18,6 @@ from torch import Tensor
 
 from convs2s.checkpoints.files import check_weights
 from convs2s.models.interface import Vocabularies, resolve_attention
-from convs2s.nn.attention_maps import AttentionMaps
 from convs2s.nn.beam_order import BeamOrder
 from convs2s.nn.state import State, reorder_encoder_output
 
@@ -38,14 +37,10 @@ class PluginEncoder(FairseqEncoder):
         super(FairseqEncoder, self).__init__(*arguments, **options)
 
     def forward(
-        self,
-        src_tokens: Tensor,
-        src_lengths: Tensor | None = None,
-        attention_maps: AttentionMaps | None = None,
-        **unused,
+        self, src_tokens: Tensor, src_lengths: Tensor | None = None, **unused
     ) -> dict[str, Any]:
         """Encode B x S tokens; see ``Encoder.run``. Lengths follow from the padding."""
-        return self.run(src_tokens, attention_maps)
+        return self.run(src_tokens)
 
     def reorder_encoder_out(self, encoder_out: dict[str, Any], new_order: Tensor) -> dict[str, Any]:
         """Return a new dictionary in which hypothesis i is the old hypothesis ``new_order[i]``."""
@@ -80,7 +75,6 @@ class PluginDecoder(FairseqIncrementalDecoder):
         incremental_state: dict[str, Any] | None = None,
         features_only: bool = False,
         need_attn: bool | None = None,
-        attention_maps: AttentionMaps | None = None,
         **options,
     ) -> tuple[Any, dict[str, list[Tensor | None]]]:
         """Compute the logits of the next target tokens.
@@ -93,8 +87,6 @@ class PluginDecoder(FairseqIncrementalDecoder):
                 positions that it has not seen are computed.
             features_only: whether to return features instead of logits (False).
             need_attn: whether to return attention weights (default: the attribute ``need_attn``).
-            attention_maps: to which layers add their weights, with R rows; None if they are not
-                needed. See ``Network.attention_maps``.
             options: passed on to ``decode``.
         Returns:
             Logits R x T x V or features R x T x C, and ``{"attn": [weights R x T x S or None]}``.
@@ -104,17 +96,12 @@ class PluginDecoder(FairseqIncrementalDecoder):
         state: State | None = None
         if incremental_state is not None:
             state = incremental_state.setdefault(STATE_KEY, State())
-        wanted = self.need_attn if need_attn is None else need_attn
+        need_weights = self.need_attn if need_attn is None else need_attn
         features, attention = self.run(
-            prev_output_tokens,
-            encoder_out,
-            state,
-            wanted or attention_maps is not None,
-            attention_maps,
-            **options,
+            prev_output_tokens, encoder_out, state, need_weights, **options
         )
         logits = None if features_only else self.output_layer(features)
-        weights = resolve_attention(attention, logits, attention_maps)
+        weights = resolve_attention(attention, logits)
         return features if features_only else logits, {"attn": [weights]}
 
     def extract_features(

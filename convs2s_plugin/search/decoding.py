@@ -43,14 +43,14 @@ class FairseqModel:
         return self.model.encoder.forward_torchscript(net_input)
 
     def start(
-        self, encoded: Any, need_attention: bool = False, shortlist: Tensor | None = None
+        self, encoded: Any, need_weights: bool = False, shortlist: Tensor | None = None
     ) -> "FairseqDecoding":
         """Start to decode a batch; see ``Model``.
 
         Raises:
             UserError: if there is a shortlist, but logits are not one linear map of features.
         """
-        return FairseqDecoding(self.model, encoded, need_attention, shortlist)
+        return FairseqDecoding(self.model, encoded, need_weights, shortlist)
 
     def attend(
         self, encoded: Any, sentences: Tensor, previous: Tensor, target: Tensor
@@ -63,20 +63,20 @@ class FairseqModel:
         return self._force(encoded, previous, **options)[1]
 
     def score(
-        self, encoded: Any, previous: Tensor, target: Tensor, need_attention: bool = False
+        self, encoded: Any, previous: Tensor, target: Tensor, need_weights: bool = False
     ) -> Forced:
         """Score one translation of each sentence; see ``Model``."""
-        options = {"target_tokens": target} if need_attention and self._takes_target else {}
-        output, attention = self._force(encoded, previous, need_attention, **options)
+        options = {"target_tokens": target} if need_weights and self._takes_target else {}
+        output, attention = self._force(encoded, previous, need_weights, **options)
         log_probs = self.model.get_normalized_probs(output, log_probs=True)
         scores = log_probs.gather(2, target.unsqueeze(2)).squeeze(2)
-        return Forced(scores, attention if need_attention else None)
+        return Forced(scores, attention if need_weights else None)
 
     def _force(
-        self, encoded: Any, previous: Tensor, need_attention: bool = True, **options: Any
+        self, encoded: Any, previous: Tensor, need_weights: bool = True, **options: Any
     ) -> tuple[Any, Tensor | None]:
         """What the decoder returns for whole translations, and its attention."""
-        decoder = with_attention(self.model, need_attention).decoder
+        decoder = with_attention(self.model, need_weights).decoder
         output = decoder(previous, encoder_out=encoded, **options)
         return output, attention_in(output[1] if len(output) > 1 else None)
 
@@ -85,20 +85,20 @@ class FairseqDecoding:
     """A model of fairseq that decodes one batch; see ``Decoding``.
 
     Args:
-        model, encoded, need_attention, shortlist: as for ``FairseqModel``.
+        model, encoded, need_weights, shortlist: as for ``FairseqModel``.
     """
 
     def __init__(
         self,
         model: FairseqEncoderDecoderModel,
         encoded: Any,
-        need_attention: bool,
+        need_weights: bool,
         shortlist: Tensor | None,
     ):
-        self._model = with_attention(model, need_attention)
+        self._model = with_attention(model, need_weights)
         self._encoded = encoded
         self._state: dict[str, Any] = {}
-        self._need_attention, self._shortlist = need_attention, shortlist
+        self._need_weights, self._shortlist = need_weights, shortlist
         self._output = None if shortlist is None else output_layer_of(model.decoder, shortlist)
         self._extra: Any = None
         self.by_row = has_linear_output(model.decoder)
@@ -116,7 +116,7 @@ class FairseqDecoding:
         last = output[:, -1:]
         if self._output is not None:
             last = self._output.logits(last)
-        attention = attention_in(self._extra) if self._need_attention else None
+        attention = attention_in(self._extra) if self._need_weights else None
         return last[:, -1], None if attention is None else attention[:, -1]
 
     def log_probs(self, logits: Tensor) -> Tensor:
@@ -133,7 +133,7 @@ class FairseqDecoding:
 
 
 def with_attention(
-    model: FairseqEncoderDecoderModel, need_attention: bool
+    model: FairseqEncoderDecoderModel, need_weights: bool
 ) -> FairseqEncoderDecoderModel:
     """The same model, whose decoder returns attention, or none.
 
@@ -141,14 +141,14 @@ def with_attention(
 
     Args:
         model: returned as it is if its decoder has no such attribute.
-        need_attention: whether attention is needed.
+        need_weights: whether attention is needed.
     Returns:
         A model with the same weights.
     """
     if not hasattr(model.decoder, "need_attn"):
         return model
     decoder = copy.copy(model.decoder)
-    decoder.need_attn = need_attention
+    decoder.need_attn = need_weights
     same = copy.copy(model)
     same._modules = {**model._modules, "decoder": decoder}
     return same

@@ -68,7 +68,7 @@ class TranslationGenerator(SequenceGenerator):
         unknown_words: replaces unknown words in hypotheses; None to keep them.
         options: as in fairseq.
     Attributes:
-        need_attention: whether hypotheses have attention.
+        need_weights: whether hypotheses have attention.
         aligns_tokens: whether it depends on the tokens, so that it is computed once, for the
             finished hypotheses.
     """
@@ -102,7 +102,7 @@ class TranslationGenerator(SequenceGenerator):
         weakref.finalize(self, self.shortlist_sizes.log_mean)
         self.extract_alignment = ALIGNMENTS[alignment] if alignment else None
         self.unknown_words = unknown_words
-        self.need_attention = alignment is not None or unknown_words is not None
+        self.need_weights = alignment is not None or unknown_words is not None
         self.aligns_tokens = any(model.aligns_tokens for model in self.translation_models)
         self.in_best_tokens = need_best_tokens_only(options)
 
@@ -121,9 +121,9 @@ class TranslationGenerator(SequenceGenerator):
                 prefix_tokens = self.unknown_words.mask_target(prefix_tokens)
         start = self.eos if bos_token is None else bos_token
         tokens = self._shortlist_of(sample, prefix_tokens, constraints, start)
-        call = self._for_batch(tokens, self.need_attention and not self.aligns_tokens)
+        call = self._for_batch(tokens, self.need_weights and not self.aligns_tokens)
         finalized = call._search(sample, prefix_tokens, constraints, start, tokens)
-        if not self.need_attention:
+        if not self.need_weights:
             return finalized
         if self.aligns_tokens:
             call._attend_to_chosen_tokens(finalized, start)
@@ -149,7 +149,7 @@ class TranslationGenerator(SequenceGenerator):
         self.shortlist_sizes.add(len(tokens))
         return tokens
 
-    def _for_batch(self, shortlist: Tensor | None, need_attention: bool) -> "TranslationGenerator":
+    def _for_batch(self, shortlist: Tensor | None, need_weights: bool) -> "TranslationGenerator":
         """A generator for one batch, in which everything that changes is its own."""
         call = copy.copy(self)
         call._modules = dict(self._modules)
@@ -163,7 +163,7 @@ class TranslationGenerator(SequenceGenerator):
             call.vocab_size = columns.number
         call.columns = columns
         call.model = BatchEnsemble(
-            self.translation_models, need_attention, shortlist, search, columns
+            self.translation_models, need_weights, shortlist, search, columns
         )
         return call
 

@@ -71,7 +71,7 @@ class BatchEnsemble(EnsembleModel):
 
     Args:
         models: the models.
-        need_attention: whether steps return attention.
+        need_weights: whether steps return attention.
         shortlist: K' token indices to which the vocabulary is restricted, or None.
         search: makes the continuations; None if the search needs all scores.
         columns: the columns of the table; None with ``search``.
@@ -80,13 +80,13 @@ class BatchEnsemble(EnsembleModel):
     def __init__(
         self,
         models: Sequence[FairseqModel],
-        need_attention: bool,
+        need_weights: bool,
         shortlist: Tensor | None,
         search: TableSearch | None,
         columns: Columns | None,
     ):
         super().__init__([model.model for model in models])
-        self._each, self._need_attention, self._shortlist = models, need_attention, shortlist
+        self._each, self._need_weights, self._shortlist = models, need_weights, shortlist
         self._search, self._columns = search, columns
         self.encoded: list[Any] = []
 
@@ -94,7 +94,7 @@ class BatchEnsemble(EnsembleModel):
         """Encode the batch, and start to decode it."""
         self.encoded = [model.encode_input(net_input) for model in self._each]
         return [
-            model.start(encoded, self._need_attention, self._shortlist)
+            model.start(encoded, self._need_weights, self._shortlist)
             for model, encoded in zip(self._each, self.encoded)
         ]
 

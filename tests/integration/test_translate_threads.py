@@ -79,7 +79,7 @@ def test_eight_threads_share_a_model(name):
             options,
             shortlist=shortlist,
             prefix=torch.full((len(source), 1), 4 + number) if number > 4 else None,
-            need_attention=number in (1, 2, 5, 6),
+            need_weights=number in (1, 2, 5, 6),
         )
         return [
             (one.tokens.tolist(), one.score, str(one.attention)) for each in found for one in each

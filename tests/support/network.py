@@ -18,12 +18,12 @@ class Network:
     def encode(self, tokens):
         return self.model.encoder(tokens)
 
-    def decode(self, prefix, encoded, state, need_attention=False, **options):
+    def decode(self, prefix, encoded, state, need_weights=False, **options):
         if hasattr(self.model, "decode"):
-            return self.model.decode(prefix, encoded, state, need_attention, **options)
+            return self.model.decode(prefix, encoded, state, need_weights, **options)
         padding = prefix.eq(self.model.decoder.dictionary.pad())
         features, attention = self.model.decoder.decode(
-            prefix, padding, encoded, state, need_attention, **options
+            prefix, padding, encoded, state, need_weights, **options
         )
         if state is not None:
             state.length = prefix.size(1)

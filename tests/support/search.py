@@ -115,7 +115,7 @@ def generators(models, extra=None, prefix_allowed_tokens_fn=None, **args):
     for model in models:
         model.decoder.need_attn = True
     # Attention as fairseq's search sees it, before the tokens are chosen.
-    built[1].need_attention, built[1].aligns_tokens = True, False
+    built[1].need_weights, built[1].aligns_tokens = True, False
     return built
 
 

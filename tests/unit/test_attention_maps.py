@@ -1,6 +1,7 @@
 """The attention of every layer and head: plain computations, the search, and ``need_attn``."""
 
 import math
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
@@ -12,7 +13,7 @@ from convs2s.nn.attention_maps import (
     DECODER,
     ENCODER,
     SOURCE,
-    AttentionMaps,
+    record_attention,
 )
 from tests.support.families import MODELS, make
 from tests.support.helpers import dictionary, random_batch, tiny_adl, tiny_convs2s, tiny_pervasive
@@ -103,14 +104,14 @@ def test_maps_of_the_search_are_those_of_the_whole_sentence(name):
             order = torch.tensor([1, 0, 3, 2])
             model.decoder.reorder_incremental_state_scripting(state, order)
             tokens = tokens[order]
-        maps = AttentionMaps()
-        model.decoder(
-            tokens[:, :seen],
-            encoder_out=encoder_out,
-            incremental_state=state,
-            attention_maps=maps,
-            target_tokens=target[:, :seen],
-        )
+        with record_attention() as maps:
+            model.decoder(
+                tokens[:, :seen],
+                encoder_out=encoder_out,
+                incremental_state=state,
+                target_tokens=target[:, :seen],
+            )
+        assert {found.kind for found in maps} <= {SOURCE, CONTRIBUTIONS}
         rows = slice(0, None, 2) if seen < 4 else slice(1, None, 2)
         steps.append({found.name: found.weights[rows] for found in maps.of_kind(SOURCE)})
     for found in expected.of_kind(SOURCE):
@@ -228,3 +229,16 @@ def test_a_decoder_without_attention_to_the_source_has_no_mean():
     maps = maps_of(model, random_batch(LENGTHS))
     assert [found.name for found in maps] == ["encoder.1", "decoder.1"]
     assert maps.mean() is None
+
+
+@EVERY_MODEL
+@torch.no_grad()
+def test_only_the_thread_that_records_gives_its_attention(name):
+    model = make(name, need_attn=False)
+    net_input = random_batch(LENGTHS)["net_input"]
+    with record_attention() as maps, ThreadPoolExecutor(1) as other:
+        _, extra = other.submit(lambda: model(**net_input)).result()
+        assert extra["attn"] == [None] and not maps
+        model(**net_input)
+        assert maps
+    assert model(**net_input)[1]["attn"] == [None]

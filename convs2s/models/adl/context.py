@@ -55,8 +55,7 @@ class Context:
             attend to (see `decoding.kv_cache.Backpointers.extend`); None for all.
         source: the encoder output that a decoder attends to; without blocks in an encoder.
         need_weights: whether layers that attend to the source append their weights to
-            ``attention`` (False).
-        need_self_weights: whether self-attention layers do, too (False).
+            ``attention`` (False). Self-attention layers do so if weights are recorded.
         attention: attention weights in the order of the layers.
     """
 
@@ -68,7 +67,6 @@ class Context:
     cache_mask: Tensor | None = None
     source: Source = field(default_factory=lambda: Source({}))
     need_weights: bool = False
-    need_self_weights: bool = False
     attention: list[LayerAttention] = field(default_factory=list)
 
     def layer_state(self, layer: nn.Module) -> State | None:

@@ -7,7 +7,6 @@ from torch import Tensor, nn
 
 from ...common.errors import UserError
 from ...nn.attention import MEAN_ALIGNMENT, Alignment
-from ...nn.attention_maps import AttentionMaps
 from ...nn.embedding import Embedding
 from ...nn.output import OutputProjection, TiedOutputProjection
 from ...nn.state import State
@@ -30,7 +29,6 @@ class AdlEncoder(Encoder):
         max_length: the largest number of tokens in a source sentence, end of sentence included.
     """
 
-    has_attention_maps = True
     refuses_empty = True
 
     def __init__(
@@ -39,15 +37,12 @@ class AdlEncoder(Encoder):
         super().__init__(embed, pad, max_length)
         self.layers = EncoderStack(spec, blocks)
 
-    def encode(
-        self, tokens: Tensor, padding_mask: Tensor, maps: AttentionMaps | None = None
-    ) -> dict[str, Any]:
+    def encode(self, tokens: Tensor, padding_mask: Tensor) -> dict[str, Any]:
         """Encode a batch of source sentences.
 
         Args:
             tokens: B x S token indices.
             padding_mask: B x S, True at padding.
-            maps: to which the weights of self-attention layers are added, or None.
         Returns:
             A dictionary of tensors with one row per sentence, whose padding follows its tokens:
             ``encoder_out``, B x S x C; ``block0``, ``block1``, ... if the decoder attends to
@@ -55,7 +50,7 @@ class AdlEncoder(Encoder):
             ``encoder_columns``, B x S, the new column of each column of ``tokens`` (None if all
             stay where they are).
         """
-        x, blocks, padding_order = self.layers(self.embed, tokens, padding_mask, maps)
+        x, blocks, padding_order = self.layers(self.embed, tokens, padding_mask)
         return {
             "encoder_out": x,
             **{f"block{number}": block for number, block in blocks.items()},
@@ -103,8 +98,7 @@ class AdlDecoder(Decoder):
         padding_mask: Tensor,
         encoded: dict[str, Any],
         state: State | None,
-        need_attention: bool,
-        maps: AttentionMaps | None = None,
+        need_weights: bool,
         alignment_layer: int | None = None,
         alignment_heads: int | None = None,
         **unused: Any,
@@ -117,8 +111,7 @@ class AdlDecoder(Decoder):
             encoded: the encoder's dictionary.
             state: the incremental state, or None. If it is given, only the positions from
                 ``state.length`` on are computed.
-            need_attention: whether to return attention weights.
-            maps: to which the weights of each layer are added, or None.
+            need_weights: whether to return attention weights.
             alignment_layer: the layer whose attention weights to return (default: that of the
                 model).
             alignment_heads: the number of its heads (default: that of the model).
@@ -132,8 +125,7 @@ class AdlDecoder(Decoder):
             padding_mask,
             self.source(encoded),
             state,
-            need_attention,
-            maps,
+            need_weights,
             self.alignment.replaced_by(alignment_layer, alignment_heads),
         )
 

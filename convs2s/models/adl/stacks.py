@@ -12,7 +12,7 @@ from torch.nn import functional as F
 
 from ...common.errors import EmptySequence
 from ...nn.attention import MEAN_ALIGNMENT, Alignment
-from ...nn.attention_maps import DECODER, ENCODER, SOURCE, AttentionMaps
+from ...nn.attention_maps import DECODER, ENCODER, SOURCE, recorded_maps
 from ...nn.embedding import Embedding
 from ...nn.kv_cache import Backpointers
 from ...nn.padding import PaddingOrder, order_padding_last, select_columns
@@ -37,11 +37,7 @@ class EncoderStack(nn.ModuleList):
         self.ends = {spec.block_end(block): block for block in blocks if block < spec.blocks}
 
     def forward(
-        self,
-        embed: Embedding,
-        tokens: Tensor,
-        padding_mask: Tensor,
-        maps: AttentionMaps | None = None,
+        self, embed: Embedding, tokens: Tensor, padding_mask: Tensor
     ) -> tuple[Tensor, dict[int, Tensor], PaddingOrder]:
         """Embed the tokens and apply all layers.
 
@@ -49,8 +45,6 @@ class EncoderStack(nn.ModuleList):
             embed: the embedding of tokens, B x S to B x S x E, without positions.
             tokens: B x S.
             padding_mask: B x S, True at padding, on any side.
-            maps: to which the weights of self-attention layers are added, in the columns of
-                ``tokens``; None if they are not needed.
         Returns:
             The output B x S x C with padding after the tokens, the requested blocks by number in
             the same order of columns, and that order.
@@ -62,13 +56,12 @@ class EncoderStack(nn.ModuleList):
             raise EmptySequence(int(padding_order.lengths.argmin()))
         x = embed(padding_order.apply(tokens), padding_mask)
         context = Context(*padding_order.positions(), padding_order.padding_mask)
-        context.need_self_weights = maps is not None
         blocks = {}
         for number, layer in enumerate(self):
             if number in self.ends:
                 blocks[self.ends[number]] = x
             x = layer(x, context)
-        if maps is not None:
+        if (maps := recorded_maps()) is not None:
             for found in context.attention:
                 weights = padding_order.restore(padding_order.restore(found.weights, 2), 3)
                 maps.add(ENCODER, weights, found.name)
@@ -97,7 +90,6 @@ class DecoderStack(nn.ModuleList):
         source: Source,
         state: State | None = None,
         need_weights: bool = False,
-        maps: AttentionMaps | None = None,
         alignment: Alignment = MEAN_ALIGNMENT,
     ) -> tuple[Tensor, Tensor | None]:
         """Embed the tokens and apply all layers.
@@ -110,8 +102,6 @@ class DecoderStack(nn.ModuleList):
             state: the incremental state, a root, with ``length`` decoded positions; None for a
                 full pass.
             need_weights: whether to return attention weights (False).
-            maps: to which the weights of each layer are added, in the columns of the batch; None
-                if they are not needed. Those of self-attention are added in a full pass only.
             alignment: the layer and the heads whose weights to return (default: all).
         Returns:
             Features R x T x C of the positions that are not decoded yet, and their attention
@@ -122,17 +112,18 @@ class DecoderStack(nn.ModuleList):
             features, attention = self.forward_incremental(
                 embed, tokens, padding_mask, source, state, need_weights
             )
-            return features, _collect(attention, source, None, maps, alignment)
+            # The key-value caches of self-attention have columns of their own.
+            attention = [found for found in attention if found.to_source]
+            return features, _collect(attention, source, None, alignment)
         padding_order = order_padding_last(padding_mask)
         # Padding follows the tokens, where no token sees it in a causal pass.
         context = Context(*padding_order.positions(), source=source, need_weights=need_weights)
-        context.need_self_weights = maps is not None
         x = embed(padding_order.apply(tokens), padding_mask)
         if self.input_feeding:
             features = self.forward_by_position(x, context, None, State(), Backpointers(1))
         else:
             features = self.apply_layers(x, context)
-        weights = _collect(context.attention, source, padding_order, maps, alignment)
+        weights = _collect(context.attention, source, padding_order, alignment)
         return padding_order.restore(features), weights
 
     def forward_incremental(
@@ -149,7 +140,7 @@ class DecoderStack(nn.ModuleList):
         The caller advances ``state.length``.
 
         Returns:
-            Features, and the weights of each layer that attends to the source.
+            Features, and the weights of each layer.
         """
         if state.backpointers is None:
             state.beam_size = source.beam_size
@@ -208,7 +199,6 @@ class DecoderStack(nn.ModuleList):
                 backpointers.extend(x[:, t : t + 1, 0], mask),
                 context.source,
                 context.need_weights,
-                context.need_self_weights,
             )
             inputs = x[:, t : t + 1]
             if self.input_feeding:
@@ -241,16 +231,14 @@ def _collect(
     attention: list[LayerAttention],
     source: Source,
     padding_order: PaddingOrder | None,
-    maps: AttentionMaps | None,
     alignment: Alignment,
 ) -> Tensor | None:
-    """Bring the attention of a decoder to the columns of the batch.
+    """Bring the attention of a decoder to the columns of the batch, and record it.
 
     Args:
         attention: the weights of each layer.
         source: the encoder output.
         padding_order: the order of the target columns; None if they are those of the batch.
-        maps: to which the weights are added, or None.
         alignment: the layer and the heads whose weights to return.
     Returns:
         The attention to the source averaged over these heads, then over layers, R x T x S; None
@@ -264,7 +252,7 @@ def _collect(
             return select_columns(weights, source.columns, -1)
         return weights if padding_order is None else padding_order.restore(weights, 3)
 
-    if maps is not None:
+    if (maps := recorded_maps()) is not None:
         for found in attention:
             kind = SOURCE if found.to_source else DECODER
             maps.add(kind, restore(found.weights, found.to_source), found.name)

@@ -9,7 +9,7 @@ from typing import Any
 from torch import Tensor
 
 from ...nn.attention import MEAN_ALIGNMENT, Alignment
-from ...nn.attention_maps import SOURCE, AttentionMaps
+from ...nn.attention_maps import SOURCE, recorded_maps
 from ...nn.autocast import to_autocast_dtype
 from ...nn.dropout import Dropout
 from ...nn.embedding import Embedding, EmbeddingMatrix, LearnedPositions
@@ -118,8 +118,7 @@ class ConvS2SDecoder(Decoder):
         padding_mask: Tensor,
         encoded: dict[str, Any],
         state: State | None,
-        need_attention: bool,
-        maps: AttentionMaps | None = None,
+        need_weights: bool,
         alignment_layer: int | None = None,
         **unused: Any,
     ) -> tuple[Tensor, Tensor | None]:
@@ -131,8 +130,7 @@ class ConvS2SDecoder(Decoder):
             encoded: the encoder's dictionary.
             state: the incremental state, or None. If it is given, only the positions from
                 ``state.length`` on are computed.
-            need_attention: whether to return attention weights.
-            maps: to which the weights of each layer are added, or None.
+            need_weights: whether to return attention weights.
             alignment_layer: the layer whose attention weights to return (default: that of the
                 model).
         Returns:
@@ -144,8 +142,8 @@ class ConvS2SDecoder(Decoder):
         # A causal convolution does not read padding on the right.
         left_padded = bool(padding_mask[:, start : start + 1].any())
         mask = padding_mask[:, start:] if left_padded else None
-        features, attention = self.decode_embedded(embedded, mask, encoded, state, need_attention)
-        if maps is not None:
+        features, attention = self.decode_embedded(embedded, mask, encoded, state, need_weights)
+        if (maps := recorded_maps()) is not None:
             for layer, weights in attention.items():
                 number = layer + 1
                 maps.add(SOURCE, weights.unsqueeze(1), f"decoder layer {number}", str(number))
@@ -158,7 +156,7 @@ class ConvS2SDecoder(Decoder):
         padding_mask: Tensor | None,
         encoded: dict[str, Any],
         state: State | None,
-        need_attention: bool,
+        need_weights: bool,
     ) -> tuple[Tensor, dict[int, Tensor]]:
         """Compute the input of the output layer from the embedding of the new tokens.
 
@@ -167,7 +165,7 @@ class ConvS2SDecoder(Decoder):
             padding_mask: R x T, True at padding; None if no padding precedes a token.
             encoded: the encoder's dictionary.
             state: the incremental state, or None.
-            need_attention: whether to return attention weights.
+            need_weights: whether to return attention weights.
         Returns:
             Features R x T x C, and the attention weights R x T x S of each layer that attends, by
             the index of the layer (empty if they are not needed).
@@ -183,7 +181,7 @@ class ConvS2SDecoder(Decoder):
             ),
             embedded,
             child(state, "blocks"),
-            need_attention,
+            need_weights,
         )
         return self.dropout(self.features(x)), attention
 

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ...nn.attention_maps import CONTRIBUTIONS, SOURCE, AttentionMaps
+from ...nn.attention_maps import CONTRIBUTIONS, SOURCE, AttentionMaps, recorded_maps
 from ...nn.embedding import Embedding
 from ...nn.int8 import dense
 from ...nn.output import OutputProjection, TiedOutputProjection
@@ -39,8 +39,6 @@ class PervasiveEncoder(Encoder):
         no_eos: whether to treat the end of a sentence as padding.
     """
 
-    has_attention_maps = True
-
     def __init__(
         self,
         embed: Embedding,
@@ -56,15 +54,12 @@ class PervasiveEncoder(Encoder):
         self.no_eos = no_eos
         self.eos = vocabularies.eos
 
-    def encode(
-        self, tokens: Tensor, padding_mask: Tensor, maps: AttentionMaps | None = None
-    ) -> dict[str, Any]:
+    def encode(self, tokens: Tensor, padding_mask: Tensor) -> dict[str, Any]:
         """Encode a batch of source sentences.
 
         Args:
             tokens: B x S token indices.
             padding_mask: B x S, True at padding.
-            maps: to which the weights of self-attention layers are added, or None.
         Returns:
             A dictionary with ``encoder_out``, the source projection B x S x C, and
             ``encoder_padding_mask``, B x S, or None if there is no padding.
@@ -74,7 +69,7 @@ class PervasiveEncoder(Encoder):
         if self.layers is None:
             x = self.embed(tokens, padding_mask)
         else:
-            x, _, padding_order = self.layers(self.embed, tokens, padding_mask, maps)
+            x, _, padding_order = self.layers(self.embed, tokens, padding_mask)
             x = padding_order.restore(x)
         return {
             "encoder_out": self.share(x),
@@ -126,9 +121,8 @@ class PervasiveDecoder(Decoder):
         padding_mask: Tensor,
         encoded: dict[str, Any],
         state: State | None,
-        need_attention: bool,
+        need_weights: bool,
         target_tokens: Tensor | None = None,
-        maps: AttentionMaps | None = None,
         **unused: Any,
     ) -> tuple[Tensor, Callable[[Tensor | None], Tensor] | None]:
         """Compute the input of the output layer.
@@ -139,10 +133,9 @@ class PervasiveDecoder(Decoder):
             encoded: the encoder's dictionary.
             state: the incremental state, or None. If it is given, only the positions from
                 ``state.length`` on are computed.
-            need_attention: whether to return alignments.
+            need_weights: whether to return alignments.
             target_tokens: R x T, the tokens to align, for example those of a reference; None for
                 the most probable token at each position.
-            maps: to which the weights of each layer and each aggregator are added, or None.
         Returns:
             Features R x T x E', and a function from logits R x T x V (or None) to the alignments
             R x T x S of equations 7 and 8 (None if they are not needed).
@@ -154,7 +147,7 @@ class PervasiveDecoder(Decoder):
             x = self.embed(tokens, padding_mask, start)
         else:
             source = Source({}, beam_size=encoded["beam_size"])
-            x, _ = self.layers(self.embed, tokens, padding_mask, source, state, maps=maps)
+            x, _ = self.layers(self.embed, tokens, padding_mask, source, state)
         features, grid_features = self.network(
             encoded["encoder_out"],
             x,
@@ -162,7 +155,7 @@ class PervasiveDecoder(Decoder):
             padding_mask[:, start:],
             child(state, "network"),
         )
-        if not need_attention:
+        if not need_weights:
             return features, None
 
         def align(logits: Tensor | None) -> Tensor:
@@ -172,7 +165,7 @@ class PervasiveDecoder(Decoder):
                 aligned = logits.argmax(dim=-1)
             else:
                 aligned = self.most_probable_tokens(features)
-            if maps is not None:
+            if (maps := recorded_maps()) is not None:
                 self.add_maps(maps, grid_features, aligned)
             return self.alignment(grid_features, aligned)
 

@@ -35,7 +35,7 @@ class BagOfWordsDecoder(Decoder):
         self.dropout = Dropout(dropout)
         self.output = TiedOutputProjection(embed.words)
 
-    def decode(self, tokens, padding_mask, encoded, state, need_attention, **unused):
+    def decode(self, tokens, padding_mask, encoded, state, need_weights, **unused):
         """Features R x T x E and attention weights R x T x S, or None."""
         start = 0 if state is None else state.length
         last = self.embed(tokens, padding_mask, start)
@@ -45,7 +45,7 @@ class BagOfWordsDecoder(Decoder):
             keys=encoded["encoder_out"],
             values=encoded["encoder_out"],
             padding_mask=encoded["encoder_padding_mask"],
-            need_weights=need_attention,
+            need_weights=need_weights,
         )
         features = self.features(cat([last, mean, context], dim=-1)).relu()
         return self.dropout(features), weights

@@ -249,9 +249,9 @@ def test_attention_is_that_of_the_target_tokens(trained):
     encoded = network.encode(source)
     previous = target.roll(1, dims=1)
     maps = compute_attention(model, "ein zwei drei", "one two").maps
-    _, attention = network.decode(previous, encoded, need_attention=True, target_tokens=target)
+    _, attention = network.decode(previous, encoded, need_weights=True, target_tokens=target)
     torch.testing.assert_close(maps.mean(), attention)
-    _, attention = network.decode(previous, encoded, need_attention=True)
+    _, attention = network.decode(previous, encoded, need_weights=True)
     assert not torch.allclose(maps.mean(), attention)
 
 

@@ -35,7 +35,7 @@ def test_every_model(name):
     found = [FairseqModel(model)] + ([NetworkModel(Network(model))] if name in MODELS else [])
     for each in found:
         previous = data["net_input"]["prev_output_tokens"]
-        forced = each.score(each.encode(source), previous, target, need_attention=True)
+        forced = each.score(each.encode(source), previous, target, need_weights=True)
         for row, (same,) in enumerate(expected):
             length = len(same["tokens"])
             scores = forced.log_probs[row, :length]

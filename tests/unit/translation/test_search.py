@@ -59,26 +59,26 @@ def assert_same(expected, found, with_attention=True):
                 assert hypothesis.attention is None
 
 
-def expectations(models, symbols, options, prefix=None, need_attention=True, data=None):
+def expectations(models, symbols, options, prefix=None, need_weights=True, data=None):
     """What the generators of fairseq and of the plugin find."""
     data = batch() if data is None else data
     arguments = {} if prefix is None else {"prefix_tokens": prefix}
     plain = SequenceGenerator(models, symbols, **fairseqs(options))
     ours = TranslationGenerator(models, symbols, vocab_size=len(symbols), **fairseqs(options))
-    ours.need_attention = need_attention
+    ours.need_weights = need_weights
     for model in models:
-        model.decoder.need_attn = need_attention
+        model.decoder.need_attn = need_weights
     with torch.no_grad():
         return [generator.generate(models, data, **arguments) for generator in (plain, ours)]
 
 
-def assert_same_search(name, model, prefix=None, need_attention=True, **options):
+def assert_same_search(name, model, prefix=None, need_weights=True, **options):
     """Check that the library finds what the generators find; returns it."""
     options = SearchOptions(**{"max_len_b": 10, **options})
     aligns = getattr(model.decoder, "aligns_tokens", False)
-    plain, ours = expectations([model], SYMBOLS, options, prefix, need_attention)
+    plain, ours = expectations([model], SYMBOLS, options, prefix, need_weights)
     # fairseq's search has the attention of other tokens than those of the hypothesis.
-    given = (ours,) if aligns and need_attention else (plain, ours)
+    given = (ours,) if aligns and need_weights else (plain, ours)
     for expected in given:
         for searched in models_of(name, model):
             found = beam_search(
@@ -87,9 +87,9 @@ def assert_same_search(name, model, prefix=None, need_attention=True, **options)
                 SYMBOLS,
                 options,
                 prefix=prefix,
-                need_attention=need_attention,
+                need_weights=need_weights,
             )
-            assert_same(expected, found, need_attention)
+            assert_same(expected, found, need_weights)
     return found
 
 
@@ -111,8 +111,8 @@ def test_options(name, options):
 @pytest.mark.parametrize("double", [False, True])
 def test_every_model(name, double):
     model = change_logits(build(name) if double else build(name).float(), prefer_the_end)
-    for need_attention in (True, False):
-        assert_same_search(name, model, need_attention=need_attention, beam=4)
+    for need_weights in (True, False):
+        assert_same_search(name, model, need_weights=need_weights, beam=4)
 
 
 @IN_DETAIL
@@ -148,7 +148,7 @@ def test_ensembles(name):
     kinds = zip(*(models_of(each, model) for each, model in zip(names, models)))
     for searched in kinds:
         source = batch()["net_input"]["src_tokens"]
-        found = beam_search(searched, source, SYMBOLS, options, need_attention=True)
+        found = beam_search(searched, source, SYMBOLS, options, need_weights=True)
         assert_same(ours, found)
         if not aligns:
             assert_same(plain, found)
@@ -189,7 +189,7 @@ def test_shortlists(change, options, prefixed):
                 options,
                 shortlist=shortlist,
                 prefix=prefix,
-                need_attention=True,
+                need_weights=True,
             )
             assert_same(expected, found)
 
@@ -200,7 +200,7 @@ def test_half_precision(dtype):
     for beam, max_len in ((1, 1), (5, 1), (5, 10)):
         options = SearchOptions(beam=beam, max_len_b=max_len)
         with torch.autocast("cpu", dtype):
-            _, expected = expectations([model], SYMBOLS, options, need_attention=False)
+            _, expected = expectations([model], SYMBOLS, options, need_weights=False)
             for searched in models_of("convs2s", model):
                 source = batch()["net_input"]["src_tokens"]
                 assert_same(expected, beam_search([searched], source, SYMBOLS, options), False)
@@ -218,7 +218,7 @@ def test_a_small_vocabulary_is_searched_as_a_whole():
                 small["net_input"]["src_tokens"],
                 symbols,
                 options,
-                need_attention=True,
+                need_weights=True,
             )
             assert_same(expected, found)
 

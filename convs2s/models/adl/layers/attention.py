@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from ....nn.attention import causal_mask, dot_product_attention, masked_softmax
+from ....nn.attention_maps import recorded_maps
 from ....nn.autocast import to_autocast_dtype
 from ....nn.dropout import Dropout
 from ....nn.state import State
@@ -106,7 +107,7 @@ class AttentionLayer(nn.Module):
         mask = None if padding is None else ~padding[:, None, None]
         query, keys, values = map(self.split_heads, (query, keys, values))
         attended, weights = self.attend(
-            query, keys, values, mask, self.causal, context.need_self_weights
+            query, keys, values, mask, self.causal, need_weights=recorded_maps() is not None
         )
         if weights is not None:
             context.attention.append(LayerAttention(self.name, False, weights))
@@ -137,7 +138,7 @@ class AttentionLayer(nn.Module):
         attended, weights = self.attend(
             query, keys, values, mask=context.cache_mask, need_weights=True
         )
-        if context.need_self_weights and weights is not None:
+        if recorded_maps() is not None and weights is not None:
             context.attention.append(LayerAttention(self.name, False, weights))
         return self.join_heads(attended).reshape(rows, steps, -1)
 

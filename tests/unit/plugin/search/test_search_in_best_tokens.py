@@ -239,6 +239,6 @@ def test_a_small_vocabulary_is_searched_as_a_whole():
         options = dict(beam_size=beam, max_len_b=10)
         plain = SequenceGenerator([model], symbols, **options)
         ours = TranslationGenerator([model], symbols, vocab_size=len(symbols), **options)
-        ours.need_attention = True
+        ours.need_weights = True
         assert_same(plain.generate([model], small), ours.generate([model], small))
         assert vocab_size_of(ours) == vocab_size
