@@ -73,7 +73,7 @@ def run(args: argparse.Namespace) -> int:
     pairs = _check(args, suffix)
     pyplot = None if suffix in TEXT_FORMATS else import_pyplot()
     use_user_dir(args.user_dir)
-    from ..nn.attention_maps import MEAN
+    from ..nn.attention import MEAN
     from ..pictures.attention import compute_attention, load, translate
     from ..pictures.document import document, sentence_entry, write_json, write_page
     from ..pictures.selection import ALL, choose_heads, choose_layers

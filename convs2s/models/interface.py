@@ -12,12 +12,12 @@ import torch
 from torch import Tensor, nn
 
 from ..common.errors import EmptySequence, SequenceTooLong, UserError
-from ..nn.attention_maps import SOURCE, AttentionMaps, record_attention, recorded_maps
+from ..nn.attention import SOURCE, AttentionMaps, record_attention, recorded_maps
 from ..nn.dropout import Dropout
 from ..nn.embedding import Embedding, EmbeddingMatrix, random_embedding_matrix
 from ..nn.int8 import SUFFIX, dequantize_weights_, is_quantized, quantize_weights_
+from ..nn.linear import fold_weight_norm_
 from ..nn.state import State
-from ..nn.weight_norm import fold_weight_norm_
 from .options import NetworkOptions
 
 # Attention weights R x T x S; those of a decoder with ``aligns_tokens`` depend on the logits.

@@ -1,6 +1,10 @@
-"""Gradient scaling, and backward passes that cannot be differentiated or run twice."""
+"""Gradients that are scaled or ignored, and backward passes that cannot run twice.
 
-from collections.abc import Callable
+A backward pass of this library cannot be differentiated either.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import wraps
 from typing import Any
 
@@ -69,3 +73,29 @@ class _ScaleGradient(torch.autograd.Function):
 def scale_gradient(x: Tensor, scale: float) -> Tensor:
     """Return x; multiply its gradient by ``scale`` in the backward pass."""
     return _ScaleGradient.apply(x, scale)
+
+
+_ignored = False
+
+
+@contextmanager
+def ignored_batch(ignored: bool) -> Iterator[None]:
+    """Leave the batch out of statistics that workers share while the body runs.
+
+    A worker that has no batch left in an epoch repeats its first one, so that all workers take part
+    in the same collective operations; fairseq multiplies the loss of this batch by zero.
+
+    Args:
+        ignored: whether the batch is such a one; if not, nothing changes.
+    """
+    global _ignored
+    before, _ignored = _ignored, ignored
+    try:
+        yield
+    finally:
+        _ignored = before
+
+
+def is_ignored() -> bool:
+    """Whether the batch that is computed now is to be left out."""
+    return _ignored

@@ -4,8 +4,7 @@ import torch
 from torch import Tensor, nn
 
 from .int8 import Weight, select_rows
-from .linear import Linear, linear
-from .weight_norm import WeightNormLinear
+from .linear import Linear, WeightNormLinear, linear
 
 
 class TiedOutputProjection(nn.Module):

@@ -6,8 +6,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from .cross_entropy import ProjectionGradients, apply_to_projection, chunk_size, write_logits
 from .gradient import first_derivatives_only, take
-from .projection import ProjectionGradients, apply_to_projection, chunk_size, write_logits
 
 
 def token_log_probabilities(

@@ -8,7 +8,7 @@ import torch
 
 from ..common.errors import UserError
 from ..models.interface import Network
-from ..nn.attention_maps import MEAN, SOURCE, AttentionMap, AttentionMaps
+from ..nn.attention import MEAN, SOURCE, AttentionMap, AttentionMaps
 from ..translation.buffers import TextProcessor
 from ..translation.ensemble import Ensemble, numbers
 from ..translation.loading import Languages, Loaded, load_model

@@ -12,7 +12,7 @@ from typing import TypedDict
 
 from ..common.errors import UserError
 from ..common.output_files import atomic_write
-from ..nn.attention_maps import CONTRIBUTIONS, DECODER, ENCODER, SOURCE
+from ..nn.attention import CONTRIBUTIONS, DECODER, ENCODER, SOURCE
 from .selection import ChosenMap
 
 FORMAT, VERSION = "convs2s-attention", 1

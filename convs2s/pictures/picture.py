@@ -6,7 +6,7 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 
 from ..common.errors import UserError
-from ..nn.attention_maps import MEAN
+from ..nn.attention import MEAN
 from .document import Document, MapEntry, SentenceEntry
 
 CELL_INCHES = 0.36

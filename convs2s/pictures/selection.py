@@ -6,7 +6,7 @@ from typing import NamedTuple
 from torch import Tensor
 
 from ..common.errors import UserError
-from ..nn.attention_maps import KINDS, MEAN, SOURCE, AttentionMap, AttentionMaps
+from ..nn.attention import KINDS, MEAN, SOURCE, AttentionMap, AttentionMaps
 
 ALL = "all"
 

@@ -8,10 +8,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from ..nn.beam_order import BeamOrder
 from ..nn.int8 import dense
 from ..nn.linear import linear
-from ..nn.state import State, reorder_encoder_output
+from ..nn.state import BeamOrder, State, reorder_encoder_output
 
 # Largest number of scores that are normalized at once: their logits fit into a cache of 2 MiB.
 MAX_SCORES = 2**19

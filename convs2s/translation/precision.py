@@ -1,5 +1,6 @@
 """The precision of forward passes: half precision under ``torch.autocast``, and int8."""
 
+import functools
 import logging
 from collections.abc import Iterable
 from contextlib import AbstractContextManager, nullcontext
@@ -9,10 +10,52 @@ import torch
 from torch import Tensor, nn
 
 from ..common.errors import UserError
-from ..nn.autocast import cast_weights_, is_supported
 from ..nn.int8 import is_supported as is_int8_supported
+from ..nn.linear import WeightNormLinear
 
 logger = logging.getLogger(__name__)
+
+MATMUL_MODULES = (nn.Linear, nn.modules.conv._ConvNd, WeightNormLinear)
+# oneDNN's names of the dtypes of autocast.
+ONEDNN_NAMES = {torch.bfloat16: "bf16", torch.float16: "fp16"}
+
+
+@functools.cache
+def is_supported(dtype: torch.dtype, device: torch.device) -> bool:
+    """Whether a device has instructions for a dtype of autocast.
+
+    On a CPU, this is what oneDNN says: only with it does torch use such instructions. Old versions
+    of torch cannot tell, and count as supporting them.
+    """
+    if device.type != "cpu":
+        return True
+    if not torch.backends.mkldnn.is_available():
+        return False
+    check = f"_is_mkldnn_{ONEDNN_NAMES[dtype]}_supported"
+    return not hasattr(torch.ops.mkldnn, check) or getattr(torch.ops.mkldnn, check)()
+
+
+@torch.no_grad()
+def cast_weights_(model: nn.Module, dtype: torch.dtype, extra: Iterable[Tensor] = ()) -> None:
+    """Cast the weights of matrix multiplications in place, so that autocast need not cast them.
+
+    Normalization layers, embeddings, position vectors and, except in recurrent networks, biases
+    keep their precision.
+
+    Args:
+        model: a model for inference; training needs its weights in single precision.
+        dtype: the dtype of autocast.
+        extra: further weights of matrix multiplications, for example the embedding matrix of a
+            tied output projection.
+    """
+    weights = [module.weight for module in model.modules() if isinstance(module, MATMUL_MODULES)]
+    # Torch requires one dtype for all parameters of a recurrent network.
+    for module in model.modules():
+        if isinstance(module, nn.RNNBase):
+            weights += module.parameters()
+    for weight in [*weights, *extra]:
+        if weight is not None:  # the weight of an unfolded weight normalization
+            weight.data = weight.data.to(dtype)
 
 
 class Precision:

@@ -16,7 +16,7 @@ from fairseq.models import FairseqEncoderDecoderModel
 from torch import Tensor, nn
 
 from convs2s.common.errors import UserError
-from convs2s.nn.ignored_batch import is_ignored
+from convs2s.nn.gradient import is_ignored
 from convs2s.nn.sequence_losses import SEQUENCE_LOSSES
 
 from ..search.output_layer import output_layer_of

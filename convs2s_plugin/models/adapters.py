@@ -18,8 +18,7 @@ from torch import Tensor
 
 from convs2s.checkpoints.files import check_weights
 from convs2s.models.interface import Vocabularies, resolve_attention
-from convs2s.nn.beam_order import BeamOrder
-from convs2s.nn.state import State, reorder_encoder_output
+from convs2s.nn.state import BeamOrder, State, reorder_encoder_output
 
 from .. import compat
 from .embeddings import check_shared_embeddings, load_embeddings_

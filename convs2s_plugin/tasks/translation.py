@@ -13,7 +13,7 @@ from fairseq.tasks.translation import TranslationConfig, TranslationTask
 
 from convs2s.common.errors import UserError
 from convs2s.models.options import check_types
-from convs2s.nn.ignored_batch import ignored_batch
+from convs2s.nn.gradient import ignored_batch
 from convs2s.text.lexicon.files import read_lexicon, read_translations
 from convs2s.translation.options import AUTOCAST_DTYPES
 from convs2s.translation.precision import Int8, Precision

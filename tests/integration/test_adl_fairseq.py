@@ -4,7 +4,7 @@ import pytest
 import torch
 import yaml
 
-from convs2s.nn.autocast import is_supported
+from convs2s.translation.precision import is_supported
 from convs2s_plugin.models import AdlModel
 from tests.conftest import WORDS
 from tests.support.commands import (

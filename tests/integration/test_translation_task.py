@@ -5,7 +5,7 @@ import re
 import pytest
 import torch
 
-from convs2s.nn.autocast import is_supported
+from convs2s.translation.precision import is_supported
 from tests.support.commands import (
     CRITERION,
     PLUGIN,

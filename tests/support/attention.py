@@ -2,7 +2,7 @@
 
 import torch
 
-from convs2s.nn.attention_maps import (
+from convs2s.nn.attention import (
     CONTRIBUTIONS,
     DECODER,
     ENCODER,

@@ -8,7 +8,7 @@ import torch
 
 from convs2s.models.adl.layers.attention import MultiHeadAttentionLayer
 from convs2s.models.convs2s.multi_step_attention import MultiStepAttention
-from convs2s.nn.attention_maps import (
+from convs2s.nn.attention import (
     CONTRIBUTIONS,
     DECODER,
     ENCODER,

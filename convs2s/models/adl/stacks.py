@@ -11,12 +11,10 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from ...common.errors import EmptySequence
-from ...nn.attention import MEAN_ALIGNMENT, Alignment
-from ...nn.attention_maps import DECODER, ENCODER, SOURCE, recorded_maps
+from ...nn.attention import DECODER, ENCODER, MEAN_ALIGNMENT, SOURCE, Alignment, recorded_maps
 from ...nn.embedding import Embedding
-from ...nn.kv_cache import Backpointers
 from ...nn.padding import PaddingOrder, order_padding_last, select_columns
-from ...nn.state import State
+from ...nn.state import Backpointers, State
 from .context import Context, LayerAttention, Source
 from .language.spec import StackSpec
 from .layers.chains import build_layer

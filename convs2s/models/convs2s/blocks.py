@@ -4,8 +4,8 @@ import math
 
 from torch import Tensor, nn
 
+from ...nn.linear import WeightNormLinear
 from ...nn.state import State, child
-from ...nn.weight_norm import WeightNormLinear
 from .gated_conv1d import GatedConv1d
 from .layer_lists import ConvSpec
 from .multi_step_attention import EncoderOutput, MultiStepAttention

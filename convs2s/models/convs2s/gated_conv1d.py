@@ -3,10 +3,10 @@
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from ...nn.conv1d import conv1d
 from ...nn.dropout import Dropout
+from ...nn.linear import WeightNormLinear
 from ...nn.state import State
-from ...nn.unfold import conv1d
-from ...nn.weight_norm import WeightNormLinear
 
 
 class GatedConv1d(nn.Module):

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from torch import Tensor, nn
 
 from ...nn.attention import source_attention
-from ...nn.weight_norm import WeightNormLinear
+from ...nn.linear import WeightNormLinear
 
 
 class EncoderOutput(NamedTuple):

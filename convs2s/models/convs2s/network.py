@@ -8,16 +8,14 @@ from typing import Any
 
 from torch import Tensor
 
-from ...nn.attention import MEAN_ALIGNMENT, Alignment
-from ...nn.attention_maps import SOURCE, recorded_maps
-from ...nn.autocast import to_autocast_dtype
+from ...nn.attention import MEAN_ALIGNMENT, SOURCE, Alignment, recorded_maps
 from ...nn.dropout import Dropout
 from ...nn.embedding import Embedding, EmbeddingMatrix, LearnedPositions
 from ...nn.gradient import scale_gradient
+from ...nn.linear import WeightNormLinear, to_autocast_dtype
 from ...nn.output import build_output_projection
 from ...nn.padding import mask_or_none
 from ...nn.state import State, child
-from ...nn.weight_norm import WeightNormLinear
 from ..interface import Decoder, Encoder, Network, Vocabularies, build_embedding_matrices
 from .blocks import ConvBlocks
 from .layer_lists import parse_attention, parse_layers

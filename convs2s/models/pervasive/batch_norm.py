@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, distributed, nn
 from torch.nn import functional as F
 
-from ...nn.ignored_batch import is_ignored
+from ...nn.gradient import is_ignored
 
 EPS = 1e-5
 MOMENTUM = 0.1

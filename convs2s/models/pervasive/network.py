@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ...nn.attention_maps import CONTRIBUTIONS, SOURCE, AttentionMaps, recorded_maps
+from ...nn.attention import CONTRIBUTIONS, SOURCE, AttentionMaps, recorded_maps
 from ...nn.embedding import Embedding
 from ...nn.int8 import dense
 from ...nn.output import OutputProjection, TiedOutputProjection

@@ -2,7 +2,8 @@
 
 import torch
 
-from convs2s.nn.autocast import cast_weights_, to_autocast_dtype
+from convs2s.nn.linear import to_autocast_dtype
+from convs2s.translation.precision import cast_weights_
 from tests.support.families import make
 from tests.support.helpers import random_batch
 

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from convs2s.nn.beam_order import BeamOrder
+from convs2s.nn.state import BeamOrder
 
 
 @pytest.mark.parametrize(

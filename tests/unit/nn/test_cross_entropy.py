@@ -5,7 +5,7 @@ import torch
 from fairseq.criterions.label_smoothed_cross_entropy import label_smoothed_nll_loss
 from torch.nn import functional as F
 
-from convs2s.nn import projection
+from convs2s.nn import cross_entropy
 from convs2s.nn.cross_entropy import linear_cross_entropy
 
 N, C, V = 40, 9, 53
@@ -36,7 +36,7 @@ def gradients(loss, *tensors):
 @pytest.mark.parametrize("bias", [True, False], ids=["bias", "no bias"])
 @pytest.mark.parametrize("label_smoothing", [0.0, 0.1])
 def test_equal_to_the_plain_loss(rows, bias, label_smoothing, monkeypatch):
-    monkeypatch.setattr(projection, "CHUNK_LOGITS", rows * V)
+    monkeypatch.setattr(cross_entropy, "CHUNK_LOGITS", rows * V)
     x, w, b, target = inputs(bias)
     sums = linear_cross_entropy(x, w, b, target, label_smoothing, count_correct=True)
     loss, nll = plain(x, w, b, target, label_smoothing)
@@ -69,7 +69,7 @@ def test_tokens_of_vanishing_probability():
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 def test_autocast_is_the_plain_loss_of_cast_operands(dtype, monkeypatch):
-    monkeypatch.setattr(projection, "CHUNK_LOGITS", 7 * V)
+    monkeypatch.setattr(cross_entropy, "CHUNK_LOGITS", 7 * V)
     x, w, b, target = inputs(True, torch.float32)
     with torch.autocast("cpu", dtype):
         sums = linear_cross_entropy(x, w, b, target, 0.1)
@@ -114,7 +114,7 @@ def test_the_backward_pass_runs_once():
 
 def test_the_logits_of_a_batch_are_never_in_memory(monkeypatch):
     """No operation of the loss creates a tensor as large as N x V."""
-    monkeypatch.setattr(projection, "CHUNK_LOGITS", 5 * V)
+    monkeypatch.setattr(cross_entropy, "CHUNK_LOGITS", 5 * V)
     largest = 0
 
     class Watch(torch.utils._python_dispatch.TorchDispatchMode):

@@ -8,11 +8,11 @@ import torch
 from torch.nn import functional as F
 
 from convs2s.nn import int8
+from convs2s.nn.conv1d import conv1d
 from convs2s.nn.embedding import EmbeddingMatrix
 from convs2s.nn.int8 import Int8Matrix, dequantize_weights_, quantize_rows
 from convs2s.nn.linear import Linear, linear
 from convs2s.nn.output import TiedOutputProjection
-from convs2s.nn.unfold import conv1d
 
 needs_int8 = pytest.mark.skipif(not int8.is_supported(), reason="needs a CPU with VNNI or AMX")
 

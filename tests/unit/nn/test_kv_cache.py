@@ -4,8 +4,7 @@ import pytest
 import torch
 
 from convs2s.nn.attention import dot_product_attention
-from convs2s.nn.kv_cache import Backpointers
-from convs2s.nn.state import State
+from convs2s.nn.state import Backpointers, State
 
 HEADS, SIZE, VALUE_SIZE = 2, 3, 4
 

@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from convs2s.nn.embedding import random_embedding_matrix
+from convs2s.nn.linear import WeightNormLinear, fold_weight_norm_
 from convs2s.nn.output import OutputProjection, TiedOutputProjection, build_output_projection
-from convs2s.nn.weight_norm import WeightNormLinear, fold_weight_norm_
 
 C, V = 4, 11
 

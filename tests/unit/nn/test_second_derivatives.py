@@ -4,13 +4,13 @@ import pytest
 import torch
 from torch.autograd import gradgradcheck
 
+from convs2s.nn.conv1d import winograd_conv1d
 from convs2s.nn.cross_entropy import linear_cross_entropy
 from convs2s.nn.dropout import Dropout
 from convs2s.nn.gradient import scale_gradient
 from convs2s.nn.linear import linear
 from convs2s.nn.parts import sum_of_parts
 from convs2s.nn.token_scores import token_log_probabilities
-from convs2s.nn.winograd import winograd_conv1d
 
 
 def normal(*shape, dtype=torch.double):

@@ -4,8 +4,8 @@ import pytest
 import torch
 from torch.nn import functional as F
 
+from convs2s.nn.conv1d import conv1d
 from convs2s.nn.state import State
-from convs2s.nn.unfold import conv1d
 
 B, T, C, OUT = 2, 7, 3, 5
 

@@ -6,7 +6,7 @@ import pickle
 import pytest
 import torch
 
-from convs2s.nn.weight_norm import WeightNormLinear
+from convs2s.nn.linear import WeightNormLinear
 from convs2s.translation.decoding import NetworkModel
 from tests.support.helpers import random_batch, tiny_convs2s
 

@@ -4,10 +4,9 @@ import pytest
 import torch
 
 from convs2s.models.convs2s.gated_conv1d import GatedConv1d
-from convs2s.nn import unfold as unfold_module
+from convs2s.nn import conv1d as unfold_module
+from convs2s.nn.conv1d import should_use_winograd, unfold, winograd_conv1d
 from convs2s.nn.linear import linear
-from convs2s.nn.unfold import unfold
-from convs2s.nn.winograd import should_use_winograd, winograd_conv1d
 
 
 def inputs(length, dtype=torch.float64, batch=3, channels=6, outputs=10):

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from convs2s.common.errors import UserError
-from convs2s.nn.attention_maps import SOURCE, AttentionMap, AttentionMaps
+from convs2s.nn.attention import SOURCE, AttentionMap, AttentionMaps
 from convs2s.pictures.selection import choose_heads, choose_layers
 from tests.support.attention import made_up_maps
 

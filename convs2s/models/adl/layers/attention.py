@@ -14,10 +14,9 @@ import math
 import torch
 from torch import Tensor, nn
 
-from ....nn.attention import causal_mask, dot_product_attention, masked_softmax
-from ....nn.attention_maps import recorded_maps
-from ....nn.autocast import to_autocast_dtype
+from ....nn.attention import causal_mask, dot_product_attention, masked_softmax, recorded_maps
 from ....nn.dropout import Dropout
+from ....nn.linear import to_autocast_dtype
 from ....nn.state import State
 from ..context import Context, LayerAttention
 from ..language.layers.attention import attended_width

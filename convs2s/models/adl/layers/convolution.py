@@ -2,7 +2,7 @@
 
 from torch import Tensor, nn
 
-from ....nn.unfold import conv1d
+from ....nn.conv1d import conv1d
 from ..context import Context
 from ..language.layers.common import input_parts
 from ..language.spec import LayerSpec

@@ -3,9 +3,9 @@
 import torch
 from torch import Tensor, nn
 
-from ....nn.autocast import to_autocast_dtype
+from ....nn.conv1d import unfold
+from ....nn.linear import to_autocast_dtype
 from ....nn.state import State
-from ....nn.unfold import unfold
 from ..context import Context
 from ..language.spec import LayerSpec
 from .cells import build_network

@@ -10,8 +10,8 @@ from convs2s.models.convs2s.multi_step_attention import EncoderOutput, MultiStep
 from convs2s.nn.dropout import Dropout
 from convs2s.nn.embedding import random_embedding_matrix
 from convs2s.nn.gradient import scale_gradient
+from convs2s.nn.linear import WeightNormLinear
 from convs2s.nn.output import TiedOutputProjection
-from convs2s.nn.weight_norm import WeightNormLinear
 from tests.support.helpers import loss_of_logits, random_batch, tiny_convs2s
 
 

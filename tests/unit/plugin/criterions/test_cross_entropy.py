@@ -9,7 +9,7 @@ from fairseq.criterions.label_smoothed_cross_entropy import LabelSmoothedCrossEn
 from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_REGISTRY
 
 from convs2s.common.errors import UserError
-from convs2s.nn import projection
+from convs2s.nn import cross_entropy
 from convs2s_plugin.criterions import ConvS2SCrossEntropy
 from tests.support.families import MODELS, make
 from tests.support.helpers import (
@@ -52,7 +52,7 @@ def gradients(model):
 @pytest.mark.parametrize("name", MAKERS)
 @pytest.mark.parametrize("left_pad_target", [False, True], ids=["right", "left"])
 def test_loss_and_gradients_equal_fairseqs(name, left_pad_target, monkeypatch):
-    monkeypatch.setattr(projection, "CHUNK_LOGITS", 5 * WORDS)
+    monkeypatch.setattr(cross_entropy, "CHUNK_LOGITS", 5 * WORDS)
     model, batch = MAKERS[name](), random_batch(BATCH, left_pad_target=left_pad_target)
     ours = step(model, criterion(ConvS2SCrossEntropy, report_accuracy=True), batch)
     theirs = step(model, criterion(LabelSmoothedCrossEntropyCriterion, report_accuracy=True), batch)

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from convs2s.common.errors import UserError
-from convs2s.nn.ignored_batch import ignored_batch
+from convs2s.nn.gradient import ignored_batch
 from convs2s.nn.sequence_losses import SEQUENCE_LOSSES
 from convs2s_plugin.criterions import ConvS2SCrossEntropy
 from convs2s_plugin.criterions.sequences import scoring

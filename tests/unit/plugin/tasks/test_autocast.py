@@ -7,9 +7,8 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from convs2s.nn.autocast import is_supported
 from convs2s.translation import precision as precision_module
-from convs2s.translation.precision import Precision
+from convs2s.translation.precision import Precision, is_supported
 from convs2s_plugin.tasks.translation import ConvS2STranslationConfig, ConvS2STranslationTask
 from tests.support.families import MODELS, make
 from tests.support.helpers import dictionary, random_batch, tiny_fairseq_transformer

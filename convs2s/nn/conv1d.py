@@ -1,25 +1,88 @@
-"""1-D convolution with kernel size 3 by Winograd's algorithm F(4, 3) (Lavin and Gray 2016).
+"""1-D convolution, by one matrix multiplication of unfolded inputs or by Winograd's algorithm.
 
-A tile is four consecutive outputs. Computed directly, a tile needs twelve multiplications of an
-input with a weight. Winograd's algorithm transforms the tile's six inputs and the three weights to
-six numbers each, multiplies them pairwise, and transforms the six products to the four outputs.
-Here inputs are vectors and weights are matrices: the algorithm needs half the matrix
-multiplications, and the transforms cost little beside them. Each gradient takes six matrix
-multiplications as well.
+Winograd's algorithm F(4, 3) (Lavin and Gray 2016) is for kernel size 3. A tile is four consecutive
+outputs. Computed directly, a tile needs twelve multiplications of an input with a weight. The
+algorithm transforms the tile's six inputs and the three weights to six numbers each, multiplies
+them pairwise, and transforms the six products to the four outputs. Here inputs are vectors and
+weights are matrices: the algorithm needs half the matrix multiplications, and the transforms cost
+little beside them. Each gradient takes six matrix multiplications as well.
 """
 
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 from .gradient import first_derivatives_only
-from .linear import is_eager_cpu, linear
+from .int8 import Int8Matrix, Weight
+from .linear import is_eager_cpu, linear, to_autocast_dtype
+from .state import State
 
 TILE = 4
 # With fewer channels, or fewer tiles in a batch, the transforms cost more than the matrix
 # multiplications that they save. Measured on two cores of an AMD EPYC with AVX-512.
 MIN_CHANNELS, MIN_TILES = 128, 128
+
+
+def conv1d(
+    x: Tensor,
+    weight: Weight,
+    bias: Tensor,
+    kernel_size: int,
+    dilation: int = 1,
+    causal: bool = False,
+    state: State | None = None,
+) -> Tensor:
+    """1-D convolution by the fastest algorithm for x.
+
+    Args:
+        x: B x T x C. Arguments that are not described here are those of ``unfold``.
+        weight: C' x kC, the leftmost input first; in 8 bits or not.
+        bias: C'.
+    Returns:
+        B x T x C'.
+    """
+    if not isinstance(weight, Int8Matrix) and state is None and (kernel_size, dilation) == (3, 1):
+        if should_use_winograd(x, weight):
+            return winograd_conv1d(x, weight, bias, left=2 if causal else 1)
+    return linear(unfold(to_autocast_dtype(x), kernel_size, dilation, causal, state), weight, bias)
+
+
+def unfold(
+    x: Tensor,
+    kernel_size: int,
+    dilation: int = 1,
+    causal: bool = False,
+    state: State | None = None,
+) -> Tensor:
+    """Concatenate the k inputs of each output position, so that a convolution is linear in them.
+
+    Args:
+        x: B x T x C; with a state, the T positions that follow those already decoded.
+        kernel_size: k, odd or even.
+        dilation: distance between the inputs of an output position (1).
+        causal: whether position t has inputs up to position t only. Otherwise the inputs are
+            centered; an even kernel has one more to the right (False).
+        state: incremental state, which caches the last (k - 1) * dilation positions of x; None
+            outside incremental decoding.
+    Returns:
+        B x T x kC, the leftmost input first; inputs beyond the sequence are zero.
+    """
+    length, span = x.size(1), (kernel_size - 1) * dilation
+    if span == 0:
+        return x
+    if state is not None and "inputs" in state.rows:
+        x = torch.cat([state.rows["inputs"], x], dim=1)
+    else:
+        left = span if causal else span // 2
+        x = F.pad(x, (0, 0, left, span - left))
+    if state is not None:
+        state.rows["inputs"] = x[:, -span:]
+    if length == 1:
+        return x[:, ::dilation].reshape(x.size(0), 1, -1)
+    starts = range(0, span + 1, dilation)
+    return torch.cat([x[:, start : start + length] for start in starts], dim=-1)
 
 
 def should_use_winograd(x: Tensor, weight: Tensor) -> bool:
