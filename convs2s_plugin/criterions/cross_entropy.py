@@ -16,7 +16,7 @@ from convs2s.common.errors import UserError
 from convs2s.nn.cross_entropy import linear_cross_entropy
 from convs2s.nn.int8 import dense
 
-from ..search.output_layer import OutputLayer, output_layer_of
+from ..models.adapters import OutputLayer, output_layer_of
 
 
 @dataclass

@@ -19,7 +19,7 @@ from convs2s.common.errors import UserError
 from convs2s.nn.gradient import is_ignored
 from convs2s.nn.sequence_losses import SEQUENCE_LOSSES
 
-from ..search.output_layer import output_layer_of
+from ..models.adapters import output_layer_of
 from .cross_entropy import ConvS2SCrossEntropy, ConvS2SCrossEntropyConfig
 from .sequences.candidate_file import CandidateFile
 from .sequences.candidates import COSTS, CandidateSet, Costs, candidate_sets

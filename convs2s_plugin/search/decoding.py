@@ -8,7 +8,7 @@ from torch import Tensor
 
 from convs2s.translation.decoding import Forced
 
-from .output_layer import has_linear_output, output_layer_of, output_weights
+from ..models.adapters import has_linear_output, output_layer_of, output_weights
 
 
 class FairseqModel:

@@ -13,8 +13,8 @@ from convs2s.translation.alignment import attention_to_chosen_tokens
 from convs2s.translation.best_tokens import BestTokens, choose_columns
 from convs2s.translation.shortlist import Shortlist
 
+from ..models.adapters import output_layer_of
 from .decoding import FairseqModel
-from .output_layer import output_layer_of
 from .table import BatchEnsemble, TableSearch, need_best_tokens_only
 from .unknown_words import UnknownWords
 from .word_alignment import ALIGNMENTS

@@ -23,8 +23,8 @@ from ..compat import enable_for_task
 from ..compat.generation import REPLACE_UNK_WITHOUT_FILE, check_replacement
 from ..compat.training import ReportsValidations
 from ..criterions import ConvS2SCrossEntropy
+from ..models.adapters import output_weights
 from ..search.generator import TranslationGenerator
-from ..search.output_layer import output_weights
 from ..search.unknown_words import UnknownWords
 from ..search.word_alignment import ReferenceScorer
 from .batches import BatchingDataset, filter_pairs

@@ -8,8 +8,8 @@ import torch
 from convs2s.translation import Translator
 from convs2s.translation.options import SearchOptions
 from convs2s.translation.search import beam_search
+from convs2s_plugin.models.adapters import has_linear_output
 from convs2s_plugin.search.decoding import FairseqModel
-from convs2s_plugin.search.output_layer import has_linear_output
 from tests.support.families import FAMILIES
 from tests.support.search import SYMBOLS, TRANSFORMER, batch, build
 from tests.support.translation import DATA, FIXTURES, LINES, MODELS, text_file

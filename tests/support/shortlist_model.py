@@ -3,7 +3,7 @@
 from fairseq.models import FairseqIncrementalDecoder
 from torch import nn
 
-from convs2s_plugin.search.output_layer import output_layer_of
+from convs2s_plugin.models.adapters import output_layer_of
 
 
 class ShortlistDecoder(FairseqIncrementalDecoder):

@@ -8,7 +8,7 @@ import torch
 
 from convs2s.translation.precision import Precision
 from convs2s_plugin.criterions import ConvS2SCrossEntropy
-from convs2s_plugin.search.output_layer import output_layer_of
+from convs2s_plugin.models.adapters import output_layer_of
 from tests.support.families import MODELS, make
 from tests.support.helpers import dictionary, random_batch, tiny_adl, tiny_convs2s, tiny_pervasive
 

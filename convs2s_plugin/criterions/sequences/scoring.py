@@ -14,7 +14,7 @@ from convs2s.nn.parts import sum_of_parts
 from convs2s.nn.sequence_losses import SEQUENCE_LOSSES, risk
 from convs2s.nn.token_scores import token_log_probabilities, token_logits
 
-from ...search.output_layer import OutputLayer, output_layer_of
+from ...models.adapters import OutputLayer, output_layer_of
 from .candidates import CandidateSet, Rows, in_rows
 
 # Losses of scores that are not normalized: the means of logits (Edunov et al. 2018, section 3.2).
