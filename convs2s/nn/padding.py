@@ -1,9 +1,11 @@
-"""Reordering of a batch's columns so that all padding follows the tokens."""
+"""What a pass must know of its padding, and an order of columns in which it follows the tokens."""
 
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
+
+from ..common.errors import EmptySequence
 
 
 class PaddingOrder(NamedTuple):
@@ -67,18 +69,26 @@ def select_columns(x: Tensor, columns: Tensor | None, dim: int) -> Tensor:
     return by_sentence.gather(dim + 1 if dim > 0 else dim, index).flatten(0, 1)
 
 
-def mask_or_none(padding_mask: Tensor) -> Tensor | None:
-    """The mask, or None if there is no padding.
+def lengths_and_mask(padding_mask: Tensor) -> tuple[Tensor, Tensor | None]:
+    """The numbers of tokens of source sentences, and the mask, or None if there is no padding.
 
-    A graph that ``torch.export`` or ``torch.compile`` makes must not depend on the content of a
-    batch; there, the mask is always returned.
+    The device is asked once. A graph that ``torch.export`` or ``torch.compile`` makes must not
+    depend on the content of a batch; there, the mask is always returned.
 
     Args:
-        padding_mask: B x T, True at padding.
+        padding_mask: B x S, True at padding, on any side.
+    Returns:
+        B, and B x S or None.
+    Raises:
+        EmptySequence: a sentence has no tokens.
     """
-    if torch.compiler.is_compiling() or bool(padding_mask.any()):
-        return padding_mask
-    return None
+    lengths = (~padding_mask).sum(dim=1)
+    if torch.compiler.is_compiling():
+        return lengths, padding_mask
+    shortest = int(lengths.min())
+    if shortest == 0:
+        raise EmptySequence(int(lengths.argmin()))
+    return lengths, padding_mask if shortest < padding_mask.size(1) else None
 
 
 def order_padding_last(padding_mask: Tensor) -> PaddingOrder:

@@ -86,8 +86,10 @@ class ConvS2SCrossEntropy(LabelSmoothedCrossEntropyCriterion):
         if self.ignore_prefix_size > 0:
             features = features[:, self.ignore_prefix_size :]
             target = target[:, self.ignore_prefix_size :]
-        real = target.ne(self.padding_idx)
-        features, target = features[real], target[real]
+        # One read of the device for both.
+        real = target.ne(self.padding_idx).flatten().nonzero().squeeze(1)
+        features = features.flatten(0, 1).index_select(0, real)
+        target = target.flatten().index_select(0, real)
 
         if candidates is not None:
             target = torch.searchsorted(candidates, target)

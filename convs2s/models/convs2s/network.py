@@ -14,7 +14,7 @@ from ...nn.embedding import Embedding, EmbeddingMatrix, LearnedPositions
 from ...nn.gradient import scale_gradient
 from ...nn.linear import WeightNormLinear, to_autocast_dtype
 from ...nn.output import build_output_projection
-from ...nn.padding import mask_or_none
+from ...nn.padding import lengths_and_mask
 from ...nn.state import State, child
 from ..interface import Decoder, Encoder, Network, Vocabularies, build_embedding_matrices
 from .blocks import ConvBlocks
@@ -34,6 +34,8 @@ class ConvS2SEncoder(Encoder):
         pad: index of padding.
         max_length: the largest number of tokens in a source sentence, end of sentence included.
     """
+
+    refuses_empty = True
 
     def __init__(
         self,
@@ -61,8 +63,10 @@ class ConvS2SEncoder(Encoder):
             A dictionary with ``encoder_out``, the keys B x S x E; ``encoder_values``, B x S x E;
             ``encoder_padding_mask``, B x S, or None if there is no padding; and
             ``encoder_lengths``, B.
+        Raises:
+            EmptySequence: a sentence has no tokens.
         """
-        mask = mask_or_none(padding_mask)
+        lengths, mask = lengths_and_mask(padding_mask)
         embedded = self.embed(tokens, padding_mask)
         x, _ = self.blocks(self.input(embedded).to(embedded.dtype), mask)
         x = self.output(x)
@@ -73,7 +77,7 @@ class ConvS2SEncoder(Encoder):
             "encoder_out": x,
             "encoder_values": to_autocast_dtype((x + embedded).mul_(math.sqrt(0.5))),
             "encoder_padding_mask": mask,
-            "encoder_lengths": (~padding_mask).sum(dim=1),
+            "encoder_lengths": lengths,
         }
 
 
@@ -137,8 +141,16 @@ class ConvS2SDecoder(Decoder):
         """
         start = 0 if state is None else state.length
         embedded = self.embed(tokens, padding_mask, start)
-        # A causal convolution does not read padding on the right.
-        left_padded = bool(padding_mask[:, start : start + 1].any())
+
+        def is_left_padded() -> bool:
+            return bool(padding_mask[:, :1].any())
+
+        # A causal convolution does not read padding on the right. Later steps know the answer of
+        # the first one.
+        if state is None:
+            left_padded = is_left_padded()
+        else:
+            left_padded = state.constant("left_padded", is_left_padded)
         mask = padding_mask[:, start:] if left_padded else None
         features, attention = self.decode_embedded(embedded, mask, encoded, state, need_weights)
         if (maps := recorded_maps()) is not None:

@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from tests.support.families import ADL
-from tests.support.helpers import random_batch, tiny_adl
+from tests.support.families import ADL, CONVS2S, make
+from tests.support.helpers import random_batch
 from tests.support.synchronizations import counted_synchronizations
 
 
@@ -38,18 +38,19 @@ def test_what_stays_on_the_device_is_not_counted():
 
 
 @pytest.mark.parametrize("left_pad", [True, False])
-@pytest.mark.parametrize("name", ADL)
+@pytest.mark.parametrize("name", [*CONVS2S, *ADL])
 def test_a_training_pass_reads_twice(name, left_pad):
-    model = tiny_adl(**ADL[name]).train()
+    model = make(name).train()
     batch = random_batch([(7, 5), (3, 4)], left_pad_source=left_pad)["net_input"]
     with counted_synchronizations() as counts:
         model(**batch)
     assert counts.total() <= 2, counts
 
 
+@pytest.mark.parametrize("name", ["convs2s", "adl-transformer"])
 @torch.no_grad()
-def test_steps_of_generation_after_the_first_read_nothing():
-    model = tiny_adl()
+def test_steps_of_generation_after_the_first_read_nothing(name):
+    model = make(name)
     batch = random_batch([(7, 5), (3, 5)])["net_input"]
     encoder_out = model.encoder(batch["src_tokens"], batch["src_lengths"])
     state, tokens = {}, batch["prev_output_tokens"]
@@ -61,9 +62,9 @@ def test_steps_of_generation_after_the_first_read_nothing():
 
 
 @torch.no_grad()
-@pytest.mark.parametrize("arch", ["adl_transformer", "adl_rnn"])
-def test_hypotheses_with_padding_may_end_before_those_without(arch):
-    model = tiny_adl(arch=arch).double()
+@pytest.mark.parametrize("name", ["convs2s", "adl-transformer", "adl-rnmt"])
+def test_hypotheses_with_padding_may_end_before_those_without(name):
+    model = make(name).double()
     batch = random_batch([(5, 4), (3, 6)], left_pad_target=True)["net_input"]
     tokens, state = batch["prev_output_tokens"], {}
     encoder_out = model.encoder(batch["src_tokens"], batch["src_lengths"])
