@@ -230,5 +230,8 @@ def record_attention() -> Iterator[AttentionMaps]:
 
 
 def recorded_maps() -> AttentionMaps | None:
-    """The maps to which layers add their weights; None if they are not recorded."""
-    return _recorded.get()
+    """The maps to which layers add their weights; None if they are not recorded.
+
+    A graph that ``torch.export`` or ``torch.compile`` makes records nothing.
+    """
+    return None if torch.compiler.is_compiling() else _recorded.get()

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from convs2s.models.convs2s.gated_conv1d import GatedConv1d
-from convs2s.nn import conv1d as unfold_module
+from convs2s.nn import conv1d
 from convs2s.nn.conv1d import should_use_winograd, unfold, winograd_conv1d
 from convs2s.nn.linear import linear
 
@@ -68,10 +68,10 @@ def test_a_layer_uses_it_if_it_is_faster(causal, monkeypatch):
         calls.append(left)
         return winograd_conv1d(*arguments, left=left)
 
-    monkeypatch.setattr(unfold_module, "winograd_conv1d", counted)
+    monkeypatch.setattr(conv1d, "winograd_conv1d", counted)
     fast = layer(x, padding)
     assert calls == [2 if causal else 1]
-    monkeypatch.setattr(unfold_module, "should_use_winograd", lambda x, weight: False)
+    monkeypatch.setattr(conv1d, "should_use_winograd", lambda x, weight: False)
     torch.testing.assert_close(fast, layer(x, padding), rtol=1e-11, atol=1e-12)
     assert len(calls) == 1
 
