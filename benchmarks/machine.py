@@ -9,8 +9,14 @@ import torch
 
 # CPU flags of fast matrix multiplication in lower precision.
 LOW_PRECISION_FLAGS = (
-    *("avx512_vnni", "avx_vnni", "amx_int8"),
-    *("avx512_bf16", "avx512_fp16", "amx_bf16", "amx_fp16", "bf16"),
+    "avx512_vnni",
+    "avx_vnni",
+    "amx_int8",
+    "avx512_bf16",
+    "avx512_fp16",
+    "amx_bf16",
+    "amx_fp16",
+    "bf16",
 )
 
 

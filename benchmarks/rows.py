@@ -24,8 +24,10 @@ class Row(NamedTuple):
 
 # fairseq's lstm with about as many parameters as adl_rnn_mh_pos_norm_multi_att_ff_iwslt.
 LSTM_SIZES = (
-    *(("encoder_hidden_size", 1024), ("decoder_hidden_size", 1024)),
-    *(("encoder_layers", 3), ("decoder_layers", 3)),
+    ("encoder_hidden_size", 1024),
+    ("decoder_hidden_size", 1024),
+    ("encoder_layers", 3),
+    ("decoder_layers", 3),
 )
 # The criteria of the two sides of sequence-level training.
 SEQUENCE = "convs2s_sequence_risk", "convs2s_cross_entropy"
@@ -69,8 +71,10 @@ def cpu_rows() -> list[Row]:
         row("iwslt int8, CTranslate2", "generate", (iwslt[0], fast._replace(**int8)), 4, **int8),
         row("wmt one sentence", "generate", wmt, 3, sentences=1),
         row(
-            *("iwslt int8 one sentence, CTranslate2", "generate"),
-            *((iwslt[0], fast._replace(**int8)), 1.5),
+            "iwslt int8 one sentence, CTranslate2",
+            "generate",
+            (iwslt[0], fast._replace(**int8)),
+            1.5,
             sentences=1,
             **int8,
         ),
@@ -78,14 +82,17 @@ def cpu_rows() -> list[Row]:
         row("adl transformer", "generate", adl, 1.3),
         row("adl transformer, CTranslate2", "generate", (adl[0], fast), 1),
         row(
-            *("adl transformer int8, CTranslate2", "generate"),
-            *((adl[0], fast._replace(**int8)), 0.85),
+            "adl transformer int8, CTranslate2",
+            "generate",
+            (adl[0], fast._replace(**int8)),
+            0.85,
             **int8,
         ),
         row("adl rnn", "train", rnn),
         row("adl rnn", "generate", rnn),
         Row(
-            *("sequence iwslt", "sequence"),
+            "sequence iwslt",
+            "sequence",
             *(side._replace(criterion=name) for side, name in zip((iwslt[0],) * 2, SEQUENCE)),
             # Search, costs and the rest take at most 60% of the time of the token-level updates.
             floor=1 / 1.6,

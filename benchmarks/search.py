@@ -18,8 +18,11 @@ from .setting import DTYPES, Setting, build, use_device
 from .workloads import searches
 
 NARROW = (
-    *(("encoder_embed_dim", 8), ("decoder_embed_dim", 8), ("decoder_out_embed_dim", 8)),
-    *(("encoder_layers", "[(8, 3)]"), ("decoder_layers", "[(8, 3)]")),
+    ("encoder_embed_dim", 8),
+    ("decoder_embed_dim", 8),
+    ("decoder_out_embed_dim", 8),
+    ("encoder_layers", "[(8, 3)]"),
+    ("decoder_layers", "[(8, 3)]"),
 )
 GENERATORS = {"ours": TranslationGenerator, "peer": SequenceGenerator}
 

@@ -51,7 +51,10 @@ ATTN2D: tuple[tuple[str, str, str, str | None, str], ...] = (
     ("aggregator.mode: max", "yes", "yes", "aggregator", "also for `truncated-max`"),
     ("aggregator.mode: truncated-mean", "", "", "aggregator", "`--aggregator avg`"),
     (
-        *("aggregator.mode: max-attention", "", "l24_attn.yaml", "aggregator"),
+        "aggregator.mode: max-attention",
+        "",
+        "l24_attn.yaml",
+        "aggregator",
         "`--aggregator max+attn --attention-exponent -0.5`; `attn` if `first_aggregator` is "
         "`skip`, and -1 if `scale_ctx` is 0",
     ),

@@ -66,7 +66,12 @@ def corpus(tmp_path_factory):
     write_corpus(folder)
     fairseq(
         "preprocess",
-        *("--source-lang", "de", "--target-lang", "en", "--destdir", folder / "bin"),
+        "--source-lang",
+        "de",
+        "--target-lang",
+        "en",
+        "--destdir",
+        folder / "bin",
         *(f"--{name}pref={folder / name}" for name in ("train", "valid", "test")),
     )
     return folder

@@ -19,9 +19,20 @@ from ..nn.int8 import is_quantized
 
 # What torch raises if a file is damaged, or is no checkpoint.
 UNREADABLE = (
-    *(ArithmeticError, AssertionError, AttributeError, EOFError, LookupError, MemoryError, OSError),
-    *(RuntimeError, TypeError, ValueError, pickle.UnpicklingError, tarfile.TarError),
-    *(struct.error, zipfile.BadZipFile),
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    EOFError,
+    LookupError,
+    MemoryError,
+    OSError,
+    RuntimeError,
+    TypeError,
+    ValueError,
+    pickle.UnpicklingError,
+    tarfile.TarError,
+    struct.error,
+    zipfile.BadZipFile,
 )
 CLEAN = (
     "`convs2s clean-checkpoint` rewrites a checkpoint of any fairseq model as plain data, without "

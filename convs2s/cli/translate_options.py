@@ -132,10 +132,27 @@ def translator_options(args: argparse.Namespace) -> dict[str, Any]:
     return {
         name: getattr(args, name)
         for name in (
-            *("data", "preparation", "bpe_codes", "raw", "source_lang", "target_lang"),
-            *("beam", "lenpen", "unnormalized", "min_len", "max_len_b"),
-            *("lexicon", "candidates_per_word", "frequent_candidates", "replace_unk"),
-            *("max_tokens", "batch_size", "workers", "autocast_dtype", "int8", "device"),
+            "data",
+            "preparation",
+            "bpe_codes",
+            "raw",
+            "source_lang",
+            "target_lang",
+            "beam",
+            "lenpen",
+            "unnormalized",
+            "min_len",
+            "max_len_b",
+            "lexicon",
+            "candidates_per_word",
+            "frequent_candidates",
+            "replace_unk",
+            "max_tokens",
+            "batch_size",
+            "workers",
+            "autocast_dtype",
+            "int8",
+            "device",
         )
     }
 

@@ -49,7 +49,12 @@ def _changes() -> dict[int, str | None]:
     """The characters to replace or remove."""
     removed = [
         *(code for code in range(0xA0) if unicodedata.category(chr(code)) == "Cc"),
-        *(0xAD, 0x61C, 0x200B, 0x200E, 0x200F, 0xFEFF),
+        0xAD,
+        0x61C,
+        0x200B,
+        0x200E,
+        0x200F,
+        0xFEFF,
         *range(0x202A, 0x202F),
         *range(0x2060, 0x2065),
         *range(0x2066, 0x2070),

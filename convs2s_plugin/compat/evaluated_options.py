@@ -14,12 +14,25 @@ from .patches import Tier, step
 
 # The modules of fairseq that evaluate options, without "fairseq.".
 MODULES = (
-    *("utils", "criterions.ctc", "model_parallel.models.pipeline_parallel_transformer.model"),
-    *("models.fconv", "models.fconv_lm", "models.fconv_self_att", "models.hubert.hubert"),
-    *("models.lightconv_lm", "models.multires_hubert.multires_hubert", "models.transformer_lm"),
-    *("models.speech_to_text.s2t_wav_transformer", "data.audio.raw_audio_dataset"),
-    *("models.wav2vec.wav2vec", "models.wav2vec.wav2vec2", "optim.adafactor", "optim.adam"),
-    *("optim.adamax", "optim.cpu_adam", "optim.fused_lamb"),
+    "utils",
+    "criterions.ctc",
+    "model_parallel.models.pipeline_parallel_transformer.model",
+    "models.fconv",
+    "models.fconv_lm",
+    "models.fconv_self_att",
+    "models.hubert.hubert",
+    "models.lightconv_lm",
+    "models.multires_hubert.multires_hubert",
+    "models.transformer_lm",
+    "models.speech_to_text.s2t_wav_transformer",
+    "data.audio.raw_audio_dataset",
+    "models.wav2vec.wav2vec",
+    "models.wav2vec.wav2vec2",
+    "optim.adafactor",
+    "optim.adam",
+    "optim.adamax",
+    "optim.cpu_adam",
+    "optim.fused_lamb",
 )
 
 

@@ -63,8 +63,15 @@ def main() -> None:
     preparation = recipe.prepare(
         recipe.out / "prepared",
         {"train": halves},
-        *("--source-lang", source, "--target-lang", target, "--bpe-size", BPE_MERGES),
-        *(*sizes, *text_options, *prepare_options),
+        "--source-lang",
+        source,
+        "--target-lang",
+        target,
+        "--bpe-size",
+        BPE_MERGES,
+        *sizes,
+        *text_options,
+        *prepare_options,
     )
     prepared = preparation.folder
     held_out = {
@@ -88,7 +95,15 @@ def main() -> None:
         reverse,
         tokens,
         recipe.out / "text" / f"monolingual.tokens.{source}",
-        *("--raw", "--data", prepared / "data-bin", "-s", target, "-t", source, "--beam", 1),
+        "--raw",
+        "--data",
+        prepared / "data-bin",
+        "-s",
+        target,
+        "-t",
+        source,
+        "--beam",
+        1,
     )
 
     sources, targets = (read_text(prepared / "tokens" / f"train.{x}") for x in (source, target))

@@ -44,7 +44,11 @@ def main() -> None:
     preparation = recipe.prepare(
         recipe.out / "prepared",
         {"train": files},
-        *("--bpe-size", BPE_MERGES, *sizes, *text_options, *prepare_options),
+        "--bpe-size",
+        BPE_MERGES,
+        *sizes,
+        *text_options,
+        *prepare_options,
     )
     prepared = preparation.folder
     source, target = preparation.source.language, preparation.target.language
@@ -64,7 +68,11 @@ def main() -> None:
         teacher,
         tokens,
         recipe.out / f"teacher.train.{target}",
-        *("--raw", "--data", prepared / "data-bin", "--beam", TEACHER_BEAM),
+        "--raw",
+        "--data",
+        prepared / "data-bin",
+        "--beam",
+        TEACHER_BEAM,
     )
     recipe.binarize_pairs(preparation, distilled, sources, targets)
 
@@ -86,7 +94,9 @@ def main() -> None:
         ("model", "targets", "parameters", "BLEU", "equal to the reference"),
         [
             (
-                *(name, targets, recipe.parameters(f"train.{name}")),
+                name,
+                targets,
+                recipe.parameters(f"train.{name}"),
                 recipe.bleu(reference, outputs[name]),
                 sum(x == y for x, y in zip(read_text(outputs[name]), references)),
             )

@@ -101,8 +101,15 @@ def main() -> None:
     prepared = recipe.prepare(
         recipe.out / "prepared",
         {split: [text / f"{split}.{language}" for language in LANGUAGES] for split in splits},
-        *("--source-lang", LANGUAGES[0], "--target-lang", LANGUAGES[1]),
-        *("--tokenizer", "none", "--bpe-size", BPE_MERGES, "--keep-duplicates"),
+        "--source-lang",
+        LANGUAGES[0],
+        "--target-lang",
+        LANGUAGES[1],
+        "--tokenizer",
+        "none",
+        "--bpe-size",
+        BPE_MERGES,
+        "--keep-duplicates",
     ).folder
 
     checkpoint = recipe.train(

@@ -64,8 +64,16 @@ def main() -> None:
     prepared = recipe.prepare(
         recipe.out / "prepared",
         {split: [text / f"{split}.{language}" for language in LANGUAGES] for split in SPLITS},
-        *("--source-lang", LANGUAGES[0], "--target-lang", LANGUAGES[1]),
-        *("--tokenizer", "characters", "--separate", "--keep-duplicates", "--max-ratio", 30),
+        "--source-lang",
+        LANGUAGES[0],
+        "--target-lang",
+        LANGUAGES[1],
+        "--tokenizer",
+        "characters",
+        "--separate",
+        "--keep-duplicates",
+        "--max-ratio",
+        30,
     ).folder
 
     checkpoint = recipe.train(
@@ -82,8 +90,13 @@ def main() -> None:
     source = text / f"test.{LANGUAGES[0]}"
     outputs = {
         beam: recipe.translate(
-            *(checkpoint, source, recipe.out / f"beam{beam}.{LANGUAGES[1]}"),
-            *("--preparation", prepared, "--beam", beam),
+            checkpoint,
+            source,
+            recipe.out / f"beam{beam}.{LANGUAGES[1]}",
+            "--preparation",
+            prepared,
+            "--beam",
+            beam,
         )
         for beam in BEAMS
     }

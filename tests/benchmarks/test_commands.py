@@ -118,8 +118,13 @@ def test_time_and_memory_of_a_part(command, sizes, logits, limit, tmp_path, monk
 @pytest.mark.parametrize(
     "arch",
     [
-        *("convs2s_iwslt_de_en", "fconv_iwslt_de_en", "pervasive", "plain_pervasive"),
-        *("adl_transformer_wmt", "transformer", "lstm"),
+        "convs2s_iwslt_de_en",
+        "fconv_iwslt_de_en",
+        "pervasive",
+        "plain_pervasive",
+        "adl_transformer_wmt",
+        "transformer",
+        "lstm",
         "adl_rnn_mh_pos_norm_multi_att_ff_wmt",
     ],
 )

@@ -117,15 +117,35 @@ PRECISIONS = {
 def test_training_and_translating_in_every_precision(corpus, tmp_path, options, precision):
     log = fairseq(
         "train",
-        *(corpus / "bin", "--user-dir", PLUGIN, "--save-dir", tmp_path, *OURS, *options),
-        *("--max-epoch", "3", "--num-workers", "0", "--log-format", "simple"),
+        corpus / "bin",
+        "--user-dir",
+        PLUGIN,
+        "--save-dir",
+        tmp_path,
+        *OURS,
+        *options,
+        "--max-epoch",
+        "3",
+        "--num-workers",
+        "0",
+        "--log-format",
+        "simple",
         *PRECISIONS[precision],
     )
     assert "epoch 003 | valid on" in log and "loss nan" not in log
     half = ("--fp16",) if "fp16" in precision else ()
     printed = fairseq(
         "generate",
-        *(corpus / "bin", "--user-dir", PLUGIN, "--path", tmp_path / "checkpoint_last.pt"),
-        *("--beam", "2", "--max-tokens", "200", "--print-alignment", *half),
+        corpus / "bin",
+        "--user-dir",
+        PLUGIN,
+        "--path",
+        tmp_path / "checkpoint_last.pt",
+        "--beam",
+        "2",
+        "--max-tokens",
+        "200",
+        "--print-alignment",
+        *half,
     )
     assert sorted(hypotheses(printed)) == list(range(24))

@@ -108,7 +108,13 @@ def test_a_custom_layer(corpus, tmp_path):
     assert weights["encoder.layers.0.weight"].shape == (32,)
     printed = fairseq(
         "generate",
-        *(corpus / "bin", *own, "--path", path, "--cpu", "--max-tokens", "200"),
+        corpus / "bin",
+        *own,
+        "--path",
+        path,
+        "--cpu",
+        "--max-tokens",
+        "200",
     )
     assert sorted(hypotheses(printed)) == list(range(SENTENCES))
 
@@ -117,8 +123,17 @@ def test_the_error_of_a_wrong_definition_shows_its_place(corpus, tmp_path):
     decoder = "pos -> repeat(2, res_nd(cnn(glu)) -> res_nd(mh_dot_src_at)) -> norm"
     done = run(
         "train",
-        *(corpus / "bin", "--user-dir", PLUGIN, "--save-dir", tmp_path, "--cpu"),
-        *("--arch", "adl_transformer", "--decoder-adl", decoder, *TRAINING[2:]),
+        corpus / "bin",
+        "--user-dir",
+        PLUGIN,
+        "--save-dir",
+        tmp_path,
+        "--cpu",
+        "--arch",
+        "adl_transformer",
+        "--decoder-adl",
+        decoder,
+        *TRAINING[2:],
     )
     sentence = refused(done)
     assert "--decoder-adl, line 1, column 45" in sentence and "mh_dot_src_att" in sentence
@@ -134,9 +149,15 @@ def test_hydra(corpus, tmp_path):
     (tmp_path / "adl_de_en.yaml").write_text(yaml.safe_dump(config), encoding="utf-8")
     fairseq(
         "hydra_train",
-        *("--config-dir", tmp_path, "--config-name", "adl_de_en"),
-        *(f"task.data={corpus / 'bin'}", f"common.user_dir={PLUGIN}", "common.cpu=true"),
-        *("dataset.num_workers=0", f"checkpoint.save_dir={tmp_path}"),
+        "--config-dir",
+        tmp_path,
+        "--config-name",
+        "adl_de_en",
+        f"task.data={corpus / 'bin'}",
+        f"common.user_dir={PLUGIN}",
+        "common.cpu=true",
+        "dataset.num_workers=0",
+        f"checkpoint.save_dir={tmp_path}",
         cwd=tmp_path,
     )
     path = tmp_path / "checkpoint_last.pt"

@@ -45,8 +45,19 @@ def test_options(name, corpus, tmp_path):
 def ask(corpus, checkpoint, text, *arguments, data=None, **options):
     return run(
         "interactive",
-        *(data or corpus / "bin", "--user-dir", PLUGIN, "--path", checkpoint, "--cpu"),
-        *("--source-lang", "de", "--target-lang", "en", "--buffer-size", "10", *arguments),
+        data or corpus / "bin",
+        "--user-dir",
+        PLUGIN,
+        "--path",
+        checkpoint,
+        "--cpu",
+        "--source-lang",
+        "de",
+        "--target-lang",
+        "en",
+        "--buffer-size",
+        "10",
+        *arguments,
         text=text,
         **options,
     )
@@ -56,8 +67,16 @@ def test_a_dictionary_that_does_not_fit_the_checkpoint(corpus, trained, tmp_path
     other = tmp_path / "bin"
     fairseq(
         "preprocess",
-        *("--source-lang", "de", "--target-lang", "en", "--destdir", other),
-        *("--trainpref", corpus / "test", "--nwordssrc", "8"),
+        "--source-lang",
+        "de",
+        "--target-lang",
+        "en",
+        "--destdir",
+        other,
+        "--trainpref",
+        corpus / "test",
+        "--nwordssrc",
+        "8",
     )
     sentence = refused(ask(corpus, trained / "checkpoint_last.pt", "eins\n", data=other))
     assert "trained with a source vocabulary of 16 tokens" in sentence and "has 8" in sentence
@@ -67,8 +86,11 @@ def test_a_dictionary_that_does_not_fit_the_checkpoint(corpus, trained, tmp_path
 def test_a_checkpoint_of_another_architecture(corpus, trained):
     sentence = refused(
         ask(
-            *(corpus, trained / "checkpoint_last.pt", "eins\n"),
-            *("--model-overrides", "{'encoder_layers': '[(32, 3)] * 3'}"),
+            corpus,
+            trained / "checkpoint_last.pt",
+            "eins\n",
+            "--model-overrides",
+            "{'encoder_layers': '[(32, 3)] * 3'}",
         )
     )
     assert "another architecture" in sentence and "missing" in sentence
@@ -137,7 +159,9 @@ def test_a_line_of_5000_words(corpus, trained):
     sentence = refused(ask(corpus, trained / "checkpoint_last.pt", text))
     assert "Sentence 1 (counted from 0) has (5001, 0) tokens" in sentence and "1024" in sentence
     skipped = ask(
-        *(corpus, trained / "checkpoint_last.pt", text),
+        corpus,
+        trained / "checkpoint_last.pt",
+        text,
         "--skip-invalid-size-inputs-valid-test",
     )
     assert skipped.returncode == 0 and sorted(hypotheses(skipped.stdout)) == [0, 2]
@@ -150,9 +174,18 @@ def binarized(corpus, folder, sources, targets):
         (folder / f"text.{language}").write_text("\n".join(lines) + "\n", encoding="utf-8")
     fairseq(
         "preprocess",
-        *("--source-lang", "de", "--target-lang", "en", "--destdir", folder / "bin"),
-        *("--testpref", folder / "text"),
-        *("--srcdict", corpus / "bin" / "dict.de.txt", "--tgtdict", corpus / "bin" / "dict.en.txt"),
+        "--source-lang",
+        "de",
+        "--target-lang",
+        "en",
+        "--destdir",
+        folder / "bin",
+        "--testpref",
+        folder / "text",
+        "--srcdict",
+        corpus / "bin" / "dict.de.txt",
+        "--tgtdict",
+        corpus / "bin" / "dict.en.txt",
     )
     return folder / "bin"
 
@@ -160,7 +193,12 @@ def binarized(corpus, folder, sources, targets):
 def translate(data, trained):
     return run(
         "generate",
-        *(data, "--user-dir", PLUGIN, "--path", trained / "checkpoint_last.pt", "--cpu"),
+        data,
+        "--user-dir",
+        PLUGIN,
+        "--path",
+        trained / "checkpoint_last.pt",
+        "--cpu",
     )
 
 
@@ -187,8 +225,13 @@ def test_unknown_words_and_empty_lines_keep_their_place(corpus, trained):
 def test_1024_positions_hold_1024_tokens(corpus, trained):
     """A sentence of the maximum length, end of sentence included, is translated."""
     done = ask(
-        *(corpus, trained / "checkpoint_last.pt", "eins " * 1023 + "\n"),
-        *("--max-len-b", "5", "--max-tokens", "2000"),
+        corpus,
+        trained / "checkpoint_last.pt",
+        "eins " * 1023 + "\n",
+        "--max-len-b",
+        "5",
+        "--max-tokens",
+        "2000",
     )
     assert done.returncode == 0 and sorted(hypotheses(done.stdout)) == [0]
     sentence = refused(ask(corpus, trained / "checkpoint_last.pt", "eins " * 1024 + "\n"))

@@ -59,6 +59,15 @@ def generate(corpus, checkpoint, *options):
     """The output of fairseq-generate on the test set."""
     return fairseq(
         "generate",
-        *(corpus / "bin", "--user-dir", FAMILY, "--path", checkpoint, "--cpu"),
-        *("--task", "convs2s_translation", "--num-workers", "0", *options),
+        corpus / "bin",
+        "--user-dir",
+        FAMILY,
+        "--path",
+        checkpoint,
+        "--cpu",
+        "--task",
+        "convs2s_translation",
+        "--num-workers",
+        "0",
+        *options,
     )

@@ -85,9 +85,21 @@ def test_only_candidates_are_found(search, corpus, trained, lexicon):
 def test_interactive_among_candidates_reports_their_number(corpus, trained, lexicon):
     printed = fairseq(
         "interactive",
-        *(corpus / "bin", "--user-dir", PLUGIN, "--path", trained / "checkpoint_last.pt"),
-        *("--cpu", *TASK, "--beam", "2", "--lexicon", lexicon),
-        *("--candidates-per-word", "1", "--frequent-candidates", "0"),
+        corpus / "bin",
+        "--user-dir",
+        PLUGIN,
+        "--path",
+        trained / "checkpoint_last.pt",
+        "--cpu",
+        *TASK,
+        "--beam",
+        "2",
+        "--lexicon",
+        lexicon,
+        "--candidates-per-word",
+        "1",
+        "--frequent-candidates",
+        "0",
         text="eins zwei drei vier fünf\n",
     )
     # Four special symbols and five translations; no token of another sentence.
@@ -120,10 +132,25 @@ def test_fairseqs_transformer_among_candidates(corpus, tmp_path, lexicon):
     sizes = ("--encoder-embed-dim", "32", "--decoder-embed-dim", "32")
     more = ("--encoder-ffn-embed-dim", "32", "--encoder-layers", "1", "--decoder-layers", "1")
     train(
-        *(corpus, tmp_path, *TASK, *CRITERION, "--max-epoch", "4", "--lexicon", lexicon),
+        corpus,
+        tmp_path,
+        *TASK,
+        *CRITERION,
+        "--max-epoch",
+        "4",
+        "--lexicon",
+        lexicon,
         options=(
-            *("--arch", "transformer_iwslt_de_en", *sizes, *more),
-            *("--optimizer", "adam", "--lr", "0.01", "--max-tokens", "400"),
+            "--arch",
+            "transformer_iwslt_de_en",
+            *sizes,
+            *more,
+            "--optimizer",
+            "adam",
+            "--lr",
+            "0.01",
+            "--max-tokens",
+            "400",
         ),
     )
     if fairseq_version == "0.12.2":

@@ -12,9 +12,16 @@ from tests.support.helpers import config_with_objects
 MODELS = {
     "transformer_tiny": ("--encoder-layers", "1", "--decoder-layers", "1"),
     "lstm": (
-        *("--encoder-embed-dim", "16", "--decoder-embed-dim", "16"),
-        *("--decoder-out-embed-dim", "16", "--encoder-hidden-size", "16"),
-        *("--decoder-hidden-size", "16"),
+        "--encoder-embed-dim",
+        "16",
+        "--decoder-embed-dim",
+        "16",
+        "--decoder-out-embed-dim",
+        "16",
+        "--encoder-hidden-size",
+        "16",
+        "--decoder-hidden-size",
+        "16",
     ),
 }
 

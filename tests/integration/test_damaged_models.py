@@ -84,7 +84,15 @@ def test_translate(damaged):
 def interactive(*arguments, **options):
     return run(
         "interactive",
-        *(DATA, "--user-dir", PLUGIN, "--cpu", "-s", "de", "-t", "en", *arguments),
+        DATA,
+        "--user-dir",
+        PLUGIN,
+        "--cpu",
+        "-s",
+        "de",
+        "-t",
+        "en",
+        *arguments,
         **options,
     )
 

@@ -113,8 +113,14 @@ def test_alignments(texts, tmp_path, capsys):
     (tmp_path / "gold").write_text("1-1 2p2\n")
     (tmp_path / "links").write_text("0-0 0-1\n")
     printed = evaluate(
-        *(capsys, "--links", "mine=links", "--gold-links", "gold", "--gold-from-one"),
-        *("--output", "scores.json"),
+        capsys,
+        "--links",
+        "mine=links",
+        "--gold-links",
+        "gold",
+        "--gold-from-one",
+        "--output",
+        "scores.json",
     )
     assert "| mine  |     50.00 | 100.00 |                33.33 |" in printed
     content = json.loads((tmp_path / "scores.json").read_text())

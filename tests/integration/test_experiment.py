@@ -103,7 +103,10 @@ def test_a_stopped_experiment_goes_on(folder):
 
     table = [line for line in done.stdout.splitlines() if line.startswith("| ")]
     assert [line.split("|")[1].strip() for line in table[:5] if "---" not in line] == [
-        *("System", "ConvS2S", "fconv", "ConvS2S, unnormalized"),
+        "System",
+        "ConvS2S",
+        "fconv",
+        "ConvS2S, unnormalized",
     ]
     results = json.loads((out / "results.json").read_text())["results"]
     # The gradients of the first trial of fconv are not finite.

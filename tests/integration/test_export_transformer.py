@@ -42,8 +42,16 @@ def expected(corpus, checkpoint):
 def test_fairseq_translates_alike_without_the_package(corpus, exported, expected):
     printed = fairseq(
         "generate",
-        *(corpus / "bin", "--path", exported, "--cpu", "--num-workers", "0"),
-        *("--beam", "4", "--nbest", "3"),
+        corpus / "bin",
+        "--path",
+        exported,
+        "--cpu",
+        "--num-workers",
+        "0",
+        "--beam",
+        "4",
+        "--nbest",
+        "3",
     )
     actual = hypotheses(printed)
     assert actual.keys() == expected.keys()

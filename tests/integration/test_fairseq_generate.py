@@ -46,8 +46,14 @@ def test_the_command_itself(corpus, checkpoint):
     """A new interpreter prints the same hypotheses as the in-process call of the other tests."""
     printed = fairseq(
         "generate",
-        *(corpus / "bin", "--user-dir", PLUGIN, "--path", checkpoint, "--cpu"),
-        *("--max-tokens", "200"),
+        corpus / "bin",
+        "--user-dir",
+        PLUGIN,
+        "--path",
+        checkpoint,
+        "--cpu",
+        "--max-tokens",
+        "200",
     )
     found = hypotheses(printed)
     assert sorted(found) == list(range(SENTENCES))
@@ -162,7 +168,7 @@ def test_soft_alignments_are_distributions(corpus, checkpoint):
 
 @pytest.mark.parametrize("kind", ["hard", "soft"])
 def test_alignments_of_references(kind, corpus, checkpoint):
-    printed = generate(*(corpus, checkpoint, "--score-reference", "--print-alignment", kind, *TASK))
+    printed = generate(corpus, checkpoint, "--score-reference", "--print-alignment", kind, *TASK)
     references = (corpus / "test.en").read_text(encoding="utf-8").splitlines()
     aligned = alignments(printed)
     assert sorted(aligned) == list(range(SENTENCES))
@@ -231,8 +237,17 @@ def test_constraints_of_data_without_them(corpus, checkpoint):
 def test_the_tokenizer_takes_the_languages_of_the_data(corpus, checkpoint):
     printed = fairseq(
         "interactive",
-        *(corpus / "bin", "--user-dir", PLUGIN, "--path", checkpoint, "--cpu"),
-        *(*TASK, "--tokenizer", "moses", "--beam", 2),
+        corpus / "bin",
+        "--user-dir",
+        PLUGIN,
+        "--path",
+        checkpoint,
+        "--cpu",
+        *TASK,
+        "--tokenizer",
+        "moses",
+        "--beam",
+        2,
         text="eins zwei, drei\n",
     )
     assert "eins zwei <unk> drei" in printed and len(hypotheses(printed, "D")) == 1
@@ -242,15 +257,28 @@ def test_interactive_keeps_the_order_of_lines(corpus, checkpoint):
     lines = ["eins zwei drei", "", "unbekannt vier", "   ", "zehn"]
     printed = fairseq(
         "interactive",
-        *(corpus / "bin", "--user-dir", PLUGIN, "--path", checkpoint, "--cpu"),
-        *("--buffer-size", "5", "--max-tokens", "200"),
+        corpus / "bin",
+        "--user-dir",
+        PLUGIN,
+        "--path",
+        checkpoint,
+        "--cpu",
+        "--buffer-size",
+        "5",
+        "--max-tokens",
+        "200",
         text="\n".join(lines) + "\n",
     )
     found = hypotheses(printed)
     assert sorted(found) == [0, 1, 2, 3, 4]
     one = fairseq(
         "interactive",
-        *(corpus / "bin", "--user-dir", PLUGIN, "--path", checkpoint, "--cpu"),
+        corpus / "bin",
+        "--user-dir",
+        PLUGIN,
+        "--path",
+        checkpoint,
+        "--cpu",
         text="zehn\n",
     )
     assert hypotheses(one)[0][0][1] == found[4][0][1]
@@ -268,7 +296,9 @@ def test_from_pretrained_with_sub_words(corpus, trained, tmp_path):
     codes = tmp_path / "codes"
     codes.write_text("#version: 0.2\na b</w>\n", encoding="utf-8")
     hub = ConvS2SModel.from_pretrained(
-        *(str(trained), "checkpoint_last.pt", str(corpus / "bin")),
+        str(trained),
+        "checkpoint_last.pt",
+        str(corpus / "bin"),
         bpe="subword_nmt",
         bpe_codes=str(codes),
     )

@@ -48,8 +48,18 @@ def test_validate_reports_the_loss_of_the_training(trained, corpus):
     log = (trained / "log").read_text(encoding="utf-8")
     output = fairseq(
         "validate",
-        *(corpus / "bin", "--user-dir", PLUGIN, "--path", trained / "checkpoint_last.pt"),
-        *("--task", "translation", "--max-tokens", "400", "--cpu", "--log-format", "simple"),
+        corpus / "bin",
+        "--user-dir",
+        PLUGIN,
+        "--path",
+        trained / "checkpoint_last.pt",
+        "--task",
+        "translation",
+        "--max-tokens",
+        "400",
+        "--cpu",
+        "--log-format",
+        "simple",
         start=command,
     )
     reported = float(output.split(" | ppl ")[1].split()[0])
@@ -60,8 +70,13 @@ def test_label_smoothing_and_accuracy(corpus, tmp_path):
     log = train(
         corpus,
         tmp_path,
-        *("--criterion", "label_smoothed_cross_entropy", "--label-smoothing", "0.1"),
-        *("--report-accuracy", "--max-epoch", "1"),
+        "--criterion",
+        "label_smoothed_cross_entropy",
+        "--label-smoothing",
+        "0.1",
+        "--report-accuracy",
+        "--max-epoch",
+        "1",
     )
     assert "accuracy" in log and (tmp_path / "checkpoint_best.pt").exists()
 
@@ -71,10 +86,26 @@ def test_the_optimization_of_the_paper(corpus, tmp_path):
     log = train(
         corpus,
         tmp_path,
-        *("--optimizer", "nag", "--lr", "0.25", "--momentum", "0.99", "--clip-norm", "0.1"),
-        *("--lr-scheduler", "reduce_lr_on_plateau", "--lr-shrink", "0.1", "--stop-min-lr", "1e-4"),
+        "--optimizer",
+        "nag",
+        "--lr",
+        "0.25",
+        "--momentum",
+        "0.99",
+        "--clip-norm",
+        "0.1",
+        "--lr-scheduler",
+        "reduce_lr_on_plateau",
+        "--lr-shrink",
+        "0.1",
+        "--stop-min-lr",
+        "1e-4",
         # With a high threshold, plateaus come soon.
-        *("--lr-threshold", "0.3", "--max-epoch", "60", "--no-save"),
+        "--lr-threshold",
+        "0.3",
+        "--max-epoch",
+        "60",
+        "--no-save",
     )
     rates = [
         float(line.split(" | lr ")[1].split()[0]) for line in log.splitlines() if " | lr " in line
@@ -137,10 +168,17 @@ def test_two_workers_equal_one_with_twice_the_batch(task, corpus, tmp_path):
         return run(
             "train",
             *train_arguments(corpus, tmp_path / "two", *common, *task, options=HALF_CORPUS),
-            *("--distributed-init-method", f"tcp://127.0.0.1:{port}"),
-            *("--distributed-rank", rank, "--distributed-world-size", "2"),
-            *("--distributed-no-spawn", "--distributed-backend", "gloo"),
-            *("--ddp-backend", "legacy_ddp"),
+            "--distributed-init-method",
+            f"tcp://127.0.0.1:{port}",
+            "--distributed-rank",
+            rank,
+            "--distributed-world-size",
+            "2",
+            "--distributed-no-spawn",
+            "--distributed-backend",
+            "gloo",
+            "--ddp-backend",
+            "legacy_ddp",
         )
 
     with ThreadPoolExecutor(2) as pool:
@@ -166,7 +204,12 @@ def test_bf16_on_a_cpu(corpus, tmp_path):
 
 
 TRANSFORMER = (
-    *("--arch", "transformer_iwslt_de_en", "--encoder-layers", "1", "--decoder-layers", "1"),
+    "--arch",
+    "transformer_iwslt_de_en",
+    "--encoder-layers",
+    "1",
+    "--decoder-layers",
+    "1",
     *TINY[-8:],
 )
 
@@ -190,9 +233,16 @@ def hydra(corpus, folder, config_folder, *overrides):
     """fairseq-hydra-train for one epoch; returns the trained weights."""
     log = fairseq(
         "hydra_train",
-        *("--config-dir", config_folder, "--config-name", "convs2s_de_en"),
-        *(f"task.data={corpus / 'bin'}", f"common.user_dir={PLUGIN}", "common.cpu=true"),
-        *("optimization.max_epoch=1", "dataset.num_workers=0", *overrides),
+        "--config-dir",
+        config_folder,
+        "--config-name",
+        "convs2s_de_en",
+        f"task.data={corpus / 'bin'}",
+        f"common.user_dir={PLUGIN}",
+        "common.cpu=true",
+        "optimization.max_epoch=1",
+        "dataset.num_workers=0",
+        *overrides,
         f"checkpoint.save_dir={folder / 'checkpoints'}",
         cwd=folder,
     )

@@ -38,7 +38,7 @@ def release(corpus, fconv, codes, tmp_path):
     folder = tmp_path / "wmt.de-en.fconv-py"
     folder.mkdir()
     languages = {"source_lang": "de", "target_lang": "en"}
-    make_old(*(fconv, folder / "model.pt"), version=1, stray=True, legacy=True, changes=languages)
+    make_old(fconv, folder / "model.pt", version=1, stray=True, legacy=True, changes=languages)
     shutil.copyfile(codes, folder / "bpecodes")
     for language in ("de", "en"):
         shutil.copyfile(corpus / "bin" / f"dict.{language}.txt", folder / f"dict.{language}.txt")
@@ -81,7 +81,11 @@ def test_an_archive_of_an_address_translates_as_before(
     assert "de to en, tokenizer moses_fairseq, BPE codes bpecodes" in printed.out
     assert f"convs2s translate --path {new}/model.pt" in printed.out
     assert sorted(path.name for path in new.iterdir()) == [
-        *("bpecodes", "dict.de.txt", "dict.en.txt", "model.pt", "preparation.yaml"),
+        "bpecodes",
+        "dict.de.txt",
+        "dict.en.txt",
+        "model.pt",
+        "preparation.yaml",
     ]
     assert [path.name for path in tmp_path.glob("new*")] == ["new"]
     tokenized = Preparation.read(new).source.tokenizer.tokenize("Eins-zwei <drei>.")
@@ -113,7 +117,8 @@ def test_the_layout_of_mlconvgec(corpus, fconv, codes, tmp_path):
         (models / name).mkdir(parents=True)
     for i in (1, 2, 3):
         make_old(
-            *(fconv, models / "mlconv_embed" / f"model{i}.pt"),
+            fconv,
+            models / "mlconv_embed" / f"model{i}.pt",
             version=1,
             legacy=True,
             meters=True,

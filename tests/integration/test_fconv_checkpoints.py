@@ -100,9 +100,16 @@ def test_training_from_a_converted_checkpoint(corpus, fconv, tmp_path):
     assert convs2s(["convert-fconv", str(fconv), str(new)]) == 0
     options = tuple("convs2s" if item == "fconv_iwslt_de_en" else item for item in FCONV)
     log = train(
-        *(corpus, tmp_path / "more", "--finetune-from-model", new),
-        *("--max-source-positions", "1022", "--max-target-positions", "1022"),
-        *("--encoder-gradient-uses", "2"),
+        corpus,
+        tmp_path / "more",
+        "--finetune-from-model",
+        new,
+        "--max-source-positions",
+        "1022",
+        "--max-target-positions",
+        "1022",
+        "--encoder-gradient-uses",
+        "2",
         options=options,
     )
     assert "Loaded checkpoint" in log

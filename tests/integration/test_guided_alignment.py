@@ -7,14 +7,27 @@ import pytest
 from tests.support.commands import TASK, TINY, fairseq, refused, run, train, train_arguments
 
 GUIDED = (
-    *("--criterion", "label_smoothed_cross_entropy_with_alignment", "--load-alignments"),
-    *("--alignment-lambda", "1.0", "--label-smoothing", "0.1"),
+    "--criterion",
+    "label_smoothed_cross_entropy_with_alignment",
+    "--load-alignments",
+    "--alignment-lambda",
+    "1.0",
+    "--label-smoothing",
+    "0.1",
 )
 OPTIMIZER = ("--optimizer", "adam", "--lr", "0.01", "--clip-norm", "1.0", "--batch-size", "60")
 ADL = ("--arch", "adl_transformer", "--model-dim", "16", "--attention-heads", "4")
 PERVASIVE = (
-    *("--arch", "pervasive_iwslt_de_en", "--encoder-embed-dim", "12", "--num-layers", "2"),
-    *("--decoder-embed-dim", "16", "--growth-rate", "4"),
+    "--arch",
+    "pervasive_iwslt_de_en",
+    "--encoder-embed-dim",
+    "12",
+    "--num-layers",
+    "2",
+    "--decoder-embed-dim",
+    "16",
+    "--growth-rate",
+    "4",
 )
 
 
@@ -32,9 +45,18 @@ def aligned(corpus, tmp_path_factory):
             (folder / f"{split}.{language}").symlink_to(corpus / f"{split}.{language}")
     fairseq(
         "preprocess",
-        *("--source-lang", "de", "--target-lang", "en", "--destdir", folder / "bin"),
-        *("--trainpref", folder / "train", "--validpref", folder / "valid"),
-        *("--align-suffix", "align"),
+        "--source-lang",
+        "de",
+        "--target-lang",
+        "en",
+        "--destdir",
+        folder / "bin",
+        "--trainpref",
+        folder / "train",
+        "--validpref",
+        folder / "valid",
+        "--align-suffix",
+        "align",
     )
     return folder
 

@@ -76,7 +76,10 @@ def test_eflomal_finds_the_translations(tmp_path, temporary, capfd):
     assert announced == ["1 to 250", "251 to 400"]
     assert list(temporary.iterdir()) == []
     assert sorted(path.name for path in tmp_path.iterdir()) == [
-        *("de-en", "en-de", "text.de", "text.en")
+        "de-en",
+        "en-de",
+        "text.de",
+        "text.en",
     ]
 
 
@@ -160,12 +163,18 @@ def test_given_links(tmp_path, capsys):
     arguments = ("--alignments", tmp_path / "forward", "--reverse-output", tmp_path / "en-de")
     assert lexicon(tmp_path, *arguments) == 0
     assert entries(tmp_path / "de-en") == [
-        *(("Hund", "dog", 1.0), ("Katze", "cat", 1.0), ("der", "the", 1.0), ("die", "the", 1.0)),
+        ("Hund", "dog", 1.0),
+        ("Katze", "cat", 1.0),
+        ("der", "the", 1.0),
+        ("die", "the", 1.0),
         ("schläft", "sleeping", 1.0),
     ]
     assert entries(tmp_path / "en-de") == [
-        *(("cat", "Katze", 1.0), ("dog", "Hund", 1.0), ("sleeping", "schläft", 1.0)),
-        *(("the", "der", 0.5), ("the", "die", 0.5)),
+        ("cat", "Katze", 1.0),
+        ("dog", "Hund", 1.0),
+        ("sleeping", "schläft", 1.0),
+        ("the", "der", 0.5),
+        ("the", "die", 0.5),
     ]
     assert "de-en: 5 entries, 3 sentence pairs" in capsys.readouterr().out
 

@@ -123,9 +123,15 @@ def test_hydra(name, last_weight, corpus, tmp_path):
     (tmp_path / "small.yaml").write_text(yaml.safe_dump(config), encoding="utf-8")
     fairseq(
         "hydra_train",
-        *("--config-dir", tmp_path, "--config-name", "small"),
-        *(f"task.data={corpus / 'bin'}", f"common.user_dir={PLUGIN}", "common.cpu=true"),
-        *("dataset.num_workers=0", f"checkpoint.save_dir={tmp_path}"),
+        "--config-dir",
+        tmp_path,
+        "--config-name",
+        "small",
+        f"task.data={corpus / 'bin'}",
+        f"common.user_dir={PLUGIN}",
+        "common.cpu=true",
+        "dataset.num_workers=0",
+        f"checkpoint.save_dir={tmp_path}",
         cwd=tmp_path,
     )
     model = torch.load(tmp_path / "checkpoint_last.pt", weights_only=True)["model"]

@@ -13,8 +13,13 @@ def test_the_log_file_has_the_curves_of_the_printed_log(log_format, corpus, tmp_
     printed = fairseq(
         "train",
         *train_arguments(corpus, tmp_path / "checkpoints", "--log-interval", "1", options=TINY),
-        *("--log-format", log_format, "--log-file", tmp_path / "file.log"),
-        *("--max-epoch", "2", "--no-save"),
+        "--log-format",
+        log_format,
+        "--log-file",
+        tmp_path / "file.log",
+        "--max-epoch",
+        "2",
+        "--no-save",
     )
     (tmp_path / "printed.log").write_text(printed, encoding="utf-8")
     of_file, of_printed = (

@@ -105,7 +105,11 @@ def test_every_format_gives_the_same_data(prepare, tmp_path):
         first = first or data(out)
         assert data(out) == first and len(first) == 25
         assert sorted(path.name for path in out.iterdir()) == [
-            *("codes.bpe", "data-bin", "preparation.yaml", "text", "tokens")
+            "codes.bpe",
+            "data-bin",
+            "preparation.yaml",
+            "text",
+            "tokens",
         ]
 
 
@@ -184,8 +188,15 @@ def test_held_out_pairs_and_counts(prepare, tmp_path):
     train = [*PAIRS, *extra, valid[0]]
     out = tmp_path / "out"
     printed = prepare(
-        *("--train", *write_pairs(tmp_path, "a", train)),
-        *("--valid", *write_pairs(tmp_path, "v", valid), "--test-size", "13", "--out", out, *NONE),
+        "--train",
+        *write_pairs(tmp_path, "a", train),
+        "--valid",
+        *write_pairs(tmp_path, "v", valid),
+        "--test-size",
+        "13",
+        "--out",
+        out,
+        *NONE,
     )
     assert lines(out / "text" / "valid.de") == [source for source, _ in valid]
     content = yaml.safe_load((out / "preparation.yaml").read_text(encoding="utf-8"))
@@ -232,7 +243,7 @@ def test_the_printed_command_trains(prepare, tmp_path, tokenizer, smoothing):
 @pytest.mark.parametrize("size", SIZE_CLASSES, ids=lambda size: str(size.least))
 def test_fairseq_train_knows_every_option_of_the_commands(size):
     command = training_command(
-        *(Path("data"), ("de", "en"), max(1, size.least), True, 5000, Path("checkpoints"), "moses")
+        Path("data"), ("de", "en"), max(1, size.least), True, 5000, Path("checkpoints"), "moses"
     )
     command = command.replace("$(convs2s path)", str(PLUGIN)).replace("\\\n", "")
     parser = get_training_parser()

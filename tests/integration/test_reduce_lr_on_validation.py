@@ -33,8 +33,17 @@ def events(log):
 
 def test_every_validation_counts_once_and_at_once(corpus, tmp_path):
     log = train(
-        *(corpus, tmp_path, *TASK, *CRITERION, "--max-update", "9", "--no-save"),
-        *("--lr-patience", "1", "--validate-interval-updates", "2"),
+        corpus,
+        tmp_path,
+        *TASK,
+        *CRITERION,
+        "--max-update",
+        "9",
+        "--no-save",
+        "--lr-patience",
+        "1",
+        "--validate-interval-updates",
+        "2",
         options=OPTIONS,
     )
     found, reductions = events(log), -1

@@ -177,10 +177,23 @@ def test_two_workers_are_one_with_a_larger_batch(corpus, start, one_update, tmp_
     program = tmp_path / "fairseq-train"
     program.write_text(command("train")[2], encoding="utf-8")
     log = launch(
-        *("--nproc-per-node", "2", "--master-port", free_port(), program),
+        "--nproc-per-node",
+        "2",
+        "--master-port",
+        free_port(),
+        program,
         *train_arguments(
-            *(corpus, tmp_path, *RISK, "--restore-file", start, *FROM_START, *RISK_ONLY),
-            *("--batch-size", "120", "--max-update", "1"),
+            corpus,
+            tmp_path,
+            *RISK,
+            "--restore-file",
+            start,
+            *FROM_START,
+            *RISK_ONLY,
+            "--batch-size",
+            "120",
+            "--max-update",
+            "1",
             options=SGD,
         ),
     )
@@ -231,7 +244,13 @@ FAMILIES = {
 @pytest.mark.parametrize("family", FAMILIES)
 def test_other_families_in_half_precision(family, corpus, tmp_path):
     log = train(
-        *(corpus, tmp_path, *RISK, "--max-update", "2", "--autocast-dtype", "bfloat16"),
+        corpus,
+        tmp_path,
+        *RISK,
+        "--max-update",
+        "2",
+        "--autocast-dtype",
+        "bfloat16",
         options=(*FAMILIES[family], "--optimizer", "adam", "--lr", "0.001", "--batch-size", "20"),
     )
     assert 0 < numbers(log, "risk")[-1] <= 1

@@ -54,7 +54,11 @@ def test_torchrun_on_one_machine(corpus, tmp_path, one_worker):
     program = tmp_path / "fairseq-train"
     program.write_text(command("train")[2], encoding="utf-8")
     log = launch(
-        *("--nproc-per-node", "2", "--master-port", free_port(), program),
+        "--nproc-per-node",
+        "2",
+        "--master-port",
+        free_port(),
+        program,
         *train_arguments(corpus, tmp_path, *COMMON, options=OPTIONS),
     )
     assert "training on 2 devices" in log and "valid on 'valid' subset" in log
@@ -74,8 +78,17 @@ def test_a_worker_that_dies_ends_the_others_with_its_reason(corpus, tmp_path):
     program = server().programs / "python"
     done = subprocess.run(
         [
-            *(sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2"),
-            *("--master-port", free_port(), "--no-python", program, "-c", code),
+            sys.executable,
+            "-m",
+            "torch.distributed.run",
+            "--nproc-per-node",
+            "2",
+            "--master-port",
+            free_port(),
+            "--no-python",
+            program,
+            "-c",
+            code,
             *map(str, train_arguments(corpus, tmp_path, *CRITERION, options=OPTIONS)),
         ],
         env={**os.environ, "OMP_NUM_THREADS": "1"},
@@ -94,8 +107,18 @@ def test_torchrun_on_two_machines(corpus, tmp_path, one_worker):
 
     def machine(number):
         return launch(
-            *("--nnodes", "2", "--node-rank", number, "--nproc-per-node", "1"),
-            *("--master-addr", "127.0.0.1", "--master-port", port, "--no-python", program),
+            "--nnodes",
+            "2",
+            "--node-rank",
+            number,
+            "--nproc-per-node",
+            "1",
+            "--master-addr",
+            "127.0.0.1",
+            "--master-port",
+            port,
+            "--no-python",
+            program,
             *train_arguments(corpus, tmp_path, *COMMON, options=OPTIONS),
         )
 

@@ -19,8 +19,16 @@ def layers():
 
 def translation(folder):
     return [
-        *(server().programs / "convs2s", "translate", "--path", FIXTURES / f"{MODELS[0]}.pt"),
-        *("--data", DATA, "--device", "cpu", "--input", text_file(folder, ["eins zwei"])),
+        server().programs / "convs2s",
+        "translate",
+        "--path",
+        FIXTURES / f"{MODELS[0]}.pt",
+        "--data",
+        DATA,
+        "--device",
+        "cpu",
+        "--input",
+        text_file(folder, ["eins zwei"]),
     ]
 
 
@@ -55,7 +63,8 @@ def test_a_closed_pipe(tmp_path):
 
 def test_a_full_device(tmp_path):
     for name, command in (
-        *(("path", PATH), ("adl", layers())),
+        ("path", PATH),
+        ("adl", layers()),
         ("translate", translation(tmp_path)),
     ):
         with open("/dev/full", "w", encoding="utf-8") as full:

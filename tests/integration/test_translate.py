@@ -20,10 +20,22 @@ def interactive(path, lines, folder, *arguments, data=DATA):
     args = options.parse_args_and_arch(
         options.get_interactive_generation_parser(),
         input_args=[
-            *(str(data), "--source-lang", "de", "--target-lang", "en", "--cpu"),
-            *("--user-dir", str(PLUGIN), *TASK, "--path", str(path)),
-            *("--input", str(text_file(folder, lines, "interactive.de"))),
-            *("--buffer-size", "100", *map(str, arguments)),
+            str(data),
+            "--source-lang",
+            "de",
+            "--target-lang",
+            "en",
+            "--cpu",
+            "--user-dir",
+            str(PLUGIN),
+            *TASK,
+            "--path",
+            str(path),
+            "--input",
+            str(text_file(folder, lines, "interactive.de")),
+            "--buffer-size",
+            "100",
+            *map(str, arguments),
         ],
     )
     printed = io.StringIO()
@@ -51,8 +63,15 @@ def test_every_family(name, tmp_path):
     aligned = tmp_path / "aligned"
     rows = translate(path, LINES, tmp_path, "--nbest", 2, "--alignment", aligned)
     printed = interactive(
-        *(path, LINES, tmp_path, "--nbest", 2, "--max-tokens", 4000),
-        *("--print-alignment", "hard"),
+        path,
+        LINES,
+        tmp_path,
+        "--nbest",
+        2,
+        "--max-tokens",
+        4000,
+        "--print-alignment",
+        "hard",
     )
     assert_same(rows, printed)
     lines = [line.split("\t", 1)[1] for line in printed.splitlines() if line.startswith("A-")]
@@ -84,12 +103,17 @@ def test_fairseqs_transformer(transformer, corpus, tmp_path):
     lines = (corpus / "test.de").read_text(encoding="utf-8").splitlines()
     data = corpus / "bin"
     aligned = tmp_path / "aligned"
-    rows = translate(
-        *(transformer, lines, tmp_path, "--nbest", 3, "--alignment", aligned), data=data
-    )
+    rows = translate(transformer, lines, tmp_path, "--nbest", 3, "--alignment", aligned, data=data)
     printed = interactive(
-        *(transformer, lines, tmp_path, "--nbest", 3, "--max-tokens", 4000),
-        *("--print-alignment", "hard"),
+        transformer,
+        lines,
+        tmp_path,
+        "--nbest",
+        3,
+        "--max-tokens",
+        4000,
+        "--print-alignment",
+        "hard",
         data=data,
     )
     assert_same(rows, printed)

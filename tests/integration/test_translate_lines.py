@@ -24,7 +24,12 @@ def test_every_line_has_its_translation(tmp_path, capsys):
     apart = ["acht vier", SENTENCE, "zehn elf"]
     alone = [row.split("\t") for row in translate(path, apart, tmp_path, "--scores")]
     assert [text for _, text in rows] == [
-        *("", alone[0][1], "", " ".join([alone[1][1]] * 3), alone[2][1], "")
+        "",
+        alone[0][1],
+        "",
+        " ".join([alone[1][1]] * 3),
+        alone[2][1],
+        "",
     ]
     assert [row[0] for row in rows[:3]] == ["0.0000", alone[0][0], "0.0000"]
     assert float(rows[3][0]) == pytest.approx(float(alone[1][0]), abs=2e-4)
@@ -90,8 +95,16 @@ def test_line_by_line(tmp_path):
     """Each answer comes before the next line is read."""
     process = subprocess.Popen(
         [
-            *(server().programs / "convs2s", "translate", "--path", FIXTURES / "adl.pt"),
-            *("--data", DATA, "--device", "cpu", "--line-by-line", "--scores"),
+            server().programs / "convs2s",
+            "translate",
+            "--path",
+            FIXTURES / "adl.pt",
+            "--data",
+            DATA,
+            "--device",
+            "cpu",
+            "--line-by-line",
+            "--scores",
         ],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
@@ -113,8 +126,15 @@ def test_a_terminal_is_answered_line_by_line():
     master, slave = os.openpty()
     process = subprocess.Popen(
         [
-            *(server().programs / "convs2s", "translate", "--path", FIXTURES / "adl.pt"),
-            *("--data", DATA, "--device", "cpu", "--raw"),
+            server().programs / "convs2s",
+            "translate",
+            "--path",
+            FIXTURES / "adl.pt",
+            "--data",
+            DATA,
+            "--device",
+            "cpu",
+            "--raw",
         ],
         stdin=slave,
         stdout=subprocess.PIPE,

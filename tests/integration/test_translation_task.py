@@ -78,15 +78,25 @@ def test_two_kinds_of_half_precision_are_refused(corpus, tmp_path):
     done = run(
         "train",
         *train_arguments(corpus, tmp_path, "--max-update", "1", *TASK),
-        *("--autocast-dtype", "bfloat16", "--amp"),
+        "--autocast-dtype",
+        "bfloat16",
+        "--amp",
     )
     assert "--autocast-dtype cannot be combined" in refused(done)
 
 
 def test_filters_apply_to_the_training_set_only(corpus, tmp_path):
     log = train(
-        *(corpus, tmp_path, *TASK, "--max-epoch", "1", "--no-save"),
-        *("--max-train-words", "4", "--max-length-ratio", "1.5"),
+        corpus,
+        tmp_path,
+        *TASK,
+        "--max-epoch",
+        "1",
+        "--no-save",
+        "--max-train-words",
+        "4",
+        "--max-length-ratio",
+        "1.5",
     )
     sizes = [len(line.split()) for line in (corpus / "train.de").read_text("utf-8").splitlines()]
     removed = sum(size > 4 for size in sizes)
@@ -108,8 +118,18 @@ def test_equal_lengths_change_no_translation(corpus, trained):
 def test_equal_lengths_in_interactive(corpus, trained):
     printed = fairseq(
         "interactive",
-        *(corpus / "bin", "--user-dir", PLUGIN, "--path", trained / "checkpoint_last.pt"),
-        *("--cpu", *TASK, "--equal-length-batches", "--buffer-size", "4", "--max-tokens", "99"),
+        corpus / "bin",
+        "--user-dir",
+        PLUGIN,
+        "--path",
+        trained / "checkpoint_last.pt",
+        "--cpu",
+        *TASK,
+        "--equal-length-batches",
+        "--buffer-size",
+        "4",
+        "--max-tokens",
+        "99",
         text="eins zwei drei\nvier\nfünf sechs sieben\nacht\n",
     )
     assert sorted(hypotheses(printed)) == [0, 1, 2, 3]
@@ -117,7 +137,13 @@ def test_equal_lengths_in_interactive(corpus, trained):
 
 def test_the_options_are_kept_in_the_checkpoint(corpus, tmp_path):
     train(
-        *(corpus, tmp_path, *TASK, "--max-update", "1", "--max-train-words", "5"),
+        corpus,
+        tmp_path,
+        *TASK,
+        "--max-update",
+        "1",
+        "--max-train-words",
+        "5",
         options=TINY,
     )
     saved = torch.load(tmp_path / "checkpoint_last.pt", weights_only=True)
@@ -126,8 +152,14 @@ def test_the_options_are_kept_in_the_checkpoint(corpus, tmp_path):
 
 def test_alignments_in_interactive(corpus, trained):
     arguments = (
-        *(corpus / "bin", "--user-dir", PLUGIN, "--path", trained / "checkpoint_last.pt"),
-        *("--cpu", *TASK, "--print-alignment"),
+        corpus / "bin",
+        "--user-dir",
+        PLUGIN,
+        "--path",
+        trained / "checkpoint_last.pt",
+        "--cpu",
+        *TASK,
+        "--print-alignment",
     )
     printed = fairseq("interactive", *arguments, "hard", text="eins zwei drei\n")
     pairs = [tuple(map(int, pair.split("-"))) for pair in alignments(printed)[0].split()]

@@ -42,8 +42,18 @@ def names(tmp_path_factory):
     fairseq("preprocess", *common, "--destdir", folder / "raw", "--dataset-impl", "raw")
     fairseq(
         "train",
-        *(folder / "bin", "--user-dir", PLUGIN, "--save-dir", folder, "--cpu", *TINY),
-        *("--max-epoch", "16", "--no-epoch-checkpoints", "--num-workers", "0"),
+        folder / "bin",
+        "--user-dir",
+        PLUGIN,
+        "--save-dir",
+        folder,
+        "--cpu",
+        *TINY,
+        "--max-epoch",
+        "16",
+        "--no-epoch-checkpoints",
+        "--num-workers",
+        "0",
     )
     return folder
 
@@ -125,9 +135,21 @@ def test_interactive_with_and_without_a_dictionary(names, tmp_path):
     for more, expected in (((), "Anna"), ((translations,), "Ann")):
         printed = fairseq(
             "interactive",
-            *(names / "bin", "--user-dir", PLUGIN, "--path", names / "checkpoint_last.pt"),
-            *("--cpu", *TASK, "--beam", "3", "--buffer-size", "2", "--max-tokens", "99"),
-            *("--replace-unk", *more),
+            names / "bin",
+            "--user-dir",
+            PLUGIN,
+            "--path",
+            names / "checkpoint_last.pt",
+            "--cpu",
+            *TASK,
+            "--beam",
+            "3",
+            "--buffer-size",
+            "2",
+            "--max-tokens",
+            "99",
+            "--replace-unk",
+            *more,
             text="s0 Anna s1 s2\ns1 s2 s3 Otto\n",
         )
         found = hypotheses(printed)
@@ -143,8 +165,18 @@ def test_among_candidates_the_lexicon_translates(names, tmp_path):
     )
     printed = fairseq(
         "interactive",
-        *(names / "bin", "--user-dir", PLUGIN, "--path", names / "checkpoint_last.pt"),
-        *("--cpu", *TASK, "--beam", "3", "--lexicon", lexicon, "--replace-unk"),
+        names / "bin",
+        "--user-dir",
+        PLUGIN,
+        "--path",
+        names / "checkpoint_last.pt",
+        "--cpu",
+        *TASK,
+        "--beam",
+        "3",
+        "--lexicon",
+        lexicon,
+        "--replace-unk",
         text="s0 Anna s1 s2\n",
     )
     assert hypotheses(printed)[0][0][1].split().count("Ann") == 1

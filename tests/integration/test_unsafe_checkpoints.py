@@ -33,8 +33,18 @@ def hacked(tmp_path):
 def translate(name, corpus, checkpoint, *arguments, compat="1"):
     return refused(
         run(
-            *(name, corpus / "bin", "--user-dir", PLUGIN, "--path", checkpoint, "--cpu"),
-            *("--source-lang", "de", "--target-lang", "en", *arguments),
+            name,
+            corpus / "bin",
+            "--user-dir",
+            PLUGIN,
+            "--path",
+            checkpoint,
+            "--cpu",
+            "--source-lang",
+            "de",
+            "--target-lang",
+            "en",
+            *arguments,
             text="eins\n",
             env={**os.environ, "CONVS2S_COMPAT": compat},
         )
@@ -69,8 +79,16 @@ WAYS = {
     "interactive with all changes": lambda c, p, *_: translate("interactive", c, p, compat="all"),
     "validate": lambda c, p, *_: refused(
         run(
-            *("validate", c / "bin", "--user-dir", PLUGIN, "--path", p, "--cpu", *TASK),
-            *("--max-tokens", "400"),
+            "validate",
+            c / "bin",
+            "--user-dir",
+            PLUGIN,
+            "--path",
+            p,
+            "--cpu",
+            *TASK,
+            "--max-tokens",
+            "400",
         )
     ),
     "from_pretrained": lambda c, p, *_: hub(c, p),
@@ -79,8 +97,15 @@ WAYS = {
         *("--input", c / "test.de"),
     ),
     "plot-attention": lambda c, p, folder, capsys: command(
-        *(capsys, "plot-attention", "--path", p, "--data", c / "bin"),
-        *("--output", folder / "picture.png", "eins"),
+        capsys,
+        "plot-attention",
+        "--path",
+        p,
+        "--data",
+        c / "bin",
+        "--output",
+        folder / "picture.png",
+        "eins",
     ),
 }
 WEIGHTS = {

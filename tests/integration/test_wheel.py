@@ -52,8 +52,16 @@ def wheel(tmp_path_factory):
     run(sys.executable, "setup.py", "--quiet", "sdist", "--dist-dir", folder / "dist", cwd=sources)
     (archive,) = (folder / "dist").iterdir()
     run(
-        *(sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation"),
-        *("--wheel-dir", "dist", archive),
+        sys.executable,
+        "-m",
+        "pip",
+        "wheel",
+        "--quiet",
+        "--no-deps",
+        "--no-build-isolation",
+        "--wheel-dir",
+        "dist",
+        archive,
         cwd=folder,
     )
     (built,) = (folder / "dist").glob("*.whl")
@@ -65,8 +73,16 @@ def environment_with(wheel, folder):
     venv.create(folder, symlinks=True)
     programs = folder / "bin"
     run(
-        *(sys.executable, "-m", "pip", "--python", programs / "python", "install", "--quiet"),
-        *("--no-deps", "--no-index", wheel),
+        sys.executable,
+        "-m",
+        "pip",
+        "--python",
+        programs / "python",
+        "install",
+        "--quiet",
+        "--no-deps",
+        "--no-index",
+        wheel,
         cwd=folder,
     )
     return programs

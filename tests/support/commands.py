@@ -91,8 +91,17 @@ def train(corpus, folder, *arguments, options=TINY):
 def train_arguments(corpus, folder, *arguments, options=TINY):
     """The arguments of such a training."""
     return (
-        *(corpus / "bin", "--user-dir", PLUGIN, "--save-dir", folder, "--cpu"),
-        *("--no-progress-bar", "--log-format", "simple", "--num-workers", "0"),
+        corpus / "bin",
+        "--user-dir",
+        PLUGIN,
+        "--save-dir",
+        folder,
+        "--cpu",
+        "--no-progress-bar",
+        "--log-format",
+        "simple",
+        "--num-workers",
+        "0",
         *options,
         *arguments,
     )
@@ -126,8 +135,18 @@ def generate(corpus, path, *arguments, subset="test", data="bin"):
     args = options.parse_args_and_arch(
         parser,
         input_args=[
-            *(str(corpus / data), "--user-dir", str(PLUGIN), "--path", str(path), "--cpu"),
-            *("--gen-subset", subset, "--max-tokens", "200", "--num-workers", "0"),
+            str(corpus / data),
+            "--user-dir",
+            str(PLUGIN),
+            "--path",
+            str(path),
+            "--cpu",
+            "--gen-subset",
+            subset,
+            "--max-tokens",
+            "200",
+            "--num-workers",
+            "0",
             *map(str, arguments),
         ],
     )

@@ -178,8 +178,13 @@ def main(arguments: list[str]) -> None:
         folder = Path(name)
         write_corpus(folder)
         fairseq(
-            *("preprocess", "--source-lang", "de", "--target-lang", "en"),
-            *("--destdir", folder / "bin"),
+            "preprocess",
+            "--source-lang",
+            "de",
+            "--target-lang",
+            "en",
+            "--destdir",
+            folder / "bin",
             *(f"--{split}pref={folder / split}" for split in ("train", "valid", "test")),
         )
         for part, run in PARTS.items():

@@ -31,9 +31,18 @@ FAMILIES = {
     "convs2s": TINY[:12],
     "adl": ("--arch", "adl_transformer", "--model-dim", "16", "--attention-heads", "2"),
     "pervasive": (
-        *("--arch", "pervasive_iwslt_de_en", "--encoder-embed-dim", "8"),
-        *("--decoder-embed-dim", "8", "--num-layers", "2", "--growth-rate", "4"),
-        *("--kernel-size", "3"),
+        "--arch",
+        "pervasive_iwslt_de_en",
+        "--encoder-embed-dim",
+        "8",
+        "--decoder-embed-dim",
+        "8",
+        "--num-layers",
+        "2",
+        "--growth-rate",
+        "4",
+        "--kernel-size",
+        "3",
     ),
 }
 

@@ -33,8 +33,17 @@ def translate(path, lines, folder, *arguments, data=DATA):
     paths = path if isinstance(path, list) else [path]
     code = convs2s(
         [
-            *("translate", "--path", *map(str, paths), "--data", str(data), "--device", "cpu"),
-            *("--input", str(text_file(folder, lines)), "--output", str(output)),
+            "translate",
+            "--path",
+            *map(str, paths),
+            "--data",
+            str(data),
+            "--device",
+            "cpu",
+            "--input",
+            str(text_file(folder, lines)),
+            "--output",
+            str(output),
             *map(str, arguments),
         ]
     )

@@ -44,9 +44,26 @@ MARKDOWN = [
 BLOCKS = [block for page in pages() for block in blocks(page)]
 # Programs of the system, whose options are not checked.
 SYSTEM = {
-    *("awk", "cat", "cd", "cp", "cut", "echo", "grep", "mkdir", "pip", "pip-audit", "printf"),
-    *("rm", "sed", "sort", "tail", "tar", "wait"),
-    *("ct2-fairseq-converter", "sacrebleu", "subword-nmt"),
+    "awk",
+    "cat",
+    "cd",
+    "cp",
+    "cut",
+    "echo",
+    "grep",
+    "mkdir",
+    "pip",
+    "pip-audit",
+    "printf",
+    "rm",
+    "sed",
+    "sort",
+    "tail",
+    "tar",
+    "wait",
+    "ct2-fairseq-converter",
+    "sacrebleu",
+    "subword-nmt",
 }
 # Those that docs/add_an_architecture.md and docs/add_a_family.md register.
 OWN_ARCHITECTURES = {"convs2s_small", "adl_birnn_cnn", "bag_of_words_small"}

@@ -19,7 +19,9 @@ RUNS = {
 }
 KEPT = {
     *(f"runs/{run}/{part}.json" for run, parts in RUNS.items() for part in parts),
-    *("runs/a.1/test.hyp", "references/test", "speed.json"),
+    "runs/a.1/test.hyp",
+    "references/test",
+    "speed.json",
 }
 
 

@@ -16,8 +16,17 @@ import torch
 from .inert_pickle import Inert
 
 _SCALARS = (
-    *(bool, int, float, complex, str, bytes, type(None)),
-    *(torch.Tensor, torch.Size, torch.dtype, torch.device),
+    bool,
+    int,
+    float,
+    complex,
+    str,
+    bytes,
+    type(None),
+    torch.Tensor,
+    torch.Size,
+    torch.dtype,
+    torch.device,
 )
 # Numbers and text in NumPy's notation of types: no Python objects.
 _NUMPY_TYPE = re.compile(r"\?|[bifuUS]\d+")

@@ -115,7 +115,12 @@ def test_smoke_run(path, tmp_path):
     chosen = SOME.get(name(path), [])
     done = subprocess.run(
         [
-            *(server().programs / "convs2s", "experiment", path, "--smoke", "--out", "out"),
+            server().programs / "convs2s",
+            "experiment",
+            path,
+            "--smoke",
+            "--out",
+            "out",
             *(["--systems", *chosen] if chosen else []),
         ],
         cwd=tmp_path,

@@ -44,8 +44,13 @@ def test_error_correction(example, tmp_path):
 
 def test_own_text(example, corpus, tmp_path):
     printed = example(
-        *("own_text", corpus / "train.de", corpus / "train.en"),
-        *("--tokenizer", "none", "--bpe-size", "50"),
+        "own_text",
+        corpus / "train.de",
+        corpus / "train.en",
+        "--tokenizer",
+        "none",
+        "--bpe-size",
+        "50",
     )
     assert "BLEU = " in printed
     assert (tmp_path / "out" / "prepared" / "checkpoints" / "average.pt").is_file()

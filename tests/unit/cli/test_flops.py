@@ -9,8 +9,16 @@ from convs2s.cli import (
 )
 
 SMALL = (
-    *("--source-words", "40", "--target-words", "30", "--length", "7"),
-    *("--sentence-pairs", "1000", "--epochs", "10"),
+    "--source-words",
+    "40",
+    "--target-words",
+    "30",
+    "--length",
+    "7",
+    "--sentence-pairs",
+    "1000",
+    "--epochs",
+    "10",
 )
 
 

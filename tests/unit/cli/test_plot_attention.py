@@ -48,7 +48,8 @@ LAYERS = {
     "convs2s": ["source.mean", "source.1", "source.2"],
     "pervasive": ["source.max", "contributions.max"],
     "adl_transformer_small": [
-        *["source.mean", *(f"source.{i}" for i in range(1, 5))],
+        "source.mean",
+        *(f"source.{i}" for i in range(1, 5)),
         *(f"{side}.{i}" for side in ("decoder", "encoder") for i in range(1, 5)),
     ],
     "transformer": ["source.mean"],

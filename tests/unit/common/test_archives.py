@@ -100,7 +100,8 @@ def test_names_and_first_bytes(tmp_path):
 def server(answer):
     """The address of a server that answers each request with a function of its handler."""
     handler = type(
-        *("Handler", (http.server.BaseHTTPRequestHandler,)),
+        "Handler",
+        (http.server.BaseHTTPRequestHandler,),
         {"do_GET": answer, "log_message": lambda *_: None},
     )
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as running:

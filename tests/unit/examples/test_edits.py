@@ -65,7 +65,9 @@ def test_score():
 
 def test_recall_by_kind():
     kinds = recall_by_kind(
-        *(SOURCES, CORRECTIONS, REFERENCES),
+        SOURCES,
+        CORRECTIONS,
+        REFERENCES,
         lambda before, after: "article" if before == ("a",) else "other",
     )
     assert kinds == {"article": Score(0, 0, 1), "other": Score(1, 0, 2)}

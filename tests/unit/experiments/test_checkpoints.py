@@ -12,13 +12,15 @@ from .words import change, commands, results
     [
         (
             # After 4 updates, the interval ends with an epoch.
-            *("average: 2", "average: {checkpoints: 3, every: 0.25}"),
+            "average: 2",
+            "average: {checkpoints: 3, every: 0.25}",
             "checkpoint2.pt checkpoint_1_6.pt checkpoint_last.pt",
             "--save-interval-updates 2 --keep-interval-updates 3 --keep-last-epochs 3",
         ),
         (
             # Checkpoints within epochs are only there to resume.
-            *("fp16: true}", "fp16: true, save-interval-updates: 2}"),
+            "fp16: true}",
+            "fp16: true, save-interval-updates: 2}",
             "checkpoint2.pt checkpoint_last.pt",
             "--keep-last-epochs 2 --keep-interval-updates 1",
         ),

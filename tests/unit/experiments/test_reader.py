@@ -119,16 +119,19 @@ ERRORS = [
     ("updates: 8", "updates: 8, average: x", "systems.a.average is 'x'"),
     ("updates: 8", "updates: 8, average: {every: 0.1}", "systems.a.average.checkpoints is missing"),
     (
-        *("updates: 8", "updates: 8, average: {checkpoints: 2, every: 3}"),
+        "updates: 8",
+        "updates: 8, average: {checkpoints: 2, every: 3}",
         "systems.a.average.every is 3: it must be a share of the updates",
     ),
     (
-        *("updates: 8, train: {", "average: {checkpoints: 2, every: 0.1}, train: {max-epoch: 2, "),
+        "updates: 8, train: {",
+        "average: {checkpoints: 2, every: 0.1}, train: {max-epoch: 2, ",
         "systems.a has no updates, but average.every is a share of them",
     ),
     ("arch: some, ", "", "systems.a.train has no arch"),
     (
-        *("updates: 8, train: {", 'train: {max-epoch: 2, warmup: "{updates}", '),
+        "updates: 8, train: {",
+        'train: {max-epoch: 2, warmup: "{updates}", ',
         "systems.a has no updates, but its training option warmup is '{updates}'",
     ),
     (A, "", "systems is empty: it must be at least one system"),
@@ -141,12 +144,14 @@ ERRORS = [
     (A, f"{A}\n  b: {{runs_of: c}}", "systems.b.runs_of is 'c', which is no system; choose a"),
     (A, f"{A}\n  b: {{runs_of: a, updates: 1}}", "b, a system with runs_of, has an unknown key"),
     (
-        *(A, f"{A}\n  b: {{runs_of: a}}\n  c: {{runs_of: b}}"),
+        A,
+        f"{A}\n  b: {{runs_of: a}}\n  c: {{runs_of: b}}",
         "systems.c.runs_of is 'b', which uses the runs of another; choose a",
     ),
     (A, f"{A}\n  b: {{updates: 1, continues: c, train: {{arch: x}}}}", "is no system above it"),
     (
-        *(A, f"{A}\n  b: {TRIALS_ALONE}\n  c: {{runs_of: b}}"),
+        A,
+        f"{A}\n  b: {TRIALS_ALONE}\n  c: {{runs_of: b}}",
         "systems.c.runs_of is 'b', which has no seeds, so that it has no final runs",
     ),
     (
@@ -160,7 +165,8 @@ ERRORS = [
         "systems.a has average.every, which saves checkpoints, and the training option",
     ),
     (
-        *(A, f"{A}\n  b: {{updates: 1, continues: a, train: {{arch: x, finetune-from-model: y}}}}"),
+        A,
+        f"{A}\n  b: {{updates: 1, continues: a, train: {{arch: x, finetune-from-model: y}}}}",
         "systems.b has both continues and the training option finetune-from-model",
     ),
 ]

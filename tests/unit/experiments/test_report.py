@@ -56,7 +56,9 @@ class Folder:
         self.system(system, self.systems[system].title, trials)
         options = {"arch": "small", **options}
         self.result(
-            *(system, {"trial": number}, {"valid": {"bleu": bleu}}),
+            system,
+            {"trial": number},
+            {"valid": {"bleu": bleu}},
             **{"valid_loss": loss, "options": options, "updates": 500},
         )
 
@@ -150,7 +152,10 @@ def test_without_a_baseline_there_is_no_difference(folder):
 
 def test_a_baseline_without_runs_gives_no_differences(folder):
     assert [row[-2] for row in tables(folder.write("later"))[0]] == [
-        *("Difference", "–", "–", "baseline")
+        "Difference",
+        "–",
+        "–",
+        "baseline",
     ]
 
 
@@ -171,8 +176,12 @@ def test_several_test_sets_get_a_table(tmp_path):
     folder.run("new", 1, 33, BETTER)
     main, tests = tables(folder.write("base"))
     assert main[0][6:-1] == [
-        *("BLEU valid", "BLEU test_a", "BLEU test_b"),
-        *("sacreBLEU test_a", "chrF test_a", "Difference"),
+        "BLEU valid",
+        "BLEU test_a",
+        "BLEU test_b",
+        "sacreBLEU test_a",
+        "chrF test_a",
+        "Difference",
     ]
     assert tests == [
         ["System", "test_a", "Difference", "test_b", "Difference"],
@@ -275,13 +284,19 @@ def test_csv_read_back(folder):
     with open(folder.out / "runs.csv", encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
     assert [(row["system"], row["seed"], row["trial"]) for row in rows] == [
-        *(("base", "1", ""), ("my net", "", "1"), ("my net", "1", ""), ("my net", "2", ""))
+        ("base", "1", ""),
+        ("my net", "", "1"),
+        ("my net", "1", ""),
+        ("my net", "2", ""),
     ]
     assert float(rows[3]["test.sacrebleu"]) == score(BETTER, REFERENCES)["sacrebleu"]
     assert float(rows[3]["test.length_ratio"]) == 1
     assert int(rows[0]["parameters_without_embeddings"]) == 1_234_567
     assert [rows[1][name] for name in ("train.lr", "train.fp16", "train.arch", "test.bleu")] == [
-        *("0.001", "true", 'a, "b"', "")
+        "0.001",
+        "true",
+        'a, "b"',
+        "",
     ]
 
 

@@ -72,7 +72,10 @@ def test_fewer_trials_than_finalists_are_left(start, folder):
     assert code == 0
     found = results(folder)
     assert [found[f"a.trial{number}"].get("diverged", False) for number in range(1, 5)] == [
-        *(False, True, False, True)
+        False,
+        True,
+        False,
+        True,
     ]
     assert found["a.2"]["options"]["lr"] == 4
 

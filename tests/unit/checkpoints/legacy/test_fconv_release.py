@@ -16,8 +16,16 @@ from convs2s.common.errors import UserError
 @pytest.mark.parametrize(
     "name",
     [
-        *("wmt14.en-de/model.pt", "a/dict.en.txt", "dict.zh_CN.txt", "data_bin/dict.src.txt"),
-        *("a/bpecodes", "code", "codes.bpe", "bpe.codes", "bpe_codes.32k", "x/train.bpe.model"),
+        "wmt14.en-de/model.pt",
+        "a/dict.en.txt",
+        "dict.zh_CN.txt",
+        "data_bin/dict.src.txt",
+        "a/bpecodes",
+        "code",
+        "codes.bpe",
+        "bpe.codes",
+        "bpe_codes.32k",
+        "x/train.bpe.model",
     ],
 )
 def test_needed(name):
