@@ -3,8 +3,7 @@
 import torch
 
 from convs2s.models.adl.language.spec import ENCODER
-from convs2s.models.pervasive.grid_network import PervasiveAttention
-from convs2s.models.pervasive.grid_projection import GridProjection
+from convs2s.models.pervasive.grid_network import GridProjection, PervasiveAttention
 from convs2s.models.pervasive.options import PervasiveOptions
 from convs2s.models.pervasive.plain import PlainPervasive
 

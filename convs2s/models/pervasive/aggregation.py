@@ -6,30 +6,15 @@ for the maximum); with attention, it consists of the attention weights (equation
 """
 
 import math
-from collections.abc import Callable, Iterator
-from typing import NamedTuple, cast
+from collections.abc import Callable
+from functools import partial
+from typing import cast
 
 import torch
 from torch import Tensor, nn
 
 from ...nn.attention import masked_softmax
 from .grid import Grid
-
-
-class Explanation(NamedTuple):
-    """Alignments and contributions of one aggregator.
-
-    Attributes:
-        name: ``max``, ``avg`` or ``attn``.
-        description: the aggregator in words, with its equation.
-        alignment: R x T x S.
-        contributions: R x T x S.
-    """
-
-    name: str
-    description: str
-    alignment: Tensor
-    contributions: Tensor
 
 
 class Aggregator(nn.Module):
@@ -70,11 +55,9 @@ class Aggregator(nn.Module):
         """The softmax of the contributions over the source positions, R x T x S."""
         return _masked_softmax(self.contributions(cells, grid, token_weights), grid)
 
-    def explain(self, cells: Tensor, grid: Grid, token_weights: Tensor) -> list[Explanation]:
-        """The alignment and the contributions of each part, one after the other."""
-        contributions = self.contributions(cells, grid, token_weights)
-        alignment = self.alignment(cells, grid, token_weights)
-        return [Explanation(self.name, self.description, alignment, contributions)]
+    def split(self, token_weights: Tensor) -> list[tuple["Aggregator", Tensor]]:
+        """The aggregators that this one consists of, each with its own weights of the token."""
+        return [(self, token_weights)]
 
 
 class MaxAggregator(Aggregator):
@@ -183,25 +166,10 @@ class JointAggregator(Aggregator):
         """Reduce N x C to R x T x ``out_channels``."""
         return torch.cat([part(cells, grid) for part in self.parts], dim=-1)
 
-    def alignment(self, cells: Tensor, grid: Grid, token_weights: Tensor) -> Tensor:
-        """The mean of the parts' alignments, R x T x S."""
-        alignments = [
-            part.alignment(cells, grid, weights) for part, weights in self._split(token_weights)
-        ]
-        return torch.stack(alignments).mean(dim=0)
-
-    def explain(self, cells: Tensor, grid: Grid, token_weights: Tensor) -> list[Explanation]:
-        """The alignment and the contributions of each part, one after the other."""
-        return [
-            explanation
-            for part, weights in self._split(token_weights)
-            for explanation in part.explain(cells, grid, weights)
-        ]
-
-    def _split(self, token_weights: Tensor) -> Iterator[tuple[Aggregator, Tensor]]:
+    def split(self, token_weights: Tensor) -> list[tuple[Aggregator, Tensor]]:
         """Each part with its own weights of the token."""
         parts = cast(list[Aggregator], list(self.parts))
-        return zip(parts, token_weights.split([part.out_channels for part in parts], dim=-1))
+        return list(zip(parts, token_weights.split([part.out_channels for part in parts], dim=-1)))
 
 
 def build_aggregator(name: str, channels: int, attention_exponent: float = 0.5) -> Aggregator:
@@ -212,12 +180,12 @@ def build_aggregator(name: str, channels: int, attention_exponent: float = 0.5) 
         channels: C of the cells.
         attention_exponent: see ``AttentionAggregator`` (0.5).
     """
-    build: dict[str, Callable[[], Aggregator]] = {
-        MaxAggregator.name: lambda: MaxAggregator(channels),
-        AverageAggregator.name: lambda: AverageAggregator(channels),
-        AttentionAggregator.name: lambda: AttentionAggregator(channels, attention_exponent),
+    build: dict[str, Callable[[int], Aggregator]] = {
+        "max": MaxAggregator,
+        "avg": AverageAggregator,
+        "attn": partial(AttentionAggregator, exponent=attention_exponent),
     }
-    parts = [build[part]() for part in name.split("+")]
+    parts = [build[part](channels) for part in name.split("+")]
     return parts[0] if len(parts) == 1 else JointAggregator(parts)
 
 

@@ -159,31 +159,18 @@ def normalize(x: Tensor, stats: BatchStats, weight: Tensor, bias: Tensor) -> Ten
 
 
 def normalize_backward(
-    grad: Tensor, x: Tensor, stats: BatchStats, weight: Tensor
+    grad: Tensor, x: Tensor, stats: BatchStats, weight: Tensor, need_grad_x: bool = True
 ) -> tuple[Tensor, Tensor, Tensor]:
     """The gradients of x, weight and bias in ``normalize``, with constant statistics.
 
     Args:
         grad: the gradient of the output, in the shape of x.
         x, stats, weight: the arguments of ``normalize``.
+        need_grad_x: whether to compute the gradient of x (True).
     """
-    return _normalize_backward(grad, x, stats, weight, [True, True, True])
-
-
-def affine_backward(
-    grad: Tensor, x: Tensor, stats: BatchStats, weight: Tensor
-) -> tuple[Tensor, Tensor]:
-    """The gradients of weight and bias only; arguments as in ``normalize_backward``."""
-    _, grad_weight, grad_bias = _normalize_backward(grad, x, stats, weight, [False, True, True])
-    return grad_weight, grad_bias
-
-
-def _normalize_backward(
-    grad: Tensor, x: Tensor, stats: BatchStats, weight: Tensor, mask: list[bool]
-) -> tuple[Tensor, Tensor, Tensor]:
-    dtype = stats.mean.dtype
+    weight, mask = weight.to(stats.mean.dtype), [need_grad_x, True, True]
     return torch.ops.aten.native_batch_norm_backward(
-        grad, x, weight.to(dtype), stats.mean, stats.var, None, None, False, EPS, mask
+        grad, x, weight, stats.mean, stats.var, None, None, False, EPS, mask
     )
 
 

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from ...nn.dropout import Dropout
 from ...nn.state import State
 from .batch_norm import Affine, RunningStats, has_several_workers
-from .densenet_inference import FoldedLayer, InferencePass, Int8Layer, fold
+from .densenet_inference import FoldedLayer, InferencePass, fold
 from .densenet_training import DenseNetFunction, LayerWeights, TrainingPass
 from .grid import Grid
 from .options import PervasiveOptions
@@ -127,8 +127,8 @@ class DenseNet2d(nn.Module):
 
     def _inference_pass(self, dtype: torch.dtype) -> InferencePass:
         layers = [
-            layer.folded() if isinstance(layer, Int8Layer) else self._fold(layer, dtype)
-            for layer in cast(Iterable[LayerParameters | Int8Layer], self.layers)
+            layer if isinstance(layer, FoldedLayer) else self._fold(layer, dtype)
+            for layer in cast(Iterable[LayerParameters | FoldedLayer], self.layers)
         ]
         return InferencePass(layers, self.channels, self.options.gated, self.dropout)
 
@@ -140,7 +140,9 @@ class DenseNet2d(nn.Module):
     def quantize_weights_(self) -> None:
         """Fold batch normalization, and replace the weights by weights in 8 bits, for inference."""
         folded = [self._fold(layer, torch.float32) for layer in self.dense_layers]
-        self.layers = nn.ModuleList(map(Int8Layer, folded))
+        for layer in folded:
+            layer.quantize_()
+        self.layers = nn.ModuleList(folded)
         del self.features
         self.quantized = True
 

@@ -18,60 +18,48 @@ from .grid import Grid
 CHUNK = 1024
 
 
-class FoldedLayer(NamedTuple):
+class FoldedLayer(nn.Module):
     """A layer that computes relu(conv1 relu(scale x + shift) + bias), followed by ``conv2``.
 
-    Attributes:
+    Args:
         scale, shift: C, the first normalization.
         conv1: H x C, the 1x1 convolution times the scale of the second normalization.
         bias: H, the shift of the second normalization.
-        conv2: O x H x P x k, or None for a transition; with a kernel size, PkO x H
-            (``weight_by_cell``).
-        kernel_size: P and k, or None.
+        conv2: O x H x P x k, or None for a transition.
+
+    Attributes:
+        kernel_size: P and k if weights are in 8 bits, and ``conv2`` PkO x H (``weight_by_cell``).
     """
 
     scale: Tensor
     shift: Tensor
-    conv1: Weight
     bias: Tensor
-    conv2: Weight | None = None
-    kernel_size: tuple[int, int] | None = None
+    conv1: Weight
+    conv2: Weight | None
+
+    def __init__(
+        self, scale: Tensor, shift: Tensor, conv1: Tensor, bias: Tensor, conv2: Tensor | None
+    ):
+        super().__init__()
+        self.register_buffer("scale", scale)
+        self.register_buffer("shift", shift)
+        self.register_buffer("bias", bias)
+        self.conv1, self.conv2 = conv1, conv2
+        self.kernel_size: tuple[int, int] | None = None
+
+    def quantize_(self) -> None:
+        """Replace the weights of the convolutions by weights in 8 bits."""
+        self.conv1 = Int8Matrix(dense(self.conv1))
+        if self.conv2 is not None:
+            conv2 = dense(self.conv2)
+            self.kernel_size = conv2.size(2), conv2.size(3)
+            self.conv2 = Int8Matrix(weight_by_cell(conv2))
 
     def convolve(self, x: Tensor) -> Tensor:
         """Apply ``conv2`` to R x T x S x H; see ``causal_conv2d``."""
         if self.kernel_size is None:
             return causal_conv2d(x, cast(Tensor, self.conv2))
         return causal_conv2d_by_cell(x, cast(Weight, self.conv2), self.kernel_size)
-
-
-class Int8Layer(nn.Module):
-    """A folded layer with convolutions in 8 bits, in place of the parameters of a layer.
-
-    Args:
-        layer: the folded layer in single precision.
-    """
-
-    scale: Tensor
-    shift: Tensor
-    bias: Tensor
-
-    def __init__(self, layer: FoldedLayer):
-        super().__init__()
-        for name in ("scale", "shift", "bias"):
-            self.register_buffer(name, getattr(layer, name).detach())
-        self.conv1 = Int8Matrix(dense(layer.conv1))
-        self.conv2: Int8Matrix | None = None
-        self.kernel_size: tuple[int, int] | None = None
-        if layer.conv2 is not None:
-            conv2 = dense(layer.conv2)
-            self.kernel_size = conv2.size(2), conv2.size(3)
-            self.conv2 = Int8Matrix(weight_by_cell(conv2))
-
-    def folded(self) -> FoldedLayer:
-        """The layer for an inference pass."""
-        return FoldedLayer(
-            self.scale, self.shift, self.conv1, self.bias, self.conv2, self.kernel_size
-        )
 
 
 def fold(

@@ -5,6 +5,7 @@ backward pass recomputes everything else, so that memory grows linearly with the
 """
 
 from collections.abc import Sequence
+from itertools import islice
 from typing import Any, NamedTuple
 
 import torch
@@ -14,13 +15,7 @@ from torch.nn import functional as F
 from ...nn.dropout import Dropout
 from ...nn.gradient import first_derivatives_only
 from ...nn.linear import relu_backward_
-from .batch_norm import (
-    BatchStats,
-    RunningStats,
-    normalize,
-    normalize_backward,
-    stats_backward,
-)
+from .batch_norm import BatchStats, RunningStats, normalize, normalize_backward, stats_backward
 from .causal_conv2d import causal_conv2d, causal_conv2d_backward
 from .feature_buffer import FeatureBuffer, FeatureGradients
 from .grid import Grid
@@ -210,13 +205,9 @@ class DenseNetFunction(torch.autograd.Function):
         with torch.autocast(x.device.type, enabled=False):
             out, buffer = training_pass.forward(x, _layers(weights), saved)
         ctx.training_pass = training_pass
-        ctx.num_cells = [
-            buffer.stats.num_cells,
-            *(activations.stats.num_cells for activations in saved),
-        ]
-        tensors: list[Tensor | None] = [*weights, *buffer.blocks, *buffer.stats[:2]]
+        tensors: list[Tensor | None] = [*weights, *buffer.blocks, *buffer.stats]
         for hidden, stats, ungated, mask in saved:
-            tensors += [hidden, *stats[:2], ungated, mask]
+            tensors += [hidden, *stats, ungated, mask]
         ctx.sizes = [len(weights), len(buffer.blocks)]
         ctx.save_for_backward(*tensors)
         return out
@@ -225,16 +216,15 @@ class DenseNetFunction(torch.autograd.Function):
     @first_derivatives_only
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         tensors = iter(ctx.saved_tensors)
-        weights, blocks = ([next(tensors) for _ in range(size)] for size in ctx.sizes)
-        num_cells = iter(ctx.num_cells)
-        buffer = FeatureBuffer(blocks, BatchStats(next(tensors), next(tensors), next(num_cells)))
-        saved = []
-        for count in num_cells:
-            hidden, mean, var, ungated, mask = (next(tensors) for _ in range(5))
-            saved.append(SavedActivations(hidden, BatchStats(mean, var, count), ungated, mask))
+        weights, blocks = (list(islice(tensors, size)) for size in ctx.sizes)
+        buffer = FeatureBuffer(blocks, BatchStats(*islice(tensors, 3)))
+        layers, saved = _layers(weights), []
+        for _ in layers:
+            hidden, stats = next(tensors), BatchStats(*islice(tensors, 3))
+            saved.append(SavedActivations(hidden, stats, *islice(tensors, 2)))
         with torch.autocast(grad.device.type, enabled=False):
-            grad, layers = ctx.training_pass.backward(grad, _layers(weights), buffer, saved)
-        flat = [gradient for layer in layers for gradient in layer if gradient is not None]
+            grad, grad_layers = ctx.training_pass.backward(grad, layers, buffer, saved)
+        flat = [gradient for layer in grad_layers for gradient in layer if gradient is not None]
         return (None, grad, *(g.to(w.dtype) for g, w in zip(flat, weights)))
 
 

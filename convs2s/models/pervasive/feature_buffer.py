@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from ...nn.linear import matmul_transposed, relu_backward_
-from .batch_norm import BatchStats, affine_backward, normalize, stats_backward
+from .batch_norm import BatchStats, normalize, normalize_backward, stats_backward
 
 # Bytes of one channel of a block, so that the channels of one read stay in a CPU's cache.
 ROW_BYTES = 5120
@@ -117,8 +117,8 @@ class FeatureGradients:
             grad_out = grad(span)
             grad_matrix += matmul_transposed(rectified, grad_out.t())
             grad_affine = relu_backward_(matmul_transposed(transposed, grad_out), rectified)
-            block_weight, block_bias = affine_backward(
-                grad_affine[None], block[None, :channels], stats, weight
+            _, block_weight, block_bias = normalize_backward(
+                grad_affine[None], block[None, :channels], stats, weight, need_grad_x=False
             )
             grad_weight += block_weight
             grad_bias += block_bias

@@ -2,17 +2,18 @@
 
 from typing import NamedTuple
 
+import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from ...nn.dropout import Dropout
 from ...nn.int8 import dense
 from ...nn.linear import Linear
 from ...nn.state import State, child
 from ..adl.language.spec import DECODER
-from .aggregation import Explanation, build_aggregator, single_precision
+from .aggregation import Aggregator, build_aggregator, single_precision
 from .densenet import DenseNet2d
 from .grid import Grid
-from .grid_projection import GridProjection, first_features
 from .options import PervasiveOptions
 
 
@@ -26,6 +27,39 @@ class GridFeatures(NamedTuple):
 
     cells: Tensor
     grid: Grid
+
+
+class GridProjection(nn.Module):
+    """The projection of one side's embeddings, one of the two terms of the grid's first features.
+
+    The first features are target and source embeddings concatenated (equation 1), and a 1x1
+    convolution of them. That is the sum of a projection of each half: that of the source
+    embeddings x_j in [y_i x_j] is computed once per sentence, that of the target embeddings y_i,
+    to which the bias belongs, once per target position. Plain concatenation is the same sum, with
+    each half zero-padded to the full number of channels.
+
+    Args:
+        side: ENCODER for the source embeddings, DECODER for those of the target.
+        options: the options of the network.
+        source_dim, target_dim: channels d_s and d_t of the embeddings.
+    """
+
+    def __init__(self, side: str, options: PervasiveOptions, source_dim: int, target_dim: int):
+        super().__init__()
+        is_target = side == DECODER
+        # The channels of the other side, before or after those of this side.
+        self.zeros = (0, source_dim) if is_target else (target_dim, 0)
+        self.projection = None
+        if not options.no_halving:
+            channels = options.grid_channels(source_dim, target_dim)
+            self.projection = Linear(target_dim if is_target else source_dim, channels, is_target)
+            nn.init.normal_(self.projection.weight, std=(source_dim + target_dim) ** -0.5)
+            if is_target:
+                nn.init.zeros_(self.projection.bias)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Map B x T x d to B x T x C."""
+        return F.pad(x, self.zeros) if self.projection is None else self.projection(x)
 
 
 class PervasiveAttention(nn.Module):
@@ -78,7 +112,9 @@ class PervasiveAttention(nn.Module):
         """
         rows, target_len, _ = target.shape
         grid = Grid(rows, target_len, source.size(1), source_padding, target_padding)
-        cells = first_features(source, self.target(target), grid)
+        projected = self.target(target)
+        first = projected.reshape(len(source), -1, 1, projected.size(-1)) + source.unsqueeze(1)
+        cells = grid.pack(first.view(rows, target_len, source.size(1), -1))
         cells = self.dense(cells, grid, child(state, "dense"))
         features = self.aggregator(cells, grid)
         if self.output is not None:
@@ -98,30 +134,23 @@ class PervasiveAttention(nn.Module):
             contribution to the token's logit; with attention, the attention weights; with both,
             the mean of the two.
         """
-        token_weights = self.token_weights(token_vectors)
-        return self.aggregator.alignment(features.cells, features.grid, token_weights)
+        alignments = [
+            aggregator.alignment(features.cells, features.grid, token_weights)
+            for aggregator, token_weights in self.aggregators(token_vectors)
+        ]
+        return torch.stack(alignments).mean(dim=0)
 
-    def explain(self, features: GridFeatures, token_vectors: Tensor) -> list[Explanation]:
-        """The alignment of ``alignment`` for each aggregator, and the terms of the token's logit.
+    def aggregators(self, token_vectors: Tensor) -> list[tuple[Aggregator, Tensor]]:
+        """Each aggregator, with the weights of its features in the logits of tokens.
 
-        Args:
-            features, token_vectors: as in ``alignment``.
-        Returns:
-            One explanation for each aggregator, with tensors R x T x S. The contributions of all of
-            them add up to the logit without its biases (equation 6).
-        """
-        token_weights = self.token_weights(token_vectors)
-        return self.aggregator.explain(features.cells, features.grid, token_weights)
-
-    def token_weights(self, token_vectors: Tensor) -> Tensor:
-        """The weights of the aggregated features in the logits of tokens.
+        Their contributions add up to the logit without its biases (equation 6).
 
         Args:
-            token_vectors: R x T x ``out_channels``, the output layer's weight vectors.
+            token_vectors: as in ``alignment``.
         Returns:
-            R x T x C in single precision or better, for C channels of aggregated features.
+            Aggregators, each with R x T x C in single precision or better.
         """
         token_weights = single_precision(token_vectors)
         if self.output is not None:
             token_weights = token_weights @ single_precision(dense(self.output.weight))
-        return token_weights
+        return self.aggregator.split(token_weights)

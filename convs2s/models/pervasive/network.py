@@ -15,8 +15,7 @@ from ..adl.context import Source
 from ..adl.language.spec import DECODER, ENCODER
 from ..adl.stacks import DecoderStack, EncoderStack
 from ..interface import Decoder, Encoder, Network, Vocabularies, build_embedding_matrices
-from .grid_network import GridFeatures, PervasiveAttention
-from .grid_projection import GridProjection
+from .grid_network import GridFeatures, GridProjection, PervasiveAttention
 from .options import PervasiveOptions
 
 # Initial embeddings are as small as those of the authors' code. Their size decides how fast the
@@ -185,11 +184,12 @@ class PervasiveDecoder(Decoder):
     @torch.no_grad()
     def add_maps(self, maps: AttentionMaps, features: GridFeatures, tokens: Tensor) -> None:
         """Add the alignments of tokens R x T, and the contributions to their logits."""
-        found = self.network.explain(features, self.token_vectors(tokens))
-        for part in found:
-            maps.add(SOURCE, part.alignment.unsqueeze(1), part.description, part.name)
-        for part in found:
-            contributions = part.contributions.unsqueeze(1)
+        found = self.network.aggregators(self.token_vectors(tokens))
+        for part, weights in found:
+            alignment = part.alignment(*features, weights).unsqueeze(1)
+            maps.add(SOURCE, alignment, part.description, part.name)
+        for part, weights in found:
+            contributions = part.contributions(*features, weights).unsqueeze(1)
             maps.add(CONTRIBUTIONS, contributions, "parts of the logit", part.name)
 
     def token_vectors(self, tokens: Tensor) -> Tensor:
