@@ -28,7 +28,7 @@ from convs2s.cli.commands import COMMANDS  # noqa: E402
 from convs2s.common.tables import Table  # noqa: E402
 from convs2s.experiments.comparison import Comparison  # noqa: E402
 from convs2s.models.adl import architectures as adl_architectures  # noqa: E402
-from convs2s.models.adl.language.arguments import REQUIRED, Argument, Default  # noqa: E402
+from convs2s.models.adl.language.arguments import REQUIRED, Argument, Default, write_value  # noqa: E402
 from convs2s.models.adl.language.registry import entries  # noqa: E402
 from convs2s.models.adl.options import AdlOptions  # noqa: E402
 from convs2s.models.convs2s.options import ConvS2SOptions  # noqa: E402
@@ -120,7 +120,7 @@ def default(argument: Argument) -> str:
         return "required"
     if isinstance(argument.default, Default):
         return argument.default.text
-    return argument.kind.write(argument.default)
+    return write_value(argument.default)
 
 
 def commands() -> str:

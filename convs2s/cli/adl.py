@@ -8,7 +8,7 @@ from ..common.limits import check_at_least
 from ..common.user_code import import_user_code
 from ..models.adl.architectures import ARCHITECTURES, table
 from ..models.adl.explain import as_dict, as_text
-from ..models.adl.language.arguments import REQUIRED, Default
+from ..models.adl.language.arguments import REQUIRED, Default, write_value
 from ..models.adl.language.registry import LayerType, entries
 from ..models.adl.language.resolve import DIALECTS, resolve
 from ..models.adl.language.spec import ModelSpec, Settings
@@ -106,7 +106,7 @@ def layer_list() -> str:
             elif isinstance(default, Default):
                 note = f"default: {default.text}"
             else:
-                note = f"default: {argument.kind.write(default)}"
+                note = f"default: {write_value(default)}"
             about = f": {argument.help}" if argument.help else ""
             lines.append(f"      {argument.name}{about} ({argument.kind}; {note})")
     return "\n".join(lines)

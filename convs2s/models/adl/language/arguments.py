@@ -41,9 +41,6 @@ class Integer:
                 return value.value
         raise LayerError(f"must be {self}, found '{shorten(write(value))}'")
 
-    def write(self, value: int) -> str:
-        return str(value)
-
     def __str__(self) -> str:
         return f"an integer from {self.low} to {self.high}"
 
@@ -59,9 +56,6 @@ class Real:
         if isinstance(value, Number) and self.low <= value.value <= self.high:
             return float(value.value)
         raise LayerError(f"must be {self}, found '{shorten(write(value))}'")
-
-    def write(self, value: float) -> str:
-        return repr(int(value) if value == int(value) else value)
 
     def __str__(self) -> str:
         return f"a number from {self.low:g} to {self.high:g}"
@@ -79,9 +73,6 @@ class Choice:
             return name
         raise LayerError(f"must be {self}, found '{shorten(name)}'{nearest(name, self.names)}")
 
-    def write(self, value: str) -> str:
-        return value
-
     def __str__(self) -> str:
         return "one of " + ", ".join(self.names)
 
@@ -95,9 +86,6 @@ class Flag:
         if name in ("true", "false"):
             return name == "true"
         raise LayerError(f"must be {self}, found '{shorten(name)}'")
-
-    def write(self, value: bool) -> str:
-        return str(value).lower()
 
     def __str__(self) -> str:
         return "true or false"
@@ -113,9 +101,6 @@ class SubChain:
         if isinstance(value, (Number, Index)):
             raise LayerError(f"must be {self}, found '{shorten(write(value))}'")
         return value
-
-    def write(self, value: Chain) -> str:
-        return write(value)
 
     def __str__(self) -> str:
         return "chains of layers" if self.many else "a chain of layers"
@@ -170,6 +155,13 @@ class Argument:
 CHAIN = Argument("chain", SubChain())
 
 
+def write_value(value: bool | int | float | str) -> str:
+    """The text of an argument's value; parsing it gives the same value."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return str(int(value) if isinstance(value, float) and value.is_integer() else value)
+
+
 def default_of(argument: Argument, spec: Any) -> Any:
     """The default of an argument for one LayerSpec."""
     default = argument.default
@@ -215,6 +207,19 @@ def bind(call: Call, arguments: Sequence[Argument]) -> dict[str, tuple[Item, ...
                 f"'{call.name}' needs its argument '{argument.name}', {argument.kind}"
             )
     return bound
+
+
+def parse_item(call: Call, argument: Argument, item: Item) -> Any:
+    """The value of a written argument of a layer.
+
+    Raises:
+        TextError: the value is not allowed.
+    """
+    try:
+        return argument.kind.parse(item.value)
+    except LayerError as error:
+        message = f"'{call.name}': '{argument.name}' {error.message}"
+        raise item.place.error(message) from None
 
 
 def _allowed(arguments: Sequence[Argument]) -> str:

@@ -8,8 +8,8 @@
     value  = chain | number | [ "-" ] "i"              i: the number of the repetition, from 1
 
 Spaces and line breaks do not matter, ``#`` starts a comment, ``→`` means ``->``. The parser does
-not know the names of layers. It rejects text that is too long, too deeply nested, or has too many
-layers once its repetitions are expanded.
+not know the names of layers. It rejects text that is too long or too deeply nested; the resolver
+counts the layers.
 
 Needs neither torch nor fairseq.
 """
@@ -58,14 +58,11 @@ def parse(text: str, source: str = "ADL") -> Chain:
     Raises:
         TextError: the text is not a chain, is too large, or includes a file that cannot be read.
     """
-    return _Parser(text, source, (), 0, []).definition()[0]
+    return _Parser(text, source, (), 0, []).definition()
 
 
 class _Parser:
     """A recursive-descent parser with a cursor over the tokens of one text.
-
-    Methods that parse a part of the grammar return its tree and its number of layers once
-    repetitions are expanded.
 
     Args:
         text, source: as in `parse`.
@@ -126,28 +123,19 @@ class _Parser:
     def expected(self, what: str) -> TextError:
         return self.here.error(f"expected {what}, found {self.token}")
 
-    def definition(self) -> tuple[Chain, int]:
-        chain, size = self.chain()
+    def definition(self) -> Chain:
+        chain = self.chain()
         if self.token.kind != "end":
             raise self.expected("'->' or the end")
-        return chain, size
+        return chain
 
-    def chain(self) -> tuple[Chain, int]:
-        layers: list[Call | Repeat] = []
-        size = 0
-        while True:
-            place = self.here
-            more, count = self.layer()
-            layers += more
-            size += count
-            if size > MAX_ADL_LAYERS:
-                raise place.error(
-                    f"with repetitions expanded, there are more than {MAX_ADL_LAYERS} layers"
-                )
-            if not self.accept("->"):
-                return tuple(layers), size
+    def chain(self) -> Chain:
+        layers = list(self.layer())
+        while self.accept("->"):
+            layers += self.layer()
+        return tuple(layers)
 
-    def layer(self) -> tuple[Chain, int]:
+    def layer(self) -> Chain:
         if self.token.kind == "file":
             return self.included()
         if self.token.kind != "name":
@@ -156,18 +144,15 @@ class _Parser:
         if name == "repeat":
             return self.repetition(place)
         items: list[Item] = []
-        size = 1
         opened = self.here
         if self.accept("("):
             self.descend(place)
             while not self.accept(")"):
-                item, count = self.item()
-                items.append(item)
-                size += count
+                items.append(self.item())
                 if not self.at(")") and not self.accept(","):
                     raise self.unclosed(opened, "'->', ',' or ')'")
             self.depth -= 1
-        return (Call(name, tuple(items), place),), size
+        return (Call(name, tuple(items), place),)
 
     def descend(self, place: Place) -> None:
         self.depth += 1
@@ -180,26 +165,23 @@ class _Parser:
             what += f" after the '(' of line {parenthesis.line}, column {parenthesis.column}"
         return self.expected(what)
 
-    def item(self) -> tuple[Item, int]:
+    def item(self) -> Item:
         place, name = self.here, None
         if self.token.kind == "name" and self.at("=", ahead=1):
             name = self.take().text
             self.take()
-        value, size = self.value()
-        # A bare name may be a layer or a choice such as 'glu'; only the resolver can tell.
-        bare = size == 1 and isinstance(value, tuple) and not getattr(value[0], "items", True)
-        return Item(name, value, place), 0 if bare else size
+        return Item(name, self.value(), place)
 
-    def value(self) -> tuple[Value, int]:
+    def value(self) -> Value:
         place, token = self.here, self.token
         if token.kind == "number":
-            return Number(self.number(), place), 0
+            return Number(self.number(), place)
         if self.accept("-"):
             self.take()
-            return Index(-1, place), 0
+            return Index(-1, place)
         if token.text == "i" and (self.at(",", ahead=1) or self.at(")", ahead=1)):
             self.take()
-            return Index(1, place), 0
+            return Index(1, place)
         if token.kind not in ("name", "file"):
             raise self.expected("an argument")
         return self.chain()
@@ -215,7 +197,7 @@ class _Parser:
             raise place.error(f"the number {text} is too large")
         return value
 
-    def repetition(self, place: Place) -> tuple[Chain, int]:
+    def repetition(self, place: Place) -> Chain:
         opened = self.here
         if not self.accept("("):
             raise self.expected("'(' and the number of repetitions")
@@ -228,20 +210,19 @@ class _Parser:
             )
         if not self.accept(","):
             raise self.unclosed(opened, "','")
-        chain, size = self.chain()
+        chain = self.chain()
         if not self.accept(")"):
             raise self.unclosed(opened, "'->' or ')'")
         self.depth -= 1
-        if count * size > MAX_ADL_LAYERS:
-            raise place.error(
-                f"{count} times {size} layers are more than the {MAX_ADL_LAYERS} allowed"
-            )
-        return (Repeat(count, chain, place),), count * size
+        return (Repeat(count, chain, place),)
 
-    def included(self) -> tuple[Chain, int]:
+    def included(self) -> Chain:
         place, name = self.here, self.take().text[1:].strip('"')
         self.descend(place)
-        path = _resolve_path(name, self.files[-1] if self.files else None, place)
+        if len(name) > _MAX_FILE_NAME:
+            raise place.error(f"the name of a file has more than {_MAX_FILE_NAME} characters")
+        folder = os.path.dirname(self.files[-1]) if self.files else "."
+        path = os.path.realpath(os.path.join(folder, os.path.expanduser(name)))
         if path in self.files:
             raise place.error(f"the file '{name}' includes itself")
         self.opened.append(path)
@@ -251,22 +232,6 @@ class _Parser:
         inner = _Parser(text, name, (*self.files, path), self.depth, self.opened)
         self.depth -= 1
         return inner.definition()
-
-
-def _resolve_path(name: str, included_from: str | None, place: Place) -> str:
-    """The path of an included file.
-
-    Args:
-        name: the name after ``@``.
-        included_from: path of the file that includes it; None for the current folder.
-        place: the place of the name, for errors.
-    Raises:
-        TextError: the name is too long.
-    """
-    if len(name) > _MAX_FILE_NAME:
-        raise place.error(f"the name of a file has more than {_MAX_FILE_NAME} characters")
-    folder = os.path.dirname(included_from) if included_from else "."
-    return os.path.realpath(os.path.join(folder, os.path.expanduser(name)))
 
 
 def _read_text(path: str, name: str, place: Place) -> str:

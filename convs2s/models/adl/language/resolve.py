@@ -9,7 +9,7 @@ from typing import Any
 
 from ....common.errors import UserError
 from ....common.limits import MAX_ADL_LAYERS, MAX_WIDTH
-from .arguments import Argument, LayerError, SubChain, bind, default_of
+from .arguments import Argument, LayerError, SubChain, bind, default_of, parse_item
 from .parser import parse
 from .registry import UNBOUNDED, LayerType, Macro, entries, layer_type, why_unsupported
 from .sockeye import translate
@@ -159,22 +159,27 @@ class _Resolver:
         self.count = 0
 
     def stack(self, chain: Chain, width: int) -> StackSpec:
-        layers: list[LayerSpec] = []
         starts: list[int] = []
-        for part in chain:
-            if isinstance(part, Repeat):
-                for index in range(1, part.count + 1):
-                    starts.append(len(layers))
-                    layers += self.chain(part.chain, layers[-1].width if layers else width, index)
-            else:
-                layers += self.layer(part, layers[-1].width if layers else width, None)
+        layers = self.chain(chain, width, None, starts)
         return StackSpec(self.side, width, tuple(layers), tuple(starts or range(len(layers))))
 
-    def chain(self, chain: Chain, width: int, index: int | None) -> list[LayerSpec]:
+    def chain(
+        self, chain: Chain, width: int, index: int | None, starts: list[int] | None = None
+    ) -> list[LayerSpec]:
+        """The layers of a chain.
+
+        Args:
+            chain: the syntax tree.
+            width: channels of the input.
+            index: the number of the innermost repetition around it; None if there is none.
+            starts: a list to append the index of the first layer of each copy to, or None.
+        """
         layers: list[LayerSpec] = []
         for part in chain:
             if isinstance(part, Repeat):
                 for number in range(1, part.count + 1):
+                    if starts is not None:
+                        starts.append(len(layers))
                     layers += self.chain(part.chain, width, number)
                     width = layers[-1].width
             else:
@@ -204,7 +209,7 @@ class _Resolver:
         scalars = [a for a in entry.arguments if not isinstance(a.kind, SubChain)]
         chains: list[Chain] = []
         for argument in entry.arguments:
-            values = [_parse_item(call, argument, item) for item in items.get(argument.name, ())]
+            values = [parse_item(call, argument, item) for item in items.get(argument.name, ())]
             if argument not in scalars:
                 chains += values
             elif values:
@@ -281,11 +286,3 @@ def _replace_index(item: Item, index: int | None) -> Item:
     if index is None:
         raise item.place.error("'i' is the number of a repetition, but no repeat is around it")
     return replace(item, value=Number(item.value.sign * index, item.value.place))
-
-
-def _parse_item(call: Call, argument: Argument, item: Item) -> Any:
-    try:
-        return argument.kind.parse(item.value)
-    except LayerError as error:
-        message = f"'{call.name}': '{argument.name}' {error.message}"
-        raise item.place.error(message) from None

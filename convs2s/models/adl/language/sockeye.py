@@ -12,7 +12,7 @@ from dataclasses import replace
 from enum import Enum, auto
 from typing import NamedTuple
 
-from .arguments import Argument, Flag, LayerError, SubChain, bind, make_item
+from .arguments import Argument, Flag, SubChain, bind, make_item, parse_item
 from .registry import why_unsupported
 from .spec import Settings
 from .tree import Call, Chain, Item, Number, Repeat, unknown_layer, write
@@ -164,7 +164,8 @@ def _translate_layer(call: Call, settings: Settings) -> Chain:
             translated = translate(inner, settings) if isinstance(inner, tuple) else inner
             items.append(Item(None, translated, item.place))
         elif how is _Special.NO_BIAS:
-            items.append(make_item("bias", not _parse_flag(item, call, name), item.place))
+            no_bias = parse_item(call, Argument(name, Flag()), item)
+            items.append(make_item("bias", not no_bias, item.place))
         elif how is _Special.EMBEDDING_WIDTH:
             why = "positions are as wide as --model-dim"
             _check_fixed(item, call, name, settings.model_dim, why)
@@ -188,13 +189,6 @@ def _translate_layer(call: Call, settings: Settings) -> Chain:
     ]
     layer = Call(rule.name, tuple(items), call.place)
     return (layer, Call("dropout", after, call.place)) if rule.drops else (layer,)
-
-
-def _parse_flag(item: Item, call: Call, name: str) -> bool:
-    try:
-        return Flag().parse(item.value)
-    except LayerError as error:
-        raise item.place.error(f"'{call.name}': '{name}' {error.message}") from None
 
 
 def _check_fixed(item: Item, call: Call, name: str, allowed: int | None, why: str) -> None:

@@ -5,7 +5,7 @@ Needs neither torch nor fairseq.
 
 from typing import NamedTuple
 
-from .arguments import SubChain, default_of
+from .arguments import SubChain, default_of, write_value
 from .registry import layer_type
 from .spec import LayerSpec, StackSpec
 
@@ -72,5 +72,5 @@ def _text(spec: LayerSpec, chains: list[str]) -> str:
             items += [f"{argument.name}={chain}" if number else chain for chain in given]
             chains = chains[len(given) :]
         elif spec[argument.name] != default_of(argument, spec):
-            items.append(f"{argument.name}={argument.kind.write(spec[argument.name])}")
+            items.append(f"{argument.name}={write_value(spec[argument.name])}")
     return f"{spec.name}({', '.join(items)})" if items else spec.name

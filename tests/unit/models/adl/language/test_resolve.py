@@ -262,14 +262,30 @@ def test_text_leaves_out_the_defaults_of_the_options():
     assert definition(other) == "linear(d=32) -> rnn"
 
 
+TOO_LARGE = [
+    "repeat(501, res_nd(rnn))",
+    "repeat(1001, res(rnn))",
+    "repeat(1500, ffl)",
+    "repeat(2000, repeat(2000, rnn))",
+    "repeat(50," * 6 + "rnn" + ")" * 6,
+    "repeat(1500, rnn) -> repeat(1500, rnn)",
+    "concat(repeat(1500, rnn), repeat(1500, rnn)) -> id",
+    "rnn" + "->rnn" * 3000,
+]
+
+
+@pytest.mark.parametrize("text", TOO_LARGE, ids=range(len(TOO_LARGE)))
+def test_too_many_layers_take_little_work(text):
+    with at_most_calls(1_000_000):
+        with pytest.raises(TextError, match="the encoder has more than 2000 layers"):
+            encoder(text)
+
+
 def test_the_largest_and_the_deepest_definitions():
     with at_most_calls(3_000_000):
         side = encoder("repeat(500, res_nd(rnn))")
         assert side.blocks == 500 and sum(1 for _ in side.walk()) == 2000
         assert encoder(definition(side)) == side
-        for text in ("repeat(501, res_nd(rnn))", "repeat(1001, res(rnn))", "repeat(1500, ffl)"):
-            with pytest.raises(TextError, match="more than 2000 layers"):
-                encoder(text)
         side = encoder("res_nd(" * MAX_DEPTH + "rnn" + ")" * MAX_DEPTH)
         assert sum(1 for _ in side.walk()) == 3 * MAX_DEPTH + 1
         assert encoder(definition(side)) == side
