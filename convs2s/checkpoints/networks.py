@@ -11,7 +11,7 @@ import torch
 from ..common.errors import UserError
 from ..models import FAMILIES, family_of
 from ..models.interface import Network, Vocabularies
-from ..models.options import NetworkOptions, read_options
+from ..models.options import NetworkOptions, checked_values
 from ..nn.int8 import SUFFIX
 from .files import load_checkpoint
 
@@ -117,7 +117,8 @@ def network_options(checkpoint: Checkpoint) -> NetworkOptions:
         # An interpolation refers to the task.
         if value is not None and not (isinstance(value, str) and value.startswith("${")):
             given[name] = value
-    return read_options(family.network().options_class, given)
+    options = family.network().options_class
+    return options(**checked_values(options, given.get))
 
 
 def build_network(checkpoint: Checkpoint, vocabularies: Vocabularies | None = None) -> Network:

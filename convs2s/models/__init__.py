@@ -6,7 +6,7 @@ sets of options). This module imports no torch; it finds families by name.
 
 from collections.abc import Callable, Mapping
 from importlib import import_module
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from .interface import Network
@@ -28,16 +28,10 @@ class Family(NamedTuple):
 def _family(folder: str, network: str, architectures: str = "ARCHITECTURES") -> Family:
     """A family of this package: its folder, and names in ``network`` and ``architectures``."""
 
-    def load_network() -> "type[Network]":
-        found: type[Network] = getattr(import_module(f".{folder}.network", __name__), network)
-        return found
+    def load(module: str, name: str) -> Any:
+        return getattr(import_module(f".{folder}.{module}", __name__), name)
 
-    def load_architectures() -> "Mapping[str, Architecture]":
-        module = import_module(f".{folder}.architectures", __name__)
-        found: Mapping[str, Architecture] = getattr(module, architectures)
-        return found
-
-    return Family(load_network, load_architectures)
+    return Family(lambda: load("network", network), lambda: load("architectures", architectures))
 
 
 FAMILIES: dict[str, Family] = {

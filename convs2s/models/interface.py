@@ -244,12 +244,6 @@ class Network(_Part):
         self.decoder = decoder
 
     @property
-    def vocabularies(self) -> tuple[int, int]:
-        """Sizes of the source and the target vocabulary."""
-        source, target = self.encoder.embed.words, self.decoder.embed.words
-        return source.num_embeddings, target.num_embeddings
-
-    @property
     def max_source_length(self) -> int:
         """The largest number of tokens in a source sentence, end of sentence included."""
         return self.encoder.max_length
@@ -310,13 +304,10 @@ class Network(_Part):
 
     def keep_dropout_(self, parts: list[nn.Module]) -> None:
         """Apply dropout in evaluation mode in these parts, and nowhere else."""
+        kept = {module for part in parts for module in part.modules()}
         for module in self.modules():
             if isinstance(module, Dropout):
-                module.always = False
-        for part in parts:
-            for module in part.modules():
-                if isinstance(module, Dropout):
-                    module.always = True
+                module.always = module in kept
 
     def quantize_(self) -> None:
         """Replace weights by weights in 8 bits (``nn.int8``); they cannot be trained then."""
@@ -397,22 +388,20 @@ class Network(_Part):
         Raises:
             UserError: if they do not.
         """
-        languages = zip(("encoder", "decoder"), ("source", "target"), self.vocabularies)
-        for side, language, size in languages:
-            key = f"{side}.embed.words.weight" + (SUFFIX if is_quantized(state_dict) else "")
-            found = state_dict.get(key)
-            if found is not None and found.dim() and len(found) != size:
-                raise UserError(
-                    f"The checkpoint was trained with a {language} vocabulary of "
-                    f"{len(found):,} tokens, but the {language} dictionary of this data "
-                    f"has {size:,}: use the dict.*.txt of its training data "
-                    "(fairseq-preprocess --srcdict and --tgtdict)."
-                )
         own = self.state_dict()
         missing = sorted(own.keys() - state_dict.keys())
         unexpected = sorted(state_dict.keys() - own.keys())
         common = own.keys() & state_dict.keys()
         reshaped = sorted(key for key in common if own[key].shape != state_dict[key].shape)
+        for language, side in (("source", "encoder"), ("target", "decoder")):
+            key = f"{side}.embed.words.weight" + (SUFFIX if is_quantized(state_dict) else "")
+            if key in common and state_dict[key].dim() and len(state_dict[key]) != len(own[key]):
+                raise UserError(
+                    f"The checkpoint was trained with a {language} vocabulary of "
+                    f"{len(state_dict[key]):,} tokens, but the {language} dictionary of this data "
+                    f"has {len(own[key]):,}: use the dict.*.txt of its training data "
+                    "(fairseq-preprocess --srcdict and --tgtdict)."
+                )
         if missing or unexpected or reshaped:
             raise UserError(
                 "The weights of the checkpoint are those of another architecture: "

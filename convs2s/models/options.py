@@ -2,15 +2,13 @@
 
 import types
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field, fields
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 from ..common.errors import UserError
 from ..common.limits import MAX_POSITIONS, check_range, option_name
 from ..common.text_files import excerpt
-
-Options = TypeVar("Options", bound="NetworkOptions")
 
 
 def option(default: Any, help: str) -> Any:
@@ -97,38 +95,24 @@ def kind_of(annotation: Any) -> type:
     return found
 
 
-def read_options(
-    options: type[Options], values: Mapping[str, Any] | Callable[[str], Any]
-) -> Options:
-    """Options from a mapping, such as that of a checkpoint, which may be damaged.
+def checked_values(options: type, look_up: Callable[[str], Any]) -> dict[str, Any]:
+    """The values of options, such as those of a checkpoint, which may be damaged.
 
     Args:
         options: the dataclass.
-        values: name -> value, or a function of the name; None and what is missing means the
-            default, and so does an interpolation ("${...}") that is not resolved.
+        look_up: a function from the name of an option to its value; None means the default, and
+            so does an interpolation ("${...}") that is not resolved.
+    Returns:
+        The values that are not defaults, by name.
     Raises:
         UserError: if a value has another type than its field.
     """
-    look_up = values if callable(values) else values.get
-    result = options()
+    found = {}
     for each in fields(options):
         value = look_up(each.name)
-        if value is None or isinstance(value, str) and value.startswith("${"):
-            continue
-        setattr(result, each.name, checked_value(each.name, kind_of(each.type), value))
-    return result
-
-
-def check_types(values: Any, options: type) -> None:
-    """Check the types of options that are attributes of any object, as ``read_options`` does.
-
-    Raises:
-        UserError: if a value has another type than its field.
-    """
-    for each in fields(options):
-        value = getattr(values, each.name, None)
         if value is not None and not (isinstance(value, str) and value.startswith("${")):
-            checked_value(each.name, kind_of(each.type), value)
+            found[each.name] = checked_value(each.name, kind_of(each.type), value)
+    return found
 
 
 def checked_value(name: str, kind: type, value: Any) -> Any:

@@ -12,7 +12,7 @@ from convs2s.models import FAMILIES, add_architectures
 from convs2s.models.adl.language.parser import parse
 from convs2s.models.adl.language.tree import write
 from convs2s.models.adl.options import DEFINITIONS
-from convs2s.models.options import Architecture, NetworkOptions, kind_of, read_options
+from convs2s.models.options import Architecture, NetworkOptions, checked_values, kind_of
 
 # Options of every model that the networks do not know: files of pre-trained embeddings.
 EMBEDDING_FILES = {
@@ -97,7 +97,7 @@ def network_options(options: type[NetworkOptions], cfg: Any) -> NetworkOptions:
     Raises:
         UserError: if a value has another type than its option.
     """
-    return read_options(options, lambda name: getattr(cfg, name, None))
+    return options(**checked_values(options, lambda name: getattr(cfg, name, None)))
 
 
 def keep_definitions(cfg: Any) -> None:

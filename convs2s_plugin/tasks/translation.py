@@ -12,7 +12,7 @@ from fairseq.tasks import register_task
 from fairseq.tasks.translation import TranslationConfig, TranslationTask
 
 from convs2s.common.errors import UserError
-from convs2s.models.options import check_types
+from convs2s.models.options import checked_values
 from convs2s.nn.gradient import ignored_batch
 from convs2s.text.lexicon.files import read_lexicon, read_translations
 from convs2s.translation.options import AUTOCAST_DTYPES
@@ -98,7 +98,7 @@ class ConvS2STranslationTask(ReportsValidations, TranslationTask):
     """Translation from one language to another."""
 
     def __init__(self, cfg: ConvS2STranslationConfig, src_dict, tgt_dict):
-        check_types(cfg, ConvS2STranslationConfig)
+        checked_values(ConvS2STranslationConfig, lambda name: getattr(cfg, name, None))
         super().__init__(cfg, src_dict, tgt_dict)
         if cfg.max_cells is not None and cfg.max_cells < 1:
             raise UserError(f"--max-cells is {cfg.max_cells}, but must be at least 1.")

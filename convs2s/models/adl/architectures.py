@@ -7,12 +7,12 @@ for the IWSLT size of section 4.1; with ``_iwslt``, ``_wmt`` or ``_small`` appen
 """
 
 import re
-from dataclasses import fields
 from typing import Any, NamedTuple
 
+from ...common.limits import option_name
 from ..options import Architecture
-from .language.resolve import resolve
-from .language.spec import ModelSpec, Settings
+from .language.spec import ModelSpec
+from .options import AdlOptions
 
 
 class AdlArchitecture(NamedTuple):
@@ -31,13 +31,14 @@ class AdlArchitecture(NamedTuple):
     options: dict[str, Any] = {}
     sizes: bool = True
 
+    def as_options(self) -> Architecture:
+        """The same as an architecture of other families, whose layers are options."""
+        definitions = {"encoder_adl": self.encoder, "decoder_adl": self.decoder}
+        return Architecture({**definitions, **self.options}, self.source)
+
     def resolve(self, **options: Any) -> ModelSpec:
-        """The specification of the model; ``options`` override fields of Settings."""
-        known = {field.name for field in fields(Settings)}
-        given = {name: value for name, value in self.options.items() if name in known}
-        feeding = self.options.get("input_feeding", False)
-        settings = Settings(**{**given, **options})
-        return resolve(self.encoder, self.decoder, settings, input_feeding=feeding)
+        """The specification of the model; ``options`` override its own."""
+        return AdlOptions(**{**self.as_options().options, **options}).resolve()
 
 
 class Size(NamedTuple):
@@ -230,13 +231,8 @@ NAMED: dict[str, AdlArchitecture] = {
 }
 
 
-def with_depth(definition: str, depth: int) -> str:
-    """A definition of the paper with stacks of another depth.
-
-    Args:
-        definition: ADL text whose stacks have DEPTH layers.
-        depth: the new number of layers.
-    """
+def _with_depth(definition: str, depth: int) -> str:
+    """A definition whose stacks have DEPTH layers, with stacks of another depth."""
     return re.sub(
         r"repeat\((\d+)", lambda found: f"repeat({int(found[1]) * depth // DEPTH}", definition
     )
@@ -249,21 +245,15 @@ def _with_sizes(named: dict[str, AdlArchitecture]) -> dict[str, AdlArchitecture]
         if architecture.sizes:
             for size, (options, depth) in SIZES.items():
                 found[f"{name}_{size}"] = architecture._replace(
-                    encoder=with_depth(architecture.encoder, depth),
-                    decoder=with_depth(architecture.decoder, depth),
+                    encoder=_with_depth(architecture.encoder, depth),
+                    decoder=_with_depth(architecture.decoder, depth),
                     options={**architecture.options, **options},
                 )
     return found
 
 
 ARCHITECTURES = _with_sizes(NAMED)
-# The same as those of other families, whose layers are options.
-AS_OPTIONS = {
-    name: Architecture(
-        {"encoder_adl": row.encoder, "decoder_adl": row.decoder, **row.options}, row.source
-    )
-    for name, row in ARCHITECTURES.items()
-}
+AS_OPTIONS = {name: architecture.as_options() for name, architecture in ARCHITECTURES.items()}
 
 
 def table() -> str:
@@ -274,9 +264,7 @@ def table() -> str:
     ]
     for name, architecture in NAMED.items():
         options = ", ".join(
-            f"`--{key.replace('_', '-')}`"
-            if value is True
-            else f"`--{key.replace('_', '-')} {value}`"
+            f"`{option_name(key)}`" if value is True else f"`{option_name(key)} {value}`"
             for key, value in architecture.options.items()
         )
         cells = (f"`{name}`", f"`{architecture.encoder}`", f"`{architecture.decoder}`", options,

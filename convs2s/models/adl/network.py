@@ -25,8 +25,7 @@ class AdlEncoder(Encoder):
         embed: source embedding.
         spec: the resolved layers.
         blocks: numbers of the encoder blocks that the decoder attends to.
-        pad: index of padding.
-        max_length: the largest number of tokens in a source sentence, end of sentence included.
+        pad, max_length: as for ``Encoder``.
     """
 
     refuses_empty = True
@@ -38,11 +37,8 @@ class AdlEncoder(Encoder):
         self.layers = EncoderStack(spec, blocks)
 
     def encode(self, tokens: Tensor, padding_mask: Tensor) -> dict[str, Any]:
-        """Encode a batch of source sentences.
+        """Encode a batch of source sentences; see ``Encoder.encode``.
 
-        Args:
-            tokens: B x S token indices.
-            padding_mask: B x S, True at padding.
         Returns:
             A dictionary of tensors with one row per sentence, whose padding follows its tokens:
             ``encoder_out``, B x S x C; ``block0``, ``block1``, ... if the decoder attends to
@@ -69,8 +65,7 @@ class AdlDecoder(Decoder):
         output: the output layer.
         input_feeding: whether the input is the embedding of the previous token concatenated with
             the previous output (section 2.4).
-        pad: index of padding.
-        max_length: the largest number of tokens in a target sentence, end of sentence included.
+        pad, max_length: as for ``Decoder``.
         alignment: the layer and the heads whose attention is the alignment (default: the mean of
             all).
     """
@@ -103,15 +98,9 @@ class AdlDecoder(Decoder):
         alignment_heads: int | None = None,
         **unused: Any,
     ) -> tuple[Tensor, Tensor | None]:
-        """Compute the input of the output layer.
+        """Compute the input of the output layer; see ``Decoder.decode``.
 
         Args:
-            tokens: R x T indices of the previous target tokens.
-            padding_mask: R x T, True at padding.
-            encoded: the encoder's dictionary.
-            state: the incremental state, or None. If it is given, only the positions from
-                ``state.length`` on are computed.
-            need_weights: whether to return attention weights.
             alignment_layer: the layer whose attention weights to return (default: that of the
                 model).
             alignment_heads: the number of its heads (default: that of the model).

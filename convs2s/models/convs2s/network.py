@@ -31,8 +31,7 @@ class ConvS2SEncoder(Encoder):
         blocks: the layers.
         gradient_scale: factor of the gradient that reaches the output from the decoder
             (section 3.4).
-        pad: index of padding.
-        max_length: the largest number of tokens in a source sentence, end of sentence included.
+        pad, max_length: as for ``Encoder``.
     """
 
     refuses_empty = True
@@ -54,11 +53,8 @@ class ConvS2SEncoder(Encoder):
         self.gradient_scale = gradient_scale
 
     def encode(self, tokens: Tensor, padding_mask: Tensor) -> dict[str, Any]:
-        """Encode a batch of source sentences.
+        """Encode a batch of source sentences; see ``Encoder.encode``.
 
-        Args:
-            tokens: B x S token indices.
-            padding_mask: B x S, True at padding.
         Returns:
             A dictionary with ``encoder_out``, the keys B x S x E; ``encoder_values``, B x S x E;
             ``encoder_padding_mask``, B x S, or None if there is no padding; and
@@ -89,8 +85,7 @@ class ConvS2SDecoder(Decoder):
         blocks: the layers.
         out_embed_dim: channels of the input of the output layer.
         tied: whether the output layer uses the target embedding matrix.
-        pad: index of padding.
-        max_length: the largest number of tokens in a target sentence, end of sentence included.
+        pad, max_length: as for ``Decoder``.
         alignment: the layer whose attention is the alignment (default: the mean of all).
     """
 
@@ -124,15 +119,9 @@ class ConvS2SDecoder(Decoder):
         alignment_layer: int | None = None,
         **unused: Any,
     ) -> tuple[Tensor, Tensor | None]:
-        """Compute the input of the output layer.
+        """Compute the input of the output layer; see ``Decoder.decode``.
 
         Args:
-            tokens: R x T indices of the previous target tokens.
-            padding_mask: R x T, True at padding.
-            encoded: the encoder's dictionary.
-            state: the incremental state, or None. If it is given, only the positions from
-                ``state.length`` on are computed.
-            need_weights: whether to return attention weights.
             alignment_layer: the layer whose attention weights to return (default: that of the
                 model).
         Returns:

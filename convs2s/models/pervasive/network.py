@@ -10,6 +10,7 @@ from ...nn.attention import CONTRIBUTIONS, SOURCE, AttentionMaps, recorded_maps
 from ...nn.embedding import Embedding
 from ...nn.int8 import dense
 from ...nn.output import OutputProjection, TiedOutputProjection
+from ...nn.padding import mask_or_none
 from ...nn.state import State, child
 from ..adl.context import Source
 from ..adl.language.spec import DECODER, ENCODER
@@ -54,17 +55,16 @@ class PervasiveEncoder(Encoder):
         self.eos = vocabularies.eos
 
     def encode(self, tokens: Tensor, padding_mask: Tensor) -> dict[str, Any]:
-        """Encode a batch of source sentences.
+        """Encode a batch of source sentences; see ``Encoder.encode``.
 
-        Args:
-            tokens: B x S token indices.
-            padding_mask: B x S, True at padding.
         Returns:
             A dictionary with ``encoder_out``, the source projection B x S x C, and
             ``encoder_padding_mask``, B x S, or None if there is no padding.
         """
         if self.no_eos:
-            padding_mask = self._with_eos(tokens, padding_mask)
+            ends = padding_mask | tokens.eq(self.eos)
+            # The end of an empty sentence stays, so that every sentence has a token.
+            padding_mask = torch.where(ends.all(dim=1, keepdim=True), padding_mask, ends)
         if self.layers is None:
             x = self.embed(tokens, padding_mask)
         else:
@@ -72,13 +72,8 @@ class PervasiveEncoder(Encoder):
             x = padding_order.restore(x)
         return {
             "encoder_out": self.share(x),
-            "encoder_padding_mask": padding_mask if bool(padding_mask.any()) else None,
+            "encoder_padding_mask": mask_or_none(padding_mask),
         }
-
-    def _with_eos(self, tokens: Tensor, padding_mask: Tensor) -> Tensor:
-        """The padding mask with ends of sentences, except that of an empty sentence."""
-        ends = padding_mask | tokens.eq(self.eos)
-        return torch.where(ends.all(dim=1, keepdim=True), padding_mask, ends)
 
 
 class PervasiveDecoder(Decoder):
@@ -124,15 +119,9 @@ class PervasiveDecoder(Decoder):
         target_tokens: Tensor | None = None,
         **unused: Any,
     ) -> tuple[Tensor, Callable[[Tensor | None], Tensor] | None]:
-        """Compute the input of the output layer.
+        """Compute the input of the output layer; see ``Decoder.decode``.
 
         Args:
-            tokens: R x T indices of the previous target tokens.
-            padding_mask: R x T, True at padding.
-            encoded: the encoder's dictionary.
-            state: the incremental state, or None. If it is given, only the positions from
-                ``state.length`` on are computed.
-            need_weights: whether to return alignments.
             target_tokens: R x T, the tokens to align, for example those of a reference; None for
                 the most probable token at each position.
         Returns:
@@ -164,9 +153,10 @@ class PervasiveDecoder(Decoder):
                 aligned = logits.argmax(dim=-1)
             else:
                 aligned = self.most_probable_tokens(features)
+            token_vectors = self.token_vectors(aligned)
             if (maps := recorded_maps()) is not None:
-                self.add_maps(maps, grid_features, aligned)
-            return self.alignment(grid_features, aligned)
+                self.add_maps(maps, grid_features, token_vectors)
+            return self.network.alignment(grid_features, token_vectors)
 
         return features, align
 
@@ -177,14 +167,15 @@ class PervasiveDecoder(Decoder):
         tokens = torch.cat([self.output(chunk).argmax(dim=-1) for chunk in chunks])
         return tokens.view(features.shape[:2])
 
-    def alignment(self, features: GridFeatures, tokens: Tensor) -> Tensor:
-        """The alignment of tokens R x T with the source, R x T x S."""
-        return self.network.alignment(features, self.token_vectors(tokens))
-
     @torch.no_grad()
-    def add_maps(self, maps: AttentionMaps, features: GridFeatures, tokens: Tensor) -> None:
-        """Add the alignments of tokens R x T, and the contributions to their logits."""
-        found = self.network.aggregators(self.token_vectors(tokens))
+    def add_maps(self, maps: AttentionMaps, features: GridFeatures, token_vectors: Tensor) -> None:
+        """Add the alignments of tokens, and the contributions to their logits.
+
+        Args:
+            maps: to which they are added.
+            features, token_vectors: as for ``PervasiveAttention.alignment``.
+        """
+        found = self.network.aggregators(token_vectors)
         for part, weights in found:
             alignment = part.alignment(*features, weights).unsqueeze(1)
             maps.add(SOURCE, alignment, part.description, part.name)

@@ -4,10 +4,11 @@ All projections are without biases, as in the original implementation.
 """
 
 from collections.abc import Callable
+from typing import Any
 
 from .....common.limits import MAX_HEADS, MAX_WIDTH, option_name
 from ..arguments import Argument, Default, Integer, LayerError, Real, setting_default
-from ..registry import BLOCK, PAST, POSITION, SENTENCE, Cost, Reach, declare
+from ..registry import BLOCK, PAST, POSITION, SENTENCE, Cost, declare
 from ..spec import LayerSpec
 from .common import PROBABILITY, WIDTH, given_width
 from .macros import register_alias
@@ -49,10 +50,6 @@ def scale_argument(text: str, default: Callable[[LayerSpec], float]) -> Argument
 WIDTH_SCALE = scale_argument("C", lambda spec: float(spec.input_width))
 INNER_SCALE = scale_argument("d_p", lambda spec: float(spec["d_p"]))
 HEAD_SCALE = scale_argument("d_p / h", lambda spec: spec["d_p"] / spec["h"])
-
-
-def self_attention_reach(spec: LayerSpec) -> Reach:
-    return PAST if spec.in_decoder else SENTENCE
 
 
 def attended_width(spec: LayerSpec) -> int:
@@ -124,6 +121,41 @@ def mlp_parameters(spec: LayerSpec) -> int:
     return spec["d_p"] * (spec.input_width + attended_width(spec) + 1)
 
 
+def declare_attention(
+    name: str,
+    summary: str,
+    before: tuple[Argument, ...],
+    after: tuple[Argument, ...],
+    **facts: Any,
+) -> None:
+    """Declare attention to the source, ``*_src_att``, and to the sentence itself, ``*_self_att``.
+
+    Args:
+        name: the names of both without these ends.
+        summary: one line for the list of layers, with {} for what the layer attends to.
+        before, after: the arguments before and after BLOCK, which self-attention does not have.
+        facts: as for ``declare``.
+    """
+    declare(
+        f"{name}_src_att",
+        summary.format("the source"),
+        *before,
+        BLOCK,
+        *after,
+        reach=POSITION,
+        attends=True,
+        **facts,
+    )
+    declare(
+        f"{name}_self_att",
+        summary.format("the sentence itself"),
+        *before,
+        *after,
+        reach=lambda spec: PAST if spec.in_decoder else SENTENCE,
+        **facts,
+    )
+
+
 declare(
     "dot_att",
     "dot attention to the source without any weights (section 2.3)",
@@ -137,80 +169,30 @@ declare(
     parameters=0,
     attends=True,
 )
-declare(
-    "proj_dot_src_att",
-    "dot attention to the source with projected queries, keys and values (section 2.3)",
-    INNER_WIDTH,
-    INNER_SCALE,
-    BLOCK,
-    WEIGHT_DROPOUT,
-    reach=POSITION,
-    width=inner_width,
-    cost=projected_cost,
-    parameters=projected_parameters,
-    attends=True,
-)
-declare(
-    "proj_dot_self_att",
-    "dot attention to the sentence itself with projected queries, keys and values (section 2.3)",
-    INNER_WIDTH,
-    INNER_SCALE,
-    WEIGHT_DROPOUT,
-    reach=self_attention_reach,
+declare_attention(
+    "proj_dot",
+    "dot attention to {} with projected queries, keys and values (section 2.3)",
+    (INNER_WIDTH, INNER_SCALE),
+    (WEIGHT_DROPOUT,),
     width=inner_width,
     cost=projected_cost,
     parameters=projected_parameters,
 )
-declare(
-    "mh_dot_src_att",
-    "multi-head dot attention to the source, with all projections (section 2.3)",
-    HEADS,
-    HEAD_SCALE,
-    BLOCK,
-    WIDTH,
-    HEADS_WIDTH,
-    WEIGHT_DROPOUT,
-    reach=POSITION,
-    width=given_width,
-    check=check_heads,
-    cost=multi_head_cost,
-    parameters=multi_head_parameters,
-    attends=True,
-)
-declare(
-    "mh_dot_self_att",
-    "multi-head dot attention to the sentence itself, with all projections (section 2.3)",
-    HEADS,
-    HEAD_SCALE,
-    WIDTH,
-    HEADS_WIDTH,
-    WEIGHT_DROPOUT,
-    reach=self_attention_reach,
+declare_attention(
+    "mh_dot",
+    "multi-head dot attention to {}, with all projections (section 2.3)",
+    (HEADS, HEAD_SCALE),
+    (WIDTH, HEADS_WIDTH, WEIGHT_DROPOUT),
     width=given_width,
     check=check_heads,
     cost=multi_head_cost,
     parameters=multi_head_parameters,
 )
-declare(
-    "mlp_src_att",
-    "attention to the source with scores of a network of one layer; values as they are "
-    "(section 2.3)",
-    INNER_WIDTH,
-    BLOCK,
-    WEIGHT_DROPOUT,
-    reach=POSITION,
-    width=attended_width,
-    cost=mlp_cost,
-    parameters=mlp_parameters,
-    attends=True,
-)
-declare(
-    "mlp_self_att",
-    "attention to the sentence itself with scores of a network of one layer; values as they are "
-    "(section 2.3)",
-    INNER_WIDTH,
-    WEIGHT_DROPOUT,
-    reach=self_attention_reach,
+declare_attention(
+    "mlp",
+    "attention to {} with scores of a network of one layer; values as they are (section 2.3)",
+    (INNER_WIDTH,),
+    (WEIGHT_DROPOUT,),
     width=attended_width,
     cost=mlp_cost,
     parameters=mlp_parameters,
