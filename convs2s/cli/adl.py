@@ -3,7 +3,7 @@
 import argparse
 import json
 
-from ..common.errors import UserError
+from ..common.errors import UserError, nearest
 from ..common.limits import check_at_least
 from ..common.user_code import import_user_code
 from ..models.adl.architectures import ARCHITECTURES, table
@@ -12,7 +12,6 @@ from ..models.adl.language.arguments import REQUIRED, Default, write_value
 from ..models.adl.language.registry import LayerType, entries
 from ..models.adl.language.resolve import DIALECTS, resolve
 from ..models.adl.language.spec import ModelSpec, Settings
-from ..models.adl.language.tree import nearest
 from .arguments import add_flag, add_number
 from .plugin import add_user_dir
 

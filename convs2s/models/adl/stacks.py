@@ -5,6 +5,7 @@ move features back if the caller needs the columns of the batch.
 """
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 import torch
 from torch import Tensor, nn
@@ -150,22 +151,18 @@ class DecoderStack(nn.ModuleList):
         padded = backpointers.padding_mask is not None
         if padded or (start == 0 and bool(padding_mask[:, 0].any())):
             positions = ((~padding_mask).cumsum(dim=1) - 1).clamp(min=0)
-            longest = int(positions.max()) + 1
-            context = Context(
-                positions[:, start:], longest, source=source, need_weights=need_weights
-            )
-            features = self.forward_by_position(
-                x, context, padding_mask[:, start:], state, backpointers
-            )
-            return features, context.attention
-        positions = torch.arange(start, length, device=x.device)
+            length, positions = int(positions.max()) + 1, positions[:, start:]
+            mask = padding_mask[:, start:]
+        else:
+            positions, mask = torch.arange(start, length, device=x.device), None
         context = Context(positions, length, source=source, need_weights=need_weights)
-        if self.input_feeding:
-            features = self.forward_by_position(x, context, None, state, backpointers)
-            return features, context.attention
-        context.state, context.beam_size = state, backpointers.beam_size
-        context.cache_mask = backpointers.extend(tokens[:, start:])
-        return self.apply_layers(x, context), context.attention
+        if mask is not None or self.input_feeding:
+            features = self.forward_by_position(x, context, mask, state, backpointers)
+        else:
+            context.state, context.beam_size = state, backpointers.beam_size
+            context.cache_mask = backpointers.extend(tokens[:, start:])
+            features = self.apply_layers(x, context)
+        return features, context.attention
 
     def forward_by_position(
         self,
@@ -188,17 +185,16 @@ class DecoderStack(nn.ModuleList):
         attention: list[list[LayerAttention]] = []
         for t in range(x.size(1)):
             mask = None if padding_mask is None else padding_mask[:, t : t + 1]
-            step = Context(
-                context.positions[..., t : t + 1],
-                context.longest,
-                mask,
-                state,
-                backpointers.beam_size,
-                backpointers.extend(x[:, t : t + 1, 0], mask),
-                context.source,
-                context.need_weights,
-            )
             inputs = x[:, t : t + 1]
+            step = replace(
+                context,
+                positions=context.positions[..., t : t + 1],
+                padding_mask=mask,
+                state=state,
+                beam_size=backpointers.beam_size,
+                cache_mask=backpointers.extend(inputs[..., 0], mask),
+                attention=[],
+            )
             if self.input_feeding:
                 previous = state.rows.get("output", x.new_zeros(len(x), self.width))
                 inputs = torch.cat([inputs, previous.unsqueeze(1)], dim=-1)

@@ -8,8 +8,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ....common.errors import nearest
 from ....common.limits import option_name
-from .tree import Call, Chain, Index, Item, Number, Place, Value, nearest, shorten, write
+from ....common.text_files import excerpt
+from .tree import Call, Chain, Index, Item, Number, Place, Value, write
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
@@ -39,7 +41,7 @@ class Integer:
         if isinstance(value, Number) and isinstance(value.value, int):
             if self.low <= value.value <= self.high:
                 return value.value
-        raise LayerError(f"must be {self}, found '{shorten(write(value))}'")
+        raise LayerError(f"must be {self}, found {excerpt(write(value))}")
 
     def __str__(self) -> str:
         return f"an integer from {self.low} to {self.high}"
@@ -55,7 +57,7 @@ class Real:
     def parse(self, value: Value) -> float:
         if isinstance(value, Number) and self.low <= value.value <= self.high:
             return float(value.value)
-        raise LayerError(f"must be {self}, found '{shorten(write(value))}'")
+        raise LayerError(f"must be {self}, found {excerpt(write(value))}")
 
     def __str__(self) -> str:
         return f"a number from {self.low:g} to {self.high:g}"
@@ -71,7 +73,7 @@ class Choice:
         name = write(value)
         if name in self.names:
             return name
-        raise LayerError(f"must be {self}, found '{shorten(name)}'{nearest(name, self.names)}")
+        raise LayerError(f"must be {self}, found {excerpt(name)}{nearest(name, self.names)}")
 
     def __str__(self) -> str:
         return "one of " + ", ".join(self.names)
@@ -85,7 +87,7 @@ class Flag:
         name = write(value).lower()
         if name in ("true", "false"):
             return name == "true"
-        raise LayerError(f"must be {self}, found '{shorten(name)}'")
+        raise LayerError(f"must be {self}, found {excerpt(name)}")
 
     def __str__(self) -> str:
         return "true or false"
@@ -99,7 +101,7 @@ class SubChain:
 
     def parse(self, value: Value) -> Chain:
         if isinstance(value, (Number, Index)):
-            raise LayerError(f"must be {self}, found '{shorten(write(value))}'")
+            raise LayerError(f"must be {self}, found {excerpt(write(value))}")
         return value
 
     def __str__(self) -> str:
@@ -195,7 +197,7 @@ def bind(call: Call, arguments: Sequence[Argument]) -> dict[str, tuple[Item, ...
         named = True
         if item.name not in known:
             raise item.place.error(
-                f"'{call.name}' has no argument '{shorten(item.name)}'"
+                f"'{call.name}' has no argument {excerpt(item.name)}"
                 f"{nearest(item.name, known)}; it takes {_allowed(arguments)}"
             )
         if item.name in bound:

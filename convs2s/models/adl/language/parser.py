@@ -20,7 +20,8 @@ from typing import NamedTuple
 
 from ....common.errors import TextError
 from ....common.limits import MAX_ADL_LAYERS
-from .tree import Call, Chain, Index, Item, Number, Place, Repeat, Value, shorten
+from ....common.text_files import excerpt
+from .tree import Call, Chain, Index, Item, Number, Place, Repeat, Value
 
 MAX_LENGTH = 20000
 MAX_DEPTH = 50
@@ -43,7 +44,7 @@ class _Token(NamedTuple):
     position: int
 
     def __str__(self) -> str:
-        return "the end" if self.kind == "end" else f"'{shorten(self.text)}'"
+        return "the end" if self.kind == "end" else excerpt(self.text)
 
 
 def parse(text: str, source: str = "ADL") -> Chain:

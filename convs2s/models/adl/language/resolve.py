@@ -7,14 +7,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ....common.errors import UserError
+from ....common.errors import UserError, nearest
 from ....common.limits import MAX_ADL_LAYERS, MAX_WIDTH
 from .arguments import Argument, LayerError, SubChain, bind, default_of, parse_item
 from .parser import parse
 from .registry import UNBOUNDED, LayerType, Macro, entries, layer_type, why_unsupported
 from .sockeye import translate
 from .spec import DECODER, ENCODER, LayerSpec, ModelSpec, Settings, StackSpec
-from .tree import Call, Chain, Index, Item, Number, Repeat, nearest, unknown_layer
+from .tree import Call, Chain, Index, Item, Number, Repeat, unknown_layer
 
 DIALECTS: dict[str, Callable[[Chain, Settings], Chain]] = {
     "paper": lambda chain, settings: chain,

@@ -5,10 +5,10 @@ Every node carries its place in the text. Equality ignores places. Needs neither
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from typing import NamedTuple
 
-from ....common.errors import TextError
+from ....common.errors import TextError, nearest
+from ....common.text_files import excerpt
 
 
 class Place(NamedTuple):
@@ -70,22 +70,11 @@ Chain = tuple[Call | Repeat, ...]
 Value = Chain | Number | Index
 
 
-def shorten(text: str) -> str:
-    """At most 40 characters of a text, for messages."""
-    return text if len(text) <= 40 else text[:37] + "..."
-
-
-def nearest(name: str, allowed: Iterable[str]) -> str:
-    """``" (nearest: 'cnn')"`` for a name like ``cn``; empty if no allowed name is similar."""
-    found = get_close_matches(name, list(allowed), n=1)
-    return f" (nearest: '{found[0]}')" if found else ""
-
-
 def unknown_layer(name: str, known: Iterable[str]) -> str:
     """The message for a name that is not a layer."""
     known = sorted(known)
     return (
-        f"there is no layer '{shorten(name)}'{nearest(name, known)}; layers are "
+        f"there is no layer {excerpt(name)}{nearest(name, known)}; layers are "
         f"{', '.join(known)}, and repeat"
     )
 
