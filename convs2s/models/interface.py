@@ -182,11 +182,9 @@ class Decoder(_Part):
             tokens: R x T indices of the previous target tokens. In incremental decoding they are
                 the whole prefix, too.
             encoded: what ``Encoder.run`` returned.
-            state: the incremental state, or None. If it is given, only the positions that it has
-                not seen are computed.
+            state, options: as for ``decode`` (None).
             need_weights: whether to return attention weights (False); they are needed in any case
                 if they are recorded.
-            options: passed on to ``decode``.
         Returns:
             As ``decode``.
         Raises:

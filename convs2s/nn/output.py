@@ -4,7 +4,7 @@ import torch
 from torch import Tensor, nn
 
 from .int8 import Weight, select_rows
-from .linear import Linear, WeightNormLinear, linear
+from .linear import Linear, linear
 
 
 class TiedOutputProjection(nn.Module):
@@ -55,19 +55,3 @@ def _select(weight: Weight, bias: Tensor, tokens: Tensor | None) -> tuple[Weight
     if tokens is None:
         return weight, bias
     return select_rows(weight, tokens), bias.index_select(0, tokens)
-
-
-def build_output_projection(
-    channels: int, words: nn.Embedding, tied: bool, dropout: float = 0.0
-) -> nn.Module:
-    """Build ConvS2S's output projection, which is weight-normalized unless it is tied.
-
-    Args:
-        channels: channels of the features.
-        words: the target embedding matrix.
-        tied: whether the weight is the target embedding matrix.
-        dropout: probability of dropping a feature, for the initialization (0).
-    """
-    if tied:
-        return TiedOutputProjection(words)
-    return WeightNormLinear(channels, words.num_embeddings, dropout=dropout)

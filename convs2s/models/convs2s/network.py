@@ -13,7 +13,7 @@ from ...nn.dropout import Dropout
 from ...nn.embedding import Embedding, EmbeddingMatrix, LearnedPositions
 from ...nn.gradient import scale_gradient
 from ...nn.linear import WeightNormLinear, to_autocast_dtype
-from ...nn.output import build_output_projection
+from ...nn.output import TiedOutputProjection
 from ...nn.padding import lengths_and_mask
 from ...nn.state import State, child
 from ..interface import Decoder, Encoder, Network, Vocabularies, build_embedding_matrices
@@ -89,6 +89,8 @@ class ConvS2SDecoder(Decoder):
         alignment: the layer whose attention is the alignment (default: the mean of all).
     """
 
+    output: TiedOutputProjection | WeightNormLinear
+
     def __init__(
         self,
         embed: Embedding,
@@ -107,7 +109,11 @@ class ConvS2SDecoder(Decoder):
         self.alignment = alignment
         self.features = WeightNormLinear(layers[-1].channels, out_embed_dim)
         self.dropout = Dropout(dropout)
-        self.output = build_output_projection(out_embed_dim, embed.words, tied, dropout)
+        if tied:
+            self.output = TiedOutputProjection(embed.words)
+        else:
+            vocab_size = embed.words.num_embeddings
+            self.output = WeightNormLinear(out_embed_dim, vocab_size, dropout=dropout)
 
     def decode(
         self,

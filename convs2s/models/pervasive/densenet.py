@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from ...nn.dropout import Dropout
 from ...nn.state import State
 from .batch_norm import Affine, RunningStats, has_several_workers
-from .densenet_inference import FoldedLayer, InferencePass, fold
+from .densenet_inference import FoldedLayer, InferencePass
 from .densenet_training import DenseNetFunction, LayerWeights, TrainingPass
 from .grid import Grid
 from .options import PervasiveOptions
@@ -134,7 +134,7 @@ class DenseNet2d(nn.Module):
 
     def _fold(self, layer: LayerParameters, dtype: torch.dtype) -> FoldedLayer:
         features = self.features.running().slice(0, layer.conv1.size(1))
-        return fold(layer.weights(), features, layer.norm2.running(), dtype)
+        return FoldedLayer(layer.weights(), features, layer.norm2.running(), dtype)
 
     @torch.no_grad()
     def quantize_weights_(self) -> None:

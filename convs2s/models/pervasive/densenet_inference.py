@@ -19,32 +19,46 @@ CHUNK = 1024
 
 
 class FoldedLayer(nn.Module):
-    """A layer that computes relu(conv1 relu(scale x + shift) + bias), followed by ``conv2``.
+    """A layer with constant statistics folded into its weights.
+
+    It computes relu(conv1 relu(scale x + shift) + bias), followed by ``conv2``.
 
     Args:
+        layer: the weights.
+        input_stats: the statistics of its C input channels.
+        hidden_stats: the statistics of the H channels after its 1x1 convolution.
+        dtype: the type to compute in.
+
+    Attributes:
         scale, shift: C, the first normalization.
         conv1: H x C, the 1x1 convolution times the scale of the second normalization.
         bias: H, the shift of the second normalization.
-        conv2: O x H x P x k, or None for a transition.
-
-    Attributes:
-        kernel_size: P and k if weights are in 8 bits, and ``conv2`` PkO x H (``weight_by_cell``).
+        conv2: O x H x P x k; PkO x H (``weight_by_cell``) in 8 bits; None for a transition.
+        kernel_size: P and k if weights are in 8 bits, or None.
     """
 
     scale: Tensor
     shift: Tensor
     bias: Tensor
-    conv1: Weight
-    conv2: Weight | None
 
     def __init__(
-        self, scale: Tensor, shift: Tensor, conv1: Tensor, bias: Tensor, conv2: Tensor | None
+        self,
+        layer: LayerWeights,
+        input_stats: BatchStats,
+        hidden_stats: BatchStats,
+        dtype: torch.dtype,
     ):
         super().__init__()
+        scale = (layer.norm1_weight * input_stats.inverse_std).to(dtype)
+        # The shift uses the rounded scale, so that the mean is still mapped to the bias.
+        shift = layer.norm1_bias - input_stats.mean * scale
+        hidden_scale = layer.norm2_weight * hidden_stats.inverse_std
+        bias = layer.norm2_bias - hidden_stats.mean * hidden_scale
         self.register_buffer("scale", scale)
-        self.register_buffer("shift", shift)
-        self.register_buffer("bias", bias)
-        self.conv1, self.conv2 = conv1, conv2
+        self.register_buffer("shift", shift.to(dtype))
+        self.register_buffer("bias", bias.to(dtype))
+        self.conv1: Weight = (layer.conv1 * hidden_scale.unsqueeze(1)).to(dtype)
+        self.conv2: Weight | None = None if layer.conv2 is None else kernel(layer.conv2, dtype)
         self.kernel_size: tuple[int, int] | None = None
 
     def quantize_(self) -> None:
@@ -60,30 +74,6 @@ class FoldedLayer(nn.Module):
         if self.kernel_size is None:
             return causal_conv2d(x, cast(Tensor, self.conv2))
         return causal_conv2d_by_cell(x, cast(Weight, self.conv2), self.kernel_size)
-
-
-def fold(
-    layer: LayerWeights, input_stats: BatchStats, hidden_stats: BatchStats, dtype: torch.dtype
-) -> FoldedLayer:
-    """Fold constant statistics into the weights of a layer.
-
-    Args:
-        layer: the weights.
-        input_stats: the statistics of its C input channels.
-        hidden_stats: the statistics of the H channels after its 1x1 convolution.
-        dtype: the type to compute in.
-    """
-    scale = (layer.norm1_weight * input_stats.inverse_std).to(dtype)
-    # The shift uses the rounded scale, so that the mean is still mapped to the bias.
-    shift = layer.norm1_bias - input_stats.mean * scale
-    hidden_scale = layer.norm2_weight * hidden_stats.inverse_std
-    return FoldedLayer(
-        scale=scale,
-        shift=shift.to(dtype),
-        conv1=(layer.conv1 * hidden_scale.unsqueeze(1)).to(dtype),
-        bias=(layer.norm2_bias - hidden_stats.mean * hidden_scale).to(dtype),
-        conv2=None if layer.conv2 is None else kernel(layer.conv2, dtype),
-    )
 
 
 class InferencePass(NamedTuple):
