@@ -14,14 +14,13 @@ import re
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from .errors import TextError
+from .tokens import END, TokenParser
 
 MAX_CHARACTERS = 10_000
 MAX_ITEMS = 10_000
 MAX_NESTING = 20
 MAX_DIGITS = 400
 
-END = "the end"
 CONSTANTS = {"True": True, "False": False, "None": None}
 
 _TOKEN = re.compile(
@@ -29,60 +28,18 @@ _TOKEN = re.compile(
     r"|(?P<name>[A-Za-z_]\w*)"
     r"""|(?P<text>'[^'\\\n]*'|"[^"\\\n]*")"""
     r"|(?P<mark>[][(){}:,+*])"
+    r"|(?P<skip>\s+)"
 )
 
 Item = TypeVar("Item")
 
 
-class LiteralParser:
-    """The tokens of a text, and methods that consume them from left to right.
-
-    Args:
-        text: the text.
-        source: its name in error messages, such as an option.
-    Raises:
-        TextError: the text is too long or has a character without a meaning; the methods raise
-            TextError if the text does not follow the grammar, or a number is out of range.
-    """
+class LiteralParser(TokenParser):
+    """A parser of literals; arguments as for ``TokenParser``."""
 
     def __init__(self, text: str, source: str):
-        self.text, self.source, self.depth, self.next = text, source, 0, 0
-        if len(text) > MAX_CHARACTERS:
-            raise self.error(
-                f"{len(text)} characters are more than the {MAX_CHARACTERS} allowed", MAX_CHARACTERS
-            )
-        self.tokens: list[tuple[str, int]] = []
-        position = 0
-        while position < len(text):
-            match = _TOKEN.match(text, position)
-            if match is not None:
-                self.tokens.append((match.group(), position))
-                position = match.end()
-            elif text[position].isspace():
-                position += 1
-            else:
-                raise self.error(f"unexpected character '{text[position]}'", position)
-        self.tokens.append((END, len(text)))
-
-    def error(self, message: str, position: int) -> TextError:
-        """An error at a position of the text."""
-        return TextError(message, self.text, position, self.source)
-
-    @property
-    def token(self) -> str:
-        """The next token."""
-        return self.tokens[self.next][0]
-
-    @property
-    def position(self) -> int:
-        """The position of the next token in the text."""
-        return self.tokens[self.next][1]
-
-    def accept(self, token: str) -> bool:
-        """Consume the next token if it is ``token``; return whether it was."""
-        found = self.token == token
-        self.next += found
-        return found
+        super().__init__(text, source, _TOKEN, MAX_CHARACTERS)
+        self.depth = 0
 
     def expect(self, *allowed: str) -> None:
         """Consume the next token, which must be one of ``allowed``."""
@@ -93,10 +50,6 @@ class LiteralParser:
         """Check that no token is left; ``expected`` is what the error says."""
         if self.token != END:
             raise self.unexpected(expected)
-
-    def unexpected(self, expected: str) -> TextError:
-        """An error that says what was expected instead of the next token."""
-        return self.error(f"expected {expected}, found '{self.token}'", self.position)
 
     def integer(self, name: str, low: int, high: int) -> int:
         """Consume an integer between ``low`` and ``high``, called ``name`` in error messages."""
@@ -179,7 +132,7 @@ class LiteralParser:
         if opening == "{":
             return dict(self.items("}", self._entry))
         parts = self.items(")", self.literal)
-        trailing_comma = self.tokens[self.next - 2][0] == ","
+        trailing_comma = self.tokens[self.next - 2].text == ","
         return parts[0] if len(parts) == 1 and not trailing_comma else tuple(parts)
 
     def _entry(self) -> tuple[Any, Any]:

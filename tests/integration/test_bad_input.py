@@ -17,7 +17,7 @@ from tests.support.commands import (
 )
 
 BAD_OPTIONS = {
-    "syntax": (("--encoder-layers", "[(32, 3)] * 2 +"), "expected '[', found 'the end'"),
+    "syntax": (("--encoder-layers", "[(32, 3)] * 2 +"), "expected '[', found the end"),
     "not a list": (("--decoder-layers", "import os"), "expected '['"),
     "width 0": (("--encoder-layers", "[(0, 3)]"), "the number of channels is 0"),
     "kernel 0": (("--decoder-layers", "[(32, 0)]"), "the kernel size is 0"),

@@ -16,11 +16,10 @@ Needs neither torch nor fairseq.
 
 import os
 import re
-from typing import NamedTuple
 
 from ....common.errors import TextError
 from ....common.limits import MAX_ADL_LAYERS
-from ....common.text_files import excerpt
+from ....common.tokens import TokenParser
 from .tree import Call, Chain, Index, Item, Number, Place, Repeat, Value
 
 MAX_LENGTH = 20000
@@ -38,15 +37,6 @@ _TOKEN = re.compile(
 )
 
 
-class _Token(NamedTuple):
-    kind: str
-    text: str
-    position: int
-
-    def __str__(self) -> str:
-        return "the end" if self.kind == "end" else excerpt(self.text)
-
-
 def parse(text: str, source: str = "ADL") -> Chain:
     """Parse one definition.
 
@@ -62,8 +52,8 @@ def parse(text: str, source: str = "ADL") -> Chain:
     return _Parser(text, source, (), 0, []).definition()
 
 
-class _Parser:
-    """A recursive-descent parser with a cursor over the tokens of one text.
+class _Parser(TokenParser):
+    """A recursive-descent parser of one text.
 
     Args:
         text, source: as in `parse`.
@@ -75,59 +65,24 @@ class _Parser:
     def __init__(
         self, text: str, source: str, files: tuple[str, ...], depth: int, opened: list[str]
     ):
-        self.text, self.source, self.files, self.depth = text, source, files, depth
-        self.opened = opened
-        if len(text) > MAX_LENGTH:
-            raise self.place(MAX_LENGTH).error(
-                f"{len(text)} characters are more than the {MAX_LENGTH} allowed"
-            )
-        self.tokens: list[_Token] = []
-        self.next = 0
-        position = 0
-        while position < len(text):
-            match = _TOKEN.match(text, position)
-            if match is None:
-                raise self.place(position).error(
-                    f"found '{text[position]}', which has no meaning here"
-                )
-            kind = match.lastgroup
-            assert kind is not None
-            if kind != "skip":
-                self.tokens.append(_Token(kind, match.group().replace("→", "->"), position))
-            position = match.end()
-        self.tokens.append(_Token("end", "", len(text.rstrip())))
-
-    def place(self, position: int) -> Place:
-        return Place(self.text, position, self.source)
-
-    @property
-    def token(self) -> _Token:
-        return self.tokens[self.next]
+        super().__init__(text, source, _TOKEN, MAX_LENGTH)
+        self.tokens = [
+            token._replace(text="->") if token.text == "→" else token for token in self.tokens
+        ]
+        self.files, self.depth, self.opened = files, depth, opened
 
     @property
     def here(self) -> Place:
-        return self.place(self.token.position)
+        return Place(self.text, self.position, self.source)
 
-    def take(self) -> _Token:
-        self.next += 1
-        return self.tokens[self.next - 1]
-
-    def at(self, mark: str, ahead: int = 0) -> bool:
-        token = self.tokens[min(self.next + ahead, len(self.tokens) - 1)]
-        return token.kind == "mark" and token.text == mark
-
-    def accept(self, mark: str) -> bool:
-        found = self.at(mark)
-        self.next += found
-        return found
-
-    def expected(self, what: str) -> TextError:
-        return self.here.error(f"expected {what}, found {self.token}")
+    def precedes(self, *marks: str) -> bool:
+        """Whether one of some marks follows the next token."""
+        return self.kind != "end" and self.tokens[self.next + 1].text in marks
 
     def definition(self) -> Chain:
         chain = self.chain()
-        if self.token.kind != "end":
-            raise self.expected("'->' or the end")
+        if self.kind != "end":
+            raise self.unexpected("'->' or the end")
         return chain
 
     def chain(self) -> Chain:
@@ -137,11 +92,11 @@ class _Parser:
         return tuple(layers)
 
     def layer(self) -> Chain:
-        if self.token.kind == "file":
+        if self.kind == "file":
             return self.included()
-        if self.token.kind != "name":
-            raise self.expected("a layer")
-        place, name = self.here, self.take().text
+        if self.kind != "name":
+            raise self.unexpected("a layer")
+        place, name = self.here, self.take()
         if name == "repeat":
             return self.repetition(place)
         items: list[Item] = []
@@ -150,7 +105,7 @@ class _Parser:
             self.descend(place)
             while not self.accept(")"):
                 items.append(self.item())
-                if not self.at(")") and not self.accept(","):
+                if self.token != ")" and not self.accept(","):
                     raise self.unclosed(opened, "'->', ',' or ')'")
             self.depth -= 1
         return (Call(name, tuple(items), place),)
@@ -161,34 +116,34 @@ class _Parser:
             raise place.error(f"layers are nested more than {MAX_DEPTH} deep")
 
     def unclosed(self, opened: Place, what: str) -> TextError:
-        if self.token.kind == "end":
+        if self.kind == "end":
             parenthesis = opened.error("")
             what += f" after the '(' of line {parenthesis.line}, column {parenthesis.column}"
-        return self.expected(what)
+        return self.unexpected(what)
 
     def item(self) -> Item:
         place, name = self.here, None
-        if self.token.kind == "name" and self.at("=", ahead=1):
-            name = self.take().text
+        if self.kind == "name" and self.precedes("="):
+            name = self.take()
             self.take()
         return Item(name, self.value(), place)
 
     def value(self) -> Value:
-        place, token = self.here, self.token
-        if token.kind == "number":
+        place = self.here
+        if self.kind == "number":
             return Number(self.number(), place)
         if self.accept("-"):
             self.take()
             return Index(-1, place)
-        if token.text == "i" and (self.at(",", ahead=1) or self.at(")", ahead=1)):
+        if self.token == "i" and self.precedes(",", ")"):
             self.take()
             return Index(1, place)
-        if token.kind not in ("name", "file"):
-            raise self.expected("an argument")
+        if self.kind not in ("name", "file"):
+            raise self.unexpected("an argument")
         return self.chain()
 
     def number(self) -> int | float:
-        place, text = self.here, self.take().text
+        place, text = self.here, self.take()
         if len(text) > _MAX_DIGITS:
             raise place.error(f"the number {text[:_MAX_DIGITS]}... has too many digits")
         if re.fullmatch("-?[0-9]+", text):
@@ -201,14 +156,12 @@ class _Parser:
     def repetition(self, place: Place) -> Chain:
         opened = self.here
         if not self.accept("("):
-            raise self.expected("'(' and the number of repetitions")
+            raise self.unexpected("'(' and the number of repetitions")
         self.descend(place)
-        at, token = self.here, self.token
-        count = self.number() if token.kind == "number" else None
+        error = self.unexpected(f"the number of repetitions, from 1 to {MAX_ADL_LAYERS}")
+        count = self.number() if self.kind == "number" else None
         if not isinstance(count, int) or not 1 <= count <= MAX_ADL_LAYERS:
-            raise at.error(
-                f"expected the number of repetitions, from 1 to {MAX_ADL_LAYERS}, found {token}"
-            )
+            raise error
         if not self.accept(","):
             raise self.unclosed(opened, "','")
         chain = self.chain()
@@ -218,7 +171,7 @@ class _Parser:
         return (Repeat(count, chain, place),)
 
     def included(self) -> Chain:
-        place, name = self.here, self.take().text[1:].strip('"')
+        place, name = self.here, self.take()[1:].strip('"')
         self.descend(place)
         if len(name) > _MAX_FILE_NAME:
             raise place.error(f"the name of a file has more than {_MAX_FILE_NAME} characters")

@@ -23,7 +23,7 @@ def test_result_equals_the_evaluated_python_expression(text):
 @pytest.mark.parametrize(
     "text, column, message",
     [
-        ("[(512, 3)", 10, "expected ',' or ']', found 'the end'"),
+        ("[(512, 3)", 10, "expected ',' or ']', found the end"),
         ("[(512 3)]", 7, "expected ','"),
         ("[(0, 3)]", 3, "the number of channels is 0"),
         ("[(-4, 3)]", 3, "the number of channels is -4"),
@@ -35,7 +35,7 @@ def test_result_equals_the_evaluated_python_expression(text):
         ("[(99999999, 3)]", 3, "the number of channels is 99999999"),
         ("[(16, x)]", 7, "expected the kernel size, found 'x'"),
         ("[(16, 3.5)]", 7, "expected the kernel size, found '3.5'"),
-        ("[(16, 3;5)]", 8, "unexpected character ';'"),
+        ("[(16, 3;5)]", 8, "found ';', which has no meaning here"),
         ("__import__('os')", 1, "expected '[', found '__import__'"),
         ("[]", 1, "at least one layer"),
         ("", 1, "expected '['"),

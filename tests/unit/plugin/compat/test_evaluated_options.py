@@ -32,7 +32,7 @@ def test_the_value_is_that_of_eval(text):
 @pytest.mark.parametrize(
     ("text", "column", "reason"),
     [
-        ("__import__('os').system('echo hacked')", 17, "unexpected character '.'"),
+        ("__import__('os').system('echo hacked')", 17, "found '.', which has no meaning here"),
         ("__import__('os')", 1, "expected a number, text, list, tuple or dictionary"),
         ("[x for x in (1, 2)]", 2, "tuple or dictionary, found 'x'"),
         ("(lambda: 1)()", 2, "tuple or dictionary, found 'lambda'"),
@@ -44,7 +44,7 @@ def test_the_value_is_that_of_eval(text):
         ("{**{}}", 2, "tuple or dictionary, found '*'"),
         ("f'{1}'", 1, "tuple or dictionary, found 'f'"),
         ("b'bytes'", 1, "tuple or dictionary, found 'b'"),
-        ("-'a'", 1, "unexpected character '-'"),
+        ("-'a'", 1, "found '-', which has no meaning here"),
         ("[1] + (2,)", 7, "expected another list to add"),
         ("{[1]: 2}", 2, "the key of a dictionary must be a number or text"),
         ("[1] * 10001", 7, "the number of repetitions is 10001"),
@@ -52,11 +52,11 @@ def test_the_value_is_that_of_eval(text):
         ("[0]" + " + [0]" * 3000, 10001, "18003 characters are more than the 10000 allowed"),
         ("[" * 50 + "]" * 50, 21, "values are nested more than 20 deep"),
         ("9" * 500, 1, "a number has more than 400 characters"),
-        ("1; 2", 2, "unexpected character ';'"),
+        ("1; 2", 2, "found ';', which has no meaning here"),
         ("1 2", 3, "expected the end, found '2'"),
-        ("[1", 3, "expected ',' or ']', found 'the end'"),
-        ("", 1, "tuple or dictionary, found 'the end'"),
-        ("a = 1", 3, "unexpected character '='"),
+        ("[1", 3, "expected ',' or ']', found the end"),
+        ("", 1, "tuple or dictionary, found the end"),
+        ("a = 1", 3, "found '=', which has no meaning here"),
     ],
 )
 def test_anything_else_is_refused(text, column, reason):
