@@ -122,7 +122,7 @@ class DecoderStack(nn.ModuleList):
             features = self.forward_by_position(x, context, None, State(), Backpointers(1))
         else:
             features = self.apply_layers(x, context)
-        weights = _collect(context.attention, source, padding_order, alignment)
+        weights = _collect(context.attention, source, padding_order.inverse, alignment)
         return padding_order.restore(features), weights
 
     def forward_incremental(
@@ -224,7 +224,7 @@ def _join(steps: Sequence[LayerAttention]) -> LayerAttention:
 def _collect(
     attention: list[LayerAttention],
     source: Source,
-    padding_order: PaddingOrder | None,
+    columns: Tensor | None,
     alignment: Alignment,
 ) -> Tensor | None:
     """Bring the attention of a decoder to the columns of the batch, and record it.
@@ -232,7 +232,8 @@ def _collect(
     Args:
         attention: the weights of each layer.
         source: the encoder output.
-        padding_order: the order of the target columns; None if they are those of the batch.
+        columns: R x T, for each target column of the batch its column here; None if all stay where
+            they are.
         alignment: the layer and the heads whose weights to return.
     Returns:
         The attention to the source averaged over these heads, then over layers, R x T x S; None
@@ -240,11 +241,8 @@ def _collect(
     """
 
     def restore(weights: Tensor, to_source: bool) -> Tensor:
-        if padding_order is not None:
-            weights = padding_order.restore(weights, weights.dim() - 2)
-        if to_source:
-            return select_columns(weights, source.columns, -1)
-        return weights if padding_order is None else padding_order.restore(weights, 3)
+        weights = select_columns(weights, columns, weights.dim() - 2)
+        return select_columns(weights, source.columns if to_source else columns, -1)
 
     if (maps := recorded_maps()) is not None:
         for found in attention:

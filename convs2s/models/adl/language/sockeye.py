@@ -21,18 +21,12 @@ from .tree import Call, Chain, Item, Number, Repeat, unknown_layer, write
 class _Special(Enum):
     """Arguments that need more than a new name."""
 
-    DROPOUT_AFTER = auto()
-    """The probability of a dropout layer that follows."""
-    INNER_CHAIN = auto()
-    """A chain of layers, which is translated, too."""
-    IGNORED = auto()
-    """Sockeye accepts it without an effect."""
-    NO_BIAS = auto()
-    """The opposite of ``bias``."""
-    EMBEDDING_WIDTH = auto()
-    """Must be --model-dim."""
-    ACTIVATION = auto()
-    """A non-linearity, some of which have other names."""
+    DROPOUT_AFTER = auto()  # the probability of a dropout layer that follows
+    INNER_CHAIN = auto()  # a chain of layers, which is translated, too
+    IGNORED = auto()  # Sockeye accepts it without an effect
+    NO_BIAS = auto()  # the opposite of ``bias``
+    EMBEDDING_WIDTH = auto()  # must be --model-dim
+    ACTIVATION = auto()  # a non-linearity, some of which have other names
 
 
 _ACTIVATION_NAMES = {"softrelu": "softplus", "swish1": "swish"}
