@@ -10,7 +10,7 @@ from ...nn.attention import CONTRIBUTIONS, SOURCE, AttentionMaps, recorded_maps
 from ...nn.embedding import Embedding
 from ...nn.int8 import dense
 from ...nn.output import OutputProjection, TiedOutputProjection
-from ...nn.padding import mask_or_none
+from ...nn.padding import lengths_and_mask
 from ...nn.state import State, child
 from ..adl.context import Source
 from ..adl.language.spec import DECODER, ENCODER
@@ -39,6 +39,8 @@ class PervasiveEncoder(Encoder):
         no_eos: whether to treat the end of a sentence as padding.
     """
 
+    refuses_empty = True
+
     def __init__(
         self,
         embed: Embedding,
@@ -60,11 +62,14 @@ class PervasiveEncoder(Encoder):
         Returns:
             A dictionary with ``encoder_out``, the source projection B x S x C, and
             ``encoder_padding_mask``, B x S, or None if there is no padding.
+        Raises:
+            EmptySequence: a sentence has no tokens.
         """
         if self.no_eos:
             ends = padding_mask | tokens.eq(self.eos)
             # The end of an empty sentence stays, so that every sentence has a token.
             padding_mask = torch.where(ends.all(dim=1, keepdim=True), padding_mask, ends)
+        _, mask = lengths_and_mask(padding_mask)
         if self.layers is None:
             x = self.embed(tokens, padding_mask)
         else:
@@ -72,7 +77,7 @@ class PervasiveEncoder(Encoder):
             x = padding_order.restore(x)
         return {
             "encoder_out": self.share(x),
-            "encoder_padding_mask": mask_or_none(padding_mask),
+            "encoder_padding_mask": mask,
         }
 
 
