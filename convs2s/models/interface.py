@@ -11,12 +11,13 @@ from typing import Any, NamedTuple, NoReturn
 import torch
 from torch import Tensor, nn
 
-from ..common.errors import EmptySequence, SequenceTooLong, UserError
+from ..common.errors import SequenceTooLong, UserError
 from ..nn.attention import SOURCE, AttentionMaps, record_attention, recorded_maps
 from ..nn.dropout import Dropout
 from ..nn.embedding import Embedding, EmbeddingMatrix, random_embedding_matrix
 from ..nn.int8 import SUFFIX, dequantize_weights_, is_quantized, quantize_weights_
 from ..nn.linear import fold_weight_norm_
+from ..nn.padding import lengths_and_mask
 from ..nn.state import State
 from .options import NetworkOptions
 
@@ -107,7 +108,8 @@ class Encoder(_Part):
         padding_mask = tokens.eq(self.pad)
         with _explain_length_limit("source"):
             if not self.refuses_empty:
-                _check_not_empty(padding_mask)
+                # Attention needs a token in every sentence.
+                lengths_and_mask(padding_mask)
             encoded = self.encode(tokens, padding_mask)
         return {**encoded, "beam_size": 1}
 
@@ -453,17 +455,6 @@ def _explain_length_limit(language: str) -> Iterator[None]:
             f"--max-{language}-positions allowed in training: shorten it or train with a larger "
             "value."
         ) from None
-
-
-def _check_not_empty(padding_mask: Tensor) -> None:
-    """Check that every source sentence of a batch has a token, which attention needs.
-
-    Raises:
-        EmptySequence: if a sentence has none.
-    """
-    empty = padding_mask.all(dim=1)
-    if not torch.compiler.is_compiling() and bool(empty.any()):
-        raise EmptySequence(int(empty.int().argmax()))
 
 
 def _count(names: list[str]) -> str:

@@ -171,8 +171,4 @@ class PervasiveOptions(LayerOptions):
             raise UserError(
                 f"--aggregator is '{self.aggregator}', but must be one of {', '.join(AGGREGATORS)}."
             )
-        if not -MAX_EXPONENT <= self.attention_exponent <= MAX_EXPONENT:
-            raise UserError(
-                f"--attention-exponent is {self.attention_exponent}, but must be from "
-                f"-{MAX_EXPONENT} to {MAX_EXPONENT}."
-            )
+        check_range("--attention-exponent", self.attention_exponent, -MAX_EXPONENT, MAX_EXPONENT)
