@@ -83,7 +83,7 @@ def run(args: argparse.Namespace) -> int:
 def _settings(args: argparse.Namespace) -> Settings:
     texts = {
         name: ParallelText(f"--{name}", tuple(getattr(args, name)))
-        for name in ("train", "valid", "test")
+        for name in defaults.SPLITS
         if getattr(args, name) is not None
     }
     languages = find_languages([*texts.values()], args.source_lang, args.target_lang)
@@ -92,17 +92,14 @@ def _settings(args: argparse.Namespace) -> Settings:
     length = defaults.default_length(tokenizer) if args.max_length is None else args.max_length
     return Settings(
         languages=languages,
-        train=texts["train"],
-        valid=texts.get("valid"),
-        test=texts.get("test"),
+        texts=texts,
         tokenizer=tokenizer,
         method=method,
         size=args.bpe_size,
         joint=not args.separate,
         lowercase=args.lowercase,
         limits=Limits(length, args.max_ratio, args.keep_duplicates, tokenizer == "none"),
-        valid_size=args.valid_size,
-        test_size=args.test_size,
+        sizes={"valid": args.valid_size, "test": args.test_size},
     )
 
 

@@ -75,7 +75,7 @@ def atomic_path(path: str) -> Iterator[str]:
     """
     check_writable(path)
     target, partial = os.path.realpath(path), _partial(path)
-    with _after_error(path, lambda: Path(partial).unlink(missing_ok=True)):
+    with undo_after_error(path, lambda: Path(partial).unlink(missing_ok=True)):
         create_temporary(partial)
         yield partial
         if os.path.exists(target):
@@ -84,11 +84,19 @@ def atomic_path(path: str) -> Iterator[str]:
 
 
 @contextmanager
-def _after_error(path: str, clean: Callable[[], None]) -> Iterator[None]:
+def undo_after_error(path: str, undo: Callable[[], None]) -> Iterator[None]:
+    """Leave nothing behind of a file or folder whose writing fails.
+
+    Args:
+        path: the file or folder, for the error.
+        undo: removes what was written.
+    Raises:
+        WorkInterrupted: in place of an OSError, such as that of a full disk.
+    """
     try:
         yield
     except BaseException as error:
-        clean()
+        undo()
         if isinstance(error, OSError):
             reason = error.strerror or error
             raise WorkInterrupted(f"{path} cannot be written: {reason}.") from error
@@ -170,7 +178,7 @@ def atomic_folder(path: str) -> Iterator[str]:
     partial = f"{os.path.abspath(path)}.{os.getpid()}.partial"
     # Of a killed process with the same number, as in containers.
     shutil.rmtree(partial, ignore_errors=True)
-    with _after_error(path, lambda: shutil.rmtree(partial, ignore_errors=True)):
+    with undo_after_error(path, lambda: shutil.rmtree(partial, ignore_errors=True)):
         os.mkdir(partial)
         yield partial
         os.replace(partial, os.path.abspath(path))

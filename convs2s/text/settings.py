@@ -6,7 +6,9 @@ from typing import Any
 from ..common.errors import UserError
 from .cleaning import Limits
 from .sources import Languages, ParallelText
+from .tokenizers import language_code
 
+SPLITS = ("train", "valid", "test")
 # Languages that are written without spaces, and with thousands of characters.
 UNSPACED = ("zh", "ja", "th", "lo", "km", "my", "yue", "wuu")
 MANY_CHARACTERS = ("zh", "ja", "ko", "yue", "wuu")
@@ -25,8 +27,7 @@ class Settings:
 
     Attributes:
         languages: source and target.
-        train: the training text.
-        valid, test: held-out text; None to cut it from the training text.
+        texts: "train", "valid" and "test" -> the text; held-out text may be missing.
         tokenizer: a key of ``TOKENIZERS``.
         method: of the sub-words: "none" or a key of ``METHODS``.
         size: merges of subword_nmt, vocabulary size of sentencepiece, or words to keep with "none";
@@ -34,21 +35,18 @@ class Settings:
         joint: one model of sub-words and one dictionary for both languages.
         lowercase: change all text to lower case.
         limits: of training pairs.
-        valid_size, test_size: pairs to cut from the training text; None for the default.
+        sizes: "valid" and "test" -> pairs to cut from the training text; None for the default.
     """
 
     languages: Languages
-    train: ParallelText
-    valid: ParallelText | None
-    test: ParallelText | None
+    texts: dict[str, ParallelText]
     tokenizer: str
     method: str
     size: int | None
     joint: bool
     lowercase: bool
     limits: Limits
-    valid_size: int | None
-    test_size: int | None
+    sizes: dict[str, int | None]
 
     def __post_init__(self) -> None:
         if self.tokenizer == "characters" and self.method != "none":
@@ -60,31 +58,32 @@ class Settings:
             ("--bpe-size", self.size, 1),
             ("--max-length", self.limits.length, 1),
             ("--max-ratio", self.limits.ratio, 1),
-            ("--valid-size", self.valid_size, 1),
-            ("--test-size", self.test_size, 0),
+            ("--valid-size", self.sizes["valid"], 1),
+            ("--test-size", self.sizes["test"], 0),
         ):
             if value is not None and value < least:
                 raise UserError(f"{option} is {value}: it must be at least {least}.")
-        for name, given, size in (
-            ("valid", self.valid, self.valid_size),
-            ("test", self.test, self.test_size),
-        ):
-            if given is not None and size is not None:
+        for name, size in self.sizes.items():
+            if name in self.texts and size is not None:
                 raise UserError(
                     f"--{name} gives files and --{name}-size {size} would cut some pairs from the "
                     "training text: choose one."
                 )
 
+    @property
+    def cut(self) -> dict[str, int | None]:
+        """The held-out sets to cut from the training text -> their pairs; None for the default."""
+        return {
+            name: size for name, size in self.sizes.items() if name not in self.texts and size != 0
+        }
+
     def recorded(self) -> dict[str, Any]:
         """Option -> value, of all options that change the result."""
-        files = {
-            f"--{name}": text and text.fingerprint()
-            for name, text in (("train", self.train), ("valid", self.valid), ("test", self.test))
-        }
+        texts = {name: text.fingerprint() for name, text in self.texts.items()}
         return {
             "--source-lang": self.languages[0],
             "--target-lang": self.languages[1],
-            **files,
+            **{f"--{name}": texts.get(name) for name in SPLITS},
             "--tokenizer": self.tokenizer,
             "--bpe": self.method,
             "--bpe-size": self.size,
@@ -93,8 +92,7 @@ class Settings:
             "--max-length": self.limits.length,
             "--max-ratio": self.limits.ratio,
             "--keep-duplicates": self.limits.duplicates,
-            "--valid-size": self.valid_size,
-            "--test-size": self.test_size,
+            **{f"--{name}-size": size for name, size in self.sizes.items()},
         }
 
 
@@ -107,7 +105,7 @@ def default_method(tokenizer: str | None, languages: Languages) -> str:
     """
     if tokenizer == "characters":
         return "none"
-    unspaced = any(_code(language) in UNSPACED for language in languages)
+    unspaced = any(language_code(language) in UNSPACED for language in languages)
     return "sentencepiece" if unspaced else "subword_nmt"
 
 
@@ -133,7 +131,7 @@ def default_size(pairs: int) -> int:
 
 def coverage(languages: Languages) -> float:
     """The share of characters that sentencepiece keeps, as its documentation advises."""
-    return 0.9995 if any(_code(one) in MANY_CHARACTERS for one in languages) else 1.0
+    return 0.9995 if any(language_code(one) in MANY_CHARACTERS for one in languages) else 1.0
 
 
 def dictionary_limit(settings: Settings) -> int | None:
@@ -141,8 +139,3 @@ def dictionary_limit(settings: Settings) -> int | None:
     if settings.method != "none" or settings.tokenizer == "characters":
         return None
     return settings.size or WORDS
-
-
-def _code(language: str) -> str:
-    """The language of a code with a region or a script, such as zh_CN."""
-    return language.replace("_", "-").partition("-")[0].lower()

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from ..common.errors import UserError, WorkInterrupted
-from ..common.output_files import atomic_write, make_folder
+from ..common.errors import UserError
+from ..common.output_files import atomic_write, make_folder, undo_after_error
 
 Counts = dict[str, Any]
 
@@ -52,14 +52,8 @@ class Stages:
             for path in (partial, self.folder / name):
                 shutil.rmtree(path, ignore_errors=True)
             partial.mkdir()
-            try:
+            with undo_after_error(str(partial), lambda: shutil.rmtree(partial, ignore_errors=True)):
                 counts = work(partial)
-            except BaseException as error:
-                shutil.rmtree(partial, ignore_errors=True)
-                if isinstance(error, OSError):
-                    reason = error.strerror or error
-                    raise WorkInterrupted(f"{partial} cannot be written: {reason}.") from error
-                raise
             partial.rename(self.folder / name)
             self._done[name] = counts
             self._write()

@@ -15,7 +15,7 @@ from ..common.progress import Progress
 from .cleaning import REASONS, Cleaner, HashSet, choose_held_out, held_out_size, pair_hash
 from .parallel import mapper
 from .preparation import Side, make_side
-from .settings import Settings
+from .settings import SPLITS, Settings
 from .sources import Languages, Pair, PairWriter, read_pairs
 
 TOKENIZED, TEXT = "tokenized", "text"
@@ -36,22 +36,19 @@ def clean(folder: Path, settings: Settings, workers: int) -> dict[str, Any]:
     languages = settings.languages
     held_out = HashSet()
     cleaner = Cleaner(settings.limits, held_out)
-    is_cut = settings.valid is None or (settings.test is None and settings.test_size != 0)
     read: dict[str, int] = {}
     make = partial(_tokenize, languages, settings.tokenizer, settings.lowercase)
     with mapper(workers, make) as run:
-        for name, text in (
-            ("test", settings.test),
-            ("valid", settings.valid),
-            ("train", settings.train),
-        ):
+        # The training text comes last: pairs of held-out text are left out of it.
+        for name in reversed(SPLITS):
+            text = settings.texts.get(name)
             if text is None:
                 continue
             read[name] = 0
             with ExitStack() as stack:
                 tokenized = stack.enter_context(PairWriter(folder / TOKENIZED, name, languages))
                 raw = None
-                if name != "train" or is_cut:
+                if name != "train" or settings.cut:
                     raw = stack.enter_context(PairWriter(folder / TEXT, name, languages))
                 pairs = Progress(run(text.pairs()), "pairs", f"Reading {name}")
                 for lines, tokens in pairs:
@@ -89,13 +86,7 @@ def cut(folder: Path, cleaned: Path, settings: Settings, pairs: int) -> dict[str
         equal a held-out one.
     """
     languages = settings.languages
-    sizes = {}
-    for name, given, size in (
-        ("valid", settings.valid, settings.valid_size),
-        ("test", settings.test, settings.test_size),
-    ):
-        if given is None and size != 0:
-            sizes[name] = size or held_out_size(pairs)
+    sizes = {name: size or held_out_size(pairs) for name, size in settings.cut.items()}
     chosen = choose_held_out(pairs, sizes)
     held_out = HashSet()
     for number, pair in enumerate(read_pairs(cleaned / TOKENIZED, "train", languages)):
@@ -151,8 +142,7 @@ def encode(
     with mapper(workers, make) as run:
         for name, path in texts.items():
             totals, most = [0, 0], 0
-            with ExitStack() as stack:
-                writer = stack.enter_context(PairWriter(folder, name, languages))
+            with PairWriter(folder, name, languages) as writer:
                 pairs = run(read_pairs(path, name, languages))
                 for pair in Progress(pairs, "pairs", f"Splitting {name} into sub-words"):
                     writer.write(*pair)

@@ -108,7 +108,7 @@ class MosesTokenizer:
 
     def __init__(self, language: str, escape: bool = False, split_hyphens: bool = False):
         sacremoses = import_extra("sacremoses", "The Moses tokenizer")
-        code = language.replace("_", "-").partition("-")[0].lower()
+        code = language_code(language)
         self._tokenizer = sacremoses.MosesTokenizer(code)
         self._detokenizer = sacremoses.MosesDetokenizer(code)
         self._escape, self._split_hyphens = escape, split_hyphens
@@ -150,6 +150,11 @@ TOKENIZERS: dict[str, Callable[[str], Tokenizer]] = {
     "moses_fairseq": functools.partial(MosesTokenizer, escape=True, split_hyphens=True),
     "characters": CharacterTokenizer,
 }
+
+
+def language_code(language: str) -> str:
+    """The language of a code with a region or a script, such as zh_CN."""
+    return language.replace("_", "-").partition("-")[0].lower()
 
 
 def import_extra(module: str, used_by: str) -> Any:

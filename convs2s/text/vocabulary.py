@@ -1,6 +1,7 @@
 """The words of one language and their numbers, in the files ``dict.txt`` that fairseq writes."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Iterator
+from contextlib import contextmanager
 from os import PathLike
 from typing import SupportsIndex
 
@@ -40,21 +41,9 @@ class Vocabulary:
             UserError: if it cannot be read, or if a line has another form or repeats a word.
         """
         vocabulary = cls()
-        try:
-            with open(path, encoding="utf-8") as file:
-                for number, line in enumerate(file, start=1):
-                    vocabulary._add_line(line, str(path), number)
-        except FileNotFoundError as error:
-            raise UserError(
-                f"There is no dictionary {path}: give the folder of the binarized data."
-            ) from error
-        except OSError as error:
-            raise UserError(f"{path} cannot be read: {error.strerror or error}.") from error
-        except UnicodeDecodeError as error:
-            raise UserError(
-                f"{path} is not a dictionary of fairseq, with a word and its count on each line: "
-                f"it is not UTF-8 ({error.reason}); preprocess the data again."
-            ) from error
+        with reading_errors(path), open(path, encoding="utf-8") as file:
+            for number, line in enumerate(file, start=1):
+                vocabulary._add_line(line, str(path), number)
         return vocabulary
 
     def _add_line(self, line: str, path: str, number: int) -> None:
@@ -130,28 +119,6 @@ class Vocabulary:
         """The numbers of the words, which whitespace separates, and that of the end."""
         return [*map(self.index, line.split()), self.eos()]
 
-    def string(
-        self,
-        indices: Iterable[SupportsIndex],
-        extra_symbols_to_ignore: Collection[int] = (),
-        unk_string: str | None = None,
-    ) -> str:
-        """The words of numbers, separated by spaces, without the beginning and the end.
-
-        Args:
-            indices: numbers, such as a tensor of one dimension.
-            extra_symbols_to_ignore: numbers to omit, too.
-            unk_string: written for unknown words (None: <unk>).
-        """
-        omitted = {self.bos(), self.eos(), *extra_symbols_to_ignore}
-        numbers = [index.__index__() for index in indices]
-        unknown = self.unk_word if unk_string is None else unk_string
-        return " ".join(
-            unknown if number == self.unk() else self[number]
-            for number in numbers
-            if number not in omitted
-        )
-
     def add_symbol(self, word: str, n: int = 1, overwrite: bool = False) -> int:
         """Add a word, or increase its count.
 
@@ -171,27 +138,50 @@ class Vocabulary:
         self.count.append(n)
         return self.indices[word]
 
-    def finalize(self, threshold: int = -1, nwords: int = -1, padding_factor: int = 8) -> None:
+    def finalize(self, nwords: int = -1) -> None:
         """Sort the words by falling count, those of one count by their characters.
 
+        Made-up words fill the vocabulary up to a multiple of 8.
+
         Args:
-            threshold: the smallest count of a word that stays.
             nwords: the most words that stay, the special ones included (0 or less: all).
-            padding_factor: made-up words fill the vocabulary up to a multiple of this.
         """
         special = self.symbols[: self.nspecial], self.count[: self.nspecial]
         # A dictionary: of a word that was overwritten, the last count is used.
         counts = dict(sorted(zip(self.symbols[self.nspecial :], self.count[self.nspecial :])))
         kept = max(0, (nwords if nwords > 0 else len(self)) - self.nspecial)
         ordered = sorted(counts.items(), key=lambda item: -item[1])[:kept]
-        ordered = [(word, count) for word, count in ordered if count >= threshold]
         self.symbols = special[0] + [word for word, _ in ordered]
         self.count = special[1] + [count for _, count in ordered]
         self.indices = {word: index for index, word in enumerate(self.symbols)}
         number = 0
-        while len(self) % max(1, padding_factor):
+        while len(self) % 8:
             self.add_symbol(f"madeupword{number:04d}", n=0)
             number += 1
+
+
+@contextmanager
+def reading_errors(path: str | PathLike[str]) -> Iterator[None]:
+    """Name the dictionary in the errors of reading it.
+
+    Raises:
+        UserError: if there is no such file, it cannot be read, or it is not a dictionary.
+    """
+    try:
+        yield
+    except UserError:
+        raise
+    except FileNotFoundError as error:
+        raise UserError(
+            f"There is no dictionary {path}: give the folder of the binarized data."
+        ) from error
+    except OSError as error:
+        raise UserError(f"{path} cannot be read: {error.strerror or error}.") from error
+    except Exception as error:
+        raise UserError(
+            f"{path} is not a dictionary of fairseq, with a word and its count on each line: "
+            f"{error}; preprocess the data again."
+        ) from error
 
 
 def unknown_word(symbols: Vocabulary, text: str) -> str | None:

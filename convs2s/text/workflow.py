@@ -11,14 +11,13 @@ from ..common.output_files import make_folder
 from . import texts
 from .binarize import binarize
 from .preparation import DATA, FILE_NAME, read_content, write_record
-from .settings import Settings, coverage, default_size, dictionary_limit
+from .settings import SPLITS, Settings, coverage, default_size, dictionary_limit
 from .sources import Languages
 from .stages import Stages, check_settings
 from .subwords import learn_sentencepiece, learn_subword_nmt
 from .texts import TEXT, TOKENIZED
 from .tokenizers import import_extra
 
-SPLITS = ("train", "valid", "test")
 TOKENS, WORK, CHECKPOINTS = "tokens", "work", "checkpoints"
 # Files of models of sub-words.
 SUFFIXES = {"subword_nmt": "codes.bpe", "sentencepiece": "sentencepiece.model"}
@@ -117,7 +116,7 @@ def check_inputs(settings: Settings, out: Path) -> None:
         UserError: if one is.
     """
     folders = [(out / name).resolve() for name in (DATA, TOKENS, TEXT, WORK)]
-    for text in filter(None, (settings.train, settings.valid, settings.test)):
+    for text in settings.texts.values():
         for path in map(Path, text.paths):
             if any(path.resolve().is_relative_to(folder) for folder in folders):
                 raise UserError(
@@ -154,8 +153,6 @@ class Workflow:
     settings: Settings
     out: Path
     workers: int
-    # Training pairs that equal one that was cut from the training text.
-    also_held_out: int = 0
 
     def __post_init__(self) -> None:
         self.work = self.out / WORK
@@ -163,50 +160,39 @@ class Workflow:
 
     def run(self) -> dict[str, Any]:
         """Carry out all stages and return the content of ``preparation.yaml``."""
-        settings = self.settings
-        cleaned = self.stages.run(
-            "clean",
-            lambda folder: texts.clean(folder, settings, self.workers),
+        settings, cleaned = self.settings, self.work / "clean"
+        counts = self.stages.run(
+            "clean", lambda folder: texts.clean(folder, settings, self.workers)
         )
-        pairs, folders = self.split(cleaned)
+        read, left_out = counts["read"], counts["left_out"]
+        pairs = {**read, "train": read["train"] - sum(left_out.values())}
+        folders = dict.fromkeys(pairs, cleaned)
+        if settings.cut:
+            found = self.stages.run(
+                "cut", lambda folder: texts.cut(folder, cleaned, settings, pairs["train"])
+            )
+            left_out = {**left_out, "held_out": left_out["held_out"] + found["also_held_out"]}
+            for name in ("train", *settings.cut):
+                pairs[name], folders[name] = found[name], self.work / "cut"
+        pairs = {name: pairs[name] for name in SPLITS if name in pairs}
         size, models = self.learn(folders["train"] / TOKENIZED, pairs["train"])
         encoded = self.stages.run(
             "encode",
             lambda folder: texts.encode(
                 folder,
-                {name: path / TOKENIZED for name, path in folders.items()},
+                {name: folders[name] / TOKENIZED for name in pairs},
                 settings.languages,
                 settings.method,
                 [self.work / "learn" / path if path else None for path in models],
                 self.workers,
             ),
         )
-        self.stages.run("binarize", lambda folder: self.binarize(folder, "test" in pairs))
+        self.stages.run("binarize", lambda folder: self.binarize(folder, list(pairs)))
         self.move(folders)
-        left_out = cleaned["left_out"]
-        left_out = {**left_out, "held_out": left_out["held_out"] + self.also_held_out}
-        counts = {"pairs": pairs, "read": cleaned["read"], "left_out": left_out, **encoded}
+        counts = {"pairs": pairs, "read": read, "left_out": left_out, **encoded}
         content = write_record(self.out, settings, size, models, counts)
         shutil.rmtree(self.work)
         return content
-
-    def split(self, cleaned: dict[str, Any]) -> tuple[dict[str, int], dict[str, Path]]:
-        """The pairs and the folder of each split, after cutting those that are not given."""
-        settings, folder = self.settings, self.work / "clean"
-        pairs = dict(cleaned["read"])
-        pairs["train"] -= sum(cleaned["left_out"].values())
-        folders = dict.fromkeys(pairs, folder)
-        if settings.valid is None or (settings.test is None and settings.test_size != 0):
-            counts = self.stages.run(
-                "cut",
-                lambda new: texts.cut(new, folder, settings, pairs["train"]),
-            )
-            self.also_held_out = counts["also_held_out"]
-            for name in SPLITS:
-                if name in counts:
-                    pairs[name], folders[name] = counts[name], self.work / "cut"
-        ordered = [name for name in SPLITS if name in pairs]
-        return {name: pairs[name] for name in ordered}, {name: folders[name] for name in ordered}
 
     def learn(self, folder: Path, pairs: int) -> tuple[int | None, list[str | None]]:
         """Learn sub-words on the training text; their size and the file of each language."""
@@ -234,17 +220,11 @@ class Workflow:
         self.stages.run("learn", work)
         return size, [*models]
 
-    def binarize(self, folder: Path, has_test: bool) -> dict[str, Any]:
+    def binarize(self, folder: Path, splits: Sequence[str]) -> dict[str, Any]:
         """Write the dictionaries and the binarized data."""
-        encoded = self.work / "encode"
-        splits = [name for name in SPLITS if has_test or name != "test"]
-        binarize(
-            self.settings.languages,
-            {name: encoded / name for name in splits},
-            folder,
-            self.settings.joint,
-            dictionary_limit(self.settings),
-        )
+        encoded = {name: self.work / "encode" / name for name in splits}
+        limit = dictionary_limit(self.settings)
+        binarize(self.settings.languages, encoded, folder, self.settings.joint, limit)
         return {}
 
     def move(self, folders: dict[str, Path]) -> None:

@@ -11,6 +11,7 @@ from fairseq.data.encoders.subword_nmt_bpe import SubwordNMTBPE
 from omegaconf.errors import MissingMandatoryValue
 
 from convs2s.common.errors import UserError
+from convs2s.text.vocabulary import reading_errors
 
 from .patches import Tier, patched
 
@@ -123,18 +124,8 @@ def add_from_file(original: Any, self: Dictionary, f: Any) -> None:
     """Name the dictionary that is missing or damaged."""
     if not isinstance(f, str):
         return original(self, f)
-    try:
+    with reading_errors(f):
         original(self, f)
-    except FileNotFoundError as error:
-        raise UserError(
-            f"There is no dictionary {f}: give the folder that fairseq-preprocess wrote."
-        ) from error
-    except OSError as error:
-        raise UserError(f"{f} cannot be read: {error.strerror or error}.") from error
-    except Exception as error:
-        raise UserError(
-            f"{f} is no dictionary of fairseq, with a token and its count on each line: {error}"
-        ) from error
 
 
 @patched(SubwordNMTBPE, "__init__", Tier.EXTRA)

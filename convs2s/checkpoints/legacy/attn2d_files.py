@@ -8,6 +8,7 @@ import yaml
 
 from ...common.errors import UserError
 from ...common.text_files import read_lines, read_text
+from ...text.vocabulary import OVERWRITE, Vocabulary
 from . import inert_pickle
 
 # Option -> the values that describe a network of this package; the first is the default.
@@ -38,9 +39,6 @@ AVERAGE = (
 
 # The 2018 code's special tokens in the order of fairseq's, which are <s>, <pad>, </s>, <unk>.
 SPECIAL = ("<BOS>", "<PAD>", "<EOS>", "<UNK>")
-OF_FAIRSEQ = ("<s>", "<pad>", "</s>", "<unk>")
-# Allows a token that the dictionary has already.
-OVERWRITE = " #fairseq:overwrite"
 # The order in which the 2018 code puts those in front that a text file does not have.
 INSERTED = ("<BOS>", "<EOS>", "<UNK>", "<PAD>")
 PICKLE = b"\x80"
@@ -194,10 +192,10 @@ def dictionary_rows(tokens: Sequence[str]) -> list[int]:
 
 def dictionary_text(tokens: Sequence[str]) -> str:
     """The file ``dict.LANGUAGE.txt``; the vocabulary has no counts, so that each is 1."""
-    seen = set(OF_FAIRSEQ)
+    seen = Vocabulary()
     lines = []
     for index in dictionary_rows(tokens)[len(SPECIAL) :]:
-        repeated = OVERWRITE if tokens[index] in seen else ""
-        seen.add(tokens[index])
+        repeated = f" {OVERWRITE}" if tokens[index] in seen else ""
+        seen.add_symbol(tokens[index])
         lines.append(f"{tokens[index]} 1{repeated}\n")
     return "".join(lines)

@@ -15,11 +15,10 @@ from typing import Any
 
 from ... import __version__
 from ...common.errors import UserError
-from ...common.text_files import excerpt
 from ...text.preparation import described, digest, write_content
 from ...text.subwords import SubwordNmt
+from ...text.vocabulary import Vocabulary
 from ..files import save_checkpoint
-from .attn2d_files import OF_FAIRSEQ, OVERWRITE
 from .fconv import convert_checkpoint
 from .reading import read_old_checkpoint
 
@@ -114,7 +113,7 @@ def _write_preparation(
     """Write ``preparation.yaml`` and the codes beside the dictionaries."""
     if codes is None:
         for path in (new / f"dict.{language}.txt" for language in languages):
-            found = [token for token in _read_dictionary(path) if token.endswith("@@")]
+            found = [word for word in Vocabulary.load(path).symbols if word.endswith("@@")]
             if found:
                 raise UserError(
                     f"{path.name} has sub-words such as '{found[0]}', but {name} has no BPE codes: "
@@ -209,28 +208,9 @@ def _named_languages(files: list[Path], name: str) -> tuple[str | None, str | No
 def _check_sizes(weights: dict[str, Any], dictionaries: list[Path], name: str) -> None:
     """Check that the embedding matrices have the sizes of the dictionaries."""
     for (side, part), path in zip(_SIDES.items(), dictionaries):
-        rows, size = len(weights[f"{part}.embed.words.weight"]), len(_read_dictionary(path))
+        rows, size = len(weights[f"{part}.embed.words.weight"]), len(Vocabulary.load(path))
         if rows != size:
             raise UserError(
                 f"{path.name} has {size:,} entries with the special ones, but {name} has "
                 f"embeddings of {rows:,} {side} tokens: it is not the dictionary of its training."
             )
-
-
-def _read_dictionary(path: Path) -> list[str]:
-    """The tokens of a dictionary of fairseq, which has one and its count on each line."""
-    tokens = list(OF_FAIRSEQ)
-    known = set(tokens)
-    try:
-        with open(path, encoding="utf-8") as file:
-            for line in file:
-                entry = line.rstrip()
-                token, space, count = entry.removesuffix(OVERWRITE).rpartition(" ")
-                if not space or (token in known and not entry.endswith(OVERWRITE)):
-                    raise ValueError(f"another token and its count expected, found {excerpt(line)}")
-                int(count)
-                tokens.append(token)
-                known.add(token)
-    except (OSError, ValueError) as error:
-        raise UserError(f"{path.name} is not a dictionary of fairseq: {error}") from error
-    return tokens

@@ -157,9 +157,12 @@ def test_default_tokenizer_and_method(tokenizer, languages, method, used):
         ({"size": 0}, "--bpe-size is 0: it must be at least 1"),
         ({"limits": Limits(0, 3.0)}, "--max-length is 0"),
         ({"limits": Limits(9, 0.5)}, "--max-ratio is 0.5"),
-        ({"valid_size": 0}, "--valid-size is 0"),
-        ({"test_size": -1}, "--test-size is -1"),
-        ({"given": "test", "test_size": 5}, "--test gives files and --test-size 5"),
+        ({"sizes": {"valid": 0, "test": None}}, "--valid-size is 0"),
+        ({"sizes": {"valid": None, "test": -1}}, "--test-size is -1"),
+        (
+            {"given": ["test"], "sizes": {"valid": None, "test": 5}},
+            "--test gives files and --test-size 5",
+        ),
     ],
 )
 def test_wrong_settings(tmp_path, changes, message):
@@ -167,17 +170,14 @@ def test_wrong_settings(tmp_path, changes, message):
     text = ParallelText("--train", (str(tmp_path / "a.tsv"),))
     values = dict(
         languages=("de", "en"),
-        train=text,
-        valid=None,
-        test=text if changes.pop("given", None) else None,
+        texts=dict.fromkeys(["train", *changes.pop("given", [])], text),
         tokenizer="none",
         method="subword_nmt",
         size=None,
         joint=True,
         lowercase=False,
         limits=Limits(175, 3.0),
-        valid_size=None,
-        test_size=None,
+        sizes={"valid": None, "test": None},
     )
     Settings(**values).recorded()
     with pytest.raises(UserError, match=message):

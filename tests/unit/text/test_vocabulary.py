@@ -42,6 +42,9 @@ def both(words):
 @example(["a 1", "a 2 #fairseq:overwrite"])
 @example(["a", "a #fairseq:overwrite", "1 #fairseq:overwrite"])
 @example(["a 1", "", "b 2"])
+@example(["eins 3 ", "mit leer -2", " 1"])
+@example(["a 1", "\u3000\u3000 2"])
+@example(["</s> 1"])
 @example(["\ufeffa 1\rb 2\r"])
 def test_every_file_is_read_or_refused_as_by_fairseq(tmp_path_factory, lines):
     path = tmp_path_factory.getbasetemp() / "dict.txt"
@@ -62,32 +65,24 @@ def test_every_file_is_read_or_refused_as_by_fairseq(tmp_path_factory, lines):
 
 
 @given(st.lists(WORDS), TEXT)
-def test_lines_become_the_same_numbers_and_text(words, line):
+def test_lines_become_the_same_numbers(words, line):
     ours, theirs = both(words)
-    numbers = ours.encode_line(line)
     expected = theirs.encode_line(line, add_if_not_exist=False)
-    assert numbers == expected.tolist()
-    for ignored in ((), (3, 4)):
-        for unknown in (None, "?"):
-            text = theirs.string(expected, extra_symbols_to_ignore=set(ignored), unk_string=unknown)
-            assert ours.string(numbers, ignored, unknown) == text
-            assert ours.string(expected, ignored, unknown) == text
+    assert ours.encode_line(line) == expected.tolist()
 
 
 @given(
     st.lists(st.tuples(WORDS, st.integers(0, 3), st.booleans())),
-    st.integers(-1, 3),
     st.integers(-1, 12),
-    st.sampled_from([0, 1, 8]),
 )
-def test_words_are_sorted_cut_and_padded_as_by_fairseq(words, threshold, nwords, factor):
+def test_words_are_sorted_cut_and_padded_as_by_fairseq(words, nwords):
     ours, theirs = Vocabulary(), Dictionary()
     for word, count, overwrite in words:
         for dictionary in (ours, theirs):
             # fairseq cannot sort a dictionary in which a special symbol has another number.
             dictionary.add_symbol(word, count, overwrite and word not in SPECIAL)
     for dictionary in (ours, theirs):
-        dictionary.finalize(threshold, nwords, factor)
+        dictionary.finalize(nwords=nwords)
     assert state(ours) == state(theirs)
 
 
@@ -109,7 +104,7 @@ def test_numbers_and_words():
     "content, message",
     [
         (None, "There is no dictionary .*dict.txt: give the folder"),
-        (b"\xff\xfe\x00", "is not a dictionary .* not UTF-8"),
+        (b"\xff\xfe\x00", "is not a dictionary .*utf-8"),
         (b"a 1\nword\n", "line 2: a dictionary .* has a word and its count .* not 'word'"),
         (b"word many\n", "line 1: a dictionary .* not 'word many'"),
         (b"a 1\nb 2\na 3\n", "line 3: the word 'a' occurs a second time"),

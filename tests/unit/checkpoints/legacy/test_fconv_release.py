@@ -1,16 +1,10 @@
-"""Which files of a released archive are needed, and what its dictionaries hold."""
+"""Which files of a released archive are needed, and which languages its name has."""
 
 from pathlib import Path, PurePosixPath
 
 import pytest
-from fairseq.data import Dictionary
 
-from convs2s.checkpoints.legacy.fconv_release import (
-    _named_languages,
-    _read_dictionary,
-    is_wanted,
-)
-from convs2s.common.errors import UserError
+from convs2s.checkpoints.legacy.fconv_release import _named_languages, is_wanted
 
 
 @pytest.mark.parametrize(
@@ -53,32 +47,3 @@ def test_not_needed(name):
 def test_languages_in_a_name(name, languages):
     files = [Path("a/dict.de.txt"), Path("a/dict.en.txt"), Path("a/model.pt")]
     assert _named_languages(files, name) == languages
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        "eins 3\nzwei 2\n",
-        "eins 3 \nzwei -2",
-        "mit leer 1\n 1\n",
-        "<pad> 1 #fairseq:overwrite\neins 1\neins 2 #fairseq:overwrite\n",
-        "\u00e4 1\n\u3000\u3000 2\n",
-        "eins\n",
-        "eins x\n",
-        "eins 1\neins 1\n",
-        "</s> 1\n",
-        "\n",
-        b"\xff 1\n",
-    ],
-)
-def test_dictionaries_are_read_as_fairseq_reads_them(text, tmp_path):
-    path = tmp_path / "dict.de.txt"
-    path.write_bytes(text if isinstance(text, bytes) else text.encode("utf-8"))
-    try:
-        expected = Dictionary.load(str(path)).symbols
-    except Exception:
-        with pytest.raises(UserError, match="dict.de.txt is not a dictionary of fairseq: "):
-            _read_dictionary(path)
-    else:
-        assert _read_dictionary(path) == expected

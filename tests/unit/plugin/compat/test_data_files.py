@@ -84,10 +84,10 @@ def test_half_of_the_data(data, missing, kept, tmp_path):
     "content, message",
     [
         (None, "There is no dictionary"),
-        (b"\xff\xfe\x00", "is no dictionary of fairseq"),
-        (b"word\n", "is no dictionary of fairseq"),
-        (b"word many\n", "is no dictionary of fairseq"),
-        (b"word 1\nword 1\n", "is no dictionary of fairseq"),
+        (b"\xff\xfe\x00", "is not a dictionary of fairseq"),
+        (b"word\n", "is not a dictionary of fairseq"),
+        (b"word many\n", "is not a dictionary of fairseq"),
+        (b"word 1\nword 1\n", "is not a dictionary of fairseq"),
     ],
 )
 def test_dictionaries(content, message, tmp_path):
