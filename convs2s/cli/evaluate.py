@@ -10,18 +10,16 @@ from typing import TYPE_CHECKING, Any
 
 from ..common.errors import UserError
 from ..common.limits import check_at_least
-from ..common.output_files import atomic_write, check_outputs
+from ..common.output_files import atomic_write, check_outputs, make_folder
 from ..common.progress import Progress
 from ..common.quiet import quiet
 from ..evaluation import comparison, links
 from ..evaluation.metrics import DEFAULT_METRICS, METRICS, MetricOptions, find_metrics
 from ..evaluation.systems import (
     System,
-    check_lines,
     parse_systems,
+    read_matching,
     read_references,
-    read_sentences,
-    translations_of,
 )
 from .arguments import add_file, add_flag, add_number
 from .plugin import load_model
@@ -163,10 +161,7 @@ def _check_outputs(args: argparse.Namespace, systems: Sequence[System]) -> None:
 def _evaluate(args: argparse.Namespace, systems: Sequence[System]) -> comparison.Evaluation:
     references = read_references(args.references)
     count = len(references[0])
-    source = None
-    if args.source:
-        source = read_sentences(args.source)
-        check_lines(args.source, source, args.references[0], count)
+    source = read_matching(args.source, args.references[0], count) if args.source else None
     lengths = [len(line.split()) for line in source or references[0]]
     groups = comparison.group_by_length(lengths, _bounds(args.length_bounds))
     metrics = args.metrics.split(",")
@@ -174,12 +169,9 @@ def _evaluate(args: argparse.Namespace, systems: Sequence[System]) -> comparison
     # Before checkpoints translate, which may take long.
     find_metrics(metrics, options, references)
     translations = {
-        system.name: translations_of(
-            system,
-            lambda checkpoints: _translate(args, checkpoints, source),
-            args.references[0],
-            count,
-        )
+        system.name: _translate(args, system.checkpoints, source)
+        if system.file is None
+        else read_matching(system.file, args.references[0], count)
         for system in systems
     }
     if args.translations:
@@ -234,12 +226,7 @@ def _translator(args: argparse.Namespace, checkpoints: Sequence[str]) -> "Transl
 
 def _write(folder: str, systems: Sequence[System], translations: dict[str, list[str]]) -> None:
     """Write the translations of all checkpoints."""
-    try:
-        Path(folder).mkdir(exist_ok=True)
-    except OSError as error:
-        raise UserError(
-            f"{folder} cannot be made (--translations): {error.strerror or error}."
-        ) from error
+    make_folder(folder)
     for system in systems:
         if system.checkpoints:
             with atomic_write(_translations_file(folder, system)) as file:
@@ -271,12 +258,11 @@ def _model_links(
             f"{checkpoints[0]} has nothing to align (--links): give the sentence pairs with "
             "--source and --references."
         )
-    texts = []
-    for path in (args.source, args.references[0]):
-        texts.append(read_sentences(path))
-        check_lines(path, texts[-1], args.gold_links, count)
+    source, target = (
+        read_matching(path, args.gold_links, count) for path in (args.source, args.references[0])
+    )
     translator = _translator(args, checkpoints)
     from ..translation.forced import model_links
 
     with quiet():
-        return model_links(translator, *texts)
+        return model_links(translator, source, target)

@@ -44,7 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--symmetrise",
-        choices=tuple(METHODS),
+        choices=METHODS,
         help=f"method to symmetrize forward and reverse alignments (default: {DEFAULT_METHOD})",
     )
     add_number(

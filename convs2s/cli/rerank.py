@@ -12,7 +12,7 @@ from ..common.errors import UserError
 from ..common.output_files import atomic_write, check_text_writable
 from ..common.quiet import quiet
 from ..evaluation.nbest import NBest, read_nbest
-from ..evaluation.systems import read_sentences
+from ..evaluation.systems import read_matching, read_sentences
 from ..translation.options import EnsembleOptions
 from .arguments import add_file, add_number
 from .plugin import load_model
@@ -137,13 +137,7 @@ def _check(args: argparse.Namespace) -> None:
 
 def _references(args: argparse.Namespace, lists: Sequence[NBest]) -> list[str] | None:
     if args.references:
-        lines = read_sentences(args.references)
-        if len(lines) != len(lists):
-            raise UserError(
-                f"{args.references} has {len(lines):,} lines, but {args.lists} has n-best lists of "
-                f"{len(lists):,} sentences: line by line, they must belong to the same sentences."
-            )
-        return lines
+        return read_matching(args.references, f"the text of {args.lists}", len(lists))
     found = [each.reference for each in lists if each.reference is not None]
     return found if len(found) == len(lists) else None
 

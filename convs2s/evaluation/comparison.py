@@ -7,7 +7,15 @@ from typing import Any, NamedTuple
 
 from ..common.errors import UserError
 from ..common.tables import Table, number
-from .metrics import Metric, MetricOptions, References, Texts, find_metrics, sacrebleu_metrics
+from .metrics import (
+    Metric,
+    MetricOptions,
+    References,
+    Texts,
+    find_metrics,
+    sacrebleu_metrics,
+    sacrebleu_score,
+)
 
 # Groups of sentences by length, if no bounds are given.
 GROUPS = 5
@@ -161,14 +169,14 @@ def evaluate(
         short = [text for text in hypotheses if len(text.split()) < (min_words or 0)]
         scores: dict[str, float] = {}
         for metric in chosen:
-            found = metric.score(hypotheses, references)
+            found = metric.score(hypotheses, references, options)
             scores.update(found.values)
             settings[metric.name] = found.settings
         results.append(
             Result(
                 name,
                 scores,
-                float(_bleu(hypotheses, references, options).ratio),
+                float(sacrebleu_score("BLEU", hypotheses, references, options)[0].ratio),
                 {metric: by_system[name] for metric, by_system in tests.items()},
                 _by_length(hypotheses, references, groups, options),
                 None if min_words is None else len(short),
@@ -210,18 +218,15 @@ def _tests(
     return tests
 
 
-def _bleu(hypotheses: Texts, references: References, options: MetricOptions) -> Any:
-    metric = sacrebleu_metrics(options)["BLEU"]()
-    return metric.corpus_score(list(hypotheses), [list(lines) for lines in references])
-
-
 def _by_length(
     hypotheses: Texts, references: References, groups: Sequence[LengthGroup], options: MetricOptions
 ) -> list[GroupScore]:
     scores = []
     for group in groups:
-        parts = [[lines[i] for i in group.sentences] for lines in (hypotheses, *references)]
-        bleu = _bleu(parts[0], parts[1:], options)
+        part, *targets = (
+            [lines[i] for i in group.sentences] for lines in (hypotheses, *references)
+        )
+        bleu, _ = sacrebleu_score("BLEU", part, targets, options)
         scores.append(GroupScore(group.low, group.high, len(group.sentences), float(bleu.score)))
     return scores
 

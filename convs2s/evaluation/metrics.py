@@ -3,10 +3,11 @@
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
 from importlib.metadata import version
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..common.errors import UserError
 
@@ -65,6 +66,80 @@ def sacrebleu_metrics(options: MetricOptions) -> dict[str, Callable[[], "SacreBL
     }
 
 
+def sacrebleu_score(
+    name: str, hypotheses: Texts, references: References, options: MetricOptions
+) -> tuple[Any, str]:
+    """sacreBLEU's score of a corpus, and its signature.
+
+    Args:
+        name: a key of ``sacrebleu_metrics``.
+        hypotheses: N translations.
+        references: one list of N references for each set of references.
+        options: the options of the metric.
+    """
+    metric = sacrebleu_metrics(options)[name]()
+    score = metric.corpus_score(list(hypotheses), [list(texts) for texts in references])
+    return score, str(metric.get_signature())
+
+
+def _sacrebleu(
+    name: str, hypotheses: Texts, references: References, options: MetricOptions
+) -> Scores:
+    score, signature = sacrebleu_score(name, hypotheses, references, options)
+    return Scores({name: float(score.score)}, signature)
+
+
+def rouge(hypotheses: Texts, references: References, options: MetricOptions) -> Scores:
+    """Mean recall and F1 of ROUGE-1, ROUGE-2 and ROUGE-L over summaries.
+
+    Lin, "ROUGE: A Package for Automatic Evaluation of Summaries", ACL 2004 workshop.
+
+    Args:
+        hypotheses: N summaries.
+        references: one list of N reference summaries for each set of references. Of several, the
+            one with the best F1 counts, which may be another for each kind of ROUGE.
+        options: the options of the metric.
+    Returns:
+        Percentages, such as that of "ROUGE-1 recall" and "ROUGE-1 F1".
+    """
+    limit, stem = options.summary_bytes, options.stem
+    scorer = import_module("rouge_score.rouge_scorer").RougeScorer([*KINDS], use_stemmer=stem)
+    sums = {f"{title} {part}": 0.0 for title in KINDS.values() for part in ("recall", "F1")}
+    for hypothesis, *targets in zip(hypotheses, *references):
+        found = scorer.score_multi(
+            targets, hypothesis if limit is None else cut_bytes(hypothesis, limit)
+        )
+        for kind, title in KINDS.items():
+            sums[f"{title} recall"] += found[kind].recall
+            sums[f"{title} F1"] += found[kind].fmeasure
+    return Scores(
+        {name: 100 * value / len(hypotheses) for name, value in sums.items()},
+        f"rouge-score {version('rouge-score')}, {'stems' if stem else 'words'}, "
+        f"{'whole summaries' if limit is None else f'the first {limit} bytes'}",
+    )
+
+
+def meteor(hypotheses: Texts, references: References, options: MetricOptions) -> Scores:
+    """Mean METEOR of sentences in percent, by nltk.
+
+    Banerjee and Lavie, "METEOR: An Automatic Metric for MT Evaluation with Improved Correlation
+    with Human Judgments", ACL 2005 workshop. The parameters are those of nltk, which are not the
+    tuned ones of METEOR 1.5, so the scores do not compare with those of its Java program.
+
+    Args:
+        hypotheses: N translations; tokens are separated by spaces.
+        references: one list of N references for each set of references; the best one counts.
+        options: unused.
+    """
+    score = import_module("nltk.translate.meteor_score").meteor_score
+    values = [
+        score([target.split() for target in targets], hypothesis.split())
+        for hypothesis, *targets in zip(hypotheses, *references)
+    ]
+    value = 100 * sum(values) / len(values)
+    return Scores({"METEOR": value}, f"nltk {version('nltk')}, lower case, English")
+
+
 class Metric(NamedTuple):
     """A metric.
 
@@ -75,46 +150,16 @@ class Metric(NamedTuple):
     """
 
     name: str
-    score: Callable[[Texts, References], Scores]
+    score: Callable[[Texts, References, MetricOptions], Scores]
     has_test: bool = False
 
 
-def _sacrebleu(name: str, options: MetricOptions) -> Metric:
-    def score(hypotheses: Texts, references: References) -> Scores:
-        metric = sacrebleu_metrics(options)[name]()
-        value = metric.corpus_score(list(hypotheses), [list(texts) for texts in references])
-        return Scores({name: float(value.score)}, str(metric.get_signature()))
-
-    return Metric(name, score, True)
-
-
-def _rouge(options: MetricOptions) -> Metric:
-    limit = options.summary_bytes
-
-    def score(hypotheses: Texts, references: References) -> Scores:
-        return Scores(
-            rouge(hypotheses, references, limit, options.stem),
-            f"rouge-score {version('rouge-score')}, {'stems' if options.stem else 'words'}, "
-            f"{'whole summaries' if limit is None else f'the first {limit} bytes'}",
-        )
-
-    return Metric("ROUGE", score)
-
-
-def _meteor(options: MetricOptions) -> Metric:
-    def score(hypotheses: Texts, references: References) -> Scores:
-        value = meteor(hypotheses, references)
-        return Scores({"METEOR": value}, f"nltk {version('nltk')}, lower case, English")
-
-    return Metric("METEOR", score)
-
-
-METRICS: dict[str, Callable[[MetricOptions], Metric]] = {
-    "bleu": lambda options: _sacrebleu("BLEU", options),
-    "chrf": lambda options: _sacrebleu("chrF", options),
-    "tokenized_bleu": lambda options: _sacrebleu("tokenized BLEU", options),
-    "rouge": _rouge,
-    "meteor": _meteor,
+METRICS = {
+    "bleu": Metric("BLEU", partial(_sacrebleu, "BLEU"), has_test=True),
+    "chrf": Metric("chrF", partial(_sacrebleu, "chrF"), has_test=True),
+    "tokenized_bleu": Metric("tokenized BLEU", partial(_sacrebleu, "tokenized BLEU"), True),
+    "rouge": Metric("ROUGE", rouge),
+    "meteor": Metric("METEOR", meteor),
 }
 # The packages of metrics that are not installed with this one.
 PACKAGES = {"rouge": "rouge_score", "meteor": "nltk"}
@@ -155,7 +200,7 @@ def find_metrics(
                 "or leave out the metric meteor."
             ) from error
     _check_tokenizer(options.tokenize)
-    return [METRICS[name](options) for name in dict.fromkeys(names)]
+    return [METRICS[name] for name in dict.fromkeys(names)]
 
 
 def _check_tokenizer(name: str) -> None:
@@ -199,53 +244,3 @@ def cut_bytes(text: str, limit: int) -> str:
     The last word may be cut, as in the evaluation of DUC 2004; no character is.
     """
     return text.encode("utf-8")[:limit].decode("utf-8", errors="ignore")
-
-
-def rouge(
-    hypotheses: Sequence[str],
-    references: Sequence[Sequence[str]],
-    limit: int | None = None,
-    stem: bool = False,
-) -> dict[str, float]:
-    """Mean recall and F1 of ROUGE-1, ROUGE-2 and ROUGE-L over summaries.
-
-    Lin, "ROUGE: A Package for Automatic Evaluation of Summaries", ACL 2004 workshop.
-
-    Args:
-        hypotheses: N summaries.
-        references: one list of N reference summaries for each set of references. Of several, the
-            one with the best F1 counts, which may be another for each kind of ROUGE.
-        limit: cut each summary to this number of bytes; None for no limit.
-        stem: compare the stems of English words (Porter).
-    Returns:
-        Percentages, such as that of "ROUGE-1 recall" and "ROUGE-1 F1".
-    """
-    scorer = import_module("rouge_score.rouge_scorer").RougeScorer([*KINDS], use_stemmer=stem)
-    sums = {f"{title} {part}": 0.0 for title in KINDS.values() for part in ("recall", "F1")}
-    for hypothesis, *targets in zip(hypotheses, *references):
-        found = scorer.score_multi(
-            targets, hypothesis if limit is None else cut_bytes(hypothesis, limit)
-        )
-        for kind, title in KINDS.items():
-            sums[f"{title} recall"] += found[kind].recall
-            sums[f"{title} F1"] += found[kind].fmeasure
-    return {name: 100 * value / len(hypotheses) for name, value in sums.items()}
-
-
-def meteor(hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> float:
-    """Mean METEOR of sentences in percent, by nltk.
-
-    Banerjee and Lavie, "METEOR: An Automatic Metric for MT Evaluation with Improved Correlation
-    with Human Judgments", ACL 2005 workshop. The parameters are those of nltk, which are not the
-    tuned ones of METEOR 1.5, so the scores do not compare with those of its Java program.
-
-    Args:
-        hypotheses: N translations; tokens are separated by spaces.
-        references: one list of N references for each set of references; the best one counts.
-    """
-    score = import_module("nltk.translate.meteor_score").meteor_score
-    values = [
-        score([target.split() for target in targets], hypothesis.split())
-        for hypothesis, *targets in zip(hypotheses, *references)
-    ]
-    return 100 * sum(values) / len(values)

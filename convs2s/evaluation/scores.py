@@ -12,7 +12,7 @@ import numpy as np
 from sacrebleu.metrics.bleu import BLEU
 
 from ..common.errors import UserError
-from .metrics import MetricOptions, sacrebleu_metrics
+from .metrics import MetricOptions, sacrebleu_score
 
 SAMPLES = 1000
 SMOOTHING = "exp"  # sacreBLEU's default for a corpus
@@ -47,16 +47,16 @@ def score(hypotheses: Sequence[str], references: Sequence[str]) -> dict[str, flo
         UserError: if the numbers of lines differ, or there are none.
     """
     check_line_counts(hypotheses, references)
-    metrics = sacrebleu_metrics(MetricOptions())
-    bleu, chrf = metrics["BLEU"](), metrics["chrF"]()
-    bleu_score = bleu.corpus_score(list(hypotheses), [list(references)])
-    chrf_score = chrf.corpus_score(list(hypotheses), [list(references)])
+    (bleu, bleu_signature), (chrf, chrf_signature) = (
+        sacrebleu_score(name, hypotheses, [references], MetricOptions())
+        for name in ("BLEU", "chrF")
+    )
     return {
-        "sacrebleu": float(bleu_score.score),
-        "sacrebleu_signature": str(bleu.get_signature()),
-        "chrf": float(chrf_score.score),
-        "chrf_signature": str(chrf.get_signature()),
-        "length_ratio": float(bleu_score.ratio),
+        "sacrebleu": float(bleu.score),
+        "sacrebleu_signature": bleu_signature,
+        "chrf": float(chrf.score),
+        "chrf_signature": chrf_signature,
+        "length_ratio": float(bleu.ratio),
     }
 
 

@@ -1,7 +1,7 @@
 """The systems of an evaluation: files of translations, or models that translate."""
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -89,6 +89,25 @@ def read_sentences(path: str) -> list[str]:
     return [line.rstrip("\r\n") for line in read_lines(path)]
 
 
+def read_matching(path: str, other: str, count: int) -> list[str]:
+    """The sentences of a file that has one for each line of another.
+
+    Args:
+        path: the file.
+        other: the other file, for errors.
+        count: its number of lines.
+    Raises:
+        UserError: if the file has another number of lines.
+    """
+    lines = read_sentences(path)
+    if len(lines) != count:
+        raise UserError(
+            f"{path} has {len(lines):,} lines, but {other} has {count:,}: line by line, they must "
+            "belong to the same sentences."
+        )
+    return lines
+
+
 def read_references(paths: Sequence[str]) -> list[list[str]]:
     """The reference texts.
 
@@ -101,42 +120,7 @@ def read_references(paths: Sequence[str]) -> list[list[str]]:
         if os.path.realpath(path) in seen:
             raise UserError(f"{path} is given twice (--references): give each file once.")
         seen.add(os.path.realpath(path))
-    references = [read_sentences(path) for path in paths]
-    for path, lines in zip(paths, references):
-        check_lines(path, lines, paths[0], len(references[0]))
-    if not references[0]:
+    first = read_sentences(paths[0])
+    if not first:
         raise UserError(f"{paths[0]} has no lines: the references need at least one.")
-    return references
-
-
-def check_lines(path: str, lines: Sequence[str], other: str, count: int) -> None:
-    """Check that a text has one line for each line of another.
-
-    Raises:
-        UserError: if it does not.
-    """
-    if len(lines) != count:
-        raise UserError(
-            f"{path} has {len(lines):,} lines, but {other} has {count:,}: line by line, they must "
-            "belong to the same sentences."
-        )
-
-
-def translations_of(
-    system: System, translate: Callable[[Sequence[str]], list[str]], reference: str, count: int
-) -> list[str]:
-    """The translations of a system.
-
-    Args:
-        system: the system.
-        translate: translates the source text with checkpoints.
-        reference: file of the references, for errors.
-        count: number of references.
-    Raises:
-        UserError: if their number is not that of the references.
-    """
-    if system.file is None:
-        return translate(system.checkpoints)
-    lines = read_sentences(system.file)
-    check_lines(system.file, lines, reference, count)
-    return lines
+    return [first, *(read_matching(path, paths[0], len(first)) for path in paths[1:])]

@@ -7,6 +7,7 @@ text = preparation.decode("Two dogs are run@@ ning .")
 
 import hashlib
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path, PurePosixPath
@@ -224,7 +225,10 @@ def write_record(
         models: names of the files of sub-words of source and target; None without sub-words.
         counts: of pairs and tokens.
     """
-    versions = {name: _installed_version(name) for name in PACKAGES}
+    versions = {"convs2s-plugin": __version__}
+    for name in PACKAGES:
+        with suppress(PackageNotFoundError):
+            versions[name] = version(name)
     subwords = {
         "method": settings.method,
         "size": size,
@@ -237,10 +241,7 @@ def write_record(
         ),
         **counts,
         "settings": settings.recorded(),
-        "versions": {
-            "convs2s-plugin": __version__,
-            **{name: version for name, version in versions.items() if version is not None},
-        },
+        "versions": versions,
     }
     write_content(out, content, "convs2s prepare")
     return content
@@ -294,11 +295,3 @@ def write_content(out: Path, content: dict[str, Any], command: str) -> None:
     with atomic_write(str(out / FILE_NAME)) as file:
         file.write(COMMENT.format(command))
         yaml.safe_dump(content, file, sort_keys=False, allow_unicode=True)
-
-
-def _installed_version(distribution: str) -> str | None:
-    """The version of an installed distribution; None if there is none."""
-    try:
-        return version(distribution)
-    except PackageNotFoundError:
-        return None

@@ -5,7 +5,7 @@ A line of a file is ``0-0 1-2 2-1``, source-target, counted from 0. The methods 
 """
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from heapq import heapify, heappop, heappush
 
 from ...common.text_files import excerpt, line_error, read_parallel
@@ -14,6 +14,7 @@ Link = tuple[int, int]
 # Source words, target words, and the links between them.
 AlignedPair = tuple[list[str], list[str], set[Link]]
 
+METHODS = ("intersection", "union", "grow-diag", "grow-diag-final", "grow-diag-final-and")
 _NEIGHBORS = ((-1, 0), (0, -1), (1, 0), (0, 1), (-1, -1), (-1, 1), (1, -1), (1, 1))
 _LINK = re.compile(r"([0-9]{1,9})-([0-9]{1,9})")
 
@@ -89,7 +90,15 @@ def symmetrize(forward: set[Link], reverse: set[Link], method: str) -> set[Link]
         forward, reverse: links (source position, target position) of both directions.
         method: one of METHODS.
     """
-    return METHODS[method](forward, reverse)
+    if method == "union":
+        return forward | reverse
+    alignment = _GrowingAlignment(forward & reverse)
+    if method != "intersection":
+        alignment.grow_diag(forward | reverse)
+    if "final" in method:
+        for direction in (forward, reverse):
+            alignment.final(direction, both=method == "grow-diag-final-and")
+    return alignment.links
 
 
 class _GrowingAlignment:
@@ -135,25 +144,3 @@ class _GrowingAlignment:
     def _unaligned(self, link: Link) -> tuple[bool, bool]:
         """Whether the source word and the target word of a link have no links yet."""
         return link[0] not in self.sources, link[1] not in self.targets
-
-
-def _grow_diag(forward: set[Link], reverse: set[Link]) -> _GrowingAlignment:
-    alignment = _GrowingAlignment(forward & reverse)
-    alignment.grow_diag(forward | reverse)
-    return alignment
-
-
-def _grow_diag_final(forward: set[Link], reverse: set[Link], both: bool) -> set[Link]:
-    alignment = _grow_diag(forward, reverse)
-    alignment.final(forward, both)
-    alignment.final(reverse, both)
-    return alignment.links
-
-
-METHODS: dict[str, Callable[[set[Link], set[Link]], set[Link]]] = {
-    "intersection": lambda forward, reverse: forward & reverse,
-    "union": lambda forward, reverse: forward | reverse,
-    "grow-diag": lambda forward, reverse: _grow_diag(forward, reverse).links,
-    "grow-diag-final": lambda forward, reverse: _grow_diag_final(forward, reverse, both=False),
-    "grow-diag-final-and": lambda forward, reverse: _grow_diag_final(forward, reverse, both=True),
-}

@@ -9,15 +9,20 @@ from sacrebleu.metrics import BLEU, CHRF, bleu
 
 from convs2s.common.errors import UserError
 from convs2s.evaluation.comparison import evaluate, group_by_length
-from convs2s.evaluation.metrics import MetricOptions, cut_bytes, find_metrics, meteor, rouge
+from convs2s.evaluation.metrics import MetricOptions, cut_bytes, find_metrics, meteor
 
 HYPOTHESES = ["a dog runs over the grass .", "Two men see a dog .", "it 's green ."]
 REFERENCES = ["a dog runs on the grass .", "two men see a small dog .", "it is green ."]
 
 
 def scores(name, hypotheses, *references, **options):
-    (metric,) = find_metrics([name], MetricOptions(**options))
-    return metric.score(hypotheses, references)
+    options = MetricOptions(**options)
+    (metric,) = find_metrics([name], options)
+    return metric.score(hypotheses, references, options)
+
+
+def rouge(hypotheses, *references, **options):
+    return scores("rouge", hypotheses, *references, **options).values
 
 
 def test_sacrebleu_metrics():
@@ -88,7 +93,7 @@ def test_tokenized_bleu_splits_at_spaces_and_smooths_nothing():
 def test_rouge_by_hand():
     # 4 of 5 words of the reference are found, and 4 of 6 of the summary are right; of the bigrams
     # "a dog" alone is right; the longest common subsequence is "a dog on grass".
-    found = rouge(["a dog sits there on grass"], [["a dog runs on grass"]])
+    found = rouge(["a dog sits there on grass"], ["a dog runs on grass"])
     f1 = lambda precision, recall: 200 * precision * recall / (precision + recall)  # noqa: E731
     assert found == pytest.approx(
         {
@@ -103,13 +108,15 @@ def test_rouge_by_hand():
 
 
 def test_rouge_of_several_references_takes_the_best():
-    assert rouge(["a dog"], [["a cat"], ["a dog"]])["ROUGE-1 F1"] == 100
+    assert rouge(["a dog"], ["a cat"], ["a dog"])["ROUGE-1 F1"] == 100
 
 
 def test_rouge_of_limited_length():
-    summary, reference = ["a dog runs"], [["a dog runs"]]
-    assert rouge(summary, reference, limit=5)["ROUGE-1 recall"] == pytest.approx(100 * 2 / 3)
-    assert rouge(summary, reference, limit=10)["ROUGE-1 recall"] == 100
+    summary, reference = ["a dog runs"], ["a dog runs"]
+    assert rouge(summary, reference, summary_bytes=5)["ROUGE-1 recall"] == pytest.approx(
+        100 * 2 / 3
+    )
+    assert rouge(summary, reference, summary_bytes=10)["ROUGE-1 recall"] == 100
 
 
 @pytest.mark.parametrize(
@@ -132,8 +139,8 @@ def test_rouge_of_letters_with_accents():
 
 
 def test_stems_of_english_words():
-    assert rouge(["dogs running"], [["dog runs"]])["ROUGE-1 F1"] == 0
-    assert rouge(["dogs running"], [["dog runs"]], stem=True)["ROUGE-1 F1"] == 100
+    assert rouge(["dogs running"], ["dog runs"])["ROUGE-1 F1"] == 0
+    assert rouge(["dogs running"], ["dog runs"], stem=True)["ROUGE-1 F1"] == 100
 
 
 def test_bytes_are_cut_between_characters():
@@ -142,7 +149,8 @@ def test_bytes_are_cut_between_characters():
 
 def test_meteor_of_exact_matches():
     # One chunk: penalty 0.5 * (1/3)^3, and an F-mean of 1.
-    assert meteor(["a dog runs"], [["a dog runs"]]) == pytest.approx(100 * (1 - 0.5 * (1 / 3) ** 3))
+    found = meteor(["a dog runs"], [["a dog runs"]], MetricOptions()).values["METEOR"]
+    assert found == pytest.approx(100 * (1 - 0.5 * (1 / 3) ** 3))
 
 
 @pytest.mark.parametrize(
