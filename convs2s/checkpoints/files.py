@@ -128,12 +128,9 @@ def load_checkpoint(path: str, memory_mapped: bool = False) -> dict[str, Any]:
         raise UserError(f"There is no file {path}.") from error
     except Exception as error:
         raise unreadable_checkpoint(path, error) from error
-    if not isinstance(checkpoint, dict):
-        raise UserError(f"{path} is not a checkpoint of fairseq-train.")
-    if "model" not in checkpoint:
-        raise UserError(f"{path} is not a checkpoint of fairseq-train: it has no weights.")
-    check_weights(checkpoint["model"], path)
-    return checkpoint
+    check_weights(checkpoint.get("model") if isinstance(checkpoint, dict) else None, path)
+    found: dict[str, Any] = checkpoint
+    return found
 
 
 def check_weights(weights: Any, name: str) -> None:
@@ -170,6 +167,19 @@ def check_not_quantized(path: str, weights: Iterable[str], done: str) -> None:
             f"{path} is in int8 and cannot be {done}: take the checkpoint that `convs2s quantize` "
             "has read."
         )
+
+
+def new_training(num_updates: int = 0) -> dict[str, Any]:
+    """What a checkpoint of weights and options needs, so that a training run can start from it.
+
+    Args:
+        num_updates: the updates that the weights have had.
+    """
+    optimizer = {"criterion_name": "", "optimizer_name": "", "lr_scheduler_state": {}}
+    return {
+        "optimizer_history": [{**optimizer, "num_updates": num_updates}],
+        "extra_state": {"train_iterator": {"epoch": 1, "iterations_in_epoch": 0}},
+    }
 
 
 def save_checkpoint(checkpoint: dict[str, Any], path: str) -> None:

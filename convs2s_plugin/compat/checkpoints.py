@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import numpy as np
 import torch
 from fairseq import checkpoint_utils
 from fairseq.file_io import PathManager
@@ -21,6 +20,7 @@ from omegaconf import DictConfig
 
 from convs2s.checkpoints.files import (
     UNREADABLE,
+    allow_plain_data,
     check_no_device,
     save_checkpoint,
     unreadable_checkpoint,
@@ -42,17 +42,7 @@ AFTERWARDS = (
 )
 
 
-@step(Tier.NEEDED)
-def allow_plain_data() -> None:
-    """Allow the classes in fairseq's checkpoints for ``torch.load`` with ``weights_only=True``.
-
-    Besides tensors and plain containers, the checkpoints contain ``argparse.Namespace`` and, with
-    ``--eval-bleu``, NumPy arrays of numbers. Loading these executes no code from the file.
-    """
-    reconstruct_array = np.zeros(0).__reduce__()[0]
-    dtypes = [type(np.dtype(kind)) for kind in (np.int64, np.float64)]
-    allowed: list[Any] = [argparse.Namespace, reconstruct_array, np.ndarray, np.dtype, *dtypes]
-    torch.serialization.add_safe_globals(allowed)
+step(Tier.NEEDED)(allow_plain_data)
 
 
 @patched(checkpoint_utils, "load_checkpoint_to_cpu", Tier.NEEDED)

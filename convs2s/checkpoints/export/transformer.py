@@ -7,7 +7,7 @@ from typing import Any, cast
 from ...common.errors import UserError
 from ...models.adl.language.spec import Settings
 from ...models.adl.options import AdlOptions
-from ..files import check_not_quantized
+from ..files import check_not_quantized, new_training
 from ..networks import Checkpoint, network_options
 from .transformer_shape import ACTIVATIONS, TransformerShape, transformer_shape
 from .transformer_weights import convert_weights, has_output_bias
@@ -78,15 +78,7 @@ def export_transformer(checkpoint: Checkpoint) -> dict[str, Any]:
             "criterion": {"_name": "label_smoothed_cross_entropy", "label_smoothing": smoothing},
         },
         "model": convert_weights(weights, shape, shared or tied),
-        "optimizer_history": [
-            {
-                "criterion_name": "",
-                "optimizer_name": "",
-                "lr_scheduler_state": {},
-                "num_updates": checkpoint.state["optimizer_history"][-1]["num_updates"],
-            }
-        ],
-        "extra_state": {"train_iterator": {"epoch": 1, "iterations_in_epoch": 0}},
+        **new_training(checkpoint.state["optimizer_history"][-1]["num_updates"]),
         "last_optimizer_state": None,
     }
 

@@ -13,9 +13,9 @@ from torch import Tensor
 
 from ...common.errors import UserError
 from ...models.pervasive.batch_norm import EPS
+from ..files import new_training
 from .attn2d_files import Params
 from .attn2d_weights import DenseWeights, Norm, Weights, take_layers
-from .reading import untrained
 
 DENSE = "decoder.network.dense."
 AGGREGATOR = "decoder.network.aggregator."
@@ -112,7 +112,8 @@ def convert(
         no_halving=not halving,
         separate_output=not tied,
     )
-    checkpoint = untrained(options, {name: tensor.clone() for name, tensor in model.items()})
+    model = {name: tensor.clone() for name, tensor in model.items()}
+    checkpoint = {"args": options, "model": model, **new_training()}
     notes = [WITHOUT_NORM] if transition.norm1 is None else []
     if weights.have_weight_norm:
         notes.append(WEIGHT_NORM)

@@ -147,26 +147,22 @@ def read_vocabulary(path: str) -> list[str]:
     """
     try:
         with open(path, "rb") as file:
-            is_pickle = file.read(1) == PICKLE
+            is_pickle = file.peek(1).startswith(PICKLE)
+            content = inert_pickle.load(file) if is_pickle else None
     except OSError as error:
         raise UserError(f"{path} cannot be read: {error.strerror}.") from error
-    if is_pickle:
-        try:
-            with open(path, "rb") as file:
-                content = inert_pickle.load(file)
-        except Exception as error:
-            raise UserError(
-                f"{path} is not a vocabulary of the 2018 code: it is damaged."
-            ) from error
-        tokens = list(_tokens(content, path))
-        missing = [token for token in SPECIAL if token not in tokens]
-        if missing:
-            raise UserError(f"{path} has no {', '.join(missing)}, which the 2018 code adds.")
+    except Exception as error:
+        raise UserError(f"{path} is not a vocabulary of the 2018 code: it is damaged.") from error
+    if not is_pickle:
+        tokens = [line.strip() for line in read_lines(path)]
+        for token in INSERTED:
+            if token not in tokens:
+                tokens.insert(0, token)
         return tokens
-    tokens = [line.strip() for line in read_lines(path)]
-    for token in INSERTED:
-        if token not in tokens:
-            tokens.insert(0, token)
+    tokens = list(_tokens(content, path))
+    missing = [token for token in SPECIAL if token not in tokens]
+    if missing:
+        raise UserError(f"{path} has no {', '.join(missing)}, which the 2018 code adds.")
     return tokens
 
 

@@ -7,7 +7,8 @@ from typing import Any
 from torch import Tensor
 
 from ...common.errors import UserError
-from .reading import architecture, model_options, untrained
+from ..files import new_training
+from .reading import architecture, model_options
 
 # fairseq numbers positions from padding_idx + 1 = 2; this package numbers them from 1.
 UNUSED_POSITION_ROWS = 1
@@ -158,4 +159,4 @@ def convert_checkpoint(checkpoint: dict[str, Any], path: str) -> dict[str, Any]:
         weights = convert_weights(weights)
     except UserError as error:
         raise UserError(f"{path}, a model of --arch {arch}: {error}") from error
-    return untrained(convert_options(options, weights), weights)
+    return {"args": convert_options(options, weights), "model": weights, **new_training()}

@@ -93,17 +93,6 @@ def architecture(checkpoint: Any) -> str:
     return str(getattr(args, "arch", None) or getattr(args, "_name", "unknown"))
 
 
-def untrained(options: argparse.Namespace, weights: dict[str, torch.Tensor]) -> dict[str, Any]:
-    """A checkpoint of options and weights from which a new training run can start."""
-    optimizer = {"criterion_name": "", "optimizer_name": "", "lr_scheduler_state": {}}
-    return {
-        "args": options,
-        "model": weights,
-        "optimizer_history": [{**optimizer, "num_updates": 0}],
-        "extra_state": {"train_iterator": {"epoch": 1, "iterations_in_epoch": 0}},
-    }
-
-
 def clean(
     checkpoint: OldCheckpoint, path: str, drop_optimizer: bool = False
 ) -> tuple[dict[str, Any], list[str]]:
