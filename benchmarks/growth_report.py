@@ -5,6 +5,7 @@ import logging
 from pathlib import Path
 
 from convs2s.common.output_files import atomic_write
+from convs2s.common.tables import markdown_table
 
 AXIS_TITLES = {
     "length": "sentence length (tokens)",
@@ -13,6 +14,7 @@ AXIS_TITLES = {
     "layers": "layers",
     "cells": "grid cells",
 }
+TITLES = ("family", "work", "size", "from, to", "seconds", "exponent")
 WORK_TITLES = {"train": "training step", "generate": "beam search"}
 
 INTRODUCTION = """\
@@ -59,9 +61,8 @@ def page(result: dict) -> str:
         "",
         "![Time against size](growth.png)",
         "",
-        "| family | work | size | from, to | seconds | exponent |",
-        "|---|---|---|---|---|---|",
     ]
+    rows = []
     for family, by_work in result["curves"].items():
         for work, by_axis in by_work.items():
             for axis, points in by_axis.items():
@@ -74,7 +75,8 @@ def page(result: dict) -> str:
                     " to ".join(f"{point['seconds']['minimum']:.3g}" for point in (first, last)),
                     format_exponent(result, family, work, axis),
                 )
-                lines.append(f"| {' | '.join(cells)} |")
+                rows.append(cells)
+    lines.append(markdown_table(TITLES, rows))
     lines += ["", "Sizes that a row does not change:", ""]
     for family, setting in result["settings"].items():
         depth = f", {setting['layers']} layers" if setting["layers"] else ""

@@ -11,6 +11,7 @@ import re
 from pathlib import Path
 
 from convs2s.common.output_files import atomic_write
+from convs2s.common.tables import markdown_table
 
 from . import growth_report
 from .operations import COLUMNS
@@ -40,14 +41,12 @@ def comparison_table(results: dict[str, dict]) -> str:
     titles = ["work", "peer", "times as fast", "share of matrix multiplication: ours, peer"]
     titles += [f"our time (%): {', '.join(COLUMNS)}"] * operations
     titles += ["peak memory: ours, peer"] * memory
-    lines = [f"| {' | '.join(titles)} |", "|---" * len(titles) + "|"]
-    for name, result in results.items():
-        cells = _cells(name, result, operations, memory)
-        lines.append(f"| {' | '.join(cells)} |")
+    rows = [_cells(name, result, operations, memory) for name, result in results.items()]
     machines = {
         _machine(result["machine"]): None for result in results.values() if "error" not in result
     }
-    return "\n".join(lines + [""] + [f"Measured on {machine}." for machine in machines])
+    measured = "\n".join(f"Measured on {machine}." for machine in machines)
+    return f"{markdown_table(titles, rows)}\n\n{measured}"
 
 
 def _cells(name: str, result: dict, operations: bool, memory: bool) -> list[str]:

@@ -1,5 +1,7 @@
 """A comparison as text."""
 
+from convs2s.common.tables import markdown_table
+
 from .setting import CTRANSLATE2, TORCH
 
 MILLISECONDS = 1000
@@ -15,7 +17,7 @@ def report(result: dict) -> str:
         return preparation_text(result)
     parts = []
     if "seconds" in result:
-        parts.append("\n".join(_times(result)))
+        parts.append(_times(result))
     if "matmul" in result:
         parts += _matmul(result)
     if "bytes" in result:
@@ -35,17 +37,17 @@ def preparation_text(result: dict) -> str:
     )
 
 
-def _times(result: dict) -> list[str]:
-    lines = ["| | median | minimum | maximum |", "|---|---|---|---|"]
+def _times(result: dict) -> str:
     seconds = result["seconds"]
-    for label, name, scale, unit in (
-        (side_name(result["ours"]), "ours", MILLISECONDS, " ms"),
-        (side_name(result["peer"]), "peer", MILLISECONDS, " ms"),
-        ("ratio (peer's time / ours)", "ratio", 1, ""),
-    ):
-        cells = [f"{seconds[name][key] * scale:.2f}{unit}" for key in seconds[name]]
-        lines.append(f"| {label} | {' | '.join(cells)} |")
-    return lines
+    rows = [
+        (label, *(f"{seconds[name][key] * scale:.2f}{unit}" for key in seconds[name]))
+        for label, name, scale, unit in (
+            (side_name(result["ours"]), "ours", MILLISECONDS, " ms"),
+            (side_name(result["peer"]), "peer", MILLISECONDS, " ms"),
+            ("ratio (peer's time / ours)", "ratio", 1, ""),
+        )
+    ]
+    return markdown_table(("", "median", "minimum", "maximum"), rows)
 
 
 def _matmul(result: dict) -> list[str]:
@@ -90,40 +92,43 @@ def measured_table(result: dict) -> str | None:
 
 def speed_table(result: dict) -> str:
     """The BLEU and the rates that ``speed`` measured, in Markdown."""
-    lines = ["| model | BLEU | sentences/s | tokens/s |", "|---|---|---|---|"]
-    for name, rate in result["sentences_per_second"].items():
-        cells = [f"{result['bleu'][name]:.2f}", _with_range(rate, 1)]
-        cells.append(_with_range(result["tokens_per_second"][name], 0))
-        lines.append(f"| {name} | {' | '.join(cells)} |")
-    return "\n".join(lines)
+    rows = [
+        (
+            name,
+            f"{result['bleu'][name]:.2f}",
+            _with_range(rate, 1),
+            _with_range(result["tokens_per_second"][name], 0),
+        )
+        for name, rate in result["sentences_per_second"].items()
+    ]
+    return markdown_table(("model", "BLEU", "sentences/s", "tokens/s"), rows)
 
 
 def commands_table(result: dict) -> str:
     """What ``translate`` measured, in Markdown."""
-    lines = ["| command | lines/s | times as fast |", "|---|---|---|"]
+    rows = []
     for name, rate in result["lines_per_second"].items():
-        cells = [f"`{name}`", _with_range(rate, 1)]
         ratio = result["times_as_fast"].get(name)
-        cells.append(_with_range(ratio, 2) if ratio else "")
-        lines.append(f"| {' | '.join(cells)} |")
+        rows.append((f"`{name}`", _with_range(rate, 1), _with_range(ratio, 2) if ratio else ""))
     text = f"{result['lines']:,} lines, beam {result['beam']}"
     if result["different"]:
         text += f"; different translations: {result['different']:,}"
-    return "\n".join([*lines, "", f"{text}."])
+    return f"{markdown_table(('command', 'lines/s', 'times as fast'), rows)}\n\n{text}."
 
 
 def families_table(result: dict) -> str:
     """The times and the memory that ``families`` measured, in Markdown."""
     titles = ["work", "family", *(f"{length} tokens" for length in result["lengths"])]
-    lines = [f"| {' | '.join(titles)} |", "|---" * len(titles) + "|"]
-    for what, by_family, cell in (
-        ("training step", result["relative_times"]["train"], _relative),
-        ("beam search", result["relative_times"]["generate"], _relative),
-        ("memory of training", result["peak_bytes_of_training"], mebibytes),
-    ):
-        for family, values in by_family.items():
-            lines.append(f"| {' | '.join([what, family, *map(cell, values)])} |")
-    return "\n".join(lines)
+    rows = [
+        (what, family, *map(cell, values))
+        for what, by_family, cell in (
+            ("training step", result["relative_times"]["train"], _relative),
+            ("beam search", result["relative_times"]["generate"], _relative),
+            ("memory of training", result["peak_bytes_of_training"], mebibytes),
+        )
+        for family, values in by_family.items()
+    ]
+    return markdown_table(titles, rows)
 
 
 def systems_table(result: dict) -> str:
@@ -131,11 +136,11 @@ def systems_table(result: dict) -> str:
     training, translation = (
         result["relative_rates"][unit] for unit in ("tokens_per_second", "sentences_per_second")
     )
-    lines = ["| model | training | translation |", "|---|---|---|"]
-    for title, ratio in training.items():
-        cells = [title, _with_range(ratio, 2), _with_range(translation[title], 2)]
-        lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join(lines)
+    rows = [
+        (title, _with_range(ratio, 2), _with_range(translation[title], 2))
+        for title, ratio in training.items()
+    ]
+    return markdown_table(("model", "training", "translation"), rows)
 
 
 def _relative(ratio: dict) -> str:

@@ -1,19 +1,17 @@
 """Tables for users of other projects: fairseq's fconv, attn2d, and the Sockeye branch of ADL."""
 
 from argparse import Namespace
-from collections.abc import Callable, Sequence
 from typing import Any
 
 from fairseq.models import ARCH_CONFIG_REGISTRY
 
+from convs2s.common.tables import markdown_table
 from convs2s.models.adl.language import sockeye
 from convs2s.models.adl.options import AdlOptions
 from convs2s.models.convs2s import architectures as convs2s
 from convs2s.models.convs2s.layer_lists import parse_layers
 from convs2s.models.convs2s.options import ConvS2SOptions
 from convs2s.models.pervasive.options import PervasiveOptions
-
-Rows = Callable[[Sequence[str], Sequence[Sequence[str]]], str]
 
 # fairseq's architecture -> the one of this package that is nearest, and the network of the paper.
 FCONV = {
@@ -83,7 +81,7 @@ SOCKEYE = (
 )
 
 
-def fconv(rows: Rows) -> str:
+def fconv() -> str:
     """fairseq's architectures, and the options that give the same networks here."""
     found = []
     for name, (ours, of_the_paper) in FCONV.items():
@@ -99,7 +97,8 @@ def fconv(rows: Rows) -> str:
             options["encoder_gradient_uses"] = 2
         same = " ".join([f"--arch {ours}", *map(_option, options.items())])
         found.append((f"`{name}`", f"`{same}`", of_the_paper))
-    return rows(("fairseq's `--arch`", "the same network here", "the network of the paper"), found)
+    titles = ("fairseq's `--arch`", "the same network here", "the network of the paper")
+    return markdown_table(titles, found)
 
 
 def _comparable(option: str, value: Any) -> Any:
@@ -111,7 +110,7 @@ def _option(item: tuple[str, Any]) -> str:
     return f"--{name.replace('_', '-')} {value}"
 
 
-def attn2d(rows: Rows) -> str:
+def attn2d() -> str:
     """The options of the 2018 code, and those here with their defaults."""
     found = []
     for theirs, default, published, option, remark in ATTN2D:
@@ -123,19 +122,19 @@ def attn2d(rows: Rows) -> str:
         theirs = theirs if " " in theirs and ":" not in theirs else f"`{theirs}`"
         found.append((theirs, default, published, here, shown, remark))
     titles = ("2018 code", "`default.yaml`", "`l24.yaml`", "here", "default here", "remark")
-    return rows(titles, found)
+    return markdown_table(titles, found)
 
 
-def sockeye_options(rows: Rows) -> str:
+def sockeye_options() -> str:
     """The options of the Sockeye branch, and those here."""
     found = [
         (f"`{theirs}`", f"`{ours}`", f"{vars(AdlOptions())[option]}" if option else "")
         for theirs, ours, option in SOCKEYE
     ]
-    return rows(("Sockeye's branch for ADL", "here", "default here"), found)
+    return markdown_table(("Sockeye's branch for ADL", "here", "default here"), found)
 
 
-def sockeye_layers(rows: Rows) -> str:
+def sockeye_layers() -> str:
     """Sockeye's layers and arguments, and the layers that they become."""
     found = []
     for name, rule in sorted(sockeye.RULES.items()):
@@ -154,4 +153,4 @@ def sockeye_layers(rows: Rows) -> str:
                 "; ".join(renamed),
             )
         )
-    return rows(("Sockeye", "here", "arguments with other names"), found)
+    return markdown_table(("Sockeye", "here", "arguments with other names"), found)

@@ -6,7 +6,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from convs2s.common.tables import MISSING, Table, number, speed
+from convs2s.common.tables import MISSING, Table, markdown_table, number, speed
 from convs2s.experiments.comparison import (
     VALID,
     Comparison,
@@ -167,11 +167,13 @@ def sweep(file: str, others: Mapping[str, str] | None = None) -> str:
 def trials(comparison: Comparison) -> str:
     """The trials of each system, with BLEU on the validation set; the chosen one is bold."""
     tuned = [summary for summary in comparison.summaries if summary.trials]
-    lines = ["| System | Trials: BLEU on the validation set |", "|---|---|"]
-    for summary in tuned:
-        cells = "; ".join(_trial(summary, trial) for trial in summary.trials)
-        lines.append(f"| {summary.title} | {cells} |")
-    return "\n".join(lines)
+    return markdown_table(
+        ("System", "Trials: BLEU on the validation set"),
+        [
+            (summary.title, "; ".join(_trial(summary, trial) for trial in summary.trials))
+            for summary in tuned
+        ],
+    )
 
 
 def _options(trial: dict[str, Any]) -> str:

@@ -13,7 +13,7 @@ The tables of benchmarks, which ``benchmarks/pages.py`` makes, are written too.
 import argparse
 import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import MISSING, fields
 from functools import cache
 from pathlib import Path
@@ -25,7 +25,7 @@ sys.path.insert(0, str(ROOT))
 from benchmarks import pages  # noqa: E402
 from convs2s.cli import flops  # noqa: E402
 from convs2s.cli.commands import COMMANDS  # noqa: E402
-from convs2s.common.tables import Table  # noqa: E402
+from convs2s.common.tables import Table, markdown_table  # noqa: E402
 from convs2s.experiments.comparison import Comparison  # noqa: E402
 from convs2s.models.adl import architectures as adl_architectures  # noqa: E402
 from convs2s.models.adl.language.arguments import REQUIRED, Argument, Default, write_value  # noqa: E402
@@ -45,20 +45,11 @@ PAGES = (
     *sorted((ROOT / "examples").glob("**/README.md")),
 )
 TYPES = 40_000
+OPTION_TITLES = ("option", "default", "meaning")
 
 BLOCK = re.compile(
     r"(?P<start><!-- generated: (?P<name>[\w ]+) -->\n).*?(?P<end><!-- end -->)", re.DOTALL
 )
-
-
-def rows(titles: Sequence[str], cells: Sequence[Sequence[str]]) -> str:
-    """A Markdown table."""
-    lines = [titles, ["---"] * len(titles), *cells]
-    return (
-        "\n".join(f"| {' | '.join(line)} |" for line in lines)
-        .replace("| --- ", "|---")
-        .replace("|--- |", "|---|")
-    )
 
 
 def of_table(table: Table, code: int = 1) -> str:
@@ -69,10 +60,10 @@ def of_table(table: Table, code: int = 1) -> str:
         code: number of these columns.
     """
     cells = [[cell and f"`{cell}`" for cell in row[:code]] + [*row[code:]] for row in table.rows]
-    return rows([f"`{table.headers[0]}`", *table.headers[1:]], cells)
+    return markdown_table([f"`{table.headers[0]}`", *table.headers[1:]], cells)
 
 
-def options(config: type, leave_out: type | None = None) -> str:
+def option_rows(config: type, leave_out: type | None = None) -> list[tuple[str, str, str]]:
     """The options of a dataclass, with their defaults.
 
     Args:
@@ -88,16 +79,18 @@ def options(config: type, leave_out: type | None = None) -> str:
         shown = "" if default in (None, MISSING) else "off" if default is False else f"`{default}`"
         name = field.name.replace("_", "-")
         found.append((f"`--{name}`", shown, field.metadata["help"].replace("|", "\\|")))
-    return rows(("option", "default", "meaning"), found)
+    return found
+
+
+def options(config: type, leave_out: type | None = None) -> str:
+    """The options of a dataclass as a table; see ``option_rows``."""
+    return markdown_table(OPTION_TITLES, option_rows(config, leave_out))
 
 
 def network_options(config: type) -> str:
     """The options of a network, those of files of embeddings first."""
-    files = "".join(
-        f"| `--{name.replace('_', '-')}` |  | {text} |\n" for name, text in EMBEDDING_FILES.items()
-    )
-    head, rule, rest = options(config).split("\n", 2)
-    return f"{head}\n{rule}\n{files}{rest}"
+    files = [(f"`--{name.replace('_', '-')}`", "", text) for name, text in EMBEDDING_FILES.items()]
+    return markdown_table(OPTION_TITLES, files + option_rows(config))
 
 
 def layers() -> str:
@@ -111,7 +104,7 @@ def layers() -> str:
             f"`{argument.name}`: {default(argument)}" for argument in entry.arguments
         )
         found.append((f"`{signature}`", entry.summary, defaults))
-    return rows(("layer", "what it computes", "defaults"), found)
+    return markdown_table(("layer", "what it computes", "defaults"), found)
 
 
 def default(argument: Argument) -> str:
@@ -126,7 +119,7 @@ def default(argument: Argument) -> str:
 def commands() -> str:
     """The commands of ``convs2s``."""
     found = [(f"`convs2s {name}`", text) for name, text in COMMANDS.items()]
-    return rows(("command", "what it does"), found)
+    return markdown_table(("command", "what it does"), found)
 
 
 @cache
@@ -174,10 +167,10 @@ GENERATORS: dict[str, Callable[[], str]] = {
     "adl pairs": lambda: in_small("adl/tables.yaml", published.ADL_PAIRS),
     "adl steps": lambda: in_small("adl/tables.yaml", published.ADL_STEPS),
     "adl convolutions": lambda: in_small("adl/tables.yaml", published.ADL_CONVOLUTIONS),
-    "other fconv": lambda: other_projects.fconv(rows),
-    "other attn2d": lambda: other_projects.attn2d(rows),
-    "other sockeye options": lambda: other_projects.sockeye_options(rows),
-    "other sockeye layers": lambda: other_projects.sockeye_layers(rows),
+    "other fconv": other_projects.fconv,
+    "other attn2d": other_projects.attn2d,
+    "other sockeye options": other_projects.sockeye_options,
+    "other sockeye layers": other_projects.sockeye_layers,
 }
 
 

@@ -1,7 +1,7 @@
 """Tables in Markdown and LaTeX from the same cells."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 MISSING = "–"
@@ -34,6 +34,19 @@ def escape_latex(text: str) -> str:
     """Escape LaTeX's special characters; minus signs and ± become math."""
     text = "".join(LATEX.get(character, character) for character in text)
     return re.sub(r"(?<![\w-])([-+])(?=\d)", r"$\1$", text)
+
+
+def markdown_table(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A Markdown table of cells that are Markdown already; ``Table`` is for plain text.
+
+    Args:
+        titles: the titles of the columns.
+        rows: the cells of each line.
+    Returns:
+        The lines, the last one without a line end.
+    """
+    head, *lines = (f"| {' | '.join(row)} |" for row in (titles, *rows))
+    return "\n".join([head, "|" + "---|" * len(titles), *lines])
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from convs2s.common.errors import UserError
 from convs2s.common.programs import ProgramFailed, Programs, command_line, relative_path
+from convs2s.common.tables import markdown_table
 
 # A file in OUT/logs that marks a folder made by a recipe.
 MARK = ".recipe"
@@ -51,8 +52,7 @@ class Runner:
 
     def table(self, header: Sequence[object], rows: Iterable[Sequence[object]]) -> None:
         """Print a table in Markdown."""
-        for row in (header, ["---"] * len(header), *rows):
-            self.say(f"| {' | '.join(map(str, row))} |")
+        self.say(markdown_table([*map(str, header)], [[*map(str, row)] for row in rows]))
 
     def step(self, title: str) -> None:
         """Print the title of a step and the time since the start."""

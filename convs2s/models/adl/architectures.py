@@ -10,6 +10,7 @@ import re
 from typing import Any, NamedTuple
 
 from ...common.limits import option_name
+from ...common.tables import markdown_table
 from ..options import Architecture
 from .language.spec import ModelSpec
 from .options import AdlOptions
@@ -258,16 +259,12 @@ AS_OPTIONS = {name: architecture.as_options() for name, architecture in ARCHITEC
 
 def table() -> str:
     """The named architectures as a Markdown table, without the sizes."""
-    rows = [
-        "| `--arch` | encoder | decoder | options | from |",
-        "|---|---|---|---|---|",
-    ]
+    rows = []
     for name, architecture in NAMED.items():
         options = ", ".join(
             f"`{option_name(key)}`" if value is True else f"`{option_name(key)} {value}`"
             for key, value in architecture.options.items()
         )
-        cells = (f"`{name}`", f"`{architecture.encoder}`", f"`{architecture.decoder}`", options,
-                 architecture.source)  # fmt: skip
-        rows.append(f"| {' | '.join(cells)} |")
-    return "\n".join(rows)
+        chains = f"`{architecture.encoder}`", f"`{architecture.decoder}`"
+        rows.append((f"`{name}`", *chains, options, architecture.source))
+    return markdown_table(("`--arch`", "encoder", "decoder", "options", "from"), rows)
