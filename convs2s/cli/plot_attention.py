@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..common.errors import UserError
 from ..common.limits import check_at_least
-from ..common.output_files import check_text_writable, check_writable
+from ..common.output_files import atomic_write, check_text_writable, check_writable
 from ..common.text_files import read_lines, read_parallel
 from ..pictures.figures import FORMATS, check_format, import_pyplot, save_figure
 from .arguments import add_file, add_number
@@ -75,15 +75,16 @@ def run(args: argparse.Namespace) -> int:
     use_user_dir(args.user_dir)
     from ..nn.attention import MEAN
     from ..pictures.attention import compute_attention, load, translate
-    from ..pictures.document import document, sentence_entry, write_json, write_page
+    from ..pictures.document import as_json, document, page, sentence_entry
     from ..pictures.selection import ALL, choose_heads, choose_layers
     from ..text import Preparation
     from ..text.subwords import Tokenized
-    from ..translation.text import NOT_PREPARED, given_text
+    from ..translation.text import NOT_PREPARED
 
-    given = given_text(args.preparation, args.bpe_codes, args.raw)
-    languages = args.source_lang, args.target_lang
-    models, text = load(args.path, args.data, languages, given, load_model)
+    asked = ("data", "preparation", "bpe_codes", "raw", "source_lang", "target_lang", "beam")
+    options = {name: getattr(args, name) for name in asked}
+    translators = load(args.path, load=load_model, **options)
+    models, text = [each.ensemble for each in translators], translators[0].text
     if isinstance(text, Tokenized) and not args.raw:
         print(NOT_PREPARED, file=sys.stderr)
     of_target = text.target if isinstance(text, Preparation) else text
@@ -95,7 +96,7 @@ def run(args: argparse.Namespace) -> int:
             raise UserError(f"Sentence {number} is empty after its preparation.")
         if given_target is None:
             # The attention of the first model's translation.
-            target = translate(models[0], source, args.beam)
+            target = translate(models[0], source)
         else:
             target = of_target.encode(given_target)
         found = [compute_attention(model, source, target) for model in models]
@@ -106,10 +107,10 @@ def run(args: argparse.Namespace) -> int:
         print(text.decode(" ".join(entries[-1]["target"][:-1])), flush=True)
     names = [Path(path).name for path in args.path]
     content = document(names if len(set(names)) == len(names) else args.path, entries)
-    if suffix == ".json":
-        write_json(args.output, content)
-    elif suffix == ".html":
-        write_page(args.output, content, f"Attention of {', '.join(content['models'])}")
+    if suffix in TEXT_FORMATS:
+        title = f"Attention of {', '.join(content['models'])}"
+        with atomic_write(args.output) as file:
+            file.write(as_json(content) if suffix == ".json" else page(content, title))
     else:
         _write_picture(args.output, content, pyplot)
     print(args.output)

@@ -1,48 +1,32 @@
 """The attention of sentence pairs, for networks of this library and models of fairseq."""
 
-from collections.abc import Callable, Sequence
-from pathlib import Path
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import torch
 
 from ..common.errors import UserError
 from ..models.interface import Network
 from ..nn.attention import MEAN, SOURCE, AttentionMap, AttentionMaps
-from ..translation.buffers import TextProcessor
 from ..translation.ensemble import Ensemble, numbers
-from ..translation.loading import Languages, Loaded, load_model
-from ..translation.options import EnsembleOptions
-from ..translation.text import find_places, find_text
+from ..translation.translator import Translator
 
 
-def load(
-    paths: Sequence[str],
-    data: str | None,
-    languages: Languages,
-    text: TextProcessor | None,
-    load_model: Callable[..., Loaded] = load_model,
-) -> tuple[list[Ensemble], TextProcessor]:
-    """Load models, and find the processing of their text as ``convs2s translate`` does.
+def load(paths: Sequence[str], **options: Any) -> list[Translator]:
+    """Load models that share the dictionaries of the first one, on the CPU.
 
     Args:
-        paths: checkpoints of models with the same dictionaries.
-        data: the folder of the dictionaries; None to find it from the first checkpoint.
-        languages: the source and the target language; None for those of the checkpoint or data.
-        text: what ``given_text`` returned.
-        load_model: makes models, as ``translation.loading.load_model`` does.
-    Returns:
-        Each model as an ensemble of its own, and the processing of text.
+        paths: checkpoints.
+        options: those of ``Translator``, for the first model; only its text is prepared.
     Raises:
         UserError: if a checkpoint, the dictionaries or the preparation cannot be read or do not
             fit.
     """
-    if data is not None and not Path(data).is_dir():
-        raise UserError(f"There is no folder {data}: --data is the folder of the dictionaries.")
-    options = EnsembleOptions(device="cpu")
-    places = find_places(paths[0], data, languages, text)
-    models = [Ensemble([path], options, places, load_model) for path in paths]
-    return models, find_text(text, paths[0], models[0].data, models[0].languages)
+    first = Translator(paths[0], device="cpu", **options)
+    source, target = first.languages
+    same = {"data": first.ensemble.data, "source_lang": source, "target_lang": target, "raw": True}
+    more = {**options, "preparation": None, "bpe_codes": None, **same}
+    return [first, *(Translator(path, device="cpu", **more) for path in paths[1:])]
 
 
 class SentenceAttention(NamedTuple):
@@ -60,18 +44,17 @@ class SentenceAttention(NamedTuple):
     maps: AttentionMaps
 
 
-def translate(model: Ensemble, source: str, beam_size: int = 5) -> str:
+def translate(model: Ensemble, source: str) -> str:
     """Translate a sentence.
 
     Args:
         model: one model.
         source: source tokens, separated by spaces.
-        beam_size: beam size (5).
     Returns:
         Target tokens, separated by spaces.
     """
     _check_length(model, source, "source")
-    ((best, *_),) = model.with_options(beam=beam_size).translate([source.split()])
+    ((best, *_),) = model.translate([source.split()])
     return " ".join(best.tokens)
 
 

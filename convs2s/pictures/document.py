@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TypedDict
 
 from ..common.errors import UserError
-from ..common.output_files import atomic_write
 from ..nn.attention import CONTRIBUTIONS, DECODER, ENCODER, SOURCE
 from .selection import ChosenMap
 
@@ -119,10 +118,9 @@ def _map_entry(chosen: ChosenMap, model: int, digits: int) -> MapEntry:
     }
 
 
-def write_json(path: str, content: Document) -> None:
-    """Write a document as JSON."""
-    with atomic_write(path) as file:
-        file.write(f"{_json(content)}\n")
+def as_json(content: Document) -> str:
+    """The text of the JSON file, which is one line."""
+    return json.dumps(content, ensure_ascii=False, separators=(",", ":")) + "\n"
 
 
 def page(content: Document, title: str) -> str:
@@ -135,7 +133,7 @@ def page(content: Document, title: str) -> str:
     names = ("page.html", "style.css", *SCRIPTS)
     template, style, *scripts = ((FOLDER / name).read_text(encoding="utf-8") for name in names)
     # No tag and no comment can start in the data.
-    data = _json(content).translate({ord(sign): f"\\u{ord(sign):04x}" for sign in "<>&"})
+    data = as_json(content).rstrip().translate({ord(sign): f"\\u{ord(sign):04x}" for sign in "<>&"})
     parts = {
         "title": html.escape(title),
         "style": f"<style>\n{style}</style>",
@@ -144,13 +142,3 @@ def page(content: Document, title: str) -> str:
     }
     # In one pass, so that nothing is replaced inside the data.
     return _PLACEHOLDER.sub(lambda found: parts[found[1]], template)
-
-
-def _json(content: Document) -> str:
-    return json.dumps(content, ensure_ascii=False, separators=(",", ":"))
-
-
-def write_page(path: str, content: Document, title: str) -> None:
-    """Write the page."""
-    with atomic_write(path) as file:
-        file.write(page(content, title))

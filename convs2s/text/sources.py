@@ -128,13 +128,10 @@ def find_languages(texts: list[ParallelText], source: str | None, target: str | 
         )
     for text in texts:
         if text.languages() == languages[::-1]:
+            what = "the files" if len(text.paths) == 2 else "its columns, or the languages"
             raise UserError(
                 f"{text.option} names {' and '.join(text.paths)}, but the source language is "
-                f"{languages[0]} and the target language {languages[1]}: swap the files."
-                if len(text.paths) == 2
-                else f"{text.option} names {text.paths[0]}, but the source language is "
-                f"{languages[0]} and the target language {languages[1]}: swap its columns, or "
-                "the languages."
+                f"{languages[0]} and the target language {languages[1]}: swap {what}."
             )
     return languages  # type: ignore[return-value]
 

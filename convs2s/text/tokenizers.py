@@ -21,6 +21,23 @@ from ..common.errors import UserError
 # The mark of spaces in characters and in sentencepiece's sub-words, U+2581.
 SPACE_MARK = "\N{LOWER ONE EIGHTH BLOCK}"
 _SPACES = re.compile(r"\s+")
+_REMOVED = (
+    *(code for code in range(0xA0) if unicodedata.category(chr(code)) == "Cc"),
+    0xAD,
+    0x61C,
+    0x200B,
+    0x200E,
+    0x200F,
+    0xFEFF,
+    *range(0x202A, 0x202F),
+    *range(0x2060, 0x2065),
+    *range(0x2066, 0x2070),
+)
+# Character -> what takes its place; None removes it.
+_CHANGES = {
+    **{code: " " if chr(code).isspace() else None for code in _REMOVED},
+    ord(SPACE_MARK): "_",
+}
 
 
 def normalize(line: str, lowercase: bool = False) -> str:
@@ -45,30 +62,6 @@ def normalize(line: str, lowercase: bool = False) -> str:
     return line.lower() if lowercase else line
 
 
-def _changes() -> dict[int, str | None]:
-    """The characters to replace or remove."""
-    removed = [
-        *(code for code in range(0xA0) if unicodedata.category(chr(code)) == "Cc"),
-        0xAD,
-        0x61C,
-        0x200B,
-        0x200E,
-        0x200F,
-        0xFEFF,
-        *range(0x202A, 0x202F),
-        *range(0x2060, 0x2065),
-        *range(0x2066, 0x2070),
-    ]
-    changes: dict[int, str | None] = {
-        code: " " if chr(code).isspace() else None for code in removed
-    }
-    changes[ord(SPACE_MARK)] = "_"
-    return changes
-
-
-_CHANGES = _changes()
-
-
 class Tokenizer(Protocol):
     """Splits the text of one language into tokens."""
 
@@ -81,9 +74,6 @@ class Tokenizer(Protocol):
 
 class NoTokenizer:
     """Words are what spaces separate."""
-
-    def __init__(self, language: str):
-        pass
 
     def tokenize(self, text: str) -> str:
         return text
@@ -132,9 +122,6 @@ class MosesTokenizer:
 class CharacterTokenizer:
     """Each character is a token, and a space is the token ``▁``."""
 
-    def __init__(self, language: str):
-        pass
-
     def tokenize(self, text: str) -> str:
         return " ".join(text.replace(" ", SPACE_MARK))
 
@@ -143,12 +130,13 @@ class CharacterTokenizer:
         return "".join(tokens.split()).replace(SPACE_MARK, " ").strip()
 
 
+# Each makes the tokenizer of a language.
 TOKENIZERS: dict[str, Callable[[str], Tokenizer]] = {
-    "none": NoTokenizer,
+    "none": lambda language: NoTokenizer(),
     "moses": MosesTokenizer,
     # The tokenizer of fairseq's scripts for WMT, and of its programs with --tokenizer moses.
     "moses_fairseq": functools.partial(MosesTokenizer, escape=True, split_hyphens=True),
-    "characters": CharacterTokenizer,
+    "characters": lambda language: CharacterTokenizer(),
 }
 
 

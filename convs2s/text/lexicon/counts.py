@@ -72,8 +72,8 @@ class LinkCounts:
         if reverse:
             source, target = target, source
             source_words, target_words = target_words, source_words
-        probability = self._counts / _totals(source, self._counts)[source]
-        rarity = -_totals(target, self._counts)[target]
+        probability = self._counts / np.bincount(source, self._counts)[source]
+        rarity = -np.bincount(target, self._counts)[target]
         group = _ranks(source_words)[source]
         order = np.lexsort((_ranks(target_words)[target], rarity, probability, group))
         group, source, target = group[order], source[order], target[order]
@@ -83,11 +83,6 @@ class LinkCounts:
         kept = (probability >= min_probability) & (rank <= max_per_word)
         for i in np.flatnonzero(kept):
             yield Entry(source_words[source[i]], target_words[target[i]], float(probability[i]))
-
-
-def _totals(ids: np.ndarray, counts: np.ndarray) -> np.ndarray:
-    """The sum of the counts of each id."""
-    return np.bincount(ids, weights=counts)
 
 
 def _ranks(words: list[str]) -> np.ndarray:

@@ -116,7 +116,7 @@ def test_plot_of_a_given_target(trained, tmp_path, capsys):
 
 
 def test_weights_of_each_target_token_sum_to_one(trained):
-    ((model,), _) = load([trained[1]], trained[3], (None, None), None, load_model)
+    model = load([trained[1]], data=trained[3], load=load_model)[0].ensemble
     attention = compute_attention(model, "ein zwei drei", "one two")
     assert attention.source == ["ein", "zwei", "drei", "</s>"]
     assert attention.target == ["one", "two", "</s>"]
@@ -136,7 +136,7 @@ def test_data_of_all_layers(trained, tmp_path, capsys):
         ["drei", "$", "<b>", "$", "</s>"],
     ]
     printed = capsys.readouterr().out.splitlines()
-    ((model,), _) = load([trained[1]], trained[3], (None, None), None, load_model)
+    model = load([trained[1]], data=trained[3], load=load_model)[0].ensemble
     for sentence, line in zip(read["sentences"], printed, strict=False):
         source = " ".join(sentence["source"][:-1])
         assert " ".join(sentence["target"][:-1]) == line == translate(model, source)
@@ -239,7 +239,7 @@ def test_a_model_without_attention_to_the_source(tmp_path):
 @torch.no_grad()
 def test_attention_is_that_of_the_target_tokens(trained):
     """Pervasive attention has alignments that depend on the target token."""
-    ((model,), _) = load([trained[1]], trained[3], (None, None), None, load_model)
+    model = load([trained[1]], data=trained[3], load=load_model)[0].ensemble
     (network,) = model.models
     if not getattr(network, "aligns_tokens", False):
         pytest.skip("attention does not depend on the tokens")
@@ -267,7 +267,7 @@ def test_attention_is_that_of_the_target_tokens(trained):
         (["ein", "--output", "a.png", "--target", "one " * 100], "101 tokens"),
         (["ein", "--output", "a.png", "--bpe-codes", "missing"], "no file missing .--bpe-codes"),
         (["ein", "--output", "a.png", "--path", "missing"], "no checkpoint missing"),
-        (["ein", "--output", "a.png", "--data", "missing"], "no folder missing"),
+        (["ein", "--output", "a.png", "--data", "missing"], "missing. Give the folder"),
         (["ein", "--output", "a.png", "--user-dir", "missing"], "no folder missing .--user-dir"),
         (["ein", "--output", "a.html", "--layers", "17"], "no attention layer '17'"),
         (["ein", "--output", "a.html", "--heads", "17"], "no head '17'|no single heads"),

@@ -13,10 +13,10 @@ from convs2s.common.errors import UserError
 from convs2s.pictures.document import (
     FOLDER,
     SCRIPTS,
+    as_json,
     document,
     page,
     sentence_entry,
-    write_json,
 )
 from tests.support.attention import chosen, made_up_document, made_up_maps
 from tests.unit.pictures.test_page_in_browser import HOSTILE, SHORT
@@ -92,10 +92,9 @@ def test_node_reads_scripts_and_data(tmp_path):
         assert done.returncode == 0, done.stderr
 
 
-def test_json_has_the_shapes_that_it_names(tmp_path):
+def test_json_has_the_shapes_that_it_names():
     content = made_up_document(SHORT, models=2)
-    write_json(str(tmp_path / "a.json"), content)
-    read = json.loads((tmp_path / "a.json").read_text(encoding="utf-8"))
+    read = json.loads(as_json(content))
     assert read == content
     assert (read["format"], read["version"]) == ("convs2s-attention", 1)
     assert read["models"] == ["model1.pt", "model2.pt"]

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from convs2s.pictures.document import write_page
+from convs2s.pictures.document import page
 from tests.support.attention import made_up_document
 from tests.support.browser import Browser, find_browser
 
@@ -31,7 +31,8 @@ def opened(browser, tmp_path):
 
     def show(*pairs, models=1, **options):
         content = made_up_document(*pairs, models=models)
-        write_page(str(tmp_path / "page.html"), content, "Attention of <i>model.pt</i>")
+        text = page(content, "Attention of <i>model.pt</i>")
+        (tmp_path / "page.html").write_text(text, encoding="utf-8")
         browser.open(tmp_path / "page.html", **options)
         return content
 
