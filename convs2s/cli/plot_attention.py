@@ -76,7 +76,7 @@ def run(args: argparse.Namespace) -> int:
     from ..nn.attention import MEAN
     from ..pictures.attention import compute_attention, load, translate
     from ..pictures.document import as_json, document, page, sentence_entry
-    from ..pictures.selection import ALL, choose_heads, choose_layers
+    from ..pictures.selection import ALL, choose_layers
     from ..text import Preparation
     from ..text.subwords import Tokenized
     from ..translation.text import NOT_PREPARED
@@ -89,6 +89,7 @@ def run(args: argparse.Namespace) -> int:
         print(NOT_PREPARED, file=sys.stderr)
     of_target = text.target if isinstance(text, Preparation) else text
     default = ALL if suffix in TEXT_FORMATS else MEAN
+    digits = TEXT_FORMATS.get(suffix, PICTURE_DIGITS)
     entries = []
     for number, (line, given_target) in enumerate(pairs, start=1):
         source = text.encode(line)
@@ -100,10 +101,10 @@ def run(args: argparse.Namespace) -> int:
         else:
             target = of_target.encode(given_target)
         found = [compute_attention(model, source, target) for model in models]
-        chosen = choose_layers([attention.maps for attention in found], args.layers or default)
-        maps = [[choose_heads(one, args.heads or default) for one in layers] for layers in chosen]
-        digits = TEXT_FORMATS.get(suffix, PICTURE_DIGITS)
-        entries.append(sentence_entry(found[0].source, found[0].target, maps, digits))
+        maps = choose_layers([attention.maps for attention in found], args.layers or default)
+        entries.append(
+            sentence_entry(found[0].source, found[0].target, maps, args.heads or default, digits)
+        )
         print(text.decode(" ".join(entries[-1]["target"][:-1])), flush=True)
     names = [Path(path).name for path in args.path]
     content = document(names if len(set(names)) == len(names) else args.path, entries)

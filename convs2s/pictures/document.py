@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TypedDict
 
 from ..common.errors import UserError
-from ..nn.attention import CONTRIBUTIONS, DECODER, ENCODER, SOURCE
-from .selection import ChosenMap
+from ..nn.attention import CONTRIBUTIONS, DECODER, ENCODER, SOURCE, AttentionMap
+from .selection import choose_heads
 
 FORMAT, VERSION = "convs2s-attention", 1
 FOLDER = Path(__file__).parent / "page_files"
@@ -73,47 +73,53 @@ def document(models: list[str], sentences: list[SentenceEntry]) -> Document:
 
 
 def sentence_entry(
-    source: list[str], target: list[str], maps_of_models: Sequence[Sequence[ChosenMap]], digits: int
+    source: list[str],
+    target: list[str],
+    maps_of_models: Sequence[Sequence[AttentionMap]],
+    heads: str,
+    digits: int,
 ) -> SentenceEntry:
     """One sentence pair.
 
     Args:
         source, target: the tokens, ends of sentence included.
-        maps_of_models: the chosen layers of each model.
+        maps_of_models: the chosen layers of each model, one row each.
+        heads: the choice of heads; see ``choose_heads``.
         digits: decimals of the weights.
     Raises:
-        UserError: if a weight is not a finite number.
+        UserError: if a layer has no such head, or a weight is not a finite number.
     """
     maps = [
-        _map_entry(chosen, model, digits)
-        for model, of_model in enumerate(maps_of_models)
-        for chosen in of_model
+        _map_entry(layer, heads, model, digits)
+        for model, layers in enumerate(maps_of_models)
+        for layer in layers
     ]
     previous = [target[-1], *target[:-1]]
     return {"source": source, "target": target, "previous": previous, "maps": maps}
 
 
-def _map_entry(chosen: ChosenMap, model: int, digits: int) -> MapEntry:
-    if not bool(chosen.weights.isfinite().all()):
+def _map_entry(layer: AttentionMap, heads: str, model: int, digits: int) -> MapEntry:
+    names, weights = choose_heads(layer, heads)
+    if not bool(weights.isfinite().all()):
         raise UserError(
-            f"{chosen.name} has weights that are not finite numbers: the training of the model has "
+            f"{layer.name} has weights that are not finite numbers: the training of the model has "
             "diverged, or its precision is too low."
         )
-    queries, keys = AXES[chosen.kind]
+    queries, keys = AXES[layer.kind]
     return {
-        "name": chosen.name,
-        "kind": chosen.kind,
-        "layer": chosen.layer,
-        "description": chosen.description,
+        "name": layer.name,
+        "kind": layer.kind,
+        "layer": layer.layer,
+        "description": layer.description,
         "model": model,
         "queries": queries,
         "keys": keys,
-        "signed": chosen.kind == CONTRIBUTIONS,
-        "heads": chosen.heads,
+        "signed": layer.kind == CONTRIBUTIONS,
+        "heads": names,
         "weights": [
             # Adding zero makes -0.0 zero.
             [[round(weight, digits) + 0.0 for weight in row] for row in head]
-            for head in chosen.weights.double().tolist()
+            for head in weights.double().tolist()
         ],
     }
 

@@ -1,7 +1,6 @@
 """The choice of layers and heads: the options ``--layers`` and ``--heads``."""
 
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
 
 from torch import Tensor
 
@@ -9,27 +8,6 @@ from ..common.errors import UserError
 from ..nn.attention import KINDS, MEAN, SOURCE, AttentionMap, AttentionMaps
 
 ALL = "all"
-
-
-class ChosenMap(NamedTuple):
-    """The chosen heads of one layer.
-
-    Attributes:
-        kind, layer, description: as in ``AttentionMap``.
-        heads: a name for each head: its number from 1, or "mean".
-        weights: h x Q x K.
-    """
-
-    kind: str
-    layer: str
-    description: str
-    heads: list[str]
-    weights: Tensor
-
-    @property
-    def name(self) -> str:
-        """Kind and layer, such as "source.3"."""
-        return f"{self.kind}.{self.layer}"
 
 
 def choose_layers(maps_of_models: Sequence[AttentionMaps], layers: str) -> list[list[AttentionMap]]:
@@ -78,12 +56,14 @@ def _no_such_layer(maps_of_models: Iterable[AttentionMaps], text: str) -> str:
     )
 
 
-def choose_heads(chosen: AttentionMap, heads: str) -> ChosenMap:
+def choose_heads(chosen: AttentionMap, heads: str) -> tuple[list[str], Tensor]:
     """The chosen heads of a layer.
 
     Args:
         chosen: the layer, one row.
         heads: "all", "mean", or numbers from 1 separated by commas.
+    Returns:
+        A name for each head, its number from 1 or "mean"; and their weights h x Q x K.
     Raises:
         UserError: if the layer has no such head.
     """
@@ -111,4 +91,4 @@ def choose_heads(chosen: AttentionMap, heads: str) -> ChosenMap:
                 )
             names = list(dict.fromkeys(named))
             weights = weights[[int(name) - 1 for name in names]]
-    return ChosenMap(chosen.kind, chosen.layer, chosen.description, names, weights)
+    return names, weights

@@ -11,7 +11,6 @@ from convs2s.nn.attention import (
     AttentionMaps,
 )
 from convs2s.pictures.document import document, sentence_entry
-from convs2s.pictures.selection import ChosenMap, choose_heads
 
 
 def made_up_maps(source: int, target: int, heads: int = 2, seed: int = 1) -> AttentionMaps:
@@ -33,19 +32,14 @@ def made_up_maps(source: int, target: int, heads: int = 2, seed: int = 1) -> Att
     return maps
 
 
-def chosen(maps: AttentionMaps, heads: str = "all") -> list[ChosenMap]:
-    """Every map with some heads."""
-    return [choose_heads(found, "all" if found.layer == "mean" else heads) for found in maps]
-
-
 def made_up_document(*pairs: tuple[list[str], list[str]], models: int = 1):
     """A document of sentence pairs, tokens without the ends of sentence."""
     entries = []
     for number, (source, target) in enumerate(pairs):
         source, target = [*source, "</s>"], [*target, "</s>"]
         maps = [
-            chosen(made_up_maps(len(source), len(target), seed=10 * number + model))
+            made_up_maps(len(source), len(target), seed=10 * number + model)
             for model in range(models)
         ]
-        entries.append(sentence_entry(source, target, maps, 4))
+        entries.append(sentence_entry(source, target, maps, "all", 4))
     return document([f"model{number}.pt" for number in range(1, 1 + models)], entries)

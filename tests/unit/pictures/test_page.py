@@ -18,7 +18,7 @@ from convs2s.pictures.document import (
     page,
     sentence_entry,
 )
-from tests.support.attention import chosen, made_up_document, made_up_maps
+from tests.support.attention import made_up_document, made_up_maps
 from tests.unit.pictures.test_page_in_browser import HOSTILE, SHORT
 
 
@@ -114,11 +114,11 @@ def test_weights_that_are_not_finite():
     maps = made_up_maps(3, 2)
     maps[1].weights[0, 0, 1, 1] = math.nan
     with pytest.raises(UserError, match="source.1 has weights that are not finite"):
-        sentence_entry(["a", "b", "c"], ["d", "e"], [chosen(maps)], 4)
+        sentence_entry(["a", "b", "c"], ["d", "e"], [maps], "all", 4)
 
 
 def test_no_weight_is_a_negative_zero():
     maps = made_up_maps(3, 2)
     maps[-1].weights.fill_(-1e-9)
-    entry = sentence_entry(["a", "b", "c"], ["d", "e"], [chosen(maps)], 4)
+    entry = sentence_entry(["a", "b", "c"], ["d", "e"], [maps], "all", 4)
     assert "-0.0" not in json.dumps(document(["m"], [entry]))

@@ -65,14 +65,13 @@ def test_a_layer_that_does_not_exist(layers):
 
 def test_heads():
     layer = made_up_maps(5, 4, heads=3)[1]
-    every = choose_heads(layer, "all")
-    assert every.heads == ["1", "2", "3"] and torch.equal(every.weights, layer.weights[0])
-    some = choose_heads(layer, "3, 1")
-    assert some.heads == ["3", "1"] and torch.equal(some.weights, layer.weights[0, [2, 0]])
-    mean = choose_heads(layer, "mean")
-    assert mean.heads == ["mean"]
-    torch.testing.assert_close(mean.weights, layer.weights.mean(dim=1))
-    assert (every.name, every.kind, every.layer) == ("source.1", "source", "1")
+    names, weights = choose_heads(layer, "all")
+    assert names == ["1", "2", "3"] and torch.equal(weights, layer.weights[0])
+    names, weights = choose_heads(layer, "3, 1")
+    assert names == ["3", "1"] and torch.equal(weights, layer.weights[0, [2, 0]])
+    names, weights = choose_heads(layer, "mean")
+    assert names == ["mean"]
+    torch.testing.assert_close(weights, layer.weights.mean(dim=1))
 
 
 @pytest.mark.parametrize("heads", ["4", "0", "1,x", "-1", ""])
