@@ -82,15 +82,18 @@ def read_nbest(path: str, remove_bpe: str = "none") -> list[NBest]:
             elif kind == "T":
                 references[number] = join(rest, remove_bpe)
             elif kind == "H":
-                hypothesis = _hypothesis(path, line_number, rest, remove_bpe)
-                lists.setdefault(number, []).append(hypothesis)
+                score, _, tokens = rest.partition("\t")
+                found = Hypothesis(
+                    join(tokens, remove_bpe), tokens, parse_score(path, line_number, score)
+                )
+                lists.setdefault(number, []).append(found)
             elif kind == "D" and number in lists:
                 text = join(rest.partition("\t")[2], remove_bpe)
                 lists[number][-1] = lists[number][-1]._replace(text=text)
         elif match := OF_TRANSLATE.fullmatch(line):
             first = 1
-            hypothesis = Hypothesis(match[3], match[3], float(match[2]))
-            lists.setdefault(int(match[1]), []).append(hypothesis)
+            found = Hypothesis(match[3], match[3], float(match[2]))
+            lists.setdefault(int(match[1]), []).append(found)
     if not lists:
         raise UserError(
             f"{path} has no n-best lists: give the output of `fairseq-generate --nbest N` or of "
@@ -98,8 +101,8 @@ def read_nbest(path: str, remove_bpe: str = "none") -> list[NBest]:
         )
     _check_complete(path, lists.keys(), first)
     return [
-        NBest(found, sources.get(number), references.get(number))
-        for number, found in sorted(lists.items())
+        NBest(hypotheses, sources.get(number), references.get(number))
+        for number, hypotheses in sorted(lists.items())
     ]
 
 
@@ -143,11 +146,6 @@ def parse_score(path: str, line_number: int, text: str) -> float:
     raise line_error(
         path, line_number, f"{excerpt(text)} is not the score of a hypothesis, a number"
     )
-
-
-def _hypothesis(path: str, line_number: int, rest: str, remove_bpe: str) -> Hypothesis:
-    score, _, tokens = rest.partition("\t")
-    return Hypothesis(join(tokens, remove_bpe), tokens, parse_score(path, line_number, score))
 
 
 def _check_complete(path: str, numbers: Collection[int], first: int) -> None:

@@ -6,7 +6,7 @@ text = preparation.decode("Two dogs are run@@ ning .")
 """
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
@@ -20,7 +20,7 @@ from ..common.errors import UserError
 from ..common.output_files import atomic_write
 from ..common.text_files import read_text
 from .settings import Settings
-from .subwords import METHODS, Subwords, Tokenized
+from .subwords import METHODS, Subwords, make_subwords
 from .tokenizers import TOKENIZERS, Tokenizer, normalize
 
 FILE_NAME = "preparation.yaml"
@@ -168,34 +168,14 @@ def digest(path: Path) -> str:
         raise UserError(f"{path} cannot be read: {error.strerror}.") from error
 
 
-def make_side(
-    language: str, tokenizer: str, lowercase: bool, method: str, model: Path | None
-) -> Side:
-    """The preparation of one language.
-
-    Args:
-        language: its code.
-        tokenizer: a key of ``TOKENIZERS``.
-        lowercase: change the text to lower case.
-        method: a key of ``METHODS``, or "none".
-        model: its model.
-    """
-    make: Callable[[Path], Subwords] | None = METHODS.get(method)
-    subwords = Tokenized() if make is None or model is None else make(model)
-    return Side(language, TOKENIZERS[tokenizer](language), subwords, lowercase)
-
-
 def _side(content: dict[str, Any], name: str, path: Path) -> Side:
     file = _at(content, "subwords", "files", name)
     if file is not None and (Path(file).is_absolute() or ".." in Path(file).parts):
         _fail(path, f"subwords.files.{name} is {file}, which is not in its folder")
-    return make_side(
-        content["languages"][name],
-        content["tokenizer"],
-        bool(content.get("lowercase")),
-        content["subwords"]["method"],
-        path.parent / file if file is not None else None,
-    )
+    language, method = content["languages"][name], content["subwords"]["method"]
+    tokenizer = TOKENIZERS[content["tokenizer"]](language)
+    subwords = make_subwords(method, None if method == "none" else path.parent / file)
+    return Side(language, tokenizer, subwords, bool(content.get("lowercase")))
 
 
 def _at(content: Any, *keys: str) -> Any:

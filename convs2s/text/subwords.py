@@ -108,6 +108,16 @@ METHODS: dict[str, Callable[[Path], Subwords]] = {
 }
 
 
+def make_subwords(method: str, model: Path | None) -> Subwords:
+    """The sub-words of a language.
+
+    Args:
+        method: a key of ``METHODS``, or "none".
+        model: the file of their model; None with "none".
+    """
+    return Tokenized() if model is None else METHODS[method](model)
+
+
 def _opened(path: Path) -> Path:
     """The path, if it is a file."""
     if not path.is_file():

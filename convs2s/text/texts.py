@@ -14,9 +14,11 @@ from ..common.errors import UserError
 from ..common.progress import Progress
 from .cleaning import REASONS, Cleaner, HashSet, choose_held_out, held_out_size, pair_hash
 from .parallel import mapper
-from .preparation import Side, make_side
+from .preparation import Side
 from .settings import SPLITS, Settings
 from .sources import Languages, Pair, PairWriter, read_pairs
+from .subwords import Tokenized, make_subwords
+from .tokenizers import TOKENIZERS
 
 TOKENIZED, TEXT = "tokenized", "text"
 
@@ -138,7 +140,7 @@ def encode(
         a line.
     """
     tokens, longest = {}, {}
-    make = partial(_split, languages, method, tuple(models))
+    make = partial(_split, method, tuple(models))
     with mapper(workers, make) as run:
         for name, path in texts.items():
             totals, most = [0, 0], 0
@@ -164,7 +166,8 @@ def _tokenize(
 ) -> Callable[[Pair], tuple[Pair, Pair]]:
     """A function from a raw pair to the normalized one and its tokens."""
     source, target = (
-        make_side(language, tokenizer, lowercase, "none", None) for language in languages
+        Side(language, TOKENIZERS[tokenizer](language), Tokenized(), lowercase)
+        for language in languages
     )
 
     def run(pair: Pair) -> tuple[Pair, Pair]:
@@ -174,16 +177,7 @@ def _tokenize(
     return run
 
 
-def _split(
-    languages: Languages, method: str, models: tuple[Path | None, ...]
-) -> Callable[[Pair], Pair]:
+def _split(method: str, models: tuple[Path | None, ...]) -> Callable[[Pair], Pair]:
     """A function from a pair of tokenized lines to their sub-words."""
-    sides: list[Side] = [
-        make_side(language, "none", False, method, model)
-        for language, model in zip(languages, models)
-    ]
-
-    def run(pair: Pair) -> Pair:
-        return sides[0].subwords.encode(pair[0]), sides[1].subwords.encode(pair[1])
-
-    return run
+    source, target = (make_subwords(method, model) for model in models)
+    return lambda pair: (source.encode(pair[0]), target.encode(pair[1]))

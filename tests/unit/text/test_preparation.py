@@ -1,14 +1,15 @@
 """Text to tokens and back, as preparation.yaml says."""
 
 import hashlib
+from pathlib import Path
 
 import pytest
 import yaml
 
 from convs2s.common.errors import UserError
-from convs2s.text import Preparation
-from convs2s.text.preparation import make_side
-from convs2s.text.subwords import CACHED_WORDS, SubwordNmt
+from convs2s.text import Preparation, Side
+from convs2s.text.subwords import CACHED_WORDS, METHODS, SubwordNmt, Tokenized
+from convs2s.text.tokenizers import TOKENIZERS
 
 CODES = "#version: 0.2\ne n</w>\nu n\nun d\nh und\n"
 
@@ -125,6 +126,10 @@ def test_the_cache_of_words_is_bounded(folder):
     assert len(subwords._bpe.cache) == 1
 
 
+def side_without_subwords(language, tokenizer):
+    return Side(language, TOKENIZERS[tokenizer](language), Tokenized())
+
+
 @pytest.mark.parametrize(
     "text, tokens",
     [
@@ -135,7 +140,7 @@ def test_the_cache_of_words_is_bounded(folder):
     ],
 )
 def test_characters(text, tokens):
-    side = make_side("de", "characters", False, "none", None)
+    side = side_without_subwords("de", "characters")
     assert side.encode(text) == tokens
     assert side.decode(tokens) == " ".join(text.split())
 
@@ -152,16 +157,19 @@ def test_characters(text, tokens):
 )
 def test_moses(language, text, tokens):
     pytest.importorskip("sacremoses")
-    side = make_side(language, "moses", False, "none", None)
+    side = side_without_subwords(language, "moses")
     assert side.encode(text) == tokens
     assert side.decode(tokens) == text
 
 
 @pytest.mark.parametrize(
-    "tokenizer, method, package",
-    [("moses", "none", "sacremoses"), ("none", "sentencepiece", "sentencepiece")],
+    "make, argument, package",
+    [
+        (TOKENIZERS["moses"], "de", "sacremoses"),
+        (METHODS["sentencepiece"], Path("model"), "sentencepiece"),
+    ],
 )
-def test_a_missing_package_names_the_extra(tokenizer, method, package, tmp_path, monkeypatch):
+def test_a_missing_package_names_the_extra(make, argument, package, monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, package, None)
     with pytest.raises(UserError, match=rf'needs the package {package}.*plugin\[text\]"'):
-        make_side("de", tokenizer, False, method, tmp_path / "model")
+        make(argument)
