@@ -128,33 +128,36 @@ def _lines(
     runs: list[dict[str, Any]], option: str, split: str, titles: dict[str, str]
 ) -> dict[str, list[Point]]:
     """The points of each line."""
-    lines: dict[str, dict[Value, list[float]]] = {}
-    names: dict[str, list[dict[str, Any]]] = {}
     # Such as the sizes of both embeddings.
     same = {
         name
         for name in runs[0]["options"]
         if all(run["options"].get(name) == run["options"][option] for run in runs)
     }
+    by_others: dict[str, list[dict[str, Any]]] = {}
     for run in runs:
         others = {name: value for name, value in run["options"].items() if name not in same}
-        key = json.dumps(others, sort_keys=True)
-        names.setdefault(key, []).append(run)
-        value = _number(run["options"][option])
-        lines.setdefault(key, {}).setdefault(value, []).append(run["splits"][split]["bleu"])
-    if any(len(points) > 1 for points in lines.values()):
-        lines = {key: points for key, points in lines.items() if len(points) > 1}
-    names = {key: members for key, members in names.items() if key in lines}
-    drawn = [run for members in names.values() for run in members]
-    options = {name for run in drawn for name in run["options"]} - same
-    varying = sorted(name for name in options if _varies(drawn, name))
+        by_others.setdefault(json.dumps(others, sort_keys=True), []).append(run)
+    lines = [(members, _points(members, option, split)) for members in by_others.values()]
+    if any(len(points) > 1 for _, points in lines):
+        lines = [(members, points) for members, points in lines if len(points) > 1]
+    drawn = [run for members, _ in lines for run in members]
+    varying = [name for name in _varying(drawn) if name not in same]
     return {
-        _line_name(members[0], varying, titles, len(lines)): [
-            Point(value, statistics.mean(bleu), statistics.stdev(bleu) if len(bleu) > 1 else None)
-            for value, bleu in sorted(lines[key].items(), key=lambda item: _order(item[0]))
-        ]
-        for key, members in names.items()
+        _line_name(members[0], varying, titles, len(lines)): points for members, points in lines
     }
+
+
+def _points(runs: list[dict[str, Any]], option: str, split: str) -> list[Point]:
+    """The points of one line, by value."""
+    found: dict[Value, list[float]] = {}
+    for run in runs:
+        value = _number(run["options"][option])
+        found.setdefault(value, []).append(run["splits"][split]["bleu"])
+    return [
+        Point(value, statistics.mean(bleu), statistics.stdev(bleu) if len(bleu) > 1 else None)
+        for value, bleu in sorted(found.items(), key=lambda item: _order(item[0]))
+    ]
 
 
 def _line_name(run: dict[str, Any], varying: list[str], titles: dict[str, str], count: int) -> str:

@@ -196,7 +196,7 @@ def write_record(
     models: Sequence[str | None],
     counts: dict[str, Any],
 ) -> dict[str, Any]:
-    """Write the file and return its content.
+    """Write the file of ``convs2s prepare`` and return its content.
 
     Args:
         out: folder of the preparation; the binarized data must be there.
@@ -215,38 +215,36 @@ def write_record(
         "joint": settings.joint,
         "files": dict(zip(SIDES, models)) if settings.method != "none" else None,
     }
-    content = {
-        **described(
-            out, settings.languages, settings.tokenizer, settings.lowercase, subwords, DATA
-        ),
-        **counts,
-        "settings": settings.recorded(),
-        "versions": versions,
-    }
-    write_content(out, content, "convs2s prepare")
-    return content
+    more = {**counts, "settings": settings.recorded(), "versions": versions}
+    languages, tokenizer, lowercase = settings.languages, settings.tokenizer, settings.lowercase
+    command = "convs2s prepare"
+    return write_preparation(out, command, languages, tokenizer, lowercase, subwords, DATA, more)
 
 
-def described(
+def write_preparation(
     out: Path,
+    command: str,
     languages: Sequence[str],
     tokenizer: str,
     lowercase: bool,
     subwords: dict[str, Any],
     data: str,
+    more: dict[str, Any],
 ) -> dict[str, Any]:
-    """The part of the content that ``Preparation`` reads.
+    """Write the file and return its content.
 
     Args:
         out: folder of the preparation; the dictionaries must be there.
+        command: the command that writes it.
         languages: source and target.
         tokenizer: a key of ``TOKENIZERS``.
         lowercase: whether all text is in lower case.
         subwords: their method and their files, if any.
         data: folder of the dictionaries, in ``out``.
+        more: what ``Preparation`` does not need.
     """
     files = [(PurePosixPath(data) / f"dict.{language}.txt") for language in languages]
-    return {
+    content = {
         "format": FORMAT,
         "languages": dict(zip(SIDES, languages)),
         "lowercase": lowercase,
@@ -261,17 +259,9 @@ def described(
             }
             for side, file in zip(SIDES, files)
         },
+        **more,
     }
-
-
-def write_content(out: Path, content: dict[str, Any], command: str) -> None:
-    """Write the file.
-
-    Args:
-        out: its folder.
-        content: all that it has.
-        command: the command that writes it.
-    """
     with atomic_write(str(out / FILE_NAME)) as file:
         file.write(COMMENT.format(command))
         yaml.safe_dump(content, file, sort_keys=False, allow_unicode=True)
+    return content

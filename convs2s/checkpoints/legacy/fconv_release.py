@@ -15,7 +15,7 @@ from typing import Any
 
 from ... import __version__
 from ...common.errors import UserError
-from ...text.preparation import described, digest, write_content
+from ...text.preparation import digest, write_preparation
 from ...text.subwords import SubwordNmt
 from ...text.vocabulary import Vocabulary
 from ..files import save_checkpoint
@@ -131,10 +131,9 @@ def _write_preparation(
         subwords = {"method": "subword_nmt", "files": {"source": CODES, "target": CODES}}
     unknown = _NO_LANGUAGES.intersection(languages)
     tokenizer = options.tokenizer or ("none" if unknown else "moses_fairseq")
-    content = described(new, languages, tokenizer, options.lowercase, subwords, ".")
-    content["versions"] = {"convs2s-plugin": __version__}
-    write_content(new, content, "convs2s convert-fconv")
-    return content
+    more = {"versions": {"convs2s-plugin": __version__}}
+    command, lowercase = "convs2s convert-fconv", options.lowercase
+    return write_preparation(new, command, languages, tokenizer, lowercase, subwords, ".", more)
 
 
 def _checkpoints(
