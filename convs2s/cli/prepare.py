@@ -11,12 +11,12 @@ from ..common.limits import check_at_least
 from ..text import settings as defaults
 from ..text.cleaning import REASONS, Limits
 from ..text.first_model import CHARACTERS, size_class, training_command
-from ..text.preparation import DATA, FILE_NAME
+from ..text.preparation import FILE_NAME
 from ..text.settings import Settings
 from ..text.sources import ParallelText, find_languages
 from ..text.subwords import METHODS
 from ..text.tokenizers import TOKENIZERS
-from ..text.workflow import CHECKPOINTS, prepare
+from ..text.workflow import prepare
 
 # A share of training pairs to leave out that needs a look.
 MANY = 0.2
@@ -126,16 +126,4 @@ def _report(content: dict[str, Any], out: Path) -> None:
     print(f"\nTrain a first model, {kind.source}:\n")
     if content["tokenizer"] == "characters":
         print(f"{CHARACTERS}\n")
-    languages = content["languages"]["source"], content["languages"]["target"]
-    held_out = [content["longest"][name] for name in content["longest"] if name != "train"]
-    print(
-        training_command(
-            out / DATA,
-            languages,
-            pairs["train"],
-            content["subwords"]["joint"],
-            max(held_out),
-            out / CHECKPOINTS,
-            content["tokenizer"],
-        )
-    )
+    print(training_command(content, out))

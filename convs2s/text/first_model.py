@@ -3,6 +3,10 @@
 import shlex
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+
+from .preparation import DATA, SIDES
+from .workflow import CHECKPOINTS
 
 # Positions of the models' embeddings, without the end of sentence and the padding before it.
 MAX_TOKENS = 1022
@@ -59,40 +63,30 @@ SIZE_CLASSES = (
 )
 
 
-def training_command(
-    data: Path,
-    languages: tuple[str, str],
-    pairs: int,
-    joined: bool,
-    longest_held_out: int,
-    checkpoints: Path,
-    tokenizer: str,
-) -> str:
+def training_command(content: dict[str, Any], out: Path) -> str:
     """The command, in several lines that a shell reads as one.
 
     Args:
-        data: folder of the binarized data.
-        languages: source and target.
-        pairs: number of training pairs.
-        joined: whether both languages have one dictionary.
-        longest_held_out: tokens of the longest line to validate or test on.
-        checkpoints: folder for the checkpoints.
-        tokenizer: a key of ``TOKENIZERS``.
+        content: that of ``preparation.yaml``.
+        out: its folder.
     """
+    source, target = (content["languages"][side] for side in SIDES)
+    pairs = content["pairs"]["train"]
     size = size_class(pairs)
-    embeddings = " --share-all-embeddings" if joined else ""
+    embeddings = " --share-all-embeddings" if content["subwords"]["joint"] else ""
     options = size.options
     if "--max-epoch" not in options:
         options += f" --max-epoch {epochs(pairs)}"
-    if longest_held_out > MAX_TOKENS:
+    held_out = [most for name, most in content["longest"].items() if name != "train"]
+    if max(held_out) > MAX_TOKENS:
         options += " --skip-invalid-size-inputs-valid-test"
-    smoothing = SMOOTHING_OF_CHARACTERS if tokenizer == "characters" else SMOOTHING
-    source, target = languages
+    of_characters = content["tokenizer"] == "characters"
+    data, checkpoints = (shlex.quote(str(out / name)) for name in (DATA, CHECKPOINTS))
     lines = [
-        f'fairseq-train {shlex.quote(str(data))} --user-dir "$(convs2s path)"',
-        f"--source-lang {source} --target-lang {target} --save-dir {shlex.quote(str(checkpoints))}",
+        f'fairseq-train {data} --user-dir "$(convs2s path)"',
+        f"--source-lang {source} --target-lang {target} --save-dir {checkpoints}",
         f"--arch {size.arch}{embeddings}",
-        f"{CONVS2S} {smoothing}",
+        f"{CONVS2S} {SMOOTHING_OF_CHARACTERS if of_characters else SMOOTHING}",
         *_wrapped(options),
         "--keep-last-epochs 5",
     ]

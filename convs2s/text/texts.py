@@ -65,8 +65,9 @@ def clean(folder: Path, settings: Settings, workers: int) -> dict[str, Any]:
             if not read[name]:
                 raise UserError(f"{' and '.join(text.paths)} ({text.option}) has no lines.")
     if read["train"] == sum(cleaner.counts.values()):
+        reasons = [f"{count:,} {REASONS[name]}" for name, count in cleaner.counts.items() if count]
         raise UserError(
-            f"No training pair is left after cleaning: {describe(cleaner.counts)}. Check that the "
+            f"No training pair is left after cleaning: {', '.join(reasons)}. Check that the "
             "files are translations of each other, line by line, and change the limits "
             "(--max-length, --max-ratio)."
         )
@@ -153,12 +154,6 @@ def encode(
                     most = max(most, *counts)
             tokens[name], longest[name] = totals, most
     return {"tokens": tokens, "longest": longest}
-
-
-def describe(left_out: dict[str, int]) -> str:
-    """The reasons that left out pairs, in words."""
-    found = [f"{count:,} {REASONS[name]}" for name, count in left_out.items() if count]
-    return ", ".join(found) or "none"
 
 
 def _tokenize(

@@ -24,6 +24,7 @@ from convs2s.text.first_model import SIZE_CLASSES, training_command
 from tests import ROOT
 from tests.support.commands import PLUGIN, server
 from tests.support.packed import PACK
+from tests.support.preparation import prepared
 
 WORDS = "ein zwei drei vier fünf sechs sieben acht neun zehn elf zwölf Hunde rennen".split()
 NONE = ("--tokenizer", "none", "--workers", "1")
@@ -242,9 +243,7 @@ def test_the_printed_command_trains(prepare, tmp_path, tokenizer, smoothing):
 
 @pytest.mark.parametrize("size", SIZE_CLASSES, ids=lambda size: str(size.least))
 def test_fairseq_train_knows_every_option_of_the_commands(size):
-    command = training_command(
-        Path("data"), ("de", "en"), max(1, size.least), True, 5000, Path("checkpoints"), "moses"
-    )
+    command = training_command(prepared(size.least, True, 5000, "moses"), Path("out"))
     command = command.replace("$(convs2s path)", str(PLUGIN)).replace("\\\n", "")
     parser = get_training_parser()
     args = parse_args_and_arch(parser, shlex.split(command)[1:])

@@ -30,6 +30,7 @@ from convs2s.text.settings import (
 from convs2s.text.sources import ParallelText
 from convs2s.text.stages import Stages
 from convs2s.text.subwords import SentencePiece, SubwordNmt
+from tests.support.preparation import prepared
 
 
 def test_a_set_of_hashes_is_a_set():
@@ -316,13 +317,12 @@ def test_sentencepiece_is_learned(tmp_path):
 
 @pytest.mark.parametrize("pairs", [10, 30_000, *(size.least for size in SIZE_CLASSES)])
 def test_the_command_of_a_first_training(tmp_path, pairs):
-    languages, pairs = ("de", "en"), max(pairs, 1)
-    command = training_command(tmp_path / "a b", languages, pairs, True, 2000, tmp_path, "moses")
+    command = training_command(prepared(pairs, True, 2000, "moses"), tmp_path / "a b")
     assert all(len(line) <= 100 + len(str(tmp_path)) for line in command.splitlines())
-    assert f"'{tmp_path}/a b'" in command and "--skip-invalid-size" in command
+    assert f"'{tmp_path}/a b/data-bin'" in command and "--skip-invalid-size" in command
     assert command.count("--max-epoch") == 1 and "--share-all-embeddings" in command
     assert "--label-smoothing 0.1 " in command
-    other = training_command(tmp_path, languages, pairs, False, 20, tmp_path, "characters")
+    other = training_command(prepared(pairs, False, 20, "characters"), tmp_path)
     assert "--share-all" not in other and "--skip-invalid-size" not in other
     assert "--label-smoothing 0.0 " in other
 
