@@ -94,8 +94,7 @@ class HubInterface(GeneratorHubInterface):
         Args:
             lines: lines of text.
             beam: beam size; None for that of the translator (5).
-            options: ``nbest``, ``lenpen``, ``unnormalized``, ``max_len_b``, ``max_tokens``,
-                ``batch_size`` and ``alignment``, as for ``Translator``.
+            options: of the search, as for ``Translator.with_options``.
         Returns:
             One ``Translation`` for each line.
         Raises:

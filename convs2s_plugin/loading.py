@@ -15,8 +15,8 @@ from torch import nn
 
 from convs2s.checkpoints.networks import Checkpoint
 from convs2s.common.errors import UserError
-from convs2s.translation.decoding import NetworkModel
-from convs2s.translation.loading import Dictionaries, Loaded
+from convs2s.translation.decoding import Model, NetworkModel
+from convs2s.translation.loading import Dictionaries
 
 from . import compat
 from .compat.checkpoints import without_hydra_warnings
@@ -52,7 +52,7 @@ def setup_task(checkpoint: Checkpoint, dictionaries: Dictionaries) -> ConvS2STra
 
 def load(
     checkpoint: Checkpoint, dictionaries: Dictionaries, vocabularies: object, device: torch.device
-) -> Loaded:
+) -> Model:
     """Make the model of a checkpoint, ready for generation; see ``convs2s.translation.loading``.
 
     Models of this package are models of fairseq, too.
@@ -88,9 +88,7 @@ def load(
         raise UserError(f"{checkpoint.path} is not a model of translation: it has no decoder.")
     model.to(device)
     model.prepare_for_inference_(FairseqConfig(generation=GenerationConfig(beam=1)))
-    return Loaded(
-        model, NetworkModel(model) if isinstance(model, PluginModel) else FairseqModel(model)
-    )
+    return NetworkModel(model) if isinstance(model, PluginModel) else FairseqModel(model)
 
 
 class _Logits(nn.Module):

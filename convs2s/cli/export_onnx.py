@@ -29,8 +29,7 @@ def run(args: argparse.Namespace) -> int:
     places = Places(folders, (args.source_lang, args.target_lang), with_training_data=not args.data)
     dictionaries = find_dictionaries(checkpoint, places)
     network = cast(ConvS2S, load_network(checkpoint, dictionaries.read()).float())
-    files = [dictionaries.file(language) for language in dictionaries.languages]
-    export_onnx(network, args.output, files)
+    export_onnx(network, args.output, dictionaries.files)
     print(
         f"{args.output}: {ENCODER}, {DECODER}, dict.{dictionaries.source}.txt, "
         f"dict.{dictionaries.target}.txt"

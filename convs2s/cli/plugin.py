@@ -10,7 +10,7 @@ from ..common.user_code import import_user_code
 
 if TYPE_CHECKING:
     from ..checkpoints.networks import Checkpoint
-    from ..translation.loading import Loaded
+    from ..translation.decoding import Model
 
 
 def add_user_dir(parser: argparse.ArgumentParser) -> None:
@@ -58,7 +58,7 @@ def fairseq_models() -> Any:
     return import_module("convs2s_plugin.loading")
 
 
-def load_model(checkpoint: "Checkpoint", *arguments: Any) -> "Loaded":
+def load_model(checkpoint: "Checkpoint", *arguments: Any) -> "Model":
     """Make the model of a checkpoint, with fairseq if the library does not have its family.
 
     Args:
@@ -75,5 +75,5 @@ def load_model(checkpoint: "Checkpoint", *arguments: Any) -> "Loaded":
             f"{checkpoint.path} has a model of --arch {checkpoint.architecture}, which is none of "
             f"this package's architectures, so that fairseq must load it. {sentence}"
         )
-    loaded: Loaded = fairseq_models().load(checkpoint, *arguments)
-    return loaded
+    model: Model = fairseq_models().load(checkpoint, *arguments)
+    return model

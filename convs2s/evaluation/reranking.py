@@ -17,7 +17,7 @@ from .nbest import Hypothesis, NBest, parse_score
 from .sentence_scores import SentenceScore
 
 if TYPE_CHECKING:
-    from ..translation.loading import Loaded
+    from ..translation.decoding import Model
     from ..translation.options import EnsembleOptions
 
 # Features that every list has.
@@ -126,7 +126,7 @@ def model_scores(
     data: str | None,
     lists: Sequence[NBest],
     options: "EnsembleOptions",
-    load: "Callable[..., Loaded]",
+    load: "Callable[..., Model]",
 ) -> np.ndarray:
     """The mean log-probability in base 2 of the tokens of each hypothesis.
 

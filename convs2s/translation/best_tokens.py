@@ -13,11 +13,12 @@ equal scores a sentence continues with is left to the table.
 """
 
 import math
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
+
+from .decoding import NextTokens
 
 # Tokens of a group: larger groups are slower to search, more groups are slower to sort.
 GROUP_SIZE = 8
@@ -126,55 +127,28 @@ class BestTokens:
     """The best tokens of R hypotheses in one step of a search.
 
     Args:
-        log_probs_of: returns R' x V scores of some rows, given a slice or R' indices. For indices,
-            it returns a new tensor.
-        num_rows: R.
+        following: their next tokens.
         columns: the columns of the table.
-        rows_at_once: call ``log_probs_of`` for so many rows at a time (all).
-        exact: whether to choose among equal scores as in the whole vocabulary (True).
     Attributes:
         scores: the table, R x K. A search may change the scores of the first columns, and forbid
             the tokens of all other columns at once.
     """
 
-    def __init__(
-        self,
-        log_probs_of: Callable[[Any], Tensor],
-        num_rows: int,
-        columns: Columns,
-        rows_at_once: int | None = None,
-        exact: bool = True,
-    ):
-        size = rows_at_once or num_rows
+    def __init__(self, following: NextTokens, columns: Columns):
+        num_rows, _ = following.shape
         parts = [
-            select(log_probs_of(slice(start, start + size)), columns)
-            for start in range(0, num_rows, size)
+            select(following.log_probs_of(slice(start, start + following.rows_at_once)), columns)
+            for start in range(0, num_rows, following.rows_at_once)
         ]
         tables, tokens = zip(*parts)
         self.scores, self._tokens = torch.cat(tables), torch.cat(tokens)
-        self._log_probs_of, self._columns, self._exact = log_probs_of, columns, exact
+        self._following, self._columns = following, columns
 
-    def whole(self, rows: Tensor) -> Tensor:
-        """The scores R' x V of some rows, changed as the table has been.
-
-        Args:
-            rows: R' indices of rows.
-        """
-        log_probs, table, first = self._log_probs_of(rows), self.scores[rows], self._columns.first
-        log_probs[log_probs != log_probs] = -math.inf
-        log_probs[:, :first] = table[:, :first]
-        log_probs[table[:, first] == -math.inf, first:] = -math.inf
-        return log_probs
-
-    def continuations(
-        self, totals: Tensor | None, beam_size: int, compare_impossible: bool = False
-    ) -> Continuations:
+    def continuations(self, totals: Tensor | None, beam_size: int) -> Continuations:
         """What ``best_continuations`` returns for the scores of all tokens.
 
-        Args:
-            totals, beam_size: as there.
-            compare_impossible: whether even the order of scores of minus infinity matters (False).
-                No hypothesis that has one is ever finished.
+        Only the order of scores of minus infinity may differ: no hypothesis that has one is ever
+        finished.
         """
         (_, num_columns), (first, best, _) = self.scores.shape, self._columns
         scores, index = _sums(self.scores, totals, beam_size).topk(best)
@@ -186,10 +160,9 @@ class BestTokens:
         others = self._tokens.view(len(scores), -1)
         others = others.gather(1, beams * best + (column - first).clamp(min=0))
         found = Continuations(scores, torch.where(column < first, column, others), beams)
-        if not self._exact:
+        if not self._following.exact:
             return found
-        if not compare_impossible:
-            equal &= scores > -math.inf
+        equal &= scores > -math.inf
         return self._search_again(found, equal.any(dim=1), totals, beam_size)
 
     def _search_again(
@@ -201,9 +174,13 @@ class BestTokens:
             return found
         beams = torch.arange(beam_size, device=sentences.device)
         rows = (sentences.unsqueeze(1) * beam_size + beams).flatten()
-        again = best_continuations(
-            self.whole(rows), None if totals is None else totals[rows], beam_size
-        )
+        log_probs, table = self._following.log_probs_of(rows), self.scores[rows]
+        first = self._columns.first
+        # All that the search has changed in the table.
+        log_probs[log_probs.isnan()] = -math.inf
+        log_probs[:, :first] = table[:, :first]
+        log_probs[table[:, first] == -math.inf, first:] = -math.inf
+        again = best_continuations(log_probs, None if totals is None else totals[rows], beam_size)
         for old, new in zip(found, again):
             old[sentences] = new
         return found

@@ -1,13 +1,11 @@
-"""Buffers of lines: they become batches of similar length, and come back in order.
-
-Needs neither torch nor fairseq.
-"""
+"""Buffers of lines: they become batches of similar length, and come back in order."""
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import NamedTuple, Protocol
 
+from .ensemble import Ensemble
 from .results import PartHypothesis, Translation, join
 from .splitting import split
 
@@ -20,26 +18,6 @@ class TextProcessor(Protocol):
 
     def decode(self, tokens: str) -> str:
         """The text of tokens that are separated by spaces."""
-
-
-class Search(Protocol):
-    """The search for translations, as far as a buffer needs it.
-
-    Attributes:
-        max_source_tokens: largest number of tokens in a source sentence, without its end.
-    """
-
-    max_source_tokens: int
-
-    @property
-    def aligns(self) -> bool:
-        """Whether translations have alignments."""
-
-    def batches(self, lengths: Sequence[int]) -> list[list[int]]:
-        """Group sentences of these lengths: lists of their positions in ``lengths``."""
-
-    def rescore(self, token_scores: list[float]) -> float:
-        """The score of a translation with these token scores."""
 
 
 class Job(NamedTuple):
@@ -65,15 +43,15 @@ class Buffer:
     Args:
         lines: the lines, with or without line breaks.
         text: makes tokens from text, and text from tokens.
-        search: the search.
+        ensemble: translates batches.
     Attributes:
         sentences: the source tokens of all sentences. Most lines are one sentence; an empty line
             is none, and a line that is too long is several.
     """
 
-    def __init__(self, lines: Sequence[str], text: TextProcessor, search: Search):
+    def __init__(self, lines: Sequence[str], text: TextProcessor, ensemble: Ensemble):
         self.lines = [line.rstrip("\n").removesuffix("\r") for line in lines]
-        self.text, self.search = text, search
+        self.text, self.ensemble = text, ensemble
         self.parts = [self._parts(line) for line in self.lines]
         self.sentences = [part for parts in self.parts for part in parts]
         self._found: list[Sequence[PartHypothesis]] = [()] * len(self.sentences)
@@ -81,11 +59,11 @@ class Buffer:
 
     def _parts(self, line: str) -> list[list[str]]:
         tokens = self.text.encode(line).split() if line.strip() else []
-        return split(tokens, self.search.max_source_tokens) if tokens else []
+        return split(tokens, self.ensemble.max_source_tokens) if tokens else []
 
     def jobs(self) -> list[Job]:
         """The batches, those of the longest sentences first; one empty batch if there are none."""
-        batches = self.search.batches([len(tokens) for tokens in self.sentences])
+        batches = self.ensemble.batches([len(tokens) for tokens in self.sentences])
         return [Job(self, batch) for batch in batches] or [Job(self, [])]
 
     def add(self, job: Job, hypotheses: Sequence[Sequence[PartHypothesis]]) -> None:
@@ -101,13 +79,12 @@ class Buffer:
 
     def translations(self) -> Iterator[Translation]:
         """The translations of the lines, in order."""
+        options = self.ensemble.options
         start = 0
         for line, parts in zip(self.lines, self.parts):
             found = self._found[start : start + len(parts)]
             start += len(parts)
-            yield join(
-                line, parts, found, self.text.decode, self.search.rescore, self.search.aligns
-            )
+            yield join(line, parts, found, self.text.decode, options.score, options.alignment)
 
 
 # Does jobs, in any order: takes them one by one, and returns each with its result.
@@ -115,14 +92,14 @@ Mapper = Callable[[Iterator[Job]], Iterator[tuple[Job, Sequence[Sequence[PartHyp
 
 
 def translate_in_buffers(
-    lines: Iterable[str], size: int, text: TextProcessor, search: Search, do: Mapper
+    lines: Iterable[str], size: int, text: TextProcessor, ensemble: Ensemble, do: Mapper
 ) -> Iterator[Translation]:
     """Translate lines, and return one translation for each, in order.
 
     Args:
         lines: the lines; read as they are needed.
         size: number of lines in a buffer.
-        text, search: as for ``Buffer``.
+        text, ensemble: as for ``Buffer``.
         do: does the jobs. Buffers are read ahead only if it asks for jobs ahead.
     """
     pending: deque[Buffer] = deque()
@@ -130,7 +107,7 @@ def translate_in_buffers(
     def jobs() -> Iterator[Job]:
         rest = iter(lines)
         while chunk := list(islice(rest, size)):
-            buffer = Buffer(chunk, text, search)
+            buffer = Buffer(chunk, text, ensemble)
             pending.append(buffer)
             yield from buffer.jobs()
 

@@ -61,10 +61,12 @@ class Model(Protocol):
     """A model that translates; calls share it, and change nothing in it.
 
     Attributes:
+        module: the network, or the model of fairseq.
         aligns_tokens: whether the attention of a position depends on the token there.
         max_source_length, max_target_length: largest numbers of tokens, ends of sentences included.
     """
 
+    module: Any
     aligns_tokens: bool
     max_source_length: int
     max_target_length: int
@@ -113,18 +115,18 @@ class NetworkModel:
     """
 
     def __init__(self, network: Any):
-        self.network = network
+        self.module = network
         self.aligns_tokens: bool = network.aligns_tokens
         self.max_source_length: int = network.max_source_length
         self.max_target_length: int = network.max_target_length
 
     def output_weights(self) -> list[Tensor]:
         """The weight of the output layer, which may be that of the embeddings."""
-        return [dense(self.network.output.weight_and_bias()[0])]
+        return [dense(self.module.output.weight_and_bias()[0])]
 
     def encode(self, source: Tensor) -> dict[str, Any]:
         """Encode B x S source tokens."""
-        encoded: dict[str, Any] = self.network.encode(source)
+        encoded: dict[str, Any] = self.module.encode(source)
         return encoded
 
     def start(
@@ -134,7 +136,7 @@ class NetworkModel:
         shortlist: Tensor | None = None,
     ) -> "NetworkDecoding":
         """Start to decode a batch; see ``Model``."""
-        return NetworkDecoding(self.network, encoded, need_weights, shortlist)
+        return NetworkDecoding(self.module, encoded, need_weights, shortlist)
 
     def attend(
         self, encoded: dict[str, Any], sentences: Tensor, previous: Tensor, target: Tensor
@@ -154,7 +156,7 @@ class NetworkModel:
         features, attention = self._decode(encoded, previous, target, need_weights)
         # One position at a time: the scores of a whole vocabulary are large.
         scores = [
-            log_softmax(self.network.logits(column.unsqueeze(1)).squeeze(1)).gather(
+            log_softmax(self.module.logits(column.unsqueeze(1)).squeeze(1)).gather(
                 1, tokens.unsqueeze(1)
             )
             for column, tokens in zip(features.unbind(1), target.unbind(1))
@@ -165,7 +167,7 @@ class NetworkModel:
         self, encoded: dict[str, Any], previous: Tensor, target: Tensor, need_weights: bool
     ) -> tuple[Tensor, Tensor | None]:
         aligned = {"target_tokens": target} if self.aligns_tokens and need_weights else {}
-        found: tuple[Tensor, Tensor | None] = self.network.decode(
+        found: tuple[Tensor, Tensor | None] = self.module.decode(
             previous, encoded, None, need_weights=need_weights, **aligned
         )
         return found
@@ -223,14 +225,17 @@ class NextTokens(NamedTuple):
     """What an ensemble says about the next tokens of R hypotheses.
 
     Attributes:
-        log_probs_of: returns the log-probabilities R' x V of some rows; see ``BestTokens``.
-        rows_at_once: for how many rows at a time it is fastest; None for all.
+        log_probs_of: returns a new tensor, the log-probabilities R' x V of some rows, given R'
+            indices; or those of a slice of rows, which may be a view.
+        shape: that of all log-probabilities, R x V.
+        rows_at_once: for how many rows at a time it is fastest.
         exact: whether equal log-probabilities are so rare that their order can be that of torch.
         attention: R x S, the mean of the models that have it; None if no model has.
     """
 
     log_probs_of: Callable[[Any], Tensor]
-    rows_at_once: int | None
+    shape: torch.Size
+    rows_at_once: int
     exact: bool
     attention: Tensor | None
 
@@ -252,14 +257,15 @@ def next_tokens(
     if len(decodings) > 1:
         each = [decoding.log_probs(logits) for decoding, (logits, _) in zip(decodings, steps)]
         mean = mean_log_probs(each)
-        return NextTokens(mean.__getitem__, None, True, attention)
+        return NextTokens(mean.__getitem__, mean.shape, len(mean), True, attention)
     (decoding,), ((logits, _),) = decodings, steps
-    rows_at_once = None
     # A GPU is fastest with all rows.
-    if decoding.by_row and logits.device.type == "cpu":
-        rows_at_once = max(1, MAX_SCORES // logits.size(-1))
+    by_row = decoding.by_row and logits.device.type == "cpu"
+    rows_at_once = max(1, MAX_SCORES // logits.size(-1)) if by_row else len(logits)
     exact = logits.dtype not in (torch.bfloat16, torch.float16)
-    return NextTokens(lambda rows: decoding.log_probs(logits[rows]), rows_at_once, exact, attention)
+    return NextTokens(
+        lambda rows: decoding.log_probs(logits[rows]), logits.shape, rows_at_once, exact, attention
+    )
 
 
 def mean_log_probs(each: Sequence[Tensor]) -> Tensor:

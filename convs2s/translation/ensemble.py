@@ -9,16 +9,18 @@ import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
+from ..checkpoints.networks import read_checkpoint
 from ..common.errors import UserError
 from ..models.options import checked_value
-from ..text.lexicon.files import read_lexicon, read_translations
+from ..text.lexicon.files import read_translations
 from .alignment import aligned_sources, hard_alignment
-from .loading import Loaded, Places, find_dictionaries, load_model, read_checkpoint
+from .decoding import Model
+from .loading import Places, find_dictionaries, load_model
 from .options import EnsembleOptions
 from .precision import Int8, Precision
 from .results import PartHypothesis
 from .search import Finished, Symbols, beam_search
-from .shortlist import Shortlist, build_shortlist
+from .shortlist import load_shortlist
 
 
 class Ensemble:
@@ -37,8 +39,6 @@ class Ensemble:
         models: the models, prepared for generation.
         search_models: the same, as the search needs them.
         source, target: the vocabularies.
-        languages: the source and the target language.
-        data: the folder of the dictionaries.
         max_source_tokens: largest number of tokens in a source sentence, without its end.
     Raises:
         UserError: if a checkpoint or the dictionaries cannot be read or do not fit, or if an
@@ -50,7 +50,7 @@ class Ensemble:
         paths: Sequence[str],
         options: EnsembleOptions,
         places: Places,
-        load: Callable[..., Loaded] = load_model,
+        load: Callable[..., Model] = load_model,
     ):
         options.check()
         self.options = options
@@ -58,48 +58,32 @@ class Ensemble:
         first, *others = (read_checkpoint(path) for path in paths)
         self.checkpoint = first
         self.dictionaries = dictionaries = find_dictionaries(first, places)
-        self.data, source, target = dictionaries
-        self.languages = source, target
+        _, source, target = dictionaries
         for checkpoint in others:
-            if None not in checkpoint.languages and checkpoint.languages != self.languages:
+            if None not in checkpoint.languages and checkpoint.languages != (source, target):
                 other = " to ".join(map(str, checkpoint.languages))
                 raise UserError(
                     f"{checkpoint.path} translates from {other}, but {first.path} from {source} "
                     f"to {target}: an ensemble needs models of the same languages."
                 )
         self.source, self.target = vocabularies = dictionaries.read()
-        self._shortlist: Shortlist | None = None
-        if options.lexicon is not None:
-            self._shortlist = build_shortlist(
-                read_lexicon(options.lexicon),
-                options.lexicon,
-                self.source,
-                self.target,
-                options.candidates_per_word,
-                options.frequent_candidates,
-            )
+        self._shortlist = load_shortlist(options, self.source, self.target)
         self._translations: Mapping[str, str] = {}
         if options.replace_unk is not None and (options.replace_unk or options.lexicon):
             self._translations = read_translations(str(options.replace_unk or options.lexicon))
-        loaded = [
+        self.search_models = [
             load(checkpoint, dictionaries, vocabularies, device) for checkpoint in (first, *others)
         ]
-        self.models = [each.module for each in loaded]
-        self.search_models = [each.model for each in loaded]
+        self.models = [model.module for model in self.search_models]
         self.precision = Precision(options.autocast_dtype, emulate=False)
         int8 = Int8(options.int8, self.precision)
-        for each in loaded:
-            int8.prepare_(each.module)
-            self.precision.cast_(each.module, each.model.output_weights())
+        for model in self.search_models:
+            int8.prepare_(model.module)
+            self.precision.cast_(model.module, model.output_weights())
         limits = [model.max_source_length for model in self.search_models]
         if (of_task := first.task.get("max_source_positions")) is not None:
             limits.append(checked_value("max_source_positions", int, of_task))
         self.max_source_tokens = max(1, min(limits) - 1)
-
-    @property
-    def aligns(self) -> bool:
-        """Whether translations have alignments."""
-        return self.options.alignment
 
     @property
     def device(self) -> torch.device:
@@ -135,10 +119,6 @@ class Ensemble:
         order = sorted(range(len(lengths)), key=with_ends.__getitem__)
         found = batches_by_size(order, with_ends, self.options.max_tokens, self.options.batch_size)
         return list(found)[::-1]
-
-    def rescore(self, token_scores: list[float]) -> float:
-        """The score of a translation with these token scores."""
-        return self.options.score(token_scores)
 
     def translate(self, sentences: Sequence[Sequence[str]]) -> list[list[PartHypothesis]]:
         """Translate a batch.
@@ -201,7 +181,7 @@ class Ensemble:
             # The batch has padding before a sentence.
             attention = found.attention[:, -len(source) :].cpu()
             special = self.source.pad(), self.source.eos()
-            if self.aligns:
+            if self.options.alignment:
                 alignment = hard_alignment(attention, source, target, *special)
             if self.options.replace_unk is not None:
                 aligned = aligned_sources(target, source, attention, self.target.unk(), *special)

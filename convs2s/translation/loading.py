@@ -2,11 +2,11 @@
 
 import os
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 
-from ..checkpoints.networks import Checkpoint, build_network, read_checkpoint
+from ..checkpoints.networks import Checkpoint, build_network
 from ..common.errors import UserError
 from ..models.interface import Network, Vocabularies
 from ..text.vocabulary import Vocabulary
@@ -45,7 +45,7 @@ class Dictionaries(NamedTuple):
         Raises:
             UserError: if a file cannot be read.
         """
-        source, target = (Vocabulary.load(self.file(language)) for language in self.languages)
+        source, target = map(Vocabulary.load, self.files)
         return source, target
 
     @property
@@ -53,9 +53,10 @@ class Dictionaries(NamedTuple):
         """The source and the target language."""
         return self.source, self.target
 
-    def file(self, language: str) -> Path:
-        """The dictionary of a language."""
-        return _dictionary(self.folder, language)
+    @property
+    def files(self) -> tuple[Path, Path]:
+        """The dictionaries of both."""
+        return self.folder / f"dict.{self.source}.txt", self.folder / f"dict.{self.target}.txt"
 
 
 def find_dictionaries(checkpoint: Checkpoint, places: Places) -> Dictionaries:
@@ -70,9 +71,11 @@ def find_dictionaries(checkpoint: Checkpoint, places: Places) -> Dictionaries:
     for folder in tried:
         of_data = map(_languages_of_data, (folder, *named))
         known = [places.languages, checkpoint.languages, *of_data, places.prepared]
-        source, target = (next(filter(None, found), None) for found in zip(*known))
-        if source and target and all(_dictionary(folder, x).is_file() for x in (source, target)):
-            return Dictionaries(folder, source, target)
+        source, target = (next(filter(None, each), None) for each in zip(*known))
+        if source and target:
+            found = Dictionaries(folder, source, target)
+            if all(file.is_file() for file in found.files):
+                return found
     looked_in = ", ".join(dict.fromkeys(str(folder) for folder in tried))
     if source is None or target is None:
         raise UserError(
@@ -97,28 +100,12 @@ def _languages_of_data(folder: Path) -> Languages:
     return None, None
 
 
-def _dictionary(folder: Path, language: str) -> Path:
-    return folder / f"dict.{language}.txt"
-
-
-class Loaded(NamedTuple):
-    """A model that is ready for generation.
-
-    Attributes:
-        module: the network, or a model of fairseq.
-        model: the same, as the search needs it.
-    """
-
-    module: Any
-    model: Model
-
-
 def load_model(
     checkpoint: Checkpoint,
     dictionaries: Dictionaries,
     vocabularies: tuple[Vocabulary, Vocabulary],
     device: torch.device,
-) -> Loaded:
+) -> Model:
     """Make the network of a checkpoint, ready for generation.
 
     Args:
@@ -136,8 +123,7 @@ def load_model(
             f"{checkpoint.path} has a model of --arch {checkpoint.architecture}, which is none of "
             "this library's: load it with fairseq (load=convs2s_plugin.loading.load)."
         )
-    network = load_network(checkpoint, vocabularies).to(device)
-    return Loaded(network, NetworkModel(network))
+    return NetworkModel(load_network(checkpoint, vocabularies).to(device))
 
 
 def load_network(checkpoint: Checkpoint, vocabularies: tuple[Vocabulary, Vocabulary]) -> Network:
@@ -154,16 +140,3 @@ def load_network(checkpoint: Checkpoint, vocabularies: tuple[Vocabulary, Vocabul
     network = build_network(checkpoint, sizes)
     network.prepare_for_generation_()
     return network
-
-
-__all__ = [
-    "Checkpoint",
-    "Dictionaries",
-    "Languages",
-    "Loaded",
-    "Places",
-    "find_dictionaries",
-    "load_model",
-    "load_network",
-    "read_checkpoint",
-]

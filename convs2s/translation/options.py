@@ -19,6 +19,8 @@ class SearchOptions:
         beam: beam size.
         lenpen: exponent of the length in the score.
         unnormalized: whether the score is the log probability, without a length penalty.
+        unkpen: subtracted from the log probability of the unknown word.
+        temperature: divides the logits.
         min_len: smallest number of target tokens, without the end of the sentence.
         max_len_a, max_len_b: the largest number is ``max_len_a`` * S + ``max_len_b`` for the S
             source tokens of the longest sentence of a batch, its end included.
@@ -27,6 +29,8 @@ class SearchOptions:
     beam: int = 5
     lenpen: float = 1.0
     unnormalized: bool = False
+    unkpen: float = 0.0
+    temperature: float = 1.0
     min_len: int = 1
     max_len_a: float = 0.0
     max_len_b: int = 200
@@ -80,6 +84,8 @@ class EnsembleOptions(SearchOptions):
             UserError: if a value is out of range.
         """
         check_at_least(self, beam=1, nbest=1, min_len=1, max_len_b=1, max_tokens=1, batch_size=1)
+        if not self.temperature > 0:
+            raise UserError(f"--temperature is {self.temperature}, but must be above 0.")
         if self.min_len > self.max_len_b and not self.max_len_a:
             raise UserError(
                 f"--min-len is {self.min_len}, which is more than --max-len-b, {self.max_len_b}."

@@ -22,7 +22,8 @@ from ..common.output_files import atomic_folder
 from ..common.user_code import import_user_code
 from ..text.tokenizers import import_extra
 from .buffers import TextProcessor
-from .loading import Loaded, load_model
+from .decoding import Model
+from .loading import load_model
 from .options import EnsembleOptions
 from .translator import Translator
 
@@ -86,7 +87,7 @@ def load_translator(
     path: str | Path,
     checkpoint_file: str | None = None,
     data_name_or_path: str | None = None,
-    load: Callable[..., Loaded] = load_model,
+    load: Callable[..., Model] = load_model,
     **options: Any,
 ) -> Translator:
     """Load a trained model from its folder.

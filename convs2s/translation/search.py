@@ -6,14 +6,14 @@ same order. Everything that a search remembers belongs to its call.
 
 import math
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import torch
 from torch import Tensor
 
 from ..common.errors import UserError
 from .alignment import attention_to_chosen_tokens
-from .best_tokens import BestTokens, Columns, Continuations, best_continuations, choose_columns
+from .best_tokens import BestTokens, Continuations, best_continuations, choose_columns
 from .decoding import Decoding, Model, NextTokens, next_tokens
 from .options import SearchOptions
 
@@ -59,6 +59,7 @@ def beam_search(
     symbols: Symbols,
     options: SearchOptions,
     *,
+    encoded: Sequence[Any] | None = None,
     prefix: Tensor | None = None,
     shortlist: Tensor | None = None,
     need_weights: bool = False,
@@ -70,6 +71,7 @@ def beam_search(
         source: B x S source tokens.
         symbols: the target vocabulary.
         options: how to search.
+        encoded: the sentences as each model has encoded them; None to encode ``source``.
         prefix: B x P tokens that translations start with, padded at the end; None for none.
         shortlist: K sorted token indices to which the target vocabulary is restricted. The special
             symbols and the tokens of the prefix must be among them. None for all.
@@ -80,7 +82,8 @@ def beam_search(
         UserError: if no translation can have the smallest length, or if what a model computes is
             not a number.
     """
-    encoded = [model.encode(source) for model in models]
+    if encoded is None:
+        encoded = [model.encode(source) for model in models]
     aligns_tokens = need_weights and any(model.aligns_tokens for model in models)
     # Attention that depends on the tokens is computed once, for the finished hypotheses.
     in_steps = need_weights and not aligns_tokens
@@ -96,8 +99,7 @@ def beam_search(
         )
     if prefix is not None and shortlist is not None:
         prefix = torch.searchsorted(shortlist, prefix.contiguous())
-    vocab_size = len(symbols) if shortlist is None else len(shortlist)
-    finished = _Search(decodings, source, symbols, vocab_size, max_len, options, prefix).run()
+    finished = _Search(decodings, source, symbols, max_len, options, prefix).run()
     found = [sorted(each, key=lambda one: one.score, reverse=True) for each in finished]
     if shortlist is not None:
         found = [[one._replace(tokens=shortlist[one.tokens]) for one in each] for each in found]
@@ -126,7 +128,6 @@ class _Search:
         decodings: the models, which have one hypothesis for each of B sentences.
         source: B x S.
         symbols, options, prefix: as for ``beam_search``.
-        vocab_size: V.
         max_len: largest number of tokens, without the end of the sentence.
     """
 
@@ -135,17 +136,15 @@ class _Search:
         decodings: Sequence[Decoding],
         source: Tensor,
         symbols: Symbols,
-        vocab_size: int,
         max_len: int,
         options: SearchOptions,
         prefix: Tensor | None,
     ):
         self.decodings, self.options, self.prefix = decodings, options, prefix
-        self.pad, self.eos, self.max_len = symbols.pad(), symbols.eos(), max_len
-        special = 1 + max(self.pad, self.eos, symbols.unk())
+        self.pad, self.eos, self.unk = symbols.pad(), symbols.eos(), symbols.unk()
+        self.max_len = max_len
         # Padding is never chosen.
         self.beam_size = min(options.beam, len(symbols) - 1)
-        self.columns: Columns | None = choose_columns(vocab_size, special, self.beam_size)
         self.device = source.device
         # The number of each unfinished sentence, and the finished hypotheses of all sentences.
         self.sentences = list(range(len(source)))
@@ -169,7 +168,8 @@ class _Search:
         for step in range(self.max_len + 1):
             for decoding in self.decodings:
                 decoding.reorder_(order)
-            found = self._continuations(step, next_tokens(self.decodings, self.tokens))
+            following = next_tokens(self.decodings, self.tokens, self.options.temperature)
+            found = self._continuations(step, following)
             ends = found.tokens.eq(self.eos) & found.scores.ne(-math.inf)
             ends[:, : self.beam_size] &= ~self.has_ended
             kept = self._finish(step, found, ends[:, : self.beam_size])
@@ -186,25 +186,25 @@ class _Search:
         if following.attention is not None:
             self.attention.append(following.attention.float())
         totals = self.totals[:, -1] if step else None
-        num_rows = len(self.tokens)
+        special = 1 + max(self.pad, self.eos, self.unk)
+        columns = choose_columns(following.shape[1], special, self.beam_size)
         is_forced = self.prefix is not None and step < min(self.prefix.size(1), self.max_len)
-        if self.columns is None or is_forced:
+        if columns is None or is_forced:
             log_probs = following.log_probs_of(slice(None))
             self._forbid(step, log_probs, is_forced)
             if is_forced:
                 log_probs = self._force(step, log_probs)
                 totals = self.totals[:, -1] if step else None
             return best_continuations(log_probs, totals, self.beam_size)
-        table = BestTokens(
-            following.log_probs_of, num_rows, self.columns, following.rows_at_once, following.exact
-        )
+        table = BestTokens(following, columns)
         self._forbid(step, table.scores, is_forced)
         return table.continuations(totals, self.beam_size)
 
     def _forbid(self, step: int, log_probs: Tensor, is_forced: bool) -> None:
-        """Forbid padding, and what would be too long or too short; in place."""
+        """Forbid padding, and what would be too long or too short; punish unknown words."""
         log_probs.masked_fill_(log_probs.isnan(), -math.inf)
         log_probs[:, self.pad] = -math.inf
+        log_probs[:, self.unk] -= self.options.unkpen
         if step == self.max_len:
             log_probs[:, : self.eos] = -math.inf
             log_probs[:, self.eos + 1 :] = -math.inf

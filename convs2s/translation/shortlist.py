@@ -7,12 +7,13 @@ task call the tokens candidates.
 import heapq
 import logging
 from collections.abc import Iterable
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from ..common.errors import UserError
-from ..text.lexicon.files import Entry
+from ..text.lexicon.files import Entry, read_lexicon
 from .search import Symbols
 
 logger = logging.getLogger(__name__)
@@ -55,6 +56,22 @@ class Shortlist:
         if len(tokens) < min_size:
             tokens = torch.cat([tokens, self.by_frequency[:min_size]]).unique()
         return tokens
+
+
+def load_shortlist(options: Any, source: Symbols, target: Symbols) -> Shortlist | None:
+    """The shortlists that options ask for; None if they give no lexicon.
+
+    Args:
+        options: has ``lexicon``, ``candidates_per_word`` and ``frequent_candidates``.
+        source: source vocabulary.
+        target: target vocabulary.
+    Raises:
+        UserError: if the lexicon cannot be read, or as for ``build_shortlist``.
+    """
+    if options.lexicon is None:
+        return None
+    sizes = options.candidates_per_word, options.frequent_candidates
+    return build_shortlist(read_lexicon(options.lexicon), options.lexicon, source, target, *sizes)
 
 
 def build_shortlist(

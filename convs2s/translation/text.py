@@ -7,7 +7,7 @@ from ..common.errors import UserError
 from ..text.preparation import FILE_NAME, Preparation
 from ..text.subwords import SubwordNmt, Tokenized
 from .buffers import TextProcessor
-from .loading import Languages, Places
+from .loading import Dictionaries, Languages, Places
 
 # What commands say if `find_text` found no preparation.
 NOT_PREPARED = (
@@ -78,21 +78,19 @@ def find_places(
     return places
 
 
-def find_text(
-    text: TextProcessor | None, path: str, data: Path, languages: tuple[str, str]
-) -> TextProcessor:
+def find_text(text: TextProcessor | None, path: str, dictionaries: Dictionaries) -> TextProcessor:
     """The processing of text for a model: as options ask for, or by the preparation near it.
 
     Args:
         text: what ``given_text`` returned.
         path: the checkpoint.
-        data: the folder of its dictionaries.
-        languages: its source and target language.
+        dictionaries: its dictionaries.
     Returns:
         Text is taken as tokenized if there is no preparation.
     Raises:
         UserError: if the preparation cannot be read, or does not belong to the model.
     """
+    data, languages = dictionaries.folder, dictionaries.languages
     found = text or find_preparation([*_near(path), data, data.parent]) or Tokenized()
     if isinstance(found, Preparation):
         prepared = found.source.language, found.target.language
@@ -103,7 +101,7 @@ def find_text(
                 "give the preparation of this model with --preparation, or --raw for tokenized "
                 "text."
             )
-        found.check_dictionaries(*(data / f"dict.{language}.txt" for language in languages))
+        found.check_dictionaries(*dictionaries.files)
     return found
 
 

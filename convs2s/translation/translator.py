@@ -6,8 +6,9 @@ from pathlib import Path
 
 from ..common.errors import UserError
 from .buffers import Job, translate_in_buffers
+from .decoding import Model
 from .ensemble import Ensemble
-from .loading import Loaded, load_model
+from .loading import load_model
 from .options import BUFFER_SIZE, EnsembleOptions
 from .results import PartHypothesis, Translation
 from .text import find_places, find_text, given_text
@@ -63,7 +64,7 @@ class Translator:
         target_lang: str | None = None,
         workers: int = 1,
         buffer_size: int = BUFFER_SIZE,
-        load: Callable[..., Loaded] = load_model,
+        load: Callable[..., Model] = load_model,
         **options: object,
     ):
         paths = [str(path)] if isinstance(path, (str, Path)) else [str(one) for one in path]
@@ -76,13 +77,13 @@ class Translator:
         text = given_text(preparation, bpe_codes, raw)
         places = find_places(paths[0], data, (source_lang, target_lang), text)
         self.ensemble = Ensemble(paths, EnsembleOptions(**options), places, load)  # type: ignore[arg-type]
-        self.text = find_text(text, paths[0], self.ensemble.data, self.ensemble.languages)
+        self.text = find_text(text, paths[0], self.ensemble.dictionaries)
         if workers > 1 and self.ensemble.device.type != "cpu":
             raise UserError(
                 f"--workers {workers} needs a CPU, but the model is on {self.ensemble.device}: "
                 "leave out --workers or give --device cpu."
             )
-        self.languages = self.ensemble.languages
+        self.languages = self.ensemble.dictionaries.languages
         self.max_source_tokens = self.ensemble.max_source_tokens
 
     def with_options(self, **options: object) -> "Translator":

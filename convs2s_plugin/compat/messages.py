@@ -11,6 +11,53 @@ from convs2s.common.errors import NOT_FINITE, TRACEBACK_VARIABLE, UserError
 
 from .patches import Tier, is_installed, patched
 
+# Errors that a user can correct: the class, the text as a regular expression, and the message with
+# the groups of the text.
+KNOWN = (
+    (OSError, r"^Model file not found: (.*)", "There is no checkpoint {}."),
+    (
+        OSError,
+        r"^Dataset not found: (.*)",
+        "There is no data set {}: fairseq-preprocess writes two files for each language, "
+        "NAME.SOURCE-TARGET.LANGUAGE.bin and .idx.",
+    ),
+    (ValueError, r"^(--finetune-from-model .* exist)$", "{}."),
+    (
+        RuntimeError,
+        r"^Neither args nor cfg exist",
+        "The checkpoint (--path) is not one of fairseq-train: it has no options.",
+    ),
+    (
+        Exception,
+        r"^Could not infer language pair",
+        "The languages are not known, because the data folder has no binarized data: give the "
+        "folder that fairseq-preprocess wrote (--destdir), or also --source-lang and "
+        "--target-lang.",
+    ),
+    (
+        Exception,
+        r"(?:allocate memory: you tried to|out of memory\. Tried to) allocate ([\d.]+ \w+)",
+        "There is not enough memory: {} more are needed. Use smaller batches: --batch-size, "
+        "--max-tokens, and for pervasive attention --max-cells of --task convs2s_translation.",
+    ),
+    (
+        Exception,
+        r"Size of sample #(\d+) is invalid \(=(.*)\) since max_positions=(.*?), skip",
+        "Sentence {} (counted from 0) has {} tokens (source, target), ends of sentence included; "
+        "the limit is {}. Shorten it, leave such sentences out with "
+        "--skip-invalid-size-inputs-valid-test, or train with larger --max-source-positions and "
+        "--max-target-positions.",
+    ),
+    (
+        FloatingPointError,
+        r"^gradients are Nan/Inf$",
+        f"{NOT_FINITE}, so that the training ends without this update. The log above names the "
+        "first module with such a value, and crash.pt in --save-dir has the weights before the "
+        "update. If they have grown, go back to an earlier checkpoint with a smaller --lr, more "
+        "--warmup-updates or a smaller --clip-norm; with --autocast-dtype float16, use bfloat16.",
+    ),
+)
+
 
 @patched(sys, "excepthook", Tier.NEEDED)
 def print_error(original: Any, kind: Any, error: BaseException, traceback: Any) -> None:
@@ -28,7 +75,7 @@ def print_error(original: Any, kind: Any, error: BaseException, traceback: Any) 
 
 def user_message(error: BaseException) -> str | None:
     """The message to show instead of a traceback, or None if the user cannot correct the error."""
-    return next(filter(None, (message_of(error) for message_of in MESSAGES)), None)
+    return _user_error(error) or _wrong_type(error) or _invalid_utf8(error) or _known(error)
 
 
 def is_unknown_model(error: AssertionError | LookupError) -> bool:
@@ -55,29 +102,6 @@ def _user_error(error: BaseException) -> str | None:
     return None
 
 
-def _not_found(error: BaseException) -> str | None:
-    text = str(error)
-    match = re.match(r"(Model file|Dataset) not found: (.*)", text)
-    if isinstance(error, OSError) and match:
-        if match[1] == "Model file":
-            return f"There is no checkpoint {match[2]}."
-        return (
-            f"There is no data set {match[2]}: fairseq-preprocess writes two files for each "
-            "language, NAME.SOURCE-TARGET.LANGUAGE.bin and .idx."
-        )
-    if isinstance(error, ValueError) and re.fullmatch(r"--finetune-from-model .* exist", text):
-        return f"{text}."
-    if isinstance(error, RuntimeError) and text.startswith("Neither args nor cfg exist"):
-        return "The checkpoint (--path) is not one of fairseq-train: it has no options."
-    if text.startswith("Could not infer language pair"):
-        return (
-            "The languages are not known, because the data folder has no binarized data: give the "
-            "folder that fairseq-preprocess wrote (--destdir), or also --source-lang and "
-            "--target-lang."
-        )
-    return None
-
-
 def _wrong_type(error: BaseException) -> str | None:
     if not isinstance(error, ValidationError) or not error.full_key:
         return None
@@ -98,55 +122,11 @@ def _invalid_utf8(error: BaseException) -> str | None:
     )
 
 
-def _out_of_memory(error: BaseException) -> str | None:
-    match = re.search(
-        r"can't allocate memory: you tried to allocate (\d+ bytes)"
-        r"|out of memory\. Tried to allocate ([\d.]+ \w+)",
-        str(error),
-    )
-    if match is None:
-        return None
-    return (
-        f"There is not enough memory: {match[1] or match[2]} more are needed. Use smaller "
-        "batches: --batch-size, --max-tokens, and for pervasive attention --max-cells of "
-        "--task convs2s_translation."
-    )
-
-
-def _too_long(error: BaseException) -> str | None:
+def _known(error: BaseException) -> str | None:
     # NumPy 2 prints numbers as np.int64(5).
     text = re.sub(r"np\.\w+\((\d+)\)", r"\1", str(error))
-    match = re.search(
-        r"Size of sample #(\d+) is invalid \(=(.*)\) since max_positions=(.*?), skip", text
-    )
-    if match is None:
-        return None
-    number, size, limit = match.groups()
-    return (
-        f"Sentence {number} (counted from 0) has {size} tokens (source, target), ends of sentence "
-        f"included; the limit is {limit}. Shorten it, leave such sentences out with "
-        "--skip-invalid-size-inputs-valid-test, or train with larger --max-source-positions and "
-        "--max-target-positions."
-    )
-
-
-def _not_finite(error: BaseException) -> str | None:
-    if not isinstance(error, FloatingPointError) or str(error) != "gradients are Nan/Inf":
-        return None
-    return (
-        f"{NOT_FINITE}, so that the training ends without this update. The log above names the "
-        "first module with such a value, and crash.pt in --save-dir has the weights before the "
-        "update. If they have grown, go back to an earlier checkpoint with a smaller --lr, more "
-        "--warmup-updates or a smaller --clip-norm; with --autocast-dtype float16, use bfloat16."
-    )
-
-
-MESSAGES = (
-    _user_error,
-    _not_found,
-    _wrong_type,
-    _invalid_utf8,
-    _out_of_memory,
-    _too_long,
-    _not_finite,
-)
+    for kind, pattern, message in KNOWN:
+        match = re.search(pattern, text)
+        if match and isinstance(error, kind):
+            return message.format(*match.groups())
+    return None

@@ -19,7 +19,7 @@ class FairseqModel:
     """
 
     def __init__(self, model: FairseqEncoderDecoderModel):
-        self.model = model
+        self.module = model
         self.max_source_length = int(model.encoder.max_positions())
         self.max_target_length = int(model.decoder.max_positions())
         # The decoders of this package can be told the tokens to align.
@@ -31,16 +31,16 @@ class FairseqModel:
 
     def output_weights(self) -> list[Tensor]:
         """The weight of the output layer, if logits are one linear map of features."""
-        return output_weights(self.model)
+        return output_weights(self.module)
 
     def encode(self, source: Tensor) -> Any:
         """Encode B x S source tokens."""
-        lengths = source.ne(self.model.encoder.dictionary.pad()).sum(dim=1)
+        lengths = source.ne(self.module.encoder.dictionary.pad()).sum(dim=1)
         return self.encode_input({"src_tokens": source, "src_lengths": lengths})
 
     def encode_input(self, net_input: dict[str, Tensor]) -> Any:
         """Encode the input of a batch of fairseq."""
-        return self.model.encoder.forward_torchscript(net_input)
+        return self.module.encoder.forward_torchscript(net_input)
 
     def start(
         self, encoded: Any, need_weights: bool = False, shortlist: Tensor | None = None
@@ -50,13 +50,13 @@ class FairseqModel:
         Raises:
             UserError: if there is a shortlist, but logits are not one linear map of features.
         """
-        return FairseqDecoding(self.model, encoded, need_weights, shortlist)
+        return FairseqDecoding(self.module, encoded, need_weights, shortlist)
 
     def attend(
         self, encoded: Any, sentences: Tensor, previous: Tensor, target: Tensor
     ) -> Tensor | None:
         """The attention of given translations; see ``Model``."""
-        encoded = self.model.encoder.reorder_encoder_out(encoded, sentences)
+        encoded = self.module.encoder.reorder_encoder_out(encoded, sentences)
         options: dict[str, Any] = {}
         if self._takes_target:
             options = {"features_only": True, "target_tokens": target}
@@ -68,7 +68,7 @@ class FairseqModel:
         """Score one translation of each sentence; see ``Model``."""
         options = {"target_tokens": target} if need_weights and self._takes_target else {}
         output, attention = self._force(encoded, previous, need_weights, **options)
-        log_probs = self.model.get_normalized_probs(output, log_probs=True)
+        log_probs = self.module.get_normalized_probs(output, log_probs=True)
         scores = log_probs.gather(2, target.unsqueeze(2)).squeeze(2)
         return Forced(scores, attention if need_weights else None)
 
@@ -76,7 +76,7 @@ class FairseqModel:
         self, encoded: Any, previous: Tensor, need_weights: bool = True, **options: Any
     ) -> tuple[Any, Tensor | None]:
         """What the decoder returns for whole translations, and its attention."""
-        decoder = with_attention(self.model, need_weights).decoder
+        decoder = with_attention(self.module, need_weights).decoder
         output = decoder(previous, encoder_out=encoded, **options)
         return output, attention_in(output[1] if len(output) > 1 else None)
 

@@ -1,64 +1,54 @@
-"""fairseq's SequenceGenerator with shortlists, alignments and unknown words."""
+"""fairseq's SequenceGenerator with the library's search, shortlists, alignments, unknown words."""
 
 import copy
 import logging
 import weakref
+from collections.abc import Sequence
+from itertools import chain
+from typing import Any
 
 import torch
-from fairseq.sequence_generator import SequenceGenerator
+from fairseq.search import BeamSearch
+from fairseq.sequence_generator import EnsembleModel, SequenceGenerator
 from torch import Tensor
 
 from convs2s.common.errors import UserError
 from convs2s.translation.alignment import attention_to_chosen_tokens
-from convs2s.translation.best_tokens import BestTokens, choose_columns
+from convs2s.translation.decoding import Decoding, next_tokens
+from convs2s.translation.options import SearchOptions
+from convs2s.translation.search import Finished, beam_search
 from convs2s.translation.shortlist import Shortlist
 
 from ..models.adapters import output_layer_of
 from .decoding import FairseqModel
-from .table import BatchEnsemble, TableSearch, need_best_tokens_only
 from .unknown_words import UnknownWords
 from .word_alignment import ALIGNMENTS
 
 logger = logging.getLogger(__name__)
 
 
-class ShortlistSizes:
-    """Sizes of the shortlists of some batches.
+def log_mean_size(sizes: Sequence[int], vocab_size: int) -> None:
+    """Log the mean size of the shortlists of some batches, if there are any.
 
     Args:
+        sizes: the size of each shortlist.
         vocab_size: V of the whole target vocabulary.
     """
-
-    def __init__(self, vocab_size: int):
-        self._vocab_size = vocab_size
-        self._num_batches = self._total_size = 0
-
-    def add(self, size: int) -> None:
-        """Count the shortlist of a batch."""
-        self._num_batches += 1
-        self._total_size += size
-
-    def log_mean(self) -> None:
-        """Log the mean size so far, if there is any."""
-        if self._num_batches and not _is_log_closed():
-            mean = self._total_size / self._num_batches
-            logger.info(
-                f"candidate vocabularies: {mean:,.0f} of {self._vocab_size:,} tokens on average "
-                f"({mean / self._vocab_size:.1%}), {self._num_batches:,} batches"
-            )
-
-
-def _is_log_closed() -> bool:
-    """Whether the log is a closed file, as it may be at the exit of the interpreter."""
-    streams = (getattr(handler, "stream", None) for handler in logging.getLogger().handlers)
-    return any(getattr(stream, "closed", False) for stream in streams)
+    # The log may be a closed file at the exit of the interpreter.
+    streams = [getattr(handler, "stream", None) for handler in logging.getLogger().handlers]
+    if sizes and not any(getattr(stream, "closed", False) for stream in streams):
+        mean = sum(sizes) / len(sizes)
+        logger.info(
+            f"candidate vocabularies: {mean:,.0f} of {vocab_size:,} tokens on average "
+            f"({mean / vocab_size:.1%}), {len(sizes):,} batches"
+        )
 
 
 class TranslationGenerator(SequenceGenerator):
-    """fairseq's search, for all model families.
+    """fairseq's generator, for all model families.
 
-    Beam search is done in the best tokens of each hypothesis; see ``table``. What a batch needs is
-    in a copy of the generator, so that threads can share the generator.
+    A beam search is the library's, which finds the same in less time. Other searches are fairseq's;
+    what a batch needs is then in a copy of the generator, so that threads can share the generator.
 
     Args:
         models, tgt_dict: as in fairseq.
@@ -69,8 +59,6 @@ class TranslationGenerator(SequenceGenerator):
         options: as in fairseq.
     Attributes:
         need_weights: whether hypotheses have attention.
-        aligns_tokens: whether it depends on the tokens, so that it is computed once, for the
-            finished hypotheses.
     """
 
     def __init__(
@@ -96,15 +84,18 @@ class TranslationGenerator(SequenceGenerator):
         self.translation_models = [FairseqModel(model) for model in models]
         self.whole_vocab_size = vocab_size
         self.shortlist = shortlist
-        self.shortlist_sizes = ShortlistSizes(vocab_size)
+        self.shortlist_sizes: list[int] = []
         # fairseq's commands do not tell the task that they end: report when the generator is
         # deleted, which is at the exit of the interpreter at the latest.
-        weakref.finalize(self, self.shortlist_sizes.log_mean)
+        weakref.finalize(self, log_mean_size, self.shortlist_sizes, vocab_size)
         self.extract_alignment = ALIGNMENTS[alignment] if alignment else None
         self.unknown_words = unknown_words
         self.need_weights = alignment is not None or unknown_words is not None
-        self.aligns_tokens = any(model.aligns_tokens for model in self.translation_models)
-        self.in_best_tokens = need_best_tokens_only(options)
+        # Sampling, the diverse and constrained searches and the other options are fairseq's alone.
+        self.is_beam_search = type(self.search) is BeamSearch and not any(
+            options.get(name)
+            for name in ("eos", "lm_model", "max_len", "no_repeat_ngram_size", "tokens_to_suppress")
+        )
 
     def _generate(
         self,
@@ -121,15 +112,34 @@ class TranslationGenerator(SequenceGenerator):
                 prefix_tokens = self.unknown_words.mask_target(prefix_tokens)
         start = self.eos if bos_token is None else bos_token
         tokens = self._shortlist_of(sample, prefix_tokens, constraints, start)
-        call = self._for_batch(tokens, self.need_weights and not self.aligns_tokens)
-        finalized = call._search(sample, prefix_tokens, constraints, start, tokens)
-        if not self.need_weights:
-            return finalized
-        if self.aligns_tokens:
-            call._attend_to_chosen_tokens(finalized, start)
-        for source, hypotheses in zip(src_tokens.cpu(), finalized):
-            for hypothesis in hypotheses:
-                self._use_attention(source, hypothesis)
+        encoded = [model.encode_input(sample["net_input"]) for model in self.translation_models]
+        if self.is_beam_search and constraints is None and start == self.eos:
+            found = beam_search(
+                self.translation_models,
+                sample["net_input"]["src_tokens"],
+                self.tgt_dict,
+                SearchOptions(
+                    beam=self.beam_size,
+                    lenpen=self.len_penalty,
+                    unnormalized=not self.normalize_scores,
+                    unkpen=self.unk_penalty,
+                    temperature=self.temperature,
+                    min_len=self.min_len,
+                    max_len_a=self.max_len_a,
+                    max_len_b=self.max_len_b,
+                ),
+                encoded=encoded,
+                prefix=prefix_tokens,
+                shortlist=tokens,
+                need_weights=self.need_weights,
+            )
+            finalized = [[_as_in_fairseq(each) for each in hypotheses] for hypotheses in found]
+        else:
+            finalized = self._search(sample, encoded, prefix_tokens, constraints, start, tokens)
+        if self.need_weights:
+            for source, hypotheses in zip(src_tokens.cpu(), finalized):
+                for hypothesis in hypotheses:
+                    self._use_attention(source, hypothesis)
         return finalized
 
     def _shortlist_of(self, sample, prefix_tokens, constraints, start: int) -> Tensor | None:
@@ -146,65 +156,45 @@ class TranslationGenerator(SequenceGenerator):
         if prefix_tokens is not None:
             required.append(prefix_tokens)
         tokens = self.shortlist(src_tokens, *required, min_size=2 * self.beam_size + 1)
-        self.shortlist_sizes.add(len(tokens))
+        self.shortlist_sizes.append(len(tokens))
         return tokens
 
-    def _for_batch(self, shortlist: Tensor | None, need_weights: bool) -> "TranslationGenerator":
-        """A generator for one batch, in which everything that changes is its own."""
+    def _search(
+        self,
+        sample,
+        encoded: list[Any],
+        prefix_tokens,
+        constraints,
+        start: int,
+        shortlist: Tensor | None,
+    ):
+        """fairseq's search, with tokens numbered by their position in the shortlist."""
+        models = self.translation_models
+        aligns_tokens = self.need_weights and any(model.aligns_tokens for model in models)
+        in_steps = self.need_weights and not aligns_tokens
         call = copy.copy(self)
         call._modules = dict(self._modules)
         call.vocab_size = self.whole_vocab_size if shortlist is None else len(shortlist)
-        search = columns = None
-        if self.in_best_tokens:
-            special = 1 + max(self.pad, self.unk, self.eos)
-            columns = choose_columns(call.vocab_size, special, self.beam_size)
-        if columns is not None:
-            search = call.search = TableSearch(self.tgt_dict)
-            call.vocab_size = columns.number
-        call.columns = columns
-        call.model = BatchEnsemble(
-            self.translation_models, need_weights, shortlist, search, columns
+        call.model = BatchEnsemble(models, encoded, in_steps, shortlist)
+        first = start
+        if shortlist is not None:
+            first = int(torch.searchsorted(shortlist, start))
+            if prefix_tokens is not None:
+                prefix_tokens = torch.searchsorted(shortlist, prefix_tokens.contiguous())
+        finalized = super(TranslationGenerator, call)._generate(
+            sample, prefix_tokens, constraints, first
         )
-        return call
-
-    def _search(self, sample, prefix_tokens, constraints, start: int, shortlist: Tensor | None):
-        """fairseq's search, with tokens numbered by their position in the shortlist."""
-        if shortlist is None:
-            return super()._generate(sample, prefix_tokens, constraints, start)
-        if prefix_tokens is not None:
-            prefix_tokens = torch.searchsorted(shortlist, prefix_tokens.contiguous())
-        start = int(torch.searchsorted(shortlist, start))
-        finalized = super()._generate(sample, prefix_tokens, None, start)
-        for hypotheses in finalized:
+        hypotheses = [each for of_sentence in finalized for each in of_sentence]
+        if shortlist is not None:
             for hypothesis in hypotheses:
                 hypothesis["tokens"] = shortlist[hypothesis["tokens"]]
+        if aligns_tokens:
+            tokens = [[each["tokens"] for each in of_sentence] for of_sentence in finalized]
+            attention = attention_to_chosen_tokens(models, encoded, tokens, start, self.pad)
+            for hypothesis, weights in zip(hypotheses, chain.from_iterable(attention)):
+                if weights is not None:
+                    hypothesis["attention"] = weights.t()
         return finalized
-
-    def _prefix_tokens(self, step, lprobs, scores, tokens, prefix_tokens, beam_size: int):
-        """Force the tokens of a prefix, which may be any of the vocabulary."""
-        if self.columns is None:
-            return super()._prefix_tokens(step, lprobs, scores, tokens, prefix_tokens, beam_size)
-        whole = self.search.table.whole(torch.arange(len(lprobs), device=lprobs.device))
-        whole, tokens, scores = super()._prefix_tokens(
-            step, whole, scores, tokens, prefix_tokens, beam_size
-        )
-        self.search.table = BestTokens(whole.__getitem__, len(whole), self.columns)
-        self.search.in_prefix = True
-        return self.search.table.scores, tokens, scores
-
-    def _attend_to_chosen_tokens(self, finalized, start: int) -> None:
-        """Set the attention S x T of each hypothesis to that of its tokens."""
-        attention = attention_to_chosen_tokens(
-            self.translation_models,
-            self.model.encoded,
-            [[hypothesis["tokens"] for hypothesis in hypotheses] for hypotheses in finalized],
-            start,
-            self.pad,
-        )
-        for hypotheses, weights in zip(finalized, attention):
-            for hypothesis, of_tokens in zip(hypotheses, weights):
-                if of_tokens is not None:
-                    hypothesis["attention"] = of_tokens.t()
 
     def _use_attention(self, source: Tensor, hypothesis: dict[str, Tensor]) -> None:
         """Add the alignment to a hypothesis, and replace its unknown words.
@@ -227,3 +217,70 @@ class TranslationGenerator(SequenceGenerator):
         if self.unknown_words is not None:
             replaced = self.unknown_words.replace(tokens, source, attention)
             hypothesis["tokens"] = replaced.to(hypothesis["tokens"].device)
+
+
+def _as_in_fairseq(found: Finished) -> dict[str, Tensor]:
+    attention = found.attention
+    return {
+        "tokens": found.tokens,
+        "score": found.token_scores.new_tensor(found.score),
+        "attention": torch.empty(0) if attention is None else attention.t(),
+        "alignment": torch.empty(0),
+        "positional_scores": found.token_scores,
+    }
+
+
+class BatchEnsemble(EnsembleModel):
+    """fairseq's ensemble for one batch.
+
+    Args:
+        models: the models.
+        encoded: the batch as each model has encoded it.
+        need_weights: whether steps return attention.
+        shortlist: K token indices to which the vocabulary is restricted, or None.
+    """
+
+    def __init__(
+        self,
+        models: Sequence[FairseqModel],
+        encoded: Sequence[Any],
+        need_weights: bool,
+        shortlist: Tensor | None,
+    ):
+        super().__init__([model.module for model in models])
+        self._decodings: list[Decoding] = [
+            model.start(of_model, need_weights, shortlist)
+            for model, of_model in zip(models, encoded)
+        ]
+
+    def forward_encoder(self, net_input: dict[str, Tensor]) -> list[Decoding]:
+        """The models, which start to decode the batch; it is encoded already."""
+        return self._decodings
+
+    def forward_decoder(
+        self,
+        tokens: Tensor,
+        encoder_outs: list[Decoding],
+        incremental_states: list[Any],
+        temperature: float = 1.0,
+    ) -> tuple[Tensor, Tensor | None]:
+        """The scores R x V of the next tokens, and attention R x S.
+
+        Args:
+            tokens, temperature: as in fairseq.
+            encoder_outs: what ``forward_encoder`` returned.
+            incremental_states: not used; the decodings have theirs.
+        """
+        following = next_tokens(encoder_outs, tokens, temperature)
+        return following.log_probs_of(slice(None)), following.attention
+
+    def reorder_encoder_out(
+        self, encoder_outs: list[Decoding], new_order: Tensor
+    ) -> list[Decoding]:
+        """Let hypothesis i continue hypothesis ``new_order[i]``."""
+        for decoding in encoder_outs:
+            decoding.reorder_(new_order)
+        return encoder_outs
+
+    def reorder_incremental_state(self, incremental_states: list[Any], new_order: Tensor) -> None:
+        """Do nothing: fairseq calls ``reorder_encoder_out`` as well."""

@@ -55,7 +55,7 @@ class UnknownWords:
                 self._warn_once()
                 continue
             word = self.source[index]
-            tokens[position] = self._target_index(self.translations.get(word, word))
+            tokens[position] = self.target.add_symbol(self.translations.get(word, word))
         return tokens
 
     def mask_source(self, src_tokens: Tensor) -> Tensor:
@@ -65,10 +65,6 @@ class UnknownWords:
     def mask_target(self, tokens: Tensor) -> Tensor:
         """Replace target tokens that are not in the models' vocabulary by ``<unk>``."""
         return tokens.masked_fill(tokens >= self.target_vocab_size, self.target.unk())
-
-    def _target_index(self, word: str) -> int:
-        index = self.target.index(word)
-        return self.target.add_symbol(word) if index == self.target.unk() else index
 
     def _warn_once(self) -> None:
         if not self.warned:

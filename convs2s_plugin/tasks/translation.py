@@ -14,10 +14,10 @@ from fairseq.tasks.translation import TranslationConfig, TranslationTask
 from convs2s.common.errors import UserError
 from convs2s.models.options import checked_values
 from convs2s.nn.gradient import ignored_batch
-from convs2s.text.lexicon.files import read_lexicon, read_translations
+from convs2s.text.lexicon.files import read_translations
 from convs2s.translation.options import AUTOCAST_DTYPES
 from convs2s.translation.precision import Int8, Precision
-from convs2s.translation.shortlist import Shortlist, build_shortlist
+from convs2s.translation.shortlist import load_shortlist
 
 from ..compat import enable_for_task
 from ..compat.generation import REPLACE_UNK_WITHOUT_FILE, check_replacement
@@ -104,7 +104,7 @@ class ConvS2STranslationTask(ReportsValidations, TranslationTask):
             raise UserError(f"--max-cells is {cfg.max_cells}, but must be at least 1.")
         self.precision = Precision(str(cfg.autocast_dtype), emulate=False)
         self.int8 = Int8(cfg.int8, self.precision)
-        self.shortlist = self._load_shortlist()
+        self.shortlist = load_shortlist(cfg, src_dict, tgt_dict)
         # The dictionaries may grow: unknown words of a text are appended to them.
         self.source_vocab_size, self.target_vocab_size = len(src_dict), len(tgt_dict)
         self.keep_unknown_words = False
@@ -115,18 +115,6 @@ class ConvS2STranslationTask(ReportsValidations, TranslationTask):
         """Load the dictionaries, and change fairseq for the task (``compat.enable_for_task``)."""
         enable_for_task()
         return super().setup_task(cfg, **options)
-
-    def _load_shortlist(self) -> Shortlist | None:
-        if self.cfg.lexicon is None:
-            return None
-        return build_shortlist(
-            read_lexicon(self.cfg.lexicon),
-            self.cfg.lexicon,
-            self.src_dict,
-            self.tgt_dict,
-            self.cfg.candidates_per_word,
-            self.cfg.frequent_candidates,
-        )
 
     def load_dataset(self, split, *arguments, **options):
         """Load a split; ``--equal-length-batches`` does not apply to the training set."""

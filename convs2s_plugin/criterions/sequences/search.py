@@ -12,6 +12,7 @@ from fairseq.sequence_generator import SequenceGenerator
 from fairseq.tasks import FairseqTask
 from torch import Tensor, nn
 
+from convs2s.common.errors import UserError
 from convs2s.nn.dropout import Dropout
 
 # Longest candidates: this many times the longest reference of a batch, and some tokens more. What
@@ -56,9 +57,9 @@ class CandidateSearch:
         try:
             with dropping_out(inner, training and self.dropout):
                 found = self._search(inner, sample, training and self.sampling)
-        except (AssertionError, RuntimeError):
-            # fairseq's searches fail without probabilities. The loss will not be a number, which
-            # fairseq reports after the backward pass.
+        except (AssertionError, RuntimeError, UserError):
+            # Searches fail without probabilities. The loss will not be a number, which fairseq
+            # reports after the backward pass.
             if _is_finite(inner, sample):
                 raise
             found = [[] for _ in sample["target"]]

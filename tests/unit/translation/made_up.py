@@ -1,5 +1,6 @@
 """A search without a model: it reverses its tokens, and marks each sentence."""
 
+from convs2s.translation.options import EnsembleOptions
 from convs2s.translation.results import PartHypothesis
 
 
@@ -16,7 +17,7 @@ class Words:
 class Reversal:
     """Translates by reversal; ``shuffle`` puts the batches into another order."""
 
-    aligns = True
+    options = EnsembleOptions(unnormalized=True, alignment=True)
 
     def __init__(self, limit=10, batch=3, shuffle=None, nbest=2):
         self.max_source_tokens, self.batch, self.nbest = limit, batch, nbest
@@ -29,9 +30,6 @@ class Reversal:
         if self.shuffle:
             self.shuffle.shuffle(found)
         return found
-
-    def rescore(self, token_scores):
-        return sum(token_scores)
 
     def translate(self, sentences):
         self.lengths.append([len(tokens) for tokens in sentences])

@@ -10,7 +10,13 @@ from convs2s.translation.best_tokens import (
     choose_columns,
     select,
 )
+from convs2s.translation.decoding import NextTokens
 from tests.support.search import SYMBOLS
+
+
+def table_of(rows, columns, rows_at_once, exact):
+    following = NextTokens(rows.__getitem__, rows.shape, rows_at_once, exact, attention=None)
+    return BestTokens(following, columns)
 
 
 @pytest.mark.parametrize("levels", [2, 20, 100, 500, 10**6])
@@ -23,7 +29,7 @@ def test_a_step_is_fairseqs(levels, beam):
     rows, columns = lprobs.flatten(0, 1), choose_columns(len(SYMBOLS), 4, beam)
     for step in (0, 3):
         totals = scores[:, :, -1].flatten() if step else None
-        table = BestTokens(rows.__getitem__, len(rows), columns, rows_at_once=7)
+        table = table_of(rows, columns, rows_at_once=7, exact=True)
         expected = BeamSearch(SYMBOLS).step(step, lprobs, scores[:, :, :step])
         for found in (
             table.continuations(totals, beam),
@@ -39,7 +45,7 @@ def test_a_step_in_half_precision_has_the_scores_of_fairseqs(step):
     lprobs = -torch.randint(9, (40, 3, len(SYMBOLS))).float()
     scores = -torch.randint(9, (40, 3, step)).float()
     rows, columns = lprobs.flatten(0, 1), choose_columns(len(SYMBOLS), 4, 3)
-    table = BestTokens(rows.__getitem__, len(rows), columns, exact=False)
+    table = table_of(rows, columns, rows_at_once=len(rows), exact=False)
     totals = scores[:, :, -1].flatten() if step else None
     found, tokens, beams = table.continuations(totals, 3)
     expected, _, _ = BeamSearch(SYMBOLS).step(step, lprobs, scores)

@@ -1,4 +1,4 @@
-"""Beam search in the best tokens against fairseq's, hypothesis by hypothesis and bit by bit."""
+"""The plugin's generator against fairseq's, hypothesis by hypothesis and bit by bit."""
 
 import inspect
 import math
@@ -28,7 +28,6 @@ from tests.support.search import (
     prefer_the_end,
     pseudorandom,
     round_coarsely,
-    vocab_size_of,
 )
 from tests.support.shortlist_model import ShortlistModel
 
@@ -53,7 +52,7 @@ IN_ALL_TOKENS = {
 @pytest.mark.parametrize("options", IN_THE_BEST_TOKENS)
 def test_options_of_beam_search(name, options):
     model = change_logits(build(name), prefer_the_end)
-    found, _ = assert_same_search([model], **IN_THE_BEST_TOKENS[options])
+    found = assert_same_search([model], **IN_THE_BEST_TOKENS[options])
     lengths = {len(hypothesis["tokens"]) for hypotheses in found for hypothesis in hypotheses}
     assert len(lengths) > 1 or "cut" in options
     assert found[0][0]["attention"].numel()
@@ -171,7 +170,7 @@ def test_half_precision(dtype, monkeypatch):
             if "max_len_b" in args:
                 for reference, hypothesis in zip(same, hypotheses):
                     assert torch.equal(hypothesis["score"], reference["score"])
-    assert not counts and vocab_size_of(ours) < 40
+    assert not counts
 
 
 def test_nan():
@@ -183,7 +182,7 @@ def test_nan():
         return logits
 
     model = change_logits(build("convs2s"), prefer_the_end)
-    found, _ = assert_same_search([change_logits(model, some_rows)], beam=5)
+    found = assert_same_search([change_logits(model, some_rows)], beam=5)
     assert any(row.any() for row in rows) and all(map(len, found))
 
     def some_tokens(self, *arguments, **options):
@@ -193,7 +192,7 @@ def test_nan():
 
     model = change_logits(build("convs2s"), prefer_the_end)
     model.get_normalized_probs = MethodType(some_tokens, model)
-    found, _ = assert_same_search([model], beam=5)
+    found = assert_same_search([model], beam=5)
     assert not any((hypotheses[0]["tokens"] % 3 == 0).any() for hypotheses in found)
     assert_same_search([change_logits(model, round_coarsely)], beam=5)
 
@@ -228,17 +227,15 @@ def test_shortlists(change, more):
     plain = SequenceGenerator(EnsembleModel([restricted]), SYMBOLS, **options)
     plain.vocab_size = 150
     assert_same(plain.generate([], batch()), ours.generate([], batch()))
-    assert vocab_size_of(ours, by_frequency[:150]) < 40
 
 
 def test_a_small_vocabulary_is_searched_as_a_whole():
     symbols = dictionary(12)
     model = make("convs2s", task=translation_task(symbols, symbols))
     small = random_batch(LENGTHS, words=12)
-    for beam, vocab_size in ((5, 15), (6, 16), (10, 16)):
+    for beam in (5, 6, 10):
         options = dict(beam_size=beam, max_len_b=10)
         plain = SequenceGenerator([model], symbols, **options)
         ours = TranslationGenerator([model], symbols, vocab_size=len(symbols), **options)
         ours.need_weights = True
         assert_same(plain.generate([model], small), ours.generate([model], small))
-        assert vocab_size_of(ours) == vocab_size

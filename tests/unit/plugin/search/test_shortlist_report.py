@@ -9,7 +9,7 @@ import torch
 
 from convs2s.text.lexicon.files import Entry
 from convs2s.translation.shortlist import build_shortlist
-from convs2s_plugin.search.generator import ShortlistSizes, TranslationGenerator
+from convs2s_plugin.search.generator import TranslationGenerator, log_mean_size
 from tests.support.families import make
 from tests.support.helpers import dictionary, random_batch
 
@@ -42,13 +42,10 @@ def test_the_report_comes_once_when_the_generator_is_deleted(caplog):
 
 
 def test_a_batch_is_needed_for_a_report(caplog):
-    sizes = ShortlistSizes(35)
     with caplog.at_level("INFO"):
-        sizes.log_mean()
+        log_mean_size([], 35)
         assert not reports(caplog)
-        for size in (6, 7, 10):
-            sizes.add(size)
-        sizes.log_mean()
+        log_mean_size([6, 7, 10], 35)
     expected = "candidate vocabularies: 8 of 35 tokens on average (21.9%), 3 batches"
     assert reports(caplog) == [expected]
 
