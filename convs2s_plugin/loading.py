@@ -15,14 +15,13 @@ from torch import nn
 
 from convs2s.checkpoints.networks import Checkpoint
 from convs2s.common.errors import UserError
-from convs2s.translation.decoding import Model, NetworkModel
+from convs2s.translation.decoding import Model
 from convs2s.translation.loading import Dictionaries
 
 from . import compat
 from .compat.checkpoints import without_hydra_warnings
 from .compat.messages import is_unknown_model
-from .models import PluginModel
-from .search.decoding import FairseqModel
+from .search.decoding import search_model
 from .tasks.translation import ConvS2STranslationConfig, ConvS2STranslationTask
 
 # The options of fairseq's translation task that a model depends on.
@@ -88,7 +87,7 @@ def load(
         raise UserError(f"{checkpoint.path} is not a model of translation: it has no decoder.")
     model.to(device)
     model.prepare_for_inference_(FairseqConfig(generation=GenerationConfig(beam=1)))
-    return NetworkModel(model) if isinstance(model, PluginModel) else FairseqModel(model)
+    return search_model(model)
 
 
 class _Logits(nn.Module):

@@ -6,7 +6,7 @@ same order. Everything that a search remembers belongs to its call.
 
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import torch
 from torch import Tensor
@@ -59,7 +59,6 @@ def beam_search(
     symbols: Symbols,
     options: SearchOptions,
     *,
-    encoded: Sequence[Any] | None = None,
     prefix: Tensor | None = None,
     shortlist: Tensor | None = None,
     need_weights: bool = False,
@@ -71,7 +70,6 @@ def beam_search(
         source: B x S source tokens.
         symbols: the target vocabulary.
         options: how to search.
-        encoded: the sentences as each model has encoded them; None to encode ``source``.
         prefix: B x P tokens that translations start with, padded at the end; None for none.
         shortlist: K sorted token indices to which the target vocabulary is restricted. The special
             symbols and the tokens of the prefix must be among them. None for all.
@@ -82,8 +80,7 @@ def beam_search(
         UserError: if no translation can have the smallest length, or if what a model computes is
             not a number.
     """
-    if encoded is None:
-        encoded = [model.encode(source) for model in models]
+    encoded = [model.encode(source) for model in models]
     aligns_tokens = need_weights and any(model.aligns_tokens for model in models)
     # Attention that depends on the tokens is computed once, for the finished hypotheses.
     in_steps = need_weights and not aligns_tokens

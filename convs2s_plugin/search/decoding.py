@@ -1,4 +1,4 @@
-"""fairseq's encoder-decoder models, as the search of the library needs them."""
+"""Models of this package and of fairseq, as the search of the library needs them."""
 
 import copy
 from typing import Any
@@ -6,13 +6,18 @@ from typing import Any
 from fairseq.models import FairseqEncoderDecoderModel, FairseqIncrementalDecoder
 from torch import Tensor
 
-from convs2s.translation.decoding import Forced
+from convs2s.translation.decoding import Forced, Model, NetworkModel
 
-from ..models.adapters import has_linear_output, output_layer_of, output_weights
+from ..models.adapters import PluginModel, has_linear_output, output_layer_of, output_weights
+
+
+def search_model(model: FairseqEncoderDecoderModel) -> Model:
+    """A model of this package, or of fairseq, in evaluation mode, as the search needs it."""
+    return NetworkModel(model) if isinstance(model, PluginModel) else FairseqModel(model)
 
 
 class FairseqModel:
-    """A model of fairseq, or of this package, in evaluation mode; see ``Model``.
+    """A model of fairseq; see ``Model``.
 
     Args:
         model: the model; nothing in it changes.
@@ -22,12 +27,7 @@ class FairseqModel:
         self.module = model
         self.max_source_length = int(model.encoder.max_positions())
         self.max_target_length = int(model.decoder.max_positions())
-        # The decoders of this package can be told the tokens to align.
-        self._takes_target = hasattr(model.decoder, "aligns_tokens")
-        self.aligns_tokens = bool(
-            getattr(model.decoder, "aligns_tokens", False)
-            or getattr(model, "full_context_alignment", False)
-        )
+        self.aligns_tokens = bool(getattr(model, "full_context_alignment", False))
 
     def output_weights(self) -> list[Tensor]:
         """The weight of the output layer, if logits are one linear map of features."""
@@ -36,10 +36,7 @@ class FairseqModel:
     def encode(self, source: Tensor) -> Any:
         """Encode B x S source tokens."""
         lengths = source.ne(self.module.encoder.dictionary.pad()).sum(dim=1)
-        return self.encode_input({"src_tokens": source, "src_lengths": lengths})
-
-    def encode_input(self, net_input: dict[str, Tensor]) -> Any:
-        """Encode the input of a batch of fairseq."""
+        net_input = {"src_tokens": source, "src_lengths": lengths}
         return self.module.encoder.forward_torchscript(net_input)
 
     def start(
@@ -57,27 +54,23 @@ class FairseqModel:
     ) -> Tensor | None:
         """The attention of given translations; see ``Model``."""
         encoded = self.module.encoder.reorder_encoder_out(encoded, sentences)
-        options: dict[str, Any] = {}
-        if self._takes_target:
-            options = {"features_only": True, "target_tokens": target}
-        return self._force(encoded, previous, **options)[1]
+        return self._force(encoded, previous, need_weights=True)[1]
 
     def score(
         self, encoded: Any, previous: Tensor, target: Tensor, need_weights: bool = False
     ) -> Forced:
         """Score one translation of each sentence; see ``Model``."""
-        options = {"target_tokens": target} if need_weights and self._takes_target else {}
-        output, attention = self._force(encoded, previous, need_weights, **options)
+        output, attention = self._force(encoded, previous, need_weights)
         log_probs = self.module.get_normalized_probs(output, log_probs=True)
         scores = log_probs.gather(2, target.unsqueeze(2)).squeeze(2)
         return Forced(scores, attention if need_weights else None)
 
     def _force(
-        self, encoded: Any, previous: Tensor, need_weights: bool = True, **options: Any
+        self, encoded: Any, previous: Tensor, need_weights: bool
     ) -> tuple[Any, Tensor | None]:
         """What the decoder returns for whole translations, and its attention."""
         decoder = with_attention(self.module, need_weights).decoder
-        output = decoder(previous, encoder_out=encoded, **options)
+        output = decoder(previous, encoder_out=encoded)
         return output, attention_in(output[1] if len(output) > 1 else None)
 
 

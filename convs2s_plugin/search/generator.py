@@ -14,13 +14,13 @@ from torch import Tensor
 
 from convs2s.common.errors import UserError
 from convs2s.translation.alignment import attention_to_chosen_tokens
-from convs2s.translation.decoding import Decoding, next_tokens
+from convs2s.translation.decoding import Decoding, Model, next_tokens
 from convs2s.translation.options import SearchOptions
 from convs2s.translation.search import Finished, beam_search
 from convs2s.translation.shortlist import Shortlist
 
 from ..models.adapters import output_layer_of
-from .decoding import FairseqModel
+from .decoding import search_model
 from .unknown_words import UnknownWords
 from .word_alignment import ALIGNMENTS
 
@@ -81,7 +81,7 @@ class TranslationGenerator(SequenceGenerator):
             for model in models:
                 output_layer_of(model.decoder)
         super().__init__(models, tgt_dict, **options)
-        self.translation_models = [FairseqModel(model) for model in models]
+        self.translation_models = [search_model(model) for model in models]
         self.whole_vocab_size = vocab_size
         self.shortlist = shortlist
         self.shortlist_sizes: list[int] = []
@@ -112,7 +112,6 @@ class TranslationGenerator(SequenceGenerator):
                 prefix_tokens = self.unknown_words.mask_target(prefix_tokens)
         start = self.eos if bos_token is None else bos_token
         tokens = self._shortlist_of(sample, prefix_tokens, constraints, start)
-        encoded = [model.encode_input(sample["net_input"]) for model in self.translation_models]
         if self.is_beam_search and constraints is None and start == self.eos:
             found = beam_search(
                 self.translation_models,
@@ -128,14 +127,13 @@ class TranslationGenerator(SequenceGenerator):
                     max_len_a=self.max_len_a,
                     max_len_b=self.max_len_b,
                 ),
-                encoded=encoded,
                 prefix=prefix_tokens,
                 shortlist=tokens,
                 need_weights=self.need_weights,
             )
             finalized = [[_as_in_fairseq(each) for each in hypotheses] for hypotheses in found]
         else:
-            finalized = self._search(sample, encoded, prefix_tokens, constraints, start, tokens)
+            finalized = self._search(sample, prefix_tokens, constraints, start, tokens)
         if self.need_weights:
             for source, hypotheses in zip(src_tokens.cpu(), finalized):
                 for hypothesis in hypotheses:
@@ -159,15 +157,7 @@ class TranslationGenerator(SequenceGenerator):
         self.shortlist_sizes.append(len(tokens))
         return tokens
 
-    def _search(
-        self,
-        sample,
-        encoded: list[Any],
-        prefix_tokens,
-        constraints,
-        start: int,
-        shortlist: Tensor | None,
-    ):
+    def _search(self, sample, prefix_tokens, constraints, start: int, shortlist: Tensor | None):
         """fairseq's search, with tokens numbered by their position in the shortlist."""
         models = self.translation_models
         aligns_tokens = self.need_weights and any(model.aligns_tokens for model in models)
@@ -175,7 +165,7 @@ class TranslationGenerator(SequenceGenerator):
         call = copy.copy(self)
         call._modules = dict(self._modules)
         call.vocab_size = self.whole_vocab_size if shortlist is None else len(shortlist)
-        call.model = BatchEnsemble(models, encoded, in_steps, shortlist)
+        call.model = BatchEnsemble(models, in_steps, shortlist)
         first = start
         if shortlist is not None:
             first = int(torch.searchsorted(shortlist, start))
@@ -190,7 +180,9 @@ class TranslationGenerator(SequenceGenerator):
                 hypothesis["tokens"] = shortlist[hypothesis["tokens"]]
         if aligns_tokens:
             tokens = [[each["tokens"] for each in of_sentence] for of_sentence in finalized]
-            attention = attention_to_chosen_tokens(models, encoded, tokens, start, self.pad)
+            attention = attention_to_chosen_tokens(
+                models, call.model.encoded, tokens, start, self.pad
+            )
             for hypothesis, weights in zip(hypotheses, chain.from_iterable(attention)):
                 if weights is not None:
                     hypothesis["attention"] = weights.t()
@@ -235,27 +227,27 @@ class BatchEnsemble(EnsembleModel):
 
     Args:
         models: the models.
-        encoded: the batch as each model has encoded it.
         need_weights: whether steps return attention.
         shortlist: K token indices to which the vocabulary is restricted, or None.
     """
 
     def __init__(
         self,
-        models: Sequence[FairseqModel],
-        encoded: Sequence[Any],
+        models: Sequence[Model],
         need_weights: bool,
         shortlist: Tensor | None,
     ):
         super().__init__([model.module for model in models])
-        self._decodings: list[Decoding] = [
-            model.start(of_model, need_weights, shortlist)
-            for model, of_model in zip(models, encoded)
-        ]
+        self._each, self._need_weights, self._shortlist = models, need_weights, shortlist
+        self.encoded: list[Any] = []
 
     def forward_encoder(self, net_input: dict[str, Tensor]) -> list[Decoding]:
-        """The models, which start to decode the batch; it is encoded already."""
-        return self._decodings
+        """Encode the batch, and start to decode it."""
+        self.encoded = [model.encode(net_input["src_tokens"]) for model in self._each]
+        return [
+            model.start(encoded, self._need_weights, self._shortlist)
+            for model, encoded in zip(self._each, self.encoded)
+        ]
 
     def forward_decoder(
         self,

@@ -9,7 +9,7 @@ from convs2s.translation import Translator
 from convs2s.translation.options import SearchOptions
 from convs2s.translation.search import beam_search
 from convs2s_plugin.models.adapters import has_linear_output
-from convs2s_plugin.search.decoding import FairseqModel
+from convs2s_plugin.search.decoding import search_model
 from tests.support.families import FAMILIES
 from tests.support.search import SYMBOLS, TRANSFORMER, batch, build
 from tests.support.translation import DATA, FIXTURES, LINES, MODELS, text_file
@@ -65,7 +65,7 @@ def test_eight_threads_share_a_model(name):
     """With attention, without it, with shortlists and with prefixes."""
     model = build(name)
     model.decoder.need_attn = False
-    searched, source = [FairseqModel(model)], batch()["net_input"]["src_tokens"]
+    searched, source = [search_model(model)], batch()["net_input"]["src_tokens"]
     options = SearchOptions(beam=4, max_len_b=9)
 
     def work(number):

@@ -67,14 +67,14 @@ def test_a_step_of_the_search_projects_once(name, alignment):
     )
     calls = count_calls(model.decoder.output)
     steps = []
-    step = model.decoder.forward
+    decode = model.decode
 
-    def forward(*arguments, **options):
-        if not options.get("features_only"):
-            steps.append(arguments[0].shape)
-        return step(*arguments, **options)
+    def count(tokens, encoded, state, **options):
+        if state is not None:
+            steps.append(tokens.shape)
+        return decode(tokens, encoded, state, **options)
 
-    model.decoder.forward = forward
+    model.decode = count
     hypotheses = generator.generate([model], batch)
     assert len(calls) == len(steps) > 1
     for best, *_ in hypotheses:

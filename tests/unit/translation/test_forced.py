@@ -9,13 +9,11 @@ from fairseq.sequence_scorer import SequenceScorer
 
 from convs2s.common.errors import UserError
 from convs2s.translation import Translator
-from convs2s.translation.decoding import NetworkModel
 from convs2s.translation.forced import score_pairs
-from convs2s_plugin.search.decoding import FairseqModel
+from convs2s_plugin.search.decoding import search_model
 from convs2s_plugin.search.word_alignment import ReferenceScorer
 from convs2s_plugin.tasks.translation import ConvS2STranslationConfig, ConvS2STranslationTask
 from tests.support.families import MODELS
-from tests.support.network import Network
 from tests.support.search import SYMBOLS, TRANSFORMER, batch, build
 from tests.support.translation import DATA, FIXTURES, LINES, text_file
 
@@ -32,19 +30,18 @@ def test_every_model(name):
     model, data = build(name).float(), batch()
     source, target = data["net_input"]["src_tokens"], data["target"]
     expected = ReferenceScorer(SYMBOLS, "hard").generate([model], data)
-    found = [FairseqModel(model)] + ([NetworkModel(Network(model))] if name in MODELS else [])
-    for each in found:
-        previous = data["net_input"]["prev_output_tokens"]
-        forced = each.score(each.encode(source), previous, target, need_weights=True)
-        for row, (same,) in enumerate(expected):
-            length = len(same["tokens"])
-            scores = forced.log_probs[row, :length]
-            torch.testing.assert_close(scores, same["positional_scores"], atol=1e-6, rtol=0)
-            attention = forced.attention[row, :length]
-            torch.testing.assert_close(attention, same["attention"][:length])
-        without = each.score(each.encode(source), previous, target)
-        assert without.attention is None
-        torch.testing.assert_close(without.log_probs, forced.log_probs, atol=1e-5, rtol=0)
+    searched = search_model(model)
+    previous = data["net_input"]["prev_output_tokens"]
+    forced = searched.score(searched.encode(source), previous, target, need_weights=True)
+    for row, (same,) in enumerate(expected):
+        length = len(same["tokens"])
+        scores = forced.log_probs[row, :length]
+        torch.testing.assert_close(scores, same["positional_scores"], atol=1e-6, rtol=0)
+        attention = forced.attention[row, :length]
+        torch.testing.assert_close(attention, same["attention"][:length])
+    without = searched.score(searched.encode(source), previous, target)
+    assert without.attention is None
+    torch.testing.assert_close(without.log_probs, forced.log_probs, atol=1e-5, rtol=0)
 
 
 @pytest.mark.parametrize("names", [["convs2s"], ["pervasive"], ["convs2s", "adl", "pervasive"]])

@@ -190,7 +190,7 @@ def test_nan():
         lprobs[..., torch.arange(len(SYMBOLS)) % 3 == 0] = math.nan
         return lprobs
 
-    model = change_logits(build("convs2s"), prefer_the_end)
+    model = change_logits(build("fconv"), prefer_the_end)
     model.get_normalized_probs = MethodType(some_tokens, model)
     found = assert_same_search([model], beam=5)
     assert not any((hypotheses[0]["tokens"] % 3 == 0).any() for hypotheses in found)
