@@ -19,7 +19,7 @@ from convs2s.translation.decoding import Model
 from convs2s.translation.loading import Dictionaries
 
 from . import compat
-from .compat.checkpoints import without_hydra_warnings
+from .compat.checkpoints import memory_mapped, without_hydra_warnings
 from .compat.messages import is_unknown_model
 from .search.decoding import search_model
 from .tasks.translation import ConvS2STranslationConfig, ConvS2STranslationTask
@@ -62,7 +62,7 @@ def load(
     compat.enable_all()
     task = setup_task(checkpoint, dictionaries)
     try:
-        with without_hydra_warnings():
+        with memory_mapped(), without_hydra_warnings():
             (model,), _ = checkpoint_utils.load_model_ensemble([checkpoint.path], task=task)
     except (AssertionError, LookupError) as error:
         if not is_unknown_model(error):

@@ -1,7 +1,7 @@
 """``--lr-scheduler reduce_lr_on_validation``: plateaus of validations, not of epochs."""
 
 import logging
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Dict, List, Optional
 
 from fairseq.dataclass import FairseqDataclass
@@ -10,6 +10,7 @@ from fairseq.optim.lr_scheduler import FairseqLRScheduler, register_lr_scheduler
 from omegaconf import II
 
 from convs2s.common.errors import UserError
+from convs2s.models.options import option
 
 from .compat.training import listen
 
@@ -20,30 +21,18 @@ logger = logging.getLogger(__name__)
 class ReduceLROnValidationConfig(FairseqDataclass):
     """When and by how much to reduce the learning rate; warm-up as in fairseq's schedulers."""
 
-    lr_shrink: float = field(
-        default=0.8, metadata={"help": "factor of the learning rate at a reduction"}
+    lr_shrink: float = option(0.8, "factor of the learning rate at a reduction")
+    lr_patience: int = option(
+        3, "reduce the learning rate after this many validations in a row without improvement"
     )
-    lr_patience: int = field(
-        default=3,
-        metadata={
-            "help": "reduce the learning rate after this many validations in a row without "
-            "improvement"
-        },
+    lr_threshold: float = option(
+        0.0,
+        "an improvement on the best value so far must be larger than this, in the "
+        "unit of --best-checkpoint-metric (fairseq's losses are in bits: 0.01 nats are 0.0144)",
     )
-    lr_threshold: float = field(
-        default=0.0,
-        metadata={
-            "help": "an improvement on the best value so far must be larger than this, in the "
-            "unit of --best-checkpoint-metric (fairseq's losses are in bits: 0.01 nats are 0.0144)"
-        },
-    )
-    warmup_updates: int = field(
-        default=0,
-        metadata={"help": "increase the learning rate linearly during this many updates"},
-    )
-    warmup_init_lr: float = field(
-        default=-1,
-        metadata={"help": "learning rate at the start of the warm-up; 0 if this is negative"},
+    warmup_updates: int = option(0, "increase the learning rate linearly during this many updates")
+    warmup_init_lr: float = option(
+        -1, "learning rate at the start of the warm-up; 0 if this is negative"
     )
     lr: List[float] = II("optimization.lr")
     best_checkpoint_metric: str = II("checkpoint.best_checkpoint_metric")
@@ -141,7 +130,7 @@ def check(cfg: ReduceLROnValidationConfig) -> None:
     Raises:
         UserError: if one is not; names the option and the range.
     """
-    for option, value, allowed, fits in (
+    for name, value, allowed, fits in (
         ("--lr", cfg.lr, "one value", len(cfg.lr) == 1),
         ("--lr-shrink", cfg.lr_shrink, "more than 0 and less than 1", 0 < cfg.lr_shrink < 1),
         ("--lr-patience", cfg.lr_patience, "at least 1", cfg.lr_patience >= 1),
@@ -149,4 +138,4 @@ def check(cfg: ReduceLROnValidationConfig) -> None:
         ("--warmup-updates", cfg.warmup_updates, "at least 0", cfg.warmup_updates >= 0),
     ):
         if not fits:
-            raise UserError(f"{option} is {value}, but must be {allowed}.")
+            raise UserError(f"{name} is {value}, but must be {allowed}.")

@@ -11,14 +11,13 @@ from fairseq.data.encoders.subword_nmt_bpe import SubwordNMTBPE
 from omegaconf.errors import MissingMandatoryValue
 
 from convs2s.common.errors import UserError
+from convs2s.text.binarize import HEADER, MARK
 from convs2s.text.vocabulary import reading_errors
 
 from .patches import Tier, patched
 
 AGAIN = "run fairseq-preprocess again, or copy it again if that was interrupted"
-# The beginning of an index: a mark, the version, the code of the numbers' type, their count.
-HEADER = struct.Struct("<9sQBQ")
-MARK = b"MMIDIDX\x00\x00"
+# The types of numbers, by their code in an index.
 TYPES = {
     **{1: np.uint8, 2: np.int8, 3: np.int16, 4: np.int32, 5: np.int64},
     **{8: np.uint16, 9: np.uint32, 10: np.uint64},

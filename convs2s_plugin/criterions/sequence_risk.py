@@ -4,7 +4,7 @@ import math
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Dict, List, Optional
 
 import torch
@@ -16,6 +16,7 @@ from fairseq.models import FairseqEncoderDecoderModel
 from torch import Tensor, nn
 
 from convs2s.common.errors import UserError
+from convs2s.models.options import option
 from convs2s.nn.gradient import is_ignored
 from convs2s.nn.sequence_losses import SEQUENCE_LOSSES
 
@@ -31,56 +32,37 @@ from .sequences.search import CandidateSearch
 class ConvS2SSequenceRiskConfig(ConvS2SCrossEntropyConfig):
     """The options of convs2s_cross_entropy, and those of the loss of sentences."""
 
-    sequence_loss: ChoiceEnum(tuple(SEQUENCE_LOSSES)) = field(  # type: ignore[valid-type]
-        default="risk",
-        metadata={
-            "help": "loss of a sentence: expected risk, negative log-likelihood of the best "
-            "candidate, margin to all other candidates, or to the one with the highest score"
-        },
+    sequence_loss: ChoiceEnum(tuple(SEQUENCE_LOSSES)) = option(  # type: ignore[valid-type]
+        "risk",
+        "loss of a sentence: expected risk, negative log-likelihood of the best "
+        "candidate, margin to all other candidates, or to the one with the highest score",
     )
-    sequence_cost: ChoiceEnum(COSTS) = field(  # type: ignore[valid-type]
-        default="bleu",
-        metadata={"help": "cost of a candidate: 1 - smoothed sentence BLEU, or 1 - chrF"},
+    sequence_cost: ChoiceEnum(COSTS) = option(  # type: ignore[valid-type]
+        "bleu",
+        "cost of a candidate: 1 - smoothed sentence BLEU, or 1 - chrF",
     )
     sequence_remove_bpe: ChoiceEnum(  # type: ignore[valid-type]
         ("subword_nmt", "sentencepiece", "none")
-    ) = field(
-        default="subword_nmt",
-        metadata={"help": "sub-words that are joined before costs are computed"},
+    ) = option("subword_nmt", "sub-words that are joined before costs are computed")
+    sequence_candidates: int = option(16, "number of candidates of each sentence")
+    sequence_search: ChoiceEnum(("beam", "sampling")) = option(  # type: ignore[valid-type]
+        "beam",
+        "how candidates are found with the present model; validation always uses beam search",
     )
-    sequence_candidates: int = field(
-        default=16, metadata={"help": "number of candidates of each sentence"}
+    sequence_candidate_file: Optional[str] = option(
+        None,
+        "n-best lists of the training data, as fairseq-generate --nbest writes them "
+        "without --remove-bpe: train on these candidates instead of searching",
     )
-    sequence_search: ChoiceEnum(("beam", "sampling")) = field(  # type: ignore[valid-type]
-        default="beam",
-        metadata={
-            "help": "how candidates are found with the present model; validation always uses "
-            "beam search"
-        },
+    sequence_reference: bool = option(False, "add the reference to the candidates")
+    sequence_dropout: bool = option(False, "apply dropout in the search for candidates")
+    sequence_temperature: float = option(
+        1.0,
+        "divides the scores of candidates, which are means over tokens; below 1, "
+        "probable candidates weigh more",
     )
-    sequence_candidate_file: Optional[str] = field(
-        default=None,
-        metadata={
-            "help": "n-best lists of the training data, as fairseq-generate --nbest writes them "
-            "without --remove-bpe: train on these candidates instead of searching"
-        },
-    )
-    sequence_reference: bool = field(
-        default=False, metadata={"help": "add the reference to the candidates"}
-    )
-    sequence_dropout: bool = field(
-        default=False, metadata={"help": "apply dropout in the search for candidates"}
-    )
-    sequence_temperature: float = field(
-        default=1.0,
-        metadata={
-            "help": "divides the scores of candidates, which are means over tokens; below 1, "
-            "probable candidates weigh more"
-        },
-    )
-    sequence_weight: float = field(
-        default=0.5,
-        metadata={"help": "weight of the loss of sentences; the loss of tokens has the rest of 1"},
+    sequence_weight: float = option(
+        0.5, "weight of the loss of sentences; the loss of tokens has the rest of 1"
     )
 
 
@@ -240,13 +222,13 @@ def _check(cfg: ConvS2SSequenceRiskConfig) -> None:
             "without a loss of sentences, use --criterion convs2s_cross_entropy."
         )
     if cfg.sequence_candidate_file is not None:
-        for given, option in (
+        for given, name in (
             (str(cfg.sequence_search) != "beam", f"--sequence-search {cfg.sequence_search}"),
             (cfg.sequence_dropout, "--sequence-dropout"),
         ):
             if given:
                 raise UserError(
-                    f"{option} is for the search that --sequence-candidate-file replaces: leave "
+                    f"{name} is for the search that --sequence-candidate-file replaces: leave "
                     "one of them out."
                 )
 

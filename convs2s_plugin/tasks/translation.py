@@ -1,6 +1,6 @@
 """``--task convs2s_translation``: fairseq's translation task with options for all families."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Optional
 
 from fairseq.data.indexed_dataset import IndexedRawTextDataset
@@ -12,7 +12,7 @@ from fairseq.tasks import register_task
 from fairseq.tasks.translation import TranslationConfig, TranslationTask
 
 from convs2s.common.errors import UserError
-from convs2s.models.options import checked_values
+from convs2s.models.options import checked_values, option
 from convs2s.nn.gradient import ignored_batch
 from convs2s.text.lexicon.files import read_translations
 from convs2s.translation.options import AUTOCAST_DTYPES
@@ -34,62 +34,40 @@ from .batches import BatchingDataset, filter_pairs
 class ConvS2STranslationConfig(TranslationConfig):
     """The options of fairseq's translation task, and those of this package."""
 
-    autocast_dtype: ChoiceEnum(AUTOCAST_DTYPES) = field(  # type: ignore[valid-type]
-        default="none",
-        metadata={
-            "help": "train, validate and generate under torch.autocast with this dtype; weights "
-            "and optimizer stay in single precision, and so does everything on a CPU without "
-            "instructions for the dtype"
-        },
+    autocast_dtype: ChoiceEnum(AUTOCAST_DTYPES) = option(  # type: ignore[valid-type]
+        "none",
+        "train, validate and generate under torch.autocast with this dtype; weights "
+        "and optimizer stay in single precision, and so does everything on a CPU without "
+        "instructions for the dtype",
     )
-    int8: bool = field(
-        default=False,
-        metadata={"help": "generate with weights in 8 bits, on a CPU with VNNI or AMX"},
+    int8: bool = option(False, "generate with weights in 8 bits, on a CPU with VNNI or AMX")
+    max_train_words: Optional[int] = option(
+        None, "leave out training pairs with more tokens than this on a side (ConvS2S: 175)"
     )
-    max_train_words: Optional[int] = field(
-        default=None,
-        metadata={
-            "help": "leave out training pairs with more tokens than this on a side (ConvS2S: 175)"
-        },
+    max_length_ratio: Optional[float] = option(
+        None,
+        "leave out training pairs if one side is more than this many times as long as "
+        "the other (ConvS2S: 1.5)",
     )
-    max_length_ratio: Optional[float] = field(
-        default=None,
-        metadata={
-            "help": "leave out training pairs if one side is more than this many times as long as "
-            "the other (ConvS2S: 1.5)"
-        },
+    equal_length_batches: bool = option(
+        False, "validate and generate in batches whose sources have the same length"
     )
-    equal_length_batches: bool = field(
-        default=False,
-        metadata={"help": "validate and generate in batches whose sources have the same length"},
+    max_cells: Optional[int] = option(
+        None,
+        "largest number of cells in a batch, sentences x longest source x longest "
+        "target; the memory of pervasive attention grows with it (--max-tokens counts one "
+        "side)",
     )
-    max_cells: Optional[int] = field(
-        default=None,
-        metadata={
-            "help": "largest number of cells in a batch, sentences x longest source x longest "
-            "target; the memory of pervasive attention grows with it (--max-tokens counts one "
-            "side)"
-        },
+    lexicon: Optional[str] = option(
+        None,
+        "file with lines 'source target probability', as `convs2s lexicon` writes it: "
+        "restrict the target vocabulary of each batch to candidates",
     )
-    lexicon: Optional[str] = field(
-        default=None,
-        metadata={
-            "help": "file with lines 'source target probability', as `convs2s lexicon` writes it: "
-            "restrict the target vocabulary of each batch to candidates"
-        },
+    candidates_per_word: int = option(
+        20, "with --lexicon: number of most probable translations to keep of each source token"
     )
-    candidates_per_word: int = field(
-        default=20,
-        metadata={
-            "help": "with --lexicon: number of most probable translations to keep of each source "
-            "token"
-        },
-    )
-    frequent_candidates: int = field(
-        default=500,
-        metadata={
-            "help": "with --lexicon: number of most frequent target tokens to add to the candidates"
-        },
+    frequent_candidates: int = option(
+        500, "with --lexicon: number of most frequent target tokens to add to the candidates"
     )
 
 
@@ -227,14 +205,14 @@ class ConvS2STranslationTask(ReportsValidations, TranslationTask):
         score_reference = getattr(args, "score_reference", False)
         full_context = any(getattr(model, "full_context_alignment", False) for model in models)
         if self.shortlist is not None:
-            for given, option in (
+            for given, name in (
                 (score_reference, "--score-reference"),
                 (full_context, "--full-context-alignment"),
                 (prefix_allowed_tokens_fn, "prefix_allowed_tokens_fn"),
             ):
                 if given:
                     raise UserError(
-                        f"{option} needs the whole vocabulary, but --lexicon restricts it to the "
+                        f"{name} needs the whole vocabulary, but --lexicon restricts it to the "
                         "candidates of a batch: leave one of them out."
                     )
         self.alignment = getattr(args, "print_alignment", None) or None
