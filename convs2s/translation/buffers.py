@@ -6,7 +6,7 @@ from itertools import islice
 from typing import NamedTuple, Protocol
 
 from .ensemble import Ensemble
-from .results import PartHypothesis, Translation, join
+from .results import Hypothesis, Translation, join
 from .splitting import split
 
 
@@ -54,7 +54,7 @@ class Buffer:
         self.text, self.ensemble = text, ensemble
         self.parts = [self._parts(line) for line in self.lines]
         self.sentences = [part for parts in self.parts for part in parts]
-        self._found: list[Sequence[PartHypothesis]] = [()] * len(self.sentences)
+        self._found: list[Sequence[Hypothesis]] = [()] * len(self.sentences)
         self._num_missing = len(self.sentences)
 
     def _parts(self, line: str) -> list[list[str]]:
@@ -66,7 +66,7 @@ class Buffer:
         batches = self.ensemble.batches([len(tokens) for tokens in self.sentences])
         return [Job(self, batch) for batch in batches] or [Job(self, [])]
 
-    def add(self, job: Job, hypotheses: Sequence[Sequence[PartHypothesis]]) -> None:
+    def add(self, job: Job, hypotheses: Sequence[Sequence[Hypothesis]]) -> None:
         """Take the hypotheses of all sentences of a job."""
         for number, found in zip(job.numbers, hypotheses, strict=True):
             self._found[number] = found
@@ -79,16 +79,17 @@ class Buffer:
 
     def translations(self) -> Iterator[Translation]:
         """The translations of the lines, in order."""
-        options = self.ensemble.options
         start = 0
         for line, parts in zip(self.lines, self.parts):
             found = self._found[start : start + len(parts)]
             start += len(parts)
-            yield join(line, parts, found, self.text.decode, options.score, options.alignment)
+            yield join(line, parts, found, self.text.decode, self.ensemble.options)
 
 
+# A job, and the hypotheses of each of its sentences.
+Done = tuple[Job, Sequence[Sequence[Hypothesis]]]
 # Does jobs, in any order: takes them one by one, and returns each with its result.
-Mapper = Callable[[Iterator[Job]], Iterator[tuple[Job, Sequence[Sequence[PartHypothesis]]]]]
+Mapper = Callable[[Iterator[Job]], Iterator[Done]]
 
 
 def translate_in_buffers(

@@ -18,7 +18,7 @@ from .decoding import Model
 from .loading import Places, find_dictionaries, load_model
 from .options import EnsembleOptions
 from .precision import Int8, Precision
-from .results import PartHypothesis
+from .results import Hypothesis
 from .search import Finished, Symbols, beam_search
 from .shortlist import load_shortlist
 
@@ -120,7 +120,7 @@ class Ensemble:
         found = batches_by_size(order, with_ends, self.options.max_tokens, self.options.batch_size)
         return list(found)[::-1]
 
-    def translate(self, sentences: Sequence[Sequence[str]]) -> list[list[PartHypothesis]]:
+    def translate(self, sentences: Sequence[Sequence[str]]) -> list[list[Hypothesis]]:
         """Translate a batch.
 
         Args:
@@ -162,7 +162,7 @@ class Ensemble:
     def _need_weights(self) -> bool:
         return self.options.alignment or self.options.replace_unk is not None
 
-    def _hypothesis(self, found: Finished, source: Tensor, words: Sequence[str]) -> PartHypothesis:
+    def _hypothesis(self, found: Finished, source: Tensor, words: Sequence[str]) -> Hypothesis:
         """A hypothesis in words.
 
         Args:
@@ -187,19 +187,16 @@ class Ensemble:
                 aligned = aligned_sources(target, source, attention, self.target.unk(), *special)
                 replaced = {position: words[place] for position, place in aligned.items()}
         dropped = self.target.bos(), self.target.eos()
-        return PartHypothesis(
-            [
-                self._translations.get(replaced[i], replaced[i])
-                if i in replaced
-                else self.target[token]
-                for i, token in enumerate(target.tolist())
-                if token not in dropped
-            ],
-            found.score / math.log(2),
-            (found.token_scores.cpu() / math.log(2)).tolist(),
-            alignment,
-            found.is_cut_off,
-        )
+        tokens = [
+            self._translations.get(replaced[i], replaced[i])
+            if i in replaced
+            else self.target[token]
+            for i, token in enumerate(target.tolist())
+            if token not in dropped
+        ]
+        token_scores = (found.token_scores.cpu() / math.log(2)).tolist()
+        score = found.score / math.log(2)
+        return Hypothesis("", score, tokens, token_scores, alignment, found.is_cut_off)
 
 
 def batches_by_size(

@@ -5,46 +5,31 @@ Needs neither torch nor fairseq.
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+
+from .options import EnsembleOptions
 
 REPORT_HEADER = "line\ttokens\tparts\tremark\n"
 
 
-class PartHypothesis(NamedTuple):
-    """A hypothesis for one part of a line, before its tokens become text.
-
-    Attributes:
-        tokens: T target tokens, without the end of the sentence.
-        score: as fairseq prints it: in base 2, with the length penalty.
-        token_scores: log probabilities of the tokens and of the end of the sentence, in base 2.
-        alignment: pairs of source and target token, counted from 0; None if not asked for.
-        is_cut_off: whether the search ended at its largest length.
-    """
-
-    tokens: list[str]
-    score: float
-    token_scores: list[float]
-    alignment: list[tuple[int, int]] | None = None
-    is_cut_off: bool = False
-
-
 @dataclass(frozen=True)
 class Hypothesis:
-    """A translation of a line.
+    """A translation of a line, or of a part of it.
 
     Attributes:
-        text: plain text, without line breaks.
+        text: plain text, without line breaks; empty for a part, which has only its tokens.
         score: as fairseq prints it: in base 2, with the length penalty.
-        tokens: the target tokens behind the text.
-        token_scores: log probabilities of the tokens in base 2, with the end of the sentence.
+        tokens: T target tokens, without the end of the sentence.
+        token_scores: log probabilities of the tokens and of the end of the sentence, in base 2.
         alignment: pairs of source and target token, counted from 0; None if not asked for.
+        is_cut_off: whether a search ended at its largest length.
     """
 
     text: str
     score: float
     tokens: list[str]
     token_scores: list[float]
-    alignment: list[tuple[int, int]] | None
+    alignment: list[tuple[int, int]] | None = None
+    is_cut_off: bool = False
 
 
 @dataclass(frozen=True)
@@ -56,14 +41,12 @@ class Translation:
         hypotheses: the best translations, the best one first; there is always one.
         num_tokens: number of source tokens.
         num_parts: number of parts that the line was split into; 0 if it is empty.
-        is_cut_off: whether the search for the best translation ended at its largest length.
     """
 
     source: str
     hypotheses: list[Hypothesis]
     num_tokens: int
     num_parts: int
-    is_cut_off: bool
 
     @property
     def text(self) -> str:
@@ -75,14 +58,18 @@ class Translation:
         """The score of the best translation."""
         return self.hypotheses[0].score
 
+    @property
+    def is_cut_off(self) -> bool:
+        """Whether a search for the best translation ended at its largest length."""
+        return self.hypotheses[0].is_cut_off
+
 
 def join(
     source: str,
     parts: Sequence[Sequence[str]],
-    found: Sequence[Sequence[PartHypothesis]],
+    found: Sequence[Sequence[Hypothesis]],
     decode: Callable[[str], str],
-    rescore: Callable[[list[float]], float],
-    align: bool = False,
+    options: EnsembleOptions,
 ) -> Translation:
     """Make the translation of a line from the hypotheses for its parts.
 
@@ -93,29 +80,24 @@ def join(
         parts: the source tokens of each part.
         found: the hypotheses for each part, the best ones first.
         decode: makes text from target tokens that are separated by spaces.
-        rescore: the score of a translation with these token scores, for lines of several parts.
-        align: whether an empty line has an alignment, an empty one.
+        options: how the parts were translated.
     """
     hypotheses = [
         _join_best(
-            parts, [of_part[min(rank, len(of_part) - 1)] for of_part in found], decode, rescore
+            parts, [of_part[min(rank, len(of_part) - 1)] for of_part in found], decode, options
         )
         for rank in range(max(map(len, found), default=0))
     ]
-    return Translation(
-        source,
-        hypotheses or [Hypothesis("", 0.0, [], [], [] if align else None)],
-        num_tokens=sum(map(len, parts)),
-        num_parts=len(parts),
-        is_cut_off=any(of_part[0].is_cut_off for of_part in found),
-    )
+    empty = Hypothesis("", 0.0, [], [], [] if options.alignment else None)
+    num_tokens = sum(map(len, parts))
+    return Translation(source, hypotheses or [empty], num_tokens, len(parts))
 
 
 def _join_best(
     parts: Sequence[Sequence[str]],
-    best: Sequence[PartHypothesis],
+    best: Sequence[Hypothesis],
     decode: Callable[[str], str],
-    rescore: Callable[[list[float]], float],
+    options: EnsembleOptions,
 ) -> Hypothesis:
     """Join one hypothesis for each part."""
     tokens: list[str] = []
@@ -131,19 +113,17 @@ def _join_best(
         first_source += len(part)
         tokens += hypothesis.tokens
         token_scores += hypothesis.token_scores
-        texts.append(_one_line(decode(" ".join(hypothesis.tokens))))
+        text = decode(" ".join(hypothesis.tokens))
+        # Line breaks would shift all further lines of the output.
+        texts.append(text.replace("\n", " ").replace("\r", " "))
     return Hypothesis(
-        " ".join(text for text in texts if text) if len(texts) > 1 else texts[0],
-        best[0].score if len(best) == 1 else rescore(token_scores),
+        " ".join(filter(None, texts)),
+        best[0].score if len(best) == 1 else options.score(token_scores),
         tokens,
         token_scores,
         None if best[0].alignment is None else alignment,
+        any(of_part.is_cut_off for of_part in best),
     )
-
-
-def _one_line(text: str) -> str:
-    """Text without line breaks, which would shift all further lines of the output."""
-    return text.replace("\n", " ").replace("\r", " ")
 
 
 def output_lines(

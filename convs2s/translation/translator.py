@@ -5,12 +5,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from ..common.errors import UserError
-from .buffers import Job, translate_in_buffers
+from .buffers import Done, Job, translate_in_buffers
 from .decoding import Model
 from .ensemble import Ensemble
 from .loading import load_model
 from .options import BUFFER_SIZE, EnsembleOptions
-from .results import PartHypothesis, Translation
+from .results import Translation
 from .text import find_places, find_text, given_text
 from .workers import Workers
 
@@ -123,7 +123,7 @@ class Translator:
         with Workers(self.ensemble.translate, self.workers) as workers:
             yield from translate_in_buffers(*arguments, workers.do)
 
-    def _do(self, jobs: Iterator[Job]) -> Iterator[tuple[Job, Sequence[Sequence[PartHypothesis]]]]:
+    def _do(self, jobs: Iterator[Job]) -> Iterator[Done]:
         """Do jobs one by one."""
         for job in jobs:
             yield job, self.ensemble.translate(job.sentences)

@@ -17,10 +17,10 @@ from typing import Any, cast
 import torch
 
 from ..common.errors import UserError
-from .buffers import Job
-from .results import PartHypothesis
+from .buffers import Done, Job
+from .results import Hypothesis
 
-Translate = Callable[[Sequence[Sequence[str]]], Sequence[Sequence[PartHypothesis]]]
+Translate = Callable[[Sequence[Sequence[str]]], Sequence[Sequence[Hypothesis]]]
 
 
 class WorkerError(RuntimeError):
@@ -83,7 +83,7 @@ class Workers:
                 process.terminate()
             process.join()
 
-    def do(self, jobs: Iterator[Job]) -> Iterator[tuple[Job, Sequence[Sequence[PartHypothesis]]]]:
+    def do(self, jobs: Iterator[Job]) -> Iterator[Done]:
         """Do jobs, and return each as soon as it is done.
 
         Raises:
@@ -94,7 +94,7 @@ class Workers:
         held: dict[Connection, Job] = {}
         # Taken ahead, so that no process waits for text to be read and made into tokens.
         upcoming = next(jobs, None)
-        done: tuple[Job, Sequence[Sequence[PartHypothesis]]] | None = None
+        done: Done | None = None
         while True:
             while upcoming is not None and idle:
                 connection = idle.pop()

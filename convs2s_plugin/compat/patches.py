@@ -47,17 +47,17 @@ class Patch(NamedTuple):
     tier: Tier
     replacement: Callable[..., Any]
 
-    def places(self) -> Iterator[tuple[str, Any]]:
-        """Yield the full name of the function, and its module or class."""
+    def owners(self) -> Iterator[Any]:
+        """Yield the modules or classes that have the function."""
         if not isinstance(self.owner, str):
-            yield f"{_full_name(self.owner)}.{self.name}", self.owner
+            yield self.owner
             return
         main = sys.modules.get("__main__")
         # The module itself, and the program that `python -m MODULE` runs.
         if self.owner in sys.modules:
-            yield f"{self.owner}.{self.name}", sys.modules[self.owner]
+            yield sys.modules[self.owner]
         if getattr(getattr(main, "__spec__", None), "name", None) == self.owner:
-            yield f"__main__.{self.name}", main
+            yield main
 
 
 _patches: list[Patch] = []
@@ -115,7 +115,7 @@ def install(tier: Tier) -> None:
     _tiers.add(tier)
     for patch in _patches:
         if patch.tier is tier:
-            for _, owner in patch.places():
+            for owner in patch.owners():
                 _replace(owner, patch)
     for of_tier, function in _steps:
         if of_tier is tier:
@@ -141,16 +141,6 @@ def is_installed(tier: Tier) -> bool:
     return tier in _tiers
 
 
-def installed() -> dict[str, Tier]:
-    """The full names of the replaced functions, and their tiers."""
-    return {
-        full_name: patch.tier
-        for patch in _patches
-        for full_name, owner in patch.places()
-        if hasattr(getattr(owner, patch.name), MARK)
-    }
-
-
 def _replace(owner: Any, patch: Patch) -> None:
     original = getattr(owner, patch.name)
     if hasattr(original, MARK):
@@ -163,9 +153,3 @@ def _replace(owner: Any, patch: Patch) -> None:
     setattr(replacement, MARK, patch.tier)
     is_static = isinstance(inspect.getattr_static(owner, patch.name), staticmethod)
     setattr(owner, patch.name, staticmethod(replacement) if is_static else replacement)
-
-
-def _full_name(owner: Any) -> str:
-    if inspect.ismodule(owner):
-        return owner.__name__
-    return f"{owner.__module__}.{owner.__qualname__}"

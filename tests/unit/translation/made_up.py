@@ -1,7 +1,7 @@
 """A search without a model: it reverses its tokens, and marks each sentence."""
 
 from convs2s.translation.options import EnsembleOptions
-from convs2s.translation.results import PartHypothesis
+from convs2s.translation.results import Hypothesis
 
 
 class Words:
@@ -40,9 +40,10 @@ class Reversal:
     def _hypothesis(self, tokens, rank):
         assert 0 < len(tokens) <= self.max_source_tokens
         last = len(tokens) - 1
-        return PartHypothesis(
-            [f"{token}/{rank}" for token in reversed(tokens)],
+        return Hypothesis(
+            "",
             -float(rank + len(tokens)),
+            [f"{token}/{rank}" for token in reversed(tokens)],
             [-1.0] * len(tokens) + [-float(rank)],
             [(last - i, i) for i in range(len(tokens))],
         )

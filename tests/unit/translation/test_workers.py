@@ -2,6 +2,7 @@
 
 import os
 import signal
+from dataclasses import replace
 
 import pytest
 import torch
@@ -71,7 +72,7 @@ def test_errors(translate_batch, kind, message):
 def threads(sentences):
     matrix = torch.ones(600, 600)
     assert float((matrix @ matrix).mean()) == 600.0
-    return [[candidate._replace(score=float(torch.get_num_threads()))] for (candidate, *_) in
+    return [[replace(candidate, score=float(torch.get_num_threads()))] for (candidate, *_) in
             Reversal(limit=5).translate(sentences)]  # fmt: skip
 
 

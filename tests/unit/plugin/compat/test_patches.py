@@ -63,8 +63,14 @@ missing = object()
 changed = [n for n in {{**before, **after}}
            if not same(before.get(n, missing), after.get(n, missing))]
 from convs2s_plugin.compat import patches
-installed = {{name: tier.value for name, tier in patches.installed().items()}}
-declared = {{name: p.tier.value for p in patches._patches for name, _ in p.places()}}
+declared, installed = {{}}, {{}}
+for patch in patches._patches:
+    for owner in patch.owners():
+        is_module = isinstance(owner, ModuleType)
+        name = owner.__name__ if is_module else f"{{owner.__module__}}.{{owner.__qualname__}}"
+        declared[f"{{name}}.{{patch.name}}"] = patch.tier.value
+        if hasattr(getattr(owner, patch.name), patches.MARK):
+            installed[f"{{name}}.{{patch.name}}"] = patch.tier.value
 print(json.dumps([sorted(changed), installed, declared]))
 from fairseq.models import ARCH_MODEL_REGISTRY
 assert "convs2s" in ARCH_MODEL_REGISTRY
