@@ -49,9 +49,7 @@ def setup_task(checkpoint: Checkpoint, dictionaries: Dictionaries) -> ConvS2STra
     return ConvS2STranslationTask.setup_task(cfg)
 
 
-def load(
-    checkpoint: Checkpoint, dictionaries: Dictionaries, vocabularies: object, device: torch.device
-) -> Model:
+def load(checkpoint: Checkpoint, dictionaries: Dictionaries, device: torch.device) -> Model:
     """Make the model of a checkpoint, ready for generation; see ``convs2s.translation.loading``.
 
     Models of this package are models of fairseq, too.

@@ -28,7 +28,7 @@ def run(args: argparse.Namespace) -> int:
     folders = [Path(args.data)] if args.data else [Path(args.checkpoint).resolve().parent]
     places = Places(folders, (args.source_lang, args.target_lang), with_training_data=not args.data)
     dictionaries = find_dictionaries(checkpoint, places)
-    network = cast(ConvS2S, load_network(checkpoint, dictionaries.read()).float())
+    network = cast(ConvS2S, load_network(checkpoint, dictionaries).float())
     export_onnx(network, args.output, dictionaries.files)
     print(
         f"{args.output}: {ENCODER}, {DECODER}, dict.{dictionaries.source}.txt, "

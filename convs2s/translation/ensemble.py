@@ -57,8 +57,8 @@ class Ensemble:
         device = _device(options.device)
         first, *others = (read_checkpoint(path) for path in paths)
         self.checkpoint = first
-        self.dictionaries = dictionaries = find_dictionaries(first, places)
-        _, source, target = dictionaries
+        self.dictionaries = find_dictionaries(first, places)
+        source, target = self.dictionaries.languages
         for checkpoint in others:
             if None not in checkpoint.languages and checkpoint.languages != (source, target):
                 other = " to ".join(map(str, checkpoint.languages))
@@ -66,13 +66,13 @@ class Ensemble:
                     f"{checkpoint.path} translates from {other}, but {first.path} from {source} "
                     f"to {target}: an ensemble needs models of the same languages."
                 )
-        self.source, self.target = vocabularies = dictionaries.read()
+        self.source, self.target = self.dictionaries.vocabularies
         self._shortlist = load_shortlist(options, self.source, self.target)
         self._translations: Mapping[str, str] = {}
         if options.replace_unk is not None and (options.replace_unk or options.lexicon):
             self._translations = read_translations(str(options.replace_unk or options.lexicon))
         self.search_models = [
-            load(checkpoint, dictionaries, vocabularies, device) for checkpoint in (first, *others)
+            load(checkpoint, self.dictionaries, device) for checkpoint in (first, *others)
         ]
         self.models = [model.module for model in self.search_models]
         self.precision = Precision(options.autocast_dtype, emulate=False)

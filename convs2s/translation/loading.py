@@ -1,6 +1,8 @@
 """The models of translations: their dictionaries and their networks."""
 
 import os
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
@@ -32,14 +34,16 @@ class Places(NamedTuple):
     with_training_data: bool = True
 
 
-class Dictionaries(NamedTuple):
+@dataclass(frozen=True)
+class Dictionaries:
     """The dictionaries of a model: a folder and two languages."""
 
     folder: Path
     source: str
     target: str
 
-    def read(self) -> tuple[Vocabulary, Vocabulary]:
+    @cached_property
+    def vocabularies(self) -> tuple[Vocabulary, Vocabulary]:
         """The vocabularies of both languages.
 
         Raises:
@@ -100,19 +104,12 @@ def _languages_of_data(folder: Path) -> Languages:
     return None, None
 
 
-def load_model(
-    checkpoint: Checkpoint,
-    dictionaries: Dictionaries,
-    vocabularies: tuple[Vocabulary, Vocabulary],
-    device: torch.device,
-) -> Model:
+def load_model(checkpoint: Checkpoint, dictionaries: Dictionaries, device: torch.device) -> Model:
     """Make the network of a checkpoint, ready for generation.
 
     Args:
         checkpoint: the checkpoint.
-        dictionaries: where its dictionaries are; not used, but by ``convs2s_plugin.loading.load``,
-            which has the same arguments and loads models of fairseq, too.
-        vocabularies: the same dictionaries.
+        dictionaries: its dictionaries.
         device: the device.
     Raises:
         UserError: if the weights do not fit the dictionaries, or the model is of a family that this
@@ -123,19 +120,19 @@ def load_model(
             f"{checkpoint.path} has a model of --arch {checkpoint.architecture}, which is none of "
             "this library's: load it with fairseq (load=convs2s_plugin.loading.load)."
         )
-    return NetworkModel(load_network(checkpoint, vocabularies).to(device))
+    return NetworkModel(load_network(checkpoint, dictionaries).to(device))
 
 
-def load_network(checkpoint: Checkpoint, vocabularies: tuple[Vocabulary, Vocabulary]) -> Network:
+def load_network(checkpoint: Checkpoint, dictionaries: Dictionaries) -> Network:
     """The network of a checkpoint of this library, ready for generation.
 
     Args:
         checkpoint: its ``family`` must not be None.
-        vocabularies: its dictionaries.
+        dictionaries: its dictionaries.
     Raises:
         UserError: if the weights do not fit the dictionaries.
     """
-    source, target = vocabularies
+    source, target = dictionaries.vocabularies
     sizes = Vocabularies(len(source), len(target), target.pad(), target.eos(), target.bos())
     network = build_network(checkpoint, sizes)
     network.prepare_for_generation_()

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from convs2s.checkpoints.files import check_weights
 from convs2s.common.errors import UserError
 from convs2s.models.interface import Vocabularies, resolve_attention
-from convs2s.nn.int8 import Weight, dense
+from convs2s.nn.int8 import Weight
 from convs2s.nn.linear import linear
 from convs2s.nn.state import BeamOrder, State, reorder_encoder_output
 
@@ -222,11 +222,6 @@ class PluginModel(FairseqEncoderDecoderModel):
         self.__dict__.pop("train", None)
         self.prepare_for_generation_()
 
-    @property
-    def dictionaries(self):
-        """The source and the target dictionary."""
-        return self.encoder.dictionary, self.decoder.dictionary
-
     def forward(self, src_tokens, src_lengths, prev_output_tokens, **options):
         """As in fairseq: logits B x T x V, and ``{"attn": [weights or None]}``."""
         encoder_out = self.encoder(src_tokens, src_lengths)
@@ -293,10 +288,3 @@ def output_layer_of(decoder: FairseqDecoder, tokens: Tensor | None = None) -> Ou
         return OutputLayer(projection.weight, projection.bias)
     bias = None if projection.bias is None else projection.bias.index_select(0, tokens)
     return OutputLayer(projection.weight.index_select(0, tokens), bias)
-
-
-def output_weights(model: FairseqEncoderDecoderModel) -> list[Tensor]:
-    """The weight of the output layer of a model; empty if logits are not one linear map."""
-    if not has_linear_output(model.decoder):
-        return []
-    return [dense(output_layer_of(model.decoder).weight)]

@@ -6,9 +6,10 @@ from typing import Any
 from fairseq.models import FairseqEncoderDecoderModel, FairseqIncrementalDecoder
 from torch import Tensor
 
+from convs2s.nn.int8 import dense
 from convs2s.translation.decoding import Forced, Model, NetworkModel
 
-from ..models.adapters import PluginModel, has_linear_output, output_layer_of, output_weights
+from ..models.adapters import PluginModel, has_linear_output, output_layer_of
 
 
 def search_model(model: FairseqEncoderDecoderModel) -> Model:
@@ -31,7 +32,8 @@ class FairseqModel:
 
     def output_weights(self) -> list[Tensor]:
         """The weight of the output layer, if logits are one linear map of features."""
-        return output_weights(self.module)
+        decoder = self.module.decoder
+        return [dense(output_layer_of(decoder).weight)] if has_linear_output(decoder) else []
 
     def encode(self, source: Tensor) -> Any:
         """Encode B x S source tokens."""

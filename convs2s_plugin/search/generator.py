@@ -26,6 +26,16 @@ from .word_alignment import ALIGNMENTS
 
 logger = logging.getLogger(__name__)
 
+# Options of fairseq's generator that the library's search does not have.
+OF_FAIRSEQ = (
+    "eos",
+    "lm_model",
+    "match_source_len",
+    "max_len",
+    "no_repeat_ngram_size",
+    "tokens_to_suppress",
+)
+
 
 def log_mean_size(sizes: Sequence[int], vocab_size: int) -> None:
     """Log the mean size of the shortlists of some batches, if there are any.
@@ -47,8 +57,7 @@ def log_mean_size(sizes: Sequence[int], vocab_size: int) -> None:
 class TranslationGenerator(SequenceGenerator):
     """fairseq's generator, for all model families.
 
-    A beam search is the library's, which finds the same in less time. Other searches are fairseq's;
-    what a batch needs is then in a copy of the generator, so that threads can share the generator.
+    A beam search is the library's, which finds the same in less time; other searches are fairseq's.
 
     Args:
         models, tgt_dict: as in fairseq.
@@ -91,10 +100,9 @@ class TranslationGenerator(SequenceGenerator):
         self.extract_alignment = ALIGNMENTS[alignment] if alignment else None
         self.unknown_words = unknown_words
         self.need_weights = alignment is not None or unknown_words is not None
-        # Sampling, the diverse and constrained searches and the other options are fairseq's alone.
+        # Sampling, diverse and constrained searches, and these options are fairseq's alone.
         self.is_beam_search = type(self.search) is BeamSearch and not any(
-            options.get(name)
-            for name in ("eos", "lm_model", "max_len", "no_repeat_ngram_size", "tokens_to_suppress")
+            map(options.get, OF_FAIRSEQ)
         )
 
     def _generate(
@@ -133,7 +141,7 @@ class TranslationGenerator(SequenceGenerator):
             )
             finalized = [[_as_in_fairseq(each) for each in hypotheses] for hypotheses in found]
         else:
-            finalized = self._search(sample, prefix_tokens, constraints, start, tokens)
+            finalized = self._fairseqs_search(sample, prefix_tokens, constraints, start, tokens)
         if self.need_weights:
             for source, hypotheses in zip(src_tokens.cpu(), finalized):
                 for hypothesis in hypotheses:
@@ -157,11 +165,14 @@ class TranslationGenerator(SequenceGenerator):
         self.shortlist_sizes.append(len(tokens))
         return tokens
 
-    def _search(self, sample, prefix_tokens, constraints, start: int, shortlist: Tensor | None):
+    def _fairseqs_search(
+        self, sample, prefix_tokens, constraints, start: int, shortlist: Tensor | None
+    ):
         """fairseq's search, with tokens numbered by their position in the shortlist."""
         models = self.translation_models
         aligns_tokens = self.need_weights and any(model.aligns_tokens for model in models)
         in_steps = self.need_weights and not aligns_tokens
+        # Threads may share the generator: what a batch needs is in a copy.
         call = copy.copy(self)
         call._modules = dict(self._modules)
         call.vocab_size = self.whole_vocab_size if shortlist is None else len(shortlist)

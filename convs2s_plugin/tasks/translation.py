@@ -23,7 +23,7 @@ from ..compat import enable_for_task
 from ..compat.generation import REPLACE_UNK_WITHOUT_FILE, check_replacement
 from ..compat.training import ReportsValidations
 from ..criterions import ConvS2SCrossEntropy
-from ..models.adapters import output_weights
+from ..search.decoding import search_model
 from ..search.generator import TranslationGenerator
 from ..search.unknown_words import UnknownWords
 from ..search.word_alignment import ReferenceScorer
@@ -186,7 +186,7 @@ class ConvS2STranslationTask(ReportsValidations, TranslationTask):
         for model in models:
             if getattr(model, "_is_generation_fast", False):
                 self.int8.prepare_(model)
-                self.precision.cast_(model, output_weights(model))
+                self.precision.cast_(model, search_model(model).output_weights())
 
     def build_generator(
         self,
