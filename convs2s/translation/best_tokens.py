@@ -37,11 +37,6 @@ class Columns(NamedTuple):
     best: int
     group_size: int
 
-    @property
-    def number(self) -> int:
-        """K."""
-        return self.first + self.best
-
 
 def choose_columns(vocab_size: int, special: int, beam_size: int) -> Columns | None:
     """The columns of the table for a vocabulary, or None if it is too small for a table.

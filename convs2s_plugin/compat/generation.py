@@ -20,7 +20,7 @@ from convs2s.common.errors import UserError
 from convs2s.common.text_files import decode_lines
 
 from .commands import TASK
-from .patches import VARIABLE, Tier, mode, patched
+from .patches import Tier, patched
 
 # Values of --replace-unk without a file: from the command line, and from Python.
 REPLACE_UNK_WITHOUT_FILE = ("@@ ", "", True)
@@ -34,19 +34,6 @@ def load_align_dict(original: Any, replace_unk: str | None) -> None:
     Their replacement needs alignments, which are not computed without ``--print-alignment``, and
     raw source text, which binarized data does not have.
     """
-
-
-def check_replacement() -> None:
-    """Check that fairseq's commands do not replace unknown words once more.
-
-    Raises:
-        UserError: if they do.
-    """
-    if mode() == "0":
-        raise UserError(
-            f"--replace-unk of --task {TASK} changes fairseq, which {VARIABLE}=0 forbids: unset "
-            "the variable, or use --task translation."
-        )
 
 
 @patched("fairseq_cli.generate", "main", Tier.NEEDED)

@@ -20,7 +20,8 @@ from convs2s.translation.precision import Int8, Precision
 from convs2s.translation.shortlist import load_shortlist
 
 from ..compat import enable_for_task
-from ..compat.generation import REPLACE_UNK_WITHOUT_FILE, check_replacement
+from ..compat.generation import REPLACE_UNK_WITHOUT_FILE
+from ..compat.patches import VARIABLE, mode
 from ..compat.training import ReportsValidations
 from ..criterions import ConvS2SCrossEntropy
 from ..search.decoding import search_model
@@ -235,7 +236,11 @@ class ConvS2STranslationTask(ReportsValidations, TranslationTask):
         """The replacement of unknown words for ``--replace-unk [FILE]``."""
         if replace_unk is None or replace_unk is False:
             return None
-        check_replacement()
+        if mode() == "0":
+            raise UserError(
+                f"--replace-unk of --task convs2s_translation changes fairseq, which {VARIABLE}=0 "
+                "forbids: unset the variable, or use --task translation."
+            )
         path = replace_unk if replace_unk not in REPLACE_UNK_WITHOUT_FILE else None
         path = path or self.cfg.lexicon
         self.keep_unknown_words = True

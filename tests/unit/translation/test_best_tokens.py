@@ -59,7 +59,7 @@ def test_a_step_in_half_precision_has_the_scores_of_fairseqs(step):
 @pytest.mark.parametrize("vocab_size, beam", [(15, 5), (40, 1), (301, 5), (1000, 20)])
 def test_the_best_tokens_of_rows(vocab_size, beam):
     columns, best = choose_columns(vocab_size, 4, beam), 2 * beam + 1
-    assert 4 <= columns.first < 20 and columns.number < vocab_size + 1
+    assert 4 <= columns.first < 20 and columns.first + best <= vocab_size
     torch.manual_seed(vocab_size)
     for levels in (10, 10**6):
         lprobs = torch.randint(levels, (7, vocab_size)).float()
