@@ -66,8 +66,9 @@ class Setting(NamedTuple):
 
     @property
     def precision(self) -> Precision:
-        """The precision of the task's ``--autocast-dtype``."""
-        return Precision(self.dtype if self.dtype in ("bfloat16", "float16") else "none")
+        """The precision of the task's ``--autocast-dtype`` and ``--int8``."""
+        name = self.dtype if self.dtype in ("bfloat16", "float16") else "none"
+        return Precision(name, self.dtype == "int8")
 
 
 def use_device(device: str) -> None:

@@ -17,7 +17,7 @@ from sacrebleu.metrics import BLEU
 from convs2s.common.errors import UserError
 from convs2s.evaluation.nbest import join
 from convs2s.translation.options import AUTOCAST_DTYPES
-from convs2s.translation.precision import Int8, Precision
+from convs2s.translation.precision import Precision
 
 from . import ctranslate2_peer
 from .machine import machine
@@ -120,8 +120,7 @@ def load(path: str, data: str, precision: Precision, device: str) -> BaseFairseq
     (model,) = models
     model.make_generation_fast_(beamable_mm_beam_size=None, need_attn=False)
     model.to(device).eval()
-    precision.cast_(model)
-    Int8(False, precision).prepare_(model)
+    precision.prepare_(model)
     return model
 
 

@@ -11,7 +11,6 @@ from fairseq.models import BaseFairseqModel
 from fairseq.sequence_generator import SequenceGenerator
 
 from convs2s.common.errors import UserError
-from convs2s.translation.precision import Int8
 from convs2s.translation.shortlist import Shortlist
 from convs2s_plugin.criterions import ConvS2SCrossEntropy, ConvS2SSequenceRisk
 from convs2s_plugin.criterions.sequence_risk import ConvS2SSequenceRiskConfig
@@ -96,8 +95,7 @@ def generation(setting: Setting) -> Workload:
     if setting.dtype == "half":
         model.half()
     precision = setting.precision
-    precision.cast_(model)
-    Int8(setting.dtype == "int8", precision).prepare_(model)
+    precision.prepare_(model)
     generator_class, options = generator_of(model, data.target)
     if setting.candidates is not None:
         generator_class = TranslationGenerator

@@ -17,7 +17,7 @@ from .alignment import aligned_sources, hard_alignment
 from .decoding import Model
 from .loading import Places, find_dictionaries, load_model
 from .options import EnsembleOptions
-from .precision import Int8, Precision
+from .precision import Precision
 from .results import Hypothesis
 from .search import Finished, Symbols, beam_search
 from .shortlist import load_shortlist
@@ -75,11 +75,9 @@ class Ensemble:
             load(checkpoint, self.dictionaries, device) for checkpoint in (first, *others)
         ]
         self.models = [model.module for model in self.search_models]
-        self.precision = Precision(options.autocast_dtype, emulate=False)
-        int8 = Int8(options.int8, self.precision)
+        self.precision = Precision(options.autocast_dtype, options.int8, emulate=False)
         for model in self.search_models:
-            int8.prepare_(model.module)
-            self.precision.cast_(model.module, model.output_weights())
+            self.precision.prepare_(model.module, model.output_weights())
         limits = [model.max_source_length for model in self.search_models]
         if (of_task := first.task.get("max_source_positions")) is not None:
             limits.append(checked_value("max_source_positions", int, of_task))

@@ -1,4 +1,4 @@
-"""The precision of forward passes: half precision under ``torch.autocast``, and int8."""
+"""The precision in which models compute: half precision under ``torch.autocast``, and int8."""
 
 import functools
 import logging
@@ -59,31 +59,37 @@ def cast_weights_(model: nn.Module, dtype: torch.dtype, extra: Iterable[Tensor] 
 
 
 class Precision:
-    """The precision of forward passes.
+    """The precision in which models compute.
 
     Args:
         name: one of AUTOCAST_DTYPES.
+        int8: whether models generate with weights in 8 bits, where these are supported (False);
+            quantized checkpoints do in any case.
         emulate: compute in half precision even on a CPU that has no instructions for it (True).
             Otherwise models on such a CPU compute in single precision, and a warning says so.
     """
 
-    def __init__(self, name: str, emulate: bool = True):
+    def __init__(self, name: str, int8: bool = False, emulate: bool = True):
         self.dtype = None if name == "none" else getattr(torch, name)
-        self.emulate = emulate
-        self._reported = False
+        self.int8, self.emulate = int8, emulate
+        self._reported: set[str] = set()
 
     def autocast(self, model: nn.Module) -> AbstractContextManager[None]:
         """The context manager for the forward passes of a model."""
         dtype, device = self._dtype_of(model), next(model.parameters()).device
         return nullcontext() if dtype is None else torch.autocast(device.type, dtype)
 
-    def cast_(self, model: nn.Module, extra: Iterable[Tensor] = ()) -> None:
-        """Cast the weights of a model for inference, so that autocast need not cast them.
+    def prepare_(self, model: Any, extra: Iterable[Tensor] = ()) -> None:
+        """Quantize a model, or cast its weights, so that autocast need not cast them.
 
         Args:
-            model: the model.
+            model: a model that is prepared for generation.
             extra: further weights of matrix products, such as that of a tied output layer.
+        Raises:
+            UserError: if a model in 8 bits is not one of this package, or has half precision too.
         """
+        if self.int8 or getattr(model, "quantized", False):
+            self._quantize_(model)
         dtype = self._dtype_of(model)
         if dtype is not None:
             cast_weights_(model, dtype, extra)
@@ -94,73 +100,38 @@ class Precision:
             return self.dtype
         if is_supported(self.dtype, next(model.parameters()).device):
             return self.dtype
-        if not self._reported:
-            self._reported = True
-            name = str(self.dtype).removeprefix("torch.")
-            logger.warning(
-                f"--autocast-dtype {name}: this CPU has no instructions for {name}, and emulating "
-                "them would take several times as long: the model computes in single precision."
-            )
+        name = str(self.dtype).removeprefix("torch.")
+        self._warn_once(
+            f"--autocast-dtype {name}: this CPU has no instructions for {name}, and emulating "
+            "them would take several times as long: the model computes in single precision."
+        )
         return None
 
-
-class Int8:
-    """Whether models generate with weights in 8 bits.
-
-    Args:
-        wanted: whether ``--int8`` is given; quantized checkpoints do not need it.
-        precision: the precision of ``--autocast-dtype``.
-    """
-
-    def __init__(self, wanted: bool, precision: Precision):
-        self.wanted, self.precision = wanted, precision
-        self._reported: set[str] = set()
-
-    def check_training(self) -> None:
-        """Refuse ``--int8`` in commands that compute a loss.
-
-        Raises:
-            UserError: if it is given.
-        """
-        if self.wanted:
-            raise UserError(
-                "--int8 is for generation: omit it here, and give it to fairseq-generate, "
-                "fairseq-interactive or `convs2s translate`."
-            )
-
-    def prepare_(self, model: Any) -> None:
-        """Quantize a model that is prepared for generation.
-
-        Where 8 bits are not supported, this says so once, and the model computes in single
-        precision.
-
-        Raises:
-            UserError: if the model is not one of this package, or with half precision.
-        """
-        if not self.wanted and not getattr(model, "quantized", False):
-            return
+    def _quantize_(self, model: Any) -> None:
         if not hasattr(model, "quantize_"):
             raise UserError(
                 f"--int8 needs a model of this package, but {type(model).__name__} is none: omit "
                 "it."
             )
         halves = {p.dtype for p in model.parameters()} & {torch.float16, torch.bfloat16}
-        if self.precision.dtype is not None or halves:
-            given = "--int8" if self.wanted else "A checkpoint in int8"
+        if self.dtype is not None or halves:
+            given = "--int8" if self.int8 else "A checkpoint in int8"
             raise UserError(
                 f"{given} cannot be combined with half precision: omit --autocast-dtype, --fp16 "
                 "and --bf16."
             )
         reason = _unsupported_on(next(model.parameters()).device)
-        if reason is None:
-            if not model.quantized:
-                model.quantize_()
-            return
-        if model.quantized:
-            model.dequantize_()
-        if reason not in self._reported:
-            self._reported.add(reason)
-            logger.warning(f"{reason}: the model computes in single precision instead of int8.")
+        if reason is not None:
+            self._warn_once(f"{reason}: the model computes in single precision instead of int8.")
+            if model.quantized:
+                model.dequantize_()
+        elif not model.quantized:
+            model.quantize_()
+
+    def _warn_once(self, message: str) -> None:
+        if message not in self._reported:
+            self._reported.add(message)
+            logger.warning(message)
 
 
 def _unsupported_on(device: torch.device) -> str | None:

@@ -16,7 +16,7 @@ from convs2s.models.options import checked_values, option
 from convs2s.nn.gradient import ignored_batch
 from convs2s.text.lexicon.files import read_translations
 from convs2s.translation.options import AUTOCAST_DTYPES
-from convs2s.translation.precision import Int8, Precision
+from convs2s.translation.precision import Precision
 from convs2s.translation.shortlist import load_shortlist
 
 from ..compat import enable_for_task
@@ -81,8 +81,7 @@ class ConvS2STranslationTask(ReportsValidations, TranslationTask):
         super().__init__(cfg, src_dict, tgt_dict)
         if cfg.max_cells is not None and cfg.max_cells < 1:
             raise UserError(f"--max-cells is {cfg.max_cells}, but must be at least 1.")
-        self.precision = Precision(str(cfg.autocast_dtype), emulate=False)
-        self.int8 = Int8(cfg.int8, self.precision)
+        self.precision = Precision(str(cfg.autocast_dtype), cfg.int8, emulate=False)
         self.shortlist = load_shortlist(cfg, src_dict, tgt_dict)
         # The dictionaries may grow: unknown words of a text are appended to them.
         self.source_vocab_size, self.target_vocab_size = len(src_dict), len(tgt_dict)
@@ -131,7 +130,11 @@ class ConvS2STranslationTask(ReportsValidations, TranslationTask):
         Raises:
             UserError: if there are candidates, but the criterion does not use them, or with --int8.
         """
-        self.int8.check_training()
+        if self.cfg.int8:
+            raise UserError(
+                "--int8 is for generation: omit it here, and give it to fairseq-generate, "
+                "fairseq-interactive or `convs2s translate`."
+            )
         criterion = super().build_criterion(cfg, *more, **options)
         if self.shortlist is not None and not isinstance(criterion, ConvS2SCrossEntropy):
             raise UserError(
@@ -186,8 +189,7 @@ class ConvS2STranslationTask(ReportsValidations, TranslationTask):
         """Cast or quantize the models that are prepared for inference."""
         for model in models:
             if getattr(model, "_is_generation_fast", False):
-                self.int8.prepare_(model)
-                self.precision.cast_(model, search_model(model).output_weights())
+                self.precision.prepare_(model, search_model(model).output_weights())
 
     def build_generator(
         self,

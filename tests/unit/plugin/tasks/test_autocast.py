@@ -28,7 +28,7 @@ def test_weights_cast_in_advance_equal_autocast(name):
         expected, _ = model(**batch["net_input"])
     if name.startswith("convs2s"):
         model.make_generation_fast_()
-    precision.cast_(model)
+    precision.prepare_(model)
     types = {p.dtype for p in model.parameters()}
     assert types == {torch.float32, torch.bfloat16}
     with precision.autocast(model):
@@ -50,7 +50,7 @@ def test_the_task_computes_in_single_precision_where_half_precision_is_emulated(
     task = ConvS2STranslationTask(config, dictionary(), dictionary())
     with caplog.at_level(logging.WARNING):
         task.build_generator([model], Namespace(beam=2))
-        task.precision.cast_(model)
+        task.precision.prepare_(model)
         for _ in range(2):
             with task.precision.autocast(model):
                 found, _ = model(**batch)

@@ -7,13 +7,14 @@ import torch
 
 from convs2s.common.errors import UserError
 from convs2s.translation import precision as precision_module
-from convs2s.translation.precision import Int8, Precision
+from convs2s.translation.precision import Precision
+from convs2s_plugin.tasks.translation import ConvS2STranslationConfig, ConvS2STranslationTask
 from tests.support.families import make
-from tests.support.helpers import random_batch, tiny_fairseq_transformer
+from tests.support.helpers import dictionary, random_batch, tiny_fairseq_transformer
 
 
 def option(wanted=True, autocast="none"):
-    return Int8(wanted, Precision(autocast))
+    return Precision(autocast, wanted)
 
 
 def test_only_if_it_is_wanted():
@@ -69,6 +70,6 @@ def test_models_of_fairseq_are_refused():
 
 
 def test_training_is_refused():
+    task = ConvS2STranslationTask(ConvS2STranslationConfig(int8=True), dictionary(), dictionary())
     with pytest.raises(UserError, match="--int8 is for generation"):
-        option().check_training()
-    option(wanted=False).check_training()
+        task.build_criterion(None)
