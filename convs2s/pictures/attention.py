@@ -23,8 +23,9 @@ def load(paths: Sequence[str], **options: Any) -> list[Translator]:
             fit.
     """
     first = Translator(paths[0], device="cpu", **options)
-    folder, source, target = first.ensemble.dictionaries
-    same = {"data": folder, "source_lang": source, "target_lang": target, "raw": True}
+    dictionaries = first.ensemble.dictionaries
+    source, target = dictionaries.languages
+    same = {"data": dictionaries.folder, "source_lang": source, "target_lang": target, "raw": True}
     more = {**options, "preparation": None, "bpe_codes": None, **same}
     return [first, *(Translator(path, device="cpu", **more) for path in paths[1:])]
 
