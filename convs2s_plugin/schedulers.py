@@ -1,8 +1,9 @@
-"""``--lr-scheduler reduce_lr_on_validation``: plateaus of validations, not of epochs."""
+"""Schedules of the learning rate: ``reduce_lr_on_validation`` and ``budgeted``."""
 
 import logging
+import time
 from dataclasses import dataclass
-from typing import Any, Dict, List, Optional
+from typing import Any, Dict, List, Optional, Tuple
 
 from fairseq.dataclass import FairseqDataclass
 from fairseq.optim import FairseqOptimizer
@@ -57,7 +58,13 @@ class ReduceLROnValidation(FairseqLRScheduler):
 
     def __init__(self, cfg: ReduceLROnValidationConfig, optimizer: FairseqOptimizer):
         super().__init__(cfg, optimizer)
-        check(cfg)
+        check_ranges(
+            ("--lr", cfg.lr, "one value", len(cfg.lr) == 1),
+            ("--lr-shrink", cfg.lr_shrink, "more than 0 and less than 1", 0 < cfg.lr_shrink < 1),
+            ("--lr-patience", cfg.lr_patience, "at least 1", cfg.lr_patience >= 1),
+            ("--lr-threshold", cfg.lr_threshold, "at least 0", cfg.lr_threshold >= 0),
+            ("--warmup-updates", cfg.warmup_updates, "at least 0", cfg.warmup_updates >= 0),
+        )
         listen(self)
         self.waited = 0
         self.reductions = 0
@@ -115,27 +122,124 @@ class ReduceLROnValidation(FairseqLRScheduler):
         Raises:
             UserError: if the state is that of another scheduler.
         """
-        if set(state_dict) != set(self.state_dict()):
-            raise UserError(
-                "The checkpoint was written with another --lr-scheduler than "
-                "reduce_lr_on_validation: add --reset-lr-scheduler to continue with this one."
-            )
+        check_state(self, state_dict, "reduce_lr_on_validation")
         self.best = state_dict["best"]
         self.waited, self.reductions = state_dict["waited"], state_dict["reductions"]
 
 
-def check(cfg: ReduceLROnValidationConfig) -> None:
-    """Check that all options are in range.
+@dataclass
+class BudgetedConfig(FairseqDataclass):
+    """The warm-up; the options that end a training end its learning rate."""
 
+    warmup_updates: int = option(
+        0, "increase the learning rate linearly during this many updates"
+    )
+    lr: List[float] = II("optimization.lr")
+    max_update: int = II("optimization.max_update")
+    max_epoch: int = II("optimization.max_epoch")
+    stop_time_hours: float = II("optimization.stop_time_hours")
+
+
+@register_lr_scheduler("budgeted", dataclass=BudgetedConfig)
+class Budgeted(FairseqLRScheduler):
+    """Decrease the learning rate linearly to zero at the end of the training.
+
+    The end is that of ``--max-update``, ``--max-epoch`` or ``--stop-time-hours``, whichever comes
+    first. An epoch's number of updates is not known before its end, so that ``--max-epoch`` counts
+    from the second epoch on. Budgeted Training (Li, Yumer and Ramanan 2020, section 4, linear).
+
+    Args:
+        cfg: the options above.
+        optimizer: a fairseq optimizer.
+    Raises:
+        UserError: if an option is out of range, or none ends the training.
+    """
+
+    def __init__(self, cfg: BudgetedConfig, optimizer: FairseqOptimizer):
+        super().__init__(cfg, optimizer)
+        check_ranges(
+            ("--lr", cfg.lr, "one value", len(cfg.lr) == 1),
+            ("--warmup-updates", cfg.warmup_updates, "at least 0", cfg.warmup_updates >= 0),
+        )
+        if max(cfg.max_update, cfg.max_epoch, cfg.stop_time_hours) <= 0:
+            raise UserError(
+                "--lr-scheduler budgeted ends with the training: give --max-epoch, --max-update or "
+                "--stop-time-hours."
+            )
+        self.updates = self.epoch = 0
+        self.updates_per_epoch = 0.0
+        # The training began this long ago, on the clock of time.monotonic.
+        self.start = time.monotonic()
+        self.step_update(0)
+
+    def step_begin_epoch(self, epoch: int) -> None:
+        """Measure the length of the epochs before this one; fairseq counts from 1.
+
+        A resumed training begins its epoch again, which changes nothing.
+        """
+        if epoch > max(self.epoch, 1):
+            self.updates_per_epoch = self.updates / (epoch - 1)
+        self.epoch = epoch
+
+    def step_update(self, num_updates: int) -> float:
+        """Set the learning rate after an update, and return it."""
+        self.updates = num_updates
+        warmup = self.cfg.warmup_updates
+        warm = min(1.0, num_updates / warmup) if warmup else 1.0
+        self.optimizer.set_lr(self.cfg.lr[0] * warm * (1 - self.progress()))
+        return self.optimizer.get_lr()
+
+    def progress(self) -> float:
+        """The share of the training that has passed, from 0 to 1."""
+        passed = (
+            (self.updates, self.cfg.max_update),
+            (self.updates, self.cfg.max_epoch * self.updates_per_epoch),
+            (time.monotonic() - self.start, self.cfg.stop_time_hours * 3600),
+        )
+        return min(1.0, max((done / total for done, total in passed if total > 0), default=0.0))
+
+    def state_dict(self) -> Dict[str, Any]:
+        """The state that a checkpoint stores."""
+        return {
+            "epoch": self.epoch,
+            "updates": self.updates,
+            "updates_per_epoch": self.updates_per_epoch,
+            "seconds": time.monotonic() - self.start,
+        }
+
+    def load_state_dict(self, state_dict: Dict[str, Any]) -> None:
+        """Restore the state that a checkpoint stores.
+
+        Raises:
+            UserError: if the state is that of another scheduler.
+        """
+        check_state(self, state_dict, "budgeted")
+        self.epoch, self.updates = state_dict["epoch"], state_dict["updates"]
+        self.updates_per_epoch = state_dict["updates_per_epoch"]
+        self.start = time.monotonic() - state_dict["seconds"]
+
+
+def check_state(scheduler: FairseqLRScheduler, state: Dict[str, Any], name: str) -> None:
+    """Check that a checkpoint has the state of this scheduler.
+
+    Raises:
+        UserError: if it has another one.
+    """
+    if set(state) != set(scheduler.state_dict()):
+        raise UserError(
+            f"The checkpoint was written with another --lr-scheduler than {name}: add "
+            "--reset-lr-scheduler to continue with this one."
+        )
+
+
+def check_ranges(*options: Tuple[str, Any, str, bool]) -> None:
+    """Check that options are in range.
+
+    Args:
+        options: name, value, what is allowed, and whether the value is.
     Raises:
         UserError: if one is not; names the option and the range.
     """
-    for name, value, allowed, fits in (
-        ("--lr", cfg.lr, "one value", len(cfg.lr) == 1),
-        ("--lr-shrink", cfg.lr_shrink, "more than 0 and less than 1", 0 < cfg.lr_shrink < 1),
-        ("--lr-patience", cfg.lr_patience, "at least 1", cfg.lr_patience >= 1),
-        ("--lr-threshold", cfg.lr_threshold, "at least 0", cfg.lr_threshold >= 0),
-        ("--warmup-updates", cfg.warmup_updates, "at least 0", cfg.warmup_updates >= 0),
-    ):
+    for name, value, allowed, fits in options:
         if not fits:
             raise UserError(f"{name} is {value}, but must be {allowed}.")

@@ -1,9 +1,7 @@
 """``convs2s average``: average the weights of several checkpoints."""
 
 import argparse
-from typing import Any
 
-from ..common.errors import UserError
 from ..common.output_files import check_writable
 from .arguments import add_file
 
@@ -16,44 +14,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Write the average and print a summary."""
-    from ..checkpoints.files import save_checkpoint
+    from ..checkpoints.averaging import save_average
 
     check_writable(args.output, args.inputs)
-    save_checkpoint(average(args.inputs), args.output)
+    save_average(args.inputs, args.output)
     print(f"{args.output}: the average of {len(args.inputs)} checkpoints")
     return 0
-
-
-def average(paths: list[str]) -> dict[str, Any]:
-    """Average the weights of checkpoints in double precision.
-
-    Args:
-        paths: checkpoints of fairseq-train.
-    Returns:
-        The last checkpoint with averaged floating-point weights and without optimizer state.
-    Raises:
-        UserError: if a file cannot be read, or its weights have other names or shapes than those
-            of the first one, or in int8.
-    """
-    from ..checkpoints.files import check_not_quantized, load_checkpoint
-
-    sums: dict[str, Any] = {}
-    shapes: dict[str, Any] = {}
-    for path in paths:
-        checkpoint = load_checkpoint(path)
-        weights = checkpoint["model"]
-        check_not_quantized(path, weights, "averaged")
-        found = {name: tensor.shape for name, tensor in weights.items()}
-        shapes = shapes or found
-        if found != shapes:
-            raise UserError(
-                f"{path} has weights of other names or shapes than {paths[0]}: only checkpoints of "
-                "the same architecture can be averaged."
-            )
-        for name, tensor in weights.items():
-            if tensor.is_floating_point():
-                sums[name] = sums.get(name, 0.0) + tensor.double() / len(paths)
-    for name, total in sums.items():
-        weights[name] = total.to(weights[name].dtype)
-    checkpoint["last_optimizer_state"] = None
-    return checkpoint

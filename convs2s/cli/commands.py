@@ -38,10 +38,11 @@ COMMANDS = {
     "quantize": "save a trained model with weights in 8 bits, for generation on a CPU",
     "rerank": "choose translations from n-best lists: by minimum Bayes risk, or by the scores of "
     "several models",
+    "train": "train a model on prepared data, with good options for its size",
     "translate": "translate lines of text with a trained model",
 }
 # The commands that get the arguments that they do not know as ``args.forwarded``.
-FORWARDING = {"flops"}
+FORWARDING = {"flops", "train"}
 # Former names of commands: the first argument -> those that replace it.
 FORMER = {"architectures": ("flops", "--named")}
 

@@ -47,7 +47,7 @@ class ProgramFailed(Exception):
     """
 
     def __init__(self, program: str, code: int, log: Path):
-        self.log = log
+        self.code, self.log = code, log
         ended = f"failed with exit code {code}" if code >= 0 else f"was ended by signal {-code}"
         super().__init__(f"{program} {ended}; its log is {log}")
 
@@ -102,7 +102,7 @@ class Programs:
         self.commands = commands
         self.keep_open = tuple(keep_open)
         self.running: set[subprocess.Popen[bytes]] = set()
-        self.stopped = False
+        self.stopped = self.interrupted = False
         self.lock = Lock()
 
     @property
@@ -134,7 +134,7 @@ class Programs:
                 seconds while the program writes, and at the end, successful or not.
         Raises:
             ProgramFailed: if the exit code is not 0.
-            Stopped: if ``stop`` was called.
+            Stopped: if ``stop`` was called, or ``interrupt`` before the program ran.
         """
         program, *arguments = map(str, command)
         line = command_line(command, stdin, stdout, environment)
@@ -153,7 +153,7 @@ class Programs:
             sink = files.enter_context(open(partial, "wb")) if stdout else subprocess.PIPE
             lines = files.enter_context(open(log, "a", encoding="utf-8"))
             with self.lock:
-                if self.stopped:
+                if self.stopped or self.interrupted:
                     raise Stopped
                 process = subprocess.Popen(
                     [*find_program(program), *arguments],
@@ -166,6 +166,9 @@ class Programs:
                     pass_fds=self.keep_open,
                 )
                 self.running.add(process)
+                if self.interrupted:
+                    # The signal came while the program was being started.
+                    self.interrupt()
             output = process.stderr if stdout else process.stdout
             assert output is not None
             try:
@@ -197,6 +200,13 @@ class Programs:
             process.returncode = os.waitstatus_to_exitcode(status)
             self.running.discard(process)
         return usage
+
+    def interrupt(self) -> None:
+        """Send Ctrl-C to all programs that run, and start no more; for handlers of signals."""
+        self.interrupted = True
+        for process in list(self.running):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(process.pid, signal.SIGINT)
 
     def stop(self) -> None:
         """End all programs that run, and start no more."""

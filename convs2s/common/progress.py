@@ -22,6 +22,7 @@ class Progress(tqdm):
         desc: what is done, before the numbers.
         total: their number, if it is known.
         scale: write large numbers as 1.2k or 3.4M.
+        initial: the number that was done before.
         stream: text stream to print to (None: standard error).
     """
 
@@ -36,6 +37,7 @@ class Progress(tqdm):
         total: int | None = None,
         scale: bool = False,
         stream: TextIO | None = None,
+        initial: int = 0,
     ):
         stream = stream or sys.stderr
         seconds = TERMINAL_SECONDS if stream.isatty() else LOG_SECONDS
@@ -44,6 +46,7 @@ class Progress(tqdm):
             unit=unit if scale else f" {unit}",
             desc=desc,
             total=total,
+            initial=initial,
             unit_scale=scale,
             file=stream,
             delay=seconds,

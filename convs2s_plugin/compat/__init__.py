@@ -10,6 +10,7 @@ from . import (  # noqa: F401
     data_files,
     evaluated_options,
     generation,
+    interrupting,
     messages,
     resuming,
     training,

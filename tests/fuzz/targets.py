@@ -6,9 +6,9 @@ import tempfile
 from collections import deque
 from pathlib import Path
 
+from convs2s.checkpoints.averaging import average
 from convs2s.checkpoints.files import num_updates
 from convs2s.checkpoints.legacy.reading import clean, read_old_checkpoint
-from convs2s.cli.average import average
 from convs2s.common.errors import UserError
 from convs2s.evaluation.links import read_gold
 from convs2s.experiments.reader import read_experiment

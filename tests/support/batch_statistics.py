@@ -19,7 +19,7 @@ from fairseq.tasks.translation import TranslationTask
 from torch.nn import functional as F
 
 from benchmarks.sentences import read_task, real_batches
-from convs2s.cli.average import average
+from convs2s.checkpoints.averaging import average
 from convs2s.models.pervasive.batch_norm import MOMENTUM, RunningStats
 
 SENTENCES = 50

@@ -1,5 +1,6 @@
-"""The scheduler reduce_lr_on_validation: improvements, patience, warm-up and its options."""
+"""The schedulers: improvements, patience, warm-up, budgets and their options."""
 
+import time
 from argparse import Namespace
 
 import pytest
@@ -7,7 +8,7 @@ from fairseq.optim import FairseqOptimizer
 
 from convs2s.common.errors import UserError
 from convs2s_plugin.compat import training
-from convs2s_plugin.schedulers import ReduceLROnValidation
+from convs2s_plugin.schedulers import Budgeted, ReduceLROnValidation
 
 
 class Optimizer(FairseqOptimizer):
@@ -114,3 +115,65 @@ def test_options_out_of_range(options, validate):
 def test_another_schedulers_checkpoint(validate):
     with pytest.raises(UserError, match="add --reset-lr-scheduler"):
         scheduler().load_state_dict({"best": 1.0, "last_epoch": 3})
+
+
+def budgeted(**options):
+    defaults = {"lr": [0.5], "warmup_updates": 0}
+    limits = {"max_update": 0, "max_epoch": 0, "stop_time_hours": 0.0}
+    return Budgeted(Namespace(**{**defaults, **limits, **options}), Optimizer())
+
+
+def test_the_rate_is_zero_at_the_last_update():
+    schedule = budgeted(max_update=4, warmup_updates=2)
+    assert [schedule.step_update(n) for n in range(5)] == [0.0, 0.1875, 0.25, 0.125, 0.0]
+
+
+def epochs(schedule, numbers, length=5):
+    """The rates of all updates of some epochs of equal length."""
+    found = []
+    for epoch in numbers:
+        schedule.step_begin_epoch(epoch)
+        found += [schedule.step_update((epoch - 1) * length + n) for n in range(1, length + 1)]
+    return found
+
+
+def test_epochs_count_when_their_length_is_known():
+    found = epochs(budgeted(max_epoch=4), (1, 2, 3, 4))
+    assert found[:5] == [0.5] * 5
+    assert found[5:] == pytest.approx([0.5 * (1 - n / 20) for n in range(6, 21)])
+
+
+def test_a_resumed_epoch_does_not_change_its_length():
+    schedule = budgeted(max_epoch=3)
+    epochs(schedule, (1, 2), length=4)
+    state = schedule.state_dict()
+    resumed = budgeted(max_epoch=3)
+    resumed.load_state_dict(state)
+    # Within the second epoch again, as fairseq does.
+    resumed.step_begin_epoch(2)
+    assert resumed.step_update(9) == schedule.step_update(9) == 0.5 * (1 - 9 / 12)
+
+
+def test_the_time_counts_over_interruptions(monkeypatch):
+    now = [100.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    schedule = budgeted(stop_time_hours=1.0)
+    now[0] += 900
+    assert schedule.step_update(1) == 0.375
+    state = schedule.state_dict()
+    now[0] = 5.0
+    resumed = budgeted(stop_time_hours=1.0)
+    resumed.load_state_dict(state)
+    now[0] += 900
+    assert resumed.step_update(2) == 0.25
+    now[0] += 9000
+    assert resumed.step_update(3) == 0.0
+
+
+def test_a_budget_is_needed():
+    with pytest.raises(UserError, match="--max-epoch"):
+        budgeted()
+    with pytest.raises(UserError, match="--warmup-updates is -1"):
+        budgeted(max_update=3, warmup_updates=-1)
+    with pytest.raises(UserError, match="add --reset-lr-scheduler"):
+        budgeted(max_update=3).load_state_dict({"best": 1.0})

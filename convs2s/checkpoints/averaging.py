@@ -1,0 +1,44 @@
+"""The average of several checkpoints of one training."""
+
+from typing import Any
+
+from ..common.errors import UserError
+from .files import check_not_quantized, load_checkpoint, save_checkpoint
+
+
+def save_average(paths: list[str], output: str) -> None:
+    """Write the average of checkpoints; see ``average``."""
+    save_checkpoint(average(paths), output)
+
+
+def average(paths: list[str]) -> dict[str, Any]:
+    """Average the weights of checkpoints in double precision.
+
+    Args:
+        paths: checkpoints of fairseq-train.
+    Returns:
+        The last checkpoint with averaged floating-point weights and without optimizer state.
+    Raises:
+        UserError: if a file cannot be read, or its weights have other names or shapes than those
+            of the first one, or in int8.
+    """
+    sums: dict[str, Any] = {}
+    shapes: dict[str, Any] = {}
+    for path in paths:
+        checkpoint = load_checkpoint(path)
+        weights = checkpoint["model"]
+        check_not_quantized(path, weights, "averaged")
+        found = {name: tensor.shape for name, tensor in weights.items()}
+        shapes = shapes or found
+        if found != shapes:
+            raise UserError(
+                f"{path} has weights of other names or shapes than {paths[0]}: only checkpoints of "
+                "the same architecture can be averaged."
+            )
+        for name, tensor in weights.items():
+            if tensor.is_floating_point():
+                sums[name] = sums.get(name, 0.0) + tensor.double() / len(paths)
+    for name, total in sums.items():
+        weights[name] = total.to(weights[name].dtype)
+    checkpoint["last_optimizer_state"] = None
+    return checkpoint

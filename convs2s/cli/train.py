@@ -1,0 +1,108 @@
+"""``convs2s train``: train a model on prepared data with good options for its size."""
+
+import argparse
+import shlex
+import sys
+from pathlib import Path
+
+from ..common.errors import UserError, nearest
+from ..common.installation import missing_fairseq
+from ..common.limits import check_at_least
+from ..experiments.training.request import Request, in_lines, read_data
+from ..experiments.training.run import LOG, train
+from ..models import FAMILIES, family_of
+from ..models.adl.language.resolve import resolve
+from ..models.adl.language.spec import Settings
+from ..text.preparation import DATA
+
+CHECKPOINTS = "checkpoints"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of the command."""
+    parser.usage = "%(prog)s DATA [options] [options of fairseq-train]"
+    parser.epilog = (
+        "Any other option is one of fairseq-train, and replaces that of the recipe: "
+        "`convs2s train prepared --lr 0.003 --dropout 0.2`."
+    )
+    add = parser.add_argument
+    add("data", metavar="DATA", type=Path,
+        help="folder that `convs2s prepare` wrote, or one of binarized data")  # fmt: skip
+    add("--arch", metavar="NAME",
+        help="architecture, see `convs2s flops --named` (default: a ConvS2S that suits the data)",
+    )  # fmt: skip
+    add("--adl", nargs=2, metavar=("ENCODER", "DECODER"),
+        help="definitions of encoder and decoder in ADL, instead of --arch")  # fmt: skip
+    add("--epochs", "--max-epoch", metavar="N", type=int,
+        help="train for N epochs (default: by the number of pairs)")  # fmt: skip
+    add("--minutes", metavar="M", type=float, help="train for M minutes instead")
+    add("--save-dir", metavar="DIR", type=Path,
+        help=f"folder for the checkpoints (default: {CHECKPOINTS} beside the data)")  # fmt: skip
+    add("--print", action="store_true", help="print the command of fairseq-train, and end")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Train and say what to do next; 130 is the exit code after an interruption."""
+    request = _request(args)
+    if args.print:
+        print(in_lines(request.command()))
+        return 0
+    if sentence := missing_fairseq():
+        raise UserError(sentence)
+    recipe = request.recipe()[1]
+    epochs = request.length().get("max-epoch")
+    length = f"{epochs} epochs" if epochs else f"{args.minutes:g} minutes"
+    print(
+        f"{request.train_options()['arch']} on {request.data.pairs:,} pairs, {length}; the options "
+        f"are {recipe.source}. Log: {request.checkpoints / LOG}",
+        file=sys.stderr,
+    )
+    average = train(request)
+    if average is None:
+        saved = (request.checkpoints / "checkpoint_last.pt").exists()
+        text = "The same command goes on from here." if saved else "Nothing was trained yet."
+        print(f"Interrupted. {text}", file=sys.stderr)
+        return 130
+    print(f"{average} is the model: the average of the last checkpoints.\n")
+    print(f"convs2s translate --path {shlex.quote(str(average))} --input FILE")
+    return 0
+
+
+def _request(args: argparse.Namespace) -> Request:
+    check_at_least(args, epochs=1)
+    if args.minutes is not None and args.minutes <= 0:
+        raise UserError(f"--minutes is {args.minutes:g}: it must be more than 0.")
+    if args.minutes is not None and args.epochs is not None:
+        raise UserError("--minutes and --epochs both end the training: give one of them.")
+    if args.adl is not None and args.arch is not None:
+        raise UserError("--adl defines a model, and --arch names one: give one of them.")
+    if args.adl is not None:
+        encoder, decoder = args.adl
+        resolve(encoder, decoder, Settings())
+    _check_architecture(args.arch, args.forwarded)
+    data = read_data(args.data)
+    beside = data.folder.parent if data.folder.name == DATA else data.folder
+    return Request(
+        data,
+        args.save_dir or beside / CHECKPOINTS,
+        args.arch,
+        None if args.adl is None else tuple(args.adl),
+        args.epochs,
+        args.minutes,
+        tuple(args.forwarded),
+    )
+
+
+def _check_architecture(arch: str | None, forwarded: list[str]) -> None:
+    """Refuse a misspelled name of this package at once; fairseq takes seconds to know its own.
+
+    Raises:
+        UserError: if a name begins as those of a family do, but is none of them.
+    """
+    if arch is None or "--user-dir" in forwarded or family_of(arch) is not None:
+        return
+    if arch.startswith(tuple(FAMILIES)):
+        names = [name for family in FAMILIES.values() for name in family.architectures()]
+        raise UserError(
+            f"There is no --arch {arch}{nearest(arch, names)}: `convs2s flops --named` lists them."
+        )

@@ -1,0 +1,200 @@
+"""What to train on which data, and the command of fairseq-train that does it."""
+
+import json
+import shlex
+import struct
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import NamedTuple
+
+from ...common.errors import UserError
+from ...text.binarize import HEADER, MARK
+from ...text.preparation import DATA, FILE_NAME, read_content
+from ..commands import USER_DIR, find_machine
+from ..runs import arguments
+from .recipes import Options, Recipe, find_recipe, model_options
+
+# Checkpoints of epochs that are kept for the average.
+KEPT = 4
+# Positions of a model's embeddings, without the end of sentence and the padding before it.
+MAX_TOKENS = 1022
+
+
+class Data(NamedTuple):
+    """Binarized data of a training.
+
+    Attributes:
+        folder: its folder.
+        languages: source and target.
+        pairs: number of training pairs.
+        joined: whether both languages have one dictionary.
+        tokenizer, subwords: the tokenizer and the kind of sub-words.
+        longest: tokens of the longest line to validate or test on; 0 if it is not known.
+    """
+
+    folder: Path
+    languages: tuple[str, str]
+    pairs: int
+    joined: bool
+    tokenizer: str = "none"
+    subwords: str = "subword_nmt"
+    longest: int = 0
+
+
+def read_data(folder: Path) -> Data:
+    """Describe the data that ``convs2s prepare`` or fairseq-preprocess has made.
+
+    Args:
+        folder: the output folder of ``convs2s prepare``, or a folder of binarized data.
+    Raises:
+        UserError: if there is no data.
+    """
+    for place in (folder, folder.parent):
+        if (place / FILE_NAME).is_file() and folder in (place, place / DATA):
+            content = read_content(place / FILE_NAME)
+            held_out = [longest for name, longest in content["longest"].items() if name != "train"]
+            return Data(
+                place / DATA,
+                (content["languages"]["source"], content["languages"]["target"]),
+                content["pairs"]["train"],
+                content["subwords"]["joint"],
+                content["tokenizer"],
+                content["subwords"]["method"],
+                max(held_out, default=0),
+            )
+    indexes = sorted(folder.glob("train.*-*.*.idx"))
+    if not indexes:
+        raise UserError(
+            f"{folder} has no data to train on: give the folder that `convs2s prepare` or "
+            "fairseq-preprocess wrote (--out, --destdir)."
+        )
+    source, _, target = indexes[0].name.split(".")[1].partition("-")
+    words = [folder / f"dict.{language}.txt" for language in (source, target)]
+    try:
+        joined = words[0].read_bytes() == words[1].read_bytes()
+        head = indexes[0].read_bytes()[: HEADER.size]
+        mark, _, _, pairs = HEADER.unpack(head)
+    except (FileNotFoundError, struct.error) as error:
+        raise UserError(f"{folder} is not complete: {error}.") from error
+    if mark != MARK:
+        raise UserError(f"{indexes[0]} is not an index of fairseq-preprocess.")
+    return Data(folder, (source, target), pairs, joined)
+
+
+@dataclass(frozen=True)
+class Request:
+    """What to train.
+
+    Attributes:
+        data: the data.
+        checkpoints: folder for the checkpoints.
+        arch: the architecture; None for one that suits the size of the data.
+        adl: definitions of encoder and decoder, instead of ``arch``.
+        epochs, minutes: the length of the training; None for the recipe's number of epochs.
+        options: further arguments of fairseq-train, which replace those of the recipe.
+    """
+
+    data: Data
+    checkpoints: Path
+    arch: str | None = None
+    adl: tuple[str, str] | None = None
+    epochs: int | None = None
+    minutes: float | None = None
+    options: tuple[str, ...] = ()
+
+    @property
+    def chosen_arch(self) -> str | None:
+        """The architecture, "adl" for definitions."""
+        return "adl" if self.adl is not None else self.arch
+
+    def recipe(self) -> tuple[str | None, Recipe]:
+        """The family, and the recipe for it."""
+        return find_recipe(self.chosen_arch, self.data.pairs)
+
+    def length(self) -> Options:
+        """The options that end the training."""
+        if self.minutes is not None:
+            return {"stop-time-hours": round(self.minutes / 60, 4)}
+        return {"max-epoch": self.epochs or self.recipe()[1].epochs_for(self.data.pairs)}
+
+    def train_options(self) -> Options:
+        """Options of fairseq-train, without those that the user gave, and without the length."""
+        family, recipe = self.recipe()
+        options: Options = {
+            "source-lang": self.data.languages[0],
+            "target-lang": self.data.languages[1],
+            "save-dir": str(self.checkpoints),
+            "task": "convs2s_translation",
+            **_criterion(family, self.data),
+            **recipe.options,
+            **model_options(recipe, family, self.chosen_arch),
+            **validation_options(self.data),
+            "keep-last-epochs": KEPT,
+        }
+        if self.adl is not None:
+            options["encoder-adl"], options["decoder-adl"] = self.adl
+        if family is not None:
+            options["autocast-dtype"] = "bfloat16"
+            options["share-all-embeddings"] = self.data.joined
+        if self.data.longest > MAX_TOKENS:
+            options["skip-invalid-size-inputs-valid-test"] = True
+        return options
+
+    @property
+    def settings(self) -> dict[str, str]:
+        """All that the model depends on but the data and the length, to notice changes."""
+        # Those that the user gave, as far as they have the form of options with one value each.
+        given: Options = {}
+        for word in self.options:
+            if word.startswith("--"):
+                name, _, value = word[2:].partition("=")
+                given[name] = value or True
+            elif given:
+                given[name] = word if given[name] is True else f"{given[name]} {word}"
+        settings = self.train_options() | given
+        return {name: str(value) for name, value in settings.items()}
+
+    def command(self) -> list[object]:
+        """The command of fairseq-train."""
+        chosen = arguments(
+            {**self.train_options(), **self.length(), "log-format": "json", "log-interval": 20}
+        )
+        own = [] if "--user-dir" in self.options else ["--user-dir", USER_DIR]
+        machine = find_machine(1, dry=True).options
+        return ["fairseq-train", self.data.folder, *own, *chosen, *machine, *self.options]
+
+
+def _criterion(family: str | None, data: Data) -> Options:
+    """The loss; a smoothed model of characters is so unsure of each that short outputs win."""
+    smoothing = 0.0 if data.tokenizer == "characters" else 0.1
+    ours = "convs2s_cross_entropy" if family else "label_smoothed_cross_entropy"
+    return {"criterion": ours, "label-smoothing": smoothing}
+
+
+def validation_options(data: Data) -> Options:
+    """Options that score greedy translations of the validation set: BLEU of text."""
+    marks = "sentencepiece" in (data.subwords, data.tokenizer) or data.tokenizer == "characters"
+    options: Options = {
+        "eval-bleu": True,
+        "eval-bleu-args": json.dumps({"beam": 1}),
+        "eval-bleu-remove-bpe": "sentencepiece" if marks else "@@ ",
+    }
+    if data.tokenizer.startswith("moses") and find_spec("sacremoses"):
+        languages = dict(zip(("source_lang", "target_lang"), data.languages))
+        options |= {"eval-bleu-detok": "moses", "eval-bleu-detok-args": json.dumps(languages)}
+    return options
+
+
+def in_lines(command: list[object], width: int = 90) -> str:
+    """A command as one types it, in several lines that a shell reads as one."""
+    words = [shlex.quote(str(word)) for word in command]
+    words = ['"$(convs2s path)"' if word == str(USER_DIR) else word for word in words]
+    lines = [words[0]]
+    for index, word in enumerate(words[1:], 1):
+        value = index + 1 < len(words) and not words[index + 1].startswith("--")
+        needed = len(word) + (len(words[index + 1]) + 1 if word.startswith("--") and value else 0)
+        if word.startswith("--") and len(lines[-1]) + needed + 1 > width:
+            lines.append(" ")
+        lines[-1] += f" {word}"
+    return " \\\n".join(lines)

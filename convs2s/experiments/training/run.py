@@ -1,0 +1,231 @@
+"""Carry out one training: its progress in a table, and the average of its last checkpoints."""
+
+import math
+import re
+import signal
+import sys
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ...common.errors import UserError
+from ...common.output_files import make_folder
+from ...common.programs import ProgramFailed, Programs, Stopped
+from ...common.progress import Progress
+from ..logs import read_saved, read_stats
+from ..results import read_json, write_json
+from ..runs import changed_settings
+from .request import Request
+
+AVERAGE, LOG, RECORD, COMMANDS = "average.pt", "train.log", "training.json", "commands"
+# The average takes the checkpoints of this last share of a training.
+SHARE = 1 / 8
+# Signals that ask for the end.
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+COLUMNS = ("epoch", "updates", "  loss", "validation loss", " BLEU", "minutes", "minutes left")
+
+
+def train(request: Request) -> Path | None:
+    """Train, or go on after the last checkpoint, and average the last checkpoints.
+
+    Args:
+        request: what to train.
+    Returns:
+        The average; None if the training was interrupted.
+    Raises:
+        UserError: if the folder has another training, or fairseq-train fails.
+    """
+    folder = request.checkpoints
+    seconds = _earlier_seconds(request)
+    make_folder(str(folder))
+    record = {"options": request.settings, "seconds": seconds}
+    write_json(folder / RECORD, record)
+    (folder / AVERAGE).unlink(missing_ok=True)
+    table = Table(request.length().get("max-epoch"), request.minutes, seconds)
+    log = folder / LOG
+    earlier = log.stat().st_size if log.exists() else 0
+    programs = Programs(folder / COMMANDS)
+    interrupts = Interrupts(programs)
+    try:
+        with interrupts:
+            programs.run(
+                request.command(),
+                log,
+                environment={"CONVS2S_COMPAT": "all"},
+                watch=table.watch,
+            )
+    except Stopped:
+        return None
+    except ProgramFailed as error:
+        if interrupts.received:
+            return None
+        text = log.read_bytes()[earlier:].decode("utf-8", "replace")
+        raise UserError(_reason(text, log)) from error
+    finally:
+        table.close()
+        write_json(folder / RECORD, {**record, "seconds": table.seconds})
+    return _average(folder, log)
+
+
+def _earlier_seconds(request: Request) -> float:
+    """The seconds that the training in the folder has taken so far.
+
+    Raises:
+        UserError: if the folder has checkpoints of another training.
+    """
+    folder = request.checkpoints
+    if not (folder / "checkpoint_last.pt").exists():
+        return 0.0
+    record = read_json(folder / RECORD)
+    if record is None:
+        raise UserError(
+            f"{folder} has checkpoints of a training that `convs2s train` did not start: choose "
+            "another folder with --save-dir, or move it away."
+        )
+    for name, before, after in changed_settings(record["options"], request.settings):
+        raise UserError(
+            f"{folder} has a training with --{name} {before}, but now it is {after}: choose "
+            "another folder with --save-dir, or move it away."
+        )
+    return float(record["seconds"])
+
+
+class Interrupts:
+    """Passes signals that end this program on to the training, as Ctrl-C; the third ends both.
+
+    Args:
+        programs: those that run.
+    """
+
+    def __init__(self, programs: Programs):
+        self.programs = programs
+        self.received = 0
+
+    def __enter__(self) -> None:
+        self.before = {number: signal.signal(number, self.forward) for number in SIGNALS}
+
+    def __exit__(self, *error: object) -> None:
+        for number, handler in self.before.items():
+            signal.signal(number, handler)
+
+    def forward(self, number: int, frame: Any) -> None:
+        """Handle a signal."""
+        self.received += 1
+        if self.received > 2:
+            raise KeyboardInterrupt
+        if self.received == 1:
+            print("Saving after this update; Ctrl-C again ends at once.", file=sys.stderr)
+        self.programs.interrupt()
+
+
+def _reason(text: str, log: Path) -> str:
+    """A sentence for a training that failed: the error in its log, or the last line."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    errors = [line for line in lines if re.match(r"(\S+: )?error: ", line)]
+    reason = errors[-1].partition("error: ")[2] if errors else (lines or ["it ended at once"])[-1]
+    return f"The training failed: {reason.removesuffix('.')}. Its log is {log}."
+
+
+def _average(folder: Path, log: Path) -> Path:
+    """Average the last checkpoint and those before it in the last part of the training."""
+    saved = read_saved(log.read_text(encoding="utf-8", errors="replace"))
+    total = max(saved.values(), default=0)
+    names = [
+        name
+        for name, updates in sorted(saved.items(), key=lambda item: item[1])
+        if re.fullmatch(r"checkpoint\d+\.pt", name) and (folder / name).exists()
+        if total * (1 - SHARE) <= updates < total
+    ]
+    # Only this needs torch.
+    from ...checkpoints.averaging import save_average
+
+    path = folder / AVERAGE
+    save_average([str(folder / name) for name in (*names, "checkpoint_last.pt")], str(path))
+    return path
+
+
+@dataclass
+class Table:
+    """The progress of a training on standard error: a row for each validation, in a terminal a bar.
+
+    Attributes:
+        epochs, minutes: what ends the training, as in ``Request``.
+        before: seconds that earlier parts of the training took.
+    """
+
+    epochs: int | None
+    minutes: float | None
+    before: float
+    start: float = field(default_factory=time.monotonic)
+    values: dict[str, float] = field(default_factory=dict)
+    first_share: float = 0.0
+    bar: Progress | None = None
+
+    def watch(self, line: str) -> None:
+        """Read a line of the log."""
+        stats = read_stats(line)
+        if stats is None or stats.kind == "epoch":
+            return
+        if not self.values:
+            print("  ".join(COLUMNS), file=sys.stderr)
+        if stats.kind == "valid":
+            self.print_row(stats.values)
+            return
+        is_first, self.values = not self.values, stats.values
+        if is_first and self.before:
+            self.first_share = self.share
+        if sys.stderr.isatty():
+            self.advance()
+
+    @property
+    def seconds(self) -> float:
+        """Seconds of training, earlier parts included."""
+        return self.before + time.monotonic() - self.start
+
+    @property
+    def share(self) -> float:
+        """The share of the training that has passed."""
+        if self.minutes is not None:
+            return min(1.0, self.seconds / (60 * self.minutes))
+        assert self.epochs is not None
+        # fairseq logs the epochs that have passed, with a fraction, as "update".
+        return min(1.0, self.values.get("update", 0.0) / self.epochs)
+
+    @property
+    def left(self) -> float:
+        """Seconds to the end, estimated from this part of the training."""
+        if self.minutes is not None:
+            return max(0.0, 60 * self.minutes - self.seconds)
+        done = self.share - self.first_share
+        passed = time.monotonic() - self.start
+        return passed / done * (1 - self.share) if done > 0 else math.nan
+
+    def advance(self) -> None:
+        """Move the bar."""
+        updates, share = int(self.values["num_updates"]), self.share
+        if self.bar is None:
+            self.bar = Progress(unit="updates", initial=updates)
+        self.bar.total = round(updates / share) if share else None
+        self.bar.set_postfix_str(f"loss {self.values.get('loss', math.nan):.2f}", refresh=False)
+        self.bar.update(updates - self.bar.n)
+
+    def print_row(self, valid: dict[str, float]) -> None:
+        """Print the numbers of a validation."""
+        row = (
+            f"{valid.get('epoch', math.nan):.0f}",
+            f"{valid['num_updates']:,.0f}",
+            f"{self.values.get('loss', math.nan):.2f}",
+            f"{valid.get('loss', math.nan):.2f}",
+            f"{valid['bleu']:.1f}" if "bleu" in valid else "-",
+            f"{self.seconds / 60:.1f}",
+            f"{self.left / 60:.1f}" if math.isfinite(self.left) else "-",
+        )
+        line = "  ".join(f"{text:>{len(name)}}" for name, text in zip(COLUMNS, row))
+        Progress.write(line, file=sys.stderr)
+
+    def close(self) -> None:
+        """Remove the bar."""
+        if self.bar is not None:
+            self.bar.leave = False
+            self.bar.close()

@@ -1,0 +1,67 @@
+"""Ctrl-C saves: an interrupted fairseq-train ends after its update, with a checkpoint.
+
+fairseq ends at once, so that all updates since the last checkpoint are lost. Trainings with several
+workers still do, since each of them would have to end with the same update.
+"""
+
+import copy
+import signal
+import sys
+import threading
+from typing import Any
+
+from .patches import Tier, patched
+
+# The exit code of a program that Ctrl-C has ended.
+INTERRUPTED = 130
+SAVING = (
+    "Interrupted: saving after this update, so that the same command goes on from there. Ctrl-C "
+    "again ends the training at once."
+)
+
+_interrupted = threading.Event()
+
+
+@patched("fairseq_cli.train", "main", Tier.EXTRA)
+def main(original: Any, cfg: Any, *more: Any, **options: Any) -> None:
+    """Train; after Ctrl-C, exit with ``INTERRUPTED``."""
+    saves = not (cfg.checkpoint.no_save or cfg.checkpoint.no_last_checkpoints)
+    alone = cfg.distributed_training.distributed_world_size == 1
+    if not (saves and alone and threading.current_thread() is threading.main_thread()):
+        return original(cfg, *more, **options)
+    _interrupted.clear()
+    before = signal.signal(signal.SIGINT, _interrupt)
+    try:
+        original(cfg, *more, **options)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if _interrupted.is_set():
+        sys.exit(INTERRUPTED)
+
+
+def _interrupt(number: int, frame: Any) -> None:
+    """Ask for the end of the training; the second time, end it."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    _interrupted.set()
+    print(SAVING, file=sys.stderr, flush=True)
+
+
+@patched("fairseq_cli.train", "validate_and_save", Tier.EXTRA)
+def validate_and_save(
+    original: Any,
+    cfg: Any,
+    trainer: Any,
+    task: Any,
+    epoch_itr: Any,
+    valid_subsets: list[str],
+    end_of_epoch: bool,
+) -> Any:
+    """End the training after this update if it was interrupted.
+
+    It is validated at the end of an epoch only, as it would have been without the interruption.
+    """
+    if _interrupted.is_set():
+        cfg = copy.deepcopy(cfg)
+        cfg.optimization.max_update = max(1, trainer.get_num_updates())
+        cfg.dataset.disable_validation |= not end_of_epoch
+    return original(cfg, trainer, task, epoch_itr, valid_subsets, end_of_epoch)

@@ -1,0 +1,148 @@
+"""``convs2s train``: from prepared data to a model, interrupted or not."""
+
+import json
+import re
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from convs2s.checkpoints.averaging import average
+from convs2s.checkpoints.files import load_checkpoint
+from tests.support.commands import TINY, assert_same_weights, run
+
+# Without "--arch", which is an option of the command.
+OPTIONS = (*TINY[2:], "--batch-size", "8", "--cpu", "--num-workers", "0")
+
+
+def command(*arguments):
+    return [sys.executable, "-m", "convs2s", "train", *map(str, arguments)]
+
+
+def train(*arguments, code=0):
+    done = subprocess.run(command(*arguments), capture_output=True, text=True)
+    assert done.returncode == code, done.stderr
+    return done
+
+
+@pytest.fixture(scope="module")
+def trained(corpus, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("first")
+    done = train(corpus / "bin", "--save-dir", folder, "--epochs", "4", *OPTIONS)
+    return folder, done
+
+
+def test_a_row_for_each_validation_and_the_next_command(trained):
+    folder, done = trained
+    rows = re.findall(
+        r"^ +(\d+) +(\d+) +[\d.]+ +[\d.]+ +[\d.-]+ +[\d.]+ +[\d.-]+$", done.stderr, re.M
+    )
+    assert rows == [("1", "30"), ("2", "60"), ("3", "90"), ("4", "120")]
+    assert "validation loss" in done.stderr and "INFO" not in done.stderr
+    assert done.stdout.endswith(f"convs2s translate --path {folder / 'average.pt'} --input FILE\n")
+
+
+def test_the_model_is_the_average_of_the_last_eighth(trained):
+    folder, _ = trained
+    found = load_checkpoint(str(folder / "average.pt"))["model"]
+    inputs = [str(folder / "checkpoint_last.pt")]
+    expected = average(inputs)["model"]
+    assert all(found[name].equal(expected[name]) for name in expected)
+
+
+def test_an_interrupted_training_goes_on_to_the_same_weights(corpus, trained, tmp_path):
+    arguments = (corpus / "bin", "--save-dir", tmp_path, "--epochs", "4", *OPTIONS)
+    process = subprocess.Popen(command(*arguments), stderr=subprocess.PIPE, text=True)
+    log = tmp_path / "train.log"
+    deadline = time.monotonic() + 120
+    while not (log.exists() and '"num_updates": "20"' in log.read_text()):
+        assert process.poll() is None and time.monotonic() < deadline
+        time.sleep(0.02)
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=120)
+    assert process.returncode == 130
+    assert errors.endswith("Interrupted. The same command goes on from here.\n")
+    state = load_checkpoint(str(tmp_path / "checkpoint_last.pt"))
+    assert 20 <= state["optimizer_history"][-1]["num_updates"] < 120
+    assert not (tmp_path / "average.pt").exists()
+    train(*arguments)
+    assert_same_weights(
+        tmp_path / "checkpoint_last.pt", trained[0] / "checkpoint_last.pt", atol=0, rtol=0
+    )
+
+
+def test_interrupted_before_the_first_update(corpus, tmp_path):
+    process = subprocess.Popen(
+        command(corpus / "bin", "--save-dir", tmp_path, *OPTIONS), stderr=subprocess.PIPE, text=True
+    )
+    while not (tmp_path / "train.log").exists():
+        time.sleep(0.01)
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=120)
+    assert process.returncode == 130
+    assert errors.endswith("Interrupted. Nothing was trained yet.\n")
+
+
+def test_minutes(corpus, tmp_path):
+    done = train(corpus / "bin", "--save-dir", tmp_path, "--minutes", "0.02", *OPTIONS)
+    assert (tmp_path / "average.pt").exists()
+    assert "0.02 minutes" in done.stderr
+
+
+def test_adl(corpus, tmp_path):
+    adl = ("--adl", "pos -> res_nd(cnn(glu))", "pos -> res_nd(rnn) -> res_nd(dot_src_att)")
+    sizes = ("--model-dim", "32", "--ff-dim", "32", "--attention-heads", "2")
+    train(corpus / "bin", "--save-dir", tmp_path, "--epochs", "1", *adl, *sizes)
+    options = load_checkpoint(str(tmp_path / "average.pt"))["cfg"]["model"]
+    assert options["encoder_adl"] == adl[1] and options["model_dim"] == 32
+
+
+@pytest.mark.parametrize(
+    "arguments, words",
+    [
+        (("--arch", "convs2s_iwslt_deen"), "nearest: 'convs2s_iwslt_de_en'"),
+        (("--arch", "trasformer"), "nearest: 'transformer'"),
+        (("--drpout", "0.1"), "nearest: '--dropout'"),
+        (("--adl", "cn(glu)", "rnn"), "nearest: 'cnn'"),
+        (("--epochs", "0"), "--epochs is 0"),
+        (("--minutes", "0"), "--minutes is 0"),
+        (("--minutes", "1", "--epochs", "1"), "both end"),
+        (("--arch", "adl", "--adl", "rnn", "rnn"), "one of them"),
+        (("--lr", "x"), "argument --lr"),
+    ],
+)
+def test_wrong_options_are_refused_in_a_sentence(corpus, tmp_path, arguments, words):
+    done = train(corpus / "bin", "--save-dir", tmp_path / "new", *arguments, code=2)
+    lines = done.stderr.splitlines()
+    assert any(words in line and len(line) < 500 for line in lines)
+    assert "convs2s train: error: " in done.stderr and len(lines) < 6
+
+
+def test_another_training_in_the_folder_is_refused(corpus, trained, tmp_path):
+    folder, _ = trained
+    done = train(
+        corpus / "bin", "--save-dir", folder, "--epochs", "4", *OPTIONS, "--lr", "0.5", code=2
+    )
+    assert "--lr 0.01, but now it is 0.5" in done.stderr
+    (tmp_path / "checkpoint_last.pt").write_bytes(b"")
+    done = train(corpus / "bin", "--save-dir", tmp_path, code=2)
+    assert "did not start" in done.stderr
+
+
+def test_a_corrected_command_may_follow_one_that_failed(corpus, tmp_path):
+    train(corpus / "bin", "--save-dir", tmp_path, "--lr", "x", code=2)
+    train(corpus / "bin", "--save-dir", tmp_path, "--epochs", "1", *OPTIONS)
+    assert json.loads((tmp_path / "training.json").read_text())["options"]["lr"] == "0.01"
+
+
+def test_fairseq_train_names_the_nearest_option_in_one_line(corpus):
+    done = run(
+        "train", corpus / "bin", "--user-dir", "convs2s_plugin", "--arch", "convs2s_iwslt_deen"
+    )
+    assert done.returncode == 2
+    assert done.stderr.splitlines()[-1].endswith(
+        "there is no 'convs2s_iwslt_deen' (nearest: 'convs2s_iwslt_de_en')"
+    )
+    assert len(done.stderr.splitlines()) < 3
