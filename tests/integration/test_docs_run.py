@@ -46,7 +46,7 @@ def with_options(code: str, options: str) -> str:
     """Shell code with further options behind those of each training or experiment."""
     if not options:
         return code
-    programs = "fairseq-train|convs2s experiment"
+    programs = "fairseq-train|convs2s train|convs2s experiment"
     changed = re.sub(rf"((?:{programs})(?:[^\n]*\\\n)*[^\n]*)", rf"\1 {options}", code)
     assert changed != code, "a block without a training takes no options"
     return changed

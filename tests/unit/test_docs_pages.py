@@ -156,8 +156,9 @@ def parse_convs2s(arguments: list[str]) -> None:
         parser.parse_args(arguments[1:])
         return
     own, forwarded = parser.parse_known_args(arguments[1:])
-    if getattr(own, "arch", None):
-        forwarded = ["data", "--arch", own.arch, *forwarded]
+    arch = getattr(own, "arch", None) or ("convs2s" if arguments[0] == "train" else None)
+    if arch:
+        forwarded = ["data", "--arch", arch, *forwarded]
     options.parse_args_and_arch(options.get_training_parser(), input_args=forwarded)
 
 
