@@ -108,7 +108,7 @@ wheel: $(STAMP)
 
 clean:
 	rm -rf .venv .venv-* build dist site *.egg-info demo_out recipes_out compare_out tables_out \
-		own_text_out number_to_words_out error_correction_out distillation_out back_translation_out fuzz_out \
+		number_to_words_out error_correction_out distillation_out back_translation_out fuzz_out \
 		examples/notebook/first_hour_out
 	rm -rf .pytest_cache .ruff_cache .mypy_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

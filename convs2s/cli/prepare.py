@@ -2,6 +2,7 @@
 
 import argparse
 import os
+import shlex
 import sys
 from pathlib import Path
 from typing import Any
@@ -10,11 +11,11 @@ from ..common.errors import UserError, WorkInterrupted
 from ..common.limits import check_at_least
 from ..text import settings as defaults
 from ..text.cleaning import REASONS, Limits
-from ..text.first_model import CHARACTERS, size_class, training_command
-from ..text.preparation import FILE_NAME
+from ..text.preparation import FILE_NAME, SIDES
 from ..text.settings import Settings
 from ..text.sources import ParallelText, find_languages
 from ..text.subwords import METHODS
+from ..text.texts import TEXT
 from ..text.tokenizers import TOKENIZERS
 from ..text.workflow import prepare
 
@@ -66,7 +67,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Prepare the text, print the counts and the command of a first training."""
+    """Prepare the text, print the counts and the commands that follow."""
     check_at_least(args, workers=1)
     settings = _settings(args)
     try:
@@ -104,7 +105,7 @@ def _settings(args: argparse.Namespace) -> Settings:
 
 
 def _report(content: dict[str, Any], out: Path) -> None:
-    """Print the counts, the files, and the command of a first training."""
+    """Print the counts, the files, and the commands that follow."""
     read, pairs, left_out = content["read"], content["pairs"], content["left_out"]
     print(f"{read['train']:>11,} pairs of training text read")
     for reason, count in left_out.items():
@@ -122,8 +123,13 @@ def _report(content: dict[str, Any], out: Path) -> None:
             "the text, or change --max-length and --max-ratio."
         )
     print(f"{out / FILE_NAME} records all choices.")
-    kind = size_class(pairs["train"])
-    print(f"\nTrain a first model, {kind.source}:\n")
-    if content["tokenizer"] == "characters":
-        print(f"{CHARACTERS}\n")
-    print(training_command(content, out))
+    folder = shlex.quote(str(out))
+    print(f"\nTrain, translate, evaluate:\n\nconvs2s train {folder}")
+    # The outputs of a wider beam may end too early.
+    beam = " --beam 1" if content["tokenizer"] == "characters" else ""
+    print(f"convs2s translate --path {folder}{beam} --input FILE")
+    if "test" in pairs:
+        source, target = (
+            shlex.quote(str(out / TEXT / f"test.{content['languages'][side]}")) for side in SIDES
+        )
+        print(f"convs2s evaluate {folder}{beam} --source {source} --references {target}")

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from ..checkpoints.folders import find_checkpoints
 from ..common.errors import UserError
 from ..common.limits import check_at_least, option_name
 from ..common.output_files import check_outputs
@@ -173,8 +174,16 @@ def files_of_folder(folder: str | None) -> list[str]:
 
 
 def split_paths(paths: Sequence[str]) -> list[str]:
-    """The checkpoints in the values of an option; a value may name several, as in fairseq."""
-    return [path for value in paths for path in value.split(os.pathsep)]
+    """The checkpoints in the values of an option; a value may name several, as in fairseq.
+
+    Raises:
+        UserError: if a folder has no checkpoint.
+    """
+    return [
+        str(find_checkpoints(Path(path))[0]) if os.path.isdir(path) else path
+        for value in paths
+        for path in ([value] if os.path.exists(value) else value.split(os.pathsep))
+    ]
 
 
 def check(args: argparse.Namespace) -> None:

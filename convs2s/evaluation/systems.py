@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from ..checkpoints.folders import find_checkpoints
 from ..common.errors import UserError
 from ..common.text_files import read_lines
 
@@ -26,9 +27,10 @@ class System(NamedTuple):
 
 
 def parse_system(text: str) -> System:
-    """Parse ``[NAME=]FILE`` or ``[NAME=]CHECKPOINT.pt[:CHECKPOINT.pt...]``.
+    """Parse ``[NAME=]FILE``, ``[NAME=]CHECKPOINT.pt[:CHECKPOINT.pt...]``, ``[NAME=]FOLDER``.
 
-    The name is by default that of the file, with its folder for a checkpoint.
+    The name is by default that of the file, with its folder for a checkpoint. For a folder, see
+    ``find_checkpoints``.
 
     Raises:
         UserError: if a file does not exist, or checkpoints and translations are mixed.
@@ -38,15 +40,16 @@ def parse_system(text: str) -> System:
     if not separator or os.path.exists(text):
         name, path = "", text
     paths = [path] if os.path.exists(path) else path.split(os.pathsep)
+    paths = [str(find_checkpoints(Path(x))[0]) if os.path.isdir(x) else x for x in paths]
     for each in paths:
         if not os.path.isfile(each):
             raise UserError(
                 f"There is no file {each or repr(text)}: a system is [NAME=]FILE with "
-                f"translations, or [NAME=]CHECKPOINT{SUFFIX}."
+                f"translations, or [NAME=]CHECKPOINT{SUFFIX}, or a folder of checkpoints."
             )
     models = [each for each in paths if each.endswith(SUFFIX)]
     if not models and len(paths) == 1:
-        return System(name or Path(path).name, file=path)
+        return System(name or Path(path).name, file=paths[0])
     if len(models) < len(paths):
         raise UserError(
             f"{path} names several files, but not all are checkpoints (*{SUFFIX}): an ensemble "

@@ -9,8 +9,7 @@
 3. learn sub-words on the training text (``subwords``);
 4. split all text into sub-words;
 5. make the dictionaries (``vocabulary``) and binarize the text (``binarize``);
-6. write ``preparation.yaml`` (``preparation``) and print a command that trains a first model
-   (``first_model``).
+6. write ``preparation.yaml`` (``preparation``).
 
 Text is read and written line by line, so that memory grows with the vocabulary, and by eight bytes
 or more for each pair where duplicates are left out, but not with the text. A stage writes to a

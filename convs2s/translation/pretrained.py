@@ -6,7 +6,6 @@ translator.translate(["Zwei Hunde rennen."])[0].text
 
 import hashlib
 import inspect
-import os
 import tempfile
 from collections.abc import Callable
 from dataclasses import fields
@@ -16,6 +15,7 @@ from urllib.parse import urlparse
 
 import torch
 
+from ..checkpoints.folders import find_checkpoints
 from ..common import archives
 from ..common.errors import UserError
 from ..common.output_files import atomic_folder
@@ -27,9 +27,6 @@ from .loading import load_model
 from .options import EnsembleOptions
 from .translator import Translator
 
-# Tried in this order, in the folder of a model and in CHECKPOINTS below it.
-CHECKPOINT_FILES = ("checkpoint_best.pt", "model.pt", "checkpoint_last.pt")
-CHECKPOINTS = "checkpoints"
 # Names of BPE codes in fairseq's archives.
 BPE_CODES = ("bpecodes", "code")
 # Arguments of fairseq's hub, and the values that are allowed here.
@@ -154,39 +151,6 @@ def download(address: str) -> Path:
     # An archive usually holds the folder, rather than what is in it.
     inside = list(folder.iterdir())
     return inside[0] if len(inside) == 1 and inside[0].is_dir() else folder
-
-
-def find_checkpoints(path: Path, names: str | None = None) -> list[Path]:
-    """The checkpoints of a model.
-
-    Args:
-        path: a folder or a checkpoint.
-        names: files in the folder, or in ``checkpoints`` below it, separated by colons; None for
-            the first of ``CHECKPOINT_FILES``.
-    Raises:
-        UserError: if there is no such file.
-    """
-    if path.is_file() and names is None:
-        return [path]
-    if not path.is_dir():
-        raise UserError(f"There is no folder {path}, and no checkpoint of this name.")
-    places = [path, path / CHECKPOINTS]
-    if names is None:
-        for place in places:
-            for name in CHECKPOINT_FILES:
-                if (place / name).is_file():
-                    return [place / name]
-        raise UserError(
-            f"There is no checkpoint in {path}: none of {', '.join(CHECKPOINT_FILES)} is there or "
-            f"in {path / CHECKPOINTS}. Name it with checkpoint_file."
-        )
-    found = []
-    for name in names.split(os.pathsep):
-        files = [place / name for place in places if (place / name).is_file()]
-        if not files:
-            raise UserError(f"There is no checkpoint {name} in {path} (checkpoint_file).")
-        found.append(files[0])
-    return found
 
 
 def _find_codes(folder: Path) -> Path:

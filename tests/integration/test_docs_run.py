@@ -104,11 +104,14 @@ def test_readme_goes_from_text_to_a_translation(readme):
         for path in (folder / "prepared" / "text" / "test.de", folder / "translation.en")
     )
     assert len(text) == len(translated) > 0
-    # Both of fairseq's commands translate the same test set.
+    # Both of fairseq's commands translate the same test set with the model of fairseq-train.
+    options = "--preparation prepared --input prepared/text/test.de"
+    code = f"convs2s translate --path checkpoints/checkpoint_best.pt {options}"
+    expected = set(server().bash(code, folder).stdout.splitlines())
     for mark in ("H", "D"):
         found = hypotheses(fairseq, mark).values()
-        assert {text for of_sentence in found for _, text in of_sentence} == set(translated)
-    assert "fairseq-train prepared/data-bin" in prepare
+        assert {text for of_sentence in found for _, text in of_sentence} == expected
+    assert "convs2s train prepared" in prepare
 
 
 def translated_in_python(sentence: str, folder: Path) -> str:

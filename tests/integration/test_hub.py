@@ -149,7 +149,7 @@ def test_address(folder, server, tmp_path, monkeypatch):
 
 ERRORS = {
     "no folder": (dict(path="no/such"), "There is no folder no/such"),
-    "no checkpoint": (dict(path=str(DATA)), "none of checkpoint_best.pt, model.pt"),
+    "no checkpoint": (dict(path=str(DATA)), "none of average.pt, checkpoint_best.pt"),
     "option": (
         dict(bean=5),
         "bean is not an option of a model that translates; allowed: alignment",

@@ -42,28 +42,6 @@ def test_error_correction(example, tmp_path):
     assert "sentences without an error stay the same" in printed
 
 
-def test_own_text(example, corpus, tmp_path):
-    printed = example(
-        "own_text",
-        corpus / "train.de",
-        corpus / "train.en",
-        "--tokenizer",
-        "none",
-        "--bpe-size",
-        "50",
-    )
-    assert "BLEU = " in printed
-    assert (tmp_path / "out" / "prepared" / "checkpoints" / "average.pt").is_file()
-
-
-def test_own_text_without_a_test_set_is_not_trained(corpus, tmp_path):
-    words = ["python", EXAMPLES / "own_text" / "run.py", corpus / "train.de", corpus / "train.en"]
-    words += ["--tokenizer", "none", "--bpe-size", "50", "--test-size", "0", "--out", "out"]
-    done = server().bash(shlex.join(map(str, words)), tmp_path)
-    assert done.returncode == 1 and "There is no test set: leave out --test-size 0" in done.stderr
-    assert not (tmp_path / "out" / "prepared" / "checkpoints").exists()
-
-
 def test_distillation_of_generated_text(example):
     pytest.importorskip("num2words")
     pytest.importorskip("babel")

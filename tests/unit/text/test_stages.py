@@ -18,7 +18,6 @@ from convs2s.text.cleaning import (
     pair_hash,
     unspaced_count,
 )
-from convs2s.text.first_model import SIZE_CLASSES, epochs, training_command
 from convs2s.text.parallel import mapper
 from convs2s.text.settings import (
     Settings,
@@ -30,7 +29,6 @@ from convs2s.text.settings import (
 from convs2s.text.sources import ParallelText
 from convs2s.text.stages import Stages
 from convs2s.text.subwords import SentencePiece, SubwordNmt
-from tests.support.preparation import prepared
 
 
 def test_a_set_of_hashes_is_a_set():
@@ -313,20 +311,3 @@ def test_sentencepiece_is_learned(tmp_path):
         subwords_module.learn_sentencepiece([text], 3, model, 1.0, len(lines))
     with pytest.raises(UserError, match="is not a model of sentencepiece"):
         SentencePiece(text)
-
-
-@pytest.mark.parametrize("pairs", [10, 30_000, *(size.least for size in SIZE_CLASSES)])
-def test_the_command_of_a_first_training(tmp_path, pairs):
-    command = training_command(prepared(pairs, True, 2000, "moses"), tmp_path / "a b")
-    assert all(len(line) <= 100 + len(str(tmp_path)) for line in command.splitlines())
-    assert f"'{tmp_path}/a b/data-bin'" in command and "--skip-invalid-size" in command
-    assert command.count("--max-epoch") == 1 and "--share-all-embeddings" in command
-    assert "--label-smoothing 0.1 " in command
-    other = training_command(prepared(pairs, False, 20, "characters"), tmp_path)
-    assert "--share-all" not in other and "--skip-invalid-size" not in other
-    assert "--label-smoothing 0.0 " in other
-
-
-@pytest.mark.parametrize("pairs, expected", [(10, 100), (5000, 100), (10_000, 50), (29_000, 20)])
-def test_small_texts_take_more_epochs(pairs, expected):
-    assert epochs(pairs) == expected

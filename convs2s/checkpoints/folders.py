@@ -1,0 +1,44 @@
+"""The checkpoints in the folder of a model; needs no torch."""
+
+import os
+from pathlib import Path
+
+from ..common.errors import UserError
+
+# Tried in this order, in the folder of a model and in CHECKPOINTS below it. `convs2s train` writes
+# the first one at the end of a training.
+CHECKPOINT_FILES = ("average.pt", "checkpoint_best.pt", "model.pt", "checkpoint_last.pt")
+CHECKPOINTS = "checkpoints"
+
+
+def find_checkpoints(path: Path, names: str | None = None) -> list[Path]:
+    """The checkpoints of a model.
+
+    Args:
+        path: a folder or a checkpoint.
+        names: files in the folder, or in ``checkpoints`` below it, separated by colons; None for
+            the first of ``CHECKPOINT_FILES``.
+    Raises:
+        UserError: if there is no such file.
+    """
+    if path.is_file() and names is None:
+        return [path]
+    if not path.is_dir():
+        raise UserError(f"There is no folder {path}, and no checkpoint of this name.")
+    places = [path, path / CHECKPOINTS]
+    if names is None:
+        for place in places:
+            for name in CHECKPOINT_FILES:
+                if (place / name).is_file():
+                    return [place / name]
+        raise UserError(
+            f"There is no checkpoint in {path}: none of {', '.join(CHECKPOINT_FILES)} is there or "
+            f"in {path / CHECKPOINTS}. Name it with checkpoint_file."
+        )
+    found = []
+    for name in names.split(os.pathsep):
+        files = [place / name for place in places if (place / name).is_file()]
+        if not files:
+            raise UserError(f"There is no checkpoint {name} in {path} (checkpoint_file).")
+        found.append(files[0])
+    return found
