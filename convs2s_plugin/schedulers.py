@@ -131,9 +131,7 @@ class ReduceLROnValidation(FairseqLRScheduler):
 class BudgetedConfig(FairseqDataclass):
     """The warm-up; the options that end a training end its learning rate."""
 
-    warmup_updates: int = option(
-        0, "increase the learning rate linearly during this many updates"
-    )
+    warmup_updates: int = option(0, "increase the learning rate linearly during this many updates")
     lr: List[float] = II("optimization.lr")
     max_update: int = II("optimization.max_update")
     max_epoch: int = II("optimization.max_epoch")
