@@ -9,6 +9,8 @@ import pytest
 from docs import runs
 from tests.support.doc_blocks import DOCS, README, ROOT
 
+pytestmark = pytest.mark.docs
+
 
 @pytest.fixture(scope="module")
 def tables():
