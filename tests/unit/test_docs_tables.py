@@ -21,6 +21,7 @@ def tables():
     return module
 
 
+@pytest.mark.slow
 def test_every_table_is_on_a_page_and_current(tables):
     found = []
     for page in tables.PAGES:
