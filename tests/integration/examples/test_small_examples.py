@@ -64,6 +64,7 @@ def test_own_text_without_a_test_set_is_not_trained(corpus, tmp_path):
     assert not (tmp_path / "out" / "prepared" / "checkpoints").exists()
 
 
+@pytest.mark.slow
 def test_distillation_of_generated_text(example):
     pytest.importorskip("num2words")
     pytest.importorskip("babel")
@@ -73,6 +74,7 @@ def test_distillation_of_generated_text(example):
     )
 
 
+@pytest.mark.slow
 def test_back_translation_of_own_text(example, corpus, tmp_path):
     printed = example(
         "back_translation", corpus / "train.de", corpus / "train.en", "--tokenizer", "none"
