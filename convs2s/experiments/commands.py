@@ -4,9 +4,12 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+from ..models import family_of
 from .runs import Run, arguments
 
 USER_DIR = Path(__file__).resolve().parents[2] / "convs2s_plugin"
+# With the value "all", models of fairseq's own are trained and used with its faults fixed, too.
+COMPAT_VARIABLE = "CONVS2S_COMPAT"
 
 
 @dataclass(frozen=True)
@@ -76,6 +79,21 @@ def find_machine(jobs: int, dry: bool = False) -> Machine:
     environment = {} if "OMP_NUM_THREADS" in os.environ else {"OMP_NUM_THREADS": str(threads)}
     device = f"CPU, {cores} core{'s' if cores > 1 else ''}, {name}"
     return Machine(device, ("--cpu",), (environment,) * jobs)
+
+
+def environment(machine: Machine, run: Run, slot: int) -> dict[str, str]:
+    """The variables for fairseq's programs in a run.
+
+    Args:
+        machine: the devices.
+        run: the run; models of fairseq's own get the changes that the plugin makes for its models.
+        slot: number of the slot that the run is in.
+    """
+    arch = run.train.get("arch")
+    found = machine.environments[slot]
+    if arch is None or family_of(str(arch)) is not None or COMPAT_VARIABLE in os.environ:
+        return found
+    return {**found, COMPAT_VARIABLE: "all"}
 
 
 def training_command(data: Data, machine: Machine, run: Run, checkpoints: Path) -> list[object]:
