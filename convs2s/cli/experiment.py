@@ -10,8 +10,7 @@ from typing import Any
 from ..common.errors import UserError
 from ..common.limits import check_at_least
 from ..experiments.file import Experiment
-from ..experiments.reader import read_experiment, schema
-from ..experiments.smoke import smoke_run
+from ..experiments.reader import read_experiment, schema, smoke_run
 from ..experiments.workflow import Request, perform
 
 
