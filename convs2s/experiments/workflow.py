@@ -17,7 +17,7 @@ from ..common.errors import UserError
 from ..common.output_files import make_folder
 from ..common.programs import ProgramFailed, Programs
 from .commands import find_machine
-from .data import DataFolder
+from .data import prepare_data
 from .file import Experiment
 from .progress import Progress
 from .results import Workplace, read_json
@@ -114,11 +114,9 @@ class _Experiment:
     def prepare(self) -> Workplace:
         """Prepare the data and the machine."""
         request, dry = self.request, self.programs.dry
-        folder = DataFolder(self.experiment.data, self.out, request.download, dry, self.print)
+        data = prepare_data(self.experiment.data, self.out, request.download, dry, self.print)
         machine = find_machine(request.jobs, dry)
-        return Workplace(
-            self.out, folder.prepare(), machine, self.programs, request.keep_checkpoints
-        )
+        return Workplace(self.out, data, machine, self.programs, request.keep_checkpoints)
 
     def dry_run(self) -> int:
         """Print all commands that would run."""
