@@ -89,7 +89,7 @@ def _splits(
         if settings.download is None:
             raise UserError("--download needs an address: data.download in the file.")
         folder = out / "download"
-        names = {**names, **settings.download_names}
+        names.update((str(name), given) for name, given in settings.download_names.items())
         say(f"Text from {settings.download}")
         download(settings.download, names_to_download(settings), languages, folder)
     if folder is None:
