@@ -3,7 +3,7 @@
 import argparse
 import json
 import tempfile
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="output folder (default: the file's name with _out)")  # fmt: skip
     add("--jobs", metavar="N", type=int, default=1, help="runs at a time (default: %(default)s)")
     add("--systems", metavar="NAME", nargs="+", default=[], help="run only these systems")
-    add("--seeds", metavar="N", nargs="+", type=int,
+    add("--seeds", metavar="N", nargs="+", type=int, default=[],
         help="run only these seeds; they may be others than those in the file")  # fmt: skip
     add("--source", metavar="LANGUAGE", help="source language")
     add("--target", metavar="LANGUAGE", help="target language")
@@ -61,28 +61,19 @@ def run(args: argparse.Namespace) -> int:
     """Carry out what is missing of the experiment and print its tables."""
     _check(args)
     experiment = _override(read_experiment(args.file), args)
-    request = Request(
-        out=args.out or Path(f"{args.file.stem}_{'smoke' if args.smoke else 'out'}"),
-        jobs=args.jobs,
-        systems=args.systems,
-        seeds=() if args.smoke else args.seeds or (),
-        download=args.download,
-        report_only=args.report,
-        dry_run=args.dry_run,
-        speed=args.speed,
-        keep_checkpoints=args.keep_checkpoints,
-    )
+    args.out = args.out or Path(f"{args.file.stem}_{'smoke' if args.smoke else 'out'}")
+    request = Request(**{each.name: getattr(args, each.name) for each in fields(Request)})
     if not args.smoke:
         return perform(experiment, request)
     with tempfile.TemporaryDirectory() as folder:
-        return perform(smoke_run(experiment, Path(folder)), request)
+        # Of the seeds, a smoke run has the first one.
+        return perform(smoke_run(experiment, Path(folder)), replace(request, seeds=()))
 
 
 def _check(args: argparse.Namespace) -> None:
     check_at_least(args, jobs=1, limit_updates=1, bpe_merges=0)
-    seeds = args.seeds or []
-    if min(seeds, default=0) < 0 or len(set(seeds)) < len(seeds):
-        shown = " ".join(map(str, seeds))
+    if min(args.seeds, default=0) < 0 or len(set(args.seeds)) < len(args.seeds):
+        shown = " ".join(map(str, args.seeds))
         raise UserError(f"--seeds is {shown}: give different integers of at least 0.")
 
 

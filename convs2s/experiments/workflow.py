@@ -39,7 +39,7 @@ class Request:
         systems: names of the systems to run; empty for all.
         seeds: the seeds of the runs; empty for all.
         download: download the text.
-        report_only: write the tables from what is finished.
+        report: write the tables from what is finished, and do no more.
         dry_run: print the commands.
         speed: measure speeds after the runs.
         keep_checkpoints: keep all checkpoints.
@@ -50,7 +50,7 @@ class Request:
     systems: Sequence[str] = ()
     seeds: Sequence[int] = ()
     download: bool = False
-    report_only: bool = False
+    report: bool = False
     dry_run: bool = False
     speed: bool = False
     keep_checkpoints: bool = False
@@ -67,10 +67,10 @@ def perform(experiment: Experiment, request: Request) -> int:
     out = request.out.resolve()
     if request.dry_run:
         return _Experiment(experiment, request, out, Programs(None)).dry_run()
-    if request.report_only and not (out / "runs").is_dir():
+    if request.report and not (out / "runs").is_dir():
         raise UserError(f"{out} has no results of an experiment: choose its folder with --out.")
     make_folder(str(out))
-    if request.report_only:
+    if request.report:
         text = _Experiment(experiment, request, out, Programs(out / "commands.log")).report([])
         print(text)
         return 0

@@ -3,7 +3,9 @@
 import pytest
 import torch
 
-from convs2s.experiments.commands import find_machine
+from convs2s.experiments.commands import Machine, environment, find_machine
+from convs2s.experiments.file import System
+from convs2s.experiments.runs import Run
 
 
 @pytest.mark.parametrize(
@@ -40,3 +42,23 @@ def test_gpus_are_shared(visible, options, slots, dry, monkeypatch):
     machine = find_machine(3, dry)
     assert machine.options == options
     assert [each.get("CUDA_VISIBLE_DEVICES") for each in machine.environments] == slots
+
+
+@pytest.mark.parametrize(
+    ("arch", "given", "expected"),
+    [
+        ("transformer_iwslt_de_en", None, "all"),
+        ("transformer_iwslt_de_en", "0", None),
+        ("convs2s_iwslt_de_en", None, None),
+        ("adl", None, None),
+        (None, None, None),
+    ],
+)
+def test_faults_of_fairseq_are_fixed_for_its_own_models(arch, given, expected, monkeypatch):
+    """Models of this package ask for it themselves; what the user sets stays."""
+    monkeypatch.delenv("CONVS2S_COMPAT", raising=False)
+    if given is not None:
+        monkeypatch.setenv("CONVS2S_COMPAT", given)
+    machine = Machine("", (), ({"A": "0"}, {"A": "1"}))
+    found = environment(machine, Run(System("a"), 1, 8, {"arch": arch}), 1)
+    assert found == {"A": "1"} | ({} if expected is None else {"CONVS2S_COMPAT": expected})
