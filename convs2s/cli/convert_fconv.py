@@ -18,7 +18,7 @@ from ..common.output_files import (
     create_temporary,
 )
 from ..text.tokenizers import TOKENIZERS
-from .arguments import add_file, add_flag
+from .arguments import add_file, add_flag, add_languages
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -35,13 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="checkpoint of convs2s to write; a new folder if OLD is an archive or a folder",
     )
     release = parser.add_argument_group("archives and folders")
-    release.add_argument(
-        "--source-lang",
-        "-s",
-        metavar="CODE",
-        help="source language, if no checkpoint says it",
-    )
-    release.add_argument("--target-lang", "-t", metavar="CODE", help="the same for the target")
+    add_languages(release, "no checkpoint says it")
     release.add_argument(
         "--tokenizer",
         choices=tuple(TOKENIZERS),

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..common.errors import UserError
-from ..common.limits import check_at_least
 from ..common.output_files import atomic_write, check_outputs, make_folder
 from ..common.progress import Progress
 from ..common.quiet import quiet
@@ -21,15 +20,18 @@ from ..evaluation.systems import (
     read_matching,
     read_references,
 )
-from .arguments import add_file, add_flag, add_number
-from .plugin import load_model
-from .translate_options import (
+from .arguments import (
+    TRANSLATOR,
+    add_file,
+    add_flag,
+    add_number,
     add_preparation,
     add_search,
     add_speed,
-    files_read,
-    translator_options,
+    files_of_translator,
+    given,
 )
+from .plugin import load_model
 
 if TYPE_CHECKING:
     from ..translation.translator import Translator
@@ -81,10 +83,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "(default: five groups of about the same size)",
     )
     summaries = parser.add_argument_group("summaries")
-    add_number(
-        summaries, "--summary-bytes", "cut summaries to N bytes before ROUGE; 75 in DUC 2004"
-    )
-    add_number(summaries, "--min-words", "count the outputs with fewer than N words")
+    text = "cut summaries to N bytes before ROUGE; 75 in DUC 2004"
+    add_number(summaries, "--summary-bytes", text, least=1)
+    add_number(summaries, "--min-words", "count the outputs with fewer than N words", least=1)
     add_flag(summaries, "--stem", "compare the stems of English words in ROUGE")
     alignments = parser.add_argument_group("alignments")
     add_file(
@@ -141,12 +142,11 @@ def _check(args: argparse.Namespace) -> None:
         raise UserError("--references needs systems, or checkpoints as --links.")
     if bool(args.links) != bool(args.gold_links):
         raise UserError("--links needs --gold-links FILE, and --gold-links needs --links.")
-    check_at_least(args, summary_bytes=1, min_words=1)
 
 
 def _check_outputs(args: argparse.Namespace, systems: Sequence[System]) -> None:
     """Check that the files can be written, and that none of them is read, too."""
-    read = [args.source, args.gold_links, *(args.references or ()), *files_read(args)]
+    read = [args.source, args.gold_links, *(args.references or ()), *files_of_translator(args)]
     for system in (*systems, *parse_systems(args.links or (), "alignments")):
         read += [system.file, *system.checkpoints]
     outputs = {"--output": args.output}
@@ -216,12 +216,8 @@ def _translator(args: argparse.Namespace, checkpoints: Sequence[str]) -> "Transl
     from ..translation.translator import Translator
 
     with quiet():
-        return Translator(
-            checkpoints,
-            buffer_size=args.buffer_size,
-            load=load_model,
-            **translator_options(args),
-        )
+        options = given(args, TRANSLATOR)
+        return Translator(checkpoints, load=load_model, **options)
 
 
 def _write(folder: str, systems: Sequence[System], translations: dict[str, list[str]]) -> None:

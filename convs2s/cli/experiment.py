@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from ..common.errors import UserError
-from ..common.limits import check_at_least
 from ..experiments.file import Experiment
 from ..experiments.reader import read_experiment, schema, smoke_run
 from ..experiments.workflow import Request, perform
+from .arguments import add_number
 
 
 class _PrintSchema(argparse.Action):
@@ -28,13 +28,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("file", metavar="FILE.yaml", type=Path, help="description of the experiment")
     add("--out", metavar="DIR", type=Path,
         help="output folder (default: the file's name with _out)")  # fmt: skip
-    add("--jobs", metavar="N", type=int, default=1, help="runs at a time (default: %(default)s)")
+    add_number(parser, "--jobs", "runs at a time (default: %(default)s)", 1, least=1)
     add("--systems", metavar="NAME", nargs="+", default=[], help="run only these systems")
     add("--seeds", metavar="N", nargs="+", type=int, default=[],
         help="run only these seeds; they may be others than those in the file")  # fmt: skip
     add("--source", metavar="LANGUAGE", help="source language")
     add("--target", metavar="LANGUAGE", help="target language")
-    add("--bpe-merges", metavar="N", type=int, help="number of BPE merges; 0: no BPE")
+    add_number(parser, "--bpe-merges", "number of BPE merges; 0: no BPE", least=0)
     data = parser.add_mutually_exclusive_group()
     data.add_argument("--text", metavar="DIR", type=Path, help="folder of the text")
     data.add_argument("--data-bin", dest="bin", metavar="DIR", type=Path,
@@ -53,8 +53,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="keep all checkpoints of finished trainings, not only their average")  # fmt: skip
     add("--schema", nargs=0, action=_PrintSchema,
         help="print the JSON schema of FILE.yaml, for editors to check it with")  # fmt: skip
-    add("--limit-updates", metavar="N", type=int,
-        help="at most N updates in each training, to see whether everything works")  # fmt: skip
+    text = "at most N updates in each training, to see whether everything works"
+    add_number(parser, "--limit-updates", text, least=1)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -71,7 +71,6 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _check(args: argparse.Namespace) -> None:
-    check_at_least(args, jobs=1, limit_updates=1, bpe_merges=0)
     if min(args.seeds, default=0) < 0 or len(set(args.seeds)) < len(args.seeds):
         shown = " ".join(map(str, args.seeds))
         raise UserError(f"--seeds is {shown}: give different integers of at least 0.")

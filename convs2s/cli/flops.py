@@ -6,7 +6,6 @@ from itertools import groupby
 from typing import Any, NamedTuple
 
 from ..common.errors import UserError
-from ..common.limits import check_at_least
 from ..common.quiet import quiet
 from ..common.tables import Table, number
 from .arguments import add_flag, add_number
@@ -16,6 +15,7 @@ from .arguments import add_flag, add_number
 PAPER_VOCABULARY = (11_830, 9_000)
 # Size of both vocabularies for the named architectures.
 WORDS = 40_000
+MIN_WORDS = 10
 BASE = "pervasive_iwslt_de_en"
 
 
@@ -81,23 +81,25 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "instead; `convs2s architectures` does the same",
     )
     add_number(
-        parser, "--words", "with --named: size of each vocabulary (default: %(default)s)", WORDS
+        parser,
+        "--words",
+        "with --named: size of each vocabulary (default: %(default)s)",
+        WORDS,
+        least=MIN_WORDS,
     )
     for side, size in zip(("source", "target"), PAPER_VOCABULARY):
         text = f"size of the {side} vocabulary (default: %(default)s, as in the paper)"
-        add_number(parser, f"--{side}-words", text, size)
+        add_number(parser, f"--{side}-words", text, size, least=MIN_WORDS)
     for option, default, text in (
         ("--length", 25, "tokens in each source and target sentence"),
         ("--sentence-pairs", 160_000, "sentence pairs that an epoch of the training has"),
         ("--epochs", 40, "epochs"),
     ):
-        add_number(parser, option, f"{text} (default: %(default)s)", default)
+        add_number(parser, option, f"{text} (default: %(default)s)", default, least=1)
 
 
 def run(args: argparse.Namespace) -> int:
     """Print a table, or with ``--named`` two."""
-    check_at_least(args, words=10, source_words=10, target_words=10)
-    check_at_least(args, length=1, sentence_pairs=1, epochs=1)
     if args.arch is None and args.forwarded:
         raise UserError(f"{args.forwarded[0]} changes a model: give one with --arch.")
     if args.arch and args.named:

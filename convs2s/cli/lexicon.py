@@ -4,7 +4,6 @@ import argparse
 from collections.abc import Iterator
 
 from ..common.errors import UserError
-from ..common.limits import check_at_least
 from ..common.output_files import check_outputs
 from ..common.progress import Progress
 from ..common.text_files import read_parallel
@@ -59,12 +58,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--max-per-word",
         "keep the N most probable translations of each word (default: %(default)s)",
         100,
+        least=1,
     )
     add_number(
         parser,
         "--block-pairs",
         "align N sentence pairs at a time to limit the memory of eflomal (default: %(default)s)",
         500_000,
+        least=1,
     )
 
 
@@ -112,7 +113,6 @@ def _aligned(args: argparse.Namespace, progress: Progress) -> Iterator[AlignedPa
 def _check(args: argparse.Namespace) -> None:
     if not 0.0 <= args.min_probability <= 1.0:
         raise UserError(f"--min-probability is {args.min_probability}: it must be from 0 to 1.")
-    check_at_least(args, max_per_word=1, block_pairs=1)
     alignments = args.alignments or []
     if len(alignments) > 2:
         raise UserError(

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from ..common.errors import UserError, WorkInterrupted
-from ..common.limits import check_at_least
 from ..text import settings as defaults
 from ..text.cleaning import REASONS, Limits
 from ..text.first_model import CHARACTERS, size_class, training_command
@@ -17,6 +16,7 @@ from ..text.sources import ParallelText, find_languages
 from ..text.subwords import METHODS
 from ..text.tokenizers import TOKENIZERS
 from ..text.workflow import prepare
+from .arguments import add_number
 
 # A share of training pairs to leave out that needs a look.
 MANY = 0.2
@@ -60,14 +60,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--test-size", metavar="N", type=int,
         help="test pairs to cut from the training text; 0 for none (default: 5%%, at most 2,000)",
     )  # fmt: skip
-    add("--workers", metavar="N", type=int, default=min(4, os.cpu_count() or 1),
-        help="processes (default: %(default)s)")  # fmt: skip
+    text = "processes (default: %(default)s)"
+    add_number(parser, "--workers", text, min(4, os.cpu_count() or 1), least=1)
     add("--overwrite", action="store_true", help="replace an earlier preparation in DIR")
 
 
 def run(args: argparse.Namespace) -> int:
     """Prepare the text, print the counts and the command of a first training."""
-    check_at_least(args, workers=1)
     settings = _settings(args)
     try:
         content = prepare(settings, args.out, args.workers, args.overwrite)

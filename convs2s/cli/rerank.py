@@ -14,9 +14,8 @@ from ..common.quiet import quiet
 from ..evaluation.nbest import NBest, read_nbest
 from ..evaluation.systems import read_matching, read_sentences
 from ..translation.options import EnsembleOptions
-from .arguments import add_file, add_number
+from .arguments import add_batches, add_file, add_number, files_of_folder
 from .plugin import load_model
-from .translate_options import files_of_folder
 
 if TYPE_CHECKING:
     from ..evaluation.reranking import Features
@@ -84,10 +83,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     model = parser.add_argument_group("models")
     model.add_argument("--data", metavar="DIR", help="folder of the dictionaries")
-    add_number(model, "--max-tokens", "largest number of tokens in a batch", 4000)
-    model.add_argument(
-        "--device", metavar="NAME", help="cpu, cuda, cuda:1 (default: a GPU if there is one)"
-    )
+    add_batches(model, "largest number of tokens in a batch")
 
 
 def run(args: argparse.Namespace) -> int:
