@@ -107,6 +107,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_speed(parser)
 
 
+@quiet()
 def run(args: argparse.Namespace) -> int:
     """Print the tables, and write the results."""
     _check(args)
@@ -176,16 +177,15 @@ def _evaluate(args: argparse.Namespace, systems: Sequence[System]) -> comparison
     }
     if args.translations:
         _write(args.translations, systems, translations)
-    with quiet():
-        return comparison.evaluate(
-            translations,
-            references,
-            groups,
-            "source" if args.source else "reference",
-            metrics,
-            options,
-            args.min_words,
-        )
+    return comparison.evaluate(
+        translations,
+        references,
+        groups,
+        "source" if args.source else "reference",
+        metrics,
+        options,
+        args.min_words,
+    )
 
 
 def _bounds(text: str | None) -> list[int] | None:
@@ -205,19 +205,15 @@ def _translate(
     """The translations of the source text by a model or an ensemble."""
     if source is None:
         raise UserError(f"{checkpoints[0]} has nothing to translate: give the text with --source.")
-    translator = _translator(args, checkpoints)
-    with quiet():
-        translations = translator.stream(source)
-        shown = Progress(translations, "sentences", checkpoints[0], len(source))
-        return [translation.text for translation in shown]
+    translations = _translator(args, checkpoints).stream(source)
+    shown = Progress(translations, "sentences", checkpoints[0], len(source))
+    return [translation.text for translation in shown]
 
 
 def _translator(args: argparse.Namespace, checkpoints: Sequence[str]) -> "Translator":
     from ..translation.translator import Translator
 
-    with quiet():
-        options = given(args, TRANSLATOR)
-        return Translator(checkpoints, load=load_model, **options)
+    return Translator(checkpoints, load=load_model, **given(args, TRANSLATOR))
 
 
 def _write(folder: str, systems: Sequence[System], translations: dict[str, list[str]]) -> None:
@@ -257,8 +253,6 @@ def _model_links(
     source, target = (
         read_matching(path, args.gold_links, count) for path in (args.source, args.references[0])
     )
-    translator = _translator(args, checkpoints)
     from ..translation.forced import model_links
 
-    with quiet():
-        return model_links(translator, source, target)
+    return model_links(_translator(args, checkpoints), source, target)

@@ -6,7 +6,6 @@ from itertools import groupby
 from typing import Any, NamedTuple
 
 from ..common.errors import UserError
-from ..common.quiet import quiet
 from ..common.tables import Table, number
 from .arguments import add_flag, add_number
 
@@ -137,9 +136,8 @@ def _cells(args: argparse.Namespace, arch: str, changes: Sequence[str]) -> list[
     from . import sizes
 
     vocabularies = args.source_words, args.target_words
-    with quiet():
-        network, parameters = sizes.size(arch, changes, vocabularies)
-        flops = sizes.flops(arch, changes, vocabularies, args.length)
+    network, parameters = sizes.size(arch, changes, vocabularies)
+    flops = sizes.flops(arch, changes, vocabularies, args.length)
     return [
         " ".join([arch, *changes]),
         _millions(network),
@@ -174,9 +172,8 @@ def convs2s_table(words: int) -> Table:
 
     rows = []
     for name, architecture in ARCHITECTURES.items():
-        with quiet():
-            cfg: Any = sizes.configuration(name)
-            network, parameters = sizes.size(name, (), (words, words))
+        cfg: Any = sizes.configuration(name)
+        network, parameters = sizes.size(name, (), (words, words))
         encoder, decoder = parse_layers(cfg.encoder_layers), parse_layers(cfg.decoder_layers)
         rows.append(
             [
@@ -212,9 +209,8 @@ def pervasive_table(words: int) -> Table:
     rows = []
     for model in models:
         changes = model.options.split()
-        with quiet():
-            network, parameters = sizes.size(model.arch, changes, (words, words))
-            of_paper = sizes.parameters(model.arch, changes, PAPER_VOCABULARY)
+        network, parameters = sizes.size(model.arch, changes, (words, words))
+        of_paper = sizes.parameters(model.arch, changes, PAPER_VOCABULARY)
         rows.append(
             [
                 model.arch,

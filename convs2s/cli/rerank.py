@@ -138,6 +138,7 @@ def _references(args: argparse.Namespace, lists: Sequence[NBest]) -> list[str] |
     return found if len(found) == len(lists) else None
 
 
+@quiet()
 def _features(args: argparse.Namespace, lists: Sequence[NBest]) -> "Features":
     """The features that the options ask for."""
     import numpy as np
@@ -153,16 +154,12 @@ def _features(args: argparse.Namespace, lists: Sequence[NBest]) -> "Features":
         values[args.utility] = np.concatenate(
             [expected_utilities(each.hypotheses, utility, args.temperature) for each in lists]
         )
-    for option, texts in (("scores", args.scores), ("model", args.model)):
-        for text in texts:
-            name, path = _named(option, text, values)
-            if option == "scores":
-                values[name] = read_scores(path, int(features.bounds[-1]))
-            else:
-                with quiet():
-                    values[name] = model_scores(
-                        path, args.data, lists, ensemble_options, load_model
-                    )
+    for text in args.scores:
+        name, path = _named("scores", text, values)
+        values[name] = read_scores(path, int(features.bounds[-1]))
+    for text in args.model:
+        name, path = _named("model", text, values)
+        values[name] = model_scores(path, args.data, lists, ensemble_options, load_model)
     return replace(features, values=values)
 
 
