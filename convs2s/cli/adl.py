@@ -30,13 +30,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     explain.add_argument(
         "--dialect",
         default="paper",
-        help=f"dialect of both definitions: {' or '.join(DIALECTS)} (%(default)s)",
+        help=f"dialect of both definitions: {' or '.join(DIALECTS)} (default: %(default)s)",
     )
-    add_number(explain, "--model-dim", f"channels of embeddings and layers ({Settings.model_dim})")
-    add_number(explain, "--ff-dim", "inner channels of ffl (4 times its input)")
-    add_number(
-        explain, "--attention-heads", f"heads of multi-head attention ({Settings.attention_heads})"
-    )
+    text = f"channels of embeddings and layers (default: {Settings.model_dim})"
+    add_number(explain, "--model-dim", text)
+    add_number(explain, "--ff-dim", "inner channels of ffl (default: 4 times its input)")
+    text = f"heads of multi-head attention (default: {Settings.attention_heads})"
+    add_number(explain, "--attention-heads", text)
     add_flag(explain, "--input-feeding", "the decoder's previous output is part of its input")
     add_number(explain, "--words", "vocabulary size of source and target", 40000, least=1)
     add_number(explain, "--length", "tokens of a sentence", 30, least=1)

@@ -54,6 +54,11 @@ def add_file(group: argparse._ActionsContainer, name: str, help: str, **more: An
     group.add_argument(name, metavar="FILE", help=help, **more)
 
 
+def add_folder(group: argparse._ActionsContainer, name: str, help: str, **more: Any) -> None:
+    """Add an option with the name of a folder; ``more`` is as for ``add_argument``."""
+    group.add_argument(name, metavar="DIR", help=help, **more)
+
+
 def add_number(
     group: argparse._ActionsContainer,
     name: str,
@@ -65,11 +70,11 @@ def add_number(
 ) -> None:
     """Add an option with a number, of the type of its default unless ``kind`` says another.
 
-    The help ends with the default unless it names it itself. ``least`` is the smallest allowed
-    value, None if the command has other limits.
+    The help ends with the default. ``least`` is the smallest allowed value, None if the command has
+    other limits.
     """
     kind = kind or (float if isinstance(default, float) else int)
-    shown = "" if default is None or "%(default)s" in help else " (%(default)s)"
+    shown = "" if default is None else " (default: %(default)s)"
     more: dict[str, Any] = {} if least is None else {"action": AtLeast, "least": least}
     group.add_argument(name, type=kind, default=default, metavar=metavar, help=help + shown, **more)
 
@@ -81,9 +86,7 @@ def add_preparation(parser: argparse.ArgumentParser) -> None:
         "default: preparation.yaml in the folder of the checkpoint or of the dictionaries, or in "
         "the folder above it",
     )
-    text.add_argument(
-        "--preparation", metavar="DIR", help="folder of the preparation.yaml of `convs2s prepare`"
-    )
+    add_folder(text, "--preparation", "folder of the preparation.yaml of `convs2s prepare`")
     add_dictionaries(text)
     add_file(text, "--bpe-codes", "segment tokenized text with these codes of subword-nmt")
     add_flag(text, "--raw", "the text consists of tokens separated by spaces")
@@ -91,11 +94,7 @@ def add_preparation(parser: argparse.ArgumentParser) -> None:
 
 def add_dictionaries(group: argparse._ActionsContainer) -> None:
     """Add the options that say where the dictionaries of a model are, to a parser or a group."""
-    group.add_argument(
-        "--data",
-        metavar="DIR",
-        help="folder of the dictionaries (default: found from the checkpoint)",
-    )
+    add_folder(group, "--data", "folder of the dictionaries (default: found from the checkpoint)")
     add_languages(group, "the data do not say it")
 
 

@@ -24,6 +24,7 @@ from .arguments import (
     TRANSLATOR,
     add_file,
     add_flag,
+    add_folder,
     add_number,
     add_preparation,
     add_search,
@@ -56,11 +57,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_file(files, "--source", "source text, for checkpoints; BLEU by length takes its lengths")
     add_file(files, "--output", "write all results as JSON")
-    files.add_argument(
-        "--translations",
-        metavar="DIR",
-        help="write the translations of checkpoints to this folder, one file a system",
-    )
+    text = "write the translations of checkpoints to this folder, one file a system"
+    add_folder(files, "--translations", text)
     scores = parser.add_argument_group("scores")
     scores.add_argument(
         "--metrics",
@@ -88,11 +86,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_number(summaries, "--min-words", "count the outputs with fewer than N words", least=1)
     add_flag(summaries, "--stem", "compare the stems of English words in ROUGE")
     alignments = parser.add_argument_group("alignments")
-    add_file(
-        alignments,
-        "--gold-links",
-        "gold alignment of source and reference: 0-0 is sure, 1p2 is only possible",
-    )
+    text = "gold alignment of source and reference: 0-0 is sure, 1p2 is only possible"
+    add_file(alignments, "--gold-links", text)
     alignments.add_argument(
         "--links",
         action="append",

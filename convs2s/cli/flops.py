@@ -79,22 +79,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "print the tables of all named architectures of ConvS2S and pervasive attention "
         "instead; `convs2s architectures` does the same",
     )
-    add_number(
-        parser,
-        "--words",
-        "with --named: size of each vocabulary (default: %(default)s)",
-        WORDS,
-        least=MIN_WORDS,
-    )
+    text = "with --named: size of each vocabulary"
+    add_number(parser, "--words", text, WORDS, least=MIN_WORDS)
     for side, size in zip(("source", "target"), PAPER_VOCABULARY):
-        text = f"size of the {side} vocabulary (default: %(default)s, as in the paper)"
+        text = f"size of the {side} vocabulary; the default is that of the paper"
         add_number(parser, f"--{side}-words", text, size, least=MIN_WORDS)
     for option, default, text in (
         ("--length", 25, "tokens in each source and target sentence"),
         ("--sentence-pairs", 160_000, "sentence pairs that an epoch of the training has"),
         ("--epochs", 40, "epochs"),
     ):
-        add_number(parser, option, f"{text} (default: %(default)s)", default, least=1)
+        add_number(parser, option, text, default, least=1)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -29,44 +29,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="lexicon to write: lines 'source target p(target|source)', the most probable "
         "translation of each source word last",
     )
-    add_file(
-        parser,
-        "--reverse-output",
-        "reverse lexicon to write: lines 'target source p(source|target)'",
+    text = "reverse lexicon to write: lines 'target source p(source|target)'"
+    add_file(parser, "--reverse-output", text)
+    text = (
+        "word alignments in Pharaoh format (0-0 1-2, source-target) to use instead of eflomal: one "
+        "file, or a forward and a reverse one to symmetrize"
     )
-    add_file(
-        parser,
-        "--alignments",
-        "word alignments in Pharaoh format (0-0 1-2, source-target) to use instead of "
-        "eflomal: one file, or a forward and a reverse one to symmetrize",
-        nargs="+",
-    )
+    add_file(parser, "--alignments", text, nargs="+")
     parser.add_argument(
         "--symmetrise",
         choices=METHODS,
         help=f"method to symmetrize forward and reverse alignments (default: {DEFAULT_METHOD})",
     )
-    add_number(
-        parser,
-        "--min-probability",
-        "leave out entries with a smaller probability (default: %(default)s)",
-        0.0,
-        metavar="P",
-    )
-    add_number(
-        parser,
-        "--max-per-word",
-        "keep the N most probable translations of each word (default: %(default)s)",
-        100,
-        least=1,
-    )
-    add_number(
-        parser,
-        "--block-pairs",
-        "align N sentence pairs at a time to limit the memory of eflomal (default: %(default)s)",
-        500_000,
-        least=1,
-    )
+    text = "leave out entries with a smaller probability"
+    add_number(parser, "--min-probability", text, 0.0, metavar="P")
+    text = "keep the N most probable translations of each word"
+    add_number(parser, "--max-per-word", text, 100, least=1)
+    text = "align N sentence pairs at a time to limit the memory of eflomal"
+    add_number(parser, "--block-pairs", text, 500_000, least=1)
 
 
 def run(args: argparse.Namespace) -> int:

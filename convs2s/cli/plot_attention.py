@@ -35,12 +35,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="CHECKPOINT",
         help="a trained model; several (--path A --path B) are shown side by side",
     )
-    add_file(
-        parser,
-        "--output",
-        "a picture (.png, .pdf, .svg), a page (.html) or data (.json)",
-        required=True,
-    )
+    text = "a picture (.png, .pdf, .svg), a page (.html) or data (.json)"
+    add_file(parser, "--output", text, required=True)
     add_file(parser, "--input", "read the sentences from a file, one a line")
     parser.add_argument(
         "--target",
@@ -60,7 +56,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="LIST",
         help="heads: all, mean or numbers such as 1,4 (pictures: mean; pages and data: all)",
     )
-    add_number(parser, "--beam", "beam size (default: %(default)s)", 5, least=1)
+    add_number(parser, "--beam", "beam size", 5, least=1)
     add_user_dir(parser)
     add_preparation(parser)
 

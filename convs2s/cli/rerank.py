@@ -14,7 +14,7 @@ from ..common.quiet import quiet
 from ..evaluation.nbest import NBest, read_nbest
 from ..evaluation.systems import read_matching, read_sentences
 from ..translation.options import EnsembleOptions
-from .arguments import add_batches, add_file, add_number, files_of_folder
+from .arguments import add_batches, add_file, add_folder, add_number, files_of_folder
 from .plugin import load_model
 
 if TYPE_CHECKING:
@@ -32,12 +32,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="n-best lists, of `fairseq-generate --nbest N` or `convs2s translate --nbest N`",
     )
-    add_file(parser, "--output", "chosen translations (standard output)")
+    add_file(parser, "--output", "chosen translations (default: standard output)")
     parser.add_argument(
         "--remove-bpe",
         choices=BPE,
         default=BPE[0],
-        help="sub-words that are joined in translations (%(default)s)",
+        help="sub-words that are joined in translations (default: %(default)s)",
     )
     features = parser.add_argument_group("what the choice depends on")
     features.add_argument(
@@ -46,14 +46,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="expected utility, for minimum Bayes risk: the mean score of a hypothesis if another "
         "one of the list were the reference",
     )
-    add_number(
-        features,
-        "--temperature",
-        "with --utility: probabilities of hypotheses are proportional to 2^(score / T) "
-        "(default: all are equal)",
-        metavar="T",
-        kind=float,
+    text = (
+        "with --utility: probabilities of hypotheses are proportional to 2^(score / T) (default: "
+        "all are equal)"
     )
+    add_number(features, "--temperature", text, metavar="T", kind=float)
     features.add_argument(
         "--scores",
         action="append",
@@ -70,19 +67,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--remove-bpe; give the option again for further models",
     )
     weights = parser.add_argument_group("weights")
-    add_file(
-        weights,
-        "--weights",
+    text = (
         "choose the largest weighted sum of these: JSON such as "
-        '{"score": 1, "words": 0.1, "other": 0.5}, with a number for each score and for words',
+        '{"score": 1, "words": 0.1, "other": 0.5}, with a number for each score and for words'
     )
-    add_file(
-        weights,
-        "--references",
-        "references, one a line (default: those in the lists, if there are any)",
-    )
+    add_file(weights, "--weights", text)
+    text = "references, one a line (default: those in the lists, if there are any)"
+    add_file(weights, "--references", text)
     model = parser.add_argument_group("models")
-    model.add_argument("--data", metavar="DIR", help="folder of the dictionaries")
+    add_folder(model, "--data", "folder of the dictionaries")
     add_batches(model, "largest number of tokens in a batch")
 
 

@@ -48,26 +48,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="a trained model; several are an ensemble",
     )
     files = parser.add_argument_group("files")
-    add_file(files, "--input", "text to translate (standard input)")
-    add_file(files, "--output", "translations (standard output)")
-    add_flag(
-        files,
-        "--line-by-line",
-        "answer each line before reading the next one; default on a terminal",
-    )
+    add_file(files, "--input", "text to translate (default: standard input)")
+    add_file(files, "--output", "translations (default: standard output)")
+    text = "answer each line before reading the next one; default on a terminal"
+    add_flag(files, "--line-by-line", text)
     add_file(files, "--report", "list the lines that were split or may be cut off")
-    add_file(
-        files,
-        "--alignment",
-        "the alignment of each translation with its source, in tokens: 0-0 1-2 ...",
+    text = "the alignment of each translation with its source, in tokens: 0-0 1-2 ..."
+    add_file(files, "--alignment", text)
+    text = (
+        "write the N best translations of each line: number of the line, score and text, separated "
+        "by tabs"
     )
-    add_number(
-        files,
-        "--nbest",
-        "write the N best translations of each line: number of the line, score and text, "
-        "separated by tabs",
-        least=1,
-    )
+    add_number(files, "--nbest", text, least=1)
     add_flag(files, "--scores", "write the score and a tab before each translation")
     add_preparation(parser)
     add_search(parser)
