@@ -35,8 +35,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     text = "run only these seeds; they may be others than those in the file"
     parser.add_argument("--seeds", metavar="N", nargs="+", type=int, default=[], help=text)
-    for side in ("source", "target"):
-        parser.add_argument(f"--{side}", metavar="LANGUAGE", help=f"{side} language")
+    parser.add_argument("--source", metavar="LANGUAGE", help="source language")
+    parser.add_argument("--target", metavar="LANGUAGE", help="target language")
     add_number(parser, "--bpe-merges", "number of BPE merges; 0: no BPE", least=0)
     data = parser.add_mutually_exclusive_group()
     add_folder(data, "--text", "folder of the text", type=Path)

@@ -29,13 +29,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "tab-separated values; plain, .gz, .bz2, .xz or .zst, in UTF-8"
     )
     add_file(parser, "--train", text, nargs="+", required=True)
-    for split, name in (("valid", "validation"), ("test", "test")):
-        text = f"{name} text (default: pairs of the training text)"
-        add_file(parser, f"--{split}", text, nargs="+")
+    text = "validation text (default: pairs of the training text)"
+    add_file(parser, "--valid", text, nargs="+")
+    add_file(parser, "--test", "test text (default: pairs of the training text)", nargs="+")
     add_folder(parser, "--out", "output folder", type=Path, required=True)
-    for side in ("source", "target"):
-        text = f"{side} language (default: from the file names)"
-        parser.add_argument(f"--{side}-lang", metavar="LANGUAGE", help=text)
+    text = "source language (default: from the file names)"
+    parser.add_argument("--source-lang", metavar="LANGUAGE", help=text)
+    text = "target language (default: from the file names)"
+    parser.add_argument("--target-lang", metavar="LANGUAGE", help=text)
     text = "tokenizer (default: moses; none with sentencepiece)"
     parser.add_argument("--tokenizer", choices=tuple(TOKENIZERS), help=text)
     add_flag(parser, "--lowercase", "change all text to lower case")
