@@ -27,11 +27,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "encoder", metavar="ENCODER", help="a chain of layers, or the name of an architecture"
     )
     explain.add_argument("decoder", metavar="DECODER", nargs="?", help="a chain of layers")
-    explain.add_argument(
-        "--dialect",
-        default="paper",
-        help=f"dialect of both definitions: {' or '.join(DIALECTS)} (default: %(default)s)",
-    )
+    text = f"dialect of both definitions: {' or '.join(DIALECTS)} (default: %(default)s)"
+    explain.add_argument("--dialect", default="paper", help=text)
     text = f"channels of embeddings and layers (default: {Settings.model_dim})"
     add_number(explain, "--model-dim", text)
     add_number(explain, "--ff-dim", "inner channels of ffl (default: 4 times its input)")

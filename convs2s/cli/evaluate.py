@@ -40,46 +40,33 @@ if TYPE_CHECKING:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of the command."""
-    parser.add_argument(
-        "systems",
-        nargs="*",
-        metavar="SYSTEM",
-        help="[NAME=]FILE with translations, one a line, or [NAME=]CHECKPOINT.pt, which "
+    text = (
+        "[NAME=]FILE with translations, one a line, or [NAME=]CHECKPOINT.pt, which "
         "translates --source; CHECKPOINT.pt:CHECKPOINT.pt is an ensemble. Others are compared "
-        "with the first system",
+        "with the first system"
     )
+    parser.add_argument("systems", nargs="*", metavar="SYSTEM", help=text)
     files = parser.add_argument_group("files")
-    add_file(
-        files,
-        "--references",
-        "references; give the option again for further sets of references",
-        action="append",
-    )
+    text = "references; give the option again for further sets of references"
+    add_file(files, "--references", text, action="append")
     add_file(files, "--source", "source text, for checkpoints; BLEU by length takes its lengths")
     add_file(files, "--output", "write all results as JSON")
     text = "write the translations of checkpoints to this folder, one file a system"
     add_folder(files, "--translations", text)
     scores = parser.add_argument_group("scores")
-    scores.add_argument(
-        "--metrics",
-        default=",".join(DEFAULT_METRICS),
-        metavar="NAMES",
-        help=f"any of {', '.join(METRICS)}, separated by commas (default: %(default)s)",
-    )
+    text = f"any of {', '.join(METRICS)}, separated by commas (default: %(default)s)"
+    scores.add_argument("--metrics", default=",".join(DEFAULT_METRICS), metavar="NAMES", help=text)
     add_flag(scores, "--lowercase", "compare in lower case")
-    scores.add_argument(
-        "--tokenize",
-        metavar="NAME",
-        default=MetricOptions.tokenize,
-        help="sacreBLEU's tokenizer for BLEU, also by length, such as zh for Chinese; "
-        "tokenized_bleu always splits at spaces (default: %(default)s, that of sacreBLEU)",
+    text = (
+        "sacreBLEU's tokenizer for BLEU, also by length, such as zh for Chinese; "
+        "tokenized_bleu always splits at spaces (default: %(default)s, that of sacreBLEU)"
     )
-    scores.add_argument(
-        "--length-bounds",
-        metavar="NUMBERS",
-        help="largest length of each group of BLEU by length but the last, such as 10,20,30 "
-        "(default: five groups of about the same size)",
+    scores.add_argument("--tokenize", metavar="NAME", default=MetricOptions.tokenize, help=text)
+    text = (
+        "largest length of each group of BLEU by length but the last, such as 10,20,30 "
+        "(default: five groups of about the same size)"
     )
+    scores.add_argument("--length-bounds", metavar="NUMBERS", help=text)
     summaries = parser.add_argument_group("summaries")
     text = "cut summaries to N bytes before ROUGE; 75 in DUC 2004"
     add_number(summaries, "--summary-bytes", text, least=1)
@@ -88,14 +75,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     alignments = parser.add_argument_group("alignments")
     text = "gold alignment of source and reference: 0-0 is sure, 1p2 is only possible"
     add_file(alignments, "--gold-links", text)
-    alignments.add_argument(
-        "--links",
-        action="append",
-        metavar="[NAME=]FILE",
-        help="alignment to score against --gold-links: 0-0 1-2, source-target, counted from 0; "
+    text = (
+        "alignment to score against --gold-links: 0-0 1-2, source-target, counted from 0; "
         "or [NAME=]CHECKPOINT.pt, whose attention aligns --source with --references; give the "
-        "option again for further alignments",
+        "option again for further alignments"
     )
+    alignments.add_argument("--links", action="append", metavar="[NAME=]FILE", help=text)
     add_flag(alignments, "--gold-from-one", "positions of the gold alignment are counted from 1")
     add_preparation(parser)
     add_search(parser)

@@ -66,19 +66,17 @@ HEADERS = ("model", "parameters", "with embeddings", "GFLOP a sentence pair", "P
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of the command."""
-    parser.add_argument(
-        "--arch",
-        metavar="NAME",
-        help="an architecture of this package or of fairseq; options of fairseq-train that "
+    text = (
+        "an architecture of this package or of fairseq; options of fairseq-train that "
         "change it may follow (default: the models in Tables 1 to 3 of Elbayad et al. 2018, with "
-        "their published figures)",
+        "their published figures)"
     )
-    add_flag(
-        parser,
-        "--named",
+    parser.add_argument("--arch", metavar="NAME", help=text)
+    text = (
         "print the tables of all named architectures of ConvS2S and pervasive attention "
-        "instead; `convs2s architectures` does the same",
+        "instead; `convs2s architectures` does the same"
     )
+    add_flag(parser, "--named", text)
     text = "with --named: size of each vocabulary"
     add_number(parser, "--words", text, WORDS, least=MIN_WORDS)
     for side, size in zip(("source", "target"), PAPER_VOCABULARY):

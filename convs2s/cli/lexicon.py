@@ -21,14 +21,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     text = "text, tokenized as for fairseq-preprocess (BPE included); may be compressed (.gz)"
     add_file(parser, "--source", f"source {text}", required=True)
     add_file(parser, "--target", "the same for the target", required=True)
-    parser.add_argument(
-        "--output",
-        "-o",
-        metavar="FILE",
-        required=True,
-        help="lexicon to write: lines 'source target p(target|source)', the most probable "
-        "translation of each source word last",
+    text = (
+        "lexicon to write: lines 'source target p(target|source)', the most probable "
+        "translation of each source word last"
     )
+    parser.add_argument("--output", "-o", metavar="FILE", required=True, help=text)
     text = "reverse lexicon to write: lines 'target source p(source|target)'"
     add_file(parser, "--reverse-output", text)
     text = (
@@ -36,11 +33,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "file, or a forward and a reverse one to symmetrize"
     )
     add_file(parser, "--alignments", text, nargs="+")
-    parser.add_argument(
-        "--symmetrise",
-        choices=METHODS,
-        help=f"method to symmetrize forward and reverse alignments (default: {DEFAULT_METHOD})",
-    )
+    text = f"method to symmetrize forward and reverse alignments (default: {DEFAULT_METHOD})"
+    parser.add_argument("--symmetrise", choices=METHODS, help=text)
     text = "leave out entries with a smaller probability"
     add_number(parser, "--min-probability", text, 0.0, metavar="P")
     text = "keep the N most probable translations of each word"

@@ -28,34 +28,21 @@ PICTURE_DIGITS = 6
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of the command."""
     parser.add_argument("sentences", nargs="*", metavar="SENTENCE", help="source sentence")
-    parser.add_argument(
-        "--path",
-        required=True,
-        action="append",
-        metavar="CHECKPOINT",
-        help="a trained model; several (--path A --path B) are shown side by side",
-    )
+    text = "a trained model; several (--path A --path B) are shown side by side"
+    parser.add_argument("--path", required=True, action="append", metavar="CHECKPOINT", help=text)
     text = "a picture (.png, .pdf, .svg), a page (.html) or data (.json)"
     add_file(parser, "--output", text, required=True)
     add_file(parser, "--input", "read the sentences from a file, one a line")
-    parser.add_argument(
-        "--target",
-        action="append",
-        metavar="TEXT",
-        help="target to use instead of the model's translation; once per sentence",
-    )
+    text = "target to use instead of the model's translation; once per sentence"
+    parser.add_argument("--target", action="append", metavar="TEXT", help=text)
     add_file(parser, "--target-input", "read the targets of --input from a file")
-    parser.add_argument(
-        "--layers",
-        metavar="LIST",
-        help="layers, separated by commas: all, mean, numbers or names such as 3,decoder.1 "
-        "(pictures: mean; pages and data: all)",
+    text = (
+        "layers, separated by commas: all, mean, numbers or names such as 3,decoder.1 "
+        "(pictures: mean; pages and data: all)"
     )
-    parser.add_argument(
-        "--heads",
-        metavar="LIST",
-        help="heads: all, mean or numbers such as 1,4 (pictures: mean; pages and data: all)",
-    )
+    parser.add_argument("--layers", metavar="LIST", help=text)
+    text = "heads: all, mean or numbers such as 1,4 (pictures: mean; pages and data: all)"
+    parser.add_argument("--heads", metavar="LIST", help=text)
     add_number(parser, "--beam", "beam size", 5, least=1)
     add_user_dir(parser)
     add_preparation(parser)

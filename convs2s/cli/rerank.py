@@ -27,37 +27,24 @@ BPE = ("subword_nmt", "sentencepiece", "none")
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of the command."""
-    parser.add_argument(
-        "lists",
-        metavar="FILE",
-        help="n-best lists, of `fairseq-generate --nbest N` or `convs2s translate --nbest N`",
-    )
+    text = "n-best lists, of `fairseq-generate --nbest N` or `convs2s translate --nbest N`"
+    parser.add_argument("lists", metavar="FILE", help=text)
     add_file(parser, "--output", "chosen translations (default: standard output)")
-    parser.add_argument(
-        "--remove-bpe",
-        choices=BPE,
-        default=BPE[0],
-        help="sub-words that are joined in translations (default: %(default)s)",
-    )
+    text = "sub-words that are joined in translations (default: %(default)s)"
+    parser.add_argument("--remove-bpe", choices=BPE, default=BPE[0], help=text)
     features = parser.add_argument_group("what the choice depends on")
-    features.add_argument(
-        "--utility",
-        choices=UTILITIES,
-        help="expected utility, for minimum Bayes risk: the mean score of a hypothesis if another "
-        "one of the list were the reference",
+    text = (
+        "expected utility, for minimum Bayes risk: the mean score of a hypothesis if another "
+        "one of the list were the reference"
     )
+    features.add_argument("--utility", choices=UTILITIES, help=text)
     text = (
         "with --utility: probabilities of hypotheses are proportional to 2^(score / T) (default: "
         "all are equal)"
     )
     add_number(features, "--temperature", text, metavar="T", kind=float)
-    features.add_argument(
-        "--scores",
-        action="append",
-        default=[],
-        metavar="NAME=FILE",
-        help="scores of the hypotheses, one a line; give the option again for further ones",
-    )
+    text = "scores of the hypotheses, one a line; give the option again for further ones"
+    features.add_argument("--scores", action="append", default=[], metavar="NAME=FILE", help=text)
     features.add_argument(
         "--model",
         action="append",

@@ -40,13 +40,8 @@ if TYPE_CHECKING:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of the command; those that fairseq-interactive has too, have its names."""
-    parser.add_argument(
-        "--path",
-        nargs="+",
-        required=True,
-        metavar="CHECKPOINT",
-        help="a trained model; several are an ensemble",
-    )
+    text = "a trained model; several are an ensemble"
+    parser.add_argument("--path", nargs="+", required=True, metavar="CHECKPOINT", help=text)
     files = parser.add_argument_group("files")
     add_file(files, "--input", "text to translate (default: standard input)")
     add_file(files, "--output", "translations (default: standard output)")
