@@ -12,7 +12,7 @@ from ..common.errors import UserError
 from ..common.programs import ProgramFailed
 from ..evaluation.nbest import first_texts
 from . import logs
-from .commands import environment, training_command, translation_command
+from .commands import training_command, translation_command
 from .file import Averaging, Options
 from .results import Workplace, add_time, read_lines, write_json, write_lines
 from .runs import Run, best_search
@@ -41,7 +41,7 @@ def carry_out(place: Workplace, run: Run, slot: int, step: Callable[..., None]) 
     run = completed or run
     place.check(run)
     if place.result(run.name) is None:
-        Job(place, run, environment(place.machine, run, slot), step).carry_out()
+        Job(place, run, place.machine.environments[slot], step).carry_out()
 
 
 def _give_up(place: Workplace, run: Run) -> None:

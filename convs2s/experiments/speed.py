@@ -5,7 +5,7 @@ import statistics
 from collections.abc import Callable, Sequence
 
 from . import logs
-from .commands import environment, measured_training_command
+from .commands import measured_training_command
 from .results import Workplace, read_json, sentences_per_second, write_json
 from .run import translate
 from .runs import Run
@@ -26,7 +26,7 @@ def measure_speeds(place: Workplace, runs: Sequence[Run], say: Callable[[str], N
         runs: a finished run of each system; one that uses the model of another is not trained.
         say: prints a line.
     """
-    dry = place.programs.dry
+    dry, environment = place.programs.dry, place.machine.environments[0]
     found: dict[str, dict[str, list[float]]] = {run.system.name: {} for run in runs}
     if not dry:
         shutil.rmtree(place.out / "speed", ignore_errors=True)
@@ -36,14 +36,13 @@ def measure_speeds(place: Workplace, runs: Sequence[Run], say: Callable[[str], N
             folder = place.out / "speed" / f"{run.system.folder_name}.{number}"
             if not dry:
                 folder.mkdir(parents=True)
-            variables = environment(place.machine, run, 0)
             output, log = folder / "test.out", folder / "train.log"
-            translate(place, run, place.data.tests[place.data.first_test], output, variables)
+            translate(place, run, place.data.tests[place.data.first_test], output, environment)
             if run.base is None:
                 command = measured_training_command(
                     place.data, place.machine, run, place.out / "runs", UPDATES, INTERVAL
                 )
-                place.programs.run(command, log, environment=variables)
+                place.programs.run(command, log, environment=environment)
             if dry:
                 continue
             speeds = {"sentences_per_second": sentences_per_second(output)}
