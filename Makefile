@@ -15,13 +15,13 @@ CONSTRAINTS := $(if $(filter 3.10,$(VERSION)),constraints-py310.txt,constraints.
 help:
 	@echo "make demo       train and translate a small German-English corpus"
 	@echo "make test       run the tests, except those that need a GPU (tests/gpu)"
-	@echo "make test-fast  run the unit tests only (about two minutes)"
+	@echo "make test-fast  run the unit tests only, without the slow ones (about two minutes)"
 	@echo "make properties    check 1,000 random models, which differ each time; CASES=N checks N"
 	@echo "make faults        kill trainings while they save, 50 times in each family; KILLS=N kills N times"
 	@echo "make random-bytes  translate 100,000 lines of random bytes; LINES=N translates N"
 	@echo "make endurance     train, then translate, for an hour each; memory and files stay flat; MINUTES=N for N minutes"
 	@echo "make fuzz TARGET=adl  fuzz what reads files with atheris for SECONDS=60 (tests/fuzz/targets.py)"
-	@echo "make lint       check the code with ruff and mypy, and the imports; 'make format' formats it"
+	@echo "make lint       check the code, the imports, and the spelling and layout of the pages; 'make format' formats the code"
 	@echo "make docs       build the site of docs/ into site/; 'make docs-tables' writes the tables of its pages"
 	@echo "make bench      measure the tables of the documentation again, on a machine that does nothing else"
 	@echo "make wheel      build the source archive, and the wheel from it, into dist/"
@@ -56,7 +56,7 @@ test: $(STAMP)
 	$(PYTEST) --ignore tests/gpu tests
 
 test-fast: $(STAMP)
-	$(PYTEST) tests/unit
+	$(PYTEST) -m "not slow" tests/unit
 
 CASES ?= 1000
 properties: $(STAMP)
@@ -89,6 +89,9 @@ lint: $(STAMP)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/codespell *.md benchmarks convs2s convs2s_plugin docs examples
+	$(BIN)/pymarkdown --strict-config scan --recurse --exclude docs/design.md *.md docs examples results tests
+	$(BIN)/python docs/check_pages.py
 
 format: $(STAMP)
 	$(BIN)/ruff check --fix .

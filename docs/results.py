@@ -18,7 +18,6 @@ from convs2s.experiments.comparison import (
 )
 from convs2s.experiments.file import Experiment
 from convs2s.experiments.reader import read_experiment
-from convs2s.experiments.report import compared
 from convs2s.experiments.runs import all_runs
 from docs import runs
 
@@ -44,7 +43,7 @@ def _finished(experiment: Experiment, name: str) -> Comparison:
     with TemporaryDirectory() as folder:
         out = Path(folder)
         runs.unpack(name, out)
-        return compared(out, results, replace(experiment, systems=systems))
+        return Comparison(out, results, replace(experiment, systems=systems))
 
 
 def continued(file: str) -> str:
@@ -117,10 +116,10 @@ def beside_published(comparison: Comparison, published: Mapping[str, str]) -> st
         published: the name of a system -> BLEU in the paper, in the order of the table.
     """
     test = comparison.tests[0]
-    summaries = {summary.name: summary for summary in comparison.summaries}
+    summaries = {summary.system.name: summary for summary in comparison.summaries}
     cells = [
         [
-            summary.title,
+            summary.system.title,
             bleu,
             mean_and_deviation(summary.scores(test, "bleu")),
             comparison.difference(summary, test),
@@ -170,7 +169,7 @@ def trials(comparison: Comparison) -> str:
     return markdown_table(
         ("System", "Trials: BLEU on the validation set"),
         [
-            (summary.title, "; ".join(_trial(summary, trial) for trial in summary.trials))
+            (summary.system.title, "; ".join(_trial(summary, trial) for trial in summary.trials))
             for summary in tuned
         ],
     )

@@ -4,7 +4,6 @@ import argparse
 import json
 
 from ..common.errors import UserError, nearest
-from ..common.limits import check_at_least
 from ..common.user_code import import_user_code
 from ..models.adl.architectures import ARCHITECTURES, table
 from ..models.adl.explain import as_dict, as_text
@@ -28,19 +27,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "encoder", metavar="ENCODER", help="a chain of layers, or the name of an architecture"
     )
     explain.add_argument("decoder", metavar="DECODER", nargs="?", help="a chain of layers")
-    explain.add_argument(
-        "--dialect",
-        default="paper",
-        help=f"dialect of both definitions: {' or '.join(DIALECTS)} (%(default)s)",
-    )
-    add_number(explain, "--model-dim", f"channels of embeddings and layers ({Settings.model_dim})")
-    add_number(explain, "--ff-dim", "inner channels of ffl (4 times its input)")
-    add_number(
-        explain, "--attention-heads", f"heads of multi-head attention ({Settings.attention_heads})"
-    )
+    text = f"dialect of both definitions: {' or '.join(DIALECTS)} (default: %(default)s)"
+    explain.add_argument("--dialect", default="paper", help=text)
+    text = f"channels of embeddings and layers (default: {Settings.model_dim})"
+    add_number(explain, "--model-dim", text)
+    add_number(explain, "--ff-dim", "inner channels of ffl (default: 4 times its input)")
+    text = f"heads of multi-head attention (default: {Settings.attention_heads})"
+    add_number(explain, "--attention-heads", text)
     add_flag(explain, "--input-feeding", "the decoder's previous output is part of its input")
-    add_number(explain, "--words", "vocabulary size of source and target", 40000)
-    add_number(explain, "--length", "tokens of a sentence", 30)
+    add_number(explain, "--words", "vocabulary size of source and target", 40000, least=1)
+    add_number(explain, "--length", "tokens of a sentence", 30, least=1)
     add_flag(explain, "--json", "print JSON")
     commands.add_parser("list", help="print the named architectures as a Markdown table")
     layers = commands.add_parser("layers", help="print every layer with its arguments")
@@ -56,7 +52,6 @@ def run(args: argparse.Namespace) -> int:
     elif args.subcommand == "layers":
         print(layer_list())
     else:
-        check_at_least(args, words=1, length=1)
         model_spec = _resolve(args)
         if args.json:
             print(json.dumps(as_dict(model_spec, args.words, args.length), indent=2))

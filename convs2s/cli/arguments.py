@@ -1,7 +1,47 @@
-"""The kinds of options that most commands have."""
+"""The options that several commands have, and the kinds of options."""
 
 import argparse
+import os
+from pathlib import Path
 from typing import Any
+
+from ..common.limits import check_at_least, option_name
+from ..translation.options import AUTOCAST_DTYPES, BUFFER_SIZE, EnsembleOptions
+
+# The options of a ``Translator`` that the functions below add, by their names in Python.
+PREPARATION = "data preparation bpe_codes raw source_lang target_lang".split()
+TRANSLATOR = (
+    PREPARATION
+    + "beam lenpen unnormalized min_len max_len_b lexicon candidates_per_word".split()
+    + "frequent_candidates replace_unk max_tokens batch_size buffer_size workers".split()
+    + "autocast_dtype int8 device".split()
+)
+
+
+class AtLeast(argparse.Action):
+    """Stores a number that is not too small.
+
+    Args:
+        least: the smallest allowed value.
+        options: those of ``argparse.Action``.
+    Raises:
+        UserError: if a smaller number is given.
+    """
+
+    def __init__(self, *, least: int, **options: Any):
+        super().__init__(**options)
+        self.least = least
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: Any,
+        option_string: str | None = None,
+    ) -> None:
+        """Store the number that was given."""
+        setattr(namespace, self.dest, values)
+        check_at_least(namespace, **{self.dest: self.least})
 
 
 def add_flag(group: argparse._ActionsContainer, name: str, help: str) -> None:
@@ -14,6 +54,11 @@ def add_file(group: argparse._ActionsContainer, name: str, help: str, **more: An
     group.add_argument(name, metavar="FILE", help=help, **more)
 
 
+def add_folder(group: argparse._ActionsContainer, name: str, help: str, **more: Any) -> None:
+    """Add an option with the name of a folder; ``more`` is as for ``add_argument``."""
+    group.add_argument(name, metavar="DIR", help=help, **more)
+
+
 def add_number(
     group: argparse._ActionsContainer,
     name: str,
@@ -21,11 +66,104 @@ def add_number(
     default: float | None = None,
     metavar: str = "N",
     kind: type | None = None,
+    least: int | None = None,
 ) -> None:
     """Add an option with a number, of the type of its default unless ``kind`` says another.
 
-    The help ends with the default unless it names it itself.
+    The help ends with the default. ``least`` is the smallest allowed value, None if the command has
+    other limits.
     """
     kind = kind or (float if isinstance(default, float) else int)
-    shown = "" if default is None or "%(default)s" in help else " (%(default)s)"
-    group.add_argument(name, type=kind, default=default, metavar=metavar, help=help + shown)
+    shown = "" if default is None else " (default: %(default)s)"
+    more: dict[str, Any] = {} if least is None else {"action": AtLeast, "least": least}
+    group.add_argument(name, type=kind, default=default, metavar=metavar, help=help + shown, **more)
+
+
+def add_preparation(parser: argparse.ArgumentParser) -> None:
+    """Add the options that say how text becomes tokens."""
+    text = parser.add_argument_group(
+        "preparation",
+        "default: preparation.yaml in the folder of the checkpoint or of the dictionaries, or in "
+        "the folder above it",
+    )
+    add_folder(text, "--preparation", "folder of the preparation.yaml of `convs2s prepare`")
+    add_dictionaries(text)
+    add_file(text, "--bpe-codes", "segment tokenized text with these codes of subword-nmt")
+    add_flag(text, "--raw", "the text consists of tokens separated by spaces")
+
+
+def add_dictionaries(group: argparse._ActionsContainer) -> None:
+    """Add the options that say where the dictionaries of a model are, to a parser or a group."""
+    add_folder(group, "--data", "folder of the dictionaries (default: found from the checkpoint)")
+    add_languages(group, "the data do not say it")
+
+
+def add_languages(group: argparse._ActionsContainer, unless: str) -> None:
+    """Add the options of the languages; ``unless`` says when they are needed."""
+    group.add_argument("--source-lang", "-s", metavar="CODE", help=f"source language, if {unless}")
+    group.add_argument("--target-lang", "-t", metavar="CODE", help="the same for the target")
+
+
+def add_search(parser: argparse.ArgumentParser) -> None:
+    """Add the options of the search."""
+    search = parser.add_argument_group("search")
+    for name, text in (
+        ("beam", "beam size"),
+        ("lenpen", "exponent of the length in the score: above 1 favors long translations"),
+        ("min_len", "smallest number of target tokens"),
+        ("max_len_b", "largest number of target tokens"),
+        ("candidates_per_word", "with --lexicon: number of candidates of each source token"),
+        ("frequent_candidates", "with --lexicon: number of frequent target tokens"),
+    ):
+        add_number(search, option_name(name), text, getattr(EnsembleOptions, name))
+    add_flag(search, "--unnormalized", "scores without a length penalty")
+    add_file(search, "--lexicon", "restrict the target vocabulary to candidates")
+    text = "replace unknown words by their source word, or by its translation in FILE"
+    add_file(search, "--replace-unk", text, nargs="?", const="")
+
+
+def add_speed(parser: argparse.ArgumentParser) -> None:
+    """Add the options that change the speed."""
+    speed = parser.add_argument_group("speed")
+    add_batches(speed, "largest number of source tokens in a batch")
+    add_number(speed, "--batch-size", "largest number of sentences in a batch")
+    text = "number of lines that are sorted by length and translated together"
+    add_number(speed, "--buffer-size", text, BUFFER_SIZE)
+    text = "number of processes that translate with one copy of the weights"
+    add_number(speed, "--workers", text, 1)
+    speed.add_argument(
+        "--autocast-dtype", choices=AUTOCAST_DTYPES, default="none", help="precision"
+    )
+    add_flag(speed, "--int8", "weights in 8 bits, on CPUs with VNNI or AMX")
+
+
+def add_batches(group: argparse._ActionsContainer, text: str) -> None:
+    """Add the size of the batches, which ``text`` explains, and the device that computes them."""
+    add_number(group, "--max-tokens", text, EnsembleOptions.max_tokens)
+    group.add_argument(
+        "--device", metavar="NAME", help="cpu, cuda, cuda:1 (default: a GPU if there is one)"
+    )
+
+
+def given(args: argparse.Namespace, names: list[str]) -> dict[str, Any]:
+    """The values of some options, such as PREPARATION, by their names in Python."""
+    return {name: getattr(args, name) for name in names}
+
+
+def files_of_text(args: argparse.Namespace) -> list[str]:
+    """The files that the options of ``add_preparation`` name."""
+    named = [args.bpe_codes] if args.bpe_codes else []
+    return [*named, *files_of_folder(args.data), *files_of_folder(args.preparation)]
+
+
+def files_of_translator(args: argparse.Namespace) -> list[str]:
+    """The files that a ``Translator`` reads, without the checkpoints."""
+    return [*filter(None, (args.lexicon, args.replace_unk)), *files_of_text(args)]
+
+
+def files_of_folder(folder: str | None) -> list[str]:
+    """The dictionaries and the preparation in a folder that an option names, if it does."""
+    if not folder or not os.path.isdir(folder):
+        return []
+    patterns = ("dict.*.txt", "preparation.yaml", "*codes.bpe", "*sentencepiece.model")
+    return [str(path) for pattern in patterns for path in Path(folder).glob(pattern)]

@@ -11,11 +11,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
     parser.add_argument("old", metavar="OLD.pt", help="checkpoint of any model of fairseq")
     parser.add_argument("new", metavar="NEW.pt", help="checkpoint to write")
-    add_flag(
-        parser,
-        "--drop-optimizer",
-        "leave out the optimizer state, which only a resumed training needs",
-    )
+    text = "leave out the optimizer state, which only a resumed training needs"
+    add_flag(parser, "--drop-optimizer", text)
 
 
 def run(args: argparse.Namespace) -> int:

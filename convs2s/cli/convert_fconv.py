@@ -18,44 +18,29 @@ from ..common.output_files import (
     create_temporary,
 )
 from ..text.tokenizers import TOKENIZERS
-from .arguments import add_file, add_flag
+from .arguments import add_file, add_flag, add_languages
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
-    parser.add_argument(
-        "old",
-        metavar="OLD",
-        help="a checkpoint of fairseq's fconv, an archive (.tar.bz2, .tar.gz) or a folder with "
-        "checkpoints, dictionaries and BPE codes, or the http(s) address of a file",
+    text = (
+        "a checkpoint of fairseq's fconv, an archive (.tar.bz2, .tar.gz) or a folder with "
+        "checkpoints, dictionaries and BPE codes, or the http(s) address of a file"
     )
-    parser.add_argument(
-        "new",
-        metavar="NEW",
-        help="checkpoint of convs2s to write; a new folder if OLD is an archive or a folder",
-    )
+    parser.add_argument("old", metavar="OLD", help=text)
+    text = "checkpoint of convs2s to write; a new folder if OLD is an archive or a folder"
+    parser.add_argument("new", metavar="NEW", help=text)
     release = parser.add_argument_group("archives and folders")
-    release.add_argument(
-        "--source-lang",
-        "-s",
-        metavar="CODE",
-        help="source language, if no checkpoint says it",
+    add_languages(release, "no checkpoint says it")
+    text = (
+        "tokenizer of the training text (default: moses_fairseq; none if the languages are "
+        "called src and trg)"
     )
-    release.add_argument("--target-lang", "-t", metavar="CODE", help="the same for the target")
-    release.add_argument(
-        "--tokenizer",
-        choices=tuple(TOKENIZERS),
-        help="tokenizer of the training text (default: moses_fairseq; none if the languages are "
-        "called src and trg)",
-    )
+    release.add_argument("--tokenizer", choices=tuple(TOKENIZERS), help=text)
     add_file(release, "--bpe-codes", "codes of subword-nmt (default: those in OLD)")
     add_flag(release, "--lowercase", "the training text was in lower case")
-    release.add_argument(
-        "--checkpoint",
-        nargs="+",
-        metavar="NAME",
-        help="checkpoints in OLD to convert (default: all files that end in .pt)",
-    )
+    text = "checkpoints in OLD to convert (default: all files that end in .pt)"
+    release.add_argument("--checkpoint", nargs="+", metavar="NAME", help=text)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..common.errors import UserError
-from ..common.limits import check_at_least
 from ..common.output_files import atomic_write, check_outputs, make_folder
 from ..common.progress import Progress
 from ..common.quiet import quiet
@@ -21,15 +20,19 @@ from ..evaluation.systems import (
     read_matching,
     read_references,
 )
-from .arguments import add_file, add_flag, add_number
-from .plugin import load_model
-from .translate_options import (
+from .arguments import (
+    TRANSLATOR,
+    add_file,
+    add_flag,
+    add_folder,
+    add_number,
     add_preparation,
     add_search,
     add_speed,
-    files_read,
-    translator_options,
+    files_of_translator,
+    given,
 )
+from .plugin import load_model
 
 if TYPE_CHECKING:
     from ..translation.translator import Translator
@@ -37,75 +40,54 @@ if TYPE_CHECKING:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of the command."""
-    parser.add_argument(
-        "systems",
-        nargs="*",
-        metavar="SYSTEM",
-        help="[NAME=]FILE with translations, one a line, or [NAME=]CHECKPOINT.pt, which "
+    text = (
+        "[NAME=]FILE with translations, one a line, or [NAME=]CHECKPOINT.pt, which "
         "translates --source; CHECKPOINT.pt:CHECKPOINT.pt is an ensemble. Others are compared "
-        "with the first system",
+        "with the first system"
     )
+    parser.add_argument("systems", nargs="*", metavar="SYSTEM", help=text)
     files = parser.add_argument_group("files")
-    add_file(
-        files,
-        "--references",
-        "references; give the option again for further sets of references",
-        action="append",
-    )
+    text = "references; give the option again for further sets of references"
+    add_file(files, "--references", text, action="append")
     add_file(files, "--source", "source text, for checkpoints; BLEU by length takes its lengths")
     add_file(files, "--output", "write all results as JSON")
-    files.add_argument(
-        "--translations",
-        metavar="DIR",
-        help="write the translations of checkpoints to this folder, one file a system",
-    )
+    text = "write the translations of checkpoints to this folder, one file a system"
+    add_folder(files, "--translations", text)
     scores = parser.add_argument_group("scores")
-    scores.add_argument(
-        "--metrics",
-        default=",".join(DEFAULT_METRICS),
-        metavar="NAMES",
-        help=f"any of {', '.join(METRICS)}, separated by commas (default: %(default)s)",
-    )
+    text = f"any of {', '.join(METRICS)}, separated by commas (default: %(default)s)"
+    scores.add_argument("--metrics", default=",".join(DEFAULT_METRICS), metavar="NAMES", help=text)
     add_flag(scores, "--lowercase", "compare in lower case")
-    scores.add_argument(
-        "--tokenize",
-        metavar="NAME",
-        default=MetricOptions.tokenize,
-        help="sacreBLEU's tokenizer for BLEU, also by length, such as zh for Chinese; "
-        "tokenized_bleu always splits at spaces (default: %(default)s, that of sacreBLEU)",
+    text = (
+        "sacreBLEU's tokenizer for BLEU, also by length, such as zh for Chinese; "
+        "tokenized_bleu always splits at spaces (default: %(default)s, that of sacreBLEU)"
     )
-    scores.add_argument(
-        "--length-bounds",
-        metavar="NUMBERS",
-        help="largest length of each group of BLEU by length but the last, such as 10,20,30 "
-        "(default: five groups of about the same size)",
+    scores.add_argument("--tokenize", metavar="NAME", default=MetricOptions.tokenize, help=text)
+    text = (
+        "largest length of each group of BLEU by length but the last, such as 10,20,30 "
+        "(default: five groups of about the same size)"
     )
+    scores.add_argument("--length-bounds", metavar="NUMBERS", help=text)
     summaries = parser.add_argument_group("summaries")
-    add_number(
-        summaries, "--summary-bytes", "cut summaries to N bytes before ROUGE; 75 in DUC 2004"
-    )
-    add_number(summaries, "--min-words", "count the outputs with fewer than N words")
+    text = "cut summaries to N bytes before ROUGE; 75 in DUC 2004"
+    add_number(summaries, "--summary-bytes", text, least=1)
+    add_number(summaries, "--min-words", "count the outputs with fewer than N words", least=1)
     add_flag(summaries, "--stem", "compare the stems of English words in ROUGE")
     alignments = parser.add_argument_group("alignments")
-    add_file(
-        alignments,
-        "--gold-links",
-        "gold alignment of source and reference: 0-0 is sure, 1p2 is only possible",
-    )
-    alignments.add_argument(
-        "--links",
-        action="append",
-        metavar="[NAME=]FILE",
-        help="alignment to score against --gold-links: 0-0 1-2, source-target, counted from 0; "
+    text = "gold alignment of source and reference: 0-0 is sure, 1p2 is only possible"
+    add_file(alignments, "--gold-links", text)
+    text = (
+        "alignment to score against --gold-links: 0-0 1-2, source-target, counted from 0; "
         "or [NAME=]CHECKPOINT.pt, whose attention aligns --source with --references; give the "
-        "option again for further alignments",
+        "option again for further alignments"
     )
+    alignments.add_argument("--links", action="append", metavar="[NAME=]FILE", help=text)
     add_flag(alignments, "--gold-from-one", "positions of the gold alignment are counted from 1")
     add_preparation(parser)
     add_search(parser)
     add_speed(parser)
 
 
+@quiet()
 def run(args: argparse.Namespace) -> int:
     """Print the tables, and write the results."""
     _check(args)
@@ -141,12 +123,11 @@ def _check(args: argparse.Namespace) -> None:
         raise UserError("--references needs systems, or checkpoints as --links.")
     if bool(args.links) != bool(args.gold_links):
         raise UserError("--links needs --gold-links FILE, and --gold-links needs --links.")
-    check_at_least(args, summary_bytes=1, min_words=1)
 
 
 def _check_outputs(args: argparse.Namespace, systems: Sequence[System]) -> None:
     """Check that the files can be written, and that none of them is read, too."""
-    read = [args.source, args.gold_links, *(args.references or ()), *files_read(args)]
+    read = [args.source, args.gold_links, *(args.references or ()), *files_of_translator(args)]
     for system in (*systems, *parse_systems(args.links or (), "alignments")):
         read += [system.file, *system.checkpoints]
     outputs = {"--output": args.output}
@@ -176,16 +157,15 @@ def _evaluate(args: argparse.Namespace, systems: Sequence[System]) -> comparison
     }
     if args.translations:
         _write(args.translations, systems, translations)
-    with quiet():
-        return comparison.evaluate(
-            translations,
-            references,
-            groups,
-            "source" if args.source else "reference",
-            metrics,
-            options,
-            args.min_words,
-        )
+    return comparison.evaluate(
+        translations,
+        references,
+        groups,
+        "source" if args.source else "reference",
+        metrics,
+        options,
+        args.min_words,
+    )
 
 
 def _bounds(text: str | None) -> list[int] | None:
@@ -205,23 +185,15 @@ def _translate(
     """The translations of the source text by a model or an ensemble."""
     if source is None:
         raise UserError(f"{checkpoints[0]} has nothing to translate: give the text with --source.")
-    translator = _translator(args, checkpoints)
-    with quiet():
-        translations = translator.stream(source)
-        shown = Progress(translations, "sentences", checkpoints[0], len(source))
-        return [translation.text for translation in shown]
+    translations = _translator(args, checkpoints).stream(source)
+    shown = Progress(translations, "sentences", checkpoints[0], len(source))
+    return [translation.text for translation in shown]
 
 
 def _translator(args: argparse.Namespace, checkpoints: Sequence[str]) -> "Translator":
     from ..translation.translator import Translator
 
-    with quiet():
-        return Translator(
-            checkpoints,
-            buffer_size=args.buffer_size,
-            load=load_model,
-            **translator_options(args),
-        )
+    return Translator(checkpoints, load=load_model, **given(args, TRANSLATOR))
 
 
 def _write(folder: str, systems: Sequence[System], translations: dict[str, list[str]]) -> None:
@@ -261,8 +233,6 @@ def _model_links(
     source, target = (
         read_matching(path, args.gold_links, count) for path in (args.source, args.references[0])
     )
-    translator = _translator(args, checkpoints)
     from ..translation.forced import model_links
 
-    with quiet():
-        return model_links(translator, source, target)
+    return model_links(_translator(args, checkpoints), source, target)

@@ -3,16 +3,15 @@
 import argparse
 import json
 import tempfile
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
 from ..common.errors import UserError
-from ..common.limits import check_at_least
 from ..experiments.file import Experiment
-from ..experiments.reader import read_experiment, schema
-from ..experiments.smoke import smoke_run
+from ..experiments.reader import read_experiment, schema, smoke_run
 from ..experiments.workflow import Request, perform
+from .arguments import add_flag, add_folder, add_number
 
 
 class _PrintSchema(argparse.Action):
@@ -25,65 +24,58 @@ class _PrintSchema(argparse.Action):
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
-    add = parser.add_argument
-    add("file", metavar="FILE.yaml", type=Path, help="description of the experiment")
-    add("--out", metavar="DIR", type=Path,
-        help="output folder (default: the file's name with _out)")  # fmt: skip
-    add("--jobs", metavar="N", type=int, default=1, help="runs at a time (default: %(default)s)")
-    add("--systems", metavar="NAME", nargs="+", default=[], help="run only these systems")
-    add("--seeds", metavar="N", nargs="+", type=int,
-        help="run only these seeds; they may be others than those in the file")  # fmt: skip
-    add("--source", metavar="LANGUAGE", help="source language")
-    add("--target", metavar="LANGUAGE", help="target language")
-    add("--bpe-merges", metavar="N", type=int, help="number of BPE merges; 0: no BPE")
+    parser.add_argument(
+        "file", metavar="FILE.yaml", type=Path, help="description of the experiment"
+    )
+    text = "output folder (default: the file's name with _out)"
+    add_folder(parser, "--out", text, type=Path)
+    add_number(parser, "--jobs", "runs at a time", 1, least=1)
+    parser.add_argument(
+        "--systems", metavar="NAME", nargs="+", default=[], help="run only these systems"
+    )
+    text = "run only these seeds; they may be others than those in the file"
+    parser.add_argument("--seeds", metavar="N", nargs="+", type=int, default=[], help=text)
+    parser.add_argument("--source", metavar="LANGUAGE", help="source language")
+    parser.add_argument("--target", metavar="LANGUAGE", help="target language")
+    add_number(parser, "--bpe-merges", "number of BPE merges; 0: no BPE", least=0)
     data = parser.add_mutually_exclusive_group()
-    data.add_argument("--text", metavar="DIR", type=Path, help="folder of the text")
-    data.add_argument("--data-bin", dest="bin", metavar="DIR", type=Path,
-        help="data that fairseq-preprocess binarized")  # fmt: skip
-    data.add_argument("--download", action="store_true",
-        help="download the text from the address in the file")  # fmt: skip
-    data.add_argument("--smoke", action="store_true",
-        help="try the file in little time: generated text, two updates, one seed, and the options "
-        "in its section smoke")  # fmt: skip
-    add("--report", action="store_true", help="write the tables from the finished runs, no more")
-    add("--dry-run", action="store_true", help="print the commands and run none")
-    add("--speed", action="store_true",
-        help="after all runs, measure the speeds of all systems in turn, one program at a time",
-    )  # fmt: skip
-    add("--keep-checkpoints", action="store_true",
-        help="keep all checkpoints of finished trainings, not only their average")  # fmt: skip
-    add("--schema", nargs=0, action=_PrintSchema,
-        help="print the JSON schema of FILE.yaml, for editors to check it with")  # fmt: skip
-    add("--limit-updates", metavar="N", type=int,
-        help="at most N updates in each training, to see whether everything works")  # fmt: skip
+    add_folder(data, "--text", "folder of the text", type=Path)
+    text = "data that fairseq-preprocess binarized"
+    add_folder(data, "--data-bin", text, dest="bin", type=Path)
+    add_flag(data, "--download", "download the text from the address in the file")
+    text = (
+        "try the file in little time: generated text, two updates, one seed, and the options in "
+        "its section smoke"
+    )
+    add_flag(data, "--smoke", text)
+    add_flag(parser, "--report", "write the tables from the finished runs, no more")
+    add_flag(parser, "--dry-run", "print the commands and run none")
+    text = "after all runs, measure the speeds of all systems in turn, one program at a time"
+    add_flag(parser, "--speed", text)
+    text = "keep all checkpoints of finished trainings, not only their average"
+    add_flag(parser, "--keep-checkpoints", text)
+    text = "print the JSON schema of FILE.yaml, for editors to check it with"
+    parser.add_argument("--schema", nargs=0, action=_PrintSchema, help=text)
+    text = "at most N updates in each training, to see whether everything works"
+    add_number(parser, "--limit-updates", text, least=1)
 
 
 def run(args: argparse.Namespace) -> int:
     """Carry out what is missing of the experiment and print its tables."""
     _check(args)
     experiment = _override(read_experiment(args.file), args)
-    request = Request(
-        out=args.out or Path(f"{args.file.stem}_{'smoke' if args.smoke else 'out'}"),
-        jobs=args.jobs,
-        systems=args.systems,
-        seeds=() if args.smoke else args.seeds or (),
-        download=args.download,
-        report_only=args.report,
-        dry_run=args.dry_run,
-        speed=args.speed,
-        keep_checkpoints=args.keep_checkpoints,
-    )
+    args.out = args.out or Path(f"{args.file.stem}_{'smoke' if args.smoke else 'out'}")
+    request = Request(**{each.name: getattr(args, each.name) for each in fields(Request)})
     if not args.smoke:
         return perform(experiment, request)
     with tempfile.TemporaryDirectory() as folder:
-        return perform(smoke_run(experiment, Path(folder)), request)
+        # Of the seeds, a smoke run has the first one.
+        return perform(smoke_run(experiment, Path(folder)), replace(request, seeds=()))
 
 
 def _check(args: argparse.Namespace) -> None:
-    check_at_least(args, jobs=1, limit_updates=1, bpe_merges=0)
-    seeds = args.seeds or []
-    if min(seeds, default=0) < 0 or len(set(seeds)) < len(seeds):
-        shown = " ".join(map(str, seeds))
+    if min(args.seeds, default=0) < 0 or len(set(args.seeds)) < len(args.seeds):
+        shown = " ".join(map(str, args.seeds))
         raise UserError(f"--seeds is {shown}: give different integers of at least 0.")
 
 

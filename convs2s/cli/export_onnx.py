@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import cast
 
 from ..common.output_files import check_folder_writable
-from .translate_options import add_dictionaries
+from .arguments import add_dictionaries
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -6,8 +6,6 @@ from itertools import groupby
 from typing import Any, NamedTuple
 
 from ..common.errors import UserError
-from ..common.limits import check_at_least
-from ..common.quiet import quiet
 from ..common.tables import Table, number
 from .arguments import add_flag, add_number
 
@@ -16,6 +14,7 @@ from .arguments import add_flag, add_number
 PAPER_VOCABULARY = (11_830, 9_000)
 # Size of both vocabularies for the named architectures.
 WORDS = 40_000
+MIN_WORDS = 10
 BASE = "pervasive_iwslt_de_en"
 
 
@@ -67,37 +66,32 @@ HEADERS = ("model", "parameters", "with embeddings", "GFLOP a sentence pair", "P
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of the command."""
-    parser.add_argument(
-        "--arch",
-        metavar="NAME",
-        help="an architecture of this package or of fairseq; options of fairseq-train that "
+    text = (
+        "an architecture of this package or of fairseq; options of fairseq-train that "
         "change it may follow (default: the models in Tables 1 to 3 of Elbayad et al. 2018, with "
-        "their published figures)",
+        "their published figures)"
     )
-    add_flag(
-        parser,
-        "--named",
+    parser.add_argument("--arch", metavar="NAME", help=text)
+    text = (
         "print the tables of all named architectures of ConvS2S and pervasive attention "
-        "instead; `convs2s architectures` does the same",
+        "instead; `convs2s architectures` does the same"
     )
-    add_number(
-        parser, "--words", "with --named: size of each vocabulary (default: %(default)s)", WORDS
-    )
+    add_flag(parser, "--named", text)
+    text = "with --named: size of each vocabulary"
+    add_number(parser, "--words", text, WORDS, least=MIN_WORDS)
     for side, size in zip(("source", "target"), PAPER_VOCABULARY):
-        text = f"size of the {side} vocabulary (default: %(default)s, as in the paper)"
-        add_number(parser, f"--{side}-words", text, size)
+        text = f"size of the {side} vocabulary; the default is that of the paper"
+        add_number(parser, f"--{side}-words", text, size, least=MIN_WORDS)
     for option, default, text in (
         ("--length", 25, "tokens in each source and target sentence"),
         ("--sentence-pairs", 160_000, "sentence pairs that an epoch of the training has"),
         ("--epochs", 40, "epochs"),
     ):
-        add_number(parser, option, f"{text} (default: %(default)s)", default)
+        add_number(parser, option, text, default, least=1)
 
 
 def run(args: argparse.Namespace) -> int:
     """Print a table, or with ``--named`` two."""
-    check_at_least(args, words=10, source_words=10, target_words=10)
-    check_at_least(args, length=1, sentence_pairs=1, epochs=1)
     if args.arch is None and args.forwarded:
         raise UserError(f"{args.forwarded[0]} changes a model: give one with --arch.")
     if args.arch and args.named:
@@ -135,9 +129,8 @@ def _cells(args: argparse.Namespace, arch: str, changes: Sequence[str]) -> list[
     from . import sizes
 
     vocabularies = args.source_words, args.target_words
-    with quiet():
-        network, parameters = sizes.size(arch, changes, vocabularies)
-        flops = sizes.flops(arch, changes, vocabularies, args.length)
+    network, parameters = sizes.size(arch, changes, vocabularies)
+    flops = sizes.flops(arch, changes, vocabularies, args.length)
     return [
         " ".join([arch, *changes]),
         _millions(network),
@@ -172,9 +165,8 @@ def convs2s_table(words: int) -> Table:
 
     rows = []
     for name, architecture in ARCHITECTURES.items():
-        with quiet():
-            cfg: Any = sizes.configuration(name)
-            network, parameters = sizes.size(name, (), (words, words))
+        cfg: Any = sizes.configuration(name)
+        network, parameters = sizes.size(name, (), (words, words))
         encoder, decoder = parse_layers(cfg.encoder_layers), parse_layers(cfg.decoder_layers)
         rows.append(
             [
@@ -210,9 +202,8 @@ def pervasive_table(words: int) -> Table:
     rows = []
     for model in models:
         changes = model.options.split()
-        with quiet():
-            network, parameters = sizes.size(model.arch, changes, (words, words))
-            of_paper = sizes.parameters(model.arch, changes, PAPER_VOCABULARY)
+        network, parameters = sizes.size(model.arch, changes, (words, words))
+        of_paper = sizes.parameters(model.arch, changes, PAPER_VOCABULARY)
         rows.append(
             [
                 model.arch,

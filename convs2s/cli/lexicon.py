@@ -4,7 +4,6 @@ import argparse
 from collections.abc import Iterator
 
 from ..common.errors import UserError
-from ..common.limits import check_at_least
 from ..common.output_files import check_outputs
 from ..common.progress import Progress
 from ..common.text_files import read_parallel
@@ -22,50 +21,26 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     text = "text, tokenized as for fairseq-preprocess (BPE included); may be compressed (.gz)"
     add_file(parser, "--source", f"source {text}", required=True)
     add_file(parser, "--target", "the same for the target", required=True)
-    parser.add_argument(
-        "--output",
-        "-o",
-        metavar="FILE",
-        required=True,
-        help="lexicon to write: lines 'source target p(target|source)', the most probable "
-        "translation of each source word last",
+    text = (
+        "lexicon to write: lines 'source target p(target|source)', the most probable "
+        "translation of each source word last"
     )
-    add_file(
-        parser,
-        "--reverse-output",
-        "reverse lexicon to write: lines 'target source p(source|target)'",
+    parser.add_argument("--output", "-o", metavar="FILE", required=True, help=text)
+    text = "reverse lexicon to write: lines 'target source p(source|target)'"
+    add_file(parser, "--reverse-output", text)
+    text = (
+        "word alignments in Pharaoh format (0-0 1-2, source-target) to use instead of eflomal: one "
+        "file, or a forward and a reverse one to symmetrize"
     )
-    add_file(
-        parser,
-        "--alignments",
-        "word alignments in Pharaoh format (0-0 1-2, source-target) to use instead of "
-        "eflomal: one file, or a forward and a reverse one to symmetrize",
-        nargs="+",
-    )
-    parser.add_argument(
-        "--symmetrise",
-        choices=METHODS,
-        help=f"method to symmetrize forward and reverse alignments (default: {DEFAULT_METHOD})",
-    )
-    add_number(
-        parser,
-        "--min-probability",
-        "leave out entries with a smaller probability (default: %(default)s)",
-        0.0,
-        metavar="P",
-    )
-    add_number(
-        parser,
-        "--max-per-word",
-        "keep the N most probable translations of each word (default: %(default)s)",
-        100,
-    )
-    add_number(
-        parser,
-        "--block-pairs",
-        "align N sentence pairs at a time to limit the memory of eflomal (default: %(default)s)",
-        500_000,
-    )
+    add_file(parser, "--alignments", text, nargs="+")
+    text = f"method to symmetrize forward and reverse alignments (default: {DEFAULT_METHOD})"
+    parser.add_argument("--symmetrise", choices=METHODS, help=text)
+    text = "leave out entries with a smaller probability"
+    add_number(parser, "--min-probability", text, 0.0, metavar="P")
+    text = "keep the N most probable translations of each word"
+    add_number(parser, "--max-per-word", text, 100, least=1)
+    text = "align N sentence pairs at a time to limit the memory of eflomal"
+    add_number(parser, "--block-pairs", text, 500_000, least=1)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -112,7 +87,6 @@ def _aligned(args: argparse.Namespace, progress: Progress) -> Iterator[AlignedPa
 def _check(args: argparse.Namespace) -> None:
     if not 0.0 <= args.min_probability <= 1.0:
         raise UserError(f"--min-probability is {args.min_probability}: it must be from 0 to 1.")
-    check_at_least(args, max_per_word=1, block_pairs=1)
     alignments = args.alignments or []
     if len(alignments) > 2:
         raise UserError(

@@ -37,16 +37,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "sweep", "BLEU over the values of an option, with standard deviation over seeds"
     )
     kind.add_argument("results", metavar="FILE", help="results.json of `convs2s experiment`")
-    kind.add_argument(
-        "--option",
-        metavar="NAME",
-        help="option of fairseq-train, such as dropout (default: the only one that differs)",
-    )
-    kind.add_argument(
-        "--split",
-        metavar="NAME",
-        help="test set, or valid (default: the first test set; valid if only trials differ)",
-    )
+    text = "option of fairseq-train, such as dropout (default: the only one that differs)"
+    kind.add_argument("--option", metavar="NAME", help=text)
+    text = "test set, or valid (default: the first test set; valid if only trials differ)"
+    kind.add_argument("--split", metavar="NAME", help=text)
 
 
 def run(args: argparse.Namespace) -> int:

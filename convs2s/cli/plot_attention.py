@@ -11,13 +11,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..common.errors import UserError
-from ..common.limits import check_at_least
 from ..common.output_files import atomic_write, check_text_writable, check_writable
 from ..common.text_files import read_lines, read_parallel
 from ..pictures.figures import FORMATS, check_format, import_pyplot, save_figure
-from .arguments import add_file, add_number
+from .arguments import PREPARATION, add_file, add_number, add_preparation, files_of_text, given
 from .plugin import add_user_dir, load_model, use_user_dir
-from .translate_options import add_preparation, files_of_folder
 
 if TYPE_CHECKING:
     from ..pictures.document import Document
@@ -30,39 +28,22 @@ PICTURE_DIGITS = 6
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of the command."""
     parser.add_argument("sentences", nargs="*", metavar="SENTENCE", help="source sentence")
-    parser.add_argument(
-        "--path",
-        required=True,
-        action="append",
-        metavar="CHECKPOINT",
-        help="a trained model; several (--path A --path B) are shown side by side",
-    )
-    add_file(
-        parser,
-        "--output",
-        "a picture (.png, .pdf, .svg), a page (.html) or data (.json)",
-        required=True,
-    )
+    text = "a trained model; several (--path A --path B) are shown side by side"
+    parser.add_argument("--path", required=True, action="append", metavar="CHECKPOINT", help=text)
+    text = "a picture (.png, .pdf, .svg), a page (.html) or data (.json)"
+    add_file(parser, "--output", text, required=True)
     add_file(parser, "--input", "read the sentences from a file, one a line")
-    parser.add_argument(
-        "--target",
-        action="append",
-        metavar="TEXT",
-        help="target to use instead of the model's translation; once per sentence",
-    )
+    text = "target to use instead of the model's translation; once per sentence"
+    parser.add_argument("--target", action="append", metavar="TEXT", help=text)
     add_file(parser, "--target-input", "read the targets of --input from a file")
-    parser.add_argument(
-        "--layers",
-        metavar="LIST",
-        help="layers, separated by commas: all, mean, numbers or names such as 3,decoder.1 "
-        "(pictures: mean; pages and data: all)",
+    text = (
+        "layers, separated by commas: all, mean, numbers or names such as 3,decoder.1 "
+        "(pictures: mean; pages and data: all)"
     )
-    parser.add_argument(
-        "--heads",
-        metavar="LIST",
-        help="heads: all, mean or numbers such as 1,4 (pictures: mean; pages and data: all)",
-    )
-    add_number(parser, "--beam", "beam size (default: %(default)s)", 5)
+    parser.add_argument("--layers", metavar="LIST", help=text)
+    text = "heads: all, mean or numbers such as 1,4 (pictures: mean; pages and data: all)"
+    parser.add_argument("--heads", metavar="LIST", help=text)
+    add_number(parser, "--beam", "beam size", 5, least=1)
     add_user_dir(parser)
     add_preparation(parser)
 
@@ -81,8 +62,7 @@ def run(args: argparse.Namespace) -> int:
     from ..text.subwords import Tokenized
     from ..translation.text import NOT_PREPARED
 
-    asked = ("data", "preparation", "bpe_codes", "raw", "source_lang", "target_lang", "beam")
-    options = {name: getattr(args, name) for name in asked}
+    options = given(args, [*PREPARATION, "beam"])
     translators = load(args.path, load=load_model, **options)
     models, text = [each.ensemble for each in translators], translators[0].text
     if isinstance(text, Tokenized) and not args.raw:
@@ -120,10 +100,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _check(args: argparse.Namespace, suffix: str) -> list[tuple[str, str | None]]:
     """Check the options; return each sentence with its target or None."""
-    check_at_least(args, beam=1)
-    named = (args.input, args.target_input, args.bpe_codes)
-    folders = [*files_of_folder(args.data), *files_of_folder(args.preparation)]
-    read = [*args.path, *named, *folders]
+    read = [*args.path, args.input, args.target_input, *files_of_text(args)]
     if suffix in TEXT_FORMATS:
         check_text_writable(args.output, read)
     else:

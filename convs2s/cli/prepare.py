@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from ..common.errors import UserError, WorkInterrupted
-from ..common.limits import check_at_least
 from ..text import settings as defaults
 from ..text.cleaning import REASONS, Limits
 from ..text.preparation import FILE_NAME, SIDES
@@ -18,6 +17,7 @@ from ..text.subwords import METHODS
 from ..text.texts import TEXT
 from ..text.tokenizers import TOKENIZERS
 from ..text.workflow import prepare
+from .arguments import add_file, add_flag, add_folder, add_number
 
 # A share of training pairs to leave out that needs a look.
 MANY = 0.2
@@ -25,50 +25,52 @@ MANY = 0.2
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
-    add = parser.add_argument
-    files: dict[str, Any] = {"metavar": "FILE", "nargs": "+"}
-    add("--train", **files, required=True,
-        help="training text: a source and a target file with one sentence per line, or one file "
-        "with tab-separated values; plain, .gz, .bz2, .xz or .zst, in UTF-8")  # fmt: skip
-    add("--valid", **files, help="validation text (default: pairs of the training text)")
-    add("--test", **files, help="test text (default: pairs of the training text)")
-    add("--out", metavar="DIR", type=Path, required=True, help="output folder")
-    add("--source-lang", metavar="LANGUAGE", help="source language (default: from the file names)")
-    add("--target-lang", metavar="LANGUAGE", help="target language (default: from the file names)")
-    add("--tokenizer", choices=tuple(TOKENIZERS),
-        help="tokenizer (default: moses; none with sentencepiece)")  # fmt: skip
-    add("--lowercase", action="store_true", help="change all text to lower case")
-    add("--bpe", choices=("none", *METHODS),
-        help="sub-words (default: subword_nmt; sentencepiece for languages without spaces; none "
-        "with characters)")  # fmt: skip
-    add("--bpe-size", metavar="N", type=int,
-        help="merges of subword_nmt, vocabulary size of sentencepiece, or with --bpe none the most "
-        "words in a dictionary (default: from 2,000 to 32,000, by the number of training pairs)",
-    )  # fmt: skip
-    add("--separate", action="store_true",
-        help="sub-words and a dictionary of its own for each language (default: joint)",
-    )  # fmt: skip
-    add("--max-length", metavar="N", type=int,
-        help="leave out training pairs with more tokens on a side (default: "
-        f"{defaults.MAX_LENGTH}; {defaults.MAX_CHARACTERS:,} characters)")  # fmt: skip
-    add("--max-ratio", metavar="R", type=float, default=defaults.MAX_RATIO,
-        help="leave out training pairs if one side has more than R times the tokens of the other "
-        "(default: %(default)s)")  # fmt: skip
-    add("--keep-duplicates", action="store_true", help="keep pairs that occur more than once")
-    add("--valid-size", metavar="N", type=int,
-        help="validation pairs to cut from the training text (default: 5%%, at most 2,000)",
-    )  # fmt: skip
-    add("--test-size", metavar="N", type=int,
-        help="test pairs to cut from the training text; 0 for none (default: 5%%, at most 2,000)",
-    )  # fmt: skip
-    add("--workers", metavar="N", type=int, default=min(4, os.cpu_count() or 1),
-        help="processes (default: %(default)s)")  # fmt: skip
-    add("--overwrite", action="store_true", help="replace an earlier preparation in DIR")
+    text = (
+        "training text: a source and a target file with one sentence per line, or one file with "
+        "tab-separated values; plain, .gz, .bz2, .xz or .zst, in UTF-8"
+    )
+    add_file(parser, "--train", text, nargs="+", required=True)
+    text = "validation text (default: pairs of the training text)"
+    add_file(parser, "--valid", text, nargs="+")
+    add_file(parser, "--test", "test text (default: pairs of the training text)", nargs="+")
+    add_folder(parser, "--out", "output folder", type=Path, required=True)
+    text = "source language (default: from the file names)"
+    parser.add_argument("--source-lang", metavar="LANGUAGE", help=text)
+    text = "target language (default: from the file names)"
+    parser.add_argument("--target-lang", metavar="LANGUAGE", help=text)
+    text = "tokenizer (default: moses; none with sentencepiece)"
+    parser.add_argument("--tokenizer", choices=tuple(TOKENIZERS), help=text)
+    add_flag(parser, "--lowercase", "change all text to lower case")
+    text = (
+        "sub-words (default: subword_nmt; sentencepiece for languages without spaces; none with "
+        "characters)"
+    )
+    parser.add_argument("--bpe", choices=("none", *METHODS), help=text)
+    text = (
+        "merges of subword_nmt, vocabulary size of sentencepiece, or with --bpe none the most "
+        "words in a dictionary (default: from 2,000 to 32,000, by the number of training pairs)"
+    )
+    add_number(parser, "--bpe-size", text)
+    text = "sub-words and a dictionary of its own for each language (default: joint)"
+    add_flag(parser, "--separate", text)
+    text = (
+        f"leave out training pairs with more tokens on a side (default: {defaults.MAX_LENGTH}; "
+        f"{defaults.MAX_CHARACTERS:,} characters)"
+    )
+    add_number(parser, "--max-length", text)
+    text = "leave out training pairs if one side has more than R times the tokens of the other"
+    add_number(parser, "--max-ratio", text, defaults.MAX_RATIO, metavar="R")
+    add_flag(parser, "--keep-duplicates", "keep pairs that occur more than once")
+    text = "validation pairs to cut from the training text (default: 5%%, at most 2,000)"
+    add_number(parser, "--valid-size", text)
+    text = "test pairs to cut from the training text; 0 for none (default: 5%%, at most 2,000)"
+    add_number(parser, "--test-size", text)
+    add_number(parser, "--workers", "processes", min(4, os.cpu_count() or 1), least=1)
+    add_flag(parser, "--overwrite", "replace an earlier preparation in DIR")
 
 
 def run(args: argparse.Namespace) -> int:
     """Prepare the text, print the counts and the commands that follow."""
-    check_at_least(args, workers=1)
     settings = _settings(args)
     try:
         content = prepare(settings, args.out, args.workers, args.overwrite)

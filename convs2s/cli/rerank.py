@@ -14,9 +14,8 @@ from ..common.quiet import quiet
 from ..evaluation.nbest import NBest, read_nbest
 from ..evaluation.systems import read_matching, read_sentences
 from ..translation.options import EnsembleOptions
-from .arguments import add_file, add_number
+from .arguments import add_batches, add_file, add_folder, add_number, files_of_folder
 from .plugin import load_model
-from .translate_options import files_of_folder
 
 if TYPE_CHECKING:
     from ..evaluation.reranking import Features
@@ -28,40 +27,24 @@ BPE = ("subword_nmt", "sentencepiece", "none")
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of the command."""
-    parser.add_argument(
-        "lists",
-        metavar="FILE",
-        help="n-best lists, of `fairseq-generate --nbest N` or `convs2s translate --nbest N`",
-    )
-    add_file(parser, "--output", "chosen translations (standard output)")
-    parser.add_argument(
-        "--remove-bpe",
-        choices=BPE,
-        default=BPE[0],
-        help="sub-words that are joined in translations (%(default)s)",
-    )
+    text = "n-best lists, of `fairseq-generate --nbest N` or `convs2s translate --nbest N`"
+    parser.add_argument("lists", metavar="FILE", help=text)
+    add_file(parser, "--output", "chosen translations (default: standard output)")
+    text = "sub-words that are joined in translations (default: %(default)s)"
+    parser.add_argument("--remove-bpe", choices=BPE, default=BPE[0], help=text)
     features = parser.add_argument_group("what the choice depends on")
-    features.add_argument(
-        "--utility",
-        choices=UTILITIES,
-        help="expected utility, for minimum Bayes risk: the mean score of a hypothesis if another "
-        "one of the list were the reference",
+    text = (
+        "expected utility, for minimum Bayes risk: the mean score of a hypothesis if another "
+        "one of the list were the reference"
     )
-    add_number(
-        features,
-        "--temperature",
-        "with --utility: probabilities of hypotheses are proportional to 2^(score / T) "
-        "(default: all are equal)",
-        metavar="T",
-        kind=float,
+    features.add_argument("--utility", choices=UTILITIES, help=text)
+    text = (
+        "with --utility: probabilities of hypotheses are proportional to 2^(score / T) (default: "
+        "all are equal)"
     )
-    features.add_argument(
-        "--scores",
-        action="append",
-        default=[],
-        metavar="NAME=FILE",
-        help="scores of the hypotheses, one a line; give the option again for further ones",
-    )
+    add_number(features, "--temperature", text, metavar="T", kind=float)
+    text = "scores of the hypotheses, one a line; give the option again for further ones"
+    features.add_argument("--scores", action="append", default=[], metavar="NAME=FILE", help=text)
     features.add_argument(
         "--model",
         action="append",
@@ -71,23 +54,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--remove-bpe; give the option again for further models",
     )
     weights = parser.add_argument_group("weights")
-    add_file(
-        weights,
-        "--weights",
+    text = (
         "choose the largest weighted sum of these: JSON such as "
-        '{"score": 1, "words": 0.1, "other": 0.5}, with a number for each score and for words',
+        '{"score": 1, "words": 0.1, "other": 0.5}, with a number for each score and for words'
     )
-    add_file(
-        weights,
-        "--references",
-        "references, one a line (default: those in the lists, if there are any)",
-    )
+    add_file(weights, "--weights", text)
+    text = "references, one a line (default: those in the lists, if there are any)"
+    add_file(weights, "--references", text)
     model = parser.add_argument_group("models")
-    model.add_argument("--data", metavar="DIR", help="folder of the dictionaries")
-    add_number(model, "--max-tokens", "largest number of tokens in a batch", 4000)
-    model.add_argument(
-        "--device", metavar="NAME", help="cpu, cuda, cuda:1 (default: a GPU if there is one)"
-    )
+    add_folder(model, "--data", "folder of the dictionaries")
+    add_batches(model, "largest number of tokens in a batch")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -142,6 +118,7 @@ def _references(args: argparse.Namespace, lists: Sequence[NBest]) -> list[str] |
     return found if len(found) == len(lists) else None
 
 
+@quiet()
 def _features(args: argparse.Namespace, lists: Sequence[NBest]) -> "Features":
     """The features that the options ask for."""
     import numpy as np
@@ -157,16 +134,12 @@ def _features(args: argparse.Namespace, lists: Sequence[NBest]) -> "Features":
         values[args.utility] = np.concatenate(
             [expected_utilities(each.hypotheses, utility, args.temperature) for each in lists]
         )
-    for option, texts in (("scores", args.scores), ("model", args.model)):
-        for text in texts:
-            name, path = _named(option, text, values)
-            if option == "scores":
-                values[name] = read_scores(path, int(features.bounds[-1]))
-            else:
-                with quiet():
-                    values[name] = model_scores(
-                        path, args.data, lists, ensemble_options, load_model
-                    )
+    for text in args.scores:
+        name, path = _named("scores", text, values)
+        values[name] = read_scores(path, int(features.bounds[-1]))
+    for text in args.model:
+        name, path = _named("model", text, values)
+        values[name] = model_scores(path, args.data, lists, ensemble_options, load_model)
     return replace(features, values=values)
 
 

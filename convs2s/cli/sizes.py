@@ -9,6 +9,7 @@ import torch
 from torch import nn
 
 from ..common.errors import UserError
+from ..common.quiet import quiet
 from ..models import FAMILIES, family_of
 from ..models.interface import Vocabularies
 from ..models.options import NetworkOptions, kind_of
@@ -59,6 +60,7 @@ def parameters(arch: str, changes: Sequence[str], vocabularies: tuple[int, int])
     return masked + sum(parameter.numel() for parameter in model.parameters())
 
 
+@quiet()
 def flops(arch: str, changes: Sequence[str], vocabularies: tuple[int, int], length: int) -> float:
     """Count the matrix multiplications in a forward and backward pass of a sentence pair.
 
@@ -75,6 +77,7 @@ def flops(arch: str, changes: Sequence[str], vocabularies: tuple[int, int], leng
     return count_matmul_flops(step).flops / SENTENCES
 
 
+@quiet()
 def build(arch: str, changes: Sequence[str], vocabularies: tuple[int, int]) -> nn.Module:
     """Build a model in training mode; the arguments are those of ``size``.
 

@@ -7,13 +7,13 @@ from pathlib import Path
 
 from ..common.errors import UserError, nearest
 from ..common.installation import missing_fairseq
-from ..common.limits import check_at_least
 from ..experiments.training.request import Request, in_lines, read_data
 from ..experiments.training.run import LOG, train
 from ..models import FAMILIES, family_of
 from ..models.adl.language.resolve import resolve
 from ..models.adl.language.spec import Settings
 from ..text.preparation import DATA
+from .arguments import AtLeast, add_flag, add_folder
 
 CHECKPOINTS = "checkpoints"
 
@@ -25,20 +25,40 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "Any other option is one of fairseq-train, and replaces that of the recipe: "
         "`convs2s train prepared --lr 0.003 --dropout 0.2`."
     )
-    add = parser.add_argument
-    add("data", metavar="DATA", type=Path,
-        help="folder that `convs2s prepare` wrote, or one of binarized data")  # fmt: skip
-    add("--arch", metavar="NAME",
+    parser.add_argument(
+        "data",
+        metavar="DATA",
+        type=Path,
+        help="folder that `convs2s prepare` wrote, or one of binarized data",
+    )
+    parser.add_argument(
+        "--arch",
+        metavar="NAME",
         help="architecture, see `convs2s flops --named` (default: a ConvS2S that suits the data)",
-    )  # fmt: skip
-    add("--adl", nargs=2, metavar=("ENCODER", "DECODER"),
-        help="definitions of encoder and decoder in ADL, instead of --arch")  # fmt: skip
-    add("--epochs", "--max-epoch", metavar="N", type=int,
-        help="train for N epochs (default: by the number of pairs)")  # fmt: skip
-    add("--minutes", metavar="M", type=float, help="train for M minutes instead")
-    add("--save-dir", metavar="DIR", type=Path,
-        help=f"folder for the checkpoints (default: {CHECKPOINTS} beside the data)")  # fmt: skip
-    add("--print", action="store_true", help="print the command of fairseq-train, and end")
+    )
+    parser.add_argument(
+        "--adl",
+        nargs=2,
+        metavar=("ENCODER", "DECODER"),
+        help="definitions of encoder and decoder in ADL, instead of --arch",
+    )
+    parser.add_argument(
+        "--epochs",
+        "--max-epoch",
+        action=AtLeast,
+        least=1,
+        metavar="N",
+        type=int,
+        help="length of the training (default: by the number of pairs)",
+    )
+    parser.add_argument("--minutes", metavar="M", type=float, help="length of the training instead")
+    add_folder(
+        parser,
+        "--save-dir",
+        f"folder for the checkpoints (default: {CHECKPOINTS} beside the data)",
+        type=Path,
+    )
+    add_flag(parser, "--print", "print the command of fairseq-train, and end")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -69,7 +89,6 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _request(args: argparse.Namespace) -> Request:
-    check_at_least(args, epochs=1)
     if args.minutes is not None and args.minutes <= 0:
         raise UserError(f"--minutes is {args.minutes:g}: it must be more than 0.")
     if args.minutes is not None and args.epochs is not None:

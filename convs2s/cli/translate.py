@@ -4,13 +4,15 @@ import argparse
 import logging
 import os
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
+from ..checkpoints.folders import find_checkpoints
 from ..common.compression import ERRORS, open_binary
 from ..common.errors import UserError
-from ..common.output_files import atomic_write
+from ..common.output_files import atomic_write, check_outputs
 from ..common.progress import Progress
 from ..common.text_files import decode_lines, read_lines
 from ..translation.results import (
@@ -21,18 +23,50 @@ from ..translation.results import (
     output_lines,
     report_line,
 )
-from .plugin import load_model, use_user_dir
-from .translate_options import add_arguments, check, split_paths, translator_options
+from .arguments import (
+    TRANSLATOR,
+    add_file,
+    add_flag,
+    add_number,
+    add_preparation,
+    add_search,
+    add_speed,
+    files_of_translator,
+    given,
+)
+from .plugin import add_user_dir, load_model, use_user_dir
 
 if TYPE_CHECKING:
     from ..translation.translator import Translator
 
-__all__ = ["add_arguments", "run"]
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of the command; those that fairseq-interactive has too, have its names."""
+    text = "a trained model; several are an ensemble"
+    parser.add_argument("--path", nargs="+", required=True, metavar="CHECKPOINT", help=text)
+    files = parser.add_argument_group("files")
+    add_file(files, "--input", "text to translate (default: standard input)")
+    add_file(files, "--output", "translations (default: standard output)")
+    text = "answer each line before reading the next one; default on a terminal"
+    add_flag(files, "--line-by-line", text)
+    add_file(files, "--report", "list the lines that were split or may be cut off")
+    text = "the alignment of each translation with its source, in tokens: 0-0 1-2 ..."
+    add_file(files, "--alignment", text)
+    text = (
+        "write the N best translations of each line: number of the line, score and text, separated "
+        "by tabs"
+    )
+    add_number(files, "--nbest", text, least=1)
+    add_flag(files, "--scores", "write the score and a tab before each translation")
+    add_preparation(parser)
+    add_search(parser)
+    add_speed(parser)
+    add_user_dir(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Translate; 1 is the exit code if a worker process ends, 130 after an interrupt."""
-    check(args)
+    _check(args)
     is_terminal = args.input is None and sys.stdin.isatty()
     by_line = args.line_by_line or is_terminal
     if by_line and args.workers > 1:
@@ -48,13 +82,15 @@ def run(args: argparse.Namespace) -> int:
 
     try:
         with _warnings_only():
+            options = given(args, TRANSLATOR)
+            if by_line:
+                options["buffer_size"] = 1
             translator = Translator(
-                split_paths(args.path),
-                buffer_size=1 if by_line else args.buffer_size,
+                _split_paths(args.path),
                 nbest=args.nbest or 1,
                 alignment=args.alignment is not None,
                 load=load_model,
-                **translator_options(args),
+                **options,
             )
             if isinstance(translator.text, Tokenized) and not args.raw:
                 print(NOT_PREPARED, file=sys.stderr)
@@ -67,6 +103,32 @@ def run(args: argparse.Namespace) -> int:
     except KeyboardInterrupt:
         return 130
     return 0
+
+
+def _check(args: argparse.Namespace) -> None:
+    """Check the options that are about files, before a model is loaded.
+
+    Raises:
+        UserError: if a file is named twice, an output cannot be written, or the input is missing.
+    """
+    outputs = {"--output": args.output, "--report": args.report, "--alignment": args.alignment}
+    read = [*_split_paths(args.path), args.input or "/dev/stdin", *files_of_translator(args)]
+    check_outputs(outputs, read)
+    if args.input and not os.path.exists(args.input):
+        raise UserError(f"There is no file {args.input} (--input).")
+
+
+def _split_paths(paths: Sequence[str]) -> list[str]:
+    """The checkpoints in the values of an option; a value may name several, as in fairseq.
+
+    Raises:
+        UserError: if a folder has no checkpoint.
+    """
+    return [
+        str(find_checkpoints(Path(path))[0]) if os.path.isdir(path) else path
+        for value in paths
+        for path in ([value] if os.path.exists(value) else value.split(os.pathsep))
+    ]
 
 
 def _translate(args: argparse.Namespace, translator: "Translator", by_line: bool) -> None:

@@ -7,6 +7,8 @@ from pathlib import Path
 from .runs import Run, arguments
 
 USER_DIR = Path(__file__).resolve().parents[2] / "convs2s_plugin"
+# Models of fairseq's own get the fixes that the plugin makes for its models.
+FIXES = {"CONVS2S_COMPAT": "all"}
 
 
 @dataclass(frozen=True)
@@ -67,15 +69,21 @@ def find_machine(jobs: int, dry: bool = False) -> Machine:
         name = torch.cuda.get_device_name() if count else torch.backends.cpu.get_cpu_capability()
     visible = os.environ.get("CUDA_VISIBLE_DEVICES", ",".join(map(str, range(count))))
     gpus = [gpu for gpu in visible.split(",")[:count] if gpu]
+    fixes = _unless_set(FIXES)
     if gpus:
-        slots = tuple({"CUDA_VISIBLE_DEVICES": gpus[slot % len(gpus)]} for slot in range(jobs))
-        return Machine(name, ("--distributed-world-size", "1"), slots)
+        slots = ({"CUDA_VISIBLE_DEVICES": gpus[slot % len(gpus)]} for slot in range(jobs))
+        options = ("--distributed-world-size", "1")
+        return Machine(name, options, tuple(fixes | slot for slot in slots))
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     cores = cores or 1
-    threads = max(1, cores // jobs)
-    environment = {} if "OMP_NUM_THREADS" in os.environ else {"OMP_NUM_THREADS": str(threads)}
+    threads = _unless_set({"OMP_NUM_THREADS": str(max(1, cores // jobs))})
     device = f"CPU, {cores} core{'s' if cores > 1 else ''}, {name}"
-    return Machine(device, ("--cpu",), (environment,) * jobs)
+    return Machine(device, ("--cpu",), (fixes | threads,) * jobs)
+
+
+def _unless_set(variables: dict[str, str]) -> dict[str, str]:
+    """The variables that the user has not set."""
+    return {name: value for name, value in variables.items() if name not in os.environ}
 
 
 def training_command(data: Data, machine: Machine, run: Run, checkpoints: Path) -> list[object]:

@@ -4,14 +4,14 @@ import json
 import statistics
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
 from ..common.tables import MISSING, Table, number, speed
 from ..evaluation.scores import Significance, paired_bootstrap
-from .file import System
-from .results import read_lines
+from .file import Experiment, System
+from .results import read_json, read_lines
 from .runs import arguments, has_options, ranked_trials
 
 Result = dict[str, Any]  # the content of a result.json
@@ -25,8 +25,7 @@ class Summary:
     """The results of a system.
 
     Attributes:
-        name: name of the system in the experiment's file.
-        title: its title.
+        system: the system.
         runs: the results of its finished runs, in the order of their seeds.
         trials: the results of its finished trials, in order.
         chosen: the best trial, or None until all trials are finished.
@@ -34,8 +33,7 @@ class Summary:
         speeds: unit -> ``median``, ``min`` and ``max``, from a measurement of speeds alone.
     """
 
-    name: str
-    title: str
+    system: System
     runs: Sequence[Result]
     trials: Sequence[Result]
     chosen: Result | None
@@ -62,59 +60,34 @@ class Summary:
 
 
 def summarize(
-    out: Path,
-    results: Iterable[Result],
-    systems: Iterable[System],
-    speeds: dict[str, Any],
-    finalists: int = 0,
-) -> list[Summary]:
-    """Group results by system, in the order of the experiment's file.
+    system: System, results: Sequence[Result], runs: Path, finalists: int, speeds: dict[str, Any]
+) -> Summary:
+    """The results of a system among those of an experiment.
 
     Args:
-        out: folder of the experiment.
+        system: the system.
         results: results of runs and trials, in any order.
-        systems: the systems of the experiment.
+        runs: the folder of all runs.
+        finalists: number of finalists of a system with trials, at most that of its trials.
         speeds: the content of ``speed.json``.
-        finalists: number of finalists of each system with trials, at most that of its trials.
     """
-    results = list(results)
-    summaries = []
-    for system in systems:
-        mine = [result for result in results if result["system"] == system.name]
-        runs = [result for result in mine if result.get("trial") is None]
-        runs.sort(key=lambda run: run["seed"])
-        trials = [result for result in mine if result.get("trial") is not None]
-        trials.sort(key=lambda trial: trial["trial"])
-        number = len(system.trials)
-        chosen = chosen_trial(trials, number, number + min(finalists, number))
-        # A better trial may have come after the final runs.
-        tried = {} if chosen is None else chosen.get("trial_options", {})
-        runs = [run for run in runs if has_options(run.get("options", {}), tried)]
-        folders = [out / "runs" / f"{system.folder_name}.{run['seed']}" for run in runs]
-        summaries.append(
-            Summary(
-                system.name,
-                system.title,
-                runs,
-                trials,
-                chosen,
-                folders,
-                speeds.get(system.name, {}),
-            )
-        )
-    return summaries
-
-
-def chosen_trial(trials: Sequence[Result], tried: int, number: int) -> Result | None:
-    """The best trial, or None until there are as many as ``number``, finalists included."""
+    mine = [result for result in results if result["system"] == system.name]
+    trials = [result for result in mine if result.get("trial") is not None]
+    trials.sort(key=lambda trial: trial["trial"])
+    tried = len(system.trials)
     ranked = ranked_trials(trials, tried)
-    return ranked[0] if ranked and len(trials) == number else None
-
-
-def split_names(results: Iterable[Result]) -> list[str]:
-    """The names of the test sets, in the order of the results."""
-    names = (name for result in results for name in result.get("splits", {}) if name != VALID)
-    return list(dict.fromkeys(names))
+    is_complete = len(trials) == tried + min(finalists, tried)
+    chosen = ranked[0] if ranked and is_complete else None
+    # A better trial may have come after the final runs.
+    options = {} if chosen is None else chosen.get("trial_options", {})
+    final = [
+        result
+        for result in mine
+        if result.get("trial") is None and has_options(result.get("options", {}), options)
+    ]
+    final.sort(key=lambda run: run["seed"])
+    folders = [runs / f"{system.folder_name}.{run['seed']}" for run in final]
+    return Summary(system, final, trials, chosen, folders, speeds.get(system.name, {}))
 
 
 @lru_cache(maxsize=256)
@@ -125,56 +98,52 @@ def compare(
     return paired_bootstrap(references, baseline, system)
 
 
-def differences(
-    out: Path, summaries: Sequence[Summary], baseline: str | None, splits: Iterable[str]
-) -> dict[tuple[str, str], Significance]:
-    """Compare all systems with the baseline on all test sets, by sacreBLEU.
-
-    Returns:
-        (name of the system, split) -> the difference and its p-value. Pairs are left out if one of
-        both systems has no run or has not translated the split, and so is the baseline itself.
-    """
-    base = next((summary for summary in summaries if summary.name == baseline), None)
-    if base is None or not base.runs:
-        return {}
-    others = [summary for summary in summaries if summary.runs and summary is not base]
-    found = {}
-    for split in splits:
-        both = [summary for summary in others if summary.has(split)] if base.has(split) else []
-        if not both:
-            continue
-        references = tuple(read_lines(out / "references" / split))
-        translations = base.translations(split)
-        for summary in both:
-            system = summary.translations(split)
-            found[summary.name, split] = compare(references, translations, system)
-    return found
-
-
-@dataclass(frozen=True)
 class Comparison:
     """All results of an experiment, in the order of the tables.
 
+    Args:
+        out: folder of the experiment; it holds ``runs/``, ``references/`` and maybe ``speed.json``.
+        results: the contents of the ``result.json`` of all finished runs, trials included.
+        experiment: the experiment; its systems are in the order of the tables.
     Attributes:
-        title: title of the experiment.
-        baseline: name of the baseline, or None.
-        limit_updates: maximum number of updates of each run, or None.
+        experiment: the experiment.
         summaries: the systems.
         tests: names of the test sets; the first one is the main one.
-        differences: see ``summary.differences``.
+        differences: (name of the system, split) -> the difference to the baseline in sacreBLEU and
+            its p-value. Pairs are left out if one of both systems has no run or has not translated
+            the split, and so is the baseline itself.
     """
 
-    title: str
-    baseline: str | None
-    limit_updates: int | None
-    summaries: Sequence[Summary]
-    tests: Sequence[str]
-    differences: dict[tuple[str, str], Significance]
+    def __init__(self, out: Path, results: Sequence[Result], experiment: Experiment):
+        speeds, finalists = read_json(out / "speed.json") or {}, experiment.tuning.finalists
+        self.experiment = experiment
+        self.summaries = [
+            summarize(system, results, out / "runs", finalists, speeds)
+            for system in experiment.systems.values()
+        ]
+        final = [result for result in results if result.get("trial") is None]
+        splits = dict.fromkeys(split for run in final for split in run.get("splits", {}))
+        self.tests = [split for split in splits if split != VALID]
+        self.differences = dict(self._compare(out / "references"))
+
+    def _compare(self, references: Path) -> Iterator[tuple[tuple[str, str], Significance]]:
+        """Compare all systems with the baseline on all test sets."""
+        base = self.baseline
+        if base is None or not base.runs:
+            return
+        others = [each for each in self.summaries if each.runs and each is not base]
+        for split in filter(base.has, self.tests or [VALID]):
+            for summary in others:
+                if summary.has(split):
+                    lines = tuple(read_lines(references / split))
+                    texts = base.translations(split), summary.translations(split)
+                    yield (summary.system.name, split), compare(lines, *texts)
 
     @property
-    def runs(self) -> list[Result]:
-        """The results of all runs, without trials."""
-        return [run for summary in self.summaries for run in summary.runs]
+    def baseline(self) -> Summary | None:
+        """The results of the baseline, if there is one."""
+        name = self.experiment.baseline
+        return next((each for each in self.summaries if each.system.name == name), None)
 
     @property
     def results(self) -> list[Result]:
@@ -193,13 +162,18 @@ class Comparison:
 
     def difference(self, summary: Summary, split: str) -> str:
         """The cell with the difference to the baseline and its p-value."""
-        if summary.name == self.baseline:
+        if summary.system.name == self.experiment.baseline:
             return "baseline"
-        found = self.differences.get((summary.name, split))
+        found = self.differences.get((summary.system.name, split))
         if found is None:
             return MISSING
         digits = 3 if found.p < 0.01 else 2
         return f"{found.difference:+.2f} (p = {found.p:.{digits}f})"
+
+    def table(self, columns: Iterable[tuple[str, Cell]]) -> Table:
+        """A table with one line a system; columns are titles, and what they show of a system."""
+        titles, cells = zip(*columns)
+        return Table(titles, [[cell(summary) for cell in cells] for summary in self.summaries])
 
 
 def mean_and_deviation(scores: Sequence[float]) -> str:
@@ -225,16 +199,17 @@ def speed_cell(summary: Summary, key: str) -> str:
     return f"{speed(measured['median'])} ({speed(measured['min'])}–{speed(measured['max'])})"
 
 
+def score_cell(split: str, metric: str) -> Cell:
+    """The mean of a score, with its deviation."""
+    return lambda summary: mean_and_deviation(summary.scores(split, metric))
+
+
 def main_columns(comparison: Comparison) -> Iterator[tuple[str, Cell]]:
-    """The columns of the main table: their titles, and what they show of a system."""
-
-    def score(split: str, metric: str) -> Cell:
-        return lambda summary: mean_and_deviation(summary.scores(split, metric))
-
+    """The columns of the main table."""
     main = comparison.tests[0] if comparison.tests else VALID
     on_cpu = bool(comparison.devices) and all(name.startswith("CPU") for name in comparison.devices)
     minutes = "cpu_minutes" if on_cpu else "train_minutes"
-    yield "System", lambda summary: summary.title
+    yield "System", lambda summary: summary.system.title
     yield (
         "Parameters without embeddings (M)",
         lambda summary: millions(summary.median("parameters_without_embeddings")),
@@ -246,35 +221,22 @@ def main_columns(comparison: Comparison) -> Iterator[tuple[str, Cell]]:
     )
     yield "Tokens/s", lambda summary: speed_cell(summary, "tokens_per_second")
     yield "Sentences/s", lambda summary: speed_cell(summary, "sentences_per_second")
-    yield f"BLEU {VALID}", score(VALID, "bleu")
-    for test in comparison.tests:
-        yield f"BLEU {test}", score(test, "bleu")
-    yield comparison.label("sacreBLEU", main), score(main, "sacrebleu")
-    yield comparison.label("chrF", main), score(main, "chrf")
-    if comparison.baseline is not None:
+    for split in (VALID, *comparison.tests):
+        yield f"BLEU {split}", score_cell(split, "bleu")
+    yield comparison.label("sacreBLEU", main), score_cell(main, "sacrebleu")
+    yield comparison.label("chrF", main), score_cell(main, "chrf")
+    if comparison.experiment.baseline is not None:
         yield "Difference", lambda summary: comparison.difference(summary, main)
     yield "Seeds", lambda summary: str(len(summary.runs))
 
 
-def main_table(comparison: Comparison) -> Table:
-    """One line a system."""
-    columns = list(main_columns(comparison))
-    rows = [[cell(summary) for _, cell in columns] for summary in comparison.summaries]
-    return Table([title for title, _ in columns], rows)
-
-
-def table_by_test_set(comparison: Comparison) -> Table:
-    """sacreBLEU of each system on each test set, with the difference to the baseline."""
-    headers, rows = ["System"], [[summary.title] for summary in comparison.summaries]
+def columns_by_test_set(comparison: Comparison) -> Iterator[tuple[str, Cell]]:
+    """The columns with sacreBLEU on each test set, and the difference to the baseline."""
+    yield "System", lambda summary: summary.system.title
     for test in comparison.tests:
-        headers.append(test)
-        for row, summary in zip(rows, comparison.summaries):
-            row.append(mean_and_deviation(summary.scores(test, "sacrebleu")))
-        if comparison.baseline is not None:
-            headers.append("Difference")
-            for row, summary in zip(rows, comparison.summaries):
-                row.append(comparison.difference(summary, test))
-    return Table(headers, rows)
+        yield test, score_cell(test, "sacrebleu")
+        if comparison.experiment.baseline is not None:
+            yield "Difference", partial(comparison.difference, split=test)
 
 
 def option_text(value: Any) -> str:

@@ -1,6 +1,5 @@
 """The data of an experiment: find or download its text and binarize it, or use binarized data."""
 
-import json
 import re
 import shutil
 from collections.abc import Callable, Iterable
@@ -19,13 +18,15 @@ from ..text.sources import PairWriter
 from ..text.workflow import TOKENS
 from .commands import Data
 from .file import DataSettings
-from .results import read_json, write_json
+from .results import as_json, read_json, write_json
 
 Pair = tuple[Path, Path]
 
 
-class DataFolder:
-    """Makes and reads ``OUT/data`` and ``OUT/references``.
+def prepare_data(
+    settings: DataSettings, out: Path, fetch: bool, dry: bool, say: Callable[[str], None]
+) -> Data:
+    """Make ``OUT/data`` and ``OUT/references`` from text, unless that is done.
 
     Args:
         settings: the section data of the experiment.
@@ -33,114 +34,102 @@ class DataFolder:
         fetch: download the text.
         dry: make nothing.
         say: prints a line.
+    Raises:
+        UserError: if there is no such text, or earlier data had other settings.
     """
-
-    def __init__(
-        self,
-        settings: DataSettings,
-        out: Path,
-        fetch: bool,
-        dry: bool,
-        say: Callable[[str], None],
-    ):
-        self.settings = settings
-        self.languages = str(settings.source), str(settings.target)
-        self.folder, self.references = out / "data", out / "references"
-        self.fetch, self.dry, self.say = fetch, dry, say
-
-    def prepare(self) -> Data:
-        """Binarize the text unless that is done.
-
-        Raises:
-            UserError: if there is no such text, or earlier data had other settings.
-        """
-        mark = self.folder / "data.json"
-        settings, earlier = self.recorded(), read_json(mark)
-        data = None
-        if earlier is not None:
-            self.check(earlier["settings"], settings)
-            tests = earlier["tests"]
-        if self.settings.bin is not None:
-            data = binarized(self.settings.bin, self.settings)
-            tests = data.tests
-        elif earlier is not None:
-            self.say(f"The text of an earlier start is used; test sets: {', '.join(tests)}.")
-        elif self.dry:
-            print(f"# makes {relative_path(self.folder)} with text, sub-words and binarized data")
-            tests = numbered(names_to_download(self.settings)[2:] if self.fetch else self.splits())
-        else:
-            tests = self.binarize(self.splits())
-        if earlier is None and not self.dry:
-            self.folder.mkdir(exist_ok=True)
-            write_json(mark, {"settings": settings, "tests": tests})
-        return data or Data(self.folder / DATA, *self.languages, tests)
-
-    def recorded(self) -> dict[str, Any]:
-        """The settings that the data depends on."""
-        names = ["source", "target"]
-        if self.settings.bin is None:
-            names += ["train", "valid", "test", "bpe_merges", "joined_dictionary"]
-        folder = self.settings.bin and str(self.settings.bin.resolve())
-        recorded = {"bin": folder, **{name: getattr(self.settings, name) for name in names}}
-        return json.loads(json.dumps(recorded))
-
-    def check(self, earlier: dict[str, Any], settings: dict[str, Any]) -> None:
-        """Refuse settings other than earlier ones."""
-        for name, value in settings.items():
-            if earlier.get(name) != value:
-                raise UserError(
-                    f"{self.folder} was made with data.{name} {earlier.get(name)}, but now it is "
-                    f"{value}: choose another folder with --out, or remove {self.folder.parent}."
-                )
-
-    def splits(self) -> dict[str, Pair]:
-        """The files of train, valid and the test sets."""
-        folder = self.settings.text
-        splits = ("train", "valid", "test")
-        names: dict[str, Any] = {key: getattr(self.settings, key) for key in splits}
-        if self.fetch:
-            if self.settings.download is None:
-                raise UserError("--download needs an address: data.download in the file.")
-            folder = self.folder / "download"
-            names.update((str(key), value) for key, value in self.settings.download_names.items())
-            self.say(f"Text from {self.settings.download}")
-            download(
-                self.settings.download, names_to_download(self.settings), self.languages, folder
+    folder = out / "data"
+    mark = folder / "data.json"
+    recorded, earlier = _recorded(settings), read_json(mark)
+    for name, value in recorded.items() if earlier is not None else ():
+        if earlier["settings"].get(name) != value:
+            raise UserError(
+                f"{folder} was made with data.{name} {earlier['settings'].get(name)}, but now it "
+                f"is {value}: choose another folder with --out, or remove {out}."
             )
-        if folder is None:
-            other = ", or --download" if self.settings.download else ""
-            raise UserError(f"There is no text: give its folder with --text{other}.")
-        text = TextFolder(folder, self.languages)
-        train, train_pair = text.first(names["train"])
-        valid, valid_pair = text.first(names["valid"])
-        tests = text.all(names["test"], [train, valid])
-        for name in ("train", "valid"):
-            if name in tests:
-                raise UserError(f"A test set of {folder} has the name {name}: give it another one.")
-        return {"train": train_pair, "valid": valid_pair, **tests}
+    languages = str(settings.source), str(settings.target)
+    if settings.bin is not None:
+        data = binarized(settings.bin, settings)
+    else:
+        if earlier is not None:
+            tests = earlier["tests"]
+            say(f"The text of an earlier start is used; test sets: {', '.join(tests)}.")
+        elif dry:
+            print(f"# makes {relative_path(folder)} with text, sub-words and binarized data")
+            fetched = names_to_download(settings)[2:] if fetch else None
+            tests = numbered(fetched or _splits(settings, languages, folder, fetch, say))
+        else:
+            tests = _binarize(settings, out, _splits(settings, languages, folder, fetch, say), say)
+        data = Data(folder / DATA, *languages, tests)
+    if earlier is None and not dry:
+        folder.mkdir(exist_ok=True)
+        write_json(mark, {"settings": recorded, "tests": data.tests})
+    return data
 
-    def binarize(self, splits: dict[str, Pair]) -> dict[str, str]:
-        """Write text, sub-words and binarized data; return the test sets."""
-        made = [self.folder / name for name in ("text", TOKENS, DATA)]
-        for path in (path for pair in splits.values() for path in pair):
-            if any(path.resolve().is_relative_to(folder) for folder in made):
-                raise UserError(
-                    f"{path} is in a folder of the output, which is made anew: move the text "
-                    "elsewhere, or choose another folder with --out."
-                )
-        for folder in made:
-            shutil.rmtree(folder, ignore_errors=True)
-        text, merges = made[0], self.settings.bpe_merges
-        text.mkdir(parents=True)
-        self.references.mkdir(exist_ok=True)
-        for name, pair in splits.items():
-            self.say(f"{name}: {unpack_pair(pair, text, name, self.languages):,} sentence pairs")
-            if name != "train":
-                shutil.copyfile(text / f"{name}.{self.languages[1]}", self.references / name)
-        self.say(f"Binarized data with {merges:,} merges of sub-words")
-        tests, joined = numbered(splits), self.settings.joined_dictionary
-        prepare_tokens(text, self.languages, [*tests], self.folder, merges, joined)
-        return tests
+
+def _recorded(settings: DataSettings) -> dict[str, Any]:
+    """The settings that the data depends on."""
+    names = ["source", "target"]
+    if settings.bin is None:
+        names += ["train", "valid", "test", "bpe_merges", "joined_dictionary"]
+    folder = settings.bin and str(settings.bin.resolve())
+    return as_json({"bin": folder, **{name: getattr(settings, name) for name in names}})
+
+
+def _splits(
+    settings: DataSettings,
+    languages: tuple[str, str],
+    out: Path,
+    fetch: bool,
+    say: Callable[[str], None],
+) -> dict[str, Pair]:
+    """The files of train, valid and the test sets; ``out`` gets what is downloaded."""
+    folder = settings.text
+    names = {name: getattr(settings, name) for name in ("train", "valid", "test")}
+    if fetch:
+        if settings.download is None:
+            raise UserError("--download needs an address: data.download in the file.")
+        folder = out / "download"
+        names.update((str(name), given) for name, given in settings.download_names.items())
+        say(f"Text from {settings.download}")
+        download(settings.download, names_to_download(settings), languages, folder)
+    if folder is None:
+        other = ", or --download" if settings.download else ""
+        raise UserError(f"There is no text: give its folder with --text{other}.")
+    text = TextFolder(folder, languages)
+    train, train_pair = text.first(names["train"])
+    valid, valid_pair = text.first(names["valid"])
+    tests = text.all(names["test"], [train, valid])
+    for name in ("train", "valid"):
+        if name in tests:
+            raise UserError(f"A test set of {folder} has the name {name}: give it another one.")
+    return {"train": train_pair, "valid": valid_pair, **tests}
+
+
+def _binarize(
+    settings: DataSettings, out: Path, splits: dict[str, Pair], say: Callable[[str], None]
+) -> dict[str, str]:
+    """Write text, sub-words and binarized data; return the test sets."""
+    languages, merges = (str(settings.source), str(settings.target)), settings.bpe_merges
+    made = [out / "data" / name for name in ("text", TOKENS, DATA)]
+    for path in (path for pair in splits.values() for path in pair):
+        if any(path.resolve().is_relative_to(folder) for folder in made):
+            raise UserError(
+                f"{path} is in a folder of the output, which is made anew: move the text "
+                "elsewhere, or choose another folder with --out."
+            )
+    for folder in made:
+        shutil.rmtree(folder, ignore_errors=True)
+    text = made[0]
+    text.mkdir(parents=True)
+    (out / "references").mkdir(exist_ok=True)
+    for name, pair in splits.items():
+        say(f"{name}: {unpack_pair(pair, text, name, languages):,} sentence pairs")
+        if name != "train":
+            shutil.copyfile(text / f"{name}.{languages[1]}", out / "references" / name)
+    say(f"Binarized data with {merges:,} merges of sub-words")
+    tests = numbered(splits)
+    prepare_tokens(text, languages, [*tests], out / "data", merges, settings.joined_dictionary)
+    return tests
 
 
 def numbered(splits: Iterable[str]) -> dict[str, str]:

@@ -358,6 +358,11 @@ class System(Section):
         """The name with underscores instead of blanks and commas."""
         return folder_name(self.name)
 
+    @property
+    def place(self) -> str:
+        """The place in the file, for errors."""
+        return f"systems.{self.name}"
+
 
 @dataclass(frozen=True, kw_only=True)
 class Experiment(Section):

@@ -14,6 +14,7 @@ from .runs import Run
 
 # Seconds between two messages, in a terminal and in a log file.
 TERMINAL_SECONDS, LOG_SECONDS = 0.5, 60.0
+UNIT = " updates"
 
 
 @dataclass
@@ -52,15 +53,23 @@ class Status:
             totals.append(max(self.updates, round(self.updates / epochs * float(last))))
         return min(totals, default=None)
 
-    def line(self, now: float, width: int | None) -> str:
-        """The state in one line, with a bar if it has a width."""
+    def line(self, now: float, width: int) -> str:
+        """The state in one line, with a bar unless its width is 0."""
         if self.step != "trains":
             return f"{self.run.name}: {self.step}"
         loss, speed = self.values.get("loss", math.nan), self.values.get("wps", 0)
         epoch = "" if self.run.updates else f"epoch {self.values.get('epoch', 1):.0f}, "
         shown = f"{epoch}loss {loss:g}, {speed:,.0f} tokens/s"
-        elapsed = now - self.start
-        return meter(self.run.name, self.updates, self.total, elapsed, self.first, width, shown)
+        return tqdm.format_meter(
+            self.updates,
+            self.total,
+            now - self.start,
+            width,
+            self.run.name,
+            unit=UNIT,
+            postfix=shown,
+            initial=self.first,
+        )
 
 
 class Progress:
@@ -117,7 +126,7 @@ class Progress:
             return
         self.next_message = now + (TERMINAL_SECONDS if self.is_terminal else LOG_SECONDS)
         with self.lock:
-            width = shutil.get_terminal_size().columns - 1 if self.is_terminal else None
+            width = shutil.get_terminal_size().columns - 1 if self.is_terminal else 0
             running = [status for status in self.statuses.values() if status.step is not None]
             lines = [status.line(now, width) for status in running]
             lines.append(self.summary(now, width))
@@ -129,7 +138,7 @@ class Progress:
                 text = f"[{clock()}] {'; '.join(lines)}"
             print(text, file=self.stream, flush=True)
 
-    def summary(self, now: float, width: int | None) -> str:
+    def summary(self, now: float, width: int) -> str:
         """The number of runs that are done, and the share and the time of all updates."""
         title = f"{self.done} of {self.number} runs done"
         trained = [status for status in self.statuses.values() if status.run.base is None]
@@ -138,10 +147,11 @@ class Progress:
             return title
         # Trainings of unknown length are taken to be like the others.
         total = round(sum(totals) / len(totals) * len(trained))
-        updates, before = (
+        updates, first = (
             sum(getattr(status, name) for status in trained) for name in ("updates", "first")
         )
-        return meter(title, updates, total, now - self.start_time, before, width)
+        elapsed = now - self.start_time
+        return tqdm.format_meter(updates, total, elapsed, width, title, unit=UNIT, initial=first)
 
     def close(self) -> None:
         """Remove the block for good."""
@@ -153,22 +163,6 @@ class Progress:
         if self.lines_drawn:
             print(f"\033[{self.lines_drawn}A\033[J", end="", file=self.stream)
             self.lines_drawn = 0
-
-
-def meter(
-    title: str,
-    updates: int,
-    total: int | None,
-    elapsed: float,
-    first: int,
-    width: int | None,
-    shown: str = "",
-) -> str:
-    """A line of tqdm: share, number, time, time left, speed; with a bar if it has a width."""
-    unit, bar = " updates", width or 0
-    return tqdm.format_meter(
-        updates, total, elapsed, bar, title, unit=unit, postfix=shown, initial=first
-    )
 
 
 def clock() -> str:

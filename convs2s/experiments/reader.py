@@ -1,9 +1,10 @@
-"""Read an experiment file; every error names its place in the file."""
+"""Read an experiment file, where every error names its place, or make a smoke run of it."""
 
-from collections.abc import Iterable
+import random
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import yaml
 from pydantic import TypeAdapter, ValidationError
@@ -16,6 +17,11 @@ from .file import DataSettings, Experiment, Smoke, System, shown
 REUSING_KEYS = ("title", "runs_of", "generate", "searches")
 # What a system takes from the experiment if it does not have it.
 INHERITED = ("average", "seeds", "searches")
+# The smoke run: updates and merges at most, the sizes of its splits, and the words in them.
+SMOKE_UPDATES = 2
+SMOKE_MERGES = 20
+SMOKE_SIZES = {"train": 60, "valid": 6, "test": 6}
+WORDS = "one two three four five six seven eight nine ten eleven twelve".split()
 
 
 def read_experiment(path: Path) -> Experiment:
@@ -33,7 +39,10 @@ def read_experiment(path: Path) -> Experiment:
         experiment = TypeAdapter(Experiment).validate_python(content)
     except ValidationError as error:
         raise UserError(f"{path}: {_sentence(error)}.") from error
-    return _Checks(path).resolved(experiment, content["systems"])
+    experiment = _completed(experiment, content["systems"], path)
+    for fault in _faults(experiment, content["systems"]):
+        raise UserError(f"{path}: {fault}.")
+    return experiment
 
 
 def schema() -> dict[str, Any]:
@@ -69,144 +78,173 @@ def _sentence(errors: ValidationError) -> str:
     return f"{place or 'its content'} is {given}: it must be {error['msg']}"
 
 
-class _Checks:
-    """Checks what depends on several values.
+def _completed(experiment: Experiment, given: dict[Any, dict[str, Any]], path: Path) -> Experiment:
+    """The experiment with complete systems: each has what it takes from the experiment.
 
     Args:
-        path: the file, for errors and for relative paths.
+        experiment: the content of the file.
+        given: the section systems as it is in the file.
+        path: the file, which the paths in it are relative to.
     """
-
-    def __init__(self, path: Path):
-        self.path = path
-
-    def fail(self, message: str) -> NoReturn:
-        raise UserError(f"{self.path}: {message}.")
-
-    def resolved(self, experiment: Experiment, given: dict[Any, dict[str, Any]]) -> Experiment:
-        """The experiment with complete systems: each has what it takes from the experiment.
-
-        Args:
-            experiment: the content of the file.
-            given: the section systems as it is in the file.
-        """
-        systems = {
-            name: self.system(name, system, keys, experiment)
-            for (name, system), keys in zip(experiment.systems.items(), given.values())
-        }
-        for system in systems.values():
-            if system.runs_of is not None:
-                self.check_reuse(system, systems)
-            if system.continues is not None:
-                self.check_start(system, systems)
-        if experiment.baseline is not None and experiment.baseline not in systems:
-            self.fail(
-                f"baseline is '{experiment.baseline}', which is no system; {_choose(systems)}"
-            )
-        return replace(
-            experiment,
-            title=experiment.title or self.path.stem,
-            data=self.data(experiment.data),
-            systems=systems,
-        )
-
-    def data(self, data: DataSettings) -> DataSettings:
-        """The data with the paths of its folders."""
-        if data.bin is None and None in (data.source, data.target):
-            self.fail("data has no source or no target language")
-        text, binarized = (
-            path and self.path.parent / path.expanduser() for path in (data.text, data.bin)
-        )
-        return replace(data, text=text, bin=binarized)
-
-    def system(self, name: str, own: System, given: dict[str, Any], outer: Experiment) -> System:
-        """A system with its name and with the settings of the experiment."""
-        place = f"systems.{name}"
-        if own.runs_of is not None:
-            for key in given:
-                if key not in REUSING_KEYS:
-                    self.fail(
-                        f"{place}, a system with runs_of, has an unknown key '{key}'; allowed: "
-                        f"{', '.join(REUSING_KEYS)}"
-                    )
-        system = replace(
+    systems = {}
+    for (name, own), keys in zip(experiment.systems.items(), given.values()):
+        systems[name] = replace(
             own,
             name=name,
             title=own.title or name,
-            train={**outer.train, **own.train},
-            generate={**outer.generate, **own.generate},
+            train={**experiment.train, **own.train},
+            generate={**experiment.generate, **own.generate},
             smoke=Smoke(
-                {**outer.smoke.train, **own.smoke.train},
-                {**outer.smoke.generate, **own.smoke.generate},
+                {**experiment.smoke.train, **own.smoke.train},
+                {**experiment.smoke.generate, **own.smoke.generate},
             ),
-            **{key: getattr(outer, key) for key in INHERITED if key not in given},
+            **{key: getattr(experiment, key) for key in INHERITED if key not in keys},
         )
-        if own.runs_of is None:
-            self.check_updates(system, place)
-            self.check_checkpoints(system, place)
+    data = experiment.data
+    text, binarized = (each and path.parent / each.expanduser() for each in (data.text, data.bin))
+    return replace(
+        experiment,
+        title=experiment.title or path.stem,
+        data=replace(data, text=text, bin=binarized),
+        systems=systems,
+    )
+
+
+def _faults(experiment: Experiment, given: dict[Any, dict[str, Any]]) -> Iterator[str]:
+    """What is wrong with several values of a completed experiment; ``given`` as above."""
+    systems, data = experiment.systems, experiment.data
+    for system, keys in zip(systems.values(), given.values()):
+        if system.runs_of is None:
+            yield from _faults_of_updates(system)
+            yield from _faults_of_checkpoints(system)
             if not system.seeds and not system.trials:
-                self.fail(f"{place} has no seeds and no trials, so that nothing would be trained")
-        return system
+                yield f"{system.place} has no seeds and no trials, so that nothing would be trained"
+        else:
+            for key in keys:
+                if key not in REUSING_KEYS:
+                    yield (
+                        f"{system.place}, a system with runs_of, has an unknown key '{key}'; "
+                        f"allowed: {', '.join(REUSING_KEYS)}"
+                    )
+    for system in systems.values():
+        if system.runs_of is not None:
+            yield from _faults_of_reuse(system, systems)
+        if system.continues is not None:
+            yield from _faults_of_start(system, systems)
+    if experiment.baseline is not None and experiment.baseline not in systems:
+        yield f"baseline is '{experiment.baseline}', which is no system; {_choose(systems)}"
+    if data.bin is None and None in (data.source, data.target):
+        yield "data has no source or no target language"
 
-    def check_updates(self, system: System, place: str) -> None:
-        """A system needs a number of updates if something depends on it."""
-        if system.train.get("arch") is None and not all("arch" in t for t in system.trials or [{}]):
-            self.fail(f"{place}.train has no arch, the name of an architecture")
-        if system.updates is not None:
-            return
-        if system.trials:
-            self.fail(f"{place} has trials but no updates: trials train for a share of them")
-        if system.average.every is not None:
-            self.fail(f"{place} has no updates, but average.every is a share of them")
-        for name, value in system.train.items():
-            if "{updates}" in str(value):
-                self.fail(f"{place} has no updates, but its training option {name} is '{value}'")
-        if not system.train.get("max-epoch"):
-            self.fail(f"{place} has neither updates nor the training option max-epoch")
 
-    def check_checkpoints(self, system: System, place: str) -> None:
-        """The checkpoints of ``average`` must be saved, and only where it says so."""
-        train, average = system.train, system.average
-        saves = train.get("save-interval-updates")
-        if saves and average.every is not None and average.checkpoints > 1:
-            self.fail(
-                f"{place} has average.every, which saves checkpoints, and the training option "
-                "save-interval-updates: leave one of them out"
-            )
-        at_epochs = train.get("validate-interval") in (None, False, 1, "1")
-        if average.best and not saves and train.get("validate-interval-updates") and not at_epochs:
-            self.fail(
-                f"{place} has average 'best', but fairseq saves no checkpoint where it validates: "
-                "add the training option save-interval-updates, with the number of "
-                "validate-interval-updates"
-            )
+def _faults_of_updates(system: System) -> Iterator[str]:
+    """A system needs a number of updates if something depends on it."""
+    place, train = system.place, system.train
+    if train.get("arch") is None and not all("arch" in t for t in system.trials or [{}]):
+        yield f"{place}.train has no arch, the name of an architecture"
+    if system.updates is not None:
+        return
+    if system.trials:
+        yield f"{place} has trials but no updates: trials train for a share of them"
+    if system.average.every is not None:
+        yield f"{place} has no updates, but average.every is a share of them"
+    for name, value in train.items():
+        if "{updates}" in str(value):
+            yield f"{place} has no updates, but its training option {name} is '{value}'"
+    if not train.get("max-epoch"):
+        yield f"{place} has neither updates nor the training option max-epoch"
 
-    def check_reuse(self, system: System, systems: dict[str, System]) -> None:
-        """``runs_of`` must name a system that is trained."""
-        place, other = f"systems.{system.name}.runs_of", system.runs_of
-        trained = [key for key, system in systems.items() if system.runs_of is None]
-        if other not in systems:
-            self.fail(f"{place} is '{other}', which is no system; {_choose(trained)}")
-        if other not in trained:
-            self.fail(f"{place} is '{other}', which uses the runs of another; {_choose(trained)}")
-        if not systems[other].seeds:
-            self.fail(f"{place} is '{other}', which has no seeds, so that it has no final runs")
 
-    def check_start(self, system: System, systems: dict[str, System]) -> None:
-        """``continues`` must name a system above that is trained."""
-        name, names = system.name, list(systems)
-        above = names[: names.index(name)]
-        trained = [key for key in above if systems[key].runs_of is None and systems[key].seeds]
-        if system.continues not in trained:
-            self.fail(
-                f"systems.{name}.continues is '{system.continues}', which is no system above it "
-                f"that is trained; {_choose(trained) if trained else 'put it below one'}"
-            )
-        if system.train.get("finetune-from-model") is not None:
-            self.fail(
-                f"systems.{name} has both continues and the training option finetune-from-model: "
-                "leave one of them out"
-            )
+def _faults_of_checkpoints(system: System) -> Iterator[str]:
+    """The checkpoints of ``average`` must be saved, and only where it says so."""
+    place, train, average = system.place, system.train, system.average
+    saves = train.get("save-interval-updates")
+    if saves and average.every is not None and average.checkpoints > 1:
+        yield (
+            f"{place} has average.every, which saves checkpoints, and the training option "
+            "save-interval-updates: leave one of them out"
+        )
+    at_epochs = train.get("validate-interval") in (None, False, 1, "1")
+    if average.best and not saves and train.get("validate-interval-updates") and not at_epochs:
+        yield (
+            f"{place} has average 'best', but fairseq saves no checkpoint where it validates: add "
+            "the training option save-interval-updates, with the number of "
+            "validate-interval-updates"
+        )
+
+
+def _faults_of_reuse(system: System, systems: dict[str, System]) -> Iterator[str]:
+    """``runs_of`` must name a system that is trained."""
+    found = f"{system.place}.runs_of is '{system.runs_of}', which"
+    trained = [name for name, other in systems.items() if other.runs_of is None]
+    if system.runs_of not in systems:
+        yield f"{found} is no system; {_choose(trained)}"
+    if system.runs_of not in trained:
+        yield f"{found} uses the runs of another; {_choose(trained)}"
+    elif not systems[system.runs_of].seeds:
+        yield f"{found} has no seeds, so that it has no final runs"
+
+
+def _faults_of_start(system: System, systems: dict[str, System]) -> Iterator[str]:
+    """``continues`` must name a system above that is trained."""
+    names = list(systems)
+    above = [systems[name] for name in names[: names.index(system.name)]]
+    trained = [other.name for other in above if other.runs_of is None and other.seeds]
+    if system.continues not in trained:
+        yield (
+            f"{system.place}.continues is '{system.continues}', which is no system above it that "
+            f"is trained; {_choose(trained) if trained else 'put it below one'}"
+        )
+    if system.train.get("finetune-from-model") is not None:
+        yield (
+            f"{system.place} has both continues and the training option finetune-from-model: "
+            "leave one of them out"
+        )
 
 
 def _choose(names: Iterable[str]) -> str:
     return f"choose {', '.join(names)}"
+
+
+def smoke_run(experiment: Experiment, folder: Path) -> Experiment:
+    """An experiment that tries each system of another one in little time.
+
+    Args:
+        experiment: the other one.
+        folder: an empty folder for the generated text.
+    """
+    data = experiment.data
+    assert data.source is not None and data.target is not None
+    write_text(folder, (data.source, data.target))
+    return replace(
+        experiment,
+        title=f"{experiment.title} (smoke run: generated text, tiny models)",
+        data=DataSettings(
+            source=data.source,
+            target=data.target,
+            text=folder,
+            bpe_merges=min(data.bpe_merges, SMOKE_MERGES),
+            joined_dictionary=data.joined_dictionary,
+        ),
+        systems={
+            name: replace(
+                system,
+                train={**system.train, **system.smoke.train},
+                generate={**system.generate, **system.smoke.generate},
+                seeds=system.seeds[:1],
+            )
+            for name, system in experiment.systems.items()
+        },
+        limit_updates=min(experiment.limit_updates or SMOKE_UPDATES, SMOKE_UPDATES),
+    )
+
+
+def write_text(folder: Path, languages: tuple[str, str]) -> None:
+    """Write parallel text: the target is the source backwards, in other words."""
+    numbers = random.Random(1)
+    for split, size in SMOKE_SIZES.items():
+        sources = [numbers.sample(WORDS, numbers.randint(2, 7)) for _ in range(size)]
+        targets = [[f"{word}th" for word in reversed(words)] for words in sources]
+        for language, lines in zip(languages, (sources, targets)):
+            text = "".join(" ".join(line) + "\n" for line in lines)
+            (folder / f"{split}.{language}").write_text(text, encoding="utf-8")

@@ -2,29 +2,26 @@
 
 import csv
 import statistics
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from ..common.output_files import atomic_write
-from ..common.tables import escape_markdown
+from ..common.tables import Table, escape_markdown
 from ..evaluation.scores import SAMPLES
 from .comparison import (
     VALID,
     Comparison,
     Result,
     Summary,
-    differences,
-    main_table,
+    columns_by_test_set,
+    main_columns,
     option_text,
     search_table,
-    split_names,
-    summarize,
-    table_by_test_set,
     trial_table,
 )
 from .file import Experiment
-from .results import read_json, write_json
+from .results import write_json
 
 METRICS = ("bleu", "sacrebleu", "chrf")
 # The numbers of a system whose median over the runs is in ``table.csv``.
@@ -61,10 +58,10 @@ def legend(comparison: Comparison) -> str:
         "follows: then they are medians of repeated measurements.",
     ]
     if comparison.baseline is not None:
-        base = next((s.title for s in comparison.summaries if s.name == comparison.baseline), "")
+        title = escape_markdown(comparison.baseline.system.title)
         sentences.append(
-            f"Difference: sacreBLEU minus that of {escape_markdown(base)}; p: paired bootstrap "
-            f"resampling of the sentences, {SAMPLES:,} samples."
+            f"Difference: sacreBLEU minus that of {title}; p: paired bootstrap resampling of the "
+            f"sentences, {SAMPLES:,} samples."
         )
     if comparison.devices:
         sentences.append(f"Device: {escape_markdown('; '.join(comparison.devices))}.")
@@ -74,44 +71,53 @@ def legend(comparison: Comparison) -> str:
     return " ".join(sentences) + "\n"
 
 
-def markdown(
-    comparison: Comparison,
-    unfinished: Sequence[str],
-    failed: Sequence[str],
-) -> str:
-    """The whole report in Markdown."""
-    parts = [f"# {escape_markdown(comparison.title)}\n", main_table(comparison).markdown()]
+def tables(comparison: Comparison) -> list[Table]:
+    """The main table, and with several test sets that of all of them."""
+    found = [comparison.table(main_columns(comparison))]
     if len(comparison.tests) > 1:
-        parts += ["## sacreBLEU by test set\n", table_by_test_set(comparison).markdown()]
+        found.append(comparison.table(columns_by_test_set(comparison)))
+    return found
+
+
+def markdown(comparison: Comparison, unfinished: Sequence[str], failed: Sequence[str]) -> str:
+    """The whole report in Markdown."""
+    main, *others = (table.markdown() for table in tables(comparison))
+    parts = [f"# {escape_markdown(comparison.experiment.title)}\n", main]
+    for table in others:
+        parts += ["## sacreBLEU by test set\n", table]
     parts.append(legend(comparison))
-    if comparison.limit_updates is not None:
-        parts.append(f"No run has more than {comparison.limit_updates:,} updates.\n")
+    if comparison.experiment.limit_updates is not None:
+        parts.append(f"No run has more than {comparison.experiment.limit_updates:,} updates.\n")
     for label, names in (("Unfinished", unfinished), ("Failed", failed)):
         if names:
             parts.append(f"{label}: {escape_markdown(', '.join(names))}.\n")
     tuned = [summary for summary in comparison.summaries if summary.trials]
-    parts += ["## Trials\n"] if tuned else []
-    for summary in tuned:
-        parts += [f"### {escape_markdown(summary.title)}\n", trial_table(summary).markdown()]
     searched = [each for each in comparison.summaries if each.runs and each.runs[0].get("searches")]
-    parts += ["## Search options\n"] if searched else []
-    parts += [f"BLEU on {VALID}; each run uses the best for the test sets.\n"] if searched else []
-    for summary in searched:
-        parts += [f"### {escape_markdown(summary.title)}\n", search_table(summary).markdown()]
-    return "\n".join(parts)
+    parts += _section("Trials", tuned, trial_table)
+    note = [f"BLEU on {VALID}; each run uses the best for the test sets.\n"]
+    return "\n".join(parts + _section("Search options", searched, search_table, note))
 
 
-def latex(comparison: Comparison) -> str:
-    """The main table, and with several test sets that of all of them."""
-    tables = [main_table(comparison)]
-    if len(comparison.tests) > 1:
-        tables.append(table_by_test_set(comparison))
-    return "\n".join(table.latex() for table in tables)
+def _section(
+    title: str,
+    summaries: Sequence[Summary],
+    table: Callable[[Summary], Table],
+    note: Sequence[str] = (),
+) -> list[str]:
+    """The parts of a section with a table for each of some systems; none without them."""
+    parts = [f"## {title}\n", *note] if summaries else []
+    for summary in summaries:
+        parts += [f"### {escape_markdown(summary.system.title)}\n", table(summary).markdown()]
+    return parts
 
 
 def summarized(comparison: Comparison, summary: Summary) -> Iterator[tuple[str, Any]]:
     """The names and values of a system's cells in CSV."""
-    yield from (("system", summary.name), ("title", summary.title), ("runs", len(summary.runs)))
+    yield from (
+        ("system", summary.system.name),
+        ("title", summary.system.title),
+        ("runs", len(summary.runs)),
+    )
     for key in NUMBERS:
         measured = summary.speeds.get(key, {}).get("median")
         yield key, summary.median(key) if measured is None else measured
@@ -122,7 +128,7 @@ def summarized(comparison: Comparison, summary: Summary) -> Iterator[tuple[str, 
             deviation = statistics.stdev(scores) if len(scores) > 1 else None
             yield f"{split}.{metric}.deviation", deviation
     for split in comparison.tests or [VALID]:
-        found = comparison.differences.get((summary.name, split))
+        found = comparison.differences.get((summary.system.name, split))
         yield f"{split}.sacrebleu.difference", found and found.difference
         yield f"{split}.sacrebleu.p", found and found.p
 
@@ -149,43 +155,20 @@ def write_csv(path: Path, rows: Sequence[dict[str, Any]]) -> None:
 
 def json_content(comparison: Comparison) -> dict[str, Any]:
     """The content of ``results.json``: all results, trials included."""
-    summaries = comparison.summaries
+    experiment, summaries = comparison.experiment, comparison.summaries
     return {
-        "title": comparison.title,
-        "baseline": comparison.baseline,
-        "limit_updates": comparison.limit_updates,
-        "systems": {summary.name: summary.title for summary in summaries},
+        "title": experiment.title,
+        "baseline": experiment.baseline,
+        "limit_updates": experiment.limit_updates,
+        "systems": {name: system.title for name, system in experiment.systems.items()},
         "signatures": signatures(comparison),
-        "speeds": {summary.name: summary.speeds for summary in summaries if summary.speeds},
+        "speeds": {each.system.name: each.speeds for each in summaries if each.speeds},
         "differences": [
             {"system": system, "split": split, **found._asdict()}
             for (system, split), found in comparison.differences.items()
         ],
         "results": comparison.results,
     }
-
-
-def compared(out: Path, results: Sequence[Result], experiment: Experiment) -> Comparison:
-    """Compare the systems of an experiment.
-
-    Args:
-        out: folder of the experiment; it holds ``runs/``, ``references/`` and maybe ``speed.json``.
-        results: the contents of the ``result.json`` of all finished runs, trials included.
-        experiment: the experiment; its systems are in the order of the tables.
-    """
-    speeds = read_json(out / "speed.json") or {}
-    finalists = experiment.tuning.finalists
-    summaries = summarize(out, results, experiment.systems.values(), speeds, finalists)
-    tests = split_names(result for result in results if result.get("trial") is None)
-    found = differences(out, summaries, experiment.baseline, tests or [VALID])
-    return Comparison(
-        experiment.title,
-        experiment.baseline,
-        experiment.limit_updates,
-        summaries,
-        tests,
-        found,
-    )
 
 
 def write(
@@ -202,16 +185,17 @@ def write(
     are called ``SPLIT.METRIC``, options ``train.NAME`` and ``generate.NAME``.
 
     Args:
-        out, results, experiment: see ``compared``.
+        out, results, experiment: see ``Comparison``.
         unfinished: names of the runs that have no result yet.
         failed: names of the runs that failed.
     Returns:
         The report in Markdown.
     """
-    comparison = compared(out, results, experiment)
+    comparison = Comparison(out, results, experiment)
     write_json(out / "results.json", json_content(comparison))
     text = markdown(comparison, unfinished, failed)
-    for name, part in (("table.md", text), ("table.tex", latex(comparison))):
+    latex = "\n".join(table.latex() for table in tables(comparison))
+    for name, part in (("table.md", text), ("table.tex", latex)):
         with atomic_write(str(out / name)) as file:
             file.write(part)
     systems = [dict(summarized(comparison, summary)) for summary in comparison.summaries]

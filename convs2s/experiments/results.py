@@ -1,16 +1,18 @@
-"""The results of a run: what its folder holds when it is done."""
+"""The folders of runs: what they hold, and the results in them."""
 
 import json
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from ..common import text_files
+from ..common.errors import UserError
 from ..common.output_files import atomic_write
+from ..common.programs import Programs
 from . import logs
 from .commands import Data, Machine
-from .runs import Run
+from .runs import Run, changed_settings, has_options, ranked_trials
 
 # The results of a training, which do not depend on the translations.
 TRAINING = (
@@ -32,22 +34,30 @@ NO_TIME = {"wall": 0.0, "cpu": 0.0}
 
 
 @dataclass(frozen=True)
-class Results:
-    """The folders of runs and the results in them.
+class Workplace:
+    """What the runs of an experiment share, and the folders of the runs.
 
     Attributes:
         out: the folder OUT.
         data: the binarized data.
         machine: the devices.
+        programs: starts programs.
+        keep_checkpoints: keep all checkpoints of finished trainings.
     """
 
     out: Path
     data: Data
     machine: Machine
+    programs: Programs
+    keep_checkpoints: bool = False
 
     def folder(self, name: str) -> Path:
         """The folder of a run."""
         return self.out / "runs" / name
+
+    def model(self, run: Run) -> Path:
+        """The model that a run translates with."""
+        return self.folder(run.base or run.name) / "average.pt"
 
     def result(self, name: str) -> dict[str, Any] | None:
         """The result of a run; None if it is not finished."""
@@ -61,21 +71,75 @@ class Results:
         """The search options that a run has tried, each with its BLEU on the validation set."""
         return read_json(self.folder(run.name) / "searches.json") or []
 
+    def settings(self, name: str) -> dict[str, Any] | None:
+        """The settings with which a run was started; None if it was not."""
+        return read_json(self.folder(name) / "settings.json")
+
+    def check(self, run: Run) -> None:
+        """Refuse a run that was started with other settings.
+
+        Raises:
+            UserError: naming the run, the option and both values.
+        """
+        earlier = self.settings(run.name)
+        if earlier is None:
+            return
+        for place, before, after in changed_settings(earlier, as_json(run.settings)):
+            raise UserError(
+                f"The run {run.name} was made with {place} {before}, but now it is {after}: "
+                f"choose another folder with --out, or remove {self.folder(run.name)}."
+            )
+
+    def is_stale(self, run: Run) -> bool:
+        """A run with the options of the best trial was started when another one was the best."""
+        earlier = self.settings(run.name)
+        if run.trial is not None or earlier is None:
+            return False
+        names = {name for options in run.system.trials for name in options}
+        now = {name: run.train.get(name) for name in names}
+        return not has_options(earlier.get("train", {}), now)
+
+    def completed(self, run: Run) -> Run | None:
+        """The run with the options of the best trial, if it waits for trials.
+
+        A finalist gets the options of the trial with its rank.
+
+        Returns:
+            None if a trial is not finished, or none is left that did not diverge.
+        """
+        if not run.awaits or run.base is not None:
+            return run
+        results = [self.result(name) for name in run.awaits]
+        finished = [result for result in results if result is not None]
+        if len(finished) < len(results):
+            return None
+        ranked = ranked_trials(finished, len(run.system.trials))
+        place = 0 if run.rank is None else run.rank - 1
+        if place >= len(ranked):
+            return None
+        trial = ranked[place]
+        options = trial["trial_options"]
+        run = run.with_options(options)
+        if run.rank is not None:
+            return replace(run, tried=options)
+        name = f"{run.system.folder_name}.trial{trial['trial']}"
+        training = as_json(run.training_settings)
+        same = training.items() <= (self.settings(name) or {}).items()
+        return replace(run, trained_by=name) if same else run
+
     def collect(self, run: Run) -> dict[str, Any]:
         """The result of a run whose translations are written."""
+        first = "valid" if run.trial is not None else self.data.first_test
         return {
-            "system": run.system.name,
-            "title": run.system.title,
-            "seed": run.seed,
-            "trial": run.trial,
-            **self.training_results(run),
+            **_identity(run),
+            **self._training_results(run),
             "options": run.settings.get("train", {}),
             "trial_options": run.tried,
             "generate": {**run.settings["generate"], **run.search},
             "searches": self.searches(run),
             "device": self.machine.device,
-            "sentences_per_second": self.sentences_per_second(run),
-            "splits": {split: self.scores(run, split) for split in self.splits(run)},
+            "sentences_per_second": sentences_per_second(self.folder(run.name) / f"{first}.out"),
+            "splits": {split: self._scores(run, split) for split in self.splits(run)},
         }
 
     def collect_diverged(self, run: Run) -> dict[str, Any]:
@@ -83,10 +147,7 @@ class Results:
         path = self.folder(run.name) / "train.log"
         log = path.read_text(encoding="utf-8") if path.exists() else ""
         return {
-            "system": run.system.name,
-            "title": run.system.title,
-            "seed": run.seed,
-            "trial": run.trial,
+            **_identity(run),
             "diverged": True,
             "updates": logs.read_training_log(log).updates,
             "options": run.settings.get("train", {}),
@@ -95,44 +156,17 @@ class Results:
             "splits": {},
         }
 
-    def collect_training(self, run: Run) -> dict[str, Any]:
-        """The results of a training, which its folder keeps when the checkpoints are removed."""
-        folder = self.folder(run.name)
-        kept = read_json(folder / "training.json")
-        if kept is not None:
-            return kept
-        log = logs.read_training_log((folder / "train.log").read_text(encoding="utf-8"))
-        last = folder / "checkpoints" / "checkpoint_last.pt"
-        times = read_json(folder / "times.json") or NO_TIME
-        results = {
-            "updates": log.updates or run.updates,
-            "parameters": log.parameters,
-            "parameters_without_embeddings": (log.parameters or 0) - vocabulary_parameters(last),
-            "train_minutes": times["wall"] / 60,
-            "cpu_minutes": times["cpu"] / 60,
-            "tokens_per_second": log.tokens_per_second,
-            "valid_loss": log.valid_loss,
-        }
-        write_json(folder / "training.json", results)
-        return results
-
-    def sentences_per_second(self, run: Run) -> float | None:
-        """The speed of translating the first test set, or valid if the run is a trial."""
-        split = "valid" if run.trial is not None else self.data.first_test
-        files = [self.folder(run.name) / f"{split}.{end}" for end in ("log", "out")]
-        return logs.read_sentences_per_second("".join(file.read_text("utf-8") for file in files))
-
-    def training_results(self, run: Run) -> dict[str, Any]:
+    def _training_results(self, run: Run) -> dict[str, Any]:
         """The results of the training of this run, or of that whose model it uses."""
         other = run.base or run.trained_by
         if other is None:
-            return self.collect_training(run)
+            return _collect_training(self.folder(run.name), run.updates)
         result = self.result(other)
         assert result is not None
         reuse = {"runs_of": run.system.runs_of} if run.base is not None else {}
         return {**{name: result[name] for name in TRAINING}, **reuse}
 
-    def scores(self, run: Run, split: str) -> dict[str, Any]:
+    def _scores(self, run: Run, split: str) -> dict[str, Any]:
         """The scores of the translations of a split."""
         from ..evaluation import scores
 
@@ -141,6 +175,36 @@ class Results:
         hypotheses = read_lines(folder / f"{split}.hyp")
         references = read_lines(self.out / "references" / split)
         return {"bleu": logs.read_bleu(output), **scores.score(hypotheses, references)}
+
+
+def _identity(run: Run) -> dict[str, Any]:
+    return {
+        "system": run.system.name,
+        "title": run.system.title,
+        "seed": run.seed,
+        "trial": run.trial,
+    }
+
+
+def _collect_training(folder: Path, updates: int | None) -> dict[str, Any]:
+    """The results of a training, which its folder keeps when the checkpoints are removed."""
+    kept = read_json(folder / "training.json")
+    if kept is not None:
+        return kept
+    log = logs.read_training_log((folder / "train.log").read_text(encoding="utf-8"))
+    last = folder / "checkpoints" / "checkpoint_last.pt"
+    times = read_json(folder / "times.json") or NO_TIME
+    results = {
+        "updates": log.updates or updates,
+        "parameters": log.parameters,
+        "parameters_without_embeddings": (log.parameters or 0) - vocabulary_parameters(last),
+        "train_minutes": times["wall"] / 60,
+        "cpu_minutes": times["cpu"] / 60,
+        "tokens_per_second": log.tokens_per_second,
+        "valid_loss": log.valid_loss,
+    }
+    write_json(folder / "training.json", results)
+    return results
 
 
 def vocabulary_parameters(checkpoint: Path) -> int:
@@ -161,6 +225,16 @@ def vocabulary_parameters(checkpoint: Path) -> int:
     return sum(tensors.values())
 
 
+def sentences_per_second(output: Path) -> float | None:
+    """The speed that fairseq-generate logged.
+
+    Args:
+        output: the file of the translations, with its log beside it.
+    """
+    files = (output.with_suffix(".log"), output)
+    return logs.read_sentences_per_second("".join(file.read_text("utf-8") for file in files))
+
+
 def add_time(path: Path, wall: float, cpu: float) -> None:
     """Add a part of a training, between two interruptions, to the file of its times.
 
@@ -170,6 +244,11 @@ def add_time(path: Path, wall: float, cpu: float) -> None:
     """
     before = read_json(path) or NO_TIME
     write_json(path, {"wall": before["wall"] + wall, "cpu": before["cpu"] + cpu})
+
+
+def as_json(content: Any) -> Any:
+    """Data as they are after they were written and read: tuples become lists."""
+    return json.loads(json.dumps(content))
 
 
 def read_json(path: Path) -> Any:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from .file import Experiment, Options, System
@@ -53,7 +54,10 @@ class Run:
 
     def with_options(self, options: Options) -> "Run":
         """This run with further options of fairseq-train."""
-        train = _resolved({**self.train, **options}, self.updates)
+        train = {
+            name: value.replace("{updates}", str(self.updates)) if isinstance(value, str) else value
+            for name, value in (self.train | options).items()
+        }
         return replace(self, train=train)
 
     def with_search(self, options: Options) -> "Run":
@@ -68,9 +72,10 @@ class Run:
     @property
     def settings(self) -> dict[str, Any]:
         """All that the results depend on; written to a file to notice changes."""
-        if self.system.runs_of is not None:
-            return {"runs_of": self.system.runs_of, **self._search_settings}
-        return {**self.training_settings, **self._search_settings}
+        runs_of = self.system.runs_of
+        trained = self.training_settings if runs_of is None else {"runs_of": runs_of}
+        choice = {"searches": list(self.searches)} if self.searches else {}
+        return {**trained, "generate": _given(replace(self, search={}).generate), **choice}
 
     @property
     def training_settings(self) -> dict[str, Any]:
@@ -83,11 +88,6 @@ class Run:
             "average": _given(asdict(self.system.average)),
             "train": _given(self.train),
         }
-
-    @property
-    def _search_settings(self) -> dict[str, Any]:
-        choice = {"searches": list(self.searches)} if self.searches else {}
-        return {"generate": _given(replace(self, search={}).generate), **choice}
 
     @property
     def generate(self) -> Options:
@@ -127,27 +127,17 @@ def _trials(system: System, experiment: Experiment) -> list[Run]:
         return []
     assert system.updates is not None
     tuning = experiment.tuning
-    tried = _limited(max(1, round(tuning.updates * system.updates)), experiment)
     start = _start(system, tuning.seed, experiment)
+    make = partial(Run, system, tuning.seed, train=system.train, start=start)
+    tried = _limited(max(1, round(tuning.updates * system.updates)), experiment)
     trials = [
-        Run(system, tuning.seed, tried, system.train, number, options, start=start).with_options(
-            options
-        )
+        make(updates=tried, trial=number, tried=options).with_options(options)
         for number, options in enumerate(system.trials, start=1)
     ]
-    updates = _limited(system.updates, experiment)
     awaits = tuple(trial.name for trial in trials)
+    updates = _limited(system.updates, experiment)
     finalists = [
-        Run(
-            system,
-            tuning.seed,
-            updates,
-            system.train,
-            trial=len(trials) + rank,
-            rank=rank,
-            awaits=awaits,
-            start=start,
-        )
+        make(updates=updates, trial=len(trials) + rank, rank=rank, awaits=awaits)
         for rank in range(1, min(tuning.finalists, len(trials)) + 1)
     ]
     return trials + finalists
@@ -230,13 +220,6 @@ def _given(options: Options) -> Options:
     return {name: value for name, value in options.items() if not (value is None or value is False)}
 
 
-def _resolved(options: Options, updates: int | None) -> Options:
-    return {
-        name: value.replace("{updates}", str(updates)) if isinstance(value, str) else value
-        for name, value in options.items()
-    }
-
-
 def _limited(updates: int | None, experiment: Experiment) -> int | None:
-    limits = [number for number in (updates, experiment.limit_updates) if number is not None]
-    return min(limits) if limits else None
+    limits = (updates, experiment.limit_updates)
+    return min((number for number in limits if number is not None), default=None)

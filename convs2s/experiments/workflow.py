@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from traceback import format_exception
@@ -17,13 +17,13 @@ from ..common.errors import UserError
 from ..common.output_files import make_folder
 from ..common.programs import ProgramFailed, Programs
 from .commands import find_machine
-from .data import DataFolder
+from .data import prepare_data
 from .file import Experiment
 from .progress import Progress
-from .results import read_json
-from .run import Workplace
+from .results import Workplace, read_json
+from .run import carry_out
 from .runs import Run, all_runs, best_search, needs
-from .speed import Speeds
+from .speed import measure_speeds
 
 # The exit code of a program that the user ended with Ctrl-C.
 INTERRUPTED = 130
@@ -39,7 +39,7 @@ class Request:
         systems: names of the systems to run; empty for all.
         seeds: the seeds of the runs; empty for all.
         download: download the text.
-        report_only: write the tables from what is finished.
+        report: write the tables from what is finished, and do no more.
         dry_run: print the commands.
         speed: measure speeds after the runs.
         keep_checkpoints: keep all checkpoints.
@@ -50,7 +50,7 @@ class Request:
     systems: Sequence[str] = ()
     seeds: Sequence[int] = ()
     download: bool = False
-    report_only: bool = False
+    report: bool = False
     dry_run: bool = False
     speed: bool = False
     keep_checkpoints: bool = False
@@ -67,10 +67,10 @@ def perform(experiment: Experiment, request: Request) -> int:
     out = request.out.resolve()
     if request.dry_run:
         return _Experiment(experiment, request, out, Programs(None)).dry_run()
-    if request.report_only and not (out / "runs").is_dir():
+    if request.report and not (out / "runs").is_dir():
         raise UserError(f"{out} has no results of an experiment: choose its folder with --out.")
     make_folder(str(out))
-    if request.report_only:
+    if request.report:
         text = _Experiment(experiment, request, out, Programs(out / "commands.log")).report([])
         print(text)
         return 0
@@ -93,6 +93,7 @@ class _Experiment:
     def __init__(self, experiment: Experiment, request: Request, out: Path, programs: Programs):
         self.experiment, self.request, self.out = experiment, request, out
         self.programs = programs
+        self.print = (lambda text: None) if programs.dry else print
         self.runs = all_runs(experiment)
         self.errors: dict[str, BaseException] = {}
         self.selected = self.select()
@@ -112,37 +113,30 @@ class _Experiment:
 
     def prepare(self) -> Workplace:
         """Prepare the data and the machine."""
-        settings, dry = self.experiment.data, self.programs.dry
-        say = (lambda text: None) if dry else print
-        folder = DataFolder(settings, self.out, self.request.download, dry, say)
-        return Workplace(
-            out=self.out,
-            data=folder.prepare(),
-            programs=self.programs,
-            machine=find_machine(self.request.jobs, dry),
-            keep_checkpoints=self.request.keep_checkpoints,
-        )
+        request, dry = self.request, self.programs.dry
+        data = prepare_data(self.experiment.data, self.out, request.download, dry, self.print)
+        machine = find_machine(request.jobs, dry)
+        return Workplace(self.out, data, machine, self.programs, request.keep_checkpoints)
 
     def dry_run(self) -> int:
         """Print all commands that would run."""
-        self.workplace = self.prepare()
+        self.place = self.prepare()
         for run in self.selected:
-            if self.workplace.result(run.name) is None:
+            if self.place.result(run.name) is None:
                 print(f"# {run.name}")
-                self.workplace.carry_out(run, 0, lambda *_: None)
+                carry_out(self.place, run, 0, lambda *_: None)
         if self.request.speed:
             self.measure_speeds()
         return 0
 
     def perform(self) -> int:
         """Do all runs that are missing, and write the report."""
-        self.workplace = self.prepare()
+        self.place = self.prepare()
         done = [run.name for run in self.finished_runs()]
-        runs = [run for run in self.selected if run.name not in done]
         self.progress = Progress(self.selected, done, sys.stdout)
         if done:
             self.progress.say(f"{len(done)} of {len(self.selected)} runs were finished before.")
-        skipped = self.carry_out(runs)
+        skipped = self.carry_out([run for run in self.selected if run.name not in done])
         self.progress.close()
         failed = [*self.errors, *(run.name for run in skipped)]
         code = 1 if failed else 0
@@ -172,11 +166,11 @@ class _Experiment:
         """
         found = []
         for run in self.selected:
-            completed = self.workplace.completed(run)
-            if completed is None or self.workplace.is_stale(completed):
+            completed = self.place.completed(run)
+            if completed is None or self.place.is_stale(completed):
                 continue
-            self.workplace.check(completed)
-            if self.workplace.result(run.name) is not None:
+            self.place.check(completed)
+            if self.place.result(run.name) is not None:
                 found.append(run)
         while lost := [
             run
@@ -216,7 +210,9 @@ class _Experiment:
                             unfinished.remove(run)
                             self.report([*self.errors])
                         else:
-                            self.fail(run, error)
+                            self.errors[run.name] = error
+                            text = f"{run.name} failed: {describe(error)}"
+                            self.progress.end(run, text, False)
                     self.progress.draw()
             except BaseException:
                 self.programs.stop()
@@ -225,32 +221,25 @@ class _Experiment:
     def work(self, run: Run, slot: int) -> None:
         """Carry out one run."""
         self.progress.start(run)
-        self.workplace.carry_out(run, slot, partial(self.progress.step, run))
-        result = self.workplace.result(run.name)
+        carry_out(self.place, run, slot, partial(self.progress.step, run))
+        result = self.place.result(run.name)
         assert result is not None
         text = "diverged"
         for split in [*result["splits"]][:2]:
             text = f"done: BLEU {result['splits'][split]['bleu']:.2f} on {split}"
         self.progress.end(run, f"{run.name} {text}", True)
 
-    def fail(self, run: Run, error: BaseException) -> None:
-        """Print the reason why a run failed, and remember it."""
-        self.errors[run.name] = error
-        self.progress.end(run, f"{run.name} failed: {describe(error)}", False)
-
     def measure_speeds(self) -> None:
         """Measure the speeds of the systems that have a finished run and its model."""
-        workplace = self.workplace
         first: dict[str, Run] = {}
         for run in self.selected:
-            model = workplace.folder(run.base or run.name) / "average.pt"
-            finished = workplace.result(run.name) is not None and model.exists()
+            finished = self.place.result(run.name) and self.place.model(run).exists()
             if run.trial is None and (self.programs.dry or finished):
-                completed = workplace.completed(run) or run
-                chosen = best_search(workplace.searches(run))
+                completed = self.place.completed(run) or run
+                chosen = best_search(self.place.searches(run))
                 first.setdefault(run.system.name, completed.with_search(chosen))
-        speeds = Speeds(self.out, workplace.data, find_machine(1, self.programs.dry), self.programs)
-        speeds.measure([*first.values()], (lambda _: None) if self.programs.dry else print)
+        alone = replace(self.place, machine=find_machine(1, self.programs.dry))
+        measure_speeds(alone, [*first.values()], self.print)
 
     def report(self, failed: Sequence[str]) -> str:
         """Write the tables from all runs that are finished, and return them."""
@@ -259,14 +248,13 @@ class _Experiment:
 
         folder = self.out / "runs"
         found = {run.name: read_json(folder / run.name / "result.json") for run in self.runs}
-        results = [
-            result for name, result in found.items() if result is not None and name not in failed
-        ]
-        unfinished = [
-            name for name, result in found.items() if result is None and name not in failed
-        ]
+        pending = {name: result for name, result in found.items() if name not in failed}
         return report.write(
-            self.out, results, self.experiment, unfinished=unfinished, failed=failed
+            self.out,
+            [result for result in pending.values() if result is not None],
+            self.experiment,
+            unfinished=[name for name, result in pending.items() if result is None],
+            failed=failed,
         )
 
 

@@ -89,6 +89,7 @@ def test_precision_and_criterion_of_each_side(monkeypatch, tmp_path):
     )
 
 
+@pytest.mark.slow
 def test_memory_of_pervasive_attention_and_plain_pervasive(monkeypatch, capsys):
     sizes = ("--layers", 6, "--words", 60, "--sentences", 8, "--length", 20)
     archs = ("--arch", "pervasive", "--peer", "plain_pervasive")
@@ -97,6 +98,7 @@ def test_memory_of_pervasive_attention_and_plain_pervasive(monkeypatch, capsys):
     assert 0 < float(ratio) < 0.9
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "command, sizes, logits, limit",
     [

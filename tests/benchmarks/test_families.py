@@ -2,12 +2,15 @@
 
 import json
 
+import pytest
+
 from benchmarks import families
 from benchmarks.report import families_table
 from benchmarks.setting import Setting
 from tests.support.benchmark_runs import benchmark
 
 
+@pytest.mark.slow
 def test_times_and_memory_of_a_family(tmp_path, monkeypatch, capsys):
     setting = Setting("convs2s_iwslt_de_en", words=60, layers=1)
     monkeypatch.setattr(families, "FAMILIES", {"ConvS2S": setting})

@@ -27,6 +27,7 @@ def test_exponent_ignores_the_lower_half():
     assert growth.exponent(curve[:1]) is None
 
 
+@pytest.mark.slow
 def test_report(tmp_path, monkeypatch):
     sizes = {"words": 60, "sentences": 1, "length": 4, "layers": 1}
     families = {

@@ -111,6 +111,7 @@ def test_resuming_from_a_truncated_checkpoint(corpus, trained, tmp_path):
     assert "checkpoint_last.pt" in sentence and "not a complete checkpoint" in sentence
 
 
+@pytest.mark.slow
 def test_invalid_utf8(corpus, trained, monkeypatch, tmp_path):
     """An error if Python decodes strictly; an unknown word if the locale lets the byte through."""
     text = b"eins\nzwei\rdrei\nzw\xf6lf\nneun\n"

@@ -21,6 +21,7 @@ def test_what_grows_is_refused():
         endurance.check(samples(lambda _: 300.0, lambda second: second))
 
 
+@pytest.mark.slow
 def test_a_short_run(tmp_path, monkeypatch):
     monkeypatch.setattr(endurance, "check", lambda samples: None)
     endurance.main(["--minutes", "0.2", "--output", str(tmp_path)])

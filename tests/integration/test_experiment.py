@@ -99,6 +99,9 @@ def test_a_stopped_experiment_goes_on(folder):
     log = (run / "train.log").read_text()
     assert "Loaded checkpoint" in log and "num_updates: 100" in log
     assert sorted(path.name for path in run.glob("*.pt")) == ["average.pt"]
+    # The model of fairseq's own needs it.
+    commands = (out / "commands.log").read_text().splitlines()
+    assert all("CONVS2S_COMPAT=all" in line for line in commands if "fairseq-" in line)
     assert not (run / "checkpoints").exists()
 
     table = [line for line in done.stdout.splitlines() if line.startswith("| ")]

@@ -45,6 +45,8 @@ PRELOADED = [
     "fairseq.tasks",
     "hydra.core.hydra_config",
     "sacrebleu.sacrebleu",
+    # The first step of an optimizer imports it.
+    "torch._dynamo",
 ]
 
 CLIENT = """#!{python} -IS

@@ -9,6 +9,8 @@ import pytest
 from docs import runs
 from tests.support.doc_blocks import DOCS, README, ROOT
 
+pytestmark = pytest.mark.docs
+
 
 @pytest.fixture(scope="module")
 def tables():
@@ -19,6 +21,7 @@ def tables():
     return module
 
 
+@pytest.mark.slow
 def test_every_table_is_on_a_page_and_current(tables):
     found = []
     for page in tables.PAGES:

@@ -106,6 +106,7 @@ def entries(page):
     return "".join(re.findall(r"^```yaml\n(.*?)^```$", text, re.MULTILINE | re.DOTALL))
 
 
+@pytest.mark.slow
 def test_two_architectures_of_table_5(text, tmp_path):
     systems = ["cnn_cnn", "self_att_none"]
     done = subprocess.run(

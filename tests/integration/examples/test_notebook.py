@@ -32,6 +32,7 @@ def notebook():
     return nbformat.read(PATH, as_version=4)
 
 
+@pytest.mark.slow
 def test_every_cell_runs(notebook, tmp_path, monkeypatch):
     pytest.importorskip("fairseq")
     (parameters,) = (

@@ -8,7 +8,7 @@ import subprocess
 import pytest
 from fairseq import options, tasks
 from fairseq.data import Dictionary
-from fairseq.dataclass.utils import convert_namespace_to_omegaconf
+from fairseq.models import MODEL_DATACLASS_REGISTRY
 
 from convs2s.cli import experiment as command
 from convs2s.experiments.reader import read_experiment
@@ -24,8 +24,10 @@ FILES = sorted(PAPERS.glob("*/*.yaml"))
 SOME = {
     "adl/iwslt16_en_de.yaml": ["transformer", "rnmt", "cnn_glu", "self_att_combined"],
     "adl/wmt17.yaml": ["increasing", "rnn_multi_att"],
-    "convs2s/ablations.yaml": ["base", "no_positions", "attention_135"],
+    "convs2s/ablations.yaml": ["base", "no_positions"],
+    "convs2s/multi30k.yaml": ["base", "attention_135"],
     "pervasive/iwslt14_de_en.yaml": ["max_attn", "gated", "k3_l16"],
+    "pervasive/multi30k.yaml": ["pervasive", "avg", "attn"],
 }
 
 
@@ -63,7 +65,9 @@ def test_fairseq_knows_the_options(path, dry_run):
         args = options.parse_args_and_arch(options.get_training_parser(), input_args=arguments)
         if args.arch.startswith("convs2s"):
             # An architecture with the name of the model has the defaults of its options only here.
-            model = network_options(ConvS2SOptions, convert_namespace_to_omegaconf(args).model)
+            model = network_options(
+                ConvS2SOptions, MODEL_DATACLASS_REGISTRY["convs2s"].from_namespace(args)
+            )
             parse_layers(model.encoder_layers)
             layers = parse_layers(model.decoder_layers)
             parse_attention(model.decoder_attention, len(layers))
@@ -104,12 +108,12 @@ def test_models_of_smoke_runs_are_small(path, tmp_path, capsys):
     for arguments in {tuple(words[: words.index("--save-dir")]) for words in trained}:
         parser = options.get_training_parser()
         args = options.parse_args_and_arch(parser, input_args=[str(tmp_path), *arguments])
-        cfg = convert_namespace_to_omegaconf(args)
-        model = tasks.setup_task(cfg.task).build_model(cfg.model)
+        model = tasks.setup_task(args).build_model(args)
         assert sum(each.numel() for each in model.parameters()) < 600_000
-        assert cfg.optimization.max_update == 2
+        assert args.max_update == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", FILES, ids=name)
 def test_smoke_run(path, tmp_path):
     chosen = SOME.get(name(path), [])

@@ -45,6 +45,7 @@ def test_missing_program(recipe):
         recipe.run("missing", ["nothing-of-that-name"])
 
 
+@pytest.mark.slow
 def test_binarize_train_and_generate(corpus, recipe, capsys):
     recipe.binarize(corpus, ("de", "en"), merges=20)
     recipe.train("a model", 12, list(TINY))

@@ -42,6 +42,7 @@ def test_error_correction(example, tmp_path):
     assert "sentences without an error stay the same" in printed
 
 
+@pytest.mark.slow
 def test_distillation_of_generated_text(example):
     pytest.importorskip("num2words")
     pytest.importorskip("babel")
@@ -51,6 +52,7 @@ def test_distillation_of_generated_text(example):
     )
 
 
+@pytest.mark.slow
 def test_back_translation_of_own_text(example, corpus, tmp_path):
     printed = example(
         "back_translation", corpus / "train.de", corpus / "train.en", "--tokenizer", "none"

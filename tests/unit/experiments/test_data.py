@@ -36,7 +36,7 @@ def test_data_are_those_of_the_published_runs(joined, tmp_path):
             content = "".join(f"{line}\n" for line in lines)
             (text / f"{split}.{language}").write_text(content, encoding="utf-8")
     settings = DataSettings("de", "en", text, bpe_merges=40, joined_dictionary=joined)
-    made = data.DataFolder(settings, tmp_path / "out", False, False, print).prepare()
+    made = data.prepare_data(settings, tmp_path / "out", False, False, print)
     assert made.tests == {"test_a": "test", "test_b": "test1"}
     out = tmp_path / "out" / "data"
     paths = [out / "codes.bpe", *out.glob("tokens/*"), *out.glob("data-bin/*")]

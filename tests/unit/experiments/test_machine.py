@@ -16,7 +16,7 @@ def test_cores_are_shared(cores, jobs, name, threads, monkeypatch):
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     machine = find_machine(jobs)
     assert machine.device == f"CPU, {name}, AVX512"
-    assert machine.environments == ({"OMP_NUM_THREADS": threads},) * jobs
+    assert [each["OMP_NUM_THREADS"] for each in machine.environments] == [threads] * jobs
 
 
 @pytest.mark.parametrize(
@@ -40,3 +40,16 @@ def test_gpus_are_shared(visible, options, slots, dry, monkeypatch):
     machine = find_machine(3, dry)
     assert machine.options == options
     assert [each.get("CUDA_VISIBLE_DEVICES") for each in machine.environments] == slots
+
+
+@pytest.mark.parametrize("gpus", [0, 1])
+@pytest.mark.parametrize("given", [None, "0"])
+def test_faults_of_fairseq_are_fixed_for_its_own_models(given, gpus, monkeypatch):
+    """What the user has set stays."""
+    monkeypatch.setattr("pathlib.Path.glob", lambda *_: [1] * gpus)
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    monkeypatch.delenv("CONVS2S_COMPAT", raising=False)
+    if given is not None:
+        monkeypatch.setenv("CONVS2S_COMPAT", given)
+    for environment in find_machine(2, dry=True).environments:
+        assert environment.get("CONVS2S_COMPAT") == (None if given else "all")

@@ -10,7 +10,7 @@ from convs2s.cli import main
 from convs2s.common.text_files import read_text
 from convs2s.evaluation.scores import score
 from convs2s.experiments.reader import read_experiment
-from convs2s.experiments.run import Workplace
+from convs2s.experiments.results import Workplace
 from convs2s.experiments.runs import all_runs
 from docs import runs
 from docs.results import EXAMPLES
