@@ -1,7 +1,6 @@
 """examples/iwslt14: the experiment file, on the tiny corpus."""
 
 import json
-import shlex
 import subprocess
 
 import pytest
@@ -10,6 +9,7 @@ from fairseq import options
 
 from tests.integration.examples.conftest import EXAMPLES
 from tests.support.commands import server
+from tests.support.doc_blocks import commands
 
 FILE = EXAMPLES / "iwslt14" / "iwslt14.yaml"
 SYSTEMS = yaml.safe_load(FILE.read_text(encoding="utf-8"))["systems"]
@@ -38,17 +38,14 @@ def experiment(corpus, tmp_path):
 
 
 def test_fairseq_accepts_the_options_of_all_systems(experiment):
-    lines = experiment("--dry-run").splitlines()
     trained, translated = [], []
-    for line in lines:
-        program, *arguments = shlex.split(line, comments=True) or [""]
+    for program, *arguments in commands(experiment("--dry-run")):
         if program == "fairseq-train":
             parser = options.get_training_parser()
             trained.append(options.parse_args_and_arch(parser, input_args=arguments))
         elif program == "fairseq-generate":
             parser = options.get_generation_parser()
-            # The shell redirects the output.
-            translated.append(options.parse_args_and_arch(parser, arguments[:-2]))
+            translated.append(options.parse_args_and_arch(parser, input_args=arguments))
     assert [args.arch for args in trained] == [
         system["train"]["arch"] for system in SYSTEMS.values()
     ]

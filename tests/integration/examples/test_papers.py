@@ -2,7 +2,6 @@
 
 import argparse
 import json
-import shlex
 import subprocess
 
 import pytest
@@ -17,6 +16,7 @@ from convs2s.models.convs2s.options import ConvS2SOptions
 from convs2s_plugin.models.options import network_options
 from tests.integration.examples.conftest import EXAMPLES
 from tests.support.commands import server
+from tests.support.doc_blocks import commands
 
 PAPERS = EXAMPLES / "papers"
 FILES = sorted(PAPERS.glob("*/*.yaml"))
@@ -52,7 +52,7 @@ def commands_of(arguments, capsys):
     parser = argparse.ArgumentParser()
     command.add_arguments(parser)
     assert command.run(parser.parse_args([*map(str, arguments)])) == 0
-    return [shlex.split(line, comments=True) for line in capsys.readouterr().out.splitlines()]
+    return commands(capsys.readouterr().out)
 
 
 @pytest.mark.parametrize("path", FILES, ids=name)
@@ -71,9 +71,9 @@ def test_fairseq_knows_the_options(path, dry_run):
             parse_layers(model.encoder_layers)
             layers = parse_layers(model.decoder_layers)
             parse_attention(model.decoder_attention, len(layers))
-    # Without the redirection, the checkpoint and the split, many translations are the same.
+    # Without the checkpoint and the split, many translations are the same.
     searches = {
-        tuple(words[words.index("--gen-subset") + 2 : words.index(">")])
+        tuple(words[words.index("--gen-subset") + 2 :])
         for words in printed
         if words[:1] == ["fairseq-generate"]
     }
