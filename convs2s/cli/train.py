@@ -25,23 +25,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "Any other option is one of fairseq-train, and replaces that of the recipe: "
         "`convs2s train prepared --lr 0.003 --dropout 0.2`."
     )
-    parser.add_argument(
-        "data",
-        metavar="DATA",
-        type=Path,
-        help="folder that `convs2s prepare` wrote, or one of binarized data",
-    )
-    parser.add_argument(
-        "--arch",
-        metavar="NAME",
-        help="architecture, see `convs2s flops --named` (default: a ConvS2S that suits the data)",
-    )
-    parser.add_argument(
-        "--adl",
-        nargs=2,
-        metavar=("ENCODER", "DECODER"),
-        help="definitions of encoder and decoder in ADL, instead of --arch",
-    )
+    text = "folder that `convs2s prepare` wrote, or one of binarized data"
+    parser.add_argument("data", metavar="DATA", type=Path, help=text)
+    text = "architecture, see `convs2s flops --named` (default: a ConvS2S that suits the data)"
+    parser.add_argument("--arch", metavar="NAME", help=text)
+    text = "definitions of encoder and decoder in ADL, instead of --arch"
+    parser.add_argument("--adl", nargs=2, metavar=("ENCODER", "DECODER"), help=text)
     parser.add_argument(
         "--epochs",
         "--max-epoch",
@@ -52,12 +41,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="length of the training (default: by the number of pairs)",
     )
     parser.add_argument("--minutes", metavar="M", type=float, help="length of the training instead")
-    add_folder(
-        parser,
-        "--save-dir",
-        f"folder for the checkpoints (default: {CHECKPOINTS} beside the data)",
-        type=Path,
-    )
+    text = f"folder for the checkpoints (default: {CHECKPOINTS} beside the data)"
+    add_folder(parser, "--save-dir", text, type=Path)
     add_flag(parser, "--print", "print the command of fairseq-train, and end")
 
 
