@@ -9,7 +9,8 @@ from torch.nn import functional
 from convs2s_plugin.criterions import ConvS2SCrossEntropy
 from convs2s_plugin.search.generator import TranslationGenerator
 from tests.properties.cases import Case, build
-from tests.support.helpers import dictionary, random_batch
+from tests.support.adapters import dictionary
+from tests.support.batches import random_batch
 
 PAD, EOS = dictionary().pad(), dictionary().eos()
 SMOOTHING = 0.1

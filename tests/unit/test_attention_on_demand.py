@@ -7,8 +7,9 @@ import torch
 from fairseq.criterions.label_smoothed_cross_entropy import LabelSmoothedCrossEntropyCriterion
 
 from convs2s_plugin.search.generator import TranslationGenerator
-from tests.support.families import MODELS, make
-from tests.support.helpers import dictionary, random_batch
+from tests.support.adapters import dictionary, make
+from tests.support.batches import random_batch
+from tests.support.families import MODELS
 
 EVERY_MODEL = pytest.mark.parametrize("name", MODELS)
 LENGTHS = [(7, 5), (3, 9), (11, 2)]

@@ -9,8 +9,9 @@ import torch
 from convs2s.translation.precision import Precision
 from convs2s_plugin.criterions import ConvS2SCrossEntropy
 from convs2s_plugin.models.adapters import output_layer_of
-from tests.support.families import MODELS, make
-from tests.support.helpers import dictionary, random_batch, tiny_adl, tiny_convs2s, tiny_pervasive
+from tests.support.adapters import dictionary, make, tiny_adl, tiny_convs2s, tiny_pervasive
+from tests.support.batches import random_batch
+from tests.support.families import MODELS
 
 EVERY_MODEL = pytest.mark.parametrize("name", MODELS)
 LENGTHS = [(7, 5), (3, 9), (5, 2)]

@@ -11,12 +11,8 @@ from torch.nn import functional as F
 from convs2s.checkpoints.export.transformer import export_transformer
 from convs2s.checkpoints.networks import Checkpoint
 from convs2s.common.errors import UserError
-from tests.support.helpers import (
-    dictionary,
-    random_batch,
-    tiny_adl,
-    translation_task,
-)
+from tests.support.adapters import dictionary, tiny_adl, translation_task
+from tests.support.batches import random_batch
 
 LENGTHS = [(7, 5), (3, 9), (11, 2), (1, 1)]
 SIZES = dict(model_dim=16, attention_heads=4, max_source_positions=64, max_target_positions=64)

@@ -3,7 +3,7 @@
 import pytest
 
 from convs2s.common.errors import UserError
-from tests.support.helpers import tiny_adl, tiny_convs2s, tiny_pervasive
+from tests.support.families import tiny_adl, tiny_convs2s, tiny_pervasive
 
 BUILDERS = {"convs2s": tiny_convs2s, "adl": tiny_adl, "pervasive": tiny_pervasive}
 

@@ -7,8 +7,8 @@ import torch
 from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_REGISTRY
 
 from convs2s.experiments.results import vocabulary_parameters
-from tests.support.families import MODELS, make
-from tests.support.helpers import dictionary, tiny_fairseq_transformer, translation_task
+from tests.support.adapters import dictionary, make, tiny_fairseq_transformer, translation_task
+from tests.support.families import MODELS
 
 SIZE = len(dictionary())
 

@@ -18,7 +18,7 @@ import convs2s_plugin  # noqa: F401  (allows the classes of fairseq's checkpoint
 from convs2s.checkpoints.legacy.reading import clean, read_old_checkpoint
 from convs2s.cli import main as convs2s
 from convs2s.common.errors import UserError
-from tests.support.helpers import config_with_objects
+from tests.support.adapters import config_with_objects
 from tests.unit.checkpoints.test_files import Call
 
 

@@ -12,7 +12,7 @@ from convs2s.models.convs2s.layer_lists import parse_layers
 from convs2s.models.convs2s.options import ConvS2SOptions
 from convs2s_plugin.models import ConvS2SModel
 from convs2s_plugin.models.options import network_options
-from tests.support.helpers import translation_task
+from tests.support.adapters import translation_task
 
 
 def options_of(name):

@@ -12,10 +12,9 @@ from convs2s.common.errors import UserError
 from convs2s.models.pervasive.architectures import ARCHITECTURES
 from convs2s.models.pervasive.options import PervasiveOptions
 from convs2s_plugin.models import PervasiveModel
-from tests.support.helpers import dictionary, random_batch, tiny_convs2s, tiny_pervasive
+from tests.support.batches import PAD, random_batch, vocabulary
+from tests.support.families import tiny_convs2s, tiny_pervasive
 from tests.unit.test_attention_on_demand import count_calls
-
-PAD = dictionary().pad()
 
 
 @pytest.mark.parametrize(
@@ -160,7 +159,7 @@ def test_alignments_of_given_tokens_step_by_step():
 @torch.no_grad()
 def test_an_ensemble_with_other_families_translates():
     models = [tiny_pervasive(), tiny_convs2s()]
-    generator = SequenceGenerator(models, dictionary(), beam_size=3, max_len_b=8)
+    generator = SequenceGenerator(models, vocabulary(), beam_size=3, max_len_b=8)
     found = generator.generate(models, random_batch([(5, 4), (3, 2)]))
     assert all(len(hypotheses) == 3 for hypotheses in found)
     assert found[0][0]["attention"].shape[0] == 5

@@ -6,7 +6,7 @@ from fairseq.data import Dictionary, data_utils, indexed_dataset
 
 from convs2s.common.errors import UserError
 from convs2s_plugin.compat.data_files import check_binarized
-from tests.support.helpers import dictionary
+from tests.support.adapters import dictionary
 
 
 @pytest.fixture

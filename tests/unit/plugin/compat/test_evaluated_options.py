@@ -14,7 +14,7 @@ from fairseq.models.fconv import FConvModel, fconv_iwslt_de_en
 import convs2s_plugin  # noqa: F401  (replaces eval in fairseq)
 from convs2s.common.errors import TextError, UserError
 from convs2s_plugin.compat.evaluated_options import MODULES, parse_value
-from tests.support.helpers import translation_task
+from tests.support.adapters import translation_task
 
 FCONV = "[(512, 3)] * 9 + [(1024, 3)] * 4 + [(2048, 1)] * 2"
 

@@ -7,7 +7,7 @@ from fairseq.data import LanguagePairDataset
 
 from convs2s.common.errors import UserError
 from convs2s_plugin.tasks.batches import BatchingDataset, filter_pairs
-from tests.support.helpers import dictionary
+from tests.support.adapters import dictionary
 
 
 def pairs(sizes, **options):

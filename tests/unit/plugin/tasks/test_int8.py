@@ -8,8 +8,8 @@ import torch
 from convs2s.common.errors import UserError
 from convs2s.translation import precision as precision_module
 from convs2s.translation.precision import Int8, Precision
-from tests.support.families import make
-from tests.support.helpers import random_batch, tiny_fairseq_transformer
+from tests.support.adapters import make, tiny_fairseq_transformer
+from tests.support.batches import random_batch
 
 
 def option(wanted=True, autocast="none"):
