@@ -13,7 +13,8 @@ from convs2s import models
 from convs2s.common.installation import missing_fairseq
 from convs2s.models.adl.architectures import ARCHITECTURES
 from convs2s.models.interface import Vocabularies
-from tests.support.batches import SYMBOLS
+from convs2s.nn.cross_entropy import linear_cross_entropy
+from tests.support.batches import PAD, SYMBOLS
 
 SELF = "mh_dot_self_att"
 TRANSFORMER = f"pos -> repeat(2, res_nd({SELF}) -> res_nd(ffl)) -> norm"
@@ -192,3 +193,19 @@ def outputs(network, batch, need_weights=True, **options):
         batch["prev_output_tokens"], encoded, need_weights=need_weights, **options
     )
     return network.logits(features), attention
+
+
+def smoothed_loss(network, batch, label_smoothing=0.1):
+    """The label-smoothed cross-entropy, summed over the tokens of a batch."""
+    inputs, real = batch["net_input"], batch["target"].ne(PAD)
+    features, _ = network.decode(inputs["prev_output_tokens"], network.encode(inputs["src_tokens"]))
+    weight, bias = network.output.weight_and_bias(None)
+    target = batch["target"][real]
+    return linear_cross_entropy(features[real], weight, bias, target, label_smoothing).loss
+
+
+def count_calls(module):
+    """A list to which each forward pass of a module adds the shape of its input."""
+    calls = []
+    module.register_forward_pre_hook(lambda _, inputs: calls.append(tuple(inputs[0].shape)))
+    return calls

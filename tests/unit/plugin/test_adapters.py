@@ -5,10 +5,11 @@ import pickle
 
 import pytest
 import torch
+from fairseq.sequence_generator import SequenceGenerator
 
-from tests.support.adapters import make, tiny_adl
+from tests.support.adapters import dictionary, make, tiny_adl, tiny_convs2s, tiny_pervasive
 from tests.support.batches import random_batch
-from tests.support.families import MODELS, outputs
+from tests.support.families import MODELS, count_calls, outputs
 
 EVERY_MODEL = pytest.mark.parametrize("name", MODELS)
 LENGTHS = [(7, 5), (3, 9), (11, 2)]
@@ -91,3 +92,25 @@ def test_dropout_can_be_retained_in_generation(name, parts, random):
 def test_warnings_of_a_definition_are_logged(caplog):
     tiny_adl(arch="adl", encoder_adl="id", decoder_adl="rnn")
     assert "no layer attends to the source" in caplog.text
+
+
+@torch.no_grad()
+def test_an_ensemble_with_other_families_translates():
+    models = [tiny_pervasive(), tiny_convs2s()]
+    generator = SequenceGenerator(models, dictionary(), beam_size=3, max_len_b=8)
+    found = generator.generate(models, random_batch([(5, 4), (3, 2)]))
+    assert all(len(hypotheses) == 3 for hypotheses in found)
+    assert found[0][0]["attention"].shape[0] == 5
+
+
+@pytest.mark.parametrize("features_only", [False, True])
+@torch.no_grad()
+def test_alignments_of_the_most_probable_tokens_need_one_output_projection(features_only):
+    model = tiny_pervasive()
+    inputs = random_batch([(7, 5), (4, 6)])["net_input"]
+    logits, _ = model(**inputs, need_attn=False)
+    _, expected = model(**inputs, target_tokens=logits.argmax(dim=-1), need_attn=True)
+    counted = count_calls(model.decoder.output)
+    _, extra = model(**inputs, need_attn=True, features_only=features_only)
+    assert len(counted) == 1
+    assert torch.equal(extra["attn"][0], expected["attn"][0])

@@ -4,7 +4,6 @@ import pytest
 import torch
 from fairseq.sequence_generator import EnsembleModel, SequenceGenerator
 
-from convs2s.common.errors import UserError
 from convs2s.translation.decoding import NetworkModel
 from convs2s.translation.options import SearchOptions
 from convs2s.translation.search import beam_search
@@ -236,7 +235,7 @@ def test_impossible_tokens():
 
 
 def test_not_a_number():
-    """Some hypotheses end even so; a model that computes nothing else is refused."""
+    """Some hypotheses end even so."""
 
     def some(logits):
         logits[1000 * logits[..., 5] % 1 > 0.9] = torch.nan
@@ -244,14 +243,3 @@ def test_not_a_number():
 
     model = change_logits(change_logits(build("convs2s"), prefer_the_end), some)
     assert_same_search("convs2s", model, beam=5)
-    models = [FairseqModel(change_logits(build("convs2s"), lambda x: x * torch.nan))]
-    source = batch()["net_input"]["src_tokens"]
-    with pytest.raises(UserError, match="infinite or not a number"):
-        beam_search(models, source, SYMBOLS, SearchOptions(max_len_b=5))
-
-
-def test_lengths_that_contradict():
-    models = [FairseqModel(build("convs2s"))]
-    source = batch()["net_input"]["src_tokens"]
-    with pytest.raises(UserError, match="--min-len is 70, but translations have at most 63 tokens"):
-        beam_search(models, source, SYMBOLS, SearchOptions(min_len=70))

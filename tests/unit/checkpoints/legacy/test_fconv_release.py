@@ -3,7 +3,6 @@
 from pathlib import Path, PurePosixPath
 
 import pytest
-from fairseq.data import Dictionary
 
 from convs2s.checkpoints.legacy.fconv_release import (
     _named_languages,
@@ -73,10 +72,11 @@ def test_languages_in_a_name(name, languages):
     ],
 )
 def test_dictionaries_are_read_as_fairseq_reads_them(text, tmp_path):
+    dictionary = pytest.importorskip("fairseq.data").Dictionary
     path = tmp_path / "dict.de.txt"
     path.write_bytes(text if isinstance(text, bytes) else text.encode("utf-8"))
     try:
-        expected = Dictionary.load(str(path)).symbols
+        expected = dictionary.load(str(path)).symbols
     except Exception:
         with pytest.raises(UserError, match="dict.de.txt is not a dictionary of fairseq: "):
             _read_dictionary(path)
