@@ -84,6 +84,15 @@ def tiny_fairseq_transformer(task=None, **options):
     )
 
 
+def tiny_fairseq_fconv(**options):
+    """A small fconv of fairseq."""
+    sizes = {f"{side}_embed_dim": 16 for side in ("encoder", "decoder", "decoder_out")}
+    layers = {f"{side}_layers": "[(16, 3)]" for side in ("encoder", "decoder")}
+    args = Namespace(**sizes, **layers, max_source_positions=64, max_target_positions=64, **options)
+    ARCH_CONFIG_REGISTRY["fconv_iwslt_de_en"](args)
+    return ARCH_MODEL_REGISTRY["fconv_iwslt_de_en"].build_model(args, translation_task())
+
+
 def config_with_objects(content: dict) -> DictConfig:
     """A configuration whose values may be objects, as in fairseq's checkpoints."""
     if "flags" in inspect.signature(OmegaConf.create).parameters:
