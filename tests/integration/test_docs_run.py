@@ -16,8 +16,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.commands import hypotheses, server
+from tests.support.commands import NEEDS_FAIRSEQ, hypotheses, server
 from tests.support.doc_blocks import DOCS, README, ROOT, Block, blocks, pages
+
+pytestmark = NEEDS_FAIRSEQ
 
 WORDS = "eins zwei drei vier fünf sechs sieben acht neun zehn elf zwölf hunde rennen".split()
 # What is read where its text stands, and not run.

@@ -21,7 +21,7 @@ from convs2s.cli import main
 from convs2s.text import Preparation, prepare_tokens, workflow
 from convs2s.text.first_model import SIZE_CLASSES, training_command
 from tests import ROOT
-from tests.support.commands import PLUGIN, server
+from tests.support.commands import NEEDS_FAIRSEQ, PLUGIN, server
 from tests.support.packed import PACK
 
 WORDS = "ein zwei drei vier fünf sechs sieben acht neun zehn elf zwölf Hunde rennen".split()
@@ -223,6 +223,7 @@ def test_duplicates_of_pairs_that_are_held_out_are_dropped(prepare, tmp_path):
     assert sum(content["pairs"].values()) + content["left_out"]["held_out"] == 150
 
 
+@NEEDS_FAIRSEQ
 @pytest.mark.parametrize("tokenizer, smoothing", [("none", "0.1"), ("characters", "0.0")])
 def test_the_printed_command_trains(prepare, tmp_path, tokenizer, smoothing):
     out = tmp_path / "my data"

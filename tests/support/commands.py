@@ -35,6 +35,10 @@ TINY = (
 )
 
 
+# For tests whose own commands start programs of fairseq.
+NEEDS_FAIRSEQ = pytest.mark.skipif(missing_fairseq() is not None, reason=str(missing_fairseq()))
+
+
 def skip_without_fairseq():
     """Skip the test that asks for fairseq where it is not installed, such as on Python 3.13."""
     if why := missing_fairseq():

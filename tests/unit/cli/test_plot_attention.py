@@ -85,28 +85,39 @@ def make_checkpoint(folder, arch, options=None):
     write_dictionaries(data)
     options = FAMILIES[arch] if options is None else options
     if arch == "transformer":
-        weights, options = transformer_of_fairseq(options)
+        content = transformer_of_fairseq(data, options)
     else:
         size = len(Vocabulary()) + len(WORDS)
         network = build(arch, vocabularies=Vocabularies(size, size), **options, **LENGTHS)
-        weights = network.state_dict()
-    task = dict(_name="translation", data=str(data), source_lang="de", target_lang="en", **LENGTHS)
-    cfg = {"model": {"_name": arch, **options}, "task": task}
-    torch.save({"cfg": cfg, "model": weights}, checkpoint)
+        task = dict(_name="translation", source_lang="de", target_lang="en", **LENGTHS)
+        cfg = {"model": {"_name": arch, **options}, "task": task}
+        content = {"cfg": cfg, "model": network.state_dict()}
+    torch.save(content, checkpoint)
     return ["--path", str(checkpoint), "--data", str(data)]
 
 
-def transformer_of_fairseq(options):
-    """Weights and all options of a transformer of fairseq, which is random."""
-    models = pytest.importorskip("fairseq.models")
-    from tests.support.adapters import dictionary, translation_task
+def transformer_of_fairseq(data, given):
+    """The checkpoint of a transformer of fairseq with random weights."""
+    options = pytest.importorskip("fairseq.options")
+    from fairseq import tasks
+    from fairseq.dataclass.utils import convert_namespace_to_omegaconf
+    from omegaconf import OmegaConf
 
-    args = argparse.Namespace(**options, **LENGTHS)
-    models.ARCH_CONFIG_REGISTRY["transformer"](args)
+    named = {**given, **LENGTHS}
+    args = options.parse_args_and_arch(
+        options.get_training_parser(),
+        [str(data), "--arch", "transformer", "--source-lang", "de", "--target-lang", "en"]
+        + [f"--{name.replace('_', '-')}={value}" for name, value in named.items()],
+    )
+    config = convert_namespace_to_omegaconf(args)
     torch.manual_seed(1)
-    task = translation_task(*[dictionary(len(WORDS))] * 2)
-    model = models.ARCH_MODEL_REGISTRY["transformer"].build_model(args, task)
-    return model.state_dict(), vars(args)
+    return {
+        "cfg": OmegaConf.to_container(config),
+        "args": None,
+        "model": tasks.setup_task(config.task).build_model(config.model).state_dict(),
+        "optimizer_history": [{"num_updates": 0, "lr_scheduler_state": {}}],
+        "extra_state": {"train_iterator": {"epoch": 1}},
+    }
 
 
 def call(arguments):
