@@ -237,7 +237,7 @@ def test_the_printed_command_trains(prepare, tmp_path, tokenizer, smoothing):
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-3000:]
     assert (out / "checkpoints" / "checkpoint_last.pt").is_file()
     message = prepare("--train", *train, "--out", out, *options, "--overwrite", code=2)
-    assert "checkpoints has models for the dictionaries that --overwrite would replace" in message
+    assert "dictionaries that --overwrite would replace" in message
 
 
 @pytest.mark.parametrize("size", SIZE_CLASSES, ids=lambda size: str(size.least))
@@ -282,7 +282,7 @@ def test_a_finished_preparation_is_not_repeated(prepare, tmp_path, monkeypatch):
         patch.setattr(workflow, "Workflow", None)
         assert prepare(*arguments) == printed
         message = prepare(*arguments, "--bpe", "none", code=2)
-    assert "prepared with --bpe subword_nmt, now with --bpe none: choose another" in message
+    assert "--bpe subword_nmt, now with --bpe none" in message
     assert files(tmp_path / "out") == before
     prepare(*arguments, "--bpe", "none", "--overwrite")
     assert "codes.bpe" not in files(tmp_path / "out")
@@ -404,6 +404,6 @@ def test_folders_of_others_are_left_alone(prepare, tmp_path):
     (tmp_path / "out" / "mine").touch()
     for more in ((), ("--overwrite",)):
         message = prepare("--train", *train, "--out", tmp_path / "out", *NONE, *more, code=2)
-        assert "which has files that `convs2s prepare` did not write" in message
+        assert "files that `convs2s prepare` did not write" in message
     assert "which is a file" in prepare("--train", *train, "--out", train[0], *NONE, code=2)
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["mine"]

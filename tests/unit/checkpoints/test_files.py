@@ -64,7 +64,7 @@ def test_a_refused_object_is_named(load, save, member, content, name, tmp_path, 
     save(path, {member: content})
     with pytest.raises(UserError) as caught:
         load(str(path))
-    assert f"holds an object of {name}, which is not plain data" in str(caught.value)
+    assert f"holds an object of {name}, which" in str(caught.value)
     assert "weights_only" not in str(caught.value) and "complete" not in str(caught.value)
     assert not (tmp_path / "hacked").exists()
 

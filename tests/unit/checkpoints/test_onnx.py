@@ -171,7 +171,7 @@ def test_the_decoding_step_refuses_a_position_that_it_has_not(exported, sessions
 @pytest.mark.parametrize("arch", ["adl_transformer", "pervasive_iwslt_de_en", "transformer"])
 def test_other_models_are_refused(arch):
     checkpoint = Checkpoint("x.pt", {}, {"_name": arch}, {})
-    with pytest.raises(UserError, match=f"x.pt has a model of --arch {arch}, but only models of"):
+    with pytest.raises(UserError, match=f"x.pt has a model of --arch {arch}"):
         check_exportable(checkpoint)
 
 

@@ -224,5 +224,5 @@ def test_refused_with_the_layer_in_the_way(name):
 
 
 def test_other_models_are_refused():
-    with pytest.raises(UserError, match="x.pt has a model of --arch convs2s_iwslt_de_en, but only"):
+    with pytest.raises(UserError, match="x.pt has a model of --arch convs2s_iwslt_de_en"):
         export_transformer(Checkpoint("x.pt", {}, {"_name": "convs2s_iwslt_de_en"}, {}))

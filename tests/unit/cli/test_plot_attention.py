@@ -213,7 +213,7 @@ def test_a_family_of_a_user(tmp_path):
     program += ["--output", str(output), "ein zwei", "--target", "one"]
     done = subprocess.run(program, capture_output=True, text=True, cwd=ROOT)
     assert done.returncode != 0 and not output.exists()
-    assert "has a model that is unknown here: give the package that defines it" in done.stderr
+    assert "model that is unknown here" in done.stderr
     assert "Traceback" not in done.stderr
     package = str(ROOT / "tests" / "packages" / "bag_of_words")
     done = subprocess.run(
@@ -255,7 +255,7 @@ def test_a_model_without_attention_to_the_source(tmp_path):
     given = dict(encoder_adl="mh_dot_self_att(h=2)", decoder_adl="cnn", model_dim=8)
     trained = make_checkpoint(tmp_path / "self", "adl", given)
     call([*trained, "--output", tmp_path / "a.png", "--layers", "encoder.1", "ein zwei"])
-    with pytest.raises(UserError, match="No layer of the model attends to the source"):
+    with pytest.raises(UserError, match="No layer .* attends to the source"):
         call([*trained, "--output", tmp_path / "a.png", "ein zwei"])
     given = dict(encoder_adl="cnn", decoder_adl="cnn", model_dim=8)
     trained = make_checkpoint(tmp_path / "none", "adl", given)

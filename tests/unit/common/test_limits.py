@@ -13,7 +13,7 @@ BUILDERS = {"convs2s": tiny_convs2s, "adl": tiny_adl, "pervasive": tiny_pervasiv
 @pytest.mark.parametrize("length", [0, -1, 10**12])
 def test_lengths(family, option, length):
     name = f"--{option.replace('_', '-')}"
-    with pytest.raises(UserError, match=f"{name} is {length}, but must be from 1 to 1000000"):
+    with pytest.raises(UserError, match=f"{name} is {length}, .* from 1 to 1000000"):
         BUILDERS[family](**{option: length})
 
 

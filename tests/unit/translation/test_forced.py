@@ -42,7 +42,7 @@ def test_refusals(tmp_path):
     path = FIXTURES / "convs2s.pt"
     ensemble = Translator(path, data=DATA, device="cpu").ensemble
     assert score_pairs(ensemble, []) == []
-    with pytest.raises(UserError, match="up to 31 x 2 tokens, .* reads at most 20 x 20"):
+    with pytest.raises(UserError, match="31 x 2 tokens, .* at most 20 x 20"):
         score_pairs(ensemble, [("eins " * 30, "eins-th")])
     lexicon = text_file(tmp_path, ["eins eins-th 0.9"], "lexicon")
     restricted = Translator(path, data=DATA, device="cpu", lexicon=str(lexicon)).ensemble

@@ -185,7 +185,7 @@ def test_a_sentence_that_is_too_long_for_learned_positions():
     model = tiny_adl(arch="adl", encoder_adl="learn_pos", decoder_adl="learn_pos -> mlp_att")
     assert outputs(model, random_batch([(64, 64)])["net_input"])[0].isfinite().all()
     for lengths, what in (((65, 3), "source"), ((3, 65), "target")):
-        with pytest.raises(UserError, match=f"A {what} sentence has 65 tokens, more than the 64"):
+        with pytest.raises(UserError, match=f"{what} sentence has 65 tokens, .* the 64"):
             outputs(model, random_batch([lengths])["net_input"])
 
 

@@ -94,5 +94,5 @@ def test_the_sockeye_dialect():
 def test_sentences_longer_than_the_learned_positions():
     model = tiny_pervasive(encoder_adl="learn_pos", decoder_adl="learn_pos")
     for lengths, side in (((65, 3), "source"), ((3, 65), "target")):
-        with pytest.raises(UserError, match=f"A {side} sentence has 65 tokens, more than the 64"):
+        with pytest.raises(UserError, match=f"{side} sentence has 65 tokens, .* the 64"):
             outputs(model, random_batch([lengths])["net_input"])

@@ -62,7 +62,7 @@ def test_the_value_is_that_of_eval(text):
 def test_anything_else_is_refused(text, column, reason):
     with pytest.raises(TextError) as error:
         parse_value(text)
-    assert "An option of a fairseq model, which is not evaluated" in str(error.value)
+    assert "option of a fairseq model, which is not evaluated" in str(error.value)
     assert reason in str(error.value)
     assert error.value.column == column
 
