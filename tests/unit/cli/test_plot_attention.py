@@ -43,6 +43,8 @@ FAMILIES = {
         decoder_ffn_embed_dim=8,
     ),
 }
+# Models that fairseq loads.
+OF_FAIRSEQ = ("transformer", "bag_of_words_small")
 LENGTHS = dict(max_source_positions=64, max_target_positions=64)
 
 
@@ -84,8 +86,8 @@ def make_checkpoint(folder, arch, options=None):
     data, checkpoint = folder / "data", folder / "model.pt"
     write_dictionaries(data)
     options = FAMILIES[arch] if options is None else options
-    if arch == "transformer":
-        content = transformer_of_fairseq(data, options)
+    if arch in OF_FAIRSEQ:
+        content = checkpoint_of_fairseq(data, arch, options)
     else:
         size = len(Vocabulary()) + len(WORDS)
         network = build(arch, vocabularies=Vocabularies(size, size), **options, **LENGTHS)
@@ -96,8 +98,8 @@ def make_checkpoint(folder, arch, options=None):
     return ["--path", str(checkpoint), "--data", str(data)]
 
 
-def transformer_of_fairseq(data, given):
-    """The checkpoint of a transformer of fairseq with random weights."""
+def checkpoint_of_fairseq(data, arch, given):
+    """What fairseq would save of a model with random weights."""
     options = pytest.importorskip("fairseq.options")
     from fairseq import tasks
     from fairseq.dataclass.utils import convert_namespace_to_omegaconf
@@ -106,7 +108,7 @@ def transformer_of_fairseq(data, given):
     named = {**given, **LENGTHS}
     args = options.parse_args_and_arch(
         options.get_training_parser(),
-        [str(data), "--arch", "transformer", "--source-lang", "de", "--target-lang", "en"]
+        [str(data), "--arch", arch, "--source-lang", "de", "--target-lang", "en"]
         + [f"--{name.replace('_', '-')}={value}" for name, value in named.items()],
     )
     config = convert_namespace_to_omegaconf(args)
