@@ -7,9 +7,10 @@ import torch
 from fairseq.sequence_generator import SequenceGenerator
 
 from convs2s_plugin.criterions import ConvS2SCrossEntropy
+from tests.support.adapters import dictionary, make
+from tests.support.batches import random_batch
 from tests.support.commands import PLUGIN, TINY, fairseq, hypotheses
-from tests.support.families import MODELS, NAMED, make
-from tests.support.helpers import dictionary, random_batch
+from tests.support.families import MODELS, NAMED
 
 if not torch.cuda.is_available():
     pytest.skip("there is no GPU here", allow_module_level=True)

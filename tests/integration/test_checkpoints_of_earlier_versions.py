@@ -60,17 +60,7 @@ def assert_translations_are_those_of_then(printed, name):
     for number, then in enumerate(expected):
         ((score, tokens),) = found[number]
         assert tokens == then["tokens"]
-        assert score == pytest.approx(then["score"], abs=1e-4)
-
-
-def test_every_checkpoint_has_expectations():
-    assert {path.stem for path in FIXTURES.glob("*.pt")} == set(EXPECTED)
-
-
-@each_checkpoint
-def test_the_file_is_plain_data_with_the_same_keys_and_shapes(name):
-    weights = torch.load(FIXTURES / f"{name}.pt", weights_only=True)["model"]
-    assert {key: list(weights[key].shape) for key in weights} == EXPECTED[name]["state_dict"]
+        assert score == pytest.approx(then["score"], abs=1e-5)
 
 
 @each_checkpoint

@@ -5,8 +5,8 @@ import torch
 
 from convs2s.cli import main as convs2s
 from tests.integration.test_fairseq_generate import generate
+from tests.support.adapters import config_with_objects
 from tests.support.commands import PLUGIN, fairseq, hypotheses, refused, run, train
-from tests.support.helpers import config_with_objects
 
 # Architecture of fairseq -> options of a small model.
 MODELS = {

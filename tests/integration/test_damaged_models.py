@@ -140,7 +140,7 @@ def test_commands_that_read_checkpoints(command, tmp_path):
 def test_a_pipe_is_no_checkpoint(tmp_path):
     os.mkfifo(tmp_path / "pipe.pt")
     error = convs2s("average", "--inputs", tmp_path / "pipe.pt", "--output", tmp_path / "new.pt")
-    assert "pipe.pt is not a plain file, as a checkpoint must be." in error
+    assert "pipe.pt is not a plain file" in error
 
 
 def test_input_of_fairseq_interactive(tmp_path):

@@ -16,10 +16,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.commands import hypotheses, server
+from tests.support.commands import NEEDS_FAIRSEQ, hypotheses, server
 from tests.support.doc_blocks import DOCS, README, ROOT, Block, blocks, pages
 
-pytestmark = [pytest.mark.docs, pytest.mark.slow]
+pytestmark = [NEEDS_FAIRSEQ, pytest.mark.docs, pytest.mark.slow]
 
 WORDS = "eins zwei drei vier fünf sechs sieben acht neun zehn elf zwölf hunde rennen".split()
 # What is read where its text stands, and not run.

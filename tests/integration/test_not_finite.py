@@ -34,7 +34,7 @@ def test_the_update_is_not_made(family, precision, corpus, tmp_path):
     )
     done = train(corpus, tmp_path, options=options, setup=POISON)
     error = refused(done)
-    assert "The gradient of a batch is infinite or not a number" in error and "crash.pt" in error
+    assert "gradient of a batch is infinite" in error and "crash.pt" in error
     assert "NaN detected in output of decoder" in done.stderr
     saved = torch.load(tmp_path / "crash.pt", weights_only=True)
     assert saved["optimizer_history"][-1]["num_updates"] == 2

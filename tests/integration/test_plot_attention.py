@@ -77,7 +77,7 @@ def test_without_a_preparation(tmp_path):
     given = ["--path", MODEL, "--data", DATA, "--output", "a.json", "--input", "input.de"]
     done = plot_attention(tmp_path, *given)
     assert tokens(done, tmp_path)[0] == ["Eins", "zwei"]
-    assert "There is no preparation.yaml: the text is taken as tokens" in done.stderr
+    assert "no preparation.yaml: the text is taken" in done.stderr
 
 
 @pytest.mark.parametrize(

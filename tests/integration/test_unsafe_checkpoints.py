@@ -130,7 +130,7 @@ def test_an_object_is_named_and_not_made(way, corpus, fconv, hacked, tmp_path, c
     content["extra_state"]["train_meters"] = Call(hacked)
     torch.save(content, path)
     error = {**OF_FAIRSEQ, **WAYS, **WEIGHTS}[way](corpus, path, tmp_path, capsys)
-    assert f"{path} holds an object of posix.mkdir, which is not plain data" in error
+    assert f"{path} holds an object of posix.mkdir" in error
     assert "weights_only" not in error and "Traceback" not in error
 
 

@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 import pytest
+import torch
 
 from convs2s.translation.translator import Translator
 from tests.support.translation import DATA, FIXTURES, LINES, MODELS, translate
@@ -34,13 +35,23 @@ def without_fairseq(*arguments, folder, code=0):
     return done.stdout if code == 0 else done.stderr
 
 
+def test_every_checkpoint_has_expectations():
+    assert {path.stem for path in FIXTURES.glob("*.pt")} == set(EXPECTED)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_checkpoint_is_plain_data_with_the_same_keys_and_shapes(name):
+    weights = torch.load(FIXTURES / f"{name}.pt", weights_only=True)["model"]
+    assert {key: list(weights[key].shape) for key in weights} == EXPECTED[name]["state_dict"]
+
+
 @pytest.mark.parametrize("name", MODELS)
 def test_translations_and_scores_are_those_of_fairseq(name):
     then = EXPECTED[name]["translations"]
     translator = Translator(FIXTURES / f"{name}.pt", data=DATA, alignment=True, device="cpu")
     for found, expected in zip(translator.translate(LINES), then, strict=True):
         assert found.text == expected["tokens"]
-        assert found.score == pytest.approx(expected["score"], abs=1e-4)
+        assert found.score == pytest.approx(expected["score"], abs=1e-5)
         pairs = found.hypotheses[0].alignment
         assert " ".join(f"{s}-{t}" for s, t in pairs) == expected["alignment"]
 
@@ -68,8 +79,6 @@ def test_other_commands_in_an_interpreter_without_fairseq(tmp_path):
 
 
 def test_models_of_fairseq_are_refused_in_a_sentence(tmp_path):
-    import torch
-
     checkpoint = torch.load(FIXTURES / "convs2s.pt", weights_only=True)
     checkpoint["cfg"]["model"]["_name"] = "transformer_iwslt_de_en"
     torch.save(checkpoint, tmp_path / "model.pt")

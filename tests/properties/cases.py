@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from convs2s.models.pervasive.options import AGGREGATORS
 from tests.support.adl_random import random_definition
-from tests.support.helpers import tiny_adl, tiny_convs2s, tiny_pervasive
+from tests.support.families import tiny_adl, tiny_convs2s, tiny_pervasive
 
 # A case is plain data, so that one command can repeat it.
 Case = dict[str, Any]

@@ -5,9 +5,9 @@ import io
 
 import torch
 
-from tests.support.helpers import dictionary, loss_of_logits, random_batch
-
-PAD = dictionary().pad()
+from convs2s.nn.state import State
+from tests.support.batches import PAD, loss_of_logits, random_batch
+from tests.support.families import outputs
 
 
 def dependencies(model, lengths):
@@ -31,7 +31,7 @@ def dependencies(model, lengths):
     # Source and target may share their embeddings; the hook is for the target.
     model.encoder.embed.words = copy.deepcopy(model.encoder.embed.words)
     handle = embedding.register_forward_hook(keep)
-    features, _ = model(**batch, features_only=True)
+    features, _ = model.decode(batch["prev_output_tokens"], model.encode(batch["src_tokens"]))
     handle.remove()
     real = batch["prev_output_tokens"].ne(PAD)
     direction = torch.randn(features.size(-1), dtype=features.dtype)
@@ -54,27 +54,27 @@ def assert_causal(model):
 def assert_incremental_decoding_is_the_full_pass(model):
     """Logits and attention in several steps equal those of one pass."""
     batch = random_batch([(7, 5), (3, 6)])["net_input"]
-    expected, extra = model(**batch)
-    encoder_out = model.encoder(batch["src_tokens"], batch["src_lengths"])
-    state, logits, weights = {}, [], []
+    expected, attention = outputs(model, batch)
+    encoded, state = model.encode(batch["src_tokens"]), State()
+    logits, weights = [], []
     seen = 0
     for chunk in (1, 2, 1, 2):
         seen += chunk
-        output, step = model.decoder(
-            batch["prev_output_tokens"][:, :seen], encoder_out, incremental_state=state
+        features, step = model.decode(
+            batch["prev_output_tokens"][:, :seen], encoded, state, need_weights=True
         )
-        logits.append(output)
-        weights.append(step["attn"][0])
+        logits.append(model.logits(features))
+        weights.append(step)
     real = batch["prev_output_tokens"].ne(PAD)
     scale = 1 + expected.abs().max().item()
     torch.testing.assert_close(
         torch.cat(logits, dim=1)[real], expected[real], atol=1e-10 * scale, rtol=1e-10
     )
-    if extra["attn"][0] is None:
+    if attention is None:
         assert weights == [None] * 4
     else:
         torch.testing.assert_close(
-            torch.cat(weights, dim=1)[real], extra["attn"][0][real], atol=1e-9, rtol=1e-9
+            torch.cat(weights, dim=1)[real], attention[real], atol=1e-9, rtol=1e-9
         )
 
 
@@ -90,22 +90,22 @@ def assert_state_dict_round_trip(build):
     torch.save(model.state_dict(), file)
     file.seek(0)
     with torch.no_grad():
-        expected, _ = model(**batch)
-        assert not torch.equal(other(**batch)[0], expected)
+        expected, _ = outputs(model, batch)
+        assert not torch.equal(outputs(other, batch)[0], expected)
         other.load_state_dict(torch.load(file, weights_only=True))
-        assert torch.equal(other(**batch)[0], expected)
-        assert torch.equal(copy.deepcopy(model)(**batch)[0], expected)
+        assert torch.equal(outputs(other, batch)[0], expected)
+        assert torch.equal(outputs(copy.deepcopy(model), batch)[0], expected)
 
 
 def assert_trains(model):
     """Every parameter has a gradient, and a small step against it lowers the loss."""
     batch = random_batch([(6, 5), (4, 3)])
     model.train()
-    before = loss_of_logits(model(**batch["net_input"])[0], batch)
+    before = loss_of_logits(outputs(model, batch["net_input"])[0], batch)
     before.backward()
     assert not [name for name, parameter in model.named_parameters() if parameter.grad is None]
     norm = torch.cat([parameter.grad.flatten() for parameter in model.parameters()]).norm()
     with torch.no_grad():
         for parameter in model.parameters():
             parameter -= 1e-3 * parameter.grad / norm
-        assert loss_of_logits(model(**batch["net_input"])[0], batch) < before
+        assert loss_of_logits(outputs(model, batch["net_input"])[0], batch) < before

@@ -21,6 +21,8 @@ import threading
 from importlib import import_module
 from pathlib import Path
 
+from convs2s.common.installation import missing_fairseq
+
 ROOT = Path(__file__).resolve().parents[2]
 
 # name -> module and function of the console script.
@@ -111,7 +113,8 @@ class CommandServer:
 def serve(address: str) -> None:
     """Answer programs until the process is ended, or the one that started it."""
     for name in PRELOADED:
-        import_module(name)
+        if not name.startswith(("fairseq", "hydra")) or missing_fairseq() is None:
+            import_module(name)
     # Nobody waits for the processes of the commands.
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     with socket.socket(socket.AF_UNIX) as server:

@@ -1,4 +1,4 @@
-"""Run fairseq's own commands, each in a separate process.
+"""Run commands of fairseq and of the package, each in a separate process.
 
 Most are forks of a process that has imported fairseq (see command_server.py): importing it takes
 seconds. ``start=command`` starts a new interpreter, as a user does.
@@ -14,11 +14,10 @@ import tempfile
 from contextlib import redirect_stdout
 from pathlib import Path
 
+import pytest
 import torch
-from fairseq import options
-from fairseq.dataclass.utils import convert_namespace_to_omegaconf
-from fairseq_cli import generate as generate_command
 
+from convs2s.common.installation import missing_fairseq
 from convs2s.evaluation.nbest import marked
 from tests import ROOT
 from tests.support.command_server import CommandServer
@@ -36,6 +35,16 @@ TINY = (
 )
 
 
+# For tests whose own commands start programs of fairseq.
+NEEDS_FAIRSEQ = pytest.mark.skipif(missing_fairseq() is not None, reason=str(missing_fairseq()))
+
+
+def skip_without_fairseq():
+    """Skip the test that asks for fairseq where it is not installed, such as on Python 3.13."""
+    if why := missing_fairseq():
+        pytest.skip(why)
+
+
 @functools.cache
 def server() -> CommandServer:
     """The server of this test process."""
@@ -48,12 +57,14 @@ def server() -> CommandServer:
 
 def command(name, *arguments):
     """The command line of ``fairseq-NAME`` in a new interpreter."""
+    skip_without_fairseq()
     code = f"import sys; from fairseq_cli.{name} import cli_main; sys.exit(cli_main())"
     return [sys.executable, "-c", code, *map(str, arguments)]
 
 
 def quick_command(name, *arguments):
     """The command line of ``fairseq-NAME`` in a fork of the server."""
+    skip_without_fairseq()
     program = server().programs / f"fairseq-{name.replace('_', '-')}"
     return [program, *map(str, arguments)]
 
@@ -131,6 +142,11 @@ def generate(corpus, path, *arguments, subset="test", data="bin"):
     Args:
         data: the folder of the data in that of the corpus.
     """
+    skip_without_fairseq()
+    from fairseq import options
+    from fairseq.dataclass.utils import convert_namespace_to_omegaconf
+    from fairseq_cli import generate as generate_command
+
     parser = options.get_generation_parser()
     args = options.parse_args_and_arch(
         parser,

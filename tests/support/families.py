@@ -4,12 +4,17 @@ A family is added by one entry of FAMILIES. The models of a family differ in str
 something that no other has.
 """
 
-from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
+import torch
+
+from convs2s import models
+from convs2s.common.installation import missing_fairseq
 from convs2s.models.adl.architectures import ARCHITECTURES
-from tests.packages import bag_of_words  # noqa: F401  (registers a family outside the package)
-from tests.support.helpers import tiny_adl, tiny_convs2s, tiny_model, tiny_pervasive
+from convs2s.models.interface import Vocabularies
+from convs2s.nn.cross_entropy import linear_cross_entropy
+from tests.support.batches import PAD, SYMBOLS
 
 SELF = "mh_dot_self_att"
 TRANSFORMER = f"pos -> repeat(2, res_nd({SELF}) -> res_nd(ffl)) -> norm"
@@ -19,12 +24,11 @@ class Family(NamedTuple):
     """A family and its models in the shared tests.
 
     Attributes:
-        build: makes a small model in evaluation mode. It takes the options of a model and, as
-            ``tests.support.helpers.tiny_model`` does, ``seed``, ``dropout`` and ``need_attn``.
+        sizes: the named architecture of small networks, and the options that make them small.
         models: name -> options.
     """
 
-    build: Callable[..., Any]
+    sizes: dict[str, Any]
     models: dict[str, dict[str, Any]]
 
 
@@ -97,30 +101,111 @@ BAG_OF_WORDS = {
 }
 
 
-def tiny_bag_of_words(task=None, **options):
-    """A small model of the family in tests/packages."""
-    return tiny_model("bag_of_words", task, **{"embed_dim": 16, **options})
-
-
 FAMILIES = {
-    "convs2s": Family(tiny_convs2s, CONVS2S),
-    "adl": Family(tiny_adl, ADL),
-    "pervasive": Family(tiny_pervasive, PERVASIVE),
-    "bag_of_words": Family(tiny_bag_of_words, BAG_OF_WORDS),
+    "convs2s": Family(
+        dict(
+            arch="convs2s_iwslt_de_en",
+            encoder_embed_dim=16,
+            decoder_embed_dim=16,
+            decoder_out_embed_dim=16,
+            encoder_layers="[(16, 3)] * 2 + [(24, 3)]",
+            decoder_layers="[(16, 3)] * 2 + [(24, 3)]",
+        ),
+        CONVS2S,
+    ),
+    "adl": Family(dict(arch="adl_transformer", model_dim=16, attention_heads=4), ADL),
+    "pervasive": Family(
+        dict(
+            arch="pervasive_iwslt_de_en",
+            encoder_embed_dim=12,
+            decoder_embed_dim=16,
+            num_layers=3,
+            growth_rate=4,
+            kernel_size=3,
+        ),
+        PERVASIVE,
+    ),
 }
-MODELS = {name: options for family in FAMILIES.values() for name, options in family.models.items()}
+if missing_fairseq() is None:
+    # A family outside the package, which the plugin registers.
+    from tests.packages import bag_of_words  # noqa: F401
+
+    FAMILIES["bag_of_words"] = Family(dict(arch="bag_of_words", embed_dim=16), BAG_OF_WORDS)
+MODELS = {
+    name: {**family.sizes, **options}
+    for family in FAMILIES.values()
+    for name, options in family.models.items()
+}
 
 # Every architecture of the tables in Domhan (2018); those of other sizes differ in widths alone.
 NAMED = {
-    name: dict(arch=name, ff_dim=24)
+    name: {**FAMILIES["adl"].sizes, "arch": name, "ff_dim": 24}
     for name in ARCHITECTURES
     if not name.endswith(("_iwslt", "_wmt"))
 }
 
 
+# No dropout, and 64 positions.
+COMMON = dict(dropout=0.0, max_source_positions=64, max_target_positions=64)
+
+
+def build(arch, seed=1, vocabularies=None, **options):
+    """A network with random weights and biases, in evaluation mode.
+
+    Args:
+        arch: name of the architecture.
+        seed: of the weights.
+        vocabularies: those of ``tests.support.batches`` by default.
+        options: differ from those of the architecture, and from COMMON.
+    """
+    torch.manual_seed(seed)
+    family = models.FAMILIES[models.family_of(arch)]
+    known = family.architectures().get(arch)
+    given = {**COMMON, **(known.options if known else {}), **options}
+    network = family.network()
+    size = len(SYMBOLS)
+    built = network(network.options_class(**given), vocabularies or Vocabularies(size, size))
+    randomize_biases_(built)
+    return built.eval()
+
+
+def randomize_biases_(model):
+    """Give every bias random values, so that none can be forgotten unseen."""
+    for name, parameter in model.named_parameters():
+        if name.endswith("bias"):
+            torch.nn.init.normal_(parameter, std=0.1)
+
+
+tiny_convs2s, tiny_adl, tiny_pervasive = (
+    partial(build, **FAMILIES[name].sizes) for name in ("convs2s", "adl", "pervasive")
+)
+
+
 def make(name, **options):
-    """The model called ``name``, in evaluation mode."""
-    if name in NAMED:
-        return tiny_adl(**{**NAMED[name], **options})
-    (family,) = (family for family in FAMILIES.values() if name in family.models)
-    return family.build(**{**family.models[name], **options})
+    """The network called ``name``, in evaluation mode; see ``build``."""
+    return build(**{**MODELS, **NAMED}[name], **options)
+
+
+def outputs(network, batch, need_weights=True, **options):
+    """Logits B x T x V and attention B x T x S or None, for the inputs of a batch."""
+    encoded = network.encode(batch["src_tokens"])
+    features, attention = network.decode(
+        batch["prev_output_tokens"], encoded, need_weights=need_weights, **options
+    )
+    return network.logits(features), attention
+
+
+def smoothed_loss(network, batch, label_smoothing=0.1):
+    """The label-smoothed cross-entropy, summed over the tokens of a batch."""
+    inputs, real = batch["net_input"], batch["target"].ne(PAD)
+    features, _ = network.decode(inputs["prev_output_tokens"], network.encode(inputs["src_tokens"]))
+    weight, bias = network.output.weight_and_bias(None)
+    target = batch["target"][real]
+    return linear_cross_entropy(features[real], weight, bias, target, label_smoothing).loss
+
+
+def count_calls(module):
+    """A list to which each forward pass of a module adds the shape of its input."""
+    calls = []
+    module.register_forward_pre_hook(lambda _, inputs: calls.append(tuple(inputs[0].shape)))
+    return calls

@@ -11,13 +11,9 @@ from fairseq.tasks.translation import TranslationConfig, TranslationTask
 
 from convs2s_plugin.models import PluginModel
 from convs2s_plugin.tasks.translation import ConvS2STranslationConfig, ConvS2STranslationTask
-from tests.support.families import MODELS, make
-from tests.support.helpers import (
-    dictionary,
-    random_batch,
-    tiny_fairseq_transformer,
-    translation_task,
-)
+from tests.support.adapters import dictionary, make, tiny_fairseq_transformer, translation_task
+from tests.support.batches import random_batch
+from tests.support.families import MODELS
 
 WORDS = 300
 SYMBOLS = dictionary(WORDS)

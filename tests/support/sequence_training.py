@@ -6,7 +6,7 @@ import torch
 
 from convs2s.evaluation.sentence_scores import SENTENCE_SCORES
 from convs2s_plugin.criterions.sequence_risk import ConvS2SSequenceRisk, ConvS2SSequenceRiskConfig
-from tests.support.helpers import dictionary
+from tests.support.adapters import dictionary
 
 SYMBOLS = dictionary()
 

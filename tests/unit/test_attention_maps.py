@@ -1,4 +1,4 @@
-"""The attention of every layer and head: plain computations, the search, and ``need_attn``."""
+"""The attention of every layer and head: plain computations, the search, and threads."""
 
 import math
 from concurrent.futures import ThreadPoolExecutor
@@ -15,11 +15,11 @@ from convs2s.nn.attention import (
     SOURCE,
     record_attention,
 )
-from tests.support.families import MODELS, make
-from tests.support.helpers import dictionary, random_batch, tiny_adl, tiny_convs2s, tiny_pervasive
+from convs2s.nn.state import BeamOrder, State, reorder_encoder_output
+from tests.support.batches import PAD, random_batch
+from tests.support.families import MODELS, make, outputs, tiny_adl, tiny_convs2s, tiny_pervasive
 
 EVERY_MODEL = pytest.mark.parametrize("name", MODELS)
-PAD = dictionary().pad()
 LENGTHS = [(7, 5), (3, 9), (11, 2)]
 SELF = "mh_dot_self_att"
 
@@ -51,8 +51,8 @@ def test_the_mean_is_the_attention_that_the_model_returns(name, left_pad):
     model = make(name).double()
     batch = random_batch(LENGTHS, left_pad, left_pad)
     maps = maps_of(model, batch)
-    _, extra = model(**batch["net_input"], need_attn=True, target_tokens=batch["target"])
-    close(maps.mean(), extra["attn"][0])
+    _, attention = outputs(model, batch["net_input"], target_tokens=batch["target"])
+    close(maps.mean(), attention)
 
 
 @EVERY_MODEL
@@ -92,25 +92,19 @@ def test_maps_of_the_search_are_those_of_the_whole_sentence(name):
     batch = random_batch([(7, 6), (4, 6)])
     expected = maps_of(model, batch)
     source, prefix = (batch["net_input"][key] for key in ("src_tokens", "prev_output_tokens"))
-    encoder_out = model.encoder.reorder_encoder_out(
-        model.encoder(source), torch.tensor([0, 0, 1, 1])
-    )
+    spread = BeamOrder(torch.tensor([0, 0, 1, 1]), 1)
+    encoded = reorder_encoder_output(model.encode(source), spread)
     # The second hypothesis of each sentence is another sentence until it becomes the first one.
     tokens = torch.stack([prefix, prefix.flip(1)], dim=1).flatten(0, 1)
     target = batch["target"].repeat_interleave(2, dim=0)
-    state, steps = {}, []
+    state, steps = State(), []
     for seen in range(1, 7):
         if seen == 4:
             order = torch.tensor([1, 0, 3, 2])
-            model.decoder.reorder_incremental_state_scripting(state, order)
+            state.reorder_(order)
             tokens = tokens[order]
         with record_attention() as maps:
-            model.decoder(
-                tokens[:, :seen],
-                encoder_out=encoder_out,
-                incremental_state=state,
-                target_tokens=target[:, :seen],
-            )
+            model.decode(tokens[:, :seen], encoded, state, target_tokens=target[:, :seen])
         assert {found.kind for found in maps} <= {SOURCE, CONTRIBUTIONS}
         rows = slice(0, None, 2) if seen < 4 else slice(1, None, 2)
         steps.append({found.name: found.weights[rows] for found in maps.of_kind(SOURCE)})
@@ -126,7 +120,7 @@ def test_convs2s_layers_against_section_3_3():
     assert [found.name for found in maps] == ["source.1", "source.3"]
     assert [found.description for found in maps] == ["decoder layer 1", "decoder layer 3"]
     calls = inputs_of(model, MultiStepAttention)
-    model(**batch["net_input"])
+    outputs(model, batch["net_input"])
     padding = batch["net_input"]["src_tokens"].eq(PAD)
     for (module, (x, embedding, source, *_)), found in zip(calls, maps, strict=True):
         # d_i = W h_i + b + g_i, and a_ij is the softmax over j of d_i z_j.
@@ -154,7 +148,7 @@ def test_adl_heads_against_section_2_3(input_feeding):
     if input_feeding:
         return
     calls = inputs_of(model, MultiHeadAttentionLayer)
-    model(**batch["net_input"])
+    outputs(model, batch["net_input"])
     for (module, (x, context)), found in zip(calls, maps, strict=True):
         if found.kind == SOURCE:
             query, key = module.queries(x), module.keys_values(context.source.blocks[2])
@@ -183,7 +177,7 @@ def test_pervasive_maps_against_equations_6_to_9(aggregator, separate_output):
     network, output = model.decoder.network, model.decoder.output
     caught = []
     network.aggregator.register_forward_pre_hook(lambda _, inputs: caught.append(inputs))
-    logits, _ = model(**batch["net_input"], need_attn=False)
+    logits, _ = outputs(model, batch["net_input"], need_weights=False)
     ((cells, grid),) = caught
     features = grid.unpack(cells)[0]
     vectors, bias = output.weight_and_bias(batch["target"].flatten())
@@ -234,11 +228,12 @@ def test_a_decoder_without_attention_to_the_source_has_no_mean():
 @EVERY_MODEL
 @torch.no_grad()
 def test_only_the_thread_that_records_gives_its_attention(name):
-    model = make(name, need_attn=False)
-    net_input = random_batch(LENGTHS)["net_input"]
+    model, batch = make(name), random_batch(LENGTHS)["net_input"]
+
+    def attention():
+        return outputs(model, batch, need_weights=False)[1]
+
     with record_attention() as maps, ThreadPoolExecutor(1) as other:
-        _, extra = other.submit(lambda: model(**net_input)).result()
-        assert extra["attn"] == [None] and not maps
-        model(**net_input)
-        assert maps
-    assert model(**net_input)[1]["attn"] == [None]
+        assert other.submit(attention).result() is None and not maps
+        assert attention() is not None and maps
+    assert attention() is None

@@ -7,18 +7,12 @@ import torch
 from fairseq.criterions.label_smoothed_cross_entropy import LabelSmoothedCrossEntropyCriterion
 
 from convs2s_plugin.search.generator import TranslationGenerator
-from tests.support.families import MODELS, make
-from tests.support.helpers import dictionary, random_batch
+from tests.support.adapters import dictionary, make
+from tests.support.batches import random_batch
+from tests.support.families import MODELS, count_calls
 
 EVERY_MODEL = pytest.mark.parametrize("name", MODELS)
 LENGTHS = [(7, 5), (3, 9), (11, 2)]
-
-
-def count_calls(module):
-    """A list to which each forward pass of a module adds the shape of its input."""
-    calls = []
-    module.register_forward_pre_hook(lambda _, inputs: calls.append(tuple(inputs[0].shape)))
-    return calls
 
 
 @EVERY_MODEL

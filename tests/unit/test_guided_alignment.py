@@ -9,8 +9,9 @@ from fairseq.criterions.label_smoothed_cross_entropy_with_alignment import (
 )
 
 from convs2s.common.errors import UserError
-from tests.support.families import MODELS, make
-from tests.support.helpers import dictionary, random_batch
+from tests.support.adapters import dictionary, make
+from tests.support.batches import random_batch
+from tests.support.families import MODELS
 
 EVERY_MODEL = pytest.mark.parametrize("name", MODELS)
 LENGTHS = [(7, 5), (3, 9), (11, 4)]

@@ -7,8 +7,9 @@ import torch
 
 from convs2s.common.errors import UserError
 from convs2s.nn import int8
-from tests.support.families import MODELS, make
-from tests.support.helpers import dictionary, random_batch, tiny_adl, tiny_convs2s, tiny_pervasive
+from convs2s.nn.state import State
+from tests.support.batches import PAD, random_batch
+from tests.support.families import MODELS, make, outputs, tiny_adl, tiny_convs2s, tiny_pervasive
 
 EVERY_MODEL = pytest.mark.parametrize("name", MODELS)
 LENGTHS = [(7, 5), (3, 9), (11, 2), (1, 1)]
@@ -18,7 +19,7 @@ KEPT = ("weight_ih_l0", "weight_hh_l0", "scores.weight")
 
 def quantized(name, **options):
     model = make(name, **options)
-    model.make_generation_fast_(need_attn=True)
+    model.prepare_for_generation_()
     model.quantize_()
     return model
 
@@ -27,16 +28,14 @@ def quantized(name, **options):
 @torch.no_grad()
 def test_scores_and_attention_are_nearly_those_of_single_precision(name):
     batch = random_batch(LENGTHS)
-    single, single_extra = make(name)(**batch["net_input"])
+    single, single_attention = outputs(make(name), batch["net_input"])
     model = quantized(name)
-    scores, extra = model(**batch["net_input"])
-    real = batch["target"].ne(dictionary().pad())
+    scores, attention = outputs(model, batch["net_input"])
+    real = batch["target"].ne(PAD)
     assert scores.dtype == torch.float32 and not torch.equal(scores, single)
     # The channels of these models are few, so that the error of a sum is large beside the sum.
     assert (scores - single)[real].abs().max() < 0.2 * single[real].std()
-    torch.testing.assert_close(
-        extra["attn"][0][real], single_extra["attn"][0][real], rtol=0, atol=0.02
-    )
+    torch.testing.assert_close(attention[real], single_attention[real], rtol=0, atol=0.02)
     matrices = [path for path, p in model.named_parameters() if p.dim() > 1]
     assert all(path.endswith(KEPT) for path in matrices)
 
@@ -45,14 +44,14 @@ def test_scores_and_attention_are_nearly_those_of_single_precision(name):
 @torch.no_grad()
 def test_incremental_decoding_is_the_full_pass(name):
     model, batch = quantized(name), random_batch(LENGTHS)["net_input"]
-    expected, _ = model(**batch)
-    encoder_out = model.encoder(batch["src_tokens"], batch["src_lengths"])
-    prefix, state = batch["prev_output_tokens"], {}
+    expected, _ = outputs(model, batch)
+    encoded, state = model.encode(batch["src_tokens"]), State()
+    prefix = batch["prev_output_tokens"]
     steps = [
-        model.decoder(prefix[:, :seen], encoder_out=encoder_out, incremental_state=state)[0]
+        model.logits(model.decode(prefix[:, :seen], encoded, state)[0])
         for seen in range(1, prefix.size(1) + 1)
     ]
-    real = prefix.ne(dictionary().pad())
+    real = prefix.ne(PAD)
     # Rounding may move a number to the next integer.
     difference = (torch.cat(steps, dim=1) - expected)[real].abs()
     assert difference.max() < 0.05 * expected[real].std()
@@ -66,7 +65,7 @@ def test_weights_can_be_loaded_into_a_model_that_is_not_quantized(name):
     other = make(name, seed=2)
     other.load_state_dict(model.state_dict())
     assert other.quantized
-    assert torch.equal(other.eval()(**batch)[0], model(**batch)[0])
+    assert torch.equal(outputs(other.eval(), batch)[0], outputs(model, batch)[0])
     with pytest.raises(UserError, match="int8 cannot be trained"):
         other.train()
 
@@ -75,9 +74,9 @@ def test_weights_can_be_loaded_into_a_model_that_is_not_quantized(name):
 @torch.no_grad()
 def test_the_rounded_weights_in_single_precision(name):
     model, batch = quantized(name), random_batch(LENGTHS)["net_input"]
-    scores, _ = model(**batch)
+    scores, _ = outputs(model, batch)
     model.dequantize_()
-    rounded, _ = model(**batch)
+    rounded, _ = outputs(model, batch)
     assert not any(isinstance(module, int8.Int8Matrix) for module in model.modules())
     assert (rounded - scores).abs().max() < 0.2 * scores.std()
 
@@ -100,7 +99,7 @@ WIDE = {
 @pytest.mark.parametrize("family", WIDE)
 def test_weights_and_their_file_have_a_quarter_of_the_size(family, tmp_path):
     model = WIDE[family]()
-    model.make_generation_fast_()
+    model.prepare_for_generation_()
     sizes = []
     for name in ("single", "int8"):
         state = model.state_dict()

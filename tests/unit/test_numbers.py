@@ -1,23 +1,24 @@
 """Numbers at their limits: NaN and overflow, sentences of one token, a batch of one sentence."""
 
 import copy
-from argparse import Namespace
 
 import pytest
 import torch
 
 from convs2s.translation.precision import Precision
-from convs2s_plugin.criterions import ConvS2SCrossEntropy
-from convs2s_plugin.models.adapters import output_layer_of
-from tests.support.families import MODELS, make
-from tests.support.helpers import dictionary, random_batch, tiny_adl, tiny_convs2s, tiny_pervasive
+from tests.support.batches import PAD, random_batch
+from tests.support.families import (
+    MODELS,
+    make,
+    outputs,
+    smoothed_loss,
+    tiny_adl,
+    tiny_convs2s,
+    tiny_pervasive,
+)
 
 EVERY_MODEL = pytest.mark.parametrize("name", MODELS)
 LENGTHS = [(7, 5), (3, 9), (5, 2)]
-
-
-def criterion():
-    return ConvS2SCrossEntropy(Namespace(target_dictionary=dictionary()), False, 0.1)
 
 
 @EVERY_MODEL
@@ -32,15 +33,14 @@ def test_a_sentence_with_nan_leaves_the_others_as_they_are(name, side):
     batch = random_batch(LENGTHS)
     inputs = batch["net_input"]
     key = "src_tokens" if side == "encoder" else "prev_output_tokens"
-    expected, _ = model(**inputs)
-    inputs[key][1, inputs[key][1].ne(dictionary().pad()).nonzero()[0]] = 34
+    inputs[key][1, inputs[key][1].ne(PAD).nonzero()[0]] = 34
     others = [0, 2]
     for other in others:
         inputs[key][other][inputs[key][other] == 34] = 33
-    expected, _ = model(**inputs)
+    expected, _ = outputs(model, inputs)
     getattr(model, side).embed.words.weight[34] = torch.nan
-    actual, _ = model(**inputs)
-    real = inputs["prev_output_tokens"].ne(dictionary().pad())
+    actual, _ = outputs(model, inputs)
+    real = inputs["prev_output_tokens"].ne(PAD)
     for other in others:
         torch.testing.assert_close(actual[other][real[other]], expected[other][real[other]])
     assert actual[1][real[1]].isnan().any()
@@ -52,14 +52,14 @@ def test_sentences_of_one_token_and_batches_of_one_sentence(name, lengths):
     """Loss, gradients and running statistics are finite in training, and logits after it."""
     model = make(name).train()
     batch = random_batch(lengths)
-    loss, _, _ = criterion()(model, batch)
+    loss = smoothed_loss(model, batch)
     loss.backward()
     assert loss.isfinite()
     for parameter in model.parameters():
         assert parameter.grad is None or parameter.grad.isfinite().all()
     for buffer in model.buffers():
         assert buffer.isfinite().all()
-    assert model.eval()(**batch["net_input"])[0].isfinite().all()
+    assert outputs(model.eval(), batch["net_input"])[0].isfinite().all()
 
 
 TRANSFORMER = {
@@ -84,13 +84,13 @@ def test_half_precision_of_1000_tokens(family, dtype):
     batch = random_batch([(1000, target_tokens), (7, 5)])
     # The weights of models that were trained are larger than initial ones.
     with torch.no_grad():
-        output_layer_of(model.decoder).weight.mul_(10)
+        model.output.weight_and_bias(None)[0].mul_(10)
 
     def results(precision):
         model.zero_grad()
         with precision.autocast(model):
-            logits, _ = model(**batch["net_input"])
-            loss, _, _ = criterion()(model, batch)
+            logits, _ = outputs(model, batch["net_input"])
+            loss = smoothed_loss(model, batch)
         loss.backward()
         gradients = [p.grad.flatten() for p in model.parameters() if p.grad is not None]
         return logits.detach().float(), loss.detach(), torch.cat(gradients)
@@ -106,12 +106,12 @@ def test_half_precision_of_1000_tokens(family, dtype):
 def test_large_logits_do_not_overflow_the_loss(dtype, tolerance, scale):
     model, batch = make("convs2s").to(dtype), random_batch(LENGTHS)
     with torch.no_grad():
-        output_layer_of(model.decoder).weight.mul_(scale)
-    loss, _, _ = criterion()(model, batch)
-    logits = model(**batch["net_input"])[0].double()
+        model.output.weight_and_bias(None)[0].mul_(scale)
+    loss = smoothed_loss(model, batch)
+    logits = outputs(model, batch["net_input"])[0].double()
     log_probabilities = logits.log_softmax(dim=-1)
     target = batch["target"]
-    real = target.ne(dictionary().pad())
+    real = target.ne(PAD)
     chosen = log_probabilities.gather(-1, target.unsqueeze(-1)).squeeze(-1)
     share = 0.1 / (logits.size(-1) - 1)
     plain = -((0.9 - share) * chosen + share * log_probabilities.sum(dim=-1))[real].sum()

@@ -7,7 +7,7 @@ import yaml
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from convs2s_plugin import __version__
+from convs2s import __version__
 from tests import ROOT
 
 try:

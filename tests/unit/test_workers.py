@@ -10,8 +10,8 @@ from torch import distributed
 
 from convs2s_plugin.criterions import ConvS2SCrossEntropy
 from convs2s_plugin.tasks.translation import ConvS2STranslationConfig, ConvS2STranslationTask
-from tests.support.families import make
-from tests.support.helpers import dictionary, random_batch
+from tests.support.adapters import dictionary, make
+from tests.support.batches import random_batch
 
 # Sentences of each worker; one that has none left in an epoch repeats a batch, which is ignored.
 LENGTHS = [(5, 7), (3, 2), (6, 4), (2, 3), (7, 5)]

@@ -69,4 +69,4 @@ def test_a_single_file_is_refused(corpus, tmp_path):
         f"python {EXAMPLES}/distillation/run.py {corpus}/train.de --smoke --out out", tmp_path
     )
     assert done.returncode == 1
-    assert "There are 1 files: give a source and a target file, or none." in done.stderr
+    assert "There are 1 files" in done.stderr

@@ -1,7 +1,6 @@
 """``convs2s flops``."""
 
 import pytest
-from fairseq.modules.transformer_layer import TransformerEncoderLayerBase
 
 from convs2s.cli import (
     flops,
@@ -34,6 +33,7 @@ def count(capsys, *arguments):
 
 
 def test_a_transformer_by_hand(capsys):
+    layer = pytest.importorskip("fairseq.modules.transformer_layer").TransformerEncoderLayerBase
     size, inner, layers, length = 256, 512, 2, 7
     arguments = (
         *("--arch", "transformer", *SMALL, "--encoder-layers", "2", "--decoder-layers", "2"),
@@ -47,7 +47,7 @@ def test_a_transformer_by_hand(capsys):
         8 * size + inner + size + 6 * size
     )
     # fairseq 0.12.2 has the encoder's weights twice, for torch's fused layer.
-    if "_transformer_encoder_layer_fwd" in TransformerEncoderLayerBase.forward.__code__.co_names:
+    if "_transformer_encoder_layer_fwd" in layer.forward.__code__.co_names:
         biases += layers * (4 * size**2 + 2 * size * inner + 4 * size + inner + size)
     assert network == f"{(weights + biases) / 1e6:.2f}M" and name.startswith("transformer --")
     embeddings = (40 + 30 + 30) * size

@@ -7,40 +7,54 @@ import sys
 
 import pytest
 import torch
-from fairseq import options, tasks
-from fairseq.data import Dictionary
-from fairseq.dataclass.utils import convert_namespace_to_omegaconf
-from omegaconf import OmegaConf
 
 from convs2s.cli import plot_attention
 from convs2s.cli.plugin import load_model
 from convs2s.common.errors import UserError
 from convs2s.models.adl.language import registry
+from convs2s.models.interface import Vocabularies
 from convs2s.pictures.attention import compute_attention, load, translate
+from convs2s.text.vocabulary import Vocabulary
 from tests import ROOT
+from tests.support.families import build
 
 pytest.importorskip("matplotlib")
 
 WORDS = "ein zwei drei vier fünf one two three four five".split()
 FAMILIES = {
-    "convs2s": ["--encoder-layers", "[(8, 3)]", "--decoder-layers", "[(8, 3)] * 2"]
-    + ["--encoder-embed-dim", "8", "--decoder-embed-dim", "8", "--decoder-out-embed-dim", "8"],
-    "pervasive": ["--encoder-embed-dim", "8", "--decoder-embed-dim", "8", "--num-layers", "2"]
-    + ["--growth-rate", "4", "--kernel-size", "3"],
-    "adl_transformer_small": ["--model-dim", "8", "--attention-heads", "2"],
-    "transformer": ["--encoder-embed-dim", "8", "--encoder-ffn-embed-dim", "8"]
-    + ["--encoder-layers", "1", "--decoder-layers", "1", "--encoder-attention-heads", "2"]
-    + ["--decoder-attention-heads", "2", "--decoder-ffn-embed-dim", "8"],
+    "convs2s": dict(
+        encoder_layers="[(8, 3)]",
+        decoder_layers="[(8, 3)] * 2",
+        encoder_embed_dim=8,
+        decoder_embed_dim=8,
+        decoder_out_embed_dim=8,
+    ),
+    "pervasive": dict(
+        encoder_embed_dim=8, decoder_embed_dim=8, num_layers=2, growth_rate=4, kernel_size=3
+    ),
+    "adl_transformer_small": dict(model_dim=8, attention_heads=2),
+    "transformer": dict(
+        encoder_embed_dim=8,
+        encoder_ffn_embed_dim=8,
+        encoder_layers=1,
+        decoder_layers=1,
+        encoder_attention_heads=2,
+        decoder_attention_heads=2,
+        decoder_ffn_embed_dim=8,
+    ),
 }
+# Models that fairseq loads.
+OF_FAIRSEQ = ("transformer", "bag_of_words_small")
+LENGTHS = dict(max_source_positions=64, max_target_positions=64)
 
 
 def write_dictionaries(folder, words=WORDS):
     folder.mkdir(parents=True)
-    dictionary = Dictionary()
+    vocabulary = Vocabulary()
     for word in words:
-        dictionary.add_symbol(word)
+        vocabulary.add_symbol(word)
     for lang in ("de", "en"):
-        dictionary.save(str(folder / f"dict.{lang}.txt"))
+        vocabulary.save(folder / f"dict.{lang}.txt")
 
 
 # What `--layers all` finds, by the name of the first model.
@@ -67,29 +81,45 @@ def convs2s(tmp_path_factory):
     return make_checkpoint(tmp_path_factory.mktemp("convs2s"), "convs2s")
 
 
-def make_checkpoint(folder, arch, given=None):
+def make_checkpoint(folder, arch, options=None):
     """Options ``--path`` and ``--data`` of a model with random weights."""
-    write_dictionaries(folder / "data")
-    parser = options.get_training_parser()
+    data, checkpoint = folder / "data", folder / "model.pt"
+    write_dictionaries(data)
+    options = FAMILIES[arch] if options is None else options
+    if arch in OF_FAIRSEQ:
+        content = checkpoint_of_fairseq(data, arch, options)
+    else:
+        size = len(Vocabulary()) + len(WORDS)
+        network = build(arch, vocabularies=Vocabularies(size, size), **options, **LENGTHS)
+        task = dict(_name="translation", source_lang="de", target_lang="en", **LENGTHS)
+        cfg = {"model": {"_name": arch, **options}, "task": task}
+        content = {"cfg": cfg, "model": network.state_dict()}
+    torch.save(content, checkpoint)
+    return ["--path", str(checkpoint), "--data", str(data)]
+
+
+def checkpoint_of_fairseq(data, arch, given):
+    """What fairseq would save of a model with random weights."""
+    options = pytest.importorskip("fairseq.options")
+    from fairseq import tasks
+    from fairseq.dataclass.utils import convert_namespace_to_omegaconf
+    from omegaconf import OmegaConf
+
+    named = {**given, **LENGTHS}
     args = options.parse_args_and_arch(
-        parser,
-        [str(folder / "data"), "--arch", arch, *(FAMILIES[arch] if given is None else given)]
-        + ["--source-lang", "de", "--target-lang", "en"]
-        + ["--max-source-positions", "64", "--max-target-positions", "64"],
+        options.get_training_parser(),
+        [str(data), "--arch", arch, "--source-lang", "de", "--target-lang", "en"]
+        + [f"--{name.replace('_', '-')}={value}" for name, value in named.items()],
     )
     config = convert_namespace_to_omegaconf(args)
     torch.manual_seed(1)
-    model = tasks.setup_task(config.task).build_model(config.model)
-    checkpoint = folder / "model.pt"
-    state = {
+    return {
         "cfg": OmegaConf.to_container(config),
         "args": None,
-        "model": model.state_dict(),
+        "model": tasks.setup_task(config.task).build_model(config.model).state_dict(),
         "optimizer_history": [{"num_updates": 0, "lr_scheduler_state": {}}],
         "extra_state": {"train_iterator": {"epoch": 1}},
     }
-    torch.save(state, checkpoint)
-    return ["--path", str(checkpoint), "--data", str(folder / "data")]
 
 
 def call(arguments):
@@ -178,15 +208,14 @@ def test_two_models_and_a_file_of_sentences(convs2s, tmp_path, capsys):
 
 def test_a_family_of_a_user(tmp_path):
     """In a process of its own, which does not know the family before ``--user-dir``."""
-    from tests.packages import bag_of_words  # noqa: F401  (registers the family in this process)
-
-    trained = make_checkpoint(tmp_path / "model", "bag_of_words_small", [])
+    pytest.importorskip("fairseq")
+    trained = make_checkpoint(tmp_path / "model", "bag_of_words_small", {})
     output = tmp_path / "a.json"
     program = [sys.executable, "-m", "convs2s", "plot-attention", *trained]
     program += ["--output", str(output), "ein zwei", "--target", "one"]
     done = subprocess.run(program, capture_output=True, text=True, cwd=ROOT)
     assert done.returncode != 0 and not output.exists()
-    assert "has a model that is unknown here: give the package that defines it" in done.stderr
+    assert "model that is unknown here" in done.stderr
     assert "Traceback" not in done.stderr
     package = str(ROOT / "tests" / "packages" / "bag_of_words")
     done = subprocess.run(
@@ -216,7 +245,7 @@ def test_a_layer_of_a_user(tmp_path, monkeypatch):
     )
     monkeypatch.syspath_prepend(str(tmp_path))
     __import__("plotted_layers")
-    given = ["--encoder-adl", "cnn", "--decoder-adl", "cnn -> plotted_att", "--model-dim", "8"]
+    given = dict(encoder_adl="cnn", decoder_adl="cnn -> plotted_att", model_dim=8)
     trained = make_checkpoint(tmp_path / "model", "adl", given)
     output = tmp_path / "a.json"
     call([*trained, "--user-dir", package, "--output", output, "ein"])
@@ -225,12 +254,12 @@ def test_a_layer_of_a_user(tmp_path, monkeypatch):
 
 
 def test_a_model_without_attention_to_the_source(tmp_path):
-    given = ["--encoder-adl", "mh_dot_self_att(h=2)", "--decoder-adl", "cnn", "--model-dim", "8"]
+    given = dict(encoder_adl="mh_dot_self_att(h=2)", decoder_adl="cnn", model_dim=8)
     trained = make_checkpoint(tmp_path / "self", "adl", given)
     call([*trained, "--output", tmp_path / "a.png", "--layers", "encoder.1", "ein zwei"])
-    with pytest.raises(UserError, match="No layer of the model attends to the source"):
+    with pytest.raises(UserError, match="No layer .* attends to the source"):
         call([*trained, "--output", tmp_path / "a.png", "ein zwei"])
-    given = ["--encoder-adl", "cnn", "--decoder-adl", "cnn", "--model-dim", "8"]
+    given = dict(encoder_adl="cnn", decoder_adl="cnn", model_dim=8)
     trained = make_checkpoint(tmp_path / "none", "adl", given)
     with pytest.raises(UserError, match="AdlNetwork returns no attention: there is"):
         call([*trained, "--output", tmp_path / "a.html", "ein zwei"])

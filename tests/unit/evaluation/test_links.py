@@ -27,7 +27,7 @@ def test_positions_from_one(tmp_path):
     assert first.sure == {(0, 0)} and first.possible == {(0, 0), (1, 2)}
     assert second == (set(), set())
     file.write_text("0-1\n")
-    with pytest.raises(UserError, match="gold, line 1: .* counted from 1, found '0-1'"):
+    with pytest.raises(UserError, match="gold, line 1: .* found '0-1'"):
         read_gold(str(file), first=1)
 
 

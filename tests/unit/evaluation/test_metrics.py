@@ -70,7 +70,7 @@ def test_the_default_tokenizer_is_that_of_sacrebleu():
 
 
 def test_an_unknown_tokenizer():
-    with pytest.raises(UserError, match="There is no tokenizer moses .* choose from none, zh, 13a"):
+    with pytest.raises(UserError, match="no tokenizer moses .* none, zh, 13a"):
         find_metrics(["bleu"], MetricOptions(tokenize="moses"))
 
 
@@ -174,7 +174,7 @@ def test_meteor_without_wordnet(monkeypatch, tmp_path):
 
 
 def test_unknown_metric():
-    with pytest.raises(UserError, match="There is no metric bleurt: choose from bleu, chrf"):
+    with pytest.raises(UserError, match="no metric bleurt: .* bleu, chrf"):
         find_metrics(["bleu", "bleurt"], MetricOptions())
 
 

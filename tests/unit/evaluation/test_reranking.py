@@ -42,7 +42,7 @@ def test_lists_of_fairseq_in_the_order_of_the_text(tmp_path):
     assert features.values["words"].tolist() == [1, 0, 3]
     assert features.best({"score": 1.0, "words": 0.0}).tolist() == [0, 2]
     assert features.best({"score": -1.0, "words": 0.0}).tolist() == [1, 2]
-    with pytest.raises(UserError, match="weights are for score, but the hypotheses have score, w"):
+    with pytest.raises(UserError, match="for score, .* hypotheses have score, w"):
         features.best({"score": 1.0})
 
 
@@ -80,11 +80,11 @@ def test_scores_of_a_file(tmp_path):
     path = tmp_path / "scores"
     path.write_text("-1\n2.5\n", encoding="utf-8")
     assert read_scores(str(path), 2).tolist() == [-1, 2.5]
-    with pytest.raises(UserError, match="has 2 scores, but the n-best lists have 3 hypotheses"):
+    with pytest.raises(UserError, match="has 2 scores, .* 3 hypotheses"):
         read_scores(str(path), 3)
     for text in ("x", "nan", "inf"):
         path.write_text(f"-1\n{text}\n", encoding="utf-8")
-        with pytest.raises(UserError, match=f"line 2: '{text}' is not the score of a hypothesis"):
+        with pytest.raises(UserError, match=f"line 2: '{text}' is not the score"):
             read_scores(str(path), 2)
 
 

@@ -71,12 +71,12 @@ def test_binarized_data(start, folder):
         for side in ("source", "target"):
             (data / f"{subset}.{side}").write_text("one\ntwo\n")
     arguments = ("--data-bin", data, "--systems", "b, c", "--seeds", 1)
-    with pytest.raises(UserError, match="has no training data from de to en; it has en-de"):
+    with pytest.raises(UserError, match="no training data from de to en"):
         start(*arguments)
     assert start(*arguments, "--source", "en", "--target", "de")[0] == 0
     assert list(results(folder)["b_c.1"]["splits"]) == ["valid", "test", "test1"]
     assert (folder / "words_out/references/test1").read_text() == "one\ntwo\n"
-    with pytest.raises(UserError, match="was made with data.bin .*bin-en, but now it is None"):
+    with pytest.raises(UserError, match="made with data.bin .*bin-en"):
         start("--source", "en", "--target", "de")
 
 
@@ -86,7 +86,7 @@ def test_download(start, folder):
         (folder / f"text/train.lc.{language}.gz").rename(folder / f"text/train.{language}")
         (folder / f"text/train.{language}").write_text("a\nb\n")
     change(folder, "data: {", "data: {download_names: {train: train, valid: val, test: test_1}, ")
-    with pytest.raises(UserError, match="There is no text: give its folder with --text, or --down"):
+    with pytest.raises(UserError, match="no text: .* --text, or --down"):
         start()
     assert "# makes words_out/data with text" in start("--download", "--dry-run")[1]
     assert start("--download", "--systems", "b, c")[0] == 0

@@ -207,5 +207,5 @@ def test_there_is_no_such_file(tmp_path):
 
 def test_the_file_is_not_utf8(tmp_path):
     (tmp_path / "file.yaml").write_bytes("title: über\n".encode("latin1"))
-    with pytest.raises(UserError, match=r"file.yaml, line 1: byte 0xfc at offset 7 is not valid"):
+    with pytest.raises(UserError, match=r"file.yaml, line 1: byte 0xfc at offset 7"):
         read_experiment(tmp_path / "file.yaml")

@@ -43,11 +43,11 @@ def test_names_of_test_sets(folder, files, patterns, names):
 
 def test_errors(folder, tmp_path):
     text = folder("a.de", "a.x.de", "a.en", "b.de")
-    with pytest.raises(UserError, match=r"exactly one file of a in de .* it has a.de, a.x.de"):
+    with pytest.raises(UserError, match=r"one file of a in de .* a.de, a.x.de"):
         text.first(["a"])
-    with pytest.raises(UserError, match="one file of b in en .* it has a.de, a.en, a.x.de, b.de"):
+    with pytest.raises(UserError, match="one file of b in en .* b.de"):
         text.first(["b"])
-    with pytest.raises(UserError, match="no file c or d in de or en, such as c.de or c.de.gz"):
+    with pytest.raises(UserError, match="no file c or d .* c.de.gz"):
         text.first(["c", "d"])
     with pytest.raises(UserError, match="no test set b or c"):
         text.all(["b", "c"], [])

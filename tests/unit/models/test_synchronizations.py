@@ -3,8 +3,9 @@
 import pytest
 import torch
 
+from convs2s.nn.state import BeamOrder, State, reorder_encoder_output
+from tests.support.batches import random_batch
 from tests.support.families import ADL, CONVS2S, make
-from tests.support.helpers import random_batch
 from tests.support.synchronizations import counted_synchronizations
 
 
@@ -43,7 +44,7 @@ def test_a_training_pass_reads_twice(name, left_pad):
     model = make(name).train()
     batch = random_batch([(7, 5), (3, 4)], left_pad_source=left_pad)["net_input"]
     with counted_synchronizations() as counts:
-        model(**batch)
+        model(batch["src_tokens"], batch["prev_output_tokens"])
     assert counts.total() <= 2, counts
 
 
@@ -52,12 +53,12 @@ def test_a_training_pass_reads_twice(name, left_pad):
 def test_steps_of_generation_after_the_first_read_nothing(name):
     model = make(name)
     batch = random_batch([(7, 5), (3, 5)])["net_input"]
-    encoder_out = model.encoder(batch["src_tokens"], batch["src_lengths"])
-    state, tokens = {}, batch["prev_output_tokens"]
-    model.decoder(tokens[:, :1], encoder_out=encoder_out, incremental_state=state)
+    encoded, state = model.encode(batch["src_tokens"]), State()
+    tokens = batch["prev_output_tokens"]
+    model.decode(tokens[:, :1], encoded, state)
     with counted_synchronizations() as counts:
         for length in (2, 3, 4):
-            model.decoder(tokens[:, :length], encoder_out=encoder_out, incremental_state=state)
+            model.decode(tokens[:, :length], encoded, state)
     assert counts.total() == 0, counts
 
 
@@ -66,16 +67,14 @@ def test_steps_of_generation_after_the_first_read_nothing(name):
 def test_hypotheses_with_padding_may_end_before_those_without(name):
     model = make(name).double()
     batch = random_batch([(5, 4), (3, 6)], left_pad_target=True)["net_input"]
-    tokens, state = batch["prev_output_tokens"], {}
-    encoder_out = model.encoder(batch["src_tokens"], batch["src_lengths"])
-    expected, _ = model.decoder(tokens, encoder_out=encoder_out)
+    tokens, state = batch["prev_output_tokens"], State()
+    encoded = model.encode(batch["src_tokens"])
+    expected, _ = model.decode(tokens, encoded)
     for length in range(1, 7):
         if length == 4:
             rest = torch.tensor([1])
-            model.decoder.reorder_incremental_state(state, rest)
-            encoder_out = model.encoder.reorder_encoder_out(encoder_out, rest)
+            state.reorder_(rest)
+            encoded = reorder_encoder_output(encoded, BeamOrder(rest, 1))
             tokens, expected = tokens[1:], expected[1:]
-        step, _ = model.decoder(
-            tokens[:, :length], encoder_out=encoder_out, incremental_state=state
-        )
+        step, _ = model.decode(tokens[:, :length], encoded, state)
         torch.testing.assert_close(step[-1, -1], expected[-1, length - 1], atol=1e-10, rtol=1e-10)

@@ -4,8 +4,8 @@ import torch
 
 from convs2s.nn.linear import to_autocast_dtype
 from convs2s.translation.precision import cast_weights_
-from tests.support.families import make
-from tests.support.helpers import random_batch
+from tests.support.batches import random_batch
+from tests.support.families import make, outputs
 
 
 @torch.no_grad()
@@ -13,12 +13,12 @@ def test_attention_and_residual_sums_stay_in_single_precision():
     """Softmax and sums of layers in a pass under autocast, whatever the products give."""
     model, batch = make("convs2s"), random_batch([(5, 7), (3, 4)])
     with torch.autocast("cpu", torch.bfloat16):
-        _, extra = model(**batch["net_input"])
+        _, attention = outputs(model, batch["net_input"])
         padding = torch.zeros(2, 4, dtype=torch.bool)
         embedded = model.encoder.embed(batch["net_input"]["src_tokens"][:, :4], padding)
         summed, _ = model.encoder.blocks(model.encoder.input(embedded).to(embedded.dtype))
-    assert extra["attn"][0].dtype == torch.float32
-    torch.testing.assert_close(extra["attn"][0].sum(-1), torch.ones(2, 7))
+    assert attention.dtype == torch.float32
+    torch.testing.assert_close(attention.sum(-1), torch.ones(2, 7))
     assert summed.dtype == torch.float32
 
 

@@ -8,7 +8,8 @@ import torch
 
 from convs2s.nn.linear import WeightNormLinear
 from convs2s.translation.decoding import NetworkModel
-from tests.support.helpers import random_batch, tiny_convs2s
+from tests.support.batches import random_batch
+from tests.support.families import tiny_convs2s
 
 
 def update_in_place(layer):

@@ -113,16 +113,16 @@ def test_no_option_is_the_only_one(results):
     path = results(run("a", 1, 1.0, arch="x", lr=1), run("b", 1, 2.0, arch="y", lr=1))
     assert sweep.read_sweep(path).option == "arch"
     path = results(run("a", 1, 1.0, arch="x", lr=1), run("b", 1, 2.0, arch="y", lr=2))
-    with pytest.raises(UserError, match=r"differ in several options: choose one of arch, lr \(--"):
+    with pytest.raises(UserError, match=r"several options: choose one of arch, lr"):
         sweep.read_sweep(path)
     path = results(run("a", 1, 1.0, arch="x"), run("a", 2, 2.0, arch="x"))
-    with pytest.raises(UserError, match="have the same options: there is nothing to plot"):
+    with pytest.raises(UserError, match="have the same options"):
         sweep.read_sweep(path)
 
 
 def test_errors_of_a_sweep(results, tmp_path):
     path = results(run("a", 1, 1.0, arch="x", lr=1), run("b", 1, 2.0, arch="x", lr=2))
-    with pytest.raises(UserError, match="No runs of .* differ in arch: choose one of lr"):
+    with pytest.raises(UserError, match="No runs of .* differ in arch"):
         sweep.read_sweep(path, "arch")
     with pytest.raises(UserError, match="no results on test_2017 .* valid, test"):
         sweep.read_sweep(path, "lr", "test_2017")

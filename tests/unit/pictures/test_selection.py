@@ -76,7 +76,7 @@ def test_heads():
 
 @pytest.mark.parametrize("heads", ["4", "0", "1,x", "-1", ""])
 def test_a_head_that_does_not_exist(heads):
-    with pytest.raises(UserError, match=r"There is no head '.*' .* source.1 has heads 1 to 3"):
+    with pytest.raises(UserError, match=r"no head '.*' .* source.1 has heads 1 to 3"):
         choose_heads(made_up_maps(5, 4, heads=3)[1], heads)
 
 

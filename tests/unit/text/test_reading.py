@@ -81,7 +81,7 @@ def test_a_byte_order_mark_is_no_text(tmp_path):
 @pytest.mark.parametrize("line, tabs", [("no tab", 0), ("a\tb\tc", 2), ("a\tb\t", 2), ("", 0)])
 def test_lines_without_exactly_one_tab(tmp_path, line, tabs):
     path = write(tmp_path, "a.tsv", f"a\tb\n{line}\n")
-    with pytest.raises(UserError, match=f"a.tsv, line 2: expected .* found {tabs} tabs in"):
+    with pytest.raises(UserError, match=f"a.tsv, line 2: .* found {tabs} tabs"):
         list(ParallelText("--train", (path,)).pairs())
 
 
@@ -90,7 +90,7 @@ def test_files_of_different_lengths(tmp_path, longer):
     contents = ["a\n", "a\n"]
     contents[longer] += "b\n"
     paths = tuple(write(tmp_path, f"a.{name}", text) for name, text in zip("xy", contents))
-    with pytest.raises(UserError, match=r"line 2: .* has no such line, it ends after 1"):
+    with pytest.raises(UserError, match=r"line 2: .* ends after 1"):
         list(ParallelText("--train", paths).pairs())
 
 

@@ -122,7 +122,7 @@ def test_held_out_pairs_are_spread(pairs, sizes):
 
 
 def test_too_few_pairs_to_hold_out():
-    with pytest.raises(UserError, match="3 pairs remain .* to hold out 1 for valid and 1 for test"):
+    with pytest.raises(UserError, match="3 pairs remain .* hold out 1 for valid"):
         choose_held_out(3, {"valid": 1, "test": 1})
 
 

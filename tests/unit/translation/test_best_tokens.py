@@ -2,7 +2,6 @@
 
 import pytest
 import torch
-from fairseq.search import BeamSearch
 
 from convs2s.translation.best_tokens import (
     BestTokens,
@@ -11,7 +10,9 @@ from convs2s.translation.best_tokens import (
     select,
 )
 from convs2s.translation.decoding import NextTokens
-from tests.support.search import SYMBOLS
+from tests.support.batches import vocabulary
+
+V = len(vocabulary(300))
 
 
 def table_of(rows, columns, rows_at_once, exact):
@@ -23,14 +24,15 @@ def table_of(rows, columns, rows_at_once, exact):
 @pytest.mark.parametrize("beam", [1, 3])
 def test_a_step_is_fairseqs(levels, beam):
     """With equal scores in all places, or nowhere."""
+    search = pytest.importorskip("fairseq.search").BeamSearch(vocabulary(300))
     torch.manual_seed(levels)
-    lprobs = -torch.randint(levels, (40, beam, len(SYMBOLS))).float()
+    lprobs = -torch.randint(levels, (40, beam, V)).float()
     scores = -torch.randint(levels, (40, beam, 3)).float()
-    rows, columns = lprobs.flatten(0, 1), choose_columns(len(SYMBOLS), 4, beam)
+    rows, columns = lprobs.flatten(0, 1), choose_columns(V, 4, beam)
     for step in (0, 3):
         totals = scores[:, :, -1].flatten() if step else None
         table = table_of(rows, columns, rows_at_once=7, exact=True)
-        expected = BeamSearch(SYMBOLS).step(step, lprobs, scores[:, :, :step])
+        expected = search.step(step, lprobs, scores[:, :, :step])
         for found in (
             table.continuations(totals, beam),
             best_continuations(rows, totals, beam),
@@ -41,17 +43,18 @@ def test_a_step_is_fairseqs(levels, beam):
 
 @pytest.mark.parametrize("step", [0, 3])
 def test_a_step_in_half_precision_has_the_scores_of_fairseqs(step):
+    search = pytest.importorskip("fairseq.search").BeamSearch(vocabulary(300))
     torch.manual_seed(1)
-    lprobs = -torch.randint(9, (40, 3, len(SYMBOLS))).float()
+    lprobs = -torch.randint(9, (40, 3, V)).float()
     scores = -torch.randint(9, (40, 3, step)).float()
-    rows, columns = lprobs.flatten(0, 1), choose_columns(len(SYMBOLS), 4, 3)
+    rows, columns = lprobs.flatten(0, 1), choose_columns(V, 4, 3)
     table = table_of(rows, columns, rows_at_once=len(rows), exact=False)
     totals = scores[:, :, -1].flatten() if step else None
     found, tokens, beams = table.continuations(totals, 3)
-    expected, _, _ = BeamSearch(SYMBOLS).step(step, lprobs, scores)
+    expected, _, _ = search.step(step, lprobs, scores)
     assert torch.equal(found, expected)
     sums = lprobs + scores[:, :, -1:] if step else lprobs
-    index = beams * len(SYMBOLS) + tokens
+    index = beams * V + tokens
     assert torch.equal(sums.flatten(1).gather(1, index), found)
     assert all(len(row.unique()) == 6 for row in index)
 

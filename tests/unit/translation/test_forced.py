@@ -1,87 +1,48 @@
-"""Scores and alignments of given translations, against fairseq's scorer."""
-
-import math
+"""Scores of given translations are those of a plain pass, and what is refused."""
 
 import pytest
 import torch
-from fairseq.checkpoint_utils import load_model_ensemble
-from fairseq.sequence_scorer import SequenceScorer
 
 from convs2s.common.errors import UserError
 from convs2s.translation import Translator
+from convs2s.translation.decoding import NetworkModel
 from convs2s.translation.forced import score_pairs
-from convs2s_plugin.search.decoding import search_model
-from convs2s_plugin.search.word_alignment import ReferenceScorer
-from convs2s_plugin.tasks.translation import ConvS2STranslationConfig, ConvS2STranslationTask
-from tests.support.families import MODELS
-from tests.support.search import SYMBOLS, TRANSFORMER, batch, build
+from tests.support.batches import PAD, random_batch
+from tests.support.families import MODELS, make, outputs
 from tests.support.translation import DATA, FIXTURES, LINES, text_file
+from tests.support.translation import MODELS as CHECKPOINTS
 
 
-def previous_tokens(target):
-    previous = target.roll(1, dims=1)
-    previous[:, 0] = SYMBOLS.eos()
-    return previous
-
-
-@pytest.mark.parametrize("name", [*MODELS, TRANSFORMER, "fconv"])
+@pytest.mark.parametrize("name", MODELS)
 @torch.no_grad()
 def test_every_model(name):
-    model, data = build(name).float(), batch()
-    source, target = data["net_input"]["src_tokens"], data["target"]
-    expected = ReferenceScorer(SYMBOLS, "hard").generate([model], data)
-    searched = search_model(model)
-    previous = data["net_input"]["prev_output_tokens"]
-    forced = searched.score(searched.encode(source), previous, target, need_weights=True)
-    for row, (same,) in enumerate(expected):
-        length = len(same["tokens"])
-        scores = forced.log_probs[row, :length]
-        torch.testing.assert_close(scores, same["positional_scores"], atol=1e-6, rtol=0)
-        attention = forced.attention[row, :length]
-        torch.testing.assert_close(attention, same["attention"][:length])
-    without = searched.score(searched.encode(source), previous, target)
-    assert without.attention is None
-    torch.testing.assert_close(without.log_probs, forced.log_probs, atol=1e-5, rtol=0)
+    network, batch = make(name), random_batch([(7, 5), (3, 9), (11, 2)])
+    inputs, target = batch["net_input"], batch["target"]
+    model = NetworkModel(network)
+    encoded = model.encode(inputs["src_tokens"])
+    forced = model.score(encoded, inputs["prev_output_tokens"], target, need_weights=True)
+    logits, attention = outputs(network, inputs, target_tokens=target)
+    plain = logits.log_softmax(dim=-1).gather(2, target.unsqueeze(2)).squeeze(2)
+    real = target.ne(PAD)
+    torch.testing.assert_close(forced.log_probs[real], plain[real], atol=1e-5, rtol=0)
+    torch.testing.assert_close(forced.attention[real], attention[real], atol=1e-5, rtol=0)
 
 
-@pytest.mark.parametrize("names", [["convs2s"], ["pervasive"], ["convs2s", "adl", "pervasive"]])
-def test_pairs(names):
-    """Batches, alignments and ensembles; each pair comes back at its place."""
-    paths = [FIXTURES / f"{name}.pt" for name in names]
-    translator = Translator(paths, data=DATA, device="cpu", max_tokens=40, max_len_b=15)
-    ensemble = translator.ensemble
-    pairs = [(line, one.text) for line, one in zip(LINES, translator.translate(LINES))]
-    found = score_pairs(ensemble, pairs, align=True)
-    assert [pair.score for pair in score_pairs(ensemble, pairs)] == pytest.approx(
-        [pair.score for pair in found], abs=1e-5
-    )
-    cfg = ConvS2STranslationConfig(data=str(DATA), source_lang="de", target_lang="en")
-    task = ConvS2STranslationTask.setup_task(cfg)
-    models, _ = load_model_ensemble([str(path) for path in paths], task=task)
-    source, target = task.source_dictionary, task.target_dictionary
-    scorer = SequenceScorer(target)
-    aligner = ReferenceScorer(target, "hard")
-    for (words, translation), pair in zip(pairs, found):
-        tokens = target.encode_line(translation, add_if_not_exist=False).long().unsqueeze(0)
-        src_tokens = source.encode_line(words, add_if_not_exist=False).long().unsqueeze(0)
-        net_input = {
-            "src_tokens": src_tokens,
-            "src_lengths": torch.tensor([src_tokens.size(1)]),
-            "prev_output_tokens": previous_tokens(tokens),
-        }
-        sample = {"net_input": net_input, "target": tokens}
-        ((same,),) = scorer.generate(models, dict(sample))
-        assert pair.score == pytest.approx(float(same["score"]) / math.log(2), abs=1e-6)
-        if len({name == "pervasive" for name in names}) == 1:
-            ((aligned,),) = aligner.generate(models, dict(sample))
-            assert pair.alignment == [tuple(map(int, link)) for link in aligned["alignment"]]
+@pytest.mark.parametrize("name", CHECKPOINTS)
+def test_translations_have_the_scores_of_the_search(name):
+    translator = Translator(FIXTURES / f"{name}.pt", data=DATA, device="cpu")
+    found = translator.translate(LINES)
+    pairs = [(line, one.text) for line, one in zip(LINES, found)]
+    # The search scores a token on average.
+    for pair, one in zip(score_pairs(translator.ensemble, pairs), found):
+        assert pair.score == pytest.approx(one.score, abs=1e-5)
 
 
 def test_refusals(tmp_path):
     path = FIXTURES / "convs2s.pt"
     ensemble = Translator(path, data=DATA, device="cpu").ensemble
     assert score_pairs(ensemble, []) == []
-    with pytest.raises(UserError, match="up to 31 x 2 tokens, .* reads at most 20 x 20"):
+    with pytest.raises(UserError, match="31 x 2 tokens, .* at most 20 x 20"):
         score_pairs(ensemble, [("eins " * 30, "eins-th")])
     lexicon = text_file(tmp_path, ["eins eins-th 0.9"], "lexicon")
     restricted = Translator(path, data=DATA, device="cpu", lexicon=str(lexicon)).ensemble

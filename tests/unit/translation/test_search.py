@@ -8,8 +8,9 @@ from convs2s.common.errors import UserError
 from convs2s.translation.options import SearchOptions
 from convs2s.translation.search import beam_search
 from convs2s_plugin.search.decoding import search_model
-from tests.support.families import MODELS, make
-from tests.support.helpers import dictionary, random_batch, translation_task
+from tests.support.adapters import dictionary, make, translation_task
+from tests.support.batches import random_batch
+from tests.support.families import MODELS
 from tests.support.search import (
     IN_DETAIL,
     LENGTHS,

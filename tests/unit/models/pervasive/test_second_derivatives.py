@@ -3,12 +3,13 @@
 import pytest
 import torch
 
-from tests.support.helpers import random_batch, tiny_pervasive
+from tests.support.batches import random_batch
+from tests.support.families import outputs, tiny_pervasive
 
 
 def test_second_derivatives_are_refused():
     model = tiny_pervasive().train()
-    logits, _ = model(**random_batch([(4, 3), (2, 5)])["net_input"])
+    logits, _ = outputs(model, random_batch([(4, 3), (2, 5)])["net_input"])
     parameters = list(model.parameters())
     loss = logits.square().mean()
     with pytest.raises(RuntimeError, match="DenseNetFunction has first derivatives only"):

@@ -6,7 +6,7 @@ from fairseq.data import Dictionary, data_utils, indexed_dataset
 
 from convs2s.common.errors import UserError
 from convs2s_plugin.compat.data_files import check_binarized
-from tests.support.helpers import dictionary
+from tests.support.adapters import dictionary
 
 
 @pytest.fixture
@@ -69,7 +69,7 @@ def test_every_changed_byte_of_an_index_is_refused_or_changes_nothing(data):
 def test_tokens_outside_the_dictionary(data):
     check_binarized(data, 35)
     check_binarized(data, None)
-    with pytest.raises(UserError, match="has the token 34, but its dictionary has 34"):
+    with pytest.raises(UserError, match="token 34, but its dictionary has 34"):
         check_binarized(data, 34)
 
 
@@ -102,5 +102,5 @@ def test_dictionaries(content, message, tmp_path):
 
 
 def test_a_missing_folder(tmp_path):
-    with pytest.raises(UserError, match="the folder of the binarized data, cannot be read"):
+    with pytest.raises(UserError, match="folder of the binarized data, cannot be read"):
         data_utils.infer_language_pair(str(tmp_path / "no"))

@@ -14,7 +14,7 @@ from fairseq.models.fconv import FConvModel, fconv_iwslt_de_en
 import convs2s_plugin  # noqa: F401  (replaces eval in fairseq)
 from convs2s.common.errors import TextError, UserError
 from convs2s_plugin.compat.evaluated_options import MODULES, parse_value
-from tests.support.helpers import translation_task
+from tests.support.adapters import translation_task
 
 FCONV = "[(512, 3)] * 9 + [(1024, 3)] * 4 + [(2048, 1)] * 2"
 
@@ -62,7 +62,7 @@ def test_the_value_is_that_of_eval(text):
 def test_anything_else_is_refused(text, column, reason):
     with pytest.raises(TextError) as error:
         parse_value(text)
-    assert "An option of a fairseq model, which is not evaluated" in str(error.value)
+    assert "option of a fairseq model, which is not evaluated" in str(error.value)
     assert reason in str(error.value)
     assert error.value.column == column
 

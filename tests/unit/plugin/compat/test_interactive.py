@@ -8,7 +8,7 @@ from fairseq_cli import interactive
 
 from convs2s_plugin.compat import enable_all
 from convs2s_plugin.tasks.translation import ConvS2STranslationConfig, ConvS2STranslationTask
-from tests.support.helpers import dictionary
+from tests.support.adapters import dictionary
 
 CONFIG = Namespace(
     generation=Namespace(constraints=None),

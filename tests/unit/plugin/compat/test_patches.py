@@ -89,7 +89,7 @@ except Exception as error:
     assert "no/such/folder" in str(error)
 """
 MODEL = """
-from tests.support.helpers import tiny_adl
+from tests.support.adapters import tiny_adl
 tiny_adl()
 """
 

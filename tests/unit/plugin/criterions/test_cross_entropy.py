@@ -11,14 +11,15 @@ from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_REGISTRY
 from convs2s.common.errors import UserError
 from convs2s.nn import cross_entropy
 from convs2s_plugin.criterions import ConvS2SCrossEntropy
-from tests.support.families import MODELS, make
-from tests.support.helpers import (
+from tests.support.adapters import (
     WORDS,
     dictionary,
-    random_batch,
+    make,
     tiny_fairseq_transformer,
     translation_task,
 )
+from tests.support.batches import random_batch
+from tests.support.families import MODELS
 
 BATCH = [(5, 7), (3, 4), (6, 2)]
 

@@ -10,8 +10,9 @@ from convs2s.nn.gradient import ignored_batch
 from convs2s.nn.sequence_losses import SEQUENCE_LOSSES
 from convs2s_plugin.criterions import ConvS2SCrossEntropy
 from convs2s_plugin.criterions.sequences import scoring
-from tests.support.families import MODELS, make
-from tests.support.helpers import random_batch, tiny_fairseq_transformer
+from tests.support.adapters import make, tiny_fairseq_transformer
+from tests.support.batches import random_batch
+from tests.support.families import MODELS
 from tests.support.sequence_training import (
     SYMBOLS,
     criterion,

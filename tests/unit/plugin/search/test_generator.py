@@ -12,8 +12,9 @@ from fairseq.token_generation_constraints import pack_constraints
 from convs2s.translation.best_tokens import BestTokens
 from convs2s.translation.shortlist import Shortlist
 from convs2s_plugin.search.generator import TranslationGenerator
-from tests.support.families import MODELS, make
-from tests.support.helpers import dictionary, random_batch, translation_task
+from tests.support.adapters import dictionary, make, translation_task
+from tests.support.batches import random_batch
+from tests.support.families import MODELS
 from tests.support.search import (
     IN_DETAIL,
     LENGTHS,

@@ -10,8 +10,8 @@ import torch
 from convs2s.text.lexicon.files import Entry
 from convs2s.translation.shortlist import build_shortlist
 from convs2s_plugin.search.generator import TranslationGenerator, log_mean_size
-from tests.support.families import make
-from tests.support.helpers import dictionary, random_batch
+from tests.support.adapters import dictionary, make
+from tests.support.batches import random_batch
 
 
 @torch.no_grad()

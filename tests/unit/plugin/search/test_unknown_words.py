@@ -3,7 +3,7 @@
 import torch
 
 from convs2s_plugin.search.unknown_words import UnknownWords
-from tests.support.helpers import dictionary
+from tests.support.adapters import dictionary
 
 
 def replacer(translations=()):

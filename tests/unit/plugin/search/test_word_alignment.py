@@ -5,8 +5,8 @@ import torch
 
 from convs2s_plugin.search.generator import TranslationGenerator
 from convs2s_plugin.search.word_alignment import ReferenceScorer, aligns_tokens
-from tests.support.families import make
-from tests.support.helpers import dictionary, random_batch
+from tests.support.adapters import dictionary, make
+from tests.support.batches import random_batch
 
 BATCH = [(7, 5), (3, 4), (11, 2)]
 

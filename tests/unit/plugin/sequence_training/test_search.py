@@ -8,8 +8,9 @@ from convs2s.nn.sequence_losses import SEQUENCE_LOSSES
 from convs2s_plugin.criterions import ConvS2SCrossEntropy
 from convs2s_plugin.criterions.sequences.search import CandidateSearch
 from convs2s_plugin.tasks.translation import ConvS2STranslationConfig, ConvS2STranslationTask
-from tests.support.families import MODELS, make
-from tests.support.helpers import random_batch
+from tests.support.adapters import make
+from tests.support.batches import random_batch
+from tests.support.families import MODELS
 from tests.support.sequence_training import SYMBOLS, criterion
 
 BATCH = [(5, 4), (3, 3), (6, 2)]

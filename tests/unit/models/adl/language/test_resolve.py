@@ -127,7 +127,7 @@ def test_input_feeding_widens_the_input():
     assert decoder("rnn -> mlp_att", input_feeding=True).input_width == 32
     assert decoder("rnn -> linear(5)", input_feeding=True).input_width == 21
     assert decoder("res(linear(21)) -> linear(5)", input_feeding=True).width == 5
-    with pytest.raises(TextError, match="has 32 input channels: 16 of the embedding and 16 of"):
+    with pytest.raises(TextError, match="has 32 input channels: 16 of"):
         decoder("repeat(2, res_d(rnn)) -> ff", input_feeding=True)
     with pytest.raises(TextError, match="its width must not depend on the input"):
         decoder("norm -> res(id)", input_feeding=True)
