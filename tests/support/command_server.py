@@ -67,12 +67,13 @@ sys.exit(answer[0] if answer else 70)
 class CommandServer:
     """A server and a folder of programs that use it.
 
-    Args:
-        folder: for the programs and the socket; must be empty.
+    The server must be kept alive: the folders are deleted with their last references, even in a
+    fork of this process, which from Python 3.13 on drops what atexit refers to.
     """
 
-    def __init__(self, folder: Path):
-        self.programs = folder / "bin"
+    def __init__(self):
+        self._folder = tempfile.TemporaryDirectory()
+        self.programs = Path(self._folder.name) / "bin"
         self.programs.mkdir()
         # The path of a socket is limited to about 100 characters.
         self._socket_folder = tempfile.TemporaryDirectory(prefix="docs")
@@ -108,6 +109,7 @@ class CommandServer:
         self.process.wait()
         self.process.stdout.close()
         self._socket_folder.cleanup()
+        self._folder.cleanup()
 
 
 def serve(address: str) -> None:

@@ -10,9 +10,7 @@ import io
 import re
 import subprocess
 import sys
-import tempfile
 from contextlib import redirect_stdout
-from pathlib import Path
 
 import pytest
 import torch
@@ -48,9 +46,7 @@ def skip_without_fairseq():
 @functools.cache
 def server() -> CommandServer:
     """The server of this test process."""
-    folder = tempfile.TemporaryDirectory()
-    started = CommandServer(Path(folder.name))
-    atexit.register(folder.cleanup)
+    started = CommandServer()
     atexit.register(started.close)
     return started
 

@@ -6,7 +6,7 @@ import shlex
 import pytest
 
 from tests.integration.examples.conftest import EXAMPLES
-from tests.support.commands import server
+from tests.support.commands import NEEDS_FAIRSEQ, server
 
 WORDS = "the a two dogs cats men run runs sleep on in under grass snow trees with".split()
 
@@ -25,6 +25,7 @@ def example(tmp_path):
     return example
 
 
+@NEEDS_FAIRSEQ
 def test_number_to_words(example, tmp_path):
     pytest.importorskip("num2words")
     printed = example("number_to_words")
@@ -33,6 +34,7 @@ def test_number_to_words(example, tmp_path):
         assert len((tmp_path / "out" / f"beam{beam}.words").read_text().splitlines()) == 12
 
 
+@NEEDS_FAIRSEQ
 def test_error_correction(example, tmp_path):
     numbers = random.Random(1)
     text = "".join(" ".join(numbers.choices(WORDS, k=6)) + ".\n" for _ in range(40))
@@ -42,6 +44,7 @@ def test_error_correction(example, tmp_path):
     assert "sentences without an error stay the same" in printed
 
 
+@NEEDS_FAIRSEQ
 @pytest.mark.slow
 def test_distillation_of_generated_text(example):
     pytest.importorskip("num2words")
