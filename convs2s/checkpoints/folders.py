@@ -33,7 +33,7 @@ def find_checkpoints(path: Path, names: str | None = None) -> list[Path]:
                     return [place / name]
         raise UserError(
             f"There is no checkpoint in {path}: none of {', '.join(CHECKPOINT_FILES)} is there or "
-            f"in {path / CHECKPOINTS}. Name it with checkpoint_file."
+            f"in {path / CHECKPOINTS}. Name the file itself (in Python: checkpoint_file)."
         )
     found = []
     for name in names.split(os.pathsep):

@@ -9,7 +9,7 @@ from fairseq.criterions.label_smoothed_cross_entropy_with_alignment import (
 )
 
 from convs2s.common.errors import UserError
-from tests.support.adapters import dictionary, make
+from tests.support.adapters import dictionary, make, tiny_adl
 from tests.support.batches import random_batch
 from tests.support.families import MODELS
 
@@ -137,8 +137,8 @@ def test_heads_of_a_layer():
 
 def test_a_model_without_attention_is_refused():
     adl = dict(encoder_adl="pos -> ffl", decoder_adl="pos -> ffl")
-    model = make("adl-transformer", **adl)
+    model = tiny_adl("adl", **adl)
     with pytest.raises(UserError, match="this model has none"):
         criterion()(model, batch_with_alignments()[0])
     with pytest.raises(UserError, match="no layer of the decoder attends"):
-        make("adl-transformer", **adl, alignment_layer=0)
+        tiny_adl("adl", **adl, alignment_layer=0)

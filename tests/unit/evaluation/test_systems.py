@@ -40,7 +40,7 @@ def test_systems(text, system, folder):
     [
         ("c.txt", "There is no file c.txt"),
         ("mine=", "There is no file 'mine='"),
-        ("run", "There is no file run"),
+        ("run", "There is no checkpoint in run"),
         ("a.txt:b.txt", "not all are checkpoints"),
         ("run/best.pt:a.txt", "not all are checkpoints"),
     ],

@@ -32,6 +32,8 @@ def test_written_entries_are_read_back(tmp_path):
 
 def test_fairseq_reads_the_last_entry_of_a_word(tmp_path):
     load = pytest.importorskip("fairseq.utils").load_align_dict
+    # The task of the plugin replaces the function.
+    load = getattr(load, "__wrapped__", load)
     write_lexicon(str(tmp_path / "lexicon"), ENTRIES)
     assert load(str(tmp_path / "lexicon")) == {
         "2@@": "2@@",
