@@ -137,8 +137,8 @@ def test_heads_of_a_layer():
 
 def test_a_model_without_attention_is_refused():
     adl = dict(encoder_adl="pos -> ffl", decoder_adl="pos -> ffl")
-    model = tiny_adl("adl", **adl)
+    model = tiny_adl(**adl)
     with pytest.raises(UserError, match="this model has none"):
         criterion()(model, batch_with_alignments()[0])
     with pytest.raises(UserError, match="no layer of the decoder attends"):
-        tiny_adl("adl", **adl, alignment_layer=0)
+        tiny_adl(**adl, alignment_layer=0)
