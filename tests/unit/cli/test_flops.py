@@ -19,6 +19,7 @@ SMALL = (
     "--epochs",
     "10",
 )
+from tests.support.commands import NEEDS_FAIRSEQ
 
 
 def cells(printed):
@@ -94,7 +95,10 @@ def test_rnnsearch_has_the_published_size(source, target, published, capsys):
 @pytest.mark.parametrize(
     "arguments, message",
     [
-        (["--arch", "nothing"], "There is no architecture nothing"),
+        # fairseq may have others.
+        pytest.param(
+            ["--arch", "nothing"], "There is no architecture nothing", marks=NEEDS_FAIRSEQ
+        ),
         (["--num-layers", "3"], "--num-layers changes a model: give one with --arch"),
         (["--arch", "convs2s", "--layers", "3"], "unrecognized arguments: --layers 3"),
         (["--arch", "convs2s", "--length", "0"], "--length is 0: it must be at least 1"),
