@@ -2,10 +2,8 @@
 
 import pytest
 
-from convs2s.cli import (
-    flops,
-    main,
-)
+from convs2s.cli import flops, main
+from tests.support.commands import NEEDS_FAIRSEQ
 
 SMALL = (
     "--source-words",
@@ -19,7 +17,6 @@ SMALL = (
     "--epochs",
     "10",
 )
-from tests.support.commands import NEEDS_FAIRSEQ
 
 
 def cells(printed):
