@@ -1,12 +1,14 @@
 """Start fairseq's commands, and shell code that uses them, quickly.
 
 Importing torch and fairseq takes seconds, and the tests run many commands. A server imports them
-once and forks a process for each command. ``fairseq-train``, ``convs2s``, ``python`` and others are
-small programs in a folder; they hand their arguments, folder, environment and standard streams to
-the server. The plugin itself is imported by the commands, as it is by a user's.
+and the library once and forks a process for each command. ``fairseq-train``, ``convs2s``,
+``python`` and others are small programs in a folder; they hand their arguments, folder, environment
+and standard streams to the server. The plugin itself is imported by the commands, as it is by a
+user's.
 """
 
 import atexit
+import gc
 import json
 import logging
 import os
@@ -39,6 +41,11 @@ PROGRAMS = {
     "python": (None, None),
 }
 PRELOADED = [
+    "convs2s.cli.experiment",
+    "convs2s.models.adl.network",
+    "convs2s.models.convs2s.network",
+    "convs2s.models.pervasive.network",
+    "convs2s.translation.translator",
     "fairseq.binarizer",
     "fairseq.dataclass.initialize",
     "fairseq.model_parallel.megatron_trainer",
@@ -124,6 +131,8 @@ def serve(address: str) -> None:
         server.listen()
         server.settimeout(10)
         parent = os.getppid()
+        # Otherwise every command collects among the objects of all modules, and copies their pages.
+        gc.freeze()
         print("ready", flush=True)
         while os.getppid() == parent:
             try:
