@@ -14,9 +14,9 @@ from tests.support.commands import (
     TASK,
     TINY,
     assert_same_weights,
-    command,
     fairseq,
     generate,
+    quick_command,
     refused,
     run,
     train,
@@ -174,13 +174,13 @@ def test_update_freq_is_a_larger_batch(corpus, start, one_update, tmp_path):
 
 
 def test_two_workers_are_one_with_a_larger_batch(corpus, start, one_update, tmp_path):
-    program = tmp_path / "fairseq-train"
-    program.write_text(command("train")[2], encoding="utf-8")
+    program, *_ = quick_command("train")
     log = launch(
         "--nproc-per-node",
         "2",
         "--master-port",
         free_port(),
+        "--no-python",
         program,
         *train_arguments(
             corpus,

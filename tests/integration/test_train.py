@@ -11,18 +11,24 @@ import pytest
 
 from convs2s.checkpoints.averaging import average
 from convs2s.checkpoints.files import load_checkpoint
-from tests.support.commands import TINY, assert_same_weights, run
+from tests.support.commands import TINY, assert_same_weights, run, server
 
 # Without "--arch", which is an option of the command.
 OPTIONS = (*TINY[2:], "--batch-size", "8", "--cpu", "--num-workers", "0")
 
 
 def command(*arguments):
+    """In a new interpreter, which gets the signals that are sent to it."""
     return [sys.executable, "-m", "convs2s", "train", *map(str, arguments)]
 
 
-def train(*arguments, code=0):
-    done = subprocess.run(command(*arguments), capture_output=True, text=True)
+def quick_command(*arguments):
+    """In a fork of the server."""
+    return [server().programs / "convs2s", "train", *map(str, arguments)]
+
+
+def train(*arguments, code=0, start=quick_command):
+    done = subprocess.run(start(*arguments), capture_output=True, text=True)
     assert done.returncode == code, done.stderr
     return done
 
@@ -30,8 +36,8 @@ def train(*arguments, code=0):
 @pytest.fixture(scope="module")
 def trained(corpus, tmp_path_factory):
     folder = tmp_path_factory.mktemp("first")
-    done = train(corpus / "bin", "--save-dir", folder, "--epochs", "4", *OPTIONS)
-    return folder, done
+    arguments = (corpus / "bin", "--save-dir", folder, "--epochs", "4", *OPTIONS)
+    return folder, train(*arguments, start=command)
 
 
 def test_a_row_for_each_validation_and_the_next_command(trained):

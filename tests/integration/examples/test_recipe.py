@@ -5,7 +5,7 @@ import sys
 import pytest
 from recipe import Recipe
 
-from tests.support.commands import TINY, hypotheses
+from tests.support.commands import TINY, hypotheses, server
 
 
 @pytest.fixture
@@ -46,7 +46,9 @@ def test_missing_program(recipe):
 
 
 @pytest.mark.slow
-def test_binarize_train_and_generate(corpus, recipe, capsys):
+def test_binarize_train_and_generate(corpus, recipe, capsys, monkeypatch):
+    # Programs are searched next to the interpreter.
+    monkeypatch.setattr(sys, "executable", str(server().programs / "python"))
     recipe.binarize(corpus, ("de", "en"), merges=20)
     recipe.train("a model", 12, list(TINY))
     output = recipe.out / "out"

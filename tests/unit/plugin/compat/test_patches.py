@@ -3,7 +3,6 @@
 import json
 import os
 import subprocess
-import sys
 from types import ModuleType
 
 import pytest
@@ -11,6 +10,7 @@ import pytest
 from convs2s.common.errors import UserError
 from convs2s_plugin.compat.patches import VARIABLE, Tier, _patches, _replace, mode, patched
 from tests import ROOT
+from tests.support.commands import server
 
 PAGE = (ROOT / "docs" / "compatibility.md").read_text(encoding="utf-8")
 NEEDED = {
@@ -97,6 +97,8 @@ tiny_adl()
 def changes(value, use=""):
     """The changed names, and the installed and the declared replacements with their tiers.
 
+    They are those of a fork of the server, which has imported fairseq but not the plugin.
+
     Args:
         value: of CONVS2S_COMPAT; None to leave it unset.
         use: code after the import.
@@ -105,8 +107,8 @@ def changes(value, use=""):
     if value is not None:
         environment[VARIABLE] = value
     done = subprocess.run(
-        [sys.executable, "-c", CHANGES.format(use=use)],
-        env={**environment, "PYTHONPATH": str(ROOT)},
+        [server().programs / "python", "-c", CHANGES.format(use=use)],
+        env=environment,
         capture_output=True,
         text=True,
     )
