@@ -88,9 +88,12 @@ def readme(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def your_data(tmp_path_factory):
-    """The folder that the commands of docs/your_data.md leave."""
+    """The folder that the commands of docs/your_data.md leave.
+
+    Its model has learned to end sentences: others translate to the maximum length, which is slow.
+    """
     folder = tmp_path_factory.mktemp("your_data")
-    for name, size in (("corpus", 160), ("test", 20)):
+    for name, size in (("corpus", 160), ("test", 5)):
         write_corpus(folder, name, size)
     run_all(YOUR_DATA, folder)
     return folder
@@ -128,7 +131,7 @@ def translated_in_python(sentence: str, folder: Path) -> str:
 
 def test_your_data_goes_from_text_to_a_translation(your_data):
     translated = (your_data / "translation.en").read_text(encoding="utf-8")
-    assert translated.count("\n") == 20
+    assert translated.count("\n") == 5
     assert (your_data / "checkpoints" / "average.pt").is_file()
 
 
