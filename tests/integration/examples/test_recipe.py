@@ -45,7 +45,6 @@ def test_missing_program(recipe):
         recipe.run("missing", ["nothing-of-that-name"])
 
 
-@pytest.mark.slow
 def test_binarize_train_and_generate(corpus, recipe, capsys, monkeypatch):
     # Programs are searched next to the interpreter.
     monkeypatch.setattr(sys, "executable", str(server().programs / "python"))

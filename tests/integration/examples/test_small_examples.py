@@ -45,7 +45,6 @@ def test_error_correction(example, tmp_path):
 
 
 @NEEDS_FAIRSEQ
-@pytest.mark.slow
 def test_distillation_of_generated_text(example):
     pytest.importorskip("num2words")
     pytest.importorskip("babel")
@@ -55,7 +54,6 @@ def test_distillation_of_generated_text(example):
     )
 
 
-@pytest.mark.slow
 def test_back_translation_of_own_text(example, corpus, tmp_path):
     printed = example(
         "back_translation", corpus / "train.de", corpus / "train.en", "--tokenizer", "none"
