@@ -7,23 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from ..common import text_files
-from ..common.errors import UserError
 from ..common.output_files import atomic_write
 from ..common.programs import Programs
 from . import logs
 from .commands import Data, Machine
-from .runs import Run, changed_settings, has_options, ranked_trials
+from .runs import Run, check_unchanged, has_options, ranked_trials
 
-# The results of a training, which do not depend on the translations.
-TRAINING = (
-    "updates",
-    "parameters",
-    "parameters_without_embeddings",
-    "train_minutes",
-    "cpu_minutes",
-    "tokens_per_second",
-    "valid_loss",
-)
 # Embedding matrices of tokens, and weights and biases of output layers, here and in fairseq.
 VOCABULARY = re.compile(
     r"(embed\.words|embed_tokens|embed_tokens\.\d+\.\d+)\.weight$"
@@ -81,14 +70,10 @@ class Workplace:
         Raises:
             UserError: naming the run, the option and both values.
         """
-        earlier = self.settings(run.name)
-        if earlier is None:
-            return
-        for place, before, after in changed_settings(earlier, as_json(run.settings)):
-            raise UserError(
-                f"The run {run.name} was made with {place} {before}, but now it is {after}: "
-                f"choose another folder with --out, or remove {self.folder(run.name)}."
-            )
+        earlier, made = self.settings(run.name), f"The run {run.name} was made with "
+        advice = f"choose another folder with --out, or remove {self.folder(run.name)}"
+        if earlier is not None:
+            check_unchanged(earlier, as_json(run.settings), made, advice)
 
     def is_stale(self, run: Run) -> bool:
         """A run with the options of the best trial was started when another one was the best."""
@@ -158,13 +143,9 @@ class Workplace:
 
     def _training_results(self, run: Run) -> dict[str, Any]:
         """The results of the training of this run, or of that whose model it uses."""
-        other = run.base or run.trained_by
-        if other is None:
-            return _collect_training(self.folder(run.name), run.updates)
-        result = self.result(other)
-        assert result is not None
-        reuse = {"runs_of": run.system.runs_of} if run.base is not None else {}
-        return {**{name: result[name] for name in TRAINING}, **reuse}
+        folder = self.folder(run.base or run.trained_by or run.name)
+        reuse = {} if run.base is None else {"runs_of": run.system.runs_of}
+        return {**_collect_training(folder, run.updates), **reuse}
 
     def _scores(self, run: Run, split: str) -> dict[str, Any]:
         """The scores of the translations of a split."""
@@ -268,9 +249,3 @@ def write_json(path: Path, content: object) -> None:
 def read_lines(path: Path) -> list[str]:
     """The lines of a text without line ends; see ``text_files.read_lines``."""
     return [line.removesuffix("\n") for line in text_files.read_lines(str(path))]
-
-
-def write_lines(path: Path, lines: list[str]) -> None:
-    """Write lines of text atomically."""
-    with atomic_write(str(path)) as file:
-        file.writelines(f"{line}\n" for line in lines)
