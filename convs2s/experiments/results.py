@@ -13,6 +13,16 @@ from . import logs
 from .commands import Data, Machine
 from .runs import Run, check_unchanged, has_options, ranked_trials
 
+# The results of a training, which do not depend on the translations.
+TRAINING = (
+    "updates",
+    "parameters",
+    "parameters_without_embeddings",
+    "train_minutes",
+    "cpu_minutes",
+    "tokens_per_second",
+    "valid_loss",
+)
 # Embedding matrices of tokens, and weights and biases of output layers, here and in fairseq.
 VOCABULARY = re.compile(
     r"(embed\.words|embed_tokens|embed_tokens\.\d+\.\d+)\.weight$"
@@ -115,6 +125,7 @@ class Workplace:
     def collect(self, run: Run) -> dict[str, Any]:
         """The result of a run whose translations are written."""
         first = "valid" if run.trial is not None else self.data.first_test
+        output = self.folder(run.name) / f"{first}.out"
         return {
             **_identity(run),
             **self._training_results(run),
@@ -123,7 +134,7 @@ class Workplace:
             "generate": {**run.settings["generate"], **run.search},
             "searches": self.searches(run),
             "device": self.machine.device,
-            "sentences_per_second": sentences_per_second(self.folder(run.name) / f"{first}.out"),
+            "sentences_per_second": logs.sentences_per_second(output),
             "splits": {split: self._scores(run, split) for split in self.splits(run)},
         }
 
@@ -143,9 +154,13 @@ class Workplace:
 
     def _training_results(self, run: Run) -> dict[str, Any]:
         """The results of the training of this run, or of that whose model it uses."""
-        folder = self.folder(run.base or run.trained_by or run.name)
-        reuse = {} if run.base is None else {"runs_of": run.system.runs_of}
-        return {**_collect_training(folder, run.updates), **reuse}
+        other = run.base or run.trained_by
+        if other is None:
+            return _collect_training(self.folder(run.name), run.updates)
+        result = self.result(other)
+        assert result is not None
+        reuse = {"runs_of": run.system.runs_of} if run.base is not None else {}
+        return {**{name: result[name] for name in TRAINING}, **reuse}
 
     def _scores(self, run: Run, split: str) -> dict[str, Any]:
         """The scores of the translations of a split."""
@@ -204,16 +219,6 @@ def vocabulary_parameters(checkpoint: Path) -> int:
         if VOCABULARY.search(name)
     }
     return sum(tensors.values())
-
-
-def sentences_per_second(output: Path) -> float | None:
-    """The speed that fairseq-generate logged.
-
-    Args:
-        output: the file of the translations, with its log beside it.
-    """
-    files = (output.with_suffix(".log"), output)
-    return logs.read_sentences_per_second("".join(file.read_text("utf-8") for file in files))
 
 
 def add_time(path: Path, wall: float, cpu: float) -> None:

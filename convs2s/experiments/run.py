@@ -22,7 +22,6 @@ from .results import (
     add_time,
     read_json,
     read_lines,
-    sentences_per_second,
     write_json,
 )
 from .runs import Run, best_search
@@ -298,7 +297,7 @@ def _speeds(place: Workplace, run: Run, folder: Path) -> Iterator[tuple[str, flo
     output, log = folder / "test.out", folder / "train.log"
     translate(place, run, place.data.tests[place.data.first_test], output, environment)
     if not dry:
-        yield "sentences_per_second", sentences_per_second(output)
+        yield "sentences_per_second", logs.sentences_per_second(output)
     if run.base is None:
         runs = place.out / "runs"
         command = basic_training_command(place.data, place.machine, run, runs, INTERVAL)
