@@ -18,6 +18,8 @@ Result = dict[str, Any]  # the content of a result.json
 Lines = tuple[str, ...]
 VALID = "valid"
 Cell = Callable[["Summary"], str]
+# Its results are kept, because the report is written after each run.
+compare = lru_cache(maxsize=256)(paired_bootstrap)
 
 
 @dataclass(frozen=True)
@@ -57,14 +59,6 @@ class Summary:
     def translations(self, split: str) -> tuple[Lines, ...]:
         """The plain translations of a split by each run."""
         return tuple(tuple(read_lines(folder / f"{split}.hyp")) for folder in self.folders)
-
-
-@lru_cache(maxsize=256)
-def compare(
-    references: Lines, baseline: tuple[Lines, ...], system: tuple[Lines, ...]
-) -> Significance:
-    """``paired_bootstrap``; kept, because the report is written after each run."""
-    return paired_bootstrap(references, baseline, system)
 
 
 class Comparison:
