@@ -11,6 +11,16 @@ CHECKPOINT_FILES = ("average.pt", "checkpoint_best.pt", "model.pt", "checkpoint_
 CHECKPOINTS = "checkpoints"
 
 
+def split_paths(value: str) -> list[str]:
+    """The checkpoints in the value of an option: a file, a folder, or several, as in fairseq.
+
+    Raises:
+        UserError: if a folder has no checkpoint.
+    """
+    paths = [value] if os.path.exists(value) else value.split(os.pathsep)
+    return [str(find_checkpoints(Path(path))[0]) if os.path.isdir(path) else path for path in paths]
+
+
 def find_checkpoints(path: Path, names: str | None = None) -> list[Path]:
     """The checkpoints of a model.
 

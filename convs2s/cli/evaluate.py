@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..common.errors import UserError
-from ..common.output_files import atomic_write, check_outputs, make_folder
+from ..common.output_files import atomic_write, check_outputs, make_folder, write_lines
 from ..common.progress import Progress
 from ..common.quiet import quiet
 from ..evaluation import comparison, links
@@ -201,8 +201,7 @@ def _write(folder: str, systems: Sequence[System], translations: dict[str, list[
     make_folder(folder)
     for system in systems:
         if system.checkpoints:
-            with atomic_write(_translations_file(folder, system)) as file:
-                file.writelines(f"{line}\n" for line in translations[system.name])
+            write_lines(_translations_file(folder, system), translations[system.name])
 
 
 def _translations_file(folder: str, system: System) -> str:

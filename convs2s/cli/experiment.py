@@ -62,7 +62,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Carry out what is missing of the experiment and print its tables."""
-    _check(args)
     experiment = _override(read_experiment(args.file), args)
     args.out = args.out or Path(f"{args.file.stem}_{'smoke' if args.smoke else 'out'}")
     request = Request(**{each.name: getattr(args, each.name) for each in fields(Request)})
@@ -73,14 +72,11 @@ def run(args: argparse.Namespace) -> int:
         return perform(smoke_run(experiment, Path(folder)), replace(request, seeds=()))
 
 
-def _check(args: argparse.Namespace) -> None:
+def _override(experiment: Experiment, args: argparse.Namespace) -> Experiment:
+    """The experiment with the changes of the command line."""
     if min(args.seeds, default=0) < 0 or len(set(args.seeds)) < len(args.seeds):
         shown = " ".join(map(str, args.seeds))
         raise UserError(f"--seeds is {shown}: give different integers of at least 0.")
-
-
-def _override(experiment: Experiment, args: argparse.Namespace) -> Experiment:
-    """The experiment with the changes of the command line."""
     for name in args.systems:
         if name not in experiment.systems:
             raise UserError(

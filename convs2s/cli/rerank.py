@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from ..common.errors import UserError
-from ..common.output_files import atomic_write, check_text_writable
+from ..common.output_files import check_text_writable, write_lines
 from ..common.quiet import quiet
 from ..evaluation.nbest import NBest, read_nbest
 from ..evaluation.systems import read_matching, read_sentences
@@ -81,8 +81,7 @@ def run(args: argparse.Namespace) -> int:
     if references is not None:
         _report(lists, chosen, references)
     if args.output:
-        with atomic_write(args.output) as file:
-            file.writelines(f"{line}\n" for line in chosen)
+        write_lines(args.output, chosen)
     else:
         sys.stdout.writelines(f"{line}\n" for line in chosen)
     return 0

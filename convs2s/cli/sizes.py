@@ -3,7 +3,7 @@
 import argparse
 from collections.abc import Sequence
 from dataclasses import fields
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NoReturn
 
 import torch
 from torch import nn
@@ -20,25 +20,15 @@ from .plugin import fairseq_models
 SENTENCES = 2
 
 
-class Size(NamedTuple):
-    """The number of parameters of a model.
-
-    Attributes:
-        network: parameters without the rows of embedding matrices and output layer.
-        parameters: all parameters.
-    """
-
-    network: int
-    parameters: int
-
-
-def size(arch: str, changes: Sequence[str], vocabularies: tuple[int, int]) -> Size:
+def size(arch: str, changes: Sequence[str], vocabularies: tuple[int, int]) -> tuple[int, int]:
     """Count the parameters of a model.
 
     Args:
         arch: an architecture of this package or of fairseq.
         changes: options of fairseq-train that differ from it.
         vocabularies: sizes of the source and the target vocabulary, V and W.
+    Returns:
+        The parameters without the rows of embedding matrices and output layer, and all.
     Raises:
         UserError: if the architecture or an option is unknown.
     """
@@ -46,7 +36,7 @@ def size(arch: str, changes: Sequence[str], vocabularies: tuple[int, int]) -> Si
     total = parameters(arch, changes, vocabularies)
     per_source = total - parameters(arch, changes, (source - 1, target))
     per_target = total - parameters(arch, changes, (source, target - 1))
-    return Size(total - per_source * source - per_target * target, total)
+    return total - per_source * source - per_target * target, total
 
 
 def parameters(arch: str, changes: Sequence[str], vocabularies: tuple[int, int]) -> int:

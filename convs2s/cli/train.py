@@ -5,6 +5,7 @@ import shlex
 import sys
 from pathlib import Path
 
+from ..checkpoints.folders import CHECKPOINTS
 from ..common.errors import UserError, nearest
 from ..common.installation import missing_fairseq
 from ..experiments.training.request import Request, in_lines, read_data
@@ -14,8 +15,6 @@ from ..models.adl.language.resolve import resolve
 from ..models.adl.language.spec import Settings
 from ..text.preparation import DATA
 from .arguments import AtLeast, add_flag, add_folder
-
-CHECKPOINTS = "checkpoints"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

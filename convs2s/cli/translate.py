@@ -4,16 +4,16 @@ import argparse
 import logging
 import os
 import sys
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
-from pathlib import Path
+from collections.abc import Iterable
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, TextIO
 
-from ..checkpoints.folders import find_checkpoints
+from ..checkpoints.folders import split_paths
 from ..common.compression import ERRORS, open_binary
 from ..common.errors import UserError
 from ..common.output_files import atomic_write, check_outputs
 from ..common.progress import Progress
+from ..common.quiet import hidden_messages
 from ..common.text_files import decode_lines, read_lines
 from ..translation.results import (
     REPORT_HEADER,
@@ -81,12 +81,12 @@ def run(args: argparse.Namespace) -> int:
     from ..translation.workers import WorkerError
 
     try:
-        with _warnings_only():
+        with hidden_messages(logging.INFO):
             options = given(args, TRANSLATOR)
             if by_line:
                 options["buffer_size"] = 1
             translator = Translator(
-                _split_paths(args.path),
+                _paths(args),
                 nbest=args.nbest or 1,
                 alignment=args.alignment is not None,
                 load=load_model,
@@ -112,23 +112,15 @@ def _check(args: argparse.Namespace) -> None:
         UserError: if a file is named twice, an output cannot be written, or the input is missing.
     """
     outputs = {"--output": args.output, "--report": args.report, "--alignment": args.alignment}
-    read = [*_split_paths(args.path), args.input or "/dev/stdin", *files_of_translator(args)]
+    read = [*_paths(args), args.input or "/dev/stdin", *files_of_translator(args)]
     check_outputs(outputs, read)
     if args.input and not os.path.exists(args.input):
         raise UserError(f"There is no file {args.input} (--input).")
 
 
-def _split_paths(paths: Sequence[str]) -> list[str]:
-    """The checkpoints in the values of an option; a value may name several, as in fairseq.
-
-    Raises:
-        UserError: if a folder has no checkpoint.
-    """
-    return [
-        str(find_checkpoints(Path(path))[0]) if os.path.isdir(path) else path
-        for value in paths
-        for path in ([value] if os.path.exists(value) else value.split(os.pathsep))
-    ]
+def _paths(args: argparse.Namespace) -> list[str]:
+    """The checkpoints of the ensemble."""
+    return [path for value in args.path for path in split_paths(value)]
 
 
 def _translate(args: argparse.Namespace, translator: "Translator", by_line: bool) -> None:
@@ -190,15 +182,3 @@ def _standard_output() -> TextIO:
     if reconfigure is not None:
         reconfigure(encoding="utf-8", newline="\n")
     return sys.stdout
-
-
-@contextmanager
-def _warnings_only() -> Iterator[None]:
-    """Hide fairseq's messages, but not its warnings."""
-    root = logging.getLogger()
-    level = root.level
-    root.setLevel(logging.WARNING)
-    try:
-        yield
-    finally:
-        root.setLevel(level)

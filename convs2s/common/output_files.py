@@ -129,6 +129,12 @@ def atomic_write(path: str) -> Iterator[TextIO]:
         yield file
 
 
+def write_lines(path: str, lines: Iterable[str]) -> None:
+    """Write lines of text, which have no line ends; see ``atomic_write``."""
+    with atomic_write(path) as file:
+        file.writelines(f"{line}\n" for line in lines)
+
+
 def check_folder_writable(path: str) -> None:
     """Check that a new folder can be written.
 

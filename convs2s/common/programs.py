@@ -44,16 +44,22 @@ class ProgramFailed(Exception):
         program: its name.
         code: its exit code, or minus the number of the signal that ended it.
         log: its log.
+        start: the size of the log before, in bytes.
     """
 
-    def __init__(self, program: str, code: int, log: Path):
-        self.code, self.log = code, log
+    def __init__(self, program: str, code: int, log: Path, start: int):
+        self.code, self.log, self.start = code, log, start
         ended = f"failed with exit code {code}" if code >= 0 else f"was ended by signal {-code}"
         super().__init__(f"{program} {ended}; its log is {log}")
 
+    @property
+    def output(self) -> str:
+        """What it has written to the log."""
+        return self.log.read_bytes()[self.start :].decode("utf-8", "replace")
+
     def log_end(self) -> list[str]:
-        """The last lines of its log, which may tell the reason."""
-        return self.log.read_text(encoding="utf-8").splitlines()[-TAIL:]
+        """The last lines of its output, which may tell the reason."""
+        return self.output.splitlines()[-TAIL:]
 
 
 class Stopped(Exception):
@@ -144,6 +150,7 @@ class Programs:
         with self.lock, open(self.commands, "a", encoding="utf-8") as file:
             file.write(f"# {datetime.now():%Y-%m-%d %H:%M:%S}\n{line}\n")
         log.parent.mkdir(parents=True, exist_ok=True)
+        log_size = log.stat().st_size if log.exists() else 0
         times = TimeReports(add_time)
         with contextlib.ExitStack() as files:
             source = files.enter_context(open(stdin, "rb")) if stdin else subprocess.DEVNULL
@@ -189,7 +196,7 @@ class Programs:
         if self.stopped:
             raise Stopped
         if process.returncode != 0:
-            raise ProgramFailed(program, process.returncode, log)
+            raise ProgramFailed(program, process.returncode, log, log_size)
         if stdout:
             os.replace(partial, stdout)
 

@@ -9,11 +9,17 @@ from contextlib import contextmanager
 @contextmanager
 def quiet() -> Iterator[None]:
     """Hide warnings and log messages; errors remain."""
-    previous = logging.root.manager.disable
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), hidden_messages(logging.WARNING):
         warnings.simplefilter("ignore")
-        logging.disable(logging.WARNING)
-        try:
-            yield
-        finally:
-            logging.disable(previous)
+        yield
+
+
+@contextmanager
+def hidden_messages(level: int) -> Iterator[None]:
+    """Hide log messages of a level, and of those below it."""
+    previous = logging.root.manager.disable
+    logging.disable(level)
+    try:
+        yield
+    finally:
+        logging.disable(previous)

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from ..checkpoints.folders import find_checkpoints
+from ..checkpoints.folders import split_paths
 from ..common.errors import UserError
 from ..common.text_files import read_lines
 
@@ -39,8 +39,7 @@ def parse_system(text: str) -> System:
     # A file may have "=" in its name.
     if not separator or os.path.exists(text):
         name, path = "", text
-    paths = [path] if os.path.exists(path) else path.split(os.pathsep)
-    paths = [str(find_checkpoints(Path(x))[0]) if os.path.isdir(x) else x for x in paths]
+    paths = split_paths(path)
     for each in paths:
         if not os.path.isfile(each):
             raise UserError(

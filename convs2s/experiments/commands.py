@@ -69,30 +69,46 @@ def find_machine(jobs: int, dry: bool = False) -> Machine:
         name = torch.cuda.get_device_name() if count else torch.backends.cpu.get_cpu_capability()
     visible = os.environ.get("CUDA_VISIBLE_DEVICES", ",".join(map(str, range(count))))
     gpus = [gpu for gpu in visible.split(",")[:count] if gpu]
-    fixes = _unless_set(FIXES)
+    fixes = unless_set(FIXES)
     if gpus:
         slots = ({"CUDA_VISIBLE_DEVICES": gpus[slot % len(gpus)]} for slot in range(jobs))
         options = ("--distributed-world-size", "1")
         return Machine(name, options, tuple(fixes | slot for slot in slots))
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     cores = cores or 1
-    threads = _unless_set({"OMP_NUM_THREADS": str(max(1, cores // jobs))})
+    threads = unless_set({"OMP_NUM_THREADS": str(max(1, cores // jobs))})
     device = f"CPU, {cores} core{'s' if cores > 1 else ''}, {name}"
     return Machine(device, ("--cpu",), (fixes | threads,) * jobs)
 
 
-def _unless_set(variables: dict[str, str]) -> dict[str, str]:
+def unless_set(variables: dict[str, str]) -> dict[str, str]:
     """The variables that the user has not set."""
     return {name: value for name, value in variables.items() if name not in os.environ}
+
+
+def basic_training_command(
+    data: Data, machine: Machine, run: Run, runs: Path, log_interval: int
+) -> list[object]:
+    """The command of a training, without what it saves and when it ends.
+
+    Args:
+        data: the binarized data.
+        machine: the devices.
+        run: the run.
+        runs: folder of all runs.
+        log_interval: updates between two lines of the log.
+    """
+    command = _command("fairseq-train", data, machine) + arguments(run.train)
+    if run.start is not None:
+        command += ["--finetune-from-model", runs / run.start / "average.pt"]
+    return command + ["--seed", run.seed, "--log-format", "json", "--log-interval", log_interval]
 
 
 def training_command(data: Data, machine: Machine, run: Run, checkpoints: Path) -> list[object]:
     """The command of a training.
 
     Args:
-        data: the binarized data.
-        machine: the devices.
-        run: the run.
+        data, machine, run: as in ``basic_training_command``.
         checkpoints: folder of the checkpoints, in that of the run.
     """
     updates, average = run.updates, run.system.average
@@ -109,24 +125,10 @@ def training_command(data: Data, machine: Machine, run: Run, checkpoints: Path) 
     if interval is None and run.train.get("save-interval-updates"):
         # The newest one is enough to resume.
         kept += ["--keep-interval-updates", 1]
-    command = _training(data, machine, run, checkpoints.parent.parent, log_interval(updates))
+    log_interval = 20 if updates is None else max(1, min(20, updates // 10))
+    command = basic_training_command(data, machine, run, checkpoints.parent.parent, log_interval)
     command += ["--max-update", updates] if updates else []
     return command + ["--save-dir", checkpoints, *kept]
-
-
-def measured_training_command(
-    data: Data, machine: Machine, run: Run, runs: Path, updates: int, interval: int
-) -> list[object]:
-    """The command of a short training that saves and validates nothing.
-
-    Args:
-        data, machine, run: as in ``training_command``.
-        runs: folder of all runs.
-        updates: number of updates.
-        interval: updates between two lines of the log.
-    """
-    command = _training(data, machine, run, runs, interval)
-    return command + ["--max-update", updates, "--no-save", "--disable-validation"]
 
 
 def translation_command(
@@ -135,20 +137,6 @@ def translation_command(
     """The command that translates a split, given by fairseq's name for it."""
     command = _command("fairseq-generate", data, machine)
     return command + ["--path", checkpoint, "--gen-subset", subset, *arguments(run.generate)]
-
-
-def log_interval(updates: int | None) -> int:
-    """Updates between two lines in the log of a training."""
-    return 20 if updates is None else max(1, min(20, updates // 10))
-
-
-def _training(
-    data: Data, machine: Machine, run: Run, runs: Path, log_interval: int
-) -> list[object]:
-    command = _command("fairseq-train", data, machine) + arguments(run.train)
-    if run.start is not None:
-        command += ["--finetune-from-model", runs / run.start / "average.pt"]
-    return command + ["--seed", run.seed, "--log-format", "json", "--log-interval", log_interval]
 
 
 def _command(program: str, data: Data, machine: Machine) -> list[object]:

@@ -18,6 +18,8 @@ Result = dict[str, Any]  # the content of a result.json
 Lines = tuple[str, ...]
 VALID = "valid"
 Cell = Callable[["Summary"], str]
+# Its results are kept, because the report is written after each run.
+compare = lru_cache(maxsize=256)(paired_bootstrap)
 
 
 @dataclass(frozen=True)
@@ -59,45 +61,6 @@ class Summary:
         return tuple(tuple(read_lines(folder / f"{split}.hyp")) for folder in self.folders)
 
 
-def summarize(
-    system: System, results: Sequence[Result], runs: Path, finalists: int, speeds: dict[str, Any]
-) -> Summary:
-    """The results of a system among those of an experiment.
-
-    Args:
-        system: the system.
-        results: results of runs and trials, in any order.
-        runs: the folder of all runs.
-        finalists: number of finalists of a system with trials, at most that of its trials.
-        speeds: the content of ``speed.json``.
-    """
-    mine = [result for result in results if result["system"] == system.name]
-    trials = [result for result in mine if result.get("trial") is not None]
-    trials.sort(key=lambda trial: trial["trial"])
-    tried = len(system.trials)
-    ranked = ranked_trials(trials, tried)
-    is_complete = len(trials) == tried + min(finalists, tried)
-    chosen = ranked[0] if ranked and is_complete else None
-    # A better trial may have come after the final runs.
-    options = {} if chosen is None else chosen.get("trial_options", {})
-    final = [
-        result
-        for result in mine
-        if result.get("trial") is None and has_options(result.get("options", {}), options)
-    ]
-    final.sort(key=lambda run: run["seed"])
-    folders = [runs / f"{system.folder_name}.{run['seed']}" for run in final]
-    return Summary(system, final, trials, chosen, folders, speeds.get(system.name, {}))
-
-
-@lru_cache(maxsize=256)
-def compare(
-    references: Lines, baseline: tuple[Lines, ...], system: tuple[Lines, ...]
-) -> Significance:
-    """``paired_bootstrap``; kept, because the report is written after each run."""
-    return paired_bootstrap(references, baseline, system)
-
-
 class Comparison:
     """All results of an experiment, in the order of the tables.
 
@@ -115,16 +78,42 @@ class Comparison:
     """
 
     def __init__(self, out: Path, results: Sequence[Result], experiment: Experiment):
-        speeds, finalists = read_json(out / "speed.json") or {}, experiment.tuning.finalists
         self.experiment = experiment
+        speeds = read_json(out / "speed.json") or {}
         self.summaries = [
-            summarize(system, results, out / "runs", finalists, speeds)
+            self._summarize(
+                system,
+                [result for result in results if result["system"] == system.name],
+                out / "runs",
+                speeds.get(system.name, {}),
+            )
             for system in experiment.systems.values()
         ]
         final = [result for result in results if result.get("trial") is None]
         splits = dict.fromkeys(split for run in final for split in run.get("splits", {}))
         self.tests = [split for split in splits if split != VALID]
         self.differences = dict(self._compare(out / "references"))
+
+    def _summarize(
+        self, system: System, results: Sequence[Result], runs: Path, speeds: dict[str, Any]
+    ) -> Summary:
+        """The results of a system, from its own results and the folder of all runs."""
+        trials = [result for result in results if result.get("trial") is not None]
+        trials.sort(key=lambda trial: trial["trial"])
+        tried = len(system.trials)
+        ranked = ranked_trials(trials, tried)
+        is_complete = len(trials) == tried + min(self.experiment.tuning.finalists, tried)
+        chosen = ranked[0] if ranked and is_complete else None
+        # A better trial may have come after the final runs.
+        options = {} if chosen is None else chosen.get("trial_options", {})
+        final = [
+            result
+            for result in results
+            if result.get("trial") is None and has_options(result.get("options", {}), options)
+        ]
+        final.sort(key=lambda run: run["seed"])
+        folders = [runs / f"{system.folder_name}.{run['seed']}" for run in final]
+        return Summary(system, final, trials, chosen, folders, speeds)
 
     def _compare(self, references: Path) -> Iterator[tuple[tuple[str, str], Significance]]:
         """Compare all systems with the baseline on all test sets."""

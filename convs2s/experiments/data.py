@@ -19,6 +19,7 @@ from ..text.workflow import TOKENS
 from .commands import Data
 from .file import DataSettings
 from .results import as_json, read_json, write_json
+from .runs import check_unchanged
 
 Pair = tuple[Path, Path]
 
@@ -40,13 +41,9 @@ def prepare_data(
     folder = out / "data"
     mark = folder / "data.json"
     recorded, earlier = _recorded(settings), read_json(mark)
-    for name, value in recorded.items() if earlier is not None else ():
-        if earlier["settings"].get(name) != value:
-            raise UserError(
-                f"{folder} was made with data.{name} {earlier['settings'].get(name)}, but now it "
-                f"is {value}: choose another folder with --out, or remove {out}."
-            )
-    languages = str(settings.source), str(settings.target)
+    if earlier is not None:
+        advice = f"choose another folder with --out, or remove {out}"
+        check_unchanged(earlier["settings"], recorded, f"{folder} was made with data.", advice)
     if settings.bin is not None:
         data = binarized(settings.bin, settings)
     else:
@@ -55,11 +52,11 @@ def prepare_data(
             say(f"The text of an earlier start is used; test sets: {', '.join(tests)}.")
         elif dry:
             print(f"# makes {relative_path(folder)} with text, sub-words and binarized data")
-            fetched = names_to_download(settings)[2:] if fetch else None
-            tests = numbered(fetched or _splits(settings, languages, folder, fetch, say))
+            known = names_to_download(settings) if fetch else _splits(settings, folder, False, say)
+            tests = numbered([*known][2:])
         else:
-            tests = _binarize(settings, out, _splits(settings, languages, folder, fetch, say), say)
-        data = Data(folder / DATA, *languages, tests)
+            tests = _binarize(settings, out, _splits(settings, folder, fetch, say), say)
+        data = Data(folder / DATA, *settings.languages, tests)
     if earlier is None and not dry:
         folder.mkdir(exist_ok=True)
         write_json(mark, {"settings": recorded, "tests": data.tests})
@@ -76,11 +73,7 @@ def _recorded(settings: DataSettings) -> dict[str, Any]:
 
 
 def _splits(
-    settings: DataSettings,
-    languages: tuple[str, str],
-    out: Path,
-    fetch: bool,
-    say: Callable[[str], None],
+    settings: DataSettings, out: Path, fetch: bool, say: Callable[[str], None]
 ) -> dict[str, Pair]:
     """The files of train, valid and the test sets; ``out`` gets what is downloaded."""
     folder = settings.text
@@ -91,11 +84,11 @@ def _splits(
         folder = out / "download"
         names.update((str(name), given) for name, given in settings.download_names.items())
         say(f"Text from {settings.download}")
-        download(settings.download, names_to_download(settings), languages, folder)
+        download(settings.download, names_to_download(settings), settings.languages, folder)
     if folder is None:
         other = ", or --download" if settings.download else ""
         raise UserError(f"There is no text: give its folder with --text{other}.")
-    text = TextFolder(folder, languages)
+    text = TextFolder(folder, settings.languages)
     train, train_pair = text.first(names["train"])
     valid, valid_pair = text.first(names["valid"])
     tests = text.all(names["test"], [train, valid])
@@ -109,7 +102,7 @@ def _binarize(
     settings: DataSettings, out: Path, splits: dict[str, Pair], say: Callable[[str], None]
 ) -> dict[str, str]:
     """Write text, sub-words and binarized data; return the test sets."""
-    languages, merges = (str(settings.source), str(settings.target)), settings.bpe_merges
+    languages, merges = settings.languages, settings.bpe_merges
     made = [out / "data" / name for name in ("text", TOKENS, DATA)]
     for path in (path for pair in splits.values() for path in pair):
         if any(path.resolve().is_relative_to(folder) for folder in made):

@@ -264,6 +264,12 @@ class DataSettings(Section):
     bpe_merges: Count = 0
     joined_dictionary: Flag = False
 
+    @property
+    def languages(self) -> tuple[str, str]:
+        """Source and target, which text must have."""
+        assert self.source is not None and self.target is not None
+        return self.source, self.target
+
 
 @dataclass(frozen=True)
 class Tuning(Section):

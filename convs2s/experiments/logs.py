@@ -5,6 +5,7 @@ import math
 import re
 import statistics
 from collections.abc import Iterator
+from pathlib import Path
 from typing import NamedTuple
 
 from ..common.errors import NOT_FINITE
@@ -40,14 +41,12 @@ class TrainingLog(NamedTuple):
     """The results in a log of fairseq-train.
 
     Attributes:
-        done: the training is finished.
         updates: the last update in the log.
         parameters: number of parameters; shared ones count once.
         tokens_per_second: median of the logged speeds; None if there is none.
         valid_loss: the last validation loss; None if there is none.
     """
 
-    done: bool
     updates: int
     parameters: int | None
     tokens_per_second: float | None
@@ -97,7 +96,6 @@ def read_training_log(text: str) -> TrainingLog:
     losses = [values["loss"] for kind, values in found if kind == "valid" and "loss" in values]
     speeds = training_speeds(text)
     return TrainingLog(
-        done=DONE in text,
         updates=int(found[-1].values["num_updates"]) if found else 0,
         parameters=int(parameters[1].replace(",", "")) if parameters else None,
         tokens_per_second=statistics.median(speeds) if speeds else None,
@@ -132,7 +130,8 @@ def read_bleu(output: str) -> float:
     return float((re.findall(r"BLEU4? = ([\d.]+)", output) or ["nan"])[-1])
 
 
-def read_sentences_per_second(log: str) -> float | None:
-    """The speed that fairseq-generate logged."""
+def sentences_per_second(output: Path) -> float | None:
+    """The speed that fairseq-generate logged, in its output or in the log beside it."""
+    log = "".join(file.read_text("utf-8") for file in (output.with_suffix(".log"), output))
     found = re.findall(r"\(([\d.]+) sentences/s", log)
     return float(found[-1]) if found else None

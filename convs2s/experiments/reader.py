@@ -214,8 +214,7 @@ def smoke_run(experiment: Experiment, folder: Path) -> Experiment:
         folder: an empty folder for the generated text.
     """
     data = experiment.data
-    assert data.source is not None and data.target is not None
-    write_text(folder, (data.source, data.target))
+    write_text(folder, data.languages)
     return replace(
         experiment,
         title=f"{experiment.title} (smoke run: generated text, tiny models)",

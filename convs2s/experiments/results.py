@@ -7,12 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from ..common import text_files
-from ..common.errors import UserError
 from ..common.output_files import atomic_write
 from ..common.programs import Programs
 from . import logs
 from .commands import Data, Machine
-from .runs import Run, changed_settings, has_options, ranked_trials
+from .runs import Run, check_unchanged, has_options, ranked_trials
 
 # The results of a training, which do not depend on the translations.
 TRAINING = (
@@ -81,14 +80,10 @@ class Workplace:
         Raises:
             UserError: naming the run, the option and both values.
         """
-        earlier = self.settings(run.name)
-        if earlier is None:
-            return
-        for place, before, after in changed_settings(earlier, as_json(run.settings)):
-            raise UserError(
-                f"The run {run.name} was made with {place} {before}, but now it is {after}: "
-                f"choose another folder with --out, or remove {self.folder(run.name)}."
-            )
+        earlier, made = self.settings(run.name), f"The run {run.name} was made with "
+        advice = f"choose another folder with --out, or remove {self.folder(run.name)}"
+        if earlier is not None:
+            check_unchanged(earlier, as_json(run.settings), made, advice)
 
     def is_stale(self, run: Run) -> bool:
         """A run with the options of the best trial was started when another one was the best."""
@@ -130,6 +125,7 @@ class Workplace:
     def collect(self, run: Run) -> dict[str, Any]:
         """The result of a run whose translations are written."""
         first = "valid" if run.trial is not None else self.data.first_test
+        output = self.folder(run.name) / f"{first}.out"
         return {
             **_identity(run),
             **self._training_results(run),
@@ -138,7 +134,7 @@ class Workplace:
             "generate": {**run.settings["generate"], **run.search},
             "searches": self.searches(run),
             "device": self.machine.device,
-            "sentences_per_second": sentences_per_second(self.folder(run.name) / f"{first}.out"),
+            "sentences_per_second": logs.sentences_per_second(output),
             "splits": {split: self._scores(run, split) for split in self.splits(run)},
         }
 
@@ -225,16 +221,6 @@ def vocabulary_parameters(checkpoint: Path) -> int:
     return sum(tensors.values())
 
 
-def sentences_per_second(output: Path) -> float | None:
-    """The speed that fairseq-generate logged.
-
-    Args:
-        output: the file of the translations, with its log beside it.
-    """
-    files = (output.with_suffix(".log"), output)
-    return logs.read_sentences_per_second("".join(file.read_text("utf-8") for file in files))
-
-
 def add_time(path: Path, wall: float, cpu: float) -> None:
     """Add a part of a training, between two interruptions, to the file of its times.
 
@@ -268,9 +254,3 @@ def write_json(path: Path, content: object) -> None:
 def read_lines(path: Path) -> list[str]:
     """The lines of a text without line ends; see ``text_files.read_lines``."""
     return [line.removesuffix("\n") for line in text_files.read_lines(str(path))]
-
-
-def write_lines(path: Path, lines: list[str]) -> None:
-    """Write lines of text atomically."""
-    with atomic_write(str(path)) as file:
-        file.writelines(f"{line}\n" for line in lines)

@@ -1,86 +1,52 @@
-"""Carry out one run: train, average, translate, score."""
+"""Carry out one run: train, average, translate, score. Measure the speeds of finished runs."""
 
 import re
 import shutil
-from collections.abc import Callable
+import statistics
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from ..common.errors import UserError
+from ..common.output_files import write_lines
 from ..common.programs import ProgramFailed
 from ..evaluation.nbest import first_texts
 from . import logs
-from .commands import training_command, translation_command
+from .commands import basic_training_command, training_command, translation_command
 from .file import Averaging, Options
-from .results import Workplace, add_time, read_lines, write_json, write_lines
+from .results import (
+    Workplace,
+    add_time,
+    read_json,
+    read_lines,
+    write_json,
+)
 from .runs import Run, best_search
 
-
-def carry_out(place: Workplace, run: Run, slot: int, step: Callable[..., None]) -> None:
-    """Do all that is missing of a run.
-
-    Args:
-        place: the folders of all runs.
-        run: the run.
-        slot: number of the slot it runs in.
-        step: called with the title of each step, and while training with the numbers of fairseq's
-            log.
-    Raises:
-        UserError: if the run was started with other settings, or no trial is left for it.
-        ProgramFailed, Stopped: see ``Programs.run``.
-    """
-    completed = place.completed(run)
-    if completed is None and not place.programs.dry:
-        _give_up(place, run)
-        return
-    if completed is None:
-        which = "best trial" if run.rank is None else f"trial of rank {run.rank}"
-        print(f"# with the options of the {which}")
-    run = completed or run
-    place.check(run)
-    if place.result(run.name) is None:
-        Job(place, run, place.machine.environments[slot], step).carry_out()
+# The speed of each system is measured so many times, in turn with the others.
+ROUNDS = 3
+# Updates of a measured training, and between two lines of its log, of which the first is a warm-up.
+UPDATES, INTERVAL = 40, 10
 
 
-def _give_up(place: Workplace, run: Run) -> None:
-    """End a run for which no trial is left: a finalist as one that diverged.
-
-    Raises:
-        UserError: if it is a final run.
-    """
-    if run.rank is None:
-        raise UserError(
-            f"All trials of {run.system.name} diverged: give it lower learning rates, and "
-            f"remove the folders {place.folder(run.system.folder_name)}.trial*."
-        )
-    _finish(place, run, place.collect_diverged(run))
-
-
-def _finish(place: Workplace, run: Run, result: dict[str, Any]) -> None:
-    """Write the result of a run, and remove its checkpoints unless they are kept."""
-    folder = place.folder(run.name)
-    folder.mkdir(parents=True, exist_ok=True)
-    write_json(folder / "result.json", result)
-    if not place.keep_checkpoints:
-        shutil.rmtree(folder / "checkpoints", ignore_errors=True)
-
-
-@dataclass(frozen=True)
+@dataclass
 class Job:
     """A run that is carried out.
 
     Attributes:
         place: the folders of all runs.
-        run: the run, with the options of its trial.
-        environment: variables for its programs.
-        step: see ``carry_out``.
+        run: the run; ``carry_out`` gives it the options of its trial.
+        slot: number of the slot it runs in.
+        step: called with the title of each step, and while training with the numbers of fairseq's
+            log.
     """
 
     place: Workplace
     run: Run
-    environment: dict[str, str]
+    slot: int
     step: Callable[..., None]
 
     @property
@@ -88,44 +54,84 @@ class Job:
         """The folder of the run."""
         return self.place.folder(self.run.name)
 
+    @property
+    def environment(self) -> dict[str, str]:
+        """Variables for its programs."""
+        return self.place.machine.environments[self.slot]
+
     def carry_out(self) -> None:
-        """Do all that is missing."""
-        place, run, dry = self.place, self.run, self.place.programs.dry
+        """Do all that is missing.
+
+        Raises:
+            UserError: if the run was started with other settings, or no trial is left for it.
+            ProgramFailed, Stopped: see ``Programs.run``.
+        """
+        place, dry = self.place, self.place.programs.dry
+        completed = place.completed(self.run)
+        if completed is not None:
+            self.run = completed
+        elif dry:
+            rank = self.run.rank
+            which = "best trial" if rank is None else f"trial of rank {rank}"
+            print(f"# with the options of the {which}")
+        elif self.run.rank is None:
+            raise UserError(
+                f"All trials of {self.run.system.name} diverged: give it lower learning rates, and "
+                f"remove the folders {place.folder(self.run.system.folder_name)}.trial*."
+            )
+        else:
+            self.finish(place.collect_diverged(self.run))
+            return
+        place.check(self.run)
+        if place.result(self.run.name) is not None:
+            return
         if not dry:
             self.folder.mkdir(parents=True, exist_ok=True)
-            write_json(self.folder / "settings.json", run.settings)
-        if run.trained_by is not None:
-            self.take_model(run.trained_by)
-        elif run.base is None:
-            if not self.train():
-                _finish(place, run, place.collect_diverged(run))
-                return
-            self.average()
-        run = run.with_search(self.choose_search())
-        for split in place.splits(run):
+            write_json(self.folder / "settings.json", self.run.settings)
+        if self.run.base is None and not self.make_model():
+            self.finish(place.collect_diverged(self.run))
+            return
+        self.run = self.run.with_search(self.choose_search())
+        for split in place.splits(self.run):
             self.step(f"translates {split}")
-            output = self.translate(run, split, split)
+            output = self.translate(self.run, split, split)
             if not dry:
                 self.write_texts(split, output.read_text(encoding="utf-8"))
         if not dry:
-            _finish(place, run, place.collect(run))
+            self.finish(place.collect(self.run))
 
-    def take_model(self, trial: str) -> None:
-        """Link the trained model of a trial into the folder of the run."""
-        if not (self.folder / "average.pt").exists():
-            (self.folder / "average.pt").hardlink_to(self.place.folder(trial) / "average.pt")
+    def finish(self, result: dict[str, Any]) -> None:
+        """Write the result, and remove the checkpoints unless they are kept."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        write_json(self.folder / "result.json", result)
+        if not self.place.keep_checkpoints:
+            shutil.rmtree(self.folder / "checkpoints", ignore_errors=True)
 
-    def train(self) -> bool:
-        """Train, or resume from the last checkpoint.
+    def make_model(self) -> bool:
+        """Train, resume from the last checkpoint, or link the model of a trial, unless it is there.
 
         Returns:
             False if the run is a trial that diverged.
         """
-        log = self.folder / "train.log"
-        if (self.folder / "average.pt").exists() or (
-            log.exists() and logs.DONE in log.read_text(encoding="utf-8")
-        ):
+        model, log = self.place.model(self.run), self.folder / "train.log"
+        if model.exists():
             return True
+        if self.run.trained_by is not None:
+            if not self.place.programs.dry:
+                model.hardlink_to(self.place.folder(self.run.trained_by) / model.name)
+            return True
+        if not log.exists() or logs.DONE not in log.read_text(encoding="utf-8"):
+            try:
+                self.train(log)
+            except ProgramFailed as error:
+                if self.run.trial is None or not logs.diverged(error.output):
+                    raise
+                return False
+        self.average(model)
+        return True
+
+    def train(self, log: Path) -> None:
+        """Train, or resume from the last checkpoint."""
         self.step("starts to train")
 
         def watch(line: str) -> None:
@@ -133,28 +139,17 @@ class Job:
             if stats and stats.kind == "updates":
                 self.step("trains", stats.values)
 
-        earlier = log.stat().st_size if log.exists() else 0
         place = self.place
-        try:
-            place.programs.run(
-                training_command(place.data, place.machine, self.run, self.folder / "checkpoints"),
-                log,
-                environment=self.environment,
-                watch=watch,
-                add_time=partial(add_time, self.folder / "times.json"),
-            )
-        except ProgramFailed:
-            text = log.read_bytes()[earlier:].decode()
-            if self.run.trial is None or not logs.diverged(text):
-                raise
-            return False
-        return True
+        place.programs.run(
+            training_command(place.data, place.machine, self.run, self.folder / "checkpoints"),
+            log,
+            environment=self.environment,
+            watch=watch,
+            add_time=partial(add_time, self.folder / "times.json"),
+        )
 
-    def average(self) -> None:
+    def average(self, model: Path) -> None:
         """Average the last checkpoint and those before it, or take the best one."""
-        average = self.folder / "average.pt"
-        if average.exists():
-            return
         self.step("averages")
         averaging = self.run.system.average
         last = self.folder / "checkpoints" / "checkpoint_last.pt"
@@ -167,7 +162,7 @@ class Job:
             saved = logs.read_saved((self.folder / "train.log").read_text(encoding="utf-8"))
             inputs = last_checkpoints(last.parent, saved, averaging, self.run.updates)
         self.place.programs.run(
-            ["convs2s", "average", "--inputs", *inputs, "--output", average],
+            ["convs2s", "average", "--inputs", *inputs, "--output", model],
             self.folder / "average.log",
             environment=self.environment,
         )
@@ -210,9 +205,9 @@ class Job:
         references = self.place.out / "references" / split
         if not references.exists():
             references.parent.mkdir(exist_ok=True)
-            write_lines(references, first_texts(output, "T"))
+            write_lines(str(references), first_texts(output, "T"))
         count = len(read_lines(references))
-        write_lines(self.folder / f"{split}.hyp", first_texts(output, "H", count))
+        write_lines(str(self.folder / f"{split}.hyp"), first_texts(output, "H", count))
 
 
 def translate(
@@ -262,3 +257,52 @@ def last_checkpoints(
     count = averaging.checkpoints - 1
     before = names[max(0, len(names) - count) :]
     return [folder / name for name in (*before, "checkpoint_last.pt")]
+
+
+def measure_speeds(place: Workplace, runs: Sequence[Run], say: Callable[[str], None]) -> None:
+    """Measure the translation of the first test set and the start of a training: ``speed.json``.
+
+    Systems that are not measured keep the speeds in the file.
+
+    Args:
+        place: the folders of all runs; its machine is that of one program that runs alone.
+        runs: a finished run of each system; one that uses the model of another is not trained.
+        say: prints a line.
+    """
+    measured: dict[tuple[str, str], list[float]] = defaultdict(list)
+    if not place.programs.dry:
+        shutil.rmtree(place.out / "speed", ignore_errors=True)
+    for number in range(1, ROUNDS + 1):
+        for run in runs:
+            say(f"Speed of {run.system.name}, round {number} of {ROUNDS}")
+            folder = place.out / "speed" / f"{run.system.folder_name}.{number}"
+            for unit, speed in _speeds(place, run, folder):
+                if speed is not None:
+                    measured[run.system.name, unit].append(speed)
+    if place.programs.dry:
+        return
+    path = place.out / "speed.json"
+    speeds = (read_json(path) or {}) | {run.system.name: {} for run in runs}
+    for (system, unit), values in measured.items():
+        median = statistics.median(values)
+        speeds[system][unit] = {"median": median, "min": min(values), "max": max(values)}
+    write_json(path, speeds)
+
+
+def _speeds(place: Workplace, run: Run, folder: Path) -> Iterator[tuple[str, float | None]]:
+    """The speeds of one measurement, whose files are in ``folder``; none in a dry run."""
+    dry, environment = place.programs.dry, place.machine.environments[0]
+    if not dry:
+        folder.mkdir(parents=True)
+    output, log = folder / "test.out", folder / "train.log"
+    translate(place, run, place.data.tests[place.data.first_test], output, environment)
+    if not dry:
+        yield "sentences_per_second", logs.sentences_per_second(output)
+    if run.base is None:
+        runs = place.out / "runs"
+        command = basic_training_command(place.data, place.machine, run, runs, INTERVAL)
+        command += ["--max-update", UPDATES, "--no-save", "--disable-validation"]
+        place.programs.run(command, log, environment=environment)
+        if not dry:
+            speeds = logs.training_speeds(log.read_text(encoding="utf-8"))[1:]
+            yield "tokens_per_second", statistics.median(speeds) if speeds else None

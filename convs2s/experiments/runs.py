@@ -5,6 +5,7 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from typing import Any
 
+from ..common.errors import UserError
 from .file import Experiment, Options, System
 
 
@@ -189,18 +190,22 @@ def best_search(tried: Iterable[dict[str, Any]]) -> Options:
     return max(tried, key=lambda each: each["bleu"], default={"options": {}})["options"]
 
 
-def changed_settings(
-    earlier: dict[str, Any], now: dict[str, Any], place: str = ""
-) -> list[tuple[str, Any, Any]]:
-    """The settings that differ: their names and both values ("unset" if there is none)."""
-    found = []
-    for name in [*now, *(name for name in earlier if name not in now)]:
+def check_unchanged(earlier: dict[str, Any], now: dict[str, Any], made: str, advice: str) -> None:
+    """Refuse settings that differ from those of an earlier start.
+
+    Args:
+        earlier, now: both settings.
+        made: what was made with them, up to the name of a setting, for the error.
+        advice: what to do.
+    Raises:
+        UserError: naming the first setting that differs and both values ("unset" if there is none).
+    """
+    for name in [*now, *earlier]:
         before, after = earlier.get(name, "unset"), now.get(name, "unset")
         if isinstance(before, dict) and isinstance(after, dict):
-            found += changed_settings(before, after, f"{name}.")
+            check_unchanged(before, after, f"{made}{name}.", advice)
         elif before != after:
-            found.append((f"{place}{name}", before, after))
-    return found
+            raise UserError(f"{made}{name} {before}, but now it is {after}: {advice}.")
 
 
 def arguments(options: Options) -> list[str]:

@@ -21,9 +21,8 @@ from .data import prepare_data
 from .file import Experiment
 from .progress import Progress
 from .results import Workplace, read_json
-from .run import carry_out
+from .run import Job, measure_speeds
 from .runs import Run, all_runs, best_search, needs
-from .speed import measure_speeds
 
 # The exit code of a program that the user ended with Ctrl-C.
 INTERRUPTED = 130
@@ -124,7 +123,7 @@ class _Experiment:
         for run in self.selected:
             if self.place.result(run.name) is None:
                 print(f"# {run.name}")
-                carry_out(self.place, run, 0, lambda *_: None)
+                Job(self.place, run, 0, lambda *_: None).carry_out()
         if self.request.speed:
             self.measure_speeds()
         return 0
@@ -221,7 +220,7 @@ class _Experiment:
     def work(self, run: Run, slot: int) -> None:
         """Carry out one run."""
         self.progress.start(run)
-        carry_out(self.place, run, slot, partial(self.progress.step, run))
+        Job(self.place, run, slot, partial(self.progress.step, run)).carry_out()
         result = self.place.result(run.name)
         assert result is not None
         text = "diverged"

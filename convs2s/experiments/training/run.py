@@ -13,9 +13,10 @@ from ...common.errors import UserError
 from ...common.output_files import make_folder
 from ...common.programs import ProgramFailed, Programs, Stopped
 from ...common.progress import Progress
+from ..commands import FIXES, unless_set
 from ..logs import read_saved, read_stats
 from ..results import read_json, write_json
-from ..runs import changed_settings
+from ..runs import check_unchanged
 from .request import Request
 
 AVERAGE, LOG, RECORD, COMMANDS = "average.pt", "train.log", "training.json", "commands"
@@ -44,24 +45,17 @@ def train(request: Request) -> Path | None:
     (folder / AVERAGE).unlink(missing_ok=True)
     table = Table(request.length().get("max-epoch"), request.minutes, seconds)
     log = folder / LOG
-    earlier = log.stat().st_size if log.exists() else 0
     programs = Programs(folder / COMMANDS)
     interrupts = Interrupts(programs)
     try:
         with interrupts:
-            programs.run(
-                request.command(),
-                log,
-                environment={"CONVS2S_COMPAT": "all"},
-                watch=table.watch,
-            )
+            programs.run(request.command(), log, environment=unless_set(FIXES), watch=table.watch)
     except Stopped:
         return None
     except ProgramFailed as error:
         if interrupts.received:
             return None
-        text = log.read_bytes()[earlier:].decode("utf-8", "replace")
-        raise UserError(_reason(text, log)) from error
+        raise UserError(_reason(error.output, log)) from error
     finally:
         table.close()
         write_json(folder / RECORD, {**record, "seconds": table.seconds})
@@ -77,17 +71,14 @@ def _earlier_seconds(request: Request) -> float:
     folder = request.checkpoints
     if not (folder / "checkpoint_last.pt").exists():
         return 0.0
+    advice = "choose another folder with --save-dir, or move it away"
     record = read_json(folder / RECORD)
     if record is None:
         raise UserError(
-            f"{folder} has checkpoints of a training that `convs2s train` did not start: choose "
-            "another folder with --save-dir, or move it away."
+            f"{folder} has checkpoints of a training that `convs2s train` did not start: {advice}."
         )
-    for name, before, after in changed_settings(record["options"], request.settings):
-        raise UserError(
-            f"{folder} has a training with --{name} {before}, but now it is {after}: choose "
-            "another folder with --save-dir, or move it away."
-        )
+    made = f"{folder} has a training with --"
+    check_unchanged(record["options"], request.settings, made, advice)
     return float(record["seconds"])
 
 

@@ -1,6 +1,7 @@
 """Trials, finalists and search options, with programs that take the place of fairseq's."""
 
 import re
+import shutil
 
 import pytest
 
@@ -12,10 +13,11 @@ from .words import change, commands, results
 def test_the_best_trials_are_trained_in_full(start, folder):
     change(folder, "seed: 3}", "seed: 3, finalists: 2}")
     change(folder, "lr: [4, 3]", "lr: [4, 3, 5]")
-    code, printed = start("--systems", "a", "--seeds", 3, 2)
+    code, printed = start("--systems", "a", "d", "--seeds", 3, 2)
     assert code == 0
     found = results(folder)
-    assert sorted(found) == ["a.2", "a.3", *(f"a.trial{number}" for number in range(1, 6))]
+    trials = [f"a.trial{number}" for number in range(1, 6)]
+    assert sorted(found) == ["a.2", "a.3", *trials, "d.2", "d.3"]
     first, second = found["a.trial4"], found["a.trial5"]
     assert [each["trial_options"]["lr"] for each in (first, second)] == [3, 4]
     assert [each["updates"] for each in (first, second)] == [8, 8]
@@ -26,10 +28,16 @@ def test_the_best_trials_are_trained_in_full(start, folder):
     assert len(trained) == 3 + 2 + 1 and "/a.3/" not in " ".join(trained)
     runs = folder / "words_out" / "runs"
     assert (runs / "a.3/average.pt").read_text() == (runs / "a.trial4/average.pt").read_text()
-    assert found["a.3"]["train_minutes"] == first["train_minutes"]
+    minutes = [found[name]["train_minutes"] for name in ("a.3", "d.3", "a.trial4")]
+    assert minutes == minutes[:1] * 3
     assert "test_1" in found["a.3"]["splits"]
     rows = [line for line in printed.splitlines() if re.match(r"\| [1-5] ", line)]
     assert [row.split("|")[-2].strip() for row in rows] == ["", "", "", "yes", ""]
+    # A dry run makes no link to the model of a trial.
+    shutil.rmtree(runs / "a.3")
+    code, printed = start("--systems", "a", "--seeds", 3, "--dry-run")
+    assert code == 0 and "--gen-subset valid" in printed and "fairseq-train" not in printed
+    assert not (runs / "a.3").exists()
 
 
 def test_finalists_of_a_dry_run(start, folder):
