@@ -6,9 +6,10 @@ import signal
 import sys
 from collections.abc import Callable, Iterable
 from importlib import import_module
-from typing import Any, TextIO, cast
+from typing import Any, NoReturn, TextIO, cast
 
 from .. import __version__
+from ..common.command_line import refusal
 from ..common.errors import TRACEBACK_VARIABLE, UserError
 
 # Name -> one line of help. The module of a command has its name, with underscores, and defines
@@ -60,7 +61,7 @@ def main(argv: list[str] | None = None) -> int:
         if name in FORWARDING:
             args.forwarded = forwarded
         elif forwarded:
-            parser.error(f"unrecognized arguments: {' '.join(forwarded)}")
+            args.parser.error(f"unrecognized arguments: {' '.join(forwarded)}")
         return _with_standard_output(lambda: module.run(args), name)
     except UserError as error:
         message = str(error)
@@ -132,12 +133,46 @@ def _with_standard_output(run: Callable[[], int], name: str) -> int:
         sys.stdout = stream
 
 
+class Parser(argparse.ArgumentParser):
+    """A parser that refuses in one sentence, without its usage.
+
+    The arguments have the innermost parser, that of the command or sub-command, as ``parser``.
+    """
+
+    def __init__(self, **options: Any):
+        super().__init__(**options)
+        self.set_defaults(parser=self)
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Parse arguments, see ``argparse``."""
+        self.given = args or ()
+        return super().parse_known_args(args, namespace)
+
+    def error(self, message: str) -> NoReturn:
+        """End the program."""
+        options = self._option_string_actions
+
+        def is_unknown(argument: str) -> bool:
+            name = argument.partition("=")[0]
+            return name.startswith("--") and not any(each.startswith(name) for each in options)
+
+        # argparse says what is missing before it says what is misspelled. A command of FORWARDING
+        # has options of another program, too.
+        if message.startswith("the following arguments are required") and self.allow_abbrev:
+            unknown = [*filter(is_unknown, self.given)]
+            if unknown:
+                message = f"unrecognized arguments: {' '.join(unknown)}"
+        self.exit(
+            2, f"{self.prog}: error: {refusal(message, options)}. See `{self.prog} --help`.\n"
+        )
+
+
 def _parser(
     chosen: str | None = None,
     add_arguments: Callable[[argparse.ArgumentParser], None] | None = None,
-) -> argparse.ArgumentParser:
+) -> Parser:
     """A parser for the names of all commands and the arguments of the chosen one."""
-    parser = argparse.ArgumentParser(prog="convs2s", description="Commands of convs2s.")
+    parser = Parser(prog="convs2s", description="Commands of convs2s.")
     parser.add_argument("--version", action="version", version=__version__)
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     for name, text in COMMANDS.items():

@@ -8,6 +8,7 @@ from typing import Any, NoReturn
 import torch
 from torch import nn
 
+from ..common.command_line import refusal
 from ..common.errors import UserError
 from ..common.quiet import quiet
 from ..models import FAMILIES, family_of
@@ -112,7 +113,8 @@ class _Parser(argparse.ArgumentParser):
         self.arch = arch
 
     def error(self, message: str) -> NoReturn:
-        raise UserError(f"The options are not those of --arch {self.arch}: {message}.")
+        reason = refusal(message, self._option_string_actions)
+        raise UserError(f"The options are not those of --arch {self.arch}: {reason}.")
 
 
 def _masked_weights(network: Pervasive) -> int:

@@ -10,9 +10,9 @@ NOT_FINITE = "The gradient of a batch is infinite or not a number"
 
 
 def nearest(name: str, allowed: Iterable[str]) -> str:
-    """``" (nearest: 'cnn')"`` for a name like ``cn``; empty if no allowed name is similar."""
+    """``" (did you mean 'cnn'?)"`` for a name like ``cn``; empty if no allowed name is similar."""
     found = get_close_matches(name, list(allowed), n=1)
-    return f" (nearest: '{found[0]}')" if found else ""
+    return f" (did you mean '{found[0]}'?)" if found else ""
 
 
 class UserError(ValueError):

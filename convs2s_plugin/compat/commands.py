@@ -2,12 +2,11 @@
 
 import logging
 import os
-import re
 import sys
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from collections.abc import Sequence
 from importlib.util import find_spec
-from typing import Any, NoReturn
+from typing import Any
 
 import torch
 from fairseq import options, utils
@@ -17,7 +16,7 @@ from fairseq.models import ARCH_MODEL_REGISTRY
 from fairseq.registry import REGISTRIES
 from fairseq.tasks import TASK_REGISTRY
 
-from convs2s.common.errors import nearest
+from convs2s.common.command_line import refusal
 
 from .patches import Tier, install_for, is_installed, patched
 
@@ -28,8 +27,6 @@ TASK = "convs2s_translation"
 LANGUAGES = ("source_lang", "target_lang")
 # Variables that torchrun, and torch.distributed.launch, set for each worker.
 LAUNCHER = ("MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE", "RANK")
-# Names that an error lists if none is like the given one.
-MOST_SHOWN = 20
 # Wrappers of torch that fairseq gives a GPU for each worker.
 GPU_WRAPPERS = ("c10d", "pytorch_ddp")
 
@@ -42,9 +39,11 @@ def parse_args_and_arch(
 
     With these, ``--bf16`` trains without a TPU, and ``--tokenizer moses`` works without languages.
     fairseq-validate, which fails without ``--task``, gets a default; it then has the task of the
-    checkpoint.
+    checkpoint. What is wrong is refused in one sentence, without all options before it.
     """
-    parser.error = lambda message: _refuse(parser, message)
+    parser.error = lambda message: parser.exit(
+        2, f"{parser.prog}: error: {refusal(message, parser._option_string_actions)}\n"
+    )
     needs_task = any(x.dest == "task" and x.default is None for x in parser._actions)
     if needs_task:
         parser.set_defaults(task=TASK)
@@ -61,26 +60,6 @@ def parse_args_and_arch(
         _request_no_tpu(args, sys.argv[1:] if input_args is None else input_args)
         _set_languages(args)
     return parsed
-
-
-def _refuse(parser: ArgumentParser, message: str) -> NoReturn:
-    """End the command with one sentence, where fairseq prints all of its options before it.
-
-    An unknown option or name is shown with the nearest one in place of all that there are.
-    """
-    choice = re.fullmatch(
-        r"argument (\S+): invalid choice: '(.*?)' \(choose from (.*)\)", message, re.DOTALL
-    )
-    unknown = re.fullmatch(r"unrecognized arguments: (.*)", message, re.DOTALL)
-    if choice is not None:
-        option, given, allowed = choice.groups()
-        names = re.findall(r"[^\s,']+", allowed)
-        shown = nearest(given, names) or f"; allowed: {', '.join(names[:MOST_SHOWN])}"
-        message = f"argument {option}: there is no '{given}'{shown}"
-    elif unknown is not None:
-        option = unknown[1].split()[0].partition("=")[0]
-        message = f"{message}{nearest(option, parser._option_string_actions)}"
-    parser.exit(2, f"{parser.prog}: error: {message}\n")
 
 
 def _request_no_tpu(args: Namespace, given: Sequence[str]) -> None:

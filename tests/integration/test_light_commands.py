@@ -77,14 +77,50 @@ def test_help_lists_every_command():
         (["--help"], 0, "usage: convs2s [-h] [--version] COMMAND ..."),
         (["architectures", "--help"], 0, COMMANDS["flops"]),
         ([], 2, "convs2s: error: the following arguments are required: COMMAND"),
-        (["paht"], 2, "invalid choice: 'paht'"),
-        (["path", "more"], 2, "convs2s: error: unrecognized arguments: more"),
+        (["path", "--hel"], 0, COMMANDS["path"]),
+        (
+            ["paht"],
+            2,
+            "convs2s: error: argument COMMAND: there is no 'paht' (did you mean 'path'?)",
+        ),
+        (["zzz"], 2, "there is no 'zzz'; allowed: path, adl, "),
+        (["--verison"], 2, "unrecognized arguments: --verison (did you mean '--version'?)"),
+        (
+            ["path", "more"],
+            2,
+            "convs2s path: error: unrecognized arguments: more. See `convs2s path",
+        ),
+        (
+            ["translate", "--beem", "3"],
+            2,
+            "convs2s translate: error: unrecognized arguments: --beem",
+        ),
+        (
+            ["translate", "--beem", "3"],
+            2,
+            "did you mean '--beam'?). See `convs2s translate --help`",
+        ),
+        (["translate", "--path", "x", "--beem=3"], 2, "did you mean '--beam'"),
+        (["translate", "--path", "x", "--be"], 2, "argument --beam: expected one argument. See"),
+        (
+            ["adl", "explian"],
+            2,
+            "convs2s adl: error: argument explain | list | layers: there is no",
+        ),
+        (["adl", "explain", "rnn", "--wrods", "3"], 2, "convs2s adl explain: error: unrecognized"),
+        (["adl", "explain", "rnn", "--wrods", "3"], 2, "did you mean '--words'"),
+        (["plot", "lenghts"], 2, "there is no 'lenghts' (did you mean 'lengths'?)"),
+        (["rerank", "x", "--utility", "bleuu"], 2, "argument --utility: there is no 'bleuu'"),
+        (["evaluate", "--metricks", "bleu"], 2, "did you mean '--metrics'"),
+        # Misspelled options of fairseq-train are known to fairseq-train alone.
+        (["train", "--drpout"], 2, "the following arguments are required: DATA"),
     ],
 )
 def test_answers_of_the_parser(arguments, code, answer):
     got, output, errors, modules, seconds, megabytes = run(*arguments)
     assert got == code and not modules & HEAVY
     assert answer in (errors if code else " ".join(output.split()))
+    assert errors.count("\n") == (1 if code else 0)
     assert seconds <= MAX_SECONDS and megabytes <= MAX_MEGABYTES
 
 

@@ -108,10 +108,10 @@ def test_adl(corpus, tmp_path):
 @pytest.mark.parametrize(
     "arguments, words",
     [
-        (("--arch", "convs2s_iwslt_deen"), "nearest: 'convs2s_iwslt_de_en'"),
-        (("--arch", "trasformer"), "nearest: 'transformer'"),
-        (("--drpout", "0.1"), "nearest: '--dropout'"),
-        (("--adl", "cn(glu)", "rnn"), "nearest: 'cnn'"),
+        (("--arch", "convs2s_iwslt_deen"), "did you mean 'convs2s_iwslt_de_en'"),
+        (("--arch", "trasformer"), "did you mean 'transformer'"),
+        (("--drpout", "0.1"), "did you mean '--dropout'"),
+        (("--adl", "cn(glu)", "rnn"), "did you mean 'cnn'"),
         (("--epochs", "0"), "--epochs is 0"),
         (("--minutes", "0"), "--minutes is 0"),
         (("--minutes", "1", "--epochs", "1"), "both end"),
@@ -149,6 +149,6 @@ def test_fairseq_train_names_the_nearest_option_in_one_line(corpus):
     )
     assert done.returncode == 2
     assert done.stderr.splitlines()[-1].endswith(
-        "there is no 'convs2s_iwslt_deen' (nearest: 'convs2s_iwslt_de_en')"
+        "there is no 'convs2s_iwslt_deen' (did you mean 'convs2s_iwslt_de_en'?)"
     )
     assert len(done.stderr.splitlines()) < 3

@@ -76,12 +76,12 @@ ERRORS = [
     (
         "data: {",
         "date: {}\ndata: {",
-        r"unknown key 'date' \(nearest: 'data'\); allowed: title, data, train",
+        r"unknown key 'date' \(did you mean 'data'\?\); allowed: title, data",
     ),
     (
         "en}",
         "en, texts: x}",
-        r"data has an unknown key 'texts' \(nearest: 'text'\); allowed: source, t",
+        r"data has an unknown key 'texts' \(did you mean 'text'",
     ),
     ("source: de", "source: no", r"data.source is False: it must be text \(put it in quotes\)"),
     ("source: de, ", "", "data has no source or no target language"),
@@ -102,7 +102,7 @@ ERRORS = [
     (
         "updates: 8",
         "trial: 8",
-        r"systems.a has an unknown key 'trial' \(nearest: 'trials'\); allowed: title, ",
+        r"systems.a has an unknown key 'trial' \(did you mean 'trials'",
     ),
     ("updates: 8, ", "", "systems.a has neither updates nor the training option max-epoch"),
     ("updates: 8", "trials: [{lr: 1}]", "systems.a has trials but no updates"),

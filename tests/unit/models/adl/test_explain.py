@@ -242,11 +242,14 @@ def test_command_explain(capsys):
 @pytest.mark.parametrize(
     "arguments, message",
     [
-        (["rnn", "cn"], "DECODER, line 1, column 1: there is no layer 'cn'"),
-        (["rnn->", "cnn"], "ENCODER, line 1, column 6: expected a layer, found the end"),
-        (["adl_transfomer"], "no named architecture 'adl_transfomer' (nearest: 'adl_transformer"),
+        (["rnn", "cn"], "DECODER, line 1, column 1: there is no"),
+        (["rnn->", "cnn"], "ENCODER, line 1, column 6: expected a layer"),
+        (
+            ["adl_transfomer"],
+            "'adl_transfomer' (did you mean 'adl_transformer",
+        ),
         (["rnn", "rnn", "--model-dim", "0"], "--model-dim is 0, but must be from 1"),
-        (["rnn", "rnn", "--words", "0"], "--words is 0: it must be at least 1"),
+        (["rnn", "rnn", "--words", "0"], "--words is 0"),
         (["rnn", "rnn", "--dialect", "x"], "There is no ADL dialect 'x'"),
         (["rnn", "rnn", "--user-dir", "/no/such"], "There is no folder /no/such (--user-dir)"),
     ],

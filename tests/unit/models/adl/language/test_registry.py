@@ -66,7 +66,7 @@ def test_a_custom_layer():
     assert definition(spec.decoder) == "mlp_src_att -> gain -> res(gain(start=3))"
     with pytest.raises(TextError, match="'gain': 'start' .* found '11'"):
         resolve("gain(11)", "id", SETTINGS)
-    with pytest.raises(TextError, match="no layer 'gian' \\(nearest: 'gain'\\)"):
+    with pytest.raises(TextError, match="no layer 'gian' \\(did you mean 'gain'"):
         resolve("gian", "id", SETTINGS)
     assert "multiply-adds of gain: no cost" in as_text(spec, 100, 10)
     assert as_dict(spec, 100, 10)["not_counted"] == ["gain"]

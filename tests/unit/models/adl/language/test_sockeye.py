@@ -96,20 +96,20 @@ def test_layers(sockeye, paper):
 @pytest.mark.parametrize(
     "text, column, message",
     [
-        ("res_nd(rnn)", 1, "there is no layer 'res_nd' (nearest: 'res')"),
-        ("pos->ffl", 6, "no layer 'ffl' (nearest: 'ff'); layers are act, birnn, cnn, dropout"),
+        ("res_nd(rnn)", 1, "'res_nd' (did you mean 'res'?)"),
+        ("pos->ffl", 6, "'ffl' (did you mean 'ff'?)"),
         ("pool(3)", 1, "it would change the number of source positions"),
-        ("cnn(stride=2)", 5, "'stride' must be 1: it would change the number of source positions"),
+        ("cnn(stride=2)", 5, "'stride' must be 1"),
         ("rnn(dropout_inputs=0.1)", 5, "'dropout_inputs' must be 0: dropout inside a cell"),
         ("rnn(hidden=3)", 5, "'rnn' has no argument 'hidden'"),
-        ("pos(512)", 5, "'num_embed' must be 16: positions are as wide as --model-dim"),
+        ("pos(512)", 5, "'num_embed' must be 16"),
         ("learn_pos(max_seq_len=100)", 11, "'max_seq_len' cannot be given"),
         ("linear(no_bias=yes)", 8, "'no_bias' must be true or false, found 'yes'"),
         ("mh_dot_self_att(5)", 17, "5 heads do not divide 16 channels"),
-        ("mh_dot_att", 1, "attends to the source, but this is the encoder"),
-        ("rnn(8, foo)", 8, "must be one of lstm, gru, lnlstm, lngru, found 'foo'"),
-        ("res(3)", 5, "'chain' must be a chain of layers, found '3'"),
-        ("repeat(2,res(norm->cn))", 20, "there is no layer 'cn' (nearest: 'cnn')"),
+        ("mh_dot_att", 1, "but this is the encoder"),
+        ("rnn(8, foo)", 8, "lnlstm, lngru, found 'foo'"),
+        ("res(3)", 5, "a chain of layers, found '3'"),
+        ("repeat(2,res(norm->cn))", 20, "'cn' (did you mean 'cnn'?)"),
     ],
 )  # fmt: skip
 def test_errors(text, column, message):
