@@ -12,14 +12,22 @@ from ..common.errors import UserError
 from ..common.output_files import atomic_write, check_outputs, make_folder, write_lines
 from ..common.progress import Progress
 from ..common.quiet import quiet
+from ..common.tables import number
 from ..evaluation import comparison, links
-from ..evaluation.metrics import DEFAULT_METRICS, METRICS, MetricOptions, find_metrics
+from ..evaluation.metrics import (
+    DEFAULT_METRICS,
+    METRICS,
+    MetricOptions,
+    default_tokenizer,
+    find_metrics,
+)
 from ..evaluation.systems import (
     System,
     parse_systems,
     read_matching,
     read_references,
 )
+from ..evaluation.test_sets import find_test_set
 from .arguments import (
     TRANSLATOR,
     add_file,
@@ -59,14 +67,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_flag(scores, "--lowercase", "compare in lower case")
     text = (
         "sacreBLEU's tokenizer for BLEU, also by length, such as zh for Chinese; "
-        "tokenized_bleu always splits at spaces (default: %(default)s, that of sacreBLEU)"
+        "tokenized_bleu always splits at spaces (default: that of sacreBLEU for --language-pair, "
+        f"otherwise {MetricOptions.tokenize})"
     )
-    scores.add_argument("--tokenize", metavar="NAME", default=MetricOptions.tokenize, help=text)
+    scores.add_argument("--tokenize", metavar="NAME", help=text)
     text = (
         "largest length of each group of BLEU by length but the last, such as 10,20,30 "
         "(default: five groups of about the same size)"
     )
     scores.add_argument("--length-bounds", metavar="NUMBERS", help=text)
+    text = "print only the first score of each system, one a line"
+    scores.add_argument("--score-only", "-b", action="store_true", help=text)
     summaries = parser.add_argument_group("summaries")
     text = "cut summaries to N bytes before ROUGE; 75 in DUC 2004"
     add_number(summaries, "--summary-bytes", text, least=1)
@@ -85,21 +96,28 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_preparation(parser)
     add_search(parser)
     add_speed(parser)
+    # In sacreBLEU, -t is the test set, and so it is here, instead of the target language.
+    test_sets = parser.add_argument_group("test sets of sacreBLEU", conflict_handler="resolve")
+    text = "name, such as wmt17, of source and references that sacreBLEU has downloaded"
+    test_sets.add_argument("--test-set", "-t", metavar="NAME", help=text)
+    text = "language pair, such as en-de"
+    test_sets.add_argument("--language-pair", "-l", metavar="PAIR", help=text)
 
 
 @quiet()
 def run(args: argparse.Namespace) -> int:
     """Print the tables, and write the results."""
     _check(args)
+    if args.test_set:
+        source, args.references = find_test_set(args.test_set, args.language_pair)
+        args.source = args.source or source
     systems = parse_systems(args.systems)
     _check_outputs(args, systems)
     content: dict[str, Any] = {}
     if systems:
         evaluation = _evaluate(args, systems)
         content.update(asdict(evaluation))
-        print(comparison.main_table(evaluation).markdown())
-        print("\n".join(comparison.remarks(evaluation, args.min_words)))
-        print(f"\nBLEU by length:\n\n{comparison.length_table(evaluation).markdown()}")
+        _print(evaluation, args)
     if args.links:
         scores = _alignment_scores(args)
         content["alignments"] = {name: each._asdict() for name, each in scores.items()}
@@ -111,14 +129,33 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
+def _print(evaluation: comparison.Evaluation, args: argparse.Namespace) -> None:
+    if args.score_only:
+        for result in evaluation.results:
+            print(number(next(iter(result.scores.values()))))
+        return
+    print(comparison.main_table(evaluation).markdown())
+    print("\n".join(comparison.remarks(evaluation, args.min_words)))
+    print(f"\nBLEU by length:\n\n{comparison.length_table(evaluation).markdown()}")
+
+
 def _check(args: argparse.Namespace) -> None:
     if not args.systems and not args.links:
         raise UserError(
             "There is nothing to evaluate: give translations or checkpoints with --references, "
             "or alignments with --links and --gold-links."
         )
-    if args.systems and not args.references:
-        raise UserError("Systems need --references FILE.")
+    if args.language_pair and not args.test_set:
+        raise UserError(f"--language-pair {args.language_pair} needs --test-set NAME.")
+    if args.test_set and args.references:
+        raise UserError(
+            f"--test-set {args.test_set} has references of its own: omit it, or --references; the "
+            "target language is --target-lang."
+        )
+    if args.score_only and (args.links or not args.systems):
+        raise UserError("--score-only prints scores of systems: omit it, or --links.")
+    if args.systems and not (args.references or args.test_set):
+        raise UserError("Systems need --references FILE or --test-set NAME.")
     if args.references and not (args.systems or args.links):
         raise UserError("--references needs systems, or checkpoints as --links.")
     if bool(args.links) != bool(args.gold_links):
@@ -146,7 +183,9 @@ def _evaluate(args: argparse.Namespace, systems: Sequence[System]) -> comparison
     lengths = [len(line.split()) for line in source or references[0]]
     groups = comparison.group_by_length(lengths, _bounds(args.length_bounds))
     metrics = args.metrics.split(",")
-    options = MetricOptions(args.lowercase, args.summary_bytes, args.stem, args.tokenize)
+    target = (args.language_pair or "").partition("-")[2]
+    tokenize = args.tokenize or default_tokenizer(target)
+    options = MetricOptions(args.lowercase, args.summary_bytes, args.stem, tokenize)
     # Before checkpoints translate, which may take long.
     find_metrics(metrics, options, references)
     translations = {
@@ -165,6 +204,7 @@ def _evaluate(args: argparse.Namespace, systems: Sequence[System]) -> comparison
         metrics,
         options,
         args.min_words,
+        with_tests=bool(args.output) or not args.score_only,
     )
 
 
@@ -185,9 +225,9 @@ def _translate(
     """The translations of the source text by a model or an ensemble."""
     if source is None:
         raise UserError(f"{checkpoints[0]} has nothing to translate: give the text with --source.")
-    translations = _translator(args, checkpoints).stream(source)
-    shown = Progress(translations, "sentences", checkpoints[0], len(source))
-    return [translation.text for translation in shown]
+    translator = _translator(args, checkpoints)
+    with Progress(unit="sentences", desc=checkpoints[0], total=len(source)) as progress:
+        return [translation.text for translation in translator.stream(source, progress.update)]
 
 
 def _translator(args: argparse.Namespace, checkpoints: Sequence[str]) -> "Translator":

@@ -4,7 +4,6 @@ import argparse
 import logging
 import os
 import sys
-from collections.abc import Iterable
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, TextIO
 
@@ -17,7 +16,6 @@ from ..common.quiet import hidden_messages
 from ..common.text_files import decode_lines, read_lines
 from ..translation.results import (
     REPORT_HEADER,
-    Translation,
     alignment_lines,
     is_reported,
     output_lines,
@@ -134,9 +132,11 @@ def _translate(args: argparse.Namespace, translator: "Translator", by_line: bool
         if report:
             report.write(REPORT_HEADER)
         num_split = num_cut_off = 0
-        translations: Iterable[Translation] = translator.stream(lines)
         if args.input:
-            translations = Progress(translations, "lines", total=_count_lines(args.input))
+            progress = open_file(Progress(unit="lines", total=_count_lines(args.input)))
+            translations = translator.stream(lines, progress.update)
+        else:
+            translations = translator.stream(lines)
         for number, translation in enumerate(translations, start=1):
             written = output_lines(translation, number, args.nbest is not None, args.scores)
             output.writelines(written)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from ..common.errors import UserError
+from ..common.progress import Progress
 from ..common.tables import Table, number
 from .metrics import (
     Metric,
@@ -146,8 +147,9 @@ def evaluate(
     metrics: Sequence[str],
     options: MetricOptions,
     min_words: int | None = None,
+    with_tests: bool = True,
 ) -> Evaluation:
-    """Score systems, and test each against the first one.
+    """Score systems, and test each against the first one; show the progress.
 
     Args:
         systems: the translations of each system, by name.
@@ -157,15 +159,18 @@ def evaluate(
         metrics: names of metrics.
         options: their options.
         min_words: count translations with fewer words; None to count nothing.
+        with_tests: whether to test differences.
     Raises:
         UserError: if a metric or tokenizer is unknown or not installed, or ROUGE cannot read the
             script of the references.
     """
     chosen = find_metrics(metrics, options, references)
-    tests = _tests(systems, references, chosen, options) if len(systems) > 1 else {}
+    tests = {}
+    if with_tests and len(systems) > 1:
+        tests = _tests(systems, references, chosen, options)
     settings: dict[str, str] = {}
     results = []
-    for name, hypotheses in systems.items():
+    for name, hypotheses in Progress(systems.items(), "systems", "Scores", len(systems)):
         short = [text for text in hypotheses if len(text.split()) < (min_words or 0)]
         scores: dict[str, float] = {}
         for metric in chosen:
@@ -195,26 +200,25 @@ def _tests(
     from sacrebleu.significance import PairedTest
 
     tests = {}
-    for metric in metrics:
-        if metric.has_test:
-            test = PairedTest(
-                [(name, list(lines)) for name, lines in systems.items()],
-                {metric.name: sacrebleu_metrics(options)[metric.name]()},
-                [list(lines) for lines in references],
-                test_type="bs",
+    for metric in Progress([each for each in metrics if each.has_test], "metrics", "Bootstrap"):
+        test = PairedTest(
+            [(name, list(lines)) for name, lines in systems.items()],
+            {metric.name: sacrebleu_metrics(options)[metric.name]()},
+            [list(lines) for lines in references],
+            test_type="bs",
+        )
+        # Besides the names of the systems, there is one column.
+        column: Any = next(found for title, found in test()[1].items() if title != "System")
+        baseline = column[0].score
+        tests[metric.name] = {
+            name: Test(
+                # sacreBLEU calls a difference of zero significant.
+                1.0 if result.p_value and result.score == baseline else result.p_value,
+                float(result.mean),
+                float(result.ci),
             )
-            # Besides the names of the systems, there is one column.
-            column: Any = next(found for title, found in test()[1].items() if title != "System")
-            baseline = column[0].score
-            tests[metric.name] = {
-                name: Test(
-                    # sacreBLEU calls a difference of zero significant.
-                    1.0 if result.p_value and result.score == baseline else result.p_value,
-                    float(result.mean),
-                    float(result.ci),
-                )
-                for name, result in zip(systems, column)
-            }
+            for name, result in zip(systems, column)
+        }
     return tests
 
 
@@ -232,7 +236,7 @@ def _by_length(
 
 
 def main_table(evaluation: Evaluation) -> Table:
-    """One line for each system: scores, with the p-value of each difference from the first one."""
+    """One line for each system: scores, and if they were tested, their confidence and p-values."""
     names = list(evaluation.results[0].scores)
     rows = [
         [result.name, *(_cell(result, name) for name in names), number(result.length_ratio, 3)]
@@ -244,7 +248,10 @@ def main_table(evaluation: Evaluation) -> Table:
 def _cell(result: Result, name: str) -> str:
     test = result.tests.get(name)
     score = number(result.scores[name])
-    return score if test is None or test.p is None else f"{score} (p = {test.p:.3f})"
+    if test is None:
+        return score
+    p = "" if test.p is None else f" (p = {test.p:.3f})"
+    return f"{score} ± {number(test.confidence)}{p}"
 
 
 def length_table(evaluation: Evaluation) -> Table:
@@ -265,7 +272,10 @@ def remarks(evaluation: Evaluation, min_words: int | None) -> list[str]:
     """What the scores depend on, and the lengths of summaries."""
     lines = [f"{name}: {settings}" for name, settings in evaluation.settings.items()]
     if any(result.tests for result in evaluation.results):
-        lines.append("p: sacreBLEU's paired bootstrap against the first system, 1,000 resamples")
+        lines += [
+            "±: half of the 95% confidence interval over 1,000 resamples of the sentences",
+            "p: sacreBLEU's paired bootstrap against the first system, with these resamples",
+        ]
     lines += [
         f"{result.name}: {result.short:,} of {evaluation.sentences:,} outputs have fewer than "
         f"{min_words} words"

@@ -9,7 +9,7 @@ from importlib.metadata import version
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ..common.errors import UserError
+from ..common.errors import UserError, nearest
 
 if TYPE_CHECKING:
     from sacrebleu.metrics.base import Metric as SacreBLEUMetric
@@ -55,11 +55,15 @@ def sacrebleu_metrics(options: MetricOptions) -> dict[str, Callable[[], "SacreBL
     """The metrics of sacreBLEU by name, each made when it is called."""
     from sacrebleu.metrics.bleu import BLEU
     from sacrebleu.metrics.chrf import CHRF
+    from sacrebleu.metrics.ter import TER
 
     return {
         # Tokenized text is allowed, so sacreBLEU must not warn about it.
         "BLEU": lambda: BLEU(lowercase=options.lowercase, tokenize=options.tokenize, force=True),
         "chrF": lambda: CHRF(lowercase=options.lowercase),
+        "chrF++": lambda: CHRF(lowercase=options.lowercase, word_order=2),
+        # In lower case, as tercom.
+        "TER": TER,
         "tokenized BLEU": lambda: BLEU(
             lowercase=options.lowercase, tokenize="none", smooth_method="none", force=True
         ),
@@ -157,6 +161,8 @@ class Metric(NamedTuple):
 METRICS = {
     "bleu": Metric("BLEU", partial(_sacrebleu, "BLEU"), has_test=True),
     "chrf": Metric("chrF", partial(_sacrebleu, "chrF"), has_test=True),
+    "chrf++": Metric("chrF++", partial(_sacrebleu, "chrF++"), has_test=True),
+    "ter": Metric("TER", partial(_sacrebleu, "TER"), has_test=True),
     "tokenized_bleu": Metric("tokenized BLEU", partial(_sacrebleu, "tokenized BLEU"), True),
     "rouge": Metric("ROUGE", rouge),
     "meteor": Metric("METEOR", meteor),
@@ -181,7 +187,10 @@ def find_metrics(
     """
     for name in names:
         if name not in METRICS:
-            raise UserError(f"There is no metric {name}: choose from {', '.join(METRICS)}.")
+            raise UserError(
+                f"There is no metric {name}{nearest(name, METRICS)}: choose from "
+                f"{', '.join(METRICS)}."
+            )
         package = PACKAGES.get(name)
         if package is not None and find_spec(package) is None:
             raise UserError(
@@ -203,13 +212,21 @@ def find_metrics(
     return [METRICS[name] for name in dict.fromkeys(names)]
 
 
+def default_tokenizer(language: str) -> str:
+    """The tokenizer that sacreBLEU chooses for a target language, such as zh for Chinese."""
+    from sacrebleu.metrics.bleu import BLEU
+
+    return BLEU._TOKENIZER_MAP.get(language, BLEU.TOKENIZER_DEFAULT)
+
+
 def _check_tokenizer(name: str) -> None:
     """Make sacreBLEU load or download what a tokenizer needs."""
     from sacrebleu.metrics.bleu import BLEU
 
     if name not in BLEU.TOKENIZERS:
         raise UserError(
-            f"There is no tokenizer {name} (--tokenize): choose from {', '.join(BLEU.TOKENIZERS)}."
+            f"There is no tokenizer {name}{nearest(name, BLEU.TOKENIZERS)} (--tokenize): choose "
+            f"from {', '.join(BLEU.TOKENIZERS)}."
         )
     try:
         BLEU(tokenize=name, force=True)

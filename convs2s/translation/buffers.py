@@ -55,7 +55,9 @@ class Buffer:
         self.parts = [self._parts(line) for line in self.lines]
         self.sentences = [part for parts in self.parts for part in parts]
         self._found: list[Sequence[Hypothesis]] = [()] * len(self.sentences)
-        self._num_missing = len(self.sentences)
+        # The line of each sentence, and the number of sentences that each line still needs.
+        self._lines = [number for number, parts in enumerate(self.parts) for _ in parts]
+        self._num_missing = [len(parts) for parts in self.parts]
 
     def _parts(self, line: str) -> list[list[str]]:
         tokens = self.text.encode(line).split() if line.strip() else []
@@ -66,16 +68,20 @@ class Buffer:
         batches = self.ensemble.batches([len(tokens) for tokens in self.sentences])
         return [Job(self, batch) for batch in batches] or [Job(self, [])]
 
-    def add(self, job: Job, hypotheses: Sequence[Sequence[Hypothesis]]) -> None:
-        """Take the hypotheses of all sentences of a job."""
+    def add(self, job: Job, hypotheses: Sequence[Sequence[Hypothesis]]) -> int:
+        """Take the hypotheses of all sentences of a job; return how many lines they complete."""
+        num_complete = 0
         for number, found in zip(job.numbers, hypotheses, strict=True):
             self._found[number] = found
-        self._num_missing -= len(job.numbers)
+            line = self._lines[number]
+            self._num_missing[line] -= 1
+            num_complete += not self._num_missing[line]
+        return num_complete
 
     @property
     def is_complete(self) -> bool:
         """Whether all jobs are done."""
-        return self._num_missing == 0
+        return not any(self._num_missing)
 
     def translations(self) -> Iterator[Translation]:
         """The translations of the lines, in order."""
@@ -90,10 +96,17 @@ class Buffer:
 Done = tuple[Job, Sequence[Sequence[Hypothesis]]]
 # Does jobs, in any order: takes them one by one, and returns each with its result.
 Mapper = Callable[[Iterator[Job]], Iterator[Done]]
+# Is told how many lines more are translated.
+Report = Callable[[int], object]
 
 
 def translate_in_buffers(
-    lines: Iterable[str], size: int, text: TextProcessor, ensemble: Ensemble, do: Mapper
+    lines: Iterable[str],
+    size: int,
+    text: TextProcessor,
+    ensemble: Ensemble,
+    do: Mapper,
+    report: Report = lambda count: None,
 ) -> Iterator[Translation]:
     """Translate lines, and return one translation for each, in order.
 
@@ -102,6 +115,7 @@ def translate_in_buffers(
         size: number of lines in a buffer.
         text, ensemble: as for ``Buffer``.
         do: does the jobs. Buffers are read ahead only if it asks for jobs ahead.
+        report: called with the number of further lines that are translated, after each job.
     """
     pending: deque[Buffer] = deque()
 
@@ -110,9 +124,10 @@ def translate_in_buffers(
         while chunk := list(islice(rest, size)):
             buffer = Buffer(chunk, text, ensemble)
             pending.append(buffer)
+            report(buffer.parts.count([]))
             yield from buffer.jobs()
 
     for job, hypotheses in do(jobs()):
-        job.buffer.add(job, hypotheses)
+        report(job.buffer.add(job, hypotheses))
         while pending and pending[0].is_complete:
             yield from pending.popleft().translations()

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from ..common.errors import UserError
-from .buffers import Done, Job, translate_in_buffers
+from .buffers import Done, Job, Report, translate_in_buffers
 from .decoding import Model
 from .ensemble import Ensemble
 from .loading import load_model
@@ -106,11 +106,15 @@ class Translator:
         """
         return list(self.stream(lines))
 
-    def stream(self, lines: Iterable[str]) -> Iterator[Translation]:
+    def stream(
+        self, lines: Iterable[str], report: Report = lambda count: None
+    ) -> Iterator[Translation]:
         """Translate lines of any number, and return each translation as soon as possible.
 
         Args:
             lines: read one buffer at a time; with several workers, some buffers ahead.
+            report: called after each batch with the number of further lines that are translated;
+                they are returned after the last batch of their buffer.
         Returns:
             One translation for each line.
         Raises:
@@ -118,10 +122,10 @@ class Translator:
         """
         arguments = lines, self.buffer_size, self.text, self.ensemble
         if self.workers == 1:
-            yield from translate_in_buffers(*arguments, self._do)
+            yield from translate_in_buffers(*arguments, self._do, report)
             return
         with Workers(self.ensemble.translate, self.workers) as workers:
-            yield from translate_in_buffers(*arguments, workers.do)
+            yield from translate_in_buffers(*arguments, workers.do, report)
 
     def _do(self, jobs: Iterator[Job]) -> Iterator[Done]:
         """Do jobs one by one."""

@@ -1,9 +1,13 @@
 """``convs2s evaluate``."""
 
+import fcntl
 import json
+import os
 import re
+import struct
 import subprocess
 import sys
+import termios
 from pathlib import Path
 
 import pytest
@@ -12,7 +16,7 @@ from sacrebleu.metrics import BLEU
 from convs2s.cli import main
 from convs2s.pictures.attention import compute_attention
 from convs2s.translation.translator import Translator
-from tests.support.commands import PLUGIN
+from tests.support.commands import PLUGIN, server
 from tests.support.translation import DATA, FIXTURES, LINES, translate
 
 SOURCE = [line for line in LINES if line.strip()][:6]
@@ -63,15 +67,148 @@ def test_the_command_as_a_user_starts_it(texts, tmp_path):
     assert f"of {len(SOURCE)} outputs have fewer than 2 words" in done.stdout
 
 
-def program(*arguments):
+def program(*arguments, **environment):
     """The command as a user starts it."""
+    common = {"PYTHONPATH": str(PLUGIN.parent), "PATH": "/usr/bin", "PYTHONUTF8": "1"}
     return subprocess.run(
         [sys.executable, "-m", "convs2s", "evaluate", *map(str, arguments)],
         capture_output=True,
         text=True,
         encoding="utf-8",
-        env={"PYTHONPATH": str(PLUGIN.parent), "PATH": "/usr/bin", "PYTHONUTF8": "1"},
+        env={**common, **environment},
     )
+
+
+# Shows a bar at once, and marks each batch.
+MARKED_BATCHES = """
+import sys
+from convs2s.cli import main
+from convs2s.common import progress
+from convs2s.translation.ensemble import Ensemble
+def translate(self, sentences, original=Ensemble.translate):
+    print("BATCH", file=sys.stderr)
+    return original(self, sentences)
+Ensemble.translate = translate
+progress.TERMINAL_SECONDS = 0.0
+sys.exit(main())
+"""
+
+
+@pytest.mark.parametrize("in_terminal", [True, False])
+def test_progress_of_a_checkpoint(in_terminal, texts):
+    """In a terminal, a bar moves after each batch; a file has a line after 30 seconds."""
+    command = [server().programs / "python", "-c", MARKED_BATCHES, "evaluate", texts]
+    options = ["--data", DATA, "--raw", "--max-tokens", "20", "--source", "src", "-b"]
+    master, slave = os.openpty()
+    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("4H", 24, 80, 0, 0))
+    with open("errors", "wb") as file:
+        done = subprocess.run(
+            [*command, *options, "--references", "ref"],
+            stdout=subprocess.PIPE,
+            stderr=slave if in_terminal else file,
+        )
+    os.close(slave)
+    shown = os.read(master, 100_000).decode() if in_terminal else Path("errors").read_text()
+    os.close(master)
+    assert done.returncode == 0 and re.fullmatch(r"\d+\.\d\d\n", done.stdout.decode())
+    *earlier, last = shown.split("BATCH")
+    assert len(earlier) > 2
+    if in_terminal:
+        assert re.search(rf"[1-9]/{len(SOURCE)} \[", earlier[-1])
+        assert f"{len(SOURCE)}/{len(SOURCE)} [" in last
+    else:
+        assert not shown.replace("BATCH", "").strip()
+
+
+def test_only_the_scores(texts):
+    metrics = ("--references", "ref", "--metrics", "ter,bleu")
+    done = program("hyp", "src", *metrics, "-b")
+    assert (done.returncode, done.stderr) == (0, "")
+    table = program("hyp", "src", *metrics).stdout.splitlines()[2:4]
+    assert done.stdout.split() == [row.split("|")[2].split()[0] for row in table]
+
+
+def test_confidence_intervals(texts, tmp_path):
+    done = program("hyp", "src", "--references", "ref", "--output", "scores.json")
+    first, second = json.loads((tmp_path / "scores.json").read_text())["results"]
+    for name in first["scores"]:
+        score, test = second["scores"][name], second["tests"][name]
+        assert f" {score:.2f} ± {test['confidence']:.2f} (p = {test['p']:.3f}) " in done.stdout
+        assert f" {first['scores'][name]:.2f} ± {first['tests'][name]['confidence']:.2f} |" in (
+            done.stdout
+        )
+
+
+@pytest.fixture
+def cache(tmp_path):
+    """A folder of sacreBLEU with the English-German and English-Chinese files of wmt17."""
+    raw = tmp_path / "cache" / "wmt17" / "raw"
+    (raw / "test").mkdir(parents=True)
+    (raw / "wmt17.test.tgz").write_bytes(b"archive")
+    for pair, side, lines in (
+        ("ende", "src.en", ["A dog .", "It is green ."]),
+        ("ende", "ref.de", ["Ein Hund .", "Es ist grün ."]),
+        ("enzh", "src.en", ["Two dogs run on the grass ."]),
+        ("enzh", "ref.zh", ["两只狗在草地上奔跑。"]),
+    ):
+        text = "".join(f'<seg id="{n}"> {line} </seg>\n' for n, line in enumerate(lines, start=1))
+        (raw / "test" / f"newstest2017-{pair}-{side}.sgm").write_text(text, encoding="utf-8")
+    return tmp_path / "cache"
+
+
+def test_a_test_set_of_sacrebleu(cache, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "hyp").write_text("Ein Hund .\nEs ist rot .\n", encoding="utf-8")
+    done = program(
+        "hyp", "-t", "wmt17", "-l", "en-de", "--output", "out.json", SACREBLEU=str(cache)
+    )
+    assert done.returncode == 0, done.stderr
+    (result,) = json.loads((tmp_path / "out.json").read_text())["results"]
+    references = [["Ein Hund .", "Es ist grün ."]]
+    expected = BLEU(force=True).corpus_score(["Ein Hund .", "Es ist rot ."], references).score
+    assert result["scores"]["BLEU"] == pytest.approx(expected)
+    assert "| source tokens" in done.stdout
+    (tmp_path / "hyp").write_text("两只狗在草地上跑。\n", encoding="utf-8")
+    done = program("hyp", "-t", "wmt17", "-l", "en-zh", SACREBLEU=str(cache))
+    assert done.returncode == 0 and "tok:zh" in done.stdout, done.stderr
+
+
+def test_a_checkpoint_translates_the_source_of_a_test_set(cache, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    test_set = ("--test-set", "wmt17", "--language-pair", "en-de")
+    done = program(
+        FIXTURES / "convs2s.pt", "--data", DATA, *test_set, "--translations", "out",
+        SACREBLEU=str(cache),
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    (file,) = (tmp_path / "out").iterdir()
+    assert len(file.read_text(encoding="utf-8").splitlines()) == 2
+
+
+@pytest.mark.parametrize(
+    "arguments, words",
+    [
+        ("-t wmt17 -l en-fi", "cannot be read"),
+        ("-t wmt17 -l de-en --references hyp", "--references"),
+        ("-t wmt17 -l en-dd", "did you mean 'en-de'"),
+        ("-t wmt17", "--language-pair is missing"),
+        ("-t wmt-17 -l en-de", "did you mean 'wmt17'"),
+        ("-t de", "--target-lang"),
+        ("-l en-de --references hyp", "needs --test-set"),
+        ("-t wmt18 -l en-de", "`sacrebleu --download wmt18 --language-pair en-de`"),
+        # Its archive names the references.
+        ("-t wmt22 -l en-de", "`sacrebleu --download wmt22 --language-pair en-de`"),
+        ("-t wmt17 -l en-de", "hyp has 1 lines, but"),
+        ("-b --links hyp --gold-links hyp", "--score-only"),
+    ],
+)
+def test_test_sets_that_are_refused(arguments, words, cache, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "hyp").write_text("Ein Hund .\n", encoding="utf-8")
+    done = program("hyp", *arguments.split(), SACREBLEU=str(cache))
+    assert done.returncode == 2 and words in done.stderr and done.stdout == ""
+    assert done.stderr.count("\n") == 1 and done.stderr.startswith("convs2s evaluate: error: ")
+    assert [path.name for path in cache.iterdir()] == ["wmt17"]
 
 
 def test_a_tokenizer_for_chinese(tmp_path, monkeypatch):
@@ -89,8 +226,8 @@ def test_a_tokenizer_for_chinese(tmp_path, monkeypatch):
     assert result["by_length"][0]["bleu"] == pytest.approx(expected)
     assert "tok:13a" in program(*scores).stdout
     done = program(*scores, "--tokenize", "moses")
-    assert done.returncode == 2 and "choose from none, zh, 13a, intl" in done.stderr
-    assert "(default: 13a, that of sacreBLEU)" in " ".join(program("--help").stdout.split())
+    assert done.returncode == 2 and "no tokenizer moses" in done.stderr
+    assert "otherwise 13a)" in " ".join(program("--help").stdout.split())
 
 
 def _lines(path):

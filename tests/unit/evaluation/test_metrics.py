@@ -5,11 +5,17 @@ from urllib.error import URLError
 
 import nltk
 import pytest
-from sacrebleu.metrics import BLEU, CHRF, bleu
+from sacrebleu.metrics import BLEU, CHRF, TER, bleu
 
 from convs2s.common.errors import UserError
 from convs2s.evaluation.comparison import evaluate, group_by_length
-from convs2s.evaluation.metrics import MetricOptions, cut_bytes, find_metrics, meteor
+from convs2s.evaluation.metrics import (
+    MetricOptions,
+    cut_bytes,
+    default_tokenizer,
+    find_metrics,
+    meteor,
+)
 
 HYPOTHESES = ["a dog runs over the grass .", "Two men see a dog .", "it 's green ."]
 REFERENCES = ["a dog runs on the grass .", "two men see a small dog .", "it is green ."]
@@ -33,6 +39,12 @@ def test_sacrebleu_metrics():
     assert lower.values["BLEU"] > found.values["BLEU"] and "case:lc" in lower.settings
     expected = CHRF().corpus_score(HYPOTHESES, [REFERENCES]).score
     assert scores("chrf", HYPOTHESES, REFERENCES).values == {"chrF": expected}
+    found = scores("chrf++", HYPOTHESES, REFERENCES)
+    expected = CHRF(word_order=2).corpus_score(HYPOTHESES, [REFERENCES]).score
+    assert found.values == {"chrF++": expected} and "|nw:2|" in found.settings
+    found = scores("ter", HYPOTHESES, REFERENCES)
+    expected = TER().corpus_score(HYPOTHESES, [REFERENCES]).score
+    assert found.values == {"TER": expected} and "|tok:tercom|" in found.settings
 
 
 def test_tokenizers():
@@ -66,7 +78,8 @@ def test_a_tokenizer_that_is_not_installed(error, message, monkeypatch):
 
 
 def test_the_default_tokenizer_is_that_of_sacrebleu():
-    assert MetricOptions().tokenize == bleu.BLEU.TOKENIZER_DEFAULT
+    assert MetricOptions().tokenize == bleu.BLEU.TOKENIZER_DEFAULT == default_tokenizer("de")
+    assert default_tokenizer("zh") == "zh"
 
 
 def test_an_unknown_tokenizer():
@@ -174,7 +187,7 @@ def test_meteor_without_wordnet(monkeypatch, tmp_path):
 
 
 def test_unknown_metric():
-    with pytest.raises(UserError, match="no metric bleurt: .* bleu, chrf"):
+    with pytest.raises(UserError, match="no metric bleurt .* bleu, chrf"):
         find_metrics(["bleu", "bleurt"], MetricOptions())
 
 

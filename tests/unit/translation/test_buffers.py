@@ -83,6 +83,17 @@ def test_jobs_may_be_done_in_any_order_and_ahead():
     assert translate(lines, 4, search, any_order) == expected
 
 
+def test_each_batch_reports_the_lines_that_it_completes():
+    """A line of several sentences counts with its last one, an empty line with its buffer."""
+    search = Reversal(limit=2, batch=2)
+    lines = ["a b c d", "", "e", "f g", "h"]
+    reported = []
+    found = translate_in_buffers(lines, 4, Words(), search, search.do, reported.append)
+    assert next(found).source == lines[0]
+    assert reported == [1, 1, 2]
+    assert len(list(found)) == 4 and sum(reported) == len(lines)
+
+
 def test_batches_are_sorted_by_length():
     search = Reversal(limit=100, batch=2)
     translate(["w " * n for n in (3, 9, 1, 7, 2, 8)], 6, search)
