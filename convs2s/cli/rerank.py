@@ -155,8 +155,9 @@ def _named(option: str, text: str, taken: Collection[str]) -> tuple[str, str]:
 
 
 def _read_weights(path: str) -> dict[str, float]:
+    text = "\n".join(read_sentences(path))
     try:
-        found = json.loads("\n".join(read_sentences(path)))
+        found = json.loads(text)
         return {str(name): float(weight) for name, weight in found.items()}
     except (AttributeError, RecursionError, TypeError, ValueError) as error:
         raise UserError(

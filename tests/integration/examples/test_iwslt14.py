@@ -200,7 +200,7 @@ def drop_last_line(files, name):
         ),
         (
             lambda f: f.update({"train.tags.de-en.de": "eins\nzwölf\n".encode("latin-1")}),
-            "train.tags.de-en.de, line 2: byte 0xf6 at offset 2 is not valid UTF-8",
+            "train.tags.de-en.de, line 2: byte 0xf6",
         ),
         (lambda f: f.update({"../../outside": b"x"}), "lies outside the folder of the archive"),
         (lambda f: f.update({"/outside": b"x"}), "lies outside the folder of the archive"),

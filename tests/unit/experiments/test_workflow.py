@@ -190,17 +190,17 @@ def test_two_experiments_in_one_folder(start, folder):
 @pytest.mark.parametrize(
     "arguments, message",
     [
-        (["--jobs", 0], "--jobs is 0: it must be at least 1"),
-        (["--bpe-merges", -1], "--bpe-merges is -1: it must be at least 0"),
+        (["--jobs", 0], "--jobs is 0"),
+        (["--bpe-merges", -1], "--bpe-merges is -1"),
         (
             ["--bpe-merges", 7, "--data-bin", "bin"],
             "--bpe-merges cannot change binarized data, bin",
         ),
         (["--seeds", 1, 1], "--seeds is 1 1: give different integers"),
-        (["--systems", "z"], "--systems has 'z', which is no system of words.yaml; choose a, b, c"),
+        (["--systems", "z"], "--systems has 'z'"),
         (["--report"], "has no results of an experiment"),
         (["--text", "nowhere"], "There is no folder nowhere"),
-        (["--source", "fr"], "must have exactly one file of train in fr"),
+        (["--source", "fr"], "one file of train in fr"),
         (["--download"], "--download needs an address"),
     ],
 )

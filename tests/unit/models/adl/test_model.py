@@ -158,7 +158,7 @@ def test_forget_bias_and_orthogonal_recurrent_weights():
         (dict(encoder_adl="id", decoder_adl="id", adl_dialect="marian"), "no ADL dialect"),
         (
             dict(encoder_adl="id", decoder_adl="linear(8)", share_input_output_embed=True),
-            "The decoder outputs 8 channels and --model-dim is 16",
+            "decoder outputs 8 channels and --model-dim is 16",
         ),
     ],
 )

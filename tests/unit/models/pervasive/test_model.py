@@ -68,7 +68,7 @@ def test_each_dropout_has_its_place():
         (dict(kernel_size=4), "--kernel-size is 4, but must be odd"),
         (
             dict(share_all_embeddings=True, encoder_embed_dim=12),
-            "--share-all-embeddings uses one embedding matrix: give both the same value",
+            "--share-all-embeddings uses one embedding matrix",
         ),
     ],
 )

@@ -46,7 +46,7 @@ def test_the_value_is_that_of_eval(text):
         ("b'bytes'", 1, "tuple or dictionary, found 'b'"),
         ("-'a'", 1, "found '-', which has no meaning here"),
         ("[1] + (2,)", 7, "expected another list to add"),
-        ("{[1]: 2}", 2, "the key of a dictionary must be a number or text"),
+        ("{[1]: 2}", 2, "key of a dictionary must be"),
         ("[1] * 10001", 7, "the number of repetitions is 10001"),
         ("[[1] * 9999] * 2 + [1] * 9999", 20, "10001 items are more than 10000"),
         ("[0]" + " + [0]" * 3000, 10001, "18003 characters are more than the 10000 allowed"),
@@ -62,7 +62,7 @@ def test_the_value_is_that_of_eval(text):
 def test_anything_else_is_refused(text, column, reason):
     with pytest.raises(TextError) as error:
         parse_value(text)
-    assert "option of a fairseq model, which is not evaluated" in str(error.value)
+    assert "which is not evaluated" in str(error.value)
     assert reason in str(error.value)
     assert error.value.column == column
 

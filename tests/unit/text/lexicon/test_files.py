@@ -60,14 +60,14 @@ def test_gzip(tmp_path):
         (b"", "found 0 fields in ''"),
         (b"hund big dog 0.5", "found 4 fields"),
         (b"x " * 9999, "found 9999 fields in 'x x x"),
-        (b"hund dog much", "the probability is 'much', but must be a number above 0"),
+        (b"hund dog much", "the probability is 'much'"),
         (b"0.5 hund dog", "the probability is 'dog'"),
         (b"hund dog 0", "the probability is '0'"),
         (b"hund dog -0.7", "the probability is '-0.7'"),
         (b"hund dog 1.01", "the probability is '1.01'"),
         (b"hund dog nan", "the probability is 'nan'"),
         (b"hund dog inf", "the probability is 'inf'"),
-        (b"h\xfcnd dog 1", "byte 0xfc at offset 1 is not valid UTF-8"),
+        (b"h\xfcnd dog 1", "byte 0xfc at offset 1"),
     ],
 )
 def test_malformed_lines(line, message, tmp_path):
