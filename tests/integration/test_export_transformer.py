@@ -88,7 +88,7 @@ def test_refusals_leave_no_file(tmp_path, capsys):
     for path, message in (
         (FIXTURES / "convs2s.pt", "has a model of --arch convs2s_iwslt_de_en, but only"),
         (FIXTURES / "adl.pt", "line 1, column 21: 'cnn' is in the way of the export"),
-        (tmp_path / "missing.pt", "There is no checkpoint"),
+        (tmp_path / "missing.pt", "There is no file"),
     ):
         assert convs2s(["export-transformer", str(path), str(output)]) == 2
         captured = capsys.readouterr()
