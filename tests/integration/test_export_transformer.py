@@ -93,6 +93,6 @@ def test_refusals_leave_no_file(tmp_path, capsys):
         assert convs2s(["export-transformer", str(path), str(output)]) == 2
         captured = capsys.readouterr()
         assert message in captured.err and "Traceback" not in captured.err
-    assert convs2s(["export-transformer", str(path), str(tmp_path)]) == 2
+    assert convs2s(["export-transformer", str(FIXTURES / "adl.pt"), str(tmp_path)]) == 2
     assert "cannot be written" in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
