@@ -14,7 +14,7 @@ from fairseq.models import ARCH_MODEL_REGISTRY, build_model
 from torch import nn
 
 from convs2s.checkpoints.networks import Checkpoint
-from convs2s.common.errors import UserError
+from convs2s.common.errors import UserError, nearest
 from convs2s.translation.decoding import Model
 from convs2s.translation.loading import Dictionaries
 
@@ -112,7 +112,10 @@ def build_architecture(arch: str, changes: Sequence[str], sizes: tuple[int, int]
         UserError: if the architecture or an option is unknown.
     """
     if arch not in ARCH_MODEL_REGISTRY:
-        raise UserError(f"There is no architecture {arch}; `fairseq-train --help` lists all.")
+        similar = nearest(arch, ARCH_MODEL_REGISTRY)
+        raise UserError(
+            f"There is no architecture {arch}{similar}; `fairseq-train --help` lists all."
+        )
     parser = options.get_training_parser()
     parser.error = _refuse
     given = ["data", "--arch", arch, "--task", "translation", *changes]

@@ -15,10 +15,10 @@ def split_paths(value: str) -> list[str]:
     """The checkpoints in the value of an option: a file, a folder, or several, as in fairseq.
 
     Raises:
-        UserError: if a folder has no checkpoint.
+        UserError: if there is no such file, or a folder has no checkpoint.
     """
     paths = [value] if os.path.exists(value) else value.split(os.pathsep)
-    return [str(find_checkpoints(Path(path))[0]) if os.path.isdir(path) else path for path in paths]
+    return [str(find_checkpoints(Path(path))[0]) for path in paths]
 
 
 def find_checkpoints(path: Path, names: str | None = None) -> list[Path]:
@@ -31,10 +31,11 @@ def find_checkpoints(path: Path, names: str | None = None) -> list[Path]:
     Raises:
         UserError: if there is no such file.
     """
-    if path.is_file() and names is None:
+    if path.exists() and not path.is_dir() and names is None:
         return [path]
     if not path.is_dir():
-        raise UserError(f"There is no folder {path}, and no checkpoint of this name.")
+        what = "checkpoint or folder" if names is None else "folder"
+        raise UserError(f"There is no {what} {path}.")
     places = [path, path / CHECKPOINTS]
     if names is None:
         for place in places:

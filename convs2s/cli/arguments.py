@@ -5,6 +5,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+from ..common.errors import UserError
 from ..common.limits import check_at_least, option_name
 from ..translation.options import AUTOCAST_DTYPES, BUFFER_SIZE, EnsembleOptions
 
@@ -44,14 +45,57 @@ class AtLeast(argparse.Action):
         check_at_least(namespace, **{self.dest: self.least})
 
 
+class Input(argparse.Action):
+    """Stores what must exist, which is checked before a command imports anything large.
+
+    Args:
+        what: a file, a folder, or either, for the error.
+        several: whether the option may be given several times.
+        options: those of ``argparse.Action``.
+    Raises:
+        UserError: if it does not exist.
+    """
+
+    def __init__(self, *, what: str, several: bool = False, **options: Any):
+        super().__init__(**options)
+        self.what, self.several = what, several
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: Any,
+        option_string: str | None = None,
+    ) -> None:
+        """Store the path, or the paths, that were given."""
+        for path in values if isinstance(values, list) else [values]:
+            if path and not os.path.exists(path):
+                where = f" ({option_string})" if option_string else ""
+                raise UserError(f"There is no {self.what} {path}{where}.")
+        earlier = getattr(namespace, self.dest) or []
+        setattr(namespace, self.dest, [*earlier, values] if self.several else values)
+
+
 def add_flag(group: argparse._ActionsContainer, name: str, help: str) -> None:
     """Add an option without a value to a parser or a group."""
     group.add_argument(name, action="store_true", help=help)
 
 
 def add_file(group: argparse._ActionsContainer, name: str, help: str, **more: Any) -> None:
-    """Add an option with the name of a file; ``more`` is as for ``add_argument``."""
+    """Add an option with the name of a file to write; ``more`` is as for ``add_argument``."""
     group.add_argument(name, metavar="FILE", help=help, **more)
+
+
+def add_input(
+    group: argparse._ActionsContainer, name: str, help: str, what: str = "file", **more: Any
+) -> None:
+    """Add an option or an argument with the name of a file to read, or of a folder; see ``Input``.
+
+    ``more`` is as for ``add_argument``.
+    """
+    group.add_argument(
+        name, help=help, **{"metavar": "FILE", "action": Input, "what": what, **more}
+    )
 
 
 def add_folder(group: argparse._ActionsContainer, name: str, help: str, **more: Any) -> None:
@@ -86,15 +130,17 @@ def add_preparation(parser: argparse.ArgumentParser) -> None:
         "default: preparation.yaml in the folder of the checkpoint or of the dictionaries, or in "
         "the folder above it",
     )
-    add_folder(text, "--preparation", "folder of the preparation.yaml of `convs2s prepare`")
+    about = "folder of the preparation.yaml of `convs2s prepare`"
+    add_input(text, "--preparation", about, "file or folder", metavar="DIR")
     add_dictionaries(text)
-    add_file(text, "--bpe-codes", "segment tokenized text with these codes of subword-nmt")
+    add_input(text, "--bpe-codes", "segment tokenized text with these codes of subword-nmt")
     add_flag(text, "--raw", "the text consists of tokens separated by spaces")
 
 
 def add_dictionaries(group: argparse._ActionsContainer) -> None:
     """Add the options that say where the dictionaries of a model are, to a parser or a group."""
-    add_folder(group, "--data", "folder of the dictionaries (default: found from the checkpoint)")
+    about = "folder of the dictionaries (default: found from the checkpoint)"
+    add_input(group, "--data", about, "folder", metavar="DIR")
     add_languages(group, "the data do not say it")
 
 
@@ -117,9 +163,9 @@ def add_search(parser: argparse.ArgumentParser) -> None:
     ):
         add_number(search, option_name(name), text, getattr(EnsembleOptions, name))
     add_flag(search, "--unnormalized", "scores without a length penalty")
-    add_file(search, "--lexicon", "restrict the target vocabulary to candidates")
+    add_input(search, "--lexicon", "restrict the target vocabulary to candidates")
     text = "replace unknown words by their source word, or by its translation in FILE"
-    add_file(search, "--replace-unk", text, nargs="?", const="")
+    add_input(search, "--replace-unk", text, nargs="?", const="")
 
 
 def add_speed(parser: argparse.ArgumentParser) -> None:

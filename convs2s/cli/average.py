@@ -3,12 +3,12 @@
 import argparse
 
 from ..common.output_files import check_writable
-from .arguments import add_file
+from .arguments import add_file, add_input
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of the command, named as those of fairseq's ``average_checkpoints.py``."""
-    add_file(parser, "--inputs", "checkpoints", nargs="+", required=True)
+    add_input(parser, "--inputs", "checkpoints", nargs="+", required=True)
     add_file(parser, "--output", "checkpoint to write", required=True)
 
 

@@ -4,12 +4,12 @@ import argparse
 import os
 
 from ..common.output_files import check_writable
-from .arguments import add_flag
+from .arguments import add_flag, add_input
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
-    parser.add_argument("old", metavar="OLD.pt", help="checkpoint of any model of fairseq")
+    add_input(parser, "old", "checkpoint of any model of fairseq", metavar="OLD.pt")
     parser.add_argument("new", metavar="NEW.pt", help="checkpoint to write")
     text = "leave out the optimizer state, which only a resumed training needs"
     add_flag(parser, "--drop-optimizer", text)

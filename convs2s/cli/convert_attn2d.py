@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..common.errors import UserError
 from ..common.output_files import atomic_write, check_writable
-from .arguments import add_file
+from .arguments import add_input
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -22,13 +22,12 @@ VOCABULARY = (
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
-    parser.add_argument(
-        "old", metavar="OLD.pth", help="checkpoint of the 2018 code, such as model-best.pth"
-    )
+    text = "checkpoint of the 2018 code, such as model-best.pth"
+    add_input(parser, "old", text, metavar="OLD.pth")
     parser.add_argument("new", metavar="NEW.pt", help="checkpoint to write")
-    add_file(parser, "--params", "options of the training (default: params.json beside OLD)")
-    add_file(parser, "--source-vocab", VOCABULARY.format("source"))
-    add_file(parser, "--target-vocab", VOCABULARY.format("target"))
+    add_input(parser, "--params", "options of the training (default: params.json beside OLD)")
+    add_input(parser, "--source-vocab", VOCABULARY.format("source"))
+    add_input(parser, "--target-vocab", VOCABULARY.format("target"))
 
 
 def run(args: argparse.Namespace) -> int:

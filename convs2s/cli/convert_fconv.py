@@ -18,7 +18,7 @@ from ..common.output_files import (
     create_temporary,
 )
 from ..text.tokenizers import TOKENIZERS
-from .arguments import add_file, add_flag, add_languages
+from .arguments import add_flag, add_input, add_languages
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -37,7 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "called src and trg)"
     )
     release.add_argument("--tokenizer", choices=tuple(TOKENIZERS), help=text)
-    add_file(release, "--bpe-codes", "codes of subword-nmt (default: those in OLD)")
+    add_input(release, "--bpe-codes", "codes of subword-nmt (default: those in OLD)")
     add_flag(release, "--lowercase", "the training text was in lower case")
     text = "checkpoints in OLD to convert (default: all files that end in .pt)"
     release.add_argument("--checkpoint", nargs="+", metavar="NAME", help=text)
@@ -74,19 +74,18 @@ def _downloaded(address: str, new: str) -> Iterator[Path]:
 
 def _convert(old: Path, name: str, args: argparse.Namespace) -> None:
     """Convert a file or a folder, which the user has given as ``name``, a path or an address."""
+    if not old.exists():
+        raise UserError(f"There is no file or folder {name}.")
+    # These import torch.
     from ..checkpoints.legacy.fconv_release import ReleaseOptions, convert_release, is_wanted
     from ..common.archives import is_archive, unpack
 
-    if not old.exists():
-        raise UserError(f"There is no file or folder {name}.")
     if not old.is_dir() and not is_archive(old, name):
         _convert_checkpoint(old, name, args)
         return
     options = ReleaseOptions(
         **{each.name: getattr(args, each.name) for each in fields(ReleaseOptions)}
     )
-    if args.bpe_codes and not os.path.isfile(args.bpe_codes):
-        raise UserError(f"There is no file {args.bpe_codes} (--bpe-codes).")
     with atomic_folder(args.new) as new:
         folder = old
         if not old.is_dir():

@@ -33,6 +33,7 @@ from .arguments import (
     add_file,
     add_flag,
     add_folder,
+    add_input,
     add_number,
     add_preparation,
     add_search,
@@ -56,8 +57,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("systems", nargs="*", metavar="SYSTEM", help=text)
     files = parser.add_argument_group("files")
     text = "references; give the option again for further sets of references"
-    add_file(files, "--references", text, action="append")
-    add_file(files, "--source", "source text, for checkpoints; BLEU by length takes its lengths")
+    add_input(files, "--references", text, several=True)
+    add_input(files, "--source", "source text, for checkpoints; BLEU by length takes its lengths")
     add_file(files, "--output", "write all results as JSON")
     text = "write the translations of checkpoints to this folder, one file a system"
     add_folder(files, "--translations", text)
@@ -85,7 +86,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_flag(summaries, "--stem", "compare the stems of English words in ROUGE")
     alignments = parser.add_argument_group("alignments")
     text = "gold alignment of source and reference: 0-0 is sure, 1p2 is only possible"
-    add_file(alignments, "--gold-links", text)
+    add_input(alignments, "--gold-links", text)
     text = (
         "alignment to score against --gold-links: 0-0 1-2, source-target, counted from 0; "
         "or [NAME=]CHECKPOINT.pt, whose attention aligns --source with --references; give the "

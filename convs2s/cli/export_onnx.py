@@ -5,12 +5,12 @@ from pathlib import Path
 from typing import cast
 
 from ..common.output_files import check_folder_writable
-from .arguments import add_dictionaries
+from .arguments import add_dictionaries, add_input
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
-    parser.add_argument("checkpoint", metavar="CHECKPOINT", help="a model of ConvS2S")
+    add_input(parser, "checkpoint", "a model of ConvS2S", metavar="CHECKPOINT")
     parser.add_argument("output", metavar="FOLDER", help="new folder to write")
     add_dictionaries(parser)
 

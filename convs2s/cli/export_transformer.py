@@ -3,11 +3,12 @@
 import argparse
 
 from ..common.output_files import check_writable
+from .arguments import add_input
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
-    parser.add_argument("checkpoint", metavar="CHECKPOINT", help="a model in ADL")
+    add_input(parser, "checkpoint", "a model in ADL", metavar="CHECKPOINT")
     parser.add_argument("output", metavar="OUTPUT", help="checkpoint of fairseq to write")
 
 

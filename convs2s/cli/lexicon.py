@@ -11,7 +11,7 @@ from ..text.lexicon.aligner import MAX_WORDS, align
 from ..text.lexicon.counts import LinkCounts
 from ..text.lexicon.files import write_lexicon
 from ..text.lexicon.links import METHODS, AlignedPair, read_aligned
-from .arguments import add_file, add_number
+from .arguments import add_file, add_input, add_number
 
 DEFAULT_METHOD = "grow-diag-final-and"
 
@@ -19,8 +19,8 @@ DEFAULT_METHOD = "grow-diag-final-and"
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of the command."""
     text = "text, tokenized as for fairseq-preprocess (BPE included); may be compressed (.gz)"
-    add_file(parser, "--source", f"source {text}", required=True)
-    add_file(parser, "--target", "the same for the target", required=True)
+    add_input(parser, "--source", f"source {text}", required=True)
+    add_input(parser, "--target", "the same for the target", required=True)
     text = (
         "lexicon to write: lines 'source target p(target|source)', the most probable "
         "translation of each source word last"
@@ -32,7 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "word alignments in Pharaoh format (0-0 1-2, source-target) to use instead of eflomal: one "
         "file, or a forward and a reverse one to symmetrize"
     )
-    add_file(parser, "--alignments", text, nargs="+")
+    add_input(parser, "--alignments", text, nargs="+")
     text = f"method to symmetrize forward and reverse alignments (default: {DEFAULT_METHOD})"
     parser.add_argument("--symmetrise", choices=METHODS, help=text)
     text = "leave out entries with a smaller probability"

@@ -10,11 +10,20 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..checkpoints.folders import split_paths
 from ..common.errors import UserError
 from ..common.output_files import atomic_write, check_text_writable, check_writable
 from ..common.text_files import read_lines, read_parallel
 from ..pictures.figures import FORMATS, check_format, import_pyplot, save_figure
-from .arguments import PREPARATION, add_file, add_number, add_preparation, files_of_text, given
+from .arguments import (
+    PREPARATION,
+    add_file,
+    add_input,
+    add_number,
+    add_preparation,
+    files_of_text,
+    given,
+)
 from .plugin import add_user_dir, load_model, use_user_dir
 
 if TYPE_CHECKING:
@@ -28,14 +37,14 @@ PICTURE_DIGITS = 6
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of the command."""
     parser.add_argument("sentences", nargs="*", metavar="SENTENCE", help="source sentence")
-    text = "a trained model; several (--path A --path B) are shown side by side"
+    text = "a trained model, or its folder; several (--path A --path B) are shown side by side"
     parser.add_argument("--path", required=True, action="append", metavar="CHECKPOINT", help=text)
     text = "a picture (.png, .pdf, .svg), a page (.html) or data (.json)"
     add_file(parser, "--output", text, required=True)
-    add_file(parser, "--input", "read the sentences from a file, one a line")
+    add_input(parser, "--input", "read the sentences from a file, one a line")
     text = "target to use instead of the model's translation; once per sentence"
     parser.add_argument("--target", action="append", metavar="TEXT", help=text)
-    add_file(parser, "--target-input", "read the targets of --input from a file")
+    add_input(parser, "--target-input", "read the targets of --input from a file")
     text = (
         "layers, separated by commas: all, mean, numbers or names such as 3,decoder.1 "
         "(pictures: mean; pages and data: all)"
@@ -51,6 +60,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Write the output; print the target of each sentence and the path of the output."""
     suffix = Path(args.output).suffix.lower()
+    args.path = [path for value in args.path for path in split_paths(value)]
     pairs = _check(args, suffix)
     pyplot = None if suffix in TEXT_FORMATS else import_pyplot()
     use_user_dir(args.user_dir)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from ..common.errors import UserError
 from ..common.installation import missing_fairseq
 from ..common.user_code import import_user_code
+from .arguments import add_input
 
 if TYPE_CHECKING:
     from ..checkpoints.networks import Checkpoint
@@ -15,9 +16,8 @@ if TYPE_CHECKING:
 
 def add_user_dir(parser: argparse.ArgumentParser) -> None:
     """Add the option that names a package of the user's own."""
-    parser.add_argument(
-        "--user-dir", metavar="DIR", help="a package that registers models or layers of your own"
-    )
+    text = "a package that registers models or layers of your own"
+    add_input(parser, "--user-dir", text, "folder", metavar="DIR")
 
 
 def use_user_dir(folder: str | None) -> None:

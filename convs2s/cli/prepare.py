@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from ..common.errors import UserError, WorkInterrupted
+from ..experiments.training.forecast import forecast
+from ..experiments.training.request import read_data
 from ..text import settings as defaults
 from ..text.cleaning import REASONS, Limits
 from ..text.preparation import FILE_NAME, SIDES
@@ -126,7 +128,8 @@ def _report(content: dict[str, Any], out: Path) -> None:
         )
     print(f"{out / FILE_NAME} records all choices.")
     folder = shlex.quote(str(out))
-    print(f"\nTrain, translate, evaluate:\n\nconvs2s train {folder}")
+    print(f"\nTrain{_duration(forecast(read_data(out)))}, translate, evaluate:\n")
+    print(f"convs2s train {folder}")
     # The outputs of a wider beam may end too early.
     beam = " --beam 1" if content["tokenizer"] == "characters" else ""
     print(f"convs2s translate --path {folder}{beam} --input FILE")
@@ -135,3 +138,13 @@ def _report(content: dict[str, Any], out: Path) -> None:
             shlex.quote(str(out / TEXT / f"test.{content['languages'][side]}")) for side in SIDES
         )
         print(f"convs2s evaluate {folder}{beam} --source {source} --references {target}")
+
+
+def _duration(seconds: float | None) -> str:
+    """A forecast of the time in words; "" if there is none."""
+    if seconds is None:
+        return ""
+    minutes = max(1, round(seconds / 60))
+    if minutes < 100:
+        return f" (in about {minutes} minute{'s' if minutes > 1 else ''} on these processors)"
+    return f" (in about {minutes / 60:.0f} hours on these processors)"

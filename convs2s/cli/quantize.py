@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from ..common.errors import UserError
 from ..common.output_files import check_writable
+from .arguments import add_input
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
-    parser.add_argument("old", metavar="OLD", help="checkpoint of a model of this package")
+    add_input(parser, "old", "checkpoint of a model of this package", metavar="OLD")
     parser.add_argument("new", metavar="NEW", help="checkpoint to write")
 
 

@@ -14,7 +14,7 @@ from ..common.quiet import quiet
 from ..evaluation.nbest import NBest, read_nbest
 from ..evaluation.systems import read_matching, read_sentences
 from ..translation.options import EnsembleOptions
-from .arguments import add_batches, add_file, add_folder, add_number, files_of_folder
+from .arguments import add_batches, add_file, add_input, add_number, files_of_folder
 from .plugin import load_model
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ BPE = ("subword_nmt", "sentencepiece", "none")
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of the command."""
     text = "n-best lists, of `fairseq-generate --nbest N` or `convs2s translate --nbest N`"
-    parser.add_argument("lists", metavar="FILE", help=text)
+    add_input(parser, "lists", text)
     add_file(parser, "--output", "chosen translations (default: standard output)")
     text = "sub-words that are joined in translations (default: %(default)s)"
     parser.add_argument("--remove-bpe", choices=BPE, default=BPE[0], help=text)
@@ -58,11 +58,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "choose the largest weighted sum of these: JSON such as "
         '{"score": 1, "words": 0.1, "other": 0.5}, with a number for each score and for words'
     )
-    add_file(weights, "--weights", text)
+    add_input(weights, "--weights", text)
     text = "references, one a line (default: those in the lists, if there are any)"
-    add_file(weights, "--references", text)
+    add_input(weights, "--references", text)
     model = parser.add_argument_group("models")
-    add_folder(model, "--data", "folder of the dictionaries")
+    add_input(model, "--data", "folder of the dictionaries", "folder", metavar="DIR")
     add_batches(model, "largest number of tokens in a batch")
 
 

@@ -5,6 +5,7 @@ import logging
 import os
 import sys
 from contextlib import ExitStack
+from dataclasses import fields
 from typing import TYPE_CHECKING, TextIO
 
 from ..checkpoints.folders import split_paths
@@ -14,6 +15,7 @@ from ..common.output_files import atomic_write, check_outputs
 from ..common.progress import Progress
 from ..common.quiet import hidden_messages
 from ..common.text_files import decode_lines, read_lines
+from ..translation.options import EnsembleOptions
 from ..translation.results import (
     REPORT_HEADER,
     alignment_lines,
@@ -25,6 +27,7 @@ from .arguments import (
     TRANSLATOR,
     add_file,
     add_flag,
+    add_input,
     add_number,
     add_preparation,
     add_search,
@@ -40,10 +43,10 @@ if TYPE_CHECKING:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of the command; those that fairseq-interactive has too, have its names."""
-    text = "a trained model; several are an ensemble"
+    text = "a trained model, or its folder; several are an ensemble"
     parser.add_argument("--path", nargs="+", required=True, metavar="CHECKPOINT", help=text)
     files = parser.add_argument_group("files")
-    add_file(files, "--input", "text to translate (default: standard input)")
+    add_input(files, "--input", "text to translate (default: standard input)")
     add_file(files, "--output", "translations (default: standard output)")
     text = "answer each line before reading the next one; default on a terminal"
     add_flag(files, "--line-by-line", text)
@@ -104,16 +107,18 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _check(args: argparse.Namespace) -> None:
-    """Check the options that are about files, before a model is loaded.
+    """Check the options, before torch is imported and a model is loaded.
 
     Raises:
-        UserError: if a file is named twice, an output cannot be written, or the input is missing.
+        UserError: if a value is not allowed, a file is named twice or missing, or an output cannot
+            be written.
     """
+    search = {each.name for each in fields(EnsembleOptions)}
+    chosen = given(args, [name for name in TRANSLATOR if name in search])
+    EnsembleOptions(nbest=args.nbest or 1, **chosen).check()
     outputs = {"--output": args.output, "--report": args.report, "--alignment": args.alignment}
     read = [*_paths(args), args.input or "/dev/stdin", *files_of_translator(args)]
     check_outputs(outputs, read)
-    if args.input and not os.path.exists(args.input):
-        raise UserError(f"There is no file {args.input} (--input).")
 
 
 def _paths(args: argparse.Namespace) -> list[str]:

@@ -282,3 +282,17 @@ def relative_path(path: object) -> str:
         return str(Path(str(path)).relative_to(Path.cwd())) if "/" in str(path) else str(path)
     except ValueError:
         return str(path)
+
+
+def available_threads() -> int:
+    """The number of threads of this process: OMP_NUM_THREADS, or the CPUs that it may use."""
+    given = os.environ.get("OMP_NUM_THREADS", "")
+    if given.isdigit() and int(given):
+        return int(given)
+    return available_cores()
+
+
+def available_cores() -> int:
+    """The number of CPUs that this process may use."""
+    # Not all systems limit a process to some CPUs.
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

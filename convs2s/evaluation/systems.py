@@ -39,13 +39,13 @@ def parse_system(text: str) -> System:
     # A file may have "=" in its name.
     if not separator or os.path.exists(text):
         name, path = "", text
-    paths = split_paths(path)
-    for each in paths:
-        if not os.path.isfile(each):
+    for each in [path] if os.path.exists(path) else path.split(os.pathsep):
+        if not os.path.exists(each):
             raise UserError(
                 f"There is no file {each or repr(text)}: a system is [NAME=]FILE with "
                 f"translations, or [NAME=]CHECKPOINT{SUFFIX}, or a folder of checkpoints."
             )
+    paths = split_paths(path)
     models = [each for each in paths if each.endswith(SUFFIX)]
     if not models and len(paths) == 1:
         return System(name or Path(path).name, file=paths[0])

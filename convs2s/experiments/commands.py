@@ -4,6 +4,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+from ..common.programs import available_cores
 from .runs import Run, arguments
 
 USER_DIR = Path(__file__).resolve().parents[2] / "convs2s_plugin"
@@ -60,7 +61,7 @@ def find_machine(jobs: int, dry: bool = False) -> Machine:
         dry: do not wait for torch: the devices of NVIDIA's driver are the GPUs, without a name.
     """
     if dry:
-        count, name = len(list(Path("/dev").glob("nvidia[0-9]*"))), ""
+        count, name = count_gpus(), ""
     else:
         import torch
 
@@ -74,11 +75,15 @@ def find_machine(jobs: int, dry: bool = False) -> Machine:
         slots = ({"CUDA_VISIBLE_DEVICES": gpus[slot % len(gpus)]} for slot in range(jobs))
         options = ("--distributed-world-size", "1")
         return Machine(name, options, tuple(fixes | slot for slot in slots))
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    cores = cores or 1
+    cores = available_cores()
     threads = unless_set({"OMP_NUM_THREADS": str(max(1, cores // jobs))})
     device = f"CPU, {cores} core{'s' if cores > 1 else ''}, {name}"
     return Machine(device, ("--cpu",), (fixes | threads,) * jobs)
+
+
+def count_gpus() -> int:
+    """The number of GPUs of NVIDIA, without waiting for torch."""
+    return len(list(Path("/dev").glob("nvidia[0-9]*")))
 
 
 def unless_set(variables: dict[str, str]) -> dict[str, str]:

@@ -92,6 +92,13 @@ def write_numbers(path: Path, sentences: Iterable[Sequence[int]], size: int) -> 
         starts.tofile(index)
 
 
+def count_tokens(path: Path) -> int:
+    """The number of tokens that ``write_numbers`` has written."""
+    code = HEADER.unpack(Path(f"{path}.idx").read_bytes()[: HEADER.size])[2]
+    kind = next(kind for kind, known in CODES.items() if known == code)
+    return Path(f"{path}.bin").stat().st_size // array(kind).itemsize
+
+
 def _lines(texts: Mapping[str, Path], split: str, language: str) -> Iterable[str]:
     lines = read_lines(f"{texts[split]}.{language}")
     return Progress(lines, "lines", f"Binarizing {split}.{language}")

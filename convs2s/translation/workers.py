@@ -5,7 +5,6 @@ that the operating system keeps one copy of them for all.
 """
 
 import multiprocessing
-import os
 import signal
 import threading
 import traceback
@@ -17,6 +16,7 @@ from typing import Any, cast
 import torch
 
 from ..common.errors import UserError
+from ..common.programs import available_threads
 from .buffers import Done, Job
 from .results import Hypothesis
 
@@ -25,15 +25,6 @@ Translate = Callable[[Sequence[Sequence[str]]], Sequence[Sequence[Hypothesis]]]
 
 class WorkerError(RuntimeError):
     """A worker process ended, or failed with an error that the user cannot correct."""
-
-
-def available_threads() -> int:
-    """The number of threads of this process: OMP_NUM_THREADS, or the CPUs that it may use."""
-    given = os.environ.get("OMP_NUM_THREADS", "")
-    if given.isdigit() and int(given):
-        return int(given)
-    # Not all systems limit a process to some CPUs.
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 class Workers:

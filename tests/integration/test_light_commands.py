@@ -124,6 +124,37 @@ def test_answers_of_the_parser(arguments, code, answer):
     assert seconds <= MAX_SECONDS and megabytes <= MAX_MEGABYTES
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        "translate --path nope",
+        "translate --path a.pt --input nope",
+        "translate --path a.pt --lexicon nope",
+        "translate --path a.pt --data nope",
+        "translate --path a.pt --preparation nope",
+        "translate --path a.pt --user-dir nope",
+        "translate --path a.pt --beam 2 --nbest 5",
+        "plot-attention hello --path nope --output a.png",
+        "quantize nope b.pt",
+        "average --inputs a.pt nope --output b.pt",
+        "clean-checkpoint nope b.pt",
+        "convert-attn2d nope b.pt",
+        "convert-fconv nope b.pt",
+        "export-onnx nope onnx",
+        "export-transformer nope b.pt",
+        "rerank nope --utility bleu",
+        "evaluate nope --references a.pt",
+        "evaluate a.pt --references nope",
+    ],
+)
+def test_what_is_missing_is_said_at_once(tmp_path, command):
+    (tmp_path / "a.pt").touch()
+    code, _, errors, modules, seconds, _ = run(*command.split(), folder=tmp_path)
+    assert code == 2 and not modules & HEAVY
+    assert ("--nbest" if "nbest" in command else "nope") in errors.splitlines()[-1]
+    assert seconds <= MAX_SECONDS
+
+
 def test_only_the_chosen_command_is_imported():
     *_, modules, _, _ = run("path")
     commands = {name for name in modules if name.startswith("convs2s.cli.")}

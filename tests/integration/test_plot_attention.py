@@ -84,7 +84,7 @@ def test_without_a_preparation(tmp_path):
     "arguments, message",
     [
         (["--raw", "--preparation", "."], "--preparation and --raw exclude each other"),
-        (["--preparation", "missing"], "There is no file missing"),
+        (["--preparation", "missing"], "There is no file or folder missing"),
         (["--target-lang", "fr"], "There are no dictionaries for .* dict.de.txt and dict.fr.txt"),
         (["\ufeff"], "Sentence 2 is empty after its preparation"),
     ],

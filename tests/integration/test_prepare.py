@@ -228,6 +228,7 @@ def test_the_printed_commands_run(prepare, tmp_path, tokenizer, beam):
     options = ("--tokenizer", tokenizer, "--workers", "1")
     train = write_pairs(tmp_path, "a", PAIRS)
     printed = prepare("--train", *train, "--out", out, *options)
+    assert re.search(r"Train \(in about \d minutes? on these processors\)", printed)
     first, translate, evaluate = printed.splitlines()[-3:]
     done = server().bash(f"{first} --max-update 2 --cpu", tmp_path)
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-3000:]

@@ -89,8 +89,11 @@ REFUSED = {
     "temperature": (("--utility", "bleu", "--temperature", "0"), "--temperature is 0.0"),
     "no utility": (("--temperature", "1"), "is of no use without --utility"),
     "no weights": (("--scores", "a=b"), "need weights: give them with --weights FILE"),
-    "no name": (("--scores", "file", "--weights", "w"), "--scores is 'file', but must be NAME=FI"),
-    "taken": (("--scores", "words=file", "--weights", "w"), "another feature called words"),
+    "no name": (
+        ("--scores", "file", "--weights", "1.txt"),
+        "--scores is 'file', but must be NAME=FI",
+    ),
+    "taken": (("--scores", "words=file", "--weights", "1.txt"), "another feature called words"),
     "references": (("--utility", "bleu", "--references", "1.txt"), "1.txt has 1 lines, but"),
     "weights": (("--weights", "1.txt"), "1.txt has no weights"),
     "missing weights": (("--weights", "no.json"), "There is no file no.json"),

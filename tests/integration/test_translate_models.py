@@ -34,7 +34,7 @@ def test_dictionaries_beside_the_checkpoint(tmp_path):
 
 
 ERRORS = {
-    "checkpoint": (["--path", "no/such.pt"], "There is no checkpoint no/such.pt."),
+    "checkpoint": (["--path", "no/such.pt"], "There is no checkpoint or folder no/such.pt."),
     "text as checkpoint": (["--path", "INPUT"], "bytes) is not a complete checkpoint."),
     "dictionaries": (["--data", "FOLDER"], "dict.de.txt and dict.en.txt are not both in FOLDER."),
     "input": (["--input", "no/such/file"], "There is no file no/such/file (--input)."),

@@ -295,8 +295,8 @@ def test_attention_is_that_of_the_target_tokens(trained):
         (["ein " * 5_000, "--output", "a.png"], "5001 tokens"),
         (["ein", "--output", "a.png", "--target", "one " * 100], "101 tokens"),
         (["ein", "--output", "a.png", "--bpe-codes", "missing"], "no file missing .--bpe-codes"),
-        (["ein", "--output", "a.png", "--path", "missing"], "no checkpoint missing"),
-        (["ein", "--output", "a.png", "--data", "missing"], "missing. Give the folder"),
+        (["ein", "--output", "a.png", "--path", "missing"], "no checkpoint or folder missing"),
+        (["ein", "--output", "a.png", "--data", "missing"], "no folder missing .--data"),
         (["ein", "--output", "a.png", "--user-dir", "missing"], "no folder missing .--user-dir"),
         (["ein", "--output", "a.html", "--layers", "17"], "no attention layer '17'"),
         (["ein", "--output", "a.html", "--heads", "17"], "no head '17'|no single heads"),
@@ -310,6 +310,7 @@ def test_attention_is_that_of_the_target_tokens(trained):
 )
 def test_errors(trained, arguments, sentence, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "b").touch()
     with pytest.raises(UserError, match=sentence):
         call([*trained, *arguments])
 

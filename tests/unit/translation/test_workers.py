@@ -8,8 +8,9 @@ import pytest
 import torch
 
 from convs2s.common.errors import UserError
+from convs2s.common.programs import available_threads
 from convs2s.translation.buffers import translate_in_buffers
-from convs2s.translation.workers import WorkerError, Workers, available_threads
+from convs2s.translation.workers import WorkerError, Workers
 from tests.unit.translation.made_up import Reversal, Words
 
 LINES = [f"{'w ' * (1 + i % 7)}{i}" if i % 5 else "" for i in range(60)]
