@@ -27,6 +27,8 @@ def prepare() -> None:
         UserError: if CONVS2S_COMPAT has another value.
     """
     install(Tier.NEEDED)
+    if mode() != "0":
+        messages.hide_warnings()
     if mode() == "all":
         enable_all()
 

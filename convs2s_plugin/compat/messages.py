@@ -1,8 +1,10 @@
 """One sentence instead of a traceback for errors that the user can correct."""
 
+import logging
 import os
 import re
 import sys
+import warnings
 from typing import Any
 
 from omegaconf.errors import ValidationError
@@ -57,6 +59,17 @@ KNOWN = (
         "--warmup-updates or a smaller --clip-norm; with --autocast-dtype float16, use bfloat16.",
     ),
 )
+
+
+# Warnings about code of fairseq, which its users cannot change.
+HIDDEN = (r"(?s).*hydra", r"'pin_memory' argument is set as true but no accelerator")
+
+
+def hide_warnings() -> None:
+    """Hide what hydra and torch say about the code of fairseq."""
+    for pattern in HIDDEN:
+        warnings.filterwarnings("ignore", pattern, UserWarning)
+    logging.getLogger("hydra").setLevel(logging.WARNING)
 
 
 @patched(sys, "excepthook", Tier.NEEDED)

@@ -151,6 +151,7 @@ class Table:
     start: float = field(default_factory=time.monotonic)
     values: dict[str, float] = field(default_factory=dict)
     first_share: float = 0.0
+    has_head: bool = False
     bar: Progress | None = None
 
     def watch(self, line: str) -> None:
@@ -158,8 +159,9 @@ class Table:
         stats = read_stats(line)
         if stats is None or stats.kind == "epoch":
             return
-        if not self.values:
+        if not self.has_head:
             print("  ".join(COLUMNS), file=sys.stderr)
+            self.has_head = True
         if stats.kind == "valid":
             self.print_row(stats.values)
             return

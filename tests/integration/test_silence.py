@@ -1,0 +1,80 @@
+"""Nothing is printed on standard error but what a command has to say itself.
+
+tensorboardX, which fairseq asks for when it is imported, is hidden: users do not have it.
+"""
+
+import os
+import shlex
+import subprocess
+import sys
+
+import pytest
+
+from tests import ROOT
+from tests.support.commands import NEEDS_FAIRSEQ
+
+pytestmark = [NEEDS_FAIRSEQ, pytest.mark.slow]
+
+WITHOUT_TENSORBOARD = """
+import sys
+sys.modules["tensorboardX"] = sys.modules["torch.utils.tensorboard"] = None
+"""
+# It reports the scores there.
+RERANK = "rerank lists --utility bleu --references prepared/text/test.en --output chosen"
+COMMANDS = [
+    "translate --path prepared --input prepared/text/test.de --nbest 2 --output lists",
+    "evaluate prepared --source prepared/text/test.de --references prepared/text/test.en",
+    RERANK,
+    "plot-attention eins --path prepared --output a.png",
+    "plot training prepared/checkpoints/train.log --output training.png",
+    "quantize prepared/checkpoints/average.pt small.pt",
+    "average --inputs prepared/checkpoints/checkpoint_last.pt --output average.pt",
+    "flops --arch convs2s_iwslt_de_en",
+    "flops --arch transformer",
+    "train prepared --print",
+]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A folder with a trained model in ``prepared``, and how commands are run there."""
+    folder = tmp_path_factory.mktemp("silence")
+    (folder / "sitecustomize.py").write_text(WITHOUT_TENSORBOARD)
+    words = "eins zwei drei vier".split()
+    lines = [" ".join(words[i // 4**k % 4] for k in range(4)) for i in range(256)]
+    for language in ("de", "en"):
+        (folder / f"text.{language}").write_text("".join(f"{line}\n" for line in lines))
+    return folder
+
+
+def run(folder, command):
+    """The exit code and standard error of a command of this package."""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join((str(folder), str(ROOT)))}
+    environment.pop("PYTHONWARNINGS", None)
+    done = subprocess.run(
+        [sys.executable, "-m", "convs2s", *shlex.split(command)],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+    )
+    return done.returncode, done.stderr
+
+
+def test_every_command_is_silent(folder):
+    assert run(folder, "prepare --train text.de text.en --tokenizer none --out prepared") == (0, "")
+    options = "--max-update 2 --encoder-layers '[(8, 3)]' --decoder-layers '[(8, 3)]' --cpu"
+    code, said = run(
+        folder,
+        f"train prepared {options} --encoder-embed-dim 8 "
+        "--decoder-embed-dim 8 --decoder-out-embed-dim 8",
+    )
+    first, head, *rows = said.splitlines()
+    assert code == 0 and "on 232 pairs" in first and head.startswith("epoch")
+    assert [row for row in rows if not row.strip()[0].isdigit()] == []
+    told = {command: run(folder, command) for command in COMMANDS}
+    quiet = {command: (0, "") for command in COMMANDS}
+    quiet[RERANK] = told[RERANK]
+    assert told == quiet
+    code, scores = told[RERANK]
+    assert (code, [line for line in scores.splitlines() if "BLEU" not in line]) == (0, [])
