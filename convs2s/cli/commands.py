@@ -2,45 +2,83 @@
 
 import argparse
 import os
+import shutil
 import signal
 import sys
+import textwrap
 from collections.abc import Callable, Iterable
 from importlib import import_module
 from typing import Any, NoReturn, TextIO, cast
 
-from .. import __version__
 from ..common.command_line import refusal
 from ..common.errors import TRACEBACK_VARIABLE, UserError
+from ..common.quiet import Shown
 
 # Name -> one line of help. The module of a command has its name, with underscores, and defines
 # ``add_arguments(parser)`` and ``run(args) -> int``.
 COMMANDS = {
-    "path": "print the folder to give to fairseq's --user-dir",
+    "prepare": "prepare parallel text for a training, from raw files to binarized data",
+    "train": "train a model on prepared data, with good options for its size",
+    "translate": "translate lines of text with a trained model",
+    "evaluate": "score translations, summaries or alignments, and compare systems",
+    "plot-attention": "show the attention of every layer and head between sentences and their "
+    "translations, as a picture, a page or data",
+    "rerank": "choose translations from n-best lists: by minimum Bayes risk, or by the scores of "
+    "several models",
+    "experiment": "train, translate and compare systems that a YAML file describes",
+    "plot": "plot the curves of trainings, BLEU by length, or the sweep of an option",
     "adl": "explain a definition in the Architecture Definition Language, or list named "
     "architectures and layers",
+    "flops": "count the parameters and the training cost of an architecture, or of all named ones",
     "average": "average the weights of several checkpoints of one training",
-    "clean-checkpoint": "rewrite a checkpoint of any fairseq model as plain data, without "
-    "executing anything in it",
-    "convert-attn2d": "convert a checkpoint of the 2018 code for pervasive attention (attn2d)",
-    "convert-fconv": "convert checkpoints and released archives of fairseq's fconv (version 1 or "
-    "2) to checkpoints of convs2s",
-    "evaluate": "score translations, summaries or alignments, and compare systems",
-    "experiment": "train, translate and compare systems that a YAML file describes",
+    "quantize": "save a trained model with weights in 8 bits, for generation on a CPU",
+    "lexicon": "estimate a bilingual lexicon from parallel text, for candidate vocabularies and "
+    "--replace-unk",
     "export-onnx": "export a model of ConvS2S to ONNX, as an encoder and a decoding step",
     "export-transformer": "export a model in ADL with the layers of a transformer to fairseq's own "
     "transformer",
-    "flops": "count the parameters and the training cost of an architecture, or of all named ones",
-    "lexicon": "estimate a bilingual lexicon from parallel text, for candidate vocabularies and "
-    "--replace-unk",
-    "plot": "plot the curves of trainings, BLEU by length, or the sweep of an option",
-    "plot-attention": "show the attention of every layer and head between sentences and their "
-    "translations, as a picture, a page or data",
-    "prepare": "prepare parallel text for a training, from raw files to binarized data",
-    "quantize": "save a trained model with weights in 8 bits, for generation on a CPU",
-    "rerank": "choose translations from n-best lists: by minimum Bayes risk, or by the scores of "
-    "several models",
-    "train": "train a model on prepared data, with good options for its size",
-    "translate": "translate lines of text with a trained model",
+    "convert-fconv": "convert checkpoints and released archives of fairseq's fconv (version 1 or "
+    "2) to checkpoints of convs2s",
+    "convert-attn2d": "convert a checkpoint of the 2018 code for pervasive attention (attn2d)",
+    "clean-checkpoint": "rewrite a checkpoint of any fairseq model as plain data, without "
+    "executing anything in it",
+    "path": "print the folder to give to fairseq's --user-dir",
+    "doctor": "say what is installed, and which commands work with it",
+    "completion": "print a script with which a shell completes commands and options",
+}
+# Title -> the commands that --help lists below it.
+GROUPS = {
+    "from text to text": ("prepare", "train", "translate", "evaluate", "plot-attention", "rerank"),
+    "comparisons and architectures": ("experiment", "plot", "adl", "flops"),
+    "models and their files": (
+        *("average", "quantize", "lexicon", "export-onnx", "export-transformer"),
+        *("convert-fconv", "convert-attn2d", "clean-checkpoint"),
+    ),
+    "this installation": ("path", "doctor", "completion"),
+}
+# Command -> what --help shows as an example, without `convs2s` before it.
+EXAMPLES = {
+    "prepare": "--train corpus.de corpus.en --out prepared",
+    "train": "prepared --minutes 30",
+    "translate": "--path prepared --input new.de --output new.en",
+    "evaluate": "prepared --source test.de --references test.en",
+    "plot-attention": "'Zwei Hunde rennen.' --path prepared --output attention.html",
+    "rerank": "lists.txt --utility bleu --output chosen.en",
+    "experiment": "compare.yaml --text corpus --out results --dry-run",
+    "plot": "training prepared/checkpoints/train.log --output training.png",
+    "adl": "explain 'repeat(2, res(cnn(glu)))' 'repeat(2, res(rnn) -> res(mlp_att))'",
+    "flops": "--arch convs2s_iwslt_de_en --dropout 0.2",
+    "average": "--inputs checkpoint8.pt checkpoint9.pt --output average.pt",
+    "quantize": "checkpoint_best.pt small.pt",
+    "lexicon": "--source train.de --target train.en --output lexicon.txt",
+    "export-onnx": "checkpoint_best.pt onnx",
+    "export-transformer": "checkpoint_best.pt transformer.pt",
+    "convert-fconv": "wmt14.en-de.fconv-py.tar.bz2 wmt14",
+    "convert-attn2d": "model-best.pth checkpoint_best.pt",
+    "clean-checkpoint": "old.pt new.pt --drop-optimizer",
+    "path": "",
+    "doctor": "",
+    "completion": "bash > ~/.local/share/bash-completion/completions/convs2s",
 }
 # The commands that get the arguments that they do not know as ``args.forwarded``.
 FORWARDING = {"flops", "train"}
@@ -58,6 +96,7 @@ def main(argv: list[str] | None = None) -> int:
         module = import_module(f".{name.replace('-', '_')}", __package__)
         parser = _parser(name, module.add_arguments)
         args, forwarded = parser.parse_known_args(argv)
+        Shown.progress = not args.quiet
         if name in FORWARDING:
             args.forwarded = forwarded
         elif forwarded:
@@ -133,6 +172,17 @@ def _with_standard_output(run: Callable[[], int], name: str) -> int:
         sys.stdout = stream
 
 
+class _Version(argparse.Action):
+    """Prints the versions of this package and of what it runs on."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *arguments: object) -> None:
+        """Print them, and end the program."""
+        from .doctor import versions
+
+        print("\n".join(f"{name} {version}" for name, version in versions().items()))
+        parser.exit()
+
+
 class Parser(argparse.ArgumentParser):
     """A parser that refuses in one sentence, without its usage.
 
@@ -167,22 +217,71 @@ class Parser(argparse.ArgumentParser):
         )
 
 
+class _TopParser(Parser):
+    """The parser of the names of commands; its help lists them in groups."""
+
+    def format_help(self) -> str:
+        """The help."""
+        width = shutil.get_terminal_size().columns - 2
+        indent = " " * 22
+        lines = [self.format_usage().strip(), "\n`convs2s COMMAND --help` explains a command."]
+        for title, names in GROUPS.items():
+            lines.append(f"\n{title}:")
+            for name in names:
+                start = f"  {name:<18}  "
+                text = textwrap.fill(
+                    COMMANDS[name], width, initial_indent=start, subsequent_indent=indent
+                )
+                lines.append(text)
+        return "\n".join([*lines, "\n--version prints versions.\n"])
+
+
+def full_parser() -> Parser:
+    """A parser with the arguments of all commands, for the completion of shells."""
+    parser, commands = _parsers()
+    for name, text in COMMANDS.items():
+        module = import_module(f".{name.replace('-', '_')}", __package__)
+        _add_command(commands, name, text, module.add_arguments)
+    return parser
+
+
 def _parser(
     chosen: str | None = None,
     add_arguments: Callable[[argparse.ArgumentParser], None] | None = None,
 ) -> Parser:
     """A parser for the names of all commands and the arguments of the chosen one."""
-    parser = Parser(prog="convs2s", description="Commands of convs2s.")
-    parser.add_argument("--version", action="version", version=__version__)
-    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    parser, commands = _parsers()
     for name, text in COMMANDS.items():
-        added = commands.add_parser(
-            name,
-            help=text,
-            description=text,
-            add_help=name == chosen,
-            allow_abbrev=name not in FORWARDING,
-        )
-        if add_arguments is not None and name == chosen:
-            add_arguments(added)
+        _add_command(commands, name, text, add_arguments if name == chosen else None)
     return parser
+
+
+def _parsers() -> tuple[Parser, Any]:
+    """The parser of the names, and argparse's object that those of commands are added to."""
+    parser = _TopParser(prog="convs2s")
+    parser.add_argument("--version", action=_Version, nargs=0)
+    commands = parser.add_subparsers(
+        dest="command", metavar="COMMAND", required=True, parser_class=Parser
+    )
+    return parser, commands
+
+
+def _add_command(
+    commands: Any,
+    name: str,
+    text: str,
+    add_arguments: Callable[[argparse.ArgumentParser], None] | None,
+) -> None:
+    """Add the parser of a command, without arguments if their function is None."""
+    added = commands.add_parser(
+        name,
+        help=text,
+        description=text,
+        add_help=add_arguments is not None,
+        allow_abbrev=name not in FORWARDING,
+    )
+    if add_arguments is not None:
+        add_arguments(added)
+        added.add_argument("--quiet", "-q", action="store_true", help="show no progress")
+        example = f"example: convs2s {name} {EXAMPLES[name]}".rstrip()
+        added.epilog = f"{added.epilog} {example}" if added.epilog else example

@@ -12,7 +12,7 @@ from ..common.errors import UserError
 from ..common.output_files import atomic_write, check_outputs, make_folder, write_lines
 from ..common.progress import Progress
 from ..common.quiet import quiet
-from ..common.tables import number
+from ..common.tables import number, show
 from ..evaluation import comparison, links
 from ..evaluation.metrics import (
     DEFAULT_METRICS,
@@ -60,6 +60,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_input(files, "--references", text, several=True)
     add_input(files, "--source", "source text, for checkpoints; BLEU by length takes its lengths")
     add_file(files, "--output", "write all results as JSON")
+    add_flag(files, "--json", "print the results as JSON instead of tables")
     text = "write the translations of checkpoints to this folder, one file a system"
     add_folder(files, "--translations", text)
     scores = parser.add_argument_group("scores")
@@ -118,11 +119,15 @@ def run(args: argparse.Namespace) -> int:
     if systems:
         evaluation = _evaluate(args, systems)
         content.update(asdict(evaluation))
-        _print(evaluation, args)
+        if not args.json:
+            _print(evaluation, args)
     if args.links:
         scores = _alignment_scores(args)
         content["alignments"] = {name: each._asdict() for name, each in scores.items()}
-        print(links.alignment_table(scores).markdown())
+        if not args.json:
+            print(show(links.alignment_table(scores)))
+    if args.json:
+        print(json.dumps(content, indent=1))
     if args.output:
         with atomic_write(args.output) as file:
             json.dump(content, file, indent=1)
@@ -135,9 +140,9 @@ def _print(evaluation: comparison.Evaluation, args: argparse.Namespace) -> None:
         for result in evaluation.results:
             print(number(next(iter(result.scores.values()))))
         return
-    print(comparison.main_table(evaluation).markdown())
+    print(show(comparison.main_table(evaluation)))
     print("\n".join(comparison.remarks(evaluation, args.min_words)))
-    print(f"\nBLEU by length:\n\n{comparison.length_table(evaluation).markdown()}")
+    print(f"\nBLEU by length:\n\n{show(comparison.length_table(evaluation))}")
 
 
 def _check(args: argparse.Namespace) -> None:

@@ -1,12 +1,13 @@
 """``convs2s flops``: parameters and training cost of architectures."""
 
 import argparse
+import json
 from collections.abc import Sequence
 from itertools import groupby
 from typing import Any, NamedTuple
 
 from ..common.errors import UserError
-from ..common.tables import Table, number
+from ..common.tables import Table, number, show
 from .arguments import add_flag, add_number
 
 # Source and target vocabulary sizes that give all counts of Table 2 within 0.5%. Only their sum
@@ -88,6 +89,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         ("--epochs", 40, "epochs"),
     ):
         add_number(parser, option, text, default, least=1)
+    add_flag(parser, "--json", "print JSON instead of tables")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -97,8 +99,8 @@ def run(args: argparse.Namespace) -> int:
     if args.arch and args.named:
         raise UserError("--named prints the tables of all architectures: omit it or --arch.")
     if args.named:
-        print(convs2s_table(args.words).markdown())
-        print(pervasive_table(args.words).markdown(), end="")
+        tables = convs2s_table(args.words), pervasive_table(args.words)
+        print(_as_json(*tables) if args.json else "\n".join(map(show, tables)), end="")
         return 0
     headers = [*HEADERS]
     if args.arch is None:
@@ -110,7 +112,11 @@ def run(args: argparse.Namespace) -> int:
         ]
     else:
         rows = [_cells(args, args.arch, args.forwarded)]
-    print(Table(headers, rows).markdown())
+    table = Table(headers, rows)
+    if args.json:
+        print(_as_json(table), end="")
+        return 0
+    print(show(table))
     print(
         f"Vocabulary of {args.source_words:,} and {args.target_words:,} tokens; sentences of "
         f"{args.length} tokens; a training is {args.epochs} epochs of {args.sentence_pairs:,} "
@@ -122,6 +128,12 @@ def run(args: argparse.Namespace) -> int:
             "unit of its own, so only ratios compare."
         )
     return 0
+
+
+def _as_json(*tables: Table) -> str:
+    """The rows of tables, each with the titles of its columns."""
+    rows = [dict(zip(table.headers, row)) for table in tables for row in table.rows]
+    return f"{json.dumps(rows, indent=1, ensure_ascii=False)}\n"
 
 
 def _cells(args: argparse.Namespace, arch: str, changes: Sequence[str]) -> list[str]:

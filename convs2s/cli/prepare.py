@@ -8,8 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from ..common.errors import UserError, WorkInterrupted
-from ..experiments.training.forecast import forecast
-from ..experiments.training.request import read_data
 from ..text import settings as defaults
 from ..text.cleaning import REASONS, Limits
 from ..text.preparation import FILE_NAME, SIDES
@@ -110,6 +108,9 @@ def _settings(args: argparse.Namespace) -> Settings:
 
 def _report(content: dict[str, Any], out: Path) -> None:
     """Print the counts, the files, and the commands that follow."""
+    from ..experiments.training.forecast import forecast
+    from ..experiments.training.request import read_data
+
     read, pairs, left_out = content["read"], content["pairs"], content["left_out"]
     print(f"{read['train']:>11,} pairs of training text read")
     for reason, count in left_out.items():

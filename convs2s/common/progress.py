@@ -6,6 +6,8 @@ from typing import TextIO, TypeVar
 
 from tqdm.std import tqdm
 
+from .quiet import Shown
+
 # Seconds between two messages, on a terminal and in a log file.
 TERMINAL_SECONDS, LOG_SECONDS = 0.5, 30.0
 Item = TypeVar("Item")
@@ -43,6 +45,7 @@ class Progress(tqdm):
         seconds = TERMINAL_SECONDS if stream.isatty() else LOG_SECONDS
         super().__init__(
             items,
+            disable=not Shown.progress,
             unit=unit if scale else f" {unit}",
             desc=desc,
             total=total,

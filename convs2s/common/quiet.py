@@ -1,4 +1,4 @@
-"""Hide the messages of libraries."""
+"""Hide the messages of libraries, and progress."""
 
 import logging
 import warnings
@@ -23,3 +23,13 @@ def hidden_messages(level: int) -> Iterator[None]:
         yield
     finally:
         logging.disable(previous)
+
+
+class Shown:
+    """What is shown; the command line changes it.
+
+    Attributes:
+        progress: the progress of long work (unless --quiet is given).
+    """
+
+    progress = True

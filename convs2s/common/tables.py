@@ -1,10 +1,16 @@
-"""Tables in Markdown and LaTeX from the same cells."""
+"""Tables in Markdown, in LaTeX and for a terminal from the same cells."""
 
 import re
+import shutil
+import sys
+import textwrap
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 
 MISSING = "–"
+# Columns of a terminal that a column of a table has at least.
+NARROW = 8
 
 # One pass over the text, so that no replacement is escaped again.
 LATEX = {
@@ -74,6 +80,27 @@ class Table:
         rule = ["-" * widths[0], *("-" * (width - 1) + ":" for width in widths[1:])]
         return "".join(map(text, [lines[0], rule, *lines[1:]]))
 
+    def aligned(self, width: int) -> str:
+        """The table for a terminal of some columns: the widest cells are wrapped to fit.
+
+        Args:
+            width: characters in a line.
+        """
+        lines = [self.headers, *self.rows]
+        widths = [max(map(len, column)) for column in zip(*lines)]
+        while sum(widths) + 2 * (len(widths) - 1) > width and max(widths) > NARROW:
+            widths[widths.index(max(widths))] -= 1
+        text = ""
+        for line in lines:
+            wrapped = [textwrap.wrap(cell, size) or [""] for cell, size in zip(line, widths)]
+            for parts in zip_longest(*wrapped, fillvalue=""):
+                first, *others = zip(parts, widths)
+                cells = [first[0].ljust(first[1]), *(part.rjust(size) for part, size in others)]
+                text += "  ".join(cells).rstrip() + "\n"
+            if line is self.headers:
+                text += "  ".join("─" * size for size in widths) + "\n"
+        return text
+
     def latex(self) -> str:
         r"""The table in LaTeX; it needs ``\usepackage{booktabs}``."""
 
@@ -85,6 +112,13 @@ class Table:
             f"{text(self.headers)}\\midrule\n{''.join(map(text, self.rows))}"
             "\\bottomrule\n\\end{tabular}\n"
         )
+
+
+def show(table: Table) -> str:
+    """A table for standard output: aligned and within its width in a terminal, else Markdown."""
+    if not sys.stdout.isatty():
+        return table.markdown()
+    return table.aligned(shutil.get_terminal_size().columns)
 
 
 def number(value: float | None, digits: int = 2) -> str:

@@ -2,6 +2,8 @@
 
 import json
 import os
+import platform
+import shlex
 import subprocess
 import sys
 
@@ -9,6 +11,7 @@ import pytest
 
 from convs2s import __version__
 from convs2s.cli import COMMANDS
+from convs2s.cli.commands import EXAMPLES, GROUPS, full_parser
 from tests import ROOT
 
 MAX_SECONDS, MAX_MEGABYTES = 0.4, 80
@@ -73,7 +76,7 @@ def test_help_lists_every_command():
     "arguments, code, answer",
     [
         (["path"], 0, str(ROOT / "convs2s_plugin")),
-        (["--version"], 0, __version__),
+        (["--version"], 0, f"convs2s {__version__}"),
         (["--help"], 0, "usage: convs2s [-h] [--version] COMMAND ..."),
         (["architectures", "--help"], 0, COMMANDS["flops"]),
         ([], 2, "convs2s: error: the following arguments are required: COMMAND"),
@@ -83,7 +86,7 @@ def test_help_lists_every_command():
             2,
             "convs2s: error: argument COMMAND: there is no 'paht' (did you mean 'path'?)",
         ),
-        (["zzz"], 2, "there is no 'zzz'; allowed: path, adl, "),
+        (["zzz"], 2, "there is no 'zzz'; allowed: prepare, train, "),
         (["--verison"], 2, "unrecognized arguments: --verison (did you mean '--version'?)"),
         (
             ["path", "more"],
@@ -110,7 +113,11 @@ def test_help_lists_every_command():
         (["adl", "explain", "rnn", "--wrods", "3"], 2, "convs2s adl explain: error: unrecognized"),
         (["adl", "explain", "rnn", "--wrods", "3"], 2, "did you mean '--words'"),
         (["plot", "lenghts"], 2, "there is no 'lenghts' (did you mean 'lengths'?)"),
-        (["rerank", "x", "--utility", "bleuu"], 2, "argument --utility: there is no 'bleuu'"),
+        (
+            ["rerank", "README.md", "--utility", "bleuu"],
+            2,
+            "argument --utility: there is no 'bleuu'",
+        ),
         (["evaluate", "--metricks", "bleu"], 2, "did you mean '--metrics'"),
         # Misspelled options of fairseq-train are known to fairseq-train alone.
         (["train", "--drpout"], 2, "the following arguments are required: DATA"),
@@ -221,3 +228,55 @@ def test_plots_need_no_model(texts):
     code, _, errors, *_, seconds, megabytes = run("plot", "lengths", "log", folder=texts)
     assert code == 2 and "log has no BLEU by length" in errors
     assert seconds <= MAX_SECONDS and megabytes <= MAX_MEGABYTES
+
+
+def test_every_command_is_in_a_group():
+    grouped = [name for names in GROUPS.values() for name in names]
+    assert sorted(grouped) == sorted(COMMANDS) == sorted(EXAMPLES)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_example_of_the_help_is_a_command_line(name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    words = shlex.split(EXAMPLES[name].partition(" >")[0])
+    for word in words:
+        if word.endswith((".pt", ".pth", ".de", ".en", ".txt")):
+            (tmp_path / word).touch()
+    (tmp_path / "prepared").mkdir()
+    args, others = full_parser().parse_known_args([name, *words])
+    assert args.command == name
+    assert others == (["--dropout", "0.2"] if name == "flops" else [])
+    # Long words are wrapped, too.
+    shown = "".join(assert_light(name, "--help").split())
+    assert "".join(f"example: convs2s {name} {EXAMPLES[name]}".split()) in shown
+
+
+@pytest.mark.parametrize(
+    "words, expected",
+    [
+        (["tran"], ["translate"]),
+        (["translate", "--replace"], ["--replace-unk"]),
+        (["translate", "--autocast-dtype", "bf"], ["bfloat16"]),
+        (["adl", "expl"], ["explain"]),
+        (["average", "--inputs", "a."], ["a.pt"]),
+    ],
+)
+def test_a_shell_completes(words, expected, tmp_path):
+    (tmp_path / "a.pt").touch()
+    script = tmp_path / "completion"
+    code, output, *_ = run("completion", "bash")
+    assert code == 0
+    script.write_text(output, encoding="utf-8")
+    typed = " ".join(["convs2s", *words])
+    command = (
+        f"source {script}; COMP_WORDS=({typed}); COMP_CWORD={len(words)}; "
+        'complete -p convs2s >/dev/null && _shtab_convs2s; printf "%s\\n" "${COMPREPLY[@]}"'
+    )
+    done = subprocess.run(["bash", "-c", command], cwd=tmp_path, capture_output=True, text=True)
+    assert (done.returncode, done.stdout.split()) == (0, expected), done.stderr
+
+
+def test_version():
+    printed = dict(line.split(" ", 1) for line in assert_light("--version").splitlines())
+    assert printed["convs2s"] == __version__ and printed["Python"] == platform.python_version()
+    assert printed["torch"][0].isdigit() and "fairseq" in printed

@@ -13,6 +13,7 @@ from ...common.errors import UserError
 from ...common.output_files import make_folder
 from ...common.programs import ProgramFailed, Programs, Stopped
 from ...common.progress import Progress
+from ...common.quiet import Shown
 from ..commands import FIXES, unless_set
 from ..logs import read_saved, read_stats
 from ..results import read_json, write_json
@@ -157,7 +158,7 @@ class Table:
     def watch(self, line: str) -> None:
         """Read a line of the log."""
         stats = read_stats(line)
-        if stats is None or stats.kind == "epoch":
+        if stats is None or stats.kind == "epoch" or not Shown.progress:
             return
         if not self.has_head:
             print("  ".join(COLUMNS), file=sys.stderr)

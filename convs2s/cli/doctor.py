@@ -1,0 +1,111 @@
+"""``convs2s doctor``: what is installed, and which commands work with it."""
+
+import argparse
+import json
+import platform
+from contextlib import redirect_stderr, redirect_stdout
+from importlib import import_module
+from importlib.metadata import PackageNotFoundError, version
+from io import StringIO
+from typing import Any, NamedTuple
+
+from .. import __version__
+from ..common.installation import missing_fairseq
+from ..common.programs import available_cores
+from ..common.quiet import quiet
+from ..common.tables import MISSING
+from .arguments import add_flag
+
+FAIRSEQ = ("fairseq", "ve-fairseq", "fairseq-fixed")
+
+
+class Part(NamedTuple):
+    """Packages that some commands need.
+
+    Attributes:
+        modules: what is imported.
+        extra: the extra of this package that installs them; None for its own dependencies.
+        commands: what they are needed for.
+    """
+
+    modules: tuple[str, ...]
+    extra: str | None
+    commands: str
+
+
+PARTS = (
+    Part(("torch", "numpy", "sacrebleu", "subword_nmt"), None, "all commands"),
+    Part(("fairseq",), "fairseq", "train, experiment, fairseq's own commands"),
+    Part(("sacremoses", "sentencepiece"), "text", "prepare and translate raw text"),
+    Part(("matplotlib",), "plot", "plot, plot-attention (pictures)"),
+    Part(("rouge_score", "nltk"), "evaluate", "evaluate (ROUGE, METEOR)"),
+    Part(("eflomal",), "lexicon", "lexicon (without --alignments)"),
+    Part(("onnx", "onnxscript", "onnxruntime"), "export", "export-onnx"),
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the option of the command."""
+    add_flag(parser, "--json", "print JSON")
+
+
+@quiet()
+def run(args: argparse.Namespace) -> int:
+    """Print versions, the device and what works; 1 is the exit code if torch does not."""
+    found = {part.commands: _state(part) for part in PARTS}
+    about = {**versions(), "machine": _machine()}
+    if args.json:
+        print(json.dumps({**about, "commands": found}, indent=1))
+    else:
+        print("\n".join(f"{name} {text}" for name, text in about.items()), end="\n\n")
+        print("\n".join(f"{commands}: {state}" for commands, state in found.items()))
+    return int(found[PARTS[0].commands] != "works")
+
+
+def versions() -> dict[str, str]:
+    """The versions of this package, Python, torch and fairseq; imports none of them."""
+    fairseq = next((f"{found} ({name})" for name in FAIRSEQ if (found := _version(name))), None)
+    return {
+        "convs2s": __version__,
+        "Python": platform.python_version(),
+        "torch": _version("torch") or MISSING,
+        "fairseq": fairseq or MISSING,
+    }
+
+
+def _version(distribution: str) -> str | None:
+    """The version of a package, or None if it is not installed."""
+    try:
+        return version(distribution)
+    except PackageNotFoundError:
+        return None
+
+
+def _state(part: Part) -> str:
+    """What to say of packages: whether they can be imported, and if not, what to do."""
+    failed = []
+    for name in part.modules:
+        try:
+            with redirect_stdout(StringIO()), redirect_stderr(StringIO()):
+                import_module(name)
+        except ModuleNotFoundError as error:
+            failed.append(f"{error.name} is not installed")
+        except Exception as error:
+            # A package that is broken fails in ways of its own.
+            failed.append(f"{name} cannot be imported: {' '.join(str(error).split())}")
+    if not failed:
+        return "works"
+    if part.extra == "fairseq":
+        return missing_fairseq() or failed[0]
+    where = f"convs2s-plugin[{part.extra}]" if part.extra else "convs2s-plugin"
+    return f"{', '.join(failed)}: pip install '{where}'"
+
+
+def _machine() -> str:
+    """The system, the processors and the GPU."""
+    text = f"{platform.system()} {platform.machine()}, {available_cores()} cores"
+    try:
+        torch: Any = import_module("torch")
+    except Exception:
+        return text
+    return f"{text}, {torch.cuda.get_device_name() if torch.cuda.is_available() else 'no GPU'}"
