@@ -39,6 +39,7 @@ COMMANDS = {
     "quantize": "save a trained model with weights in 8 bits, for generation on a CPU",
     "rerank": "choose translations from n-best lists: by minimum Bayes risk, or by the scores of "
     "several models",
+    "score": "compute the log-probabilities of given translations with a trained model",
     "train": "train a model on prepared data, with good options for its size",
     "translate": "translate lines of text with a trained model",
 }
