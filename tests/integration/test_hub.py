@@ -116,14 +116,20 @@ def test_best_translations(folder):
 
 
 UNKNOWN = {
-    "translate": (dict(lenpn=0.1), "lenpn is not an option of a translation (nearest: 'lenpen')"),
+    "translate": (
+        dict(lenpn=0.1),
+        "lenpn is not an option of a translation (did you mean 'lenpen'?)",
+    ),
     "translate, sampled": (
         dict(sampling=True, batch_sise=2),
-        "batch_sise is not an option of a translation (nearest: 'batch_size')",
+        "batch_sise is not an option of a translation (did you mean 'batch_size'?)",
     ),
-    "translations": (dict(beem=3), "beem is not an option of the search (nearest: 'beam')"),
-    "sample": (dict(beem=1), "beem is not an option of fairseq's generator (nearest: 'beam"),
-    "generate": (dict(samplin=True), "samplin is not an option of fairseq's generator (nearest"),
+    "translations": (dict(beem=3), "beem is not an option of the search (did you mean 'beam'?)"),
+    "sample": (dict(beem=1), "beem is not an option of fairseq's generator (did you mean 'beam"),
+    "generate": (
+        dict(samplin=True),
+        "samplin is not an option of fairseq's generator (did you mean",
+    ),
 }
 
 
@@ -270,11 +276,11 @@ def test_address(folder, server, tmp_path, monkeypatch):
 
 
 ERRORS = {
-    "no folder": (dict(path="no/such"), "There is no folder no/such"),
+    "no folder": (dict(path="no/such"), "There is no checkpoint or folder no/such"),
     "no checkpoint": (dict(path=str(DATA)), "none of average.pt, checkpoint_best.pt"),
     "option": (
         dict(bean=5),
-        r"bean is not an option of a model that translates \(nearest: 'beam'\)",
+        r"bean is not an option of a model that translates \(did you mean 'beam'\?\)",
     ),
     "tokenizer": (dict(tokenizer="nltk"), "tokenizer='nltk' is not available here; allowed: moses"),
     "bpe": (dict(bpe="gpt2"), "bpe='gpt2' is not available here; allowed: subword_nmt"),

@@ -78,7 +78,7 @@ def test_text_is_prepared_on_both_sides(tmp_path):
 
 REFUSED = {
     "fewer lines": ("de", "one", "de, line 2: one has no such line, it ends after 1; both must"),
-    "no file": ("de", "no", "There is no file no."),
+    "no file": ("de", "no", "There is no file no (--target-input)."),
     "too long": ("long", "en", "Sentence pair 2 (counted from 1) has 31 x 2 tokens"),
     "not text": ("de", "latin1", "latin1, line 1: byte 0xfc at offset 0 is not valid UTF-8"),
     "output": ("de", "en", "no folder missing"),
@@ -103,8 +103,9 @@ def test_text_is_checked_before_the_model_is_loaded(tmp_path):
     text_file(tmp_path, ["eins"] * 2, "de")
     text_file(tmp_path, ["eins"], "en")
     files = ("--input", "de", "--target-input", "en")
-    done = score(tmp_path, "--path", "no-model.pt", *files)
+    text_file(tmp_path, ["not a checkpoint"], "model.pt")
+    done = score(tmp_path, "--path", "model.pt", *files)
     assert done.returncode == 2 and "en has no such line" in done.stderr
     text_file(tmp_path, LINES[:2], "en")
-    done = score(tmp_path, "--path", "no-model.pt", *files)
-    assert done.returncode == 2 and "There is no checkpoint no-model.pt" in done.stderr
+    done = score(tmp_path, "--path", "model.pt", *files)
+    assert done.returncode == 2 and "model.pt (17 bytes) is not a complete checkpoint" in done.stderr

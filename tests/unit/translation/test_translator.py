@@ -131,7 +131,9 @@ UNKNOWN = {
 }
 
 
-@pytest.mark.parametrize("name, nearest", zip(UNKNOWN, ("beam", "preparation", "lenpen")))
-def test_an_unknown_option_is_refused_with_the_nearest_name(name, nearest):
-    with pytest.raises(UserError, match=rf"{name} is not an option of .* \(nearest: '{nearest}'\)"):
+@pytest.mark.parametrize("name, near", zip(UNKNOWN, ("beam", "preparation", "lenpen")))
+def test_an_unknown_option_is_refused_with_the_nearest_name(name, near):
+    with pytest.raises(
+        UserError, match=rf"{name} is not an option of .* \(did you mean '{near}'\?\)"
+    ):
         UNKNOWN[name]()
