@@ -15,9 +15,14 @@ except ModuleNotFoundError:
     ) from None
 
 from convs2s.common.installation import missing_fairseq
+from convs2s.common.quiet import keep_logging
 
 if sentence := missing_fairseq():
     raise ImportError(sentence)
+
+# The tasks of fairseq ask for all messages of all libraries.
+with keep_logging():
+    import fairseq  # noqa: F401
 
 from . import compat  # noqa: E402  (needs fairseq)
 

@@ -7,6 +7,7 @@ A ``Translator`` reads the folder and translates.
 """
 
 from collections.abc import Iterable
+from dataclasses import fields
 from pathlib import Path
 from typing import Any, overload
 
@@ -14,7 +15,9 @@ from fairseq.dataclass.configs import DatasetConfig, GenerationConfig
 from fairseq.hub_utils import GeneratorHubInterface
 from omegaconf import OmegaConf
 
-from convs2s.common.errors import UserError
+from convs2s.common.errors import UserError, check_names
+from convs2s.translation.attention import Attention
+from convs2s.translation.forced import ScoredPair
 from convs2s.translation.options import OF_THE_SEARCH
 from convs2s.translation.pretrained import load_translator
 from convs2s.translation.results import Translation
@@ -22,6 +25,15 @@ from convs2s.translation.translator import Translator
 
 from . import loading
 from .models import PluginModel
+
+# The options of fairseq's generator, and of ``generate`` around it.
+OF_THE_GENERATOR = (
+    *(field.name for field in fields(GenerationConfig)),
+    "verbose",
+    "skip_invalid_size_inputs",
+    "inference_step_args",
+    "prefix_allowed_tokens_fn",
+)
 
 
 class HubInterface(GeneratorHubInterface):
@@ -57,34 +69,62 @@ class HubInterface(GeneratorHubInterface):
         self.translator = translator
 
     @overload
-    def translate(self, sentences: str, beam: int | None = None, **options: Any) -> str: ...
+    def translate(
+        self, sentences: str, beam: int | None = None, nbest: None = None, **options: Any
+    ) -> str: ...
 
     @overload
     def translate(
-        self, sentences: Iterable[str], beam: int | None = None, **options: Any
+        self, sentences: Iterable[str], beam: int | None = None, nbest: None = None, **options: Any
     ) -> list[str]: ...
 
+    @overload
     def translate(
-        self, sentences: str | Iterable[str], beam: int | None = None, **options: Any
-    ) -> str | list[str]:
+        self, sentences: str, beam: int | None = None, *, nbest: int, **options: Any
+    ) -> list[str]: ...
+
+    @overload
+    def translate(
+        self, sentences: Iterable[str], beam: int | None = None, *, nbest: int, **options: Any
+    ) -> list[list[str]]: ...
+
+    def translate(
+        self,
+        sentences: str | Iterable[str],
+        beam: int | None = None,
+        nbest: int | None = None,
+        **options: Any,
+    ) -> str | list[str] | list[list[str]]:
         """Translate text.
 
         Args:
             sentences: a line of text, or several.
             beam: beam size; None for that of the translator (5).
+            nbest: number of translations of each line, at most ``beam``; None for the best one
+                alone.
             options: of the search, as for ``translations``. With other options of fairseq's
                 generator, such as ``sampling=True``, long lines are not split.
         Returns:
-            The best translation of the line, or a list with that of each line.
+            For one line, its best translation (``str``), or with ``nbest`` its best translations,
+            the best one first (``list[str]``); for several, a list with that of each line.
         Raises:
-            UserError: if an option has a value that is not allowed.
+            UserError: if an option is unknown or has a value that is not allowed.
         """
-        if isinstance(sentences, str):
-            return self.translate([sentences], beam, **options)[0]
-        if not options.keys() <= set(OF_THE_SEARCH):
-            beam = beam or self.translator.ensemble.options.beam
-            return super().translate(list(sentences), beam, **options)
-        return [one.text for one in self.translations(sentences, beam, **options)]
+        lines = [sentences] if isinstance(sentences, str) else list(sentences)
+        wanted = 1 if nbest is None else nbest
+        check_names(options, {*OF_THE_SEARCH, *OF_THE_GENERATOR}, "a translation")
+        if options.keys() <= set(OF_THE_SEARCH):
+            found = self.translations(lines, beam, nbest=wanted, **options)
+            lists = [[hypothesis.text for hypothesis in line.hypotheses] for line in found]
+        else:
+            search = self._with(beam, nbest=wanted).ensemble.options
+            generated = self.generate(list(map(self.encode, lines)), search.beam, **options)
+            lists = [
+                [self.decode(hypothesis["tokens"]) for hypothesis in of_line[:wanted]]
+                for of_line in generated
+            ]
+        texts = [of_line[0] for of_line in lists] if nbest is None else lists
+        return texts[0] if isinstance(sentences, str) else texts
 
     def translations(
         self, lines: Iterable[str], beam: int | None = None, **options: Any
@@ -100,9 +140,28 @@ class HubInterface(GeneratorHubInterface):
         Raises:
             UserError: if an option is unknown or has a value that is not allowed.
         """
-        if beam is not None:
-            options["beam"] = beam
-        return self.translator.with_options(**options).translate(lines)
+        return self._with(beam, **options).translate(lines)
+
+    def _with(self, beam: int | None, **options: Any) -> Translator:
+        given = options if beam is None else {**options, "beam": beam}
+        return self.translator.with_options(**given)
+
+    def attention(self, source: str, target: str | None = None) -> Attention:
+        """The attention between a line and its translation; see ``Translator.attention``."""
+        return self.translator.attention(source, target)
+
+    def score(self, sources: Iterable[str], targets: Iterable[str]) -> list[ScoredPair]:
+        """Score translations that are given; see ``Translator.score``."""
+        return self.translator.score(sources, targets)
+
+    def generate(self, tokenized_sentences: Any, *arguments: Any, **options: Any) -> Any:
+        """fairseq's hypotheses for token indices.
+
+        Raises:
+            UserError: if an option is not one of fairseq's generator.
+        """
+        check_names(options, OF_THE_GENERATOR, "fairseq's generator")
+        return super().generate(tokenized_sentences, *arguments, **options)
 
 
 def from_pretrained(

@@ -5,6 +5,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+from ..checkpoints.folders import split_paths
 from ..common.errors import UserError
 from ..common.limits import check_at_least, option_name
 from ..translation.options import AUTOCAST_DTYPES, BUFFER_SIZE, EnsembleOptions
@@ -121,6 +122,17 @@ def add_number(
     shown = "" if default is None else " (default: %(default)s)"
     more: dict[str, Any] = {} if least is None else {"action": AtLeast, "least": least}
     group.add_argument(name, type=kind, default=default, metavar=metavar, help=help + shown, **more)
+
+
+def add_ensemble(parser: argparse.ArgumentParser) -> None:
+    """Add the option that names the models."""
+    text = "a trained model, or its folder; several are an ensemble"
+    parser.add_argument("--path", nargs="+", required=True, metavar="CHECKPOINT", help=text)
+
+
+def ensemble_paths(args: argparse.Namespace) -> list[str]:
+    """The checkpoints that the option of ``add_ensemble`` names."""
+    return [path for value in args.path for path in split_paths(value)]
 
 
 def add_preparation(parser: argparse.ArgumentParser) -> None:

@@ -21,6 +21,7 @@ COMMANDS = {
     "train": "train a model on prepared data, with good options for its size",
     "translate": "translate lines of text with a trained model",
     "evaluate": "score translations, summaries or alignments, and compare systems",
+    "score": "compute the log-probabilities of given translations with a trained model",
     "plot-attention": "show the attention of every layer and head between sentences and their "
     "translations, as a picture, a page or data",
     "rerank": "choose translations from n-best lists: by minimum Bayes risk, or by the scores of "
@@ -48,7 +49,9 @@ COMMANDS = {
 }
 # Title -> the commands that --help lists below it.
 GROUPS = {
-    "from text to text": ("prepare", "train", "translate", "evaluate", "plot-attention", "rerank"),
+    "from text to text": (
+        *("prepare", "train", "translate", "evaluate", "score", "plot-attention", "rerank"),
+    ),
     "comparisons and architectures": ("experiment", "plot", "adl", "flops"),
     "models and their files": (
         *("average", "quantize", "lexicon", "export-onnx", "export-transformer"),
@@ -62,6 +65,7 @@ EXAMPLES = {
     "train": "prepared --minutes 30",
     "translate": "--path prepared --input new.de --output new.en",
     "evaluate": "prepared --source test.de --references test.en",
+    "score": "--path prepared --input test.de --target-input test.en",
     "plot-attention": "'Zwei Hunde rennen.' --path prepared --output attention.html",
     "rerank": "lists.txt --utility bleu --output chosen.en",
     "experiment": "compare.yaml --text corpus --out results --dry-run",

@@ -5,33 +5,26 @@ It works for all encoder-decoder models of this package and of fairseq that retu
 
 import argparse
 import sys
-import warnings
-from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
-from ..checkpoints.folders import split_paths
 from ..common.errors import UserError
 from ..common.output_files import atomic_write, check_text_writable, check_writable
 from ..common.text_files import read_lines, read_parallel
-from ..pictures.figures import FORMATS, check_format, import_pyplot, save_figure
+from ..pictures.figures import FORMATS, check_format, import_pyplot
 from .arguments import (
     PREPARATION,
     add_file,
     add_input,
     add_number,
     add_preparation,
+    ensemble_paths,
     files_of_text,
     given,
 )
 from .plugin import add_user_dir, load_model, use_user_dir
 
-if TYPE_CHECKING:
-    from ..pictures.document import Document
-
 # Suffixes of text files, and the decimals of the weights in them.
 TEXT_FORMATS = {".html": 4, ".json": 6}
-PICTURE_DIGITS = 6
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -60,26 +53,25 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Write the output; print the target of each sentence and the path of the output."""
     suffix = Path(args.output).suffix.lower()
-    args.path = [path for value in args.path for path in split_paths(value)]
+    args.path = ensemble_paths(args)
     pairs = _check(args, suffix)
     pyplot = None if suffix in TEXT_FORMATS else import_pyplot()
     use_user_dir(args.user_dir)
     from ..nn.attention import MEAN
-    from ..pictures.attention import compute_attention, load, translate
+    from ..pictures.attention import DIGITS, draw, load
     from ..pictures.document import as_json, document, page, sentence_entry
     from ..pictures.selection import ALL, choose_layers
-    from ..text import Preparation
     from ..text.subwords import Tokenized
-    from ..translation.text import NOT_PREPARED
+    from ..translation.attention import attention_of_pair, best_translation
+    from ..translation.text import NOT_PREPARED, target_text
 
     options = given(args, [*PREPARATION, "beam"])
     translators = load(args.path, load=load_model, **options)
     models, text = [each.ensemble for each in translators], translators[0].text
     if isinstance(text, Tokenized) and not args.raw:
         print(NOT_PREPARED, file=sys.stderr)
-    of_target = text.target if isinstance(text, Preparation) else text
     default = ALL if suffix in TEXT_FORMATS else MEAN
-    digits = TEXT_FORMATS.get(suffix, PICTURE_DIGITS)
+    digits = TEXT_FORMATS.get(suffix, DIGITS)
     entries = []
     for number, (line, given_target) in enumerate(pairs, start=1):
         source = text.encode(line)
@@ -87,11 +79,12 @@ def run(args: argparse.Namespace) -> int:
             raise UserError(f"Sentence {number} is empty after its preparation.")
         if given_target is None:
             # The attention of the first model's translation.
-            target = translate(models[0], source)
+            target = best_translation(models[0], source)
         else:
-            target = of_target.encode(given_target)
-        found = [compute_attention(model, source, target) for model in models]
-        maps = choose_layers([attention.maps for attention in found], args.layers or default)
+            target = target_text(text).encode(given_target)
+        found = [attention_of_pair(model, source, target) for model in models]
+        of_models = [maps for attention in found for maps in attention.maps]
+        maps = choose_layers(of_models, args.layers or default)
         entries.append(
             sentence_entry(found[0].source, found[0].target, maps, args.heads or default, digits)
         )
@@ -103,7 +96,9 @@ def run(args: argparse.Namespace) -> int:
         with atomic_write(args.output) as file:
             file.write(as_json(content) if suffix == ".json" else page(content, title))
     else:
-        _write_picture(args.output, content, pyplot)
+        _, missing = draw(content, pyplot, args.output)
+        if missing:
+            print(missing, file=sys.stderr)
     print(args.output)
     return 0
 
@@ -142,29 +137,3 @@ def _check(args: argparse.Namespace, suffix: str) -> list[tuple[str, str | None]
         if not source.strip():
             raise UserError(f"Sentence {number} is empty.")
     return pairs
-
-
-def _write_picture(path: str, content: "Document", pyplot: Any) -> None:
-    from ..pictures.picture import choose_fonts, plot
-
-    tokens = (
-        token
-        for sentence in content["sentences"]
-        for token in (*sentence["source"], *sentence["target"])
-    )
-    fonts, missing = choose_fonts(import_module("matplotlib.font_manager"), tokens)
-    if missing:
-        print(
-            f"No font of this system has {' '.join(missing[:10])}"
-            f"{' ...' if len(missing) > 10 else ''}, in place of which the picture has boxes: "
-            "install a font that has them, such as Noto Sans CJK for Chinese, Japanese and "
-            "Korean, or write a page (--output FILE.html).",
-            file=sys.stderr,
-        )
-    with pyplot.rc_context({"font.family": fonts}), warnings.catch_warnings():
-        # matplotlib has a warning of its own for each missing character.
-        warnings.filterwarnings("ignore", message="Glyph .* missing from")
-        figure = plot(pyplot, content)
-        # The constrained layout reserves too little space for rotated labels.
-        save_figure(figure, path, bbox_inches="tight")
-        pyplot.close(figure)

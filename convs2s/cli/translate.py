@@ -6,12 +6,11 @@ import os
 import sys
 from contextlib import ExitStack
 from dataclasses import fields
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING
 
-from ..checkpoints.folders import split_paths
 from ..common.compression import ERRORS, open_binary
 from ..common.errors import UserError
-from ..common.output_files import atomic_write, check_outputs
+from ..common.output_files import atomic_write, check_outputs, text_output
 from ..common.progress import Progress
 from ..common.quiet import hidden_messages
 from ..common.text_files import decode_lines, read_lines
@@ -25,6 +24,7 @@ from ..translation.results import (
 )
 from .arguments import (
     TRANSLATOR,
+    add_ensemble,
     add_file,
     add_flag,
     add_input,
@@ -32,6 +32,7 @@ from .arguments import (
     add_preparation,
     add_search,
     add_speed,
+    ensemble_paths,
     files_of_translator,
     given,
 )
@@ -43,8 +44,7 @@ if TYPE_CHECKING:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of the command; those that fairseq-interactive has too, have its names."""
-    text = "a trained model, or its folder; several are an ensemble"
-    parser.add_argument("--path", nargs="+", required=True, metavar="CHECKPOINT", help=text)
+    add_ensemble(parser)
     files = parser.add_argument_group("files")
     add_input(files, "--input", "text to translate (default: standard input)")
     add_file(files, "--output", "translations (default: standard output)")
@@ -87,7 +87,7 @@ def run(args: argparse.Namespace) -> int:
             if by_line:
                 options["buffer_size"] = 1
             translator = Translator(
-                _paths(args),
+                ensemble_paths(args),
                 nbest=args.nbest or 1,
                 alignment=args.alignment is not None,
                 load=load_model,
@@ -117,13 +117,8 @@ def _check(args: argparse.Namespace) -> None:
     chosen = given(args, [name for name in TRANSLATOR if name in search])
     EnsembleOptions(nbest=args.nbest or 1, **chosen).check()
     outputs = {"--output": args.output, "--report": args.report, "--alignment": args.alignment}
-    read = [*_paths(args), args.input or "/dev/stdin", *files_of_translator(args)]
+    read = [*ensemble_paths(args), args.input or "/dev/stdin", *files_of_translator(args)]
     check_outputs(outputs, read)
-
-
-def _paths(args: argparse.Namespace) -> list[str]:
-    """The checkpoints of the ensemble."""
-    return [path for value in args.path for path in split_paths(value)]
 
 
 def _translate(args: argparse.Namespace, translator: "Translator", by_line: bool) -> None:
@@ -131,7 +126,7 @@ def _translate(args: argparse.Namespace, translator: "Translator", by_line: bool
     lines = read_lines(args.input) if args.input else decode_lines(sys.stdin.buffer, "the input")
     with ExitStack() as stack:
         open_file = stack.enter_context
-        output = open_file(atomic_write(args.output)) if args.output else _standard_output()
+        output = open_file(text_output(args.output))
         alignment = open_file(atomic_write(args.alignment)) if args.alignment else None
         report = open_file(atomic_write(args.report)) if args.report else None
         if report:
@@ -178,12 +173,3 @@ def _count_lines(path: str) -> int | None:
             return sum(1 for _ in file)
     except ERRORS:
         return None
-
-
-def _standard_output() -> TextIO:
-    if sys.stdout is None:
-        raise UserError("Standard output is closed: give a file with --output.")
-    reconfigure = getattr(sys.stdout, "reconfigure", None)
-    if reconfigure is not None:
-        reconfigure(encoding="utf-8", newline="\n")
-    return sys.stdout

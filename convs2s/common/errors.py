@@ -19,6 +19,24 @@ class UserError(ValueError):
     """An error in the input; the message says what was given, what is allowed and what to do."""
 
 
+def check_names(given: Iterable[str], allowed: Iterable[str], what: str, advice: str = "") -> None:
+    """Check the names of options that a function takes by keyword.
+
+    Args:
+        given: the names.
+        allowed: those that there are.
+        what: what they are options of, for the error.
+        advice: what else to say.
+    Raises:
+        UserError: if a name is not allowed; it has the nearest one, or else all.
+    """
+    names = sorted(allowed)
+    for name in given:
+        if name not in names:
+            near = nearest(name, names) or f"; allowed: {', '.join(names)}"
+            raise UserError(f"{name} is not an option of {what}{near}.{advice}")
+
+
 class WorkInterrupted(UserError):
     """The machine failed, not the input: the disk is full, or a process has ended.
 

@@ -3,6 +3,7 @@
 import os
 import shutil
 import stat
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -127,6 +128,27 @@ def atomic_write(path: str) -> Iterator[TextIO]:
     check_text_writable(path)
     with atomic_path(path) as partial, open(partial, "w", encoding="utf-8", newline="\n") as file:
         yield file
+
+
+@contextmanager
+def text_output(path: str | None) -> Iterator[TextIO]:
+    """Open a text file as ``atomic_write`` does, or standard output in UTF-8.
+
+    Args:
+        path: the file of ``--output``; None for standard output.
+    Raises:
+        UserError: if the file cannot be written, or standard output is closed.
+    """
+    if path is not None:
+        with atomic_write(path) as file:
+            yield file
+        return
+    if sys.stdout is None:
+        raise UserError("Standard output is closed: give a file with --output.")
+    reconfigure = getattr(sys.stdout, "reconfigure", None)
+    if reconfigure is not None:
+        reconfigure(encoding="utf-8", newline="\n")
+    yield sys.stdout
 
 
 def write_lines(path: str, lines: Iterable[str]) -> None:

@@ -15,6 +15,23 @@ def quiet() -> Iterator[None]:
 
 
 @contextmanager
+def keep_logging() -> Iterator[None]:
+    """Keep the import of a library from configuring the logging of a program that has not done so.
+
+    Warnings are printed as before: ``logging.basicConfig`` does nothing if there is a handler.
+    """
+    root, handler = logging.getLogger(), logging.lastResort or logging.NullHandler()
+    if root.handlers:
+        yield
+        return
+    root.addHandler(handler)
+    try:
+        yield
+    finally:
+        root.removeHandler(handler)
+
+
+@contextmanager
 def hidden_messages(level: int) -> Iterator[None]:
     """Hide log messages of a level, and of those below it."""
     previous = logging.root.manager.disable

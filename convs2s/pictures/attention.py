@@ -1,15 +1,18 @@
-"""The attention of sentence pairs, for networks of this library and models of fairseq."""
+"""Pictures of attention, and the models that ``convs2s plot-attention`` shows side by side."""
 
+import warnings
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from importlib import import_module
+from typing import Any
 
-import torch
-
-from ..common.errors import UserError
-from ..models.interface import Network
-from ..nn.attention import MEAN, SOURCE, AttentionMap, AttentionMaps
-from ..translation.ensemble import Ensemble, numbers
+from ..translation.attention import Attention
 from ..translation.translator import Translator
+from .document import Document, document, sentence_entry
+from .figures import check_format, import_pyplot, save_figure
+from .picture import choose_fonts, plot
+from .selection import choose_layers
+
+DIGITS = 6
 
 
 def load(paths: Sequence[str], **options: Any) -> list[Translator]:
@@ -30,85 +33,51 @@ def load(paths: Sequence[str], **options: Any) -> list[Translator]:
     return [first, *(Translator(path, device="cpu", **more) for path in paths[1:])]
 
 
-class SentenceAttention(NamedTuple):
-    """The attention of one model in one sentence pair.
-
-    Attributes:
-        source: S source tokens.
-        target: T target tokens.
-        maps: one row each. If layers attend to the source, the first map is the mean of all of
-            them, "source.mean".
-    """
-
-    source: list[str]
-    target: list[str]
-    maps: AttentionMaps
-
-
-def translate(model: Ensemble, source: str) -> str:
-    """Translate a sentence.
+def draw(content: Document, pyplot: Any, path: str | None = None) -> tuple[Any, str | None]:
+    """Draw a picture with fonts that have its characters.
 
     Args:
-        model: one model.
-        source: source tokens, separated by spaces.
+        content: what it shows.
+        pyplot: ``matplotlib.pyplot``.
+        path: a file to write; None for none.
     Returns:
-        Target tokens, separated by spaces.
-    """
-    _check_length(model, source, "source")
-    ((best, *_),) = model.translate([source.split()])
-    return " ".join(best.tokens)
-
-
-@torch.no_grad()
-def compute_attention(model: Ensemble, source: str, target: str) -> SentenceAttention:
-    """Compute the attention between a source sentence and a target in one forward pass.
-
-    Args:
-        model: one model.
-        source: source tokens, separated by spaces.
-        target: target tokens, separated by spaces.
+        The figure, and a sentence about the characters that no font has, if there are any.
     Raises:
-        UserError: if the model returns no attention, or if a sentence is too long for it.
+        UserError: if the figure would be too large, or the file cannot be written.
     """
-    _check_length(model, source, "source")
-    _check_length(model, target, "target")
-    source_ids = numbers(source.split(), model.source).unsqueeze(0)
-    target_ids = numbers(target.split(), model.target).unsqueeze(0)
-    previous = target_ids.roll(1, dims=1)
-    (module,) = model.models
-    if isinstance(module, Network):
-        maps = module.attention_maps(source_ids, previous, target_ids)
-    else:
-        # What a model of fairseq or of another package returns.
-        maps, (searched,) = AttentionMaps(), model.search_models
-        encoded = searched.encode(source_ids)
-        weights = searched.attend(encoded, torch.tensor([0]), previous, target_ids)
-        if weights is not None:
-            maps.add(SOURCE, weights.unsqueeze(1), "as the model returns it", MEAN)
-    if not maps:
-        raise UserError(f"{type(module).__name__} returns no attention: there is nothing to plot.")
-    mean = maps.mean()
-    if mean is not None and maps.of_kind(SOURCE)[0].layer != MEAN:
-        description = "mean of all layers and heads"
-        maps.insert(0, AttentionMap(SOURCE, MEAN, mean.unsqueeze(1), description))
-    return SentenceAttention(
-        [*source.split(), model.source[model.source.eos()]],
-        [*target.split(), model.target[model.target.eos()]],
-        maps,
+    tokens = (
+        token
+        for sentence in content["sentences"]
+        for token in (*sentence["source"], *sentence["target"])
+    )
+    fonts, missing = choose_fonts(import_module("matplotlib.font_manager"), tokens)
+    with pyplot.rc_context({"font.family": fonts}), warnings.catch_warnings():
+        # matplotlib has a warning of its own for each missing character.
+        warnings.filterwarnings("ignore", message="Glyph .* missing from")
+        figure = plot(pyplot, content)
+        # Otherwise a notebook would show it twice.
+        pyplot.close(figure)
+        if path is not None:
+            # The constrained layout reserves too little space for rotated labels.
+            save_figure(figure, path, bbox_inches="tight")
+    if not missing:
+        return figure, None
+    return figure, (
+        f"No font of this system has {' '.join(missing[:10])}{' ...' if len(missing) > 10 else ''},"
+        " in place of which the picture has boxes: install a font that has them, such as Noto Sans "
+        "CJK for Chinese, Japanese and Korean, or write a page (--output FILE.html)."
     )
 
 
-def _check_length(model: Ensemble, text: str, side: str) -> None:
-    """Check that a sentence is not too long for a model.
-
-    Some decoders continue beyond their last position without an error.
-    """
-    length = len(text.split()) + 1
-    limit = model.max_source_tokens + 1
-    if side == "target":
-        limit = model.search_models[0].max_target_length
-    if length > limit:
-        raise UserError(
-            f"A {side} sentence has {length} tokens, end of sentence included, but this model "
-            f"allows at most {limit}."
-        )
+def figure_of(attention: Attention, path: str | None, layers: str, heads: str) -> Any:
+    """The figure of a sentence pair; arguments are those of ``Attention.plot``."""
+    if path is not None:
+        check_format(str(path))
+    pyplot = import_pyplot(display=True)
+    maps = choose_layers(attention.maps, layers)
+    entry = sentence_entry(attention.source, attention.target, maps, heads, DIGITS)
+    names = [f"model {number}" for number, _ in enumerate(attention.maps, start=1)]
+    figure, missing = draw(document(names, [entry]), pyplot, None if path is None else str(path))
+    if missing:
+        warnings.warn(missing, stacklevel=3)
+    return figure

@@ -27,9 +27,12 @@ def check_format(path: str, formats: Sequence[str] = FORMATS) -> None:
         raise UserError(f"--output is {path}: its name must end in {', '.join(formats)}.")
 
 
-def import_pyplot() -> Any:
-    """Import matplotlib.pyplot with a backend that needs no display.
+def import_pyplot(display: bool = False) -> Any:
+    """Import matplotlib.pyplot.
 
+    Args:
+        display: keep its backend, which may be that of a notebook, in place of one that needs no
+            display (False).
     Raises:
         UserError: if matplotlib is not installed.
     """
@@ -41,9 +44,12 @@ def import_pyplot() -> Any:
         raise UserError(
             'Plotting needs matplotlib: run `pip install "convs2s-plugin[plot]"`.'
         ) from None
-    matplotlib.use("Agg")
+    if not display:
+        matplotlib.use("Agg")
     from matplotlib import pyplot
 
+    # The backend of a notebook starts now: within `rc_context`, it would lose its settings.
+    pyplot.draw_if_interactive()
     return pyplot
 
 

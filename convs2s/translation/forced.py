@@ -2,32 +2,46 @@
 
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from ..common.errors import UserError
+from ..common.progress import Progress
 from ..common.text_files import excerpt
-from ..text import Preparation
 from .alignment import hard_alignment, shifted
 from .buffers import TextProcessor
 from .decoding import Forced, mean_log_probs
 from .ensemble import Ensemble, batches_by_size, numbers, padded_before
-from .translator import Translator
+from .text import target_text
+
+if TYPE_CHECKING:
+    from .translator import Translator
 
 
 class ScoredPair(NamedTuple):
     """What models say about a source sentence and its translation.
 
+    Logarithms are in base 2, as fairseq prints them; times ``math.log(2)`` they are natural.
+
     Attributes:
-        score: the mean log-probability of the tokens in base 2, end of the sentence included.
+        score: the mean of ``token_scores``.
+        tokens: T target tokens, the end of the sentence included.
+        token_scores: the log-probability of each.
         alignment: pairs of source and target token, counted from 0; None if not asked for.
     """
 
     score: float
-    alignment: list[tuple[int, int]] | None
+    tokens: list[str]
+    token_scores: list[float]
+    alignment: list[tuple[int, int]] | None = None
+
+    @property
+    def log_prob(self) -> float:
+        """The log-probability of the translation."""
+        return sum(self.token_scores)
 
 
 def score_pairs(
@@ -56,17 +70,23 @@ def score_pairs(
     _check_lengths(ensemble, lengths)
     order = sorted(range(len(pairs)), key=lambda number: lengths[number][::-1])
     scored: dict[int, ScoredPair] = {}
+    progress = Progress(unit="pairs", total=len(pairs))
     for batch in batches_by_size(order, list(map(max, lengths)), ensemble.options.max_tokens):
         # Some encoders need the longest sentence first.
         batch.sort(key=lambda number: -lengths[number][0])
         sources, targets = zip(*(numbered[number] for number in batch))
         forced = _score(ensemble, sources, targets, align)
         for row, (number, source, target) in enumerate(zip(batch, sources, targets)):
-            score = float(forced.log_probs[row, : len(target)].sum() / len(target)) / math.log(2)
+            log_probs = forced.log_probs[row, : len(target)]
+            score = float(log_probs.sum() / len(target)) / math.log(2)
+            tokens = [ensemble.target[token] for token in target.tolist()]
             alignment = None
             if align:
                 alignment = _alignment(ensemble, forced.attention, row, source, target)
-            scored[number] = ScoredPair(score, alignment)
+            token_scores = (log_probs / math.log(2)).tolist()
+            scored[number] = ScoredPair(score, tokens, token_scores, alignment)
+        progress.update(len(batch))
+    progress.close()
     return [scored[number] for number in range(len(pairs))]
 
 
@@ -103,18 +123,18 @@ def _alignment(
 
 def _check_lengths(ensemble: Ensemble, lengths: Sequence[tuple[int, int]]) -> None:
     """Check that no sentence is too long for the models."""
-    longest_source, longest_target = map(max, zip((0, 0), *lengths))
-    source = min(model.max_source_length for model in ensemble.search_models)
-    target = min(model.max_target_length for model in ensemble.search_models)
-    if longest_source > source or longest_target > target:
-        raise UserError(
-            f"There are pairs of up to {longest_source} x {longest_target} tokens, ends "
-            f"of sentences included, but the model reads at most {source} x {target}."
-        )
+    most_source = min(model.max_source_length for model in ensemble.search_models)
+    most_target = min(model.max_target_length for model in ensemble.search_models)
+    for number, (source, target) in enumerate(lengths, start=1):
+        if source > most_source or target > most_target:
+            raise UserError(
+                f"Sentence pair {number} (counted from 1) has {source} x {target} tokens, ends of "
+                f"sentences included, but the model reads at most {most_source} x {most_target}."
+            )
 
 
 def model_links(
-    translator: Translator, sources: Sequence[str], targets: Sequence[str]
+    translator: "Translator", sources: Sequence[str], targets: Sequence[str]
 ) -> list[set[tuple[int, int]]]:
     """Link each target word with the source words to which its tokens attend most.
 
@@ -127,8 +147,7 @@ def model_links(
     Raises:
         UserError: if a line has other words after the preparation, or is too long for the model.
     """
-    text = translator.text
-    processors = (text.source, text.target) if isinstance(text, Preparation) else (text, text)
+    processors = (translator.text, target_text(translator.text))
     words_of: list[tuple[list[int], list[int]]] = []
     pairs: list[tuple[str, str]] = []
     for number, lines in enumerate(zip(sources, targets, strict=True), start=1):

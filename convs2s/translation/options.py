@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, fields, replace
 
-from ..common.errors import UserError
+from ..common.errors import UserError, check_names
 from ..common.limits import check_at_least
 
 # Lines that are sorted by length and translated together.
@@ -104,12 +104,8 @@ class EnsembleOptions(SearchOptions):
         Raises:
             UserError: if an option is not one of the search, or has a value that is not allowed.
         """
-        unknown = sorted(options.keys() - set(OF_THE_SEARCH))
-        if unknown:
-            raise UserError(
-                f"{', '.join(unknown)} cannot change between translations; allowed: "
-                f"{', '.join(OF_THE_SEARCH)}. Other options are given when a model is loaded."
-            )
+        advice = " The others are given when a model is loaded."
+        check_names(options, OF_THE_SEARCH, "the search", advice)
         changed = replace(self, **options)  # type: ignore[arg-type]
         changed.check()
         return changed

@@ -5,10 +5,8 @@ translator.translate(["Zwei Hunde rennen."])[0].text
 """
 
 import hashlib
-import inspect
 import tempfile
 from collections.abc import Callable
-from dataclasses import fields
 from pathlib import Path, PurePosixPath
 from typing import Any
 from urllib.parse import urlparse
@@ -17,15 +15,14 @@ import torch
 
 from ..checkpoints.folders import find_checkpoints
 from ..common import archives
-from ..common.errors import UserError
+from ..common.errors import UserError, check_names
 from ..common.output_files import atomic_folder
 from ..common.user_code import import_user_code
 from ..text.tokenizers import import_extra
 from .buffers import TextProcessor
 from .decoding import Model
 from .loading import load_model
-from .options import EnsembleOptions
-from .translator import Translator
+from .translator import OPTIONS, Translator
 
 # Names of BPE codes in fairseq's archives.
 BPE_CODES = ("bpecodes", "code")
@@ -36,9 +33,7 @@ FAIRSEQ_VALUES = {
     "task": ("translation", "convs2s_translation"),
 }
 
-_OF_A_TRANSLATOR = {field.name for field in fields(EnsembleOptions)}.union(
-    inspect.signature(Translator).parameters
-) - {"path", "data", "load", "options"}
+_OF_A_TRANSLATOR = OPTIONS - {"data", "load"}
 _OF_FAIRSEQ = (*FAIRSEQ_VALUES, "moses_no_dash_splits", "moses_no_escape", "user_dir")
 
 
@@ -68,6 +63,12 @@ class MosesText:
             "escape": not moses_no_escape,
         }
         self._subwords = subwords
+        self._of_target = (subwords, languages[::-1], moses_no_dash_splits, moses_no_escape)
+
+    @property
+    def target(self) -> "MosesText":
+        """The same for text of the target language."""
+        return MosesText(*self._of_target)
 
     def encode(self, line: str) -> str:
         """The sub-words of a line, separated by spaces."""
@@ -169,13 +170,7 @@ def _check_options(options: dict[str, Any]) -> None:
     Raises:
         UserError: if one is not allowed.
     """
-    allowed = {*_OF_A_TRANSLATOR, *_OF_FAIRSEQ}
-    unknown = sorted(options.keys() - allowed)
-    if unknown:
-        raise UserError(
-            f"{', '.join(unknown)} is not an option of a model that translates; allowed: "
-            f"{', '.join(sorted(allowed))}."
-        )
+    check_names(options, {*_OF_A_TRANSLATOR, *_OF_FAIRSEQ}, "a model that translates")
     for name, values in FAIRSEQ_VALUES.items():
         value = options.get(name)
         if value is not None and value not in values:

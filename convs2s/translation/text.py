@@ -78,6 +78,12 @@ def find_places(
     return places
 
 
+def target_text(text: TextProcessor) -> TextProcessor:
+    """What makes tokens from translations; ``text`` itself makes them from source text."""
+    found: TextProcessor = getattr(text, "target", text)
+    return found
+
+
 def find_text(text: TextProcessor | None, path: str, dictionaries: Dictionaries) -> TextProcessor:
     """The processing of text for a model: as options ask for, or by the preparation near it.
 

@@ -1,17 +1,22 @@
 """Translation of lines with one or several models: what ``convs2s translate`` does, in Python."""
 
 import copy
+import inspect
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import fields
 from pathlib import Path
 
-from ..common.errors import UserError
+from ..common.errors import UserError, check_names
+from ..common.text_files import excerpt
+from .attention import Attention, attention_of_pair, best_translation
 from .buffers import Done, Job, Report, translate_in_buffers
 from .decoding import Model
 from .ensemble import Ensemble
+from .forced import ScoredPair, score_pairs
 from .loading import load_model
 from .options import BUFFER_SIZE, EnsembleOptions
 from .results import Translation
-from .text import find_places, find_text, given_text
+from .text import find_places, find_text, given_text, target_text
 from .workers import Workers
 
 
@@ -48,8 +53,8 @@ class Translator:
         languages: the source and the target language.
         max_source_tokens: the number of tokens above which a line is split.
     Raises:
-        UserError: if a file cannot be read or does not fit the model, or if an option has a value
-            that is not allowed.
+        UserError: if a file cannot be read or does not fit the model, or if an option is unknown or
+            has a value that is not allowed.
     """
 
     def __init__(
@@ -67,6 +72,7 @@ class Translator:
         load: Callable[..., Model] = load_model,
         **options: object,
     ):
+        check_names(options, OPTIONS, "Translator")
         paths = [str(path)] if isinstance(path, (str, Path)) else [str(one) for one in path]
         if not paths:
             raise UserError("There is no checkpoint: give at least one.")
@@ -120,14 +126,74 @@ class Translator:
         Raises:
             WorkerError: if a worker process ends.
         """
-        arguments = lines, self.buffer_size, self.text, self.ensemble
+        arguments = _checked(lines), self.buffer_size, self.text, self.ensemble
         if self.workers == 1:
             yield from translate_in_buffers(*arguments, self._do, report)
             return
         with Workers(self.ensemble.translate, self.workers) as workers:
             yield from translate_in_buffers(*arguments, workers.do, report)
 
+    def attention(self, source: str, target: str | None = None) -> Attention:
+        """The attention of every layer and head between a line and its translation.
+
+            translator.attention("Zwei Hunde rennen.").plot("attention.png")
+
+        Args:
+            source: a line of text; it is not split.
+            target: its translation; None for that of the models.
+        Raises:
+            UserError: if the line is empty, a text is too long for a model, or a model has no
+                attention.
+        """
+        tokens = self.text.encode(source) if source.strip() else ""
+        if not tokens:
+            raise UserError("There is no attention to an empty line: give one with text.")
+        if target is None:
+            translation = best_translation(self.ensemble, tokens)
+        else:
+            translation = target_text(self.text).encode(target)
+        return attention_of_pair(self.ensemble, tokens, translation)
+
+    def score(self, sources: Iterable[str], targets: Iterable[str]) -> list[ScoredPair]:
+        """Score translations that are given: the log-probability of each token and of all.
+
+        An empty line counts as the end of its sentence alone.
+
+        Args:
+            sources: N lines of text; they are not split.
+            targets: N lines, their translations.
+        Returns:
+            The N scores.
+        Raises:
+            UserError: if there are more of one than of the other, a line is too long for a model,
+                or the translator has a shortlist.
+        """
+        texts = (self.text, target_text(self.text))
+        tokens = [
+            [text.encode(line.rstrip("\r\n")) for line in _checked(lines)]
+            for text, lines in zip(texts, (sources, targets))
+        ]
+        if len(tokens[0]) != len(tokens[1]):
+            raise UserError(
+                f"There are {len(tokens[0]):,} sources and {len(tokens[1]):,} targets: each source "
+                "needs one target."
+            )
+        return score_pairs(self.ensemble, list(zip(*tokens)))
+
     def _do(self, jobs: Iterator[Job]) -> Iterator[Done]:
         """Do jobs one by one."""
         for job in jobs:
             yield job, self.ensemble.translate(job.sentences)
+
+
+# The options that a translator takes by keyword.
+OPTIONS = {field.name for field in fields(EnsembleOptions)}.union(
+    inspect.signature(Translator).parameters
+) - {"path", "options"}
+
+
+def _checked(lines: Iterable[str]) -> Iterable[str]:
+    """Lines, which are not a single text: each of its characters would be one."""
+    if isinstance(lines, str):
+        raise UserError(f"{excerpt(lines)} is one text, not a list of lines: give [text].")
+    return lines

@@ -14,7 +14,7 @@ import pytest
 from sacrebleu.metrics import BLEU
 
 from convs2s.cli import main
-from convs2s.pictures.attention import compute_attention
+from convs2s.translation.attention import attention_of_pair
 from convs2s.translation.translator import Translator
 from tests.support.commands import PLUGIN, server
 from tests.support.translation import DATA, FIXTURES, LINES, translate
@@ -271,7 +271,7 @@ def test_alignments_of_a_model(texts, tmp_path, capsys):
     assert len({len(line.split()) for line in SOURCE}) > 1
     gold = []
     for source, target in zip(SOURCE, targets):
-        weights = compute_attention(translator.ensemble, source, target).maps.mean()[0]
+        weights = attention_of_pair(translator.ensemble, source, target).maps[0].mean()[0]
         best = weights[:-1, : len(source.split())].argmax(dim=1).tolist()
         gold.append(" ".join(f"{s}-{t}" for t, s in enumerate(best)))
     (tmp_path / "gold").write_text("".join(f"{line}\n" for line in gold))

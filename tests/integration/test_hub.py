@@ -4,12 +4,14 @@ import functools
 import http.server
 import importlib.util
 import json
+import re
 import shutil
 import subprocess
 import sys
 import tarfile
 import threading
 
+import numpy as np
 import pytest
 import torch
 
@@ -20,7 +22,9 @@ from convs2s_plugin.models import ConvS2SModel, PervasiveModel
 from tests import ROOT
 from tests.integration.test_translate_models import prepared
 from tests.support.translation import DATA, FIXTURES
+from tests.unit.cli.test_plot_attention import make_checkpoint
 
+BEST = "checkpoint_best.pt"
 LINES = ["eins zwei drei", "", "acht vier"]
 LOAD = """
 import json, sys, torch
@@ -82,7 +86,7 @@ def test_entry_points():
 def test_text(folder):
     hub = ConvS2SModel.from_pretrained(folder)
     assert hub.translate("  EINS zwei Drei ") == expected("convs2s")[0]
-    assert hub.translate(iter(LINES), nbest=2, lenpen=0.5) == expected("convs2s", lenpen=0.5)
+    assert hub.translate(iter(LINES), lenpen=0.5) == expected("convs2s", lenpen=0.5)
     assert hub.sample("EINS zwei drei", beam=5) == expected("convs2s")[0]
     assert hub.translate("eins zwei drei", beam=5, min_len=1) == expected("convs2s")[0]
     (translation,) = hub.translations(["eins zwei drei"], beam=3, nbest=2, alignment=True)
@@ -93,6 +97,130 @@ def test_text(folder):
     assert found[0]["alignment"] == best.alignment
     assert hub.translations(["eins"])[0].hypotheses[0].alignment is None
     assert hub.device.type == "cpu" and len(hub.models) == 1
+
+
+def test_best_translations(folder):
+    """With ``nbest``, each line has a list, even of one; empty lines have one translation."""
+    hub = from_pretrained(folder)
+    lists = hub.translate(LINES, beam=4, nbest=3)
+    translated = hub.translations(LINES, beam=4, nbest=3)
+    assert lists == [[each.text for each in line.hypotheses] for line in translated]
+    assert [len(of_line) for of_line in lists] == [3, 1, 3]
+    assert hub.translate(LINES[0], beam=4, nbest=3) == lists[0]
+    assert hub.translate(LINES[0], beam=4, nbest=1) == lists[0][:1]
+    # By fairseq's generator, whose search is the same.
+    same = hub.translate([LINES[0], LINES[2]], beam=4, nbest=2, no_repeat_ngram_size=0)
+    assert same == [lists[0][:2], lists[2][:2]]
+    assert hub.translate(LINES[0], no_repeat_ngram_size=0) == expected("convs2s")[0]
+    assert hub.translate([], nbest=2) == []
+
+
+UNKNOWN = {
+    "translate": (
+        dict(lenpn=0.1),
+        "lenpn is not an option of a translation (did you mean 'lenpen'?)",
+    ),
+    "translate, sampled": (
+        dict(sampling=True, batch_sise=2),
+        "batch_sise is not an option of a translation (did you mean 'batch_size'?)",
+    ),
+    "translations": (dict(beem=3), "beem is not an option of the search (did you mean 'beam'?)"),
+    "sample": (dict(beem=1), "beem is not an option of fairseq's generator (did you mean 'beam"),
+    "generate": (
+        dict(samplin=True),
+        "samplin is not an option of fairseq's generator (did you mean",
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", UNKNOWN)
+def test_unknown_options_of_methods(kind, folder):
+    options, message = UNKNOWN[kind]
+    hub = from_pretrained(folder)
+    method = getattr(hub, kind.partition(",")[0])
+    given = [hub.encode("eins")] if kind == "generate" else ["eins"]
+    with pytest.raises(UserError, match=re.escape(message)):
+        method(given, **options)
+
+
+def test_attention_and_scores(folder, tmp_path):
+    """They are those of a ``Translator``."""
+    hub, translator = from_pretrained(folder), Translator(folder / "checkpoints" / BEST)
+    found, same = (each.attention("EINS zwei", "Zwei-TH") for each in (hub, translator))
+    assert found.target == same.target == ["zwei-th", "</s>"]
+    assert found.arrays.keys() == same.arrays.keys()
+    for name, weights in found.arrays.items():
+        np.testing.assert_allclose(weights, same.arrays[name], atol=1e-6)
+    assert hub.attention("acht vier").plot(tmp_path / "a.png").get_axes()
+    assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
+    lines = ["EINS zwei", "acht"], ["zwei-th eins-th", "acht-th"]
+    for pair, other in zip(hub.score(*lines), translator.score(*lines), strict=True):
+        assert pair.tokens == other.tokens
+        assert pair.token_scores == pytest.approx(other.token_scores, abs=1e-5)
+
+
+def test_a_model_of_fairseq(tmp_path):
+    """Its attention is the one map that it returns."""
+    path = make_checkpoint(tmp_path / "model", "transformer")[1]
+    hub = from_pretrained(path, data_name_or_path=str(tmp_path / "model" / "data"))
+    arrays = hub.attention("ein zwei", "one").arrays
+    assert {name: weights.shape for name, weights in arrays.items()} == {"source.mean": (2, 3)}
+    (pair,) = hub.score(["ein zwei"], ["one"])
+    assert len(pair.token_scores) == 2 and pair.log_prob < 0
+
+
+def test_moses_of_both_languages(folder):
+    pytest.importorskip("sacremoses")
+    hub = from_pretrained(folder / "checkpoints", None, str(DATA), tokenizer="moses")
+    # English has "don" and "'t"; German, the language of the source, would have three tokens.
+    (pair,) = hub.score(["eins"], ["don't"])
+    assert len(pair.tokens) == 3
+
+
+# The lines of docs/hub.md in a notebook, whose root logger is not configured.
+NOTEBOOK = """
+import logging, sys, warnings
+warnings.simplefilter("ignore")
+from convs2s_plugin.models import ConvS2SModel
+model = ConvS2SModel.from_pretrained(sys.argv[1])
+print(model.translate("eins zwei drei"))
+assert not logging.getLogger().handlers and logging.getLogger().level == logging.WARNING
+"""
+
+
+def test_no_messages_of_fairseq(folder):
+    command = [sys.executable, "-c", NOTEBOOK, str(folder)]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
+    assert done.returncode == 0, done.stderr
+    assert (done.stdout, done.stderr) == (f"{expected('convs2s')[0]}\n", "")
+
+
+CELLS = (
+    "from convs2s_plugin.models import ConvS2SModel\n"
+    "model = ConvS2SModel.from_pretrained({folder!r})",
+    "model.translate('eins zwei drei')",
+    "model.attention('eins zwei drei').plot()",
+    "from matplotlib import pyplot\npyplot.plot([1, 2]);",
+)
+
+
+def test_in_a_notebook(folder, tmp_path, monkeypatch):
+    """No messages, one picture of attention, and further plots as before."""
+    for package in ("nbclient", "nbformat", "ipykernel", "matplotlib"):
+        pytest.importorskip(package)
+    from nbclient import NotebookClient
+    from nbformat import v4
+
+    monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
+    monkeypatch.setenv("JUPYTER_RUNTIME_DIR", str(tmp_path / "runtime"))
+    notebook = v4.new_notebook(
+        cells=[v4.new_code_cell(code.format(folder=str(folder))) for code in CELLS]
+    )
+    resources = {"metadata": {"path": str(tmp_path)}}
+    NotebookClient(notebook, timeout=300, kernel_name="python3", resources=resources).execute()
+    shown = [[output.get("data", output) for output in cell.outputs] for cell in notebook.cells]
+    assert shown[:2] == [[], [{"text/plain": repr(expected("convs2s")[0])}]]
+    assert [[("image/png" in data) for data in cell] for cell in shown[2:]] == [[True], [True]]
 
 
 def test_fairseq_arguments(folder, tmp_path):
@@ -148,11 +276,11 @@ def test_address(folder, server, tmp_path, monkeypatch):
 
 
 ERRORS = {
-    "no folder": (dict(path="no/such"), "There is no folder no/such"),
+    "no folder": (dict(path="no/such"), "There is no checkpoint or folder no/such"),
     "no checkpoint": (dict(path=str(DATA)), "none of average.pt, checkpoint_best.pt"),
     "option": (
         dict(bean=5),
-        "bean is not an option of a model that translates; allowed: alignment",
+        r"bean is not an option of a model that translates \(did you mean 'beam'\?\)",
     ),
     "tokenizer": (dict(tokenizer="nltk"), "tokenizer='nltk' is not available here; allowed: moses"),
     "bpe": (dict(bpe="gpt2"), "bpe='gpt2' is not available here; allowed: subword_nmt"),
@@ -176,7 +304,7 @@ def test_another_family(folder):
 
 def test_options_that_belong_to_the_model(folder):
     hub = from_pretrained(folder)
-    with pytest.raises(UserError, match="device cannot change between translations"):
+    with pytest.raises(UserError, match="device is not an option of the search; allowed: al"):
         hub.translations(["eins"], device="cpu")
     with pytest.raises(UserError, match="--nbest is 9"):
         hub.translate("eins", nbest=9)

@@ -25,6 +25,8 @@ COMMANDS = (
     "quantize input hard",
     "rerank link --utility bleu --output input",
     "rerank other --scores name=link --weights other --output input",
+    "score --path other --input input --target-input other --output hard",
+    "score --path link --input other --target-input other --output input",
     "translate --path other --input link --report input",
     "translate --path other --lexicon input --output hard",
     "translate --path other --data data --output data/dict.de.txt",

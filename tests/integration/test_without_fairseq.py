@@ -71,6 +71,9 @@ def test_other_commands_in_an_interpreter_without_fairseq(tmp_path):
     assert json.loads((tmp_path / "a.json").read_text())["sentences"][0]["maps"]
     text = ["--source", DATA / "test.de", "--references", DATA / "test.en"]
     assert "BLEU" in without_fairseq("evaluate", model, *text, *inputs, folder=tmp_path)
+    files = ["--input", DATA / "test.de", "--target-input", DATA / "test.en"]
+    scores = without_fairseq("score", "--path", model, *inputs, *files, folder=tmp_path)
+    assert len(scores.splitlines()) == len(LINES)
     without_fairseq("average", "--inputs", model, model, "--output", "b.pt", folder=tmp_path)
     quantized = without_fairseq("quantize", FIXTURES / "convs2s.pt", "c.pt", folder=tmp_path)
     assert quantized.startswith("c.pt: weights of ")

@@ -13,8 +13,9 @@ from convs2s.cli.plugin import load_model
 from convs2s.common.errors import UserError
 from convs2s.models.adl.language import registry
 from convs2s.models.interface import Vocabularies
-from convs2s.pictures.attention import compute_attention, load, translate
+from convs2s.pictures.attention import load
 from convs2s.text.vocabulary import Vocabulary
+from convs2s.translation.attention import attention_of_pair, best_translation
 from tests import ROOT
 from tests.support.families import build
 
@@ -147,11 +148,11 @@ def test_plot_of_a_given_target(trained, tmp_path, capsys):
 
 def test_weights_of_each_target_token_sum_to_one(trained):
     model = load([trained[1]], data=trained[3], load=load_model)[0].ensemble
-    attention = compute_attention(model, "ein zwei drei", "one two")
+    attention = attention_of_pair(model, "ein zwei drei", "one two")
     assert attention.source == ["ein", "zwei", "drei", "</s>"]
     assert attention.target == ["one", "two", "</s>"]
-    assert attention.maps[0].name == "source.mean"
-    weights = attention.maps[0].weights
+    assert attention.maps[0][0].name == "source.mean"
+    weights = attention.maps[0][0].weights
     assert weights.shape == (1, 1, 3, 4)
     torch.testing.assert_close(weights.sum(dim=-1), torch.ones(1, 1, 3))
 
@@ -169,10 +170,11 @@ def test_data_of_all_layers(trained, tmp_path, capsys):
     model = load([trained[1]], data=trained[3], load=load_model)[0].ensemble
     for sentence, line in zip(read["sentences"], printed, strict=False):
         source = " ".join(sentence["source"][:-1])
-        assert " ".join(sentence["target"][:-1]) == line == translate(model, source)
+        assert " ".join(sentence["target"][:-1]) == line == best_translation(model, source)
         arch = next(name for name in LAYERS if name in trained[1])
         assert [entry["name"] for entry in sentence["maps"]] == LAYERS[arch]
-        expected = {one.name: one for one in compute_attention(model, source, line).maps}
+        (maps,) = attention_of_pair(model, source, line).maps
+        expected = {one.name: one for one in maps}
         for entry in sentence["maps"]:
             weights = expected[entry["name"]].weights[0]
             torch.testing.assert_close(torch.tensor(entry["weights"]), weights, atol=1e-6, rtol=0)
@@ -278,7 +280,7 @@ def test_attention_is_that_of_the_target_tokens(trained):
     )
     encoded = network.encode(source)
     previous = target.roll(1, dims=1)
-    maps = compute_attention(model, "ein zwei drei", "one two").maps
+    (maps,) = attention_of_pair(model, "ein zwei drei", "one two").maps
     _, attention = network.decode(previous, encoded, need_weights=True, target_tokens=target)
     torch.testing.assert_close(maps.mean(), attention)
     _, attention = network.decode(previous, encoded, need_weights=True)

@@ -71,6 +71,8 @@ def test_pairs(names):
         sample = {"net_input": net_input, "target": tokens}
         ((same,),) = scorer.generate(models, dict(sample))
         assert pair.score == pytest.approx(float(same["score"]) / math.log(2), abs=1e-6)
+        of_tokens = (same["positional_scores"] / math.log(2)).tolist()
+        assert pair.token_scores == pytest.approx(of_tokens, abs=1e-5)
         if len({name == "pervasive" for name in names}) == 1:
             ((aligned,),) = aligner.generate(models, dict(sample))
             assert pair.alignment == [tuple(map(int, link)) for link in aligned["alignment"]]
