@@ -15,7 +15,7 @@ from ..common.errors import TRACEBACK_VARIABLE, UserError
 # ``add_arguments(parser)`` and ``run(args) -> int``.
 COMMANDS = {
     "path": "print the folder to give to fairseq's --user-dir",
-    "adl": "explain a definition in the Architecture Definition Language, or list named "
+    "adl": "explain or draw a definition in the Architecture Definition Language, or list named "
     "architectures and layers",
     "average": "average the weights of several checkpoints of one training",
     "clean-checkpoint": "rewrite a checkpoint of any fairseq model as plain data, without "

@@ -82,10 +82,13 @@ def run(args: argparse.Namespace) -> int:
             target = of_target.encode(given_target)
         found = [compute_attention(model, source, target) for model in models]
         maps = choose_layers([attention.maps for attention in found], args.layers or default)
+        texts = line.strip(), text.decode(" ".join(found[0].target[:-1]))
         entries.append(
-            sentence_entry(found[0].source, found[0].target, maps, args.heads or default, digits)
+            sentence_entry(
+                found[0].source, found[0].target, maps, args.heads or default, digits, texts
+            )
         )
-        print(text.decode(" ".join(entries[-1]["target"][:-1])), flush=True)
+        print(texts[1], flush=True)
     names = [Path(path).name for path in args.path]
     content = document(names if len(set(names)) == len(names) else args.path, entries)
     if suffix in TEXT_FORMATS:

@@ -60,6 +60,8 @@ def test_raw_text_is_prepared(how, folder, tmp_path):
     assert tokens(done, tmp_path) == (["e@@", "i"], ["o@@", "n"])
     # The target is printed as text.
     assert done.stdout.splitlines() == ["on", "a.json"]
+    (sentence,) = json.loads((tmp_path / "a.json").read_text(encoding="utf-8"))["sentences"]
+    assert (sentence["source_text"], sentence["target_text"]) == ("EI", "on")
     assert "preparation" not in done.stderr
 
 
