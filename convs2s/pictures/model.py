@@ -87,6 +87,11 @@ def _is_parallel(part: Part) -> bool:
     return part.layer is not None and len(part.layer.chains) > 1
 
 
+def _head(is_box: bool) -> str:
+    """The head of an arrow that ends at a box; one that ends at a frame goes on inside."""
+    return "head" if is_box else ""
+
+
 def _height(part: Part) -> float:
     if not part.parts:
         return ROW
@@ -127,7 +132,7 @@ class _Side:
         self.edge, self.direction = edge, direction
         top = bottom - self.height
         self.draw(self.stack, 0, top)
-        self.line((self.center, bottom + 8), (self.center, bottom), head="head")
+        self.line((self.center, bottom + 8), (self.center, bottom))
         self.line((self.center, top), (self.center, top - 12), head="head")
         self.doors[self.stack] = (self.x(self.width), bottom + 4)
         for line, heading in enumerate(HEADINGS):
@@ -152,8 +157,8 @@ class _Side:
         for number, (upper, lower) in enumerate(edges):
             above = edges[number - 1][1] if number else top + GAP + ROW
             if number == 0 or gap == GAP:
-                head = "head" if number or part.layer else ""
-                self.line((self.center, upper), (self.center, above), head=head)
+                is_box = not part.parts[-number].parts if number else part.layer is not None
+                self.line((self.center, upper), (self.center, above), head=_head(is_box))
             else:
                 side = self.width - depth * INSIDE - INSIDE / 2
                 way = (self.center, upper), (self.center, upper - 7), (side, upper - 7)
@@ -161,7 +166,8 @@ class _Side:
             if gap != GAP and number < len(edges) - 1:
                 way = (self.center, bottom - 5), (lane, bottom - 5), (lane, lower + 7)
                 self.line(*way, (self.center, lower + 7), (self.center, lower), head="head")
-        self.line((self.center, bottom), (self.center, y), head="head")
+        head = _head(_is_parallel(part) or not part.parts[0].parts)
+        self.line((self.center, bottom), (self.center, y), head=head)
         if part.layer and part.layer.name in RESIDUAL:
             way = (self.center, bottom - 5), (lane, bottom - 5), (lane, node)
             self.line(*way, (outer, node), head="head")

@@ -65,6 +65,11 @@ class Drawing:
         size = f'width="{width:.1f}" height="{height:.1f}" rx="4"'
         self.elements.append(f'<rect x="{x:.1f}" y="{y:.1f}" {size} class="{kind}"/>')
 
+    def circle(self, x: float, y: float, radius: float, kind: str) -> None:
+        """A circle around a point."""
+        place = f'cx="{x:.1f}" cy="{y:.1f}" r="{radius:.1f}"'
+        self.elements.append(f'<circle {place} class="{kind}"/>')
+
     def text(self, x: float, y: float, text: str, kind: str = "", anchor: str = "start") -> None:
         """A line of text whose base is at ``y``; ``anchor`` is start, middle or end."""
         place = f'x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}"'

@@ -139,7 +139,7 @@ function heatMap(figure, view) {
   const { queries, keys, rows } = view;
   // Two maps are narrower, so that they stand beside each other if their cells do not get tiny.
   const room = (element("panels").clientWidth || 1000) - 24;
-  const size = keys.length > 24 || queries.length > 24 ? 12 : 14;
+  const size = innerWidth < 640 || keys.length > 24 || queries.length > 24 ? 12 : 14;
   const left = labelWidth(queries, size);
   // The last label leans to the right of its column.
   const leaning = labelWidth(keys.slice(-1), size) * 0.6;
