@@ -4,6 +4,7 @@ It works for all encoder-decoder models of this package and of fairseq that retu
 """
 
 import argparse
+import re
 import sys
 import warnings
 from importlib import import_module
@@ -131,9 +132,12 @@ def _check(args: argparse.Namespace, suffix: str) -> list[tuple[str, str | None]
         )
     else:
         pairs = list(zip(args.sentences, args.target or [None] * len(args.sentences)))
-    for number, (source, _) in enumerate(pairs, start=1):
+    for number, (source, target) in enumerate(pairs, start=1):
         if not source.strip():
             raise UserError(f"Sentence {number} is empty.")
+        # Python keeps bytes of the command line that are not UTF-8 as lone surrogates.
+        if re.search("[\ud800-\udfff]", f"{source}{target}"):
+            raise UserError(f"Sentence {number} or its target is not UTF-8: convert it to UTF-8.")
     return pairs
 
 

@@ -89,6 +89,8 @@ def test_without_a_preparation(tmp_path):
         (["--preparation", "missing"], "There is no file missing: give the folder that"),
         (["--target-lang", "fr"], "There are no dictionaries for .* dict.de.txt and dict.fr.txt"),
         (["\ufeff"], "Sentence 2 is empty after its preparation"),
+        (["zwei\udcff"], "Sentence 2 or its target is not UTF-8"),
+        (["--target", "two\udcff"], "Sentence 1 or its target is not UTF-8"),
     ],
 )
 def test_errors(arguments, message, folder, tmp_path):
