@@ -22,7 +22,7 @@ help:
 	@echo "make endurance     train, then translate, for an hour each; memory and files stay flat; MINUTES=N for N minutes"
 	@echo "make fuzz TARGET=adl  fuzz what reads files with atheris for SECONDS=60 (tests/fuzz/targets.py)"
 	@echo "make lint       check the code, the imports, and the spelling and layout of the pages; 'make format' formats the code"
-	@echo "make docs       build the site of docs/ into site/; 'make docs-tables' writes the tables of its pages"
+	@echo "make docs       build the site of docs/ into site/; 'make docs-tables' writes its tables and figures"
 	@echo "make bench      measure the tables of the documentation again, on a machine that does nothing else"
 	@echo "make wheel      build the source archive, and the wheel from it, into dist/"
 	@echo "make venv       build $(VENV), which the targets above do when it is missing"
@@ -102,6 +102,7 @@ docs: $(STAMP)
 
 docs-tables: $(STAMP)
 	$(BIN)/python docs/tables.py
+	$(BIN)/python docs/figures.py
 
 # setuptools would put what an earlier build left in build/ into the wheel, removed files included.
 wheel: $(STAMP)

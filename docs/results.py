@@ -26,13 +26,15 @@ EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
 SPEEDS = {"Tokens/s": "tokens_per_second", "Sentences/s": "sentences_per_second"}
 
 
-def finished(file: str) -> Comparison:
+def finished(file: str, **changes: Any) -> Comparison:
     """The systems of an experiment all of whose runs are published.
 
     Args:
         file: path of the experiment's file in ``examples``.
+        changes: other values of attributes of the experiment; without a baseline, nothing is
+            compared, which takes long.
     """
-    return _finished(read_experiment(EXAMPLES / file), runs.name_of(file))
+    return _finished(replace(read_experiment(EXAMPLES / file), **changes), runs.name_of(file))
 
 
 def _finished(experiment: Experiment, name: str) -> Comparison:
@@ -87,21 +89,18 @@ def scores(comparison: Comparison) -> str:
 
 
 def scores_in_short(comparison: Comparison) -> str:
-    """The columns of ``scores`` that the first page has."""
-    measured = {key for summary in comparison.summaries for key in summary.speeds}
+    """The columns of ``scores`` that fit on a page, the most important ones first."""
     test = comparison.tests[0]
     columns = {title: cell for title, cell in main_columns(comparison)}
     chosen = {
         "System": columns["System"],
-        "Parameters (M)": columns["Parameters without embeddings (M)"],
-        "CPU minutes": columns["Training (CPU minutes)"],
-        **{
-            title: lambda summary, key=key: speed(summary.speeds.get(key, {}).get("median"))
-            for title, key in SPEEDS.items()
-            if key in measured
-        },
         "BLEU": columns[f"BLEU {test}"],
         "Difference": columns["Difference"],
+        "Parameters (M)": columns["Parameters without embeddings (M)"],
+        "Sentences/s": lambda summary: speed(
+            summary.speeds.get("sentences_per_second", {}).get("median")
+        ),
+        "CPU minutes": columns["Training (CPU minutes)"],
         "Seeds": columns["Seeds"],
     }
     cells = [[cell(summary) for cell in chosen.values()] for summary in comparison.summaries]

@@ -1,9 +1,10 @@
-"""``convs2s adl``: explain a definition; list named architectures or layers."""
+"""``convs2s adl``: explain or draw a definition; list named architectures or layers."""
 
 import argparse
 import json
 
 from ..common.errors import UserError, nearest
+from ..common.output_files import atomic_write, check_writable
 from ..common.user_code import import_user_code
 from ..models.adl.architectures import ARCHITECTURES, table
 from ..models.adl.explain import as_dict, as_text
@@ -11,37 +12,48 @@ from ..models.adl.language.arguments import REQUIRED, Default, write_value
 from ..models.adl.language.registry import LayerType, entries
 from ..models.adl.language.resolve import DIALECTS, resolve
 from ..models.adl.language.spec import ModelSpec, Settings
+from ..pictures.figures import check_format
+from ..pictures.model import draw
 from .arguments import add_flag, add_number
 from .plugin import add_user_dir
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the three sub-commands and their options."""
+    """Add the sub-commands and their options."""
     commands = parser.add_subparsers(
-        dest="subcommand", metavar="explain | list | layers", required=True
+        dest="subcommand", metavar="explain | draw | list | layers", required=True
     )
     explain = commands.add_parser(
         "explain", help="print the shapes, parameters, costs and receptive fields of a model"
     )
-    explain.add_argument(
-        "encoder", metavar="ENCODER", help="a chain of layers, or the name of an architecture"
-    )
-    explain.add_argument("decoder", metavar="DECODER", nargs="?", help="a chain of layers")
-    text = f"dialect of both definitions: {' or '.join(DIALECTS)} (default: %(default)s)"
-    explain.add_argument("--dialect", default="paper", help=text)
-    text = f"channels of embeddings and layers (default: {Settings.model_dim})"
-    add_number(explain, "--model-dim", text)
-    add_number(explain, "--ff-dim", "inner channels of ffl (default: 4 times its input)")
-    text = f"heads of multi-head attention (default: {Settings.attention_heads})"
-    add_number(explain, "--attention-heads", text)
-    add_flag(explain, "--input-feeding", "the decoder's previous output is part of its input")
-    add_number(explain, "--words", "vocabulary size of source and target", 40000, least=1)
-    add_number(explain, "--length", "tokens of a sentence", 30, least=1)
+    draw = commands.add_parser("draw", help="draw the layers of a model, with the same numbers")
+    for command in (explain, draw):
+        _add_model(command)
     add_flag(explain, "--json", "print JSON")
+    text = "the drawing, an .svg file"
+    draw.add_argument("--output", "-o", metavar="FILE", required=True, help=text)
     commands.add_parser("list", help="print the named architectures as a Markdown table")
     layers = commands.add_parser("layers", help="print every layer with its arguments")
-    for command in (explain, layers):
+    for command in (explain, draw, layers):
         add_user_dir(command)
+
+
+def _add_model(command: argparse.ArgumentParser) -> None:
+    """Add the definition of a model, and the options that its numbers depend on."""
+    command.add_argument(
+        "encoder", metavar="ENCODER", help="a chain of layers, or the name of an architecture"
+    )
+    command.add_argument("decoder", metavar="DECODER", nargs="?", help="a chain of layers")
+    text = f"dialect of both definitions: {' or '.join(DIALECTS)} (default: %(default)s)"
+    command.add_argument("--dialect", default="paper", help=text)
+    text = f"channels of embeddings and layers (default: {Settings.model_dim})"
+    add_number(command, "--model-dim", text)
+    add_number(command, "--ff-dim", "inner channels of ffl (default: 4 times its input)")
+    text = f"heads of multi-head attention (default: {Settings.attention_heads})"
+    add_number(command, "--attention-heads", text)
+    add_flag(command, "--input-feeding", "the decoder's previous output is part of its input")
+    add_number(command, "--words", "vocabulary size of source and target", 40000, least=1)
+    add_number(command, "--length", "tokens of a sentence", 30, least=1)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -51,6 +63,15 @@ def run(args: argparse.Namespace) -> int:
         print(table())
     elif args.subcommand == "layers":
         print(layer_list())
+    elif args.subcommand == "draw":
+        check_format(args.output, [".svg"])
+        model_spec = _resolve(args)
+        layers = (*model_spec.encoder.walk(), *model_spec.decoder.walk())
+        # A definition may be in files.
+        check_writable(args.output, {layer.place.source for layer in layers})
+        with atomic_write(args.output) as file:
+            file.write(draw(model_spec, args.words, args.length))
+        print(args.output)
     else:
         model_spec = _resolve(args)
         if args.json:

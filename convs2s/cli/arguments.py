@@ -70,11 +70,14 @@ class Input(argparse.Action):
     ) -> None:
         """Store the path, or the paths, that were given."""
         for path in values if isinstance(values, list) else [values]:
-            if path and not os.path.exists(path):
-                where = f" ({option_string})" if option_string else ""
-                raise UserError(f"There is no {self.what} {path}{where}.")
+            self.check(path, option_string)
         earlier = getattr(namespace, self.dest) or []
         setattr(namespace, self.dest, [*earlier, values] if self.several else values)
+
+    def check(self, path: str, option: str | None) -> None:
+        """Check that there is something with a name; an empty name is allowed."""
+        if path and not os.path.exists(path):
+            raise UserError(f"There is no {self.what} {path}{f' ({option})' if option else ''}.")
 
 
 def add_flag(group: argparse._ActionsContainer, name: str, help: str) -> None:

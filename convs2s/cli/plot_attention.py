@@ -4,6 +4,7 @@ It works for all encoder-decoder models of this package and of fairseq that retu
 """
 
 import argparse
+import re
 import sys
 from pathlib import Path
 
@@ -85,10 +86,13 @@ def run(args: argparse.Namespace) -> int:
         found = [attention_of_pair(model, source, target) for model in models]
         of_models = [maps for attention in found for maps in attention.maps]
         maps = choose_layers(of_models, args.layers or default)
+        texts = line.strip(), text.decode(" ".join(found[0].target[:-1]))
         entries.append(
-            sentence_entry(found[0].source, found[0].target, maps, args.heads or default, digits)
+            sentence_entry(
+                found[0].source, found[0].target, maps, args.heads or default, digits, texts
+            )
         )
-        print(text.decode(" ".join(entries[-1]["target"][:-1])), flush=True)
+        print(texts[1], flush=True)
     names = [Path(path).name for path in args.path]
     content = document(names if len(set(names)) == len(names) else args.path, entries)
     if suffix in TEXT_FORMATS:
@@ -133,7 +137,10 @@ def _check(args: argparse.Namespace, suffix: str) -> list[tuple[str, str | None]
         )
     else:
         pairs = list(zip(args.sentences, args.target or [None] * len(args.sentences)))
-    for number, (source, _) in enumerate(pairs, start=1):
+    for number, (source, target) in enumerate(pairs, start=1):
         if not source.strip():
             raise UserError(f"Sentence {number} is empty.")
+        # Python keeps bytes of the command line that are not UTF-8 as lone surrogates.
+        if re.search("[\ud800-\udfff]", f"{source}{target}"):
+            raise UserError(f"Sentence {number} or its target is not UTF-8: convert it to UTF-8.")
     return pairs

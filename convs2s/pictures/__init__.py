@@ -1,1 +1,1 @@
-"""Pictures: attention, curves of training runs, sweeps."""
+"""Pictures: attention, models in ADL, curves of training runs, sweeps."""

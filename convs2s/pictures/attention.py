@@ -75,7 +75,8 @@ def figure_of(attention: Attention, path: str | None, layers: str, heads: str) -
         check_format(str(path))
     pyplot = import_pyplot(display=True)
     maps = choose_layers(attention.maps, layers)
-    entry = sentence_entry(attention.source, attention.target, maps, heads, DIGITS)
+    texts = " ".join(attention.source[:-1]), " ".join(attention.target[:-1])
+    entry = sentence_entry(attention.source, attention.target, maps, heads, DIGITS, texts)
     names = [f"model {number}" for number, _ in enumerate(attention.maps, start=1)]
     figure, missing = draw(document(names, [entry]), pyplot, None if path is None else str(path))
     if missing:

@@ -45,8 +45,10 @@ class MapEntry(TypedDict):
 
 
 class SentenceEntry(TypedDict):
-    """One sentence pair; ``previous`` has the inputs of the decoder."""
+    """One sentence pair, as text and as tokens; ``previous`` has the inputs of the decoder."""
 
+    source_text: str
+    target_text: str
     source: list[str]
     target: list[str]
     previous: list[str]
@@ -78,6 +80,7 @@ def sentence_entry(
     maps_of_models: Sequence[Sequence[AttentionMap]],
     heads: str,
     digits: int,
+    texts: tuple[str, str],
 ) -> SentenceEntry:
     """One sentence pair.
 
@@ -86,6 +89,7 @@ def sentence_entry(
         maps_of_models: the chosen layers of each model, one row each.
         heads: the choice of heads; see ``choose_heads``.
         digits: decimals of the weights.
+        texts: source and target as people write them.
     Raises:
         UserError: if a layer has no such head, or a weight is not a finite number.
     """
@@ -95,7 +99,14 @@ def sentence_entry(
         for layer in layers
     ]
     previous = [target[-1], *target[:-1]]
-    return {"source": source, "target": target, "previous": previous, "maps": maps}
+    return {
+        "source_text": texts[0],
+        "target_text": texts[1],
+        "source": source,
+        "target": target,
+        "previous": previous,
+        "maps": maps,
+    }
 
 
 def _map_entry(layer: AttentionMap, heads: str, model: int, digits: int) -> MapEntry:

@@ -60,6 +60,8 @@ def test_raw_text_is_prepared(how, folder, tmp_path):
     assert tokens(done, tmp_path) == (["e@@", "i"], ["o@@", "n"])
     # The target is printed as text.
     assert done.stdout.splitlines() == ["on", "a.json"]
+    (sentence,) = json.loads((tmp_path / "a.json").read_text(encoding="utf-8"))["sentences"]
+    assert (sentence["source_text"], sentence["target_text"]) == ("EI", "on")
     assert "preparation" not in done.stderr
 
 
@@ -87,6 +89,8 @@ def test_without_a_preparation(tmp_path):
         (["--preparation", "missing"], "There is no file or folder missing"),
         (["--target-lang", "fr"], "There are no dictionaries for .* dict.de.txt and dict.fr.txt"),
         (["\ufeff"], "Sentence 2 is empty after its preparation"),
+        (["zwei\udcff"], "Sentence 2 or its target is not UTF-8"),
+        (["--target", "two\udcff"], "Sentence 1 or its target is not UTF-8"),
     ],
 )
 def test_errors(arguments, message, folder, tmp_path):

@@ -36,10 +36,11 @@ def made_up_document(*pairs: tuple[list[str], list[str]], models: int = 1):
     """A document of sentence pairs, tokens without the ends of sentence."""
     entries = []
     for number, (source, target) in enumerate(pairs):
+        texts = " ".join(source).replace("@@ ", ""), " ".join(target).replace("@@ ", "")
         source, target = [*source, "</s>"], [*target, "</s>"]
         maps = [
             made_up_maps(len(source), len(target), seed=10 * number + model)
             for model in range(models)
         ]
-        entries.append(sentence_entry(source, target, maps, "all", 4))
+        entries.append(sentence_entry(source, target, maps, "all", 4, texts))
     return document([f"model{number}.pt" for number in range(1, 1 + models)], entries)

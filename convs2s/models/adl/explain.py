@@ -1,12 +1,12 @@
 """A description of a resolved model: shapes, parameters, costs and receptive fields."""
 
-from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import Any
 
-from .figures import Figures, figures, sequential_parts, stack_receptive_field
-from .language.registry import UNBOUNDED
-from .language.spec import ENCODER, LayerSpec, ModelSpec, StackSpec
-from .language.writer import definition, label, runs
+from .figures import figures, receptive_field, sequential_parts, stack_receptive_field
+from .language.registry import UNBOUNDED, Reach
+from .language.spec import LayerSpec, ModelSpec, StackSpec
+from .language.writer import definition
+from .outline import outline
 
 
 def as_dict(model_spec: ModelSpec, vocabulary_size: int, length: int) -> dict[str, Any]:
@@ -37,16 +37,13 @@ def as_dict(model_spec: ModelSpec, vocabulary_size: int, length: int) -> dict[st
 
 def _stack_dict(model_spec: ModelSpec, stack: StackSpec, length: int) -> dict[str, Any]:
     total = figures(stack.layers, length)
-    left, right = (
-        None if far == UNBOUNDED else int(far) for far in stack_receptive_field(model_spec, stack)
-    )
     return {
         "definition": definition(stack),
         "input_width": stack.input_width,
         "width": stack.width,
         "parameters": total.parameters,
         "multiply_adds": total.multiply_adds,
-        "receptive_field": {"left": left, "right": right},
+        "receptive_field": _field_dict(stack_receptive_field(model_spec, stack)),
         "blocks": [
             {
                 "number": number,
@@ -59,6 +56,11 @@ def _stack_dict(model_spec: ModelSpec, stack: StackSpec, length: int) -> dict[st
     }
 
 
+def _field_dict(reach: Reach) -> dict[str, int | None]:
+    left, right = (None if far == UNBOUNDED else int(far) for far in reach)
+    return {"left": left, "right": right}
+
+
 def _layer_dict(spec: LayerSpec, length: int) -> dict[str, Any]:
     total = figures([spec], length)
     where = spec.place.error("")
@@ -69,122 +71,35 @@ def _layer_dict(spec: LayerSpec, length: int) -> dict[str, Any]:
         "width": spec.width,
         "parameters": total.parameters,
         "multiply_adds": total.multiply_adds,
+        "receptive_field": _field_dict(receptive_field([spec])),
         "line": where.line,
         "column": where.column,
         "chains": [[_layer_dict(part, length) for part in chain] for chain in spec.chains],
     }
 
 
-class _Row(NamedTuple):
-    depth: int
-    label: str
-    shape: str
-    figures: Figures
-
-
 def as_text(model_spec: ModelSpec, vocabulary_size: int, length: int) -> str:
     """Describe a model as a table of its layers and a few sentences; arguments as `as_dict`."""
-    rows: list[_Row] = []
-    for stack in (model_spec.encoder, model_spec.decoder):
-        rows += _stack_rows(stack, length)
-    total = figures([*model_spec.encoder.layers, *model_spec.decoder.layers], length)
-    rows.append(_Row(0, "all layers", "", total))
-    lines = _table(rows)
-    lines.append("")
-    lines.append(
-        "Multiply-adds are those of matrix multiplications for one position, in sentences of "
-        f"{length} tokens."
-    )
-    if total.no_cost:
-        lines.append(f"Without the multiply-adds of {_names(total.no_cost)}: no cost is declared.")
-    if total.not_built:
-        lines.append(
-            f"Without the parameters of {_names(total.not_built)}: PyTorch cannot build the layer "
-            "without data (on the meta device)."
-        )
-    lines.append(_embeddings(model_spec, vocabulary_size))
-    for stack in (model_spec.encoder, model_spec.decoder):
-        lines.append(f"The receptive field of the {stack.side} is {_field(model_spec, stack)}.")
-    sequential = sequential_parts(model_spec)
-    lines.append(
-        f"Training is not parallel over time: {', '.join(sequential)}."
-        if sequential
-        else "Training is parallel over time."
-    )
-    return "\n".join([*lines, *(f"Warning: {warning}" for warning in model_spec.warnings)])
-
-
-def _names(names: frozenset[str]) -> str:
-    return ", ".join(sorted(names))
-
-
-def _embeddings(model_spec: ModelSpec, vocabulary_size: int) -> str:
-    v, dim, out = vocabulary_size, model_spec.settings.model_dim, model_spec.decoder.width
-    text = f"The embedding matrix of {v:,} tokens has {v:,} x {dim} = {v * dim:,} parameters"
-    if out == dim:
-        return f"{text}: one matrix for source, target and output together, or up to three."
-    return f"{text}, for source and target each; the output matrix has {v:,} x {out} = {v * out:,}."
-
-
-def _field(model_spec: ModelSpec, stack: StackSpec) -> str:
-    left, right = stack_receptive_field(model_spec, stack)
-    if left == UNBOUNDED:
-        if stack.side == ENCODER and right == UNBOUNDED:
-            return "the whole sentence"
-        later = f" and {right:.0f} later" if right else ""
-        return f"all earlier positions{later}"
-    if left == right == 0:
-        return "a single position"
-    later = f" and {right:.0f} to its right" if stack.side == ENCODER else ""
-    return f"{left + right + 1:.0f} positions: its own, {left:.0f} to its left{later}"
-
-
-def _stack_rows(stack: StackSpec, length: int) -> list[_Row]:
-    positions = "S" if stack.side == ENCODER else "T"
-
-    def rows_of(layers: Iterable[LayerSpec], depth: int) -> list[_Row]:
-        rows = []
-        for layer in layers:
-            shape = f"{positions} x {layer.width}"
-            rows.append(_Row(depth, label(layer), shape, figures([layer], length)))
-            for number, chain in enumerate(layer.chains, start=1):
-                inner = depth + 1
-                if len(layer.chains) > 1:
-                    rows.append(_Row(inner, f"chain {number}", "", figures(chain, length)))
-                    inner += 1
-                rows += rows_of(chain, inner)
-        return rows
-
-    def at(indices: Iterable[int]) -> list[LayerSpec]:
-        return [stack.layers[index] for index in indices]
-
-    rows = [_Row(0, stack.side, f"{positions} x {stack.width}", figures(stack.layers, length))]
-    rows += rows_of(stack.layers[: stack.starts[0]], 1)
-    for run in runs(stack):
-        if run.times == 1:
-            rows += rows_of(at(run.block), 1)
-        else:
-            block = figures(at(run.block * run.times), length)
-            rows.append(_Row(1, f"{run.times} times", "", block))
-            rows += rows_of(at(run.block), 2)
-        rows += rows_of(at(run.rest), 1)
-    return rows
-
-
-def _table(rows: list[_Row]) -> list[str]:
-    cells = [("", "output", "parameters", "multiply-adds")]
-    for row in rows:
-        numbers = row.figures
-        cells.append(
-            (
-                "  " * row.depth + row.label,
-                row.shape,
-                f"{numbers.parameters:,}" if numbers.parameters else "",
-                f"{numbers.multiply_adds:,}" if numbers.multiply_adds else "",
+    found = outline(model_spec, vocabulary_size, length)
+    cells = [("", "output", "receptive field", "parameters", "multiply-adds")]
+    for side in (found.encoder, found.decoder, found.total):
+        for depth, part in side.walk():
+            numbers = part.figures
+            cells.append(
+                (
+                    "  " * depth + part.label,
+                    part.output,
+                    part.field,
+                    f"{numbers.parameters:,}" if numbers.parameters else "",
+                    f"{numbers.multiply_adds:,}" if numbers.multiply_adds else "",
+                )
             )
-        )
-    widths = [max(len(line[column]) for line in cells) for column in range(4)]
-    return [
-        f"{a:<{widths[0]}}  {b:<{widths[1]}}  {c:>{widths[2]}}  {d:>{widths[3]}}".rstrip()
-        for a, b, c, d in cells
+    widths = [max(map(len, column)) for column in zip(*cells)]
+    lines = [
+        "  ".join(
+            cell.rjust(width) if column > 2 else cell.ljust(width)
+            for column, (cell, width) in enumerate(zip(row, widths))
+        ).rstrip()
+        for row in cells
     ]
+    return "\n".join([*lines, "", *found.sentences])

@@ -159,9 +159,13 @@ function overview() {
 function show(number) {
   const wanted = sentence().maps[state.map].name;
   Object.assign(state, { sentence: number, row: -1, column: -1 });
-  const { maps, source, target } = sentence();
-  element("source").textContent = source.join(" ");
-  element("target").textContent = target.join(" ");
+  const { maps } = sentence();
+  for (const side of ["source", "target"]) {
+    const [text, tokens] = [sentence()[`${side}_text`], sentence()[side]];
+    element(`${side}_text`).textContent = text;
+    element(`${side}_text`).hidden = text === tokens.slice(0, -1).join(" ");
+    element(side).textContent = tokens.join(" ");
+  }
   const named = maps.map((entry, index) => [index, titleOf(entry), KINDS[entry.kind]]);
   fill(element("layer"), named, 0);
   const pairs = choices();
@@ -183,7 +187,7 @@ function start() {
   setTheme(dark.matches ? "dark" : "light");
   dark.addEventListener("change", () => { setTheme(dark.matches ? "dark" : "light"); redraw(); });
   element("theme").addEventListener("click", () => { setTheme(theme() === "dark" ? "light" : "dark"); redraw(); });
-  fill(element("sentence"), content.sentences.map((one, i) => [i, `${i + 1}: ${shorten(one.source.join(" "), 40)}`]), 0);
+  fill(element("sentence"), content.sentences.map((one, i) => [i, `${i + 1}: ${shorten(one.source_text, 40)}`]), 0);
   const on = (id, change) => element(id).addEventListener("change", (event) => change(event.target.value));
   on("sentence", (value) => show(Number(value)));
   on("layer", (value) => choose(Number(value), state.head));

@@ -75,7 +75,7 @@ const isLight = (color) => 0.299 * color[0] + 0.587 * color[1] + 0.114 * color[2
 
 /** A new element in a parent. */
 function add(parent, name, attributes = {}, text = "") {
-  const svg = ["svg", "g", "rect", "text", "line"].includes(name);
+  const svg = ["svg", "g", "rect", "text", "tspan", "title", "line"].includes(name);
   const made = svg
     ? document.createElementNS("http://www.w3.org/2000/svg", name)
     : document.createElement(name);
@@ -86,17 +86,43 @@ function add(parent, name, attributes = {}, text = "") {
 }
 
 /** A text without the characters after `limit`. */
-function shorten(text, limit = 18) {
+function shorten(text, limit) {
   const characters = [...text];
   return characters.length > limit ? `${characters.slice(0, limit - 1).join("")}…` : text;
 }
 
 const ruler = document.createElement("canvas").getContext("2d");
 
+/** The lines of a label: long words are broken, and those of more than four lines end in dots. */
+function linesOf(token) {
+  const length = innerWidth < 640 ? 12 : 18;
+  const characters = [...shorten(token, 4 * length)];
+  const lines = [];
+  while (characters.length) lines.push(characters.splice(0, length).join(""));
+  return lines.length ? lines : [""];
+}
+
+const LINE_HEIGHT = 1.1;
+
+/** The height of the label with the most lines, in pixels. */
+const labelHeight = (tokens, size) => LINE_HEIGHT * size * Math.max(...tokens.map((token) => linesOf(token).length));
+
 /** The room for the longest of some labels, in pixels. Marked labels are bold. */
 function labelWidth(tokens, size) {
   ruler.font = `700 ${size}px ${getComputedStyle(document.body).fontFamily}`;
-  return Math.max(...tokens.map((token) => ruler.measureText(shorten(token)).width)) + 12;
+  const width = (line) => ruler.measureText(line).width;
+  return Math.max(...tokens.map((token) => Math.max(...linesOf(token).map(width)))) + 12;
+}
+
+/** A label whose lines are centered at its place. */
+function label(svg, attributes, token) {
+  const lines = linesOf(token);
+  const text = add(svg, "text", { "dominant-baseline": "central", ...attributes });
+  lines.forEach((line, number) => {
+    const dy = number ? LINE_HEIGHT : (LINE_HEIGHT * (1 - lines.length)) / 2;
+    add(text, "tspan", { x: attributes.x, dy: `${dy}em` }, line);
+  });
+  if (lines.join("") !== token) add(text, "title", {}, token);
 }
 
 /** What one panel shows. */
@@ -113,29 +139,37 @@ function heatMap(figure, view) {
   const { queries, keys, rows } = view;
   // Two maps are narrower, so that they stand beside each other if their cells do not get tiny.
   const room = (element("panels").clientWidth || 1000) - 24;
-  const size = keys.length > 24 || queries.length > 24 ? 12 : 14;
+  const size = innerWidth < 640 || keys.length > 24 || queries.length > 24 ? 12 : 14;
   const left = labelWidth(queries, size);
   // The last label leans to the right of its column.
-  const right = labelWidth(keys.slice(-1), size) * 0.6;
-  const cellIn = (width) => Math.floor((width - left - right - 12) / keys.length);
+  const leaning = labelWidth(keys.slice(-1), size) * 0.6;
+  const cellIn = (width) => Math.floor((width - left - leaning - 12) / keys.length);
   const half = cellIn(room / 2);
-  const cell = Math.max(14, Math.min(46, state.beside && half >= 18 ? half : cellIn(room)));
+  const least = Math.max(14, Math.ceil(labelHeight([...queries, ...keys], size)));
+  const cell = Math.max(least, Math.min(46, state.beside && half >= 18 ? half : cellIn(room)));
   // Labels of narrow columns are steeper, so that they do not overlap.
   const degrees = cell < 20 ? 75 : 52;
-  const top = labelWidth(keys, size) * Math.sin((degrees * Math.PI) / 180) + 6;
-  const [width, height] = [left + keys.length * cell + right, top + queries.length * cell + 4];
+  const angle = (degrees * Math.PI) / 180;
+  const thickness = labelHeight(keys, size);
+  const below = thickness * Math.cos(angle) / 2 + 2;
+  const top = labelWidth(keys, size) * Math.sin(angle) + 2 * below;
+  // So far a label reaches to the right of its column, or of the last one.
+  const reaches = keys.map((token, k) => (
+    labelWidth([token], size) * Math.cos(angle) + thickness * Math.sin(angle) / 2 - (keys.length - k - 0.5) * cell
+  ));
+  const [width, height] = [left + keys.length * cell + Math.max(0, ...reaches), top + queries.length * cell + 4];
   const svg = add(figure, "svg", {
     width, height, viewBox: `0 0 ${width} ${height}`, tabindex: 0, role: "application",
     "aria-roledescription": "heat map", "font-size": size, "aria-describedby": "value",
     "aria-label": `${view.caption}: ${queries.length} rows, ${keys.length} columns`,
   });
   keys.forEach((token, k) => {
-    const x = left + (k + 0.6) * cell;
-    add(svg, "text", { x, y: top - 5, "data-key": k, transform: `rotate(-${degrees} ${x} ${top - 5})` }, shorten(token));
+    const [x, y] = [left + (k + 0.5) * cell, top - below];
+    label(svg, { x, y, "data-key": k, transform: `rotate(-${degrees} ${x} ${y})` }, token);
   });
   rows.forEach((row, q) => {
     const y = top + q * cell;
-    add(svg, "text", { x: left - 6, y: y + cell / 2, "text-anchor": "end", "dominant-baseline": "central", "data-query": q }, shorten(queries[q]));
+    label(svg, { x: left - 6, y: y + cell / 2, "text-anchor": "end", "data-query": q }, queries[q]);
     row.forEach((weight, k) => {
       const color = rgb(weight / view.scales[q], view.signed);
       const x = left + k * cell;
@@ -160,9 +194,11 @@ function heatMap(figure, view) {
 
 function lines(figure, view) {
   const { queries, keys, rows } = view;
-  const step = Math.max(queries.length, keys.length) > 20 ? 20 : 26;
+  const usual = Math.max(queries.length, keys.length) > 20 ? 20 : 26;
+  const step = Math.max(usual, labelHeight([...queries, ...keys], 14) + 2);
   const [left, right] = [labelWidth(keys, 14), labelWidth(queries, 14)];
-  const gap = 260;
+  const room = (element("panels").clientWidth || 1000) - 24;
+  const gap = Math.min(260, Math.max(90, room - left - right));
   const [width, height] = [left + gap + right, step * Math.max(queries.length, keys.length) + 8];
   const svg = add(figure, "svg", {
     width, height, viewBox: `0 0 ${width} ${height}`, tabindex: 0, role: "application",
@@ -181,7 +217,7 @@ function lines(figure, view) {
   const labels = [[keys, left - 4, "end", "data-key", (k) => mark(-1, k)], [queries, left + gap + 4, "start", "data-query", (q) => mark(q, -1)]];
   for (const [tokens, x, anchor, name, marks] of labels) {
     tokens.forEach((token, index) => {
-      add(svg, "text", { x, y: y(index), "text-anchor": anchor, "dominant-baseline": "central", [name]: index }, shorten(token));
+      label(svg, { x, y: y(index), "text-anchor": anchor, [name]: index }, token);
       const hit = add(svg, "rect", { class: "hit", x: anchor === "end" ? 0 : x, y: y(index) - step / 2, width: anchor === "end" ? left : right, height: step });
       hit.addEventListener("pointerenter", () => marks(index));
     });
@@ -199,8 +235,8 @@ function lines(figure, view) {
 
 function markLabels(svg) {
   for (const [name, index] of [["query", state.row], ["key", state.column]]) {
-    for (const label of svg.querySelectorAll(`text[data-${name}]`)) {
-      label.classList.toggle("marked", Number(label.dataset[name]) === index);
+    for (const found of svg.querySelectorAll(`text[data-${name}]`)) {
+      found.classList.toggle("marked", Number(found.dataset[name]) === index);
     }
   }
 }

@@ -100,6 +100,7 @@ def test_json_has_the_shapes_that_it_names():
     assert read["models"] == ["model1.pt", "model2.pt"]
     (sentence,) = read["sentences"]
     assert sentence["previous"] == ["</s>", *sentence["target"][:-1]]
+    assert sentence["source_text"] == " ".join(sentence["source"][:-1])
     for entry in sentence["maps"]:
         assert len(entry["weights"]) == len(entry["heads"])
         for head in entry["weights"]:
@@ -114,11 +115,11 @@ def test_weights_that_are_not_finite():
     maps = made_up_maps(3, 2)
     maps[1].weights[0, 0, 1, 1] = math.nan
     with pytest.raises(UserError, match="source.1 has weights that are not finite"):
-        sentence_entry(["a", "b", "c"], ["d", "e"], [maps], "all", 4)
+        sentence_entry(["a", "b", "c"], ["d", "e"], [maps], "all", 4, ("a b c", "d e"))
 
 
 def test_no_weight_is_a_negative_zero():
     maps = made_up_maps(3, 2)
     maps[-1].weights.fill_(-1e-9)
-    entry = sentence_entry(["a", "b", "c"], ["d", "e"], [maps], "all", 4)
+    entry = sentence_entry(["a", "b", "c"], ["d", "e"], [maps], "all", 4, ("a b c", "d e"))
     assert "-0.0" not in json.dumps(document(["m"], [entry]))

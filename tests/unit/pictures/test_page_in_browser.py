@@ -10,6 +10,10 @@ from tests.support.browser import Browser, find_browser
 
 SHORT = ("ein mann läuft .".split(), "a man runs .".split())
 LONG = ([f"wort{i}" for i in range(39)], [f"word{i}" for i in range(37)])
+COMPOUND = (
+    "donau@@ dampf@@ schiff@@ fahrt Rindfleischetikettierungsüberwachungsaufgaben .".split(),
+    "steam@@ er Pneumonoultramicroscopicsilicovolcanoconiosis .".split(),
+)
 HOSTILE = (
     ["</script><script>alert(1)</script>", "<img", "src=x", "onerror=alert(2)>", "<!--"],
     ['"><svg/onload=alert(3)>', "&lt;b&gt;", "'", "`${alert(4)}`", "]]>", "\u2028"],
@@ -180,9 +184,66 @@ def test_labels_are_readable(browser, opened, pair, dark):
     assert browser.run("document.documentElement.dataset.theme") == ("light" if dark else "dark")
 
 
-def test_the_screen_may_be_narrow(browser, opened):
-    opened(LONG, width=400)
-    assert browser.run("document.documentElement.scrollWidth") <= 400
+PHONE = {"width": 390, "height": 844}
+INSIDE = (
+    "(() => { const svg = document.querySelector('svg').getBoundingClientRect();"
+    "return [...document.querySelectorAll('svg text')].every(t => {"
+    "const b = t.getBoundingClientRect(); return b.left >= svg.left && b.top >= svg.top"
+    " && b.right <= svg.right && b.bottom <= svg.bottom; }); })()"
+)
+
+
+@pytest.mark.parametrize("pair", [SHORT, LONG, COMPOUND], ids=["short", "long", "compounds"])
+def test_a_phone(browser, opened, pair):
+    opened(pair, **PHONE)
+    assert browser.run("document.documentElement.scrollWidth") <= PHONE["width"]
+    assert browser.run("element('controls').getBoundingClientRect().height") <= 150
+    controls = "[...document.querySelectorAll('#controls select, #controls input')]"
+    assert browser.run(f"{controls}.every(c => c.getBoundingClientRect().right <= innerWidth)")
+    # The map begins on the first screen.
+    assert browser.run("document.querySelector('svg').getBoundingClientRect().top") < 600
+
+
+@pytest.mark.parametrize("view", ["map", "lines"])
+@pytest.mark.parametrize("width", [390, 1400])
+def test_long_words_are_broken_and_not_cut_off(browser, opened, view, width):
+    content = opened(COMPOUND, width=width)
+    browser.run(f"document.querySelector('input[value={view}]').click()")
+    browser.run("mark(0, 0)")
+    (sentence,) = content["sentences"]
+    for name, tokens in (("key", sentence["source"]), ("query", sentence["target"])):
+        labels = f"[...document.querySelectorAll('text[data-{name}]')].map(t => t.textContent)"
+        assert browser.run(labels) == tokens
+    assert browser.run("document.querySelectorAll('tspan').length") > len(sentence["source"]) * 2
+    assert browser.run(INSIDE)
+    above = (
+        "(() => { const b = [...document.querySelectorAll('text[data-query]')]"
+        ".map(t => t.getBoundingClientRect());"
+        "return b.every((one, i) => !i || one.top >= b[i - 1].bottom - 4); })()"
+    )
+    assert browser.run(above)
+
+
+def test_a_word_that_never_ends(browser, opened):
+    opened((["a" * 5000, "b"], ["c" * 5000, "d"]), **PHONE)
+    assert browser.run("document.documentElement.scrollWidth") <= PHONE["width"]
+    assert browser.run("document.querySelector('text[data-key] title').textContent") == "a" * 5000
+    assert browser.run(INSIDE)
+
+
+def test_the_sentence_stands_above_its_sub_words(browser, opened):
+    opened(COMPOUND, SHORT)
+    shown = "element('source_text').textContent"
+    assert browser.run(shown).startswith("donaudampfschifffahrt Rind")
+    assert browser.run("element('source').textContent").startswith("donau@@ dampf@@ schiff@@ ")
+    assert browser.run("element('target_text').textContent").startswith("steamer ")
+    for side in ("source", "target"):
+        ends = "getBoundingClientRect().bottom", "getBoundingClientRect().top"
+        text = f"element('{side}_text').{ends[0]} <= element('{side}').{ends[1]}"
+        assert browser.run(text)
+    # Words that are tokens are shown once.
+    choose(browser, "sentence", "1")
+    assert browser.run("element('source_text').hidden && element('target_text').hidden")
 
 
 @pytest.mark.parametrize("view", ["map", "lines"])
@@ -191,11 +252,5 @@ def test_no_label_is_cut_off(browser, opened, view, longest):
     opened(([longest, *"iiiiiii"], [longest, *"iiiiiii"]), width=1400)
     browser.run(f"document.querySelector('input[value={view}]').click()")
     browser.run("mark(0, 0)")
-    inside = (
-        "(() => { const svg = document.querySelector('svg').getBoundingClientRect();"
-        "return [...document.querySelectorAll('svg text')].every(t => {"
-        "const b = t.getBoundingClientRect(); return b.left >= svg.left && b.top >= svg.top"
-        " && b.right <= svg.right && b.bottom <= svg.bottom; }); })()"
-    )
     assert browser.run("document.querySelectorAll('svg text.marked').length") == 2
-    assert browser.run(inside)
+    assert browser.run(INSIDE)

@@ -225,13 +225,15 @@ def test_the_table_sums_up():
 def test_command_explain(capsys):
     assert main(["adl", "explain", "rnn", "mlp_att", "--model-dim", "8", "--words", "10"]) == 0
     text = capsys.readouterr().out
-    assert ["rnn", "S", "x", "8", "576", "512"] in [line.split() for line in text.splitlines()]
+    row = ["rnn", "S", "x", "8", "all", "earlier", "576", "512"]
+    assert row in [line.split() for line in text.splitlines()]
     assert "10 x 8 = 80 parameters" in text
     command = ["adl", "explain", "adl_transformer_wmt", "--json", "--ff-dim", "100"]
     assert main(command) == 0
     facts = json.loads(capsys.readouterr().out)
     assert facts["encoder"]["width"] == 256 and facts["parallel_over_time"] is True
     assert facts["encoder"]["receptive_field"] == {"left": None, "right": None}
+    assert facts["encoder"]["layers"][0]["receptive_field"] == {"left": 0, "right": 0}
     assert "ff(d=100)" in facts["encoder"]["definition"]
     sockeye = ["--dialect", "sockeye", "--model-dim", "8", "--attention-heads", "4"]
     assert main(["adl", "explain", "cnn->linear", "mh_dot_att", *sockeye]) == 0

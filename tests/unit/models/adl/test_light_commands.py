@@ -54,6 +54,12 @@ def test_little_is_imported(arguments):
     assert seconds < 0.4 and kilobytes < 80_000
 
 
+def test_drawing_imports_little(tmp_path):
+    output, heavy, seconds, kilobytes = run("draw", "adl_transformer", "-o", tmp_path / "model.svg")
+    assert output == str(tmp_path / "model.svg") and heavy == []
+    assert seconds < 0.4 and kilobytes < 80_000
+
+
 def test_layers_of_a_user_that_need_no_torch(tmp_path):
     folder = tmp_path / "light_layers"
     folder.mkdir()
