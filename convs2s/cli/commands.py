@@ -91,7 +91,10 @@ FORMER = {"architectures": ("flops", "--named")}
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run one command and return its exit code: 2 for an error that the user can correct."""
+    """Run one command and return its exit code.
+
+    It is 2 for an error that the user can correct, and 130 after Ctrl-C.
+    """
     argv = sys.argv[1:] if argv is None else argv
     argv = [*FORMER.get(argv[0], argv[:1]), *argv[1:]] if argv else []
     # This exits after --help or --version, and if the command is missing or unknown.
@@ -106,6 +109,8 @@ def main(argv: list[str] | None = None) -> int:
         elif forwarded:
             args.parser.error(f"unrecognized arguments: {' '.join(forwarded)}")
         return _with_standard_output(lambda: module.run(args), name)
+    except KeyboardInterrupt:
+        return 130
     except UserError as error:
         message = str(error)
     except OSError as error:

@@ -66,7 +66,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Translate; 1 is the exit code if a worker process ends, 130 after an interrupt."""
+    """Translate; 1 is the exit code if a worker process ends."""
     _check(args)
     is_terminal = args.input is None and sys.stdin.isatty()
     by_line = args.line_by_line or is_terminal
@@ -101,8 +101,6 @@ def run(args: argparse.Namespace) -> int:
     except WorkerError as error:
         print(f"convs2s translate: error: {error}", file=sys.stderr)
         return 1
-    except KeyboardInterrupt:
-        return 130
     return 0
 
 

@@ -4,6 +4,7 @@ import shutil
 import subprocess
 import sys
 from fractions import Fraction
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,16 @@ def test_path_is_a_user_dir(capsys):
     assert main(["path"]) == 0
     printed = Path(capsys.readouterr().out.strip())
     assert printed == PLUGIN and (printed / "__init__.py").is_file()
+
+
+@pytest.mark.parametrize("name", ["path", "doctor"])
+def test_ctrl_c_ends_every_command_without_a_traceback(name, monkeypatch, capsys):
+    def interrupt(args):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(import_module(f"convs2s.cli.{name}"), "run", interrupt)
+    assert main([name]) == 130
+    assert capsys.readouterr() == ("", "")
 
 
 def test_as_a_module():
