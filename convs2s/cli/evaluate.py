@@ -280,4 +280,5 @@ def _model_links(
     )
     from ..translation.forced import model_links
 
-    return model_links(_translator(args, checkpoints), source, target)
+    translator = _translator(args, checkpoints)
+    return model_links(translator.ensemble, translator.text, source, target)

@@ -6,7 +6,9 @@ It works for all encoder-decoder models of this package and of fairseq that retu
 import argparse
 import re
 import sys
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from ..common.errors import UserError
 from ..common.output_files import atomic_write, check_text_writable, check_writable
@@ -23,6 +25,9 @@ from .arguments import (
     given,
 )
 from .plugin import add_user_dir, load_model, use_user_dir
+
+if TYPE_CHECKING:
+    from ..translation.translator import Translator
 
 # Suffixes of text files, and the decimals of the weights in them.
 TEXT_FORMATS = {".html": 4, ".json": 6}
@@ -59,7 +64,7 @@ def run(args: argparse.Namespace) -> int:
     pyplot = None if suffix in TEXT_FORMATS else import_pyplot()
     use_user_dir(args.user_dir)
     from ..nn.attention import MEAN
-    from ..pictures.attention import DIGITS, draw, load
+    from ..pictures.attention import DIGITS, draw
     from ..pictures.document import as_json, document, page, sentence_entry
     from ..pictures.selection import ALL, choose_layers
     from ..text.subwords import Tokenized
@@ -67,7 +72,7 @@ def run(args: argparse.Namespace) -> int:
     from ..translation.text import NOT_PREPARED, target_text
 
     options = given(args, [*PREPARATION, "beam"])
-    translators = load(args.path, load=load_model, **options)
+    translators = load_translators(args.path, load=load_model, **options)
     models, text = [each.ensemble for each in translators], translators[0].text
     if isinstance(text, Tokenized) and not args.raw:
         print(NOT_PREPARED, file=sys.stderr)
@@ -144,3 +149,23 @@ def _check(args: argparse.Namespace, suffix: str) -> list[tuple[str, str | None]
         if re.search("[\ud800-\udfff]", f"{source}{target}"):
             raise UserError(f"Sentence {number} or its target is not UTF-8: convert it to UTF-8.")
     return pairs
+
+
+def load_translators(paths: Sequence[str], **options: Any) -> "list[Translator]":
+    """Load models that share the dictionaries of the first one, on the CPU.
+
+    Args:
+        paths: checkpoints.
+        options: those of ``Translator``, for the first model; only its text is prepared.
+    Raises:
+        UserError: if a checkpoint, the dictionaries or the preparation cannot be read or do not
+            fit.
+    """
+    from ..translation.translator import Translator
+
+    first = Translator(paths[0], device="cpu", **options)
+    dictionaries = first.ensemble.dictionaries
+    source, target = dictionaries.languages
+    same = {"data": dictionaries.folder, "source_lang": source, "target_lang": target, "raw": True}
+    more = {**options, "preparation": None, "bpe_codes": None, **same}
+    return [first, *(Translator(path, device="cpu", **more) for path in paths[1:])]

@@ -6,10 +6,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from ..common import text_files
+from ..common import logs, text_files
 from ..common.output_files import atomic_write
 from ..common.programs import Programs
-from . import logs
 from .commands import Data, Machine
 from .runs import Run, check_unchanged, has_options, ranked_trials
 

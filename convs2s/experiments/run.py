@@ -10,11 +10,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from ..common import logs
 from ..common.errors import UserError
 from ..common.output_files import write_lines
 from ..common.programs import ProgramFailed
 from ..evaluation.nbest import first_texts
-from . import logs
 from .commands import basic_training_command, training_command, translation_command
 from .file import Averaging, Options
 from .results import (

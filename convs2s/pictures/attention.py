@@ -1,36 +1,17 @@
-"""Pictures of attention, and the models that ``convs2s plot-attention`` shows side by side."""
+"""Pictures of attention."""
 
 import warnings
 from collections.abc import Sequence
 from importlib import import_module
 from typing import Any
 
-from ..translation.attention import Attention
-from ..translation.translator import Translator
+from ..nn.attention import AttentionMaps
 from .document import Document, document, sentence_entry
 from .figures import check_format, import_pyplot, save_figure
 from .picture import choose_fonts, plot
 from .selection import choose_layers
 
 DIGITS = 6
-
-
-def load(paths: Sequence[str], **options: Any) -> list[Translator]:
-    """Load models that share the dictionaries of the first one, on the CPU.
-
-    Args:
-        paths: checkpoints.
-        options: those of ``Translator``, for the first model; only its text is prepared.
-    Raises:
-        UserError: if a checkpoint, the dictionaries or the preparation cannot be read or do not
-            fit.
-    """
-    first = Translator(paths[0], device="cpu", **options)
-    dictionaries = first.ensemble.dictionaries
-    source, target = dictionaries.languages
-    same = {"data": dictionaries.folder, "source_lang": source, "target_lang": target, "raw": True}
-    more = {**options, "preparation": None, "bpe_codes": None, **same}
-    return [first, *(Translator(path, device="cpu", **more) for path in paths[1:])]
 
 
 def draw(content: Document, pyplot: Any, path: str | None = None) -> tuple[Any, str | None]:
@@ -69,15 +50,28 @@ def draw(content: Document, pyplot: Any, path: str | None = None) -> tuple[Any, 
     )
 
 
-def figure_of(attention: Attention, path: str | None, layers: str, heads: str) -> Any:
-    """The figure of a sentence pair; arguments are those of ``Attention.plot``."""
+def figure_of(
+    source: list[str],
+    target: list[str],
+    maps: Sequence[AttentionMaps],
+    path: str | None,
+    layers: str,
+    heads: str,
+) -> Any:
+    """The figure of a sentence pair.
+
+    Args:
+        source, target: its tokens, ends of sentences included.
+        maps: the layers of each model.
+        path, layers, heads: as for ``Attention.plot``, which also says what is raised.
+    """
     if path is not None:
         check_format(str(path))
     pyplot = import_pyplot(display=True)
-    maps = choose_layers(attention.maps, layers)
-    texts = " ".join(attention.source[:-1]), " ".join(attention.target[:-1])
-    entry = sentence_entry(attention.source, attention.target, maps, heads, DIGITS, texts)
-    names = [f"model {number}" for number, _ in enumerate(attention.maps, start=1)]
+    chosen = choose_layers(maps, layers)
+    texts = " ".join(source[:-1]), " ".join(target[:-1])
+    entry = sentence_entry(source, target, chosen, heads, DIGITS, texts)
+    names = [f"model {number}" for number, _ in enumerate(maps, start=1)]
     figure, missing = draw(document(names, [entry]), pyplot, None if path is None else str(path))
     if missing:
         warnings.warn(missing, stacklevel=3)

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from ..common.errors import UserError
+from ..common.logs import read_stats
 from ..common.text_files import read_lines
-from ..experiments.logs import read_stats
 from .figures import color, label_axes
 
 WIDTH, HEIGHT = 5.2, 3.2

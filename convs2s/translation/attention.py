@@ -61,7 +61,7 @@ class Attention:
         """
         from ..pictures.attention import figure_of
 
-        return figure_of(self, path, layers, heads)
+        return figure_of(self.source, self.target, self.maps, path, layers, heads)
 
 
 def best_translation(ensemble: Ensemble, source: str) -> str:

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -16,9 +16,6 @@ from .buffers import TextProcessor
 from .decoding import Forced, mean_log_probs
 from .ensemble import Ensemble, batches_by_size, numbers, padded_before
 from .text import target_text
-
-if TYPE_CHECKING:
-    from .translator import Translator
 
 
 class ScoredPair(NamedTuple):
@@ -134,20 +131,21 @@ def _check_lengths(ensemble: Ensemble, lengths: Sequence[tuple[int, int]]) -> No
 
 
 def model_links(
-    translator: "Translator", sources: Sequence[str], targets: Sequence[str]
+    ensemble: Ensemble, text: TextProcessor, sources: Sequence[str], targets: Sequence[str]
 ) -> list[set[tuple[int, int]]]:
     """Link each target word with the source words to which its tokens attend most.
 
     The words of a line are separated by white space; each may consist of several tokens.
 
     Args:
-        translator: the model or ensemble, and the preparation of its text.
+        ensemble: the models.
+        text: the preparation of source text; see ``target_text``.
         sources: N source lines.
         targets: N translations.
     Raises:
         UserError: if a line has other words after the preparation, or is too long for the model.
     """
-    processors = (translator.text, target_text(translator.text))
+    processors = (text, target_text(text))
     words_of: list[tuple[list[int], list[int]]] = []
     pairs: list[tuple[str, str]] = []
     for number, lines in enumerate(zip(sources, targets, strict=True), start=1):
@@ -160,7 +158,7 @@ def model_links(
     return [
         {(source_words[s], target_words[t]) for s, t in pair.alignment or ()}
         for pair, (source_words, target_words) in zip(
-            score_pairs(translator.ensemble, pairs, align=True), words_of
+            score_pairs(ensemble, pairs, align=True), words_of
         )
     ]
 

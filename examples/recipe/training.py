@@ -6,7 +6,7 @@ import time
 
 import torch
 
-from convs2s.experiments.logs import read_stats
+from convs2s.common.logs import read_stats
 
 from .runner import Runner
 

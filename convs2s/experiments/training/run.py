@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from ...common.errors import UserError
+from ...common.logs import read_saved, read_stats
 from ...common.output_files import make_folder
 from ...common.programs import ProgramFailed, Programs, Stopped
 from ...common.progress import Progress
 from ...common.quiet import Shown
 from ..commands import FIXES, unless_set
-from ..logs import read_saved, read_stats
 from ..results import read_json, write_json
 from ..runs import check_unchanged
 from .request import Request

@@ -9,11 +9,11 @@ import pytest
 import torch
 
 from convs2s.cli import plot_attention
+from convs2s.cli.plot_attention import load_translators
 from convs2s.cli.plugin import load_model
 from convs2s.common.errors import UserError
 from convs2s.models.adl.language import registry
 from convs2s.models.interface import Vocabularies
-from convs2s.pictures.attention import load
 from convs2s.text.vocabulary import Vocabulary
 from convs2s.translation.attention import attention_of_pair, best_translation
 from tests import ROOT
@@ -147,7 +147,7 @@ def test_plot_of_a_given_target(trained, tmp_path, capsys):
 
 
 def test_weights_of_each_target_token_sum_to_one(trained):
-    model = load([trained[1]], data=trained[3], load=load_model)[0].ensemble
+    model = load_translators([trained[1]], data=trained[3], load=load_model)[0].ensemble
     attention = attention_of_pair(model, "ein zwei drei", "one two")
     assert attention.source == ["ein", "zwei", "drei", "</s>"]
     assert attention.target == ["one", "two", "</s>"]
@@ -167,7 +167,7 @@ def test_data_of_all_layers(trained, tmp_path, capsys):
         ["drei", "$", "<b>", "$", "</s>"],
     ]
     printed = capsys.readouterr().out.splitlines()
-    model = load([trained[1]], data=trained[3], load=load_model)[0].ensemble
+    model = load_translators([trained[1]], data=trained[3], load=load_model)[0].ensemble
     for sentence, line in zip(read["sentences"], printed, strict=False):
         source = " ".join(sentence["source"][:-1])
         assert " ".join(sentence["target"][:-1]) == line == best_translation(model, source)
@@ -270,7 +270,7 @@ def test_a_model_without_attention_to_the_source(tmp_path):
 @torch.no_grad()
 def test_attention_is_that_of_the_target_tokens(trained):
     """Pervasive attention has alignments that depend on the target token."""
-    model = load([trained[1]], data=trained[3], load=load_model)[0].ensemble
+    model = load_translators([trained[1]], data=trained[3], load=load_model)[0].ensemble
     (network,) = model.models
     if not getattr(network, "aligns_tokens", False):
         pytest.skip("attention does not depend on the tokens")

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from ..common.errors import NOT_FINITE
+from .errors import NOT_FINITE
 
 DONE = "done training in"
 # Beginnings of lines: fairseq's exception, as without the package and with --fp16, and our message.
