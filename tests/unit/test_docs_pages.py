@@ -183,7 +183,7 @@ def test_every_option_in_the_text_exists():
     known = known_options() | {"--no-build-isolation", "--help", "--version", "--user-dir"}
     known.add("--normalization-constant")  # of fconv_gec, which is not in fairseq
     known |= {"--nproc-per-node", "--node-rank"}  # of torchrun
-    known.add("--index-url")  # of pip
+    known |= {"--index-url", "--list"}  # of pip and sacrebleu
     known.add("--full-context-alignment")  # of fairseq's transformer_align
     # Options of other projects: Sockeye, and the later code of attn2d.
     known |= {"--convnet", *re.findall(r"--[\w-]+", " ".join(theirs for theirs, *_ in SOCKEYE))}
