@@ -75,7 +75,7 @@ def _unknown(
             # --lr is the "learning rate for the first N epochs".
             start = re.sub("[-_]", " ", name) + " "
             near = [f" (nearest: '{each}')" for each in helps if helps[each].startswith(start)]
-            yield name, reason + (nearest(name, helps) or "".join(near[:1]))
+            yield name, reason + ("".join(near[:1]) or nearest(name, helps))
         for before, value in zip(words, words[1:]):
             if value == word and before in known and known[before].nargs == 0:
                 yield before.removeprefix("--"), f"this is a flag, true or false, but not {word}"
