@@ -6,12 +6,14 @@ import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator, Sequence
 from contextlib import redirect_stdout
+from dataclasses import fields
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NoReturn
 
 import torch
 from fairseq import options, tasks
+from fairseq.registry import REGISTRIES
 
 from convs2s.common.errors import UserError, nearest
 
@@ -91,13 +93,21 @@ def _build(args: Namespace, folder: Path, joined: bool) -> None:
     """
     if args.max_tokens is None and args.batch_size is None:
         raise UserError("there is neither --max-tokens nor --batch-size")
+    if args.optimizer is None:
+        raise UserError("there is no --optimizer")
+    for kind, registry in REGISTRIES.items():
+        settings = registry["dataclass_registry"].get(getattr(args, kind, None))
+        for each in fields(settings) if settings else ():
+            if each.type in (int, float, str) and getattr(args, each.name, 0) is None:
+                option, chosen = each.name.replace("_", "-"), getattr(args, kind)
+                raise UserError(f"there is no --{option}, which {kind} {chosen} needs")
     vars(args).update({name: None for name in NOT_CHECKED if hasattr(args, name)})
     names = [f"dict.{language}.txt" for language in (args.source_lang, args.target_lang)]
     if not all((Path(args.data) / name).exists() for name in names):
         args.data = str(folder)
         for name, size in zip(names, (WORDS, WORDS if joined else WORDS + 1)):
             dictionary_of_size(size).save(str(folder / name))
-    # Optimizers need a configuration of hydra, which takes longer than all of this.
+    # fairseq-train makes a configuration of hydra of these, which takes longer than all of this.
     task = tasks.setup_task(args)
     with torch.device("meta"):
         task.build_model(args)

@@ -88,7 +88,7 @@ def _place(experiment: Experiment, run: Run, program: str, option: Any, smoke: b
     # A translation has the task of the training.
     kind = "train" if program == "fairseq-train" or option == "task" else "generate"
     given = getattr(system, kind)
-    if option in run.tried:
+    if kind == "train" and option in run.tried:
         return f"{system.place}.trials.{option}"
     if kind == "generate" and any(option in each for each in run.searches):
         own = "" if system.searches == experiment.searches else f"{system.place}."

@@ -212,6 +212,12 @@ def test_models_are_built_before_the_first_run(folder):
     (folder / "numbers.yaml").write_text(text, encoding="utf-8")
     done = start(folder, "--dry-run", "--smoke")
     assert "  systems.fconv.train: there is neither --max-tokens nor --batch-size" in done.stderr
+    text = EXPERIMENT.replace('  total-num-update: "{updates}"\n', "")
+    (folder / "numbers.yaml").write_text(text, encoding="utf-8")
+    done = start(folder, "--dry-run")
+    assert "  systems.fconv.train: there is no --total-num-update, which lr_sch" in done.stderr
+    (folder / "numbers.yaml").write_text(EXPERIMENT.replace("  optimizer: adam\n", ""), "utf-8")
+    assert "  systems.fconv.train: there is no --optimizer" in start(folder, "--dry-run").stderr
 
 
 def test_data_of_prepare(folder):
