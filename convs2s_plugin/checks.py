@@ -76,8 +76,9 @@ def _unknown(
         if word.startswith("--"):
             # --lr is the "learning rate for the first N epochs".
             start = re.sub("[-_]", " ", name) + " "
-            near = [f" (nearest: '{each}')" for each in helps if helps[each].startswith(start)]
-            yield name, reason + ("".join(near[:1]) or nearest(name, helps))
+            described = [each for each in helps if helps[each].startswith(start)]
+            near = nearest(described[0], described) if described else nearest(name, helps)
+            yield name, reason + near
         for before, value in zip(words, words[1:]):
             if value == word and before in known and known[before].nargs == 0:
                 yield before.removeprefix("--"), f"this is a flag, true or false, but not {word}"

@@ -139,34 +139,39 @@ ADL = """
     updates: 10
     train: {arch: adl, encoder-adl: ADL, decoder-adl: "mh_src_att"}
 """
-# A change of the file, and the errors that follow.
+# A change of the file, and the error that follows, as a regular expression.
 FAULTS = [
     (
         "arch: convs2s_iwslt_de_en",
         "arch: convs2s_iwslt_de_em",
-        "systems.convs2s.train.arch: there is no 'convs2s_iwslt_de_em' "
-        "(nearest: 'convs2s_iwslt_de_en')",
+        r"systems\.convs2s\.train\.arch: there is no 'convs2s_iwslt_de_em' "
+        r"\(.*'convs2s_iwslt_de_en'.*\)",
     ),
     (
         "lr-scheduler:",
-        "max-tokenz: 9\n  learning-rate: 1\n  lr-scheduler:",
-        "train.max-tokenz: fairseq-train has no such option (nearest: 'max-tokens') "
-        "(in fconv, mine)",
+        "max-tokenz: 9\n  lr-scheduler:",
+        r"train\.max-tokenz: fairseq-train has no such option \(.*'max-tokens'.*\) "
+        r"\(in fconv, mine\)",
     ),
-    ("lr: [1.0e+38, 0.005]", "lr: [x, 0.005]", "systems.fconv.trials.lr: invalid "),
+    (
+        "optimizer:",
+        "learning-rate: 1\n  optimizer:",
+        r"train\.learning-rate: fairseq-train has no such option \(.*'lr'.*\) \(in fconv, mine\)",
+    ),
+    ("lr: [1.0e+38, 0.005]", "lr: [x, 0.005]", r"systems\.fconv\.trials\.lr: invalid .*"),
     (
         "generate: {beam: 2,",
         "generate: {beem: 2,",
-        "generate.beem: fairseq-generate has no such option (nearest: 'beam') "
-        "(in convs2s, mine, fconv, ConvS2S, unnormalized)",
+        r"generate\.beem: fairseq-generate has no such option \(.*'beam'.*\) "
+        r"\(in convs2s, mine, fconv, ConvS2S, unnormalized\)",
     ),
     (
         "{unnormalized: true}",
         "{unnormalized: 1}",
-        "systems.ConvS2S, unnormalized.generate.unnormalized: this is a flag, true or false, "
-        "but not 1",
+        r"systems\.ConvS2S, unnormalized\.generate\.unnormalized: this is a flag, true or false, "
+        r"but not 1",
     ),
-    ("ADL", '"cnnn(glu)"', "systems.mine.train.encoder-adl: --encoder-adl, line 1, column 1: "),
+    ("ADL", '"cnnn(glu)"', r"systems\.mine\.train\.encoder-adl: --encoder-adl, line 1, .*'cnn'.*"),
 ]
 
 
@@ -187,9 +192,8 @@ def test_all_wrong_options_are_refused_before_anything_starts(more, wrong):
     assert done.returncode == 2 and not done.stdout, done.stdout + done.stderr
     first, *lines = done.stderr.splitlines()
     assert first == "convs2s experiment: error: numbers.yaml: wrong options:"
-    assert any("train.learning-rate: " in line and "(nearest: 'lr')" in line for line in lines)
     for _, _, fault in FAULTS:
-        assert any(line.startswith(f"  {fault}") for line in lines), (fault, done.stderr)
+        assert any(re.fullmatch(f"  {fault}", line) for line in lines), (fault, done.stderr)
     assert not (wrong / "numbers_out" / "data").exists()
 
 

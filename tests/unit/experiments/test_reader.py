@@ -105,14 +105,14 @@ ERRORS = [
     ("lr: 0.1", "save-dir: x", "train has the option save-dir, which `convs2s experiment` sets"),
     ("lr: 0.1", "max_update: 1", "train has the option max_update, which"),
     (A, "  a: {updates: 8, train: {arch: x}, generate: {path: y}}", "a.generate has the option pa"),
-    (A, f"{A}\ntuning: {{finalist: 2}}", r"tuning has an unknown key 'finalist' \(nearest: 'fi"),
+    (A, f"{A}\ntuning: {{finalist: 2}}", r"tuning has .* key 'finalist' \(.*'finalists'"),
     (
         "updates: 8",
         "updates: 8, average: {checkpoint: 2}",
-        r"systems.a.average has an unknown key 'checkpoint' \(nearest: 'checkpoints'\)",
+        r"systems.a.average has an unknown key 'checkpoint' \(.*'checkpoints'",
     ),
-    ("updates: 8", "updates: 8, smoke: {trian: {}}", r"smoke has .* 'trian' \(nearest: 'train'\)"),
-    (A, f"{A}\n  b: {{runs_off: a}}", r"systems.b has .* 'runs_off' \(nearest: 'runs_of'\)"),
+    ("updates: 8", "updates: 8, smoke: {trian: {}}", r"smoke has .* 'trian' \(.*'train'"),
+    (A, f"{A}\n  b: {{runs_off: a}}", r"systems.b has .* 'runs_off' \(.*'runs_of'"),
     ("updates: 8", "updates: 0", "systems.a.updates is 0: it must be an integer of at least 1"),
     ("updates: 8", "updates: many", "systems.a.updates is 'many'"),
     (
