@@ -120,7 +120,7 @@ def build_architecture(arch: str, changes: Sequence[str], sizes: tuple[int, int]
     parser.error = _refuse
     given = ["data", "--arch", arch, "--task", "translation", *changes]
     cfg = convert_namespace_to_omegaconf(options.parse_args_and_arch(parser, input_args=given))
-    source, target = map(_dictionary_of_size, sizes)
+    source, target = map(dictionary_of_size, sizes)
     task = Namespace(cfg=cfg.task, source_dictionary=source, target_dictionary=target)
     return _Logits(build_model(cfg.model, task))
 
@@ -131,7 +131,7 @@ def _refuse(message: str) -> NoReturn:
     raise UserError(f"The options are not those of fairseq-train: {reason}.")
 
 
-def _dictionary_of_size(size: int) -> Dictionary:
+def dictionary_of_size(size: int) -> Dictionary:
     """A dictionary of ``size`` tokens, fairseq's special symbols among them."""
     dictionary = Dictionary()
     for i in range(size - len(dictionary)):

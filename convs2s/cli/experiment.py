@@ -49,7 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_flag(data, "--smoke", text)
     add_flag(parser, "--report", "write the tables from the finished runs, no more")
-    add_flag(parser, "--dry-run", "print the commands and run none")
+    add_flag(parser, "--dry-run", "check the options, print the commands and run none")
     text = "after all runs, measure the speeds of all systems in turn, one program at a time"
     add_flag(parser, "--speed", text)
     text = "keep all checkpoints of finished trainings, not only their average"
@@ -87,11 +87,15 @@ def _override(experiment: Experiment, args: argparse.Namespace) -> Experiment:
     given = {name: value for name in names if (value := getattr(args, name)) is not None}
     data = replace(experiment.data, **given)
     if args.text or args.download or args.smoke:
-        data = replace(data, bin=None)
-    if args.bpe_merges is not None and data.bin is not None:
-        raise UserError(f"--bpe-merges cannot change binarized data, {data.bin}: leave it out.")
+        data = replace(data, bin=None, prepared=None)
+    if args.bin is not None:
+        data = replace(data, prepared=None)
+    if args.bpe_merges is not None and not data.needs_text:
+        raise UserError(
+            f"--bpe-merges cannot change binarized data, {data.bin or data.prepared}: leave it out."
+        )
     for side in ("source", "target"):
-        if data.bin is None and getattr(data, side) is None:
+        if data.needs_text and getattr(data, side) is None:
             raise UserError(f"There is no {side} language: give it with --{side}.")
     systems = experiment.systems
     if args.seeds:

@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import re
 import resource
 import shlex
 import shutil
@@ -50,12 +51,22 @@ class ProgramFailed(Exception):
     def __init__(self, program: str, code: int, log: Path, start: int):
         self.code, self.log, self.start = code, log, start
         ended = f"failed with exit code {code}" if code >= 0 else f"was ended by signal {-code}"
-        super().__init__(f"{program} {ended}; its log is {log}")
+        reason = self.reason.removesuffix(".")
+        super().__init__(f"{reason} ({program} {ended}; its log is {log})")
 
     @property
     def output(self) -> str:
         """What it has written to the log."""
         return self.log.read_bytes()[self.start :].decode("utf-8", "replace")
+
+    @property
+    def reason(self) -> str:
+        """The last error in its output, or else the last line."""
+        lines = [line.strip() for line in self.output.splitlines() if line.strip()]
+        errors = [line for line in lines if re.match(r"([\w -]+: )?error: ", line)]
+        if errors:
+            return errors[-1].partition("error: ")[2]
+        return lines[-1] if lines and self.code > 0 else "it ended without an error message"
 
     def log_end(self) -> list[str]:
         """The last lines of its output, which may tell the reason."""

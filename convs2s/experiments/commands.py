@@ -20,12 +20,16 @@ class Data:
         bin: its folder.
         source, target: languages.
         tests: names of the test sets -> fairseq's names; the first one is the most important.
+        prepared: the folder that ``convs2s prepare`` wrote; None for other data.
+        marks_spaces: sub-words, or characters, mark spaces as sentencepiece does.
     """
 
     bin: Path
     source: str
     target: str
     tests: dict[str, str]
+    prepared: Path | None = None
+    marks_spaces: bool = False
 
     @property
     def subsets(self) -> dict[str, str]:
@@ -141,7 +145,8 @@ def translation_command(
 ) -> list[object]:
     """The command that translates a split, given by fairseq's name for it."""
     command = _command("fairseq-generate", data, machine)
-    return command + ["--path", checkpoint, "--gen-subset", subset, *arguments(run.generate)]
+    command += ["--path", checkpoint, "--gen-subset", subset, *arguments(run.generate)]
+    return command + ["--remove-bpe", "sentencepiece"] * data.marks_spaces
 
 
 def _command(program: str, data: Data, machine: Machine) -> list[object]:

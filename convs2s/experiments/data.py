@@ -1,8 +1,9 @@
-"""The data of an experiment: find or download its text and binarize it, or use binarized data."""
+"""The data of an experiment: find or download its text and binarize it, or use what is there."""
 
 import re
 import shutil
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
@@ -13,8 +14,9 @@ from ..common.output_files import atomic_path
 from ..common.programs import relative_path
 from ..common.text_files import read_parallel
 from ..text import prepare_tokens
-from ..text.preparation import DATA
+from ..text.preparation import DATA, FILE_NAME, read_content
 from ..text.sources import PairWriter
+from ..text.tokenizers import TOKENIZERS
 from ..text.workflow import TOKENS
 from .commands import Data
 from .file import DataSettings
@@ -44,9 +46,8 @@ def prepare_data(
     if earlier is not None:
         advice = f"choose another folder with --out, or remove {out}"
         check_unchanged(earlier["settings"], recorded, f"{folder} was made with data.", advice)
-    if settings.bin is not None:
-        data = binarized(settings.bin, settings)
-    else:
+    data = expected_data(settings, out)
+    if settings.needs_text:
         if earlier is not None:
             tests = earlier["tests"]
             say(f"The text of an earlier start is used; test sets: {', '.join(tests)}.")
@@ -56,20 +57,54 @@ def prepare_data(
             tests = numbered([*known][2:])
         else:
             tests = _binarize(settings, out, _splits(settings, folder, fetch, say), say)
-        data = Data(folder / DATA, *settings.languages, tests)
+        data = replace(data, tests=tests)
     if earlier is None and not dry:
         folder.mkdir(exist_ok=True)
         write_json(mark, {"settings": recorded, "tests": data.tests})
     return data
 
 
+def expected_data(settings: DataSettings, out: Path) -> Data:
+    """The data that ``prepare_data`` returns, without the test sets of text.
+
+    Raises:
+        UserError: if binarized data is not there.
+    """
+    if settings.bin is not None:
+        return binarized(settings.bin, settings)
+    if settings.prepared is None:
+        return Data(out / "data" / DATA, *settings.languages, {})
+    content = read_content(settings.prepared / FILE_NAME)
+    # If its package is missing, this fails now rather than after the training.
+    detokenizer(settings.prepared)
+    marked = "characters", "sentencepiece"
+    marks = content["tokenizer"] in marked or content["subwords"]["method"] in marked
+    data = binarized(settings.prepared / DATA, settings)
+    return replace(data, prepared=settings.prepared.resolve(), marks_spaces=marks)
+
+
+def detokenizer(prepared: Path) -> Callable[[str], str]:
+    """Makes text of target tokens of a preparation, whose sub-words are joined.
+
+    Raises:
+        UserError: if there is no preparation, or a package for its tokenizer is missing.
+    """
+    content = read_content(prepared / FILE_NAME)
+    name = content["tokenizer"]
+    # Joined characters are text.
+    make = TOKENIZERS["none" if name == "characters" else name]
+    return make(content["languages"]["target"]).detokenize
+
+
 def _recorded(settings: DataSettings) -> dict[str, Any]:
     """The settings that the data depends on."""
     names = ["source", "target"]
-    if settings.bin is None:
+    if settings.needs_text:
         names += ["train", "valid", "test", "bpe_merges", "joined_dictionary"]
-    folder = settings.bin and str(settings.bin.resolve())
-    return as_json({"bin": folder, **{name: getattr(settings, name) for name in names}})
+    recorded = {name: getattr(settings, name) for name in names}
+    if settings.prepared is not None:
+        recorded["prepared"] = str(settings.prepared.resolve())
+    return as_json({"bin": settings.bin and str(settings.bin.resolve()), **recorded})
 
 
 def _splits(
@@ -145,12 +180,13 @@ def binarized(folder: Path, settings: DataSettings) -> Data:
     names = "\n".join(sorted(path.name for path in folder.iterdir()))
     pairs = sorted(set(re.findall(r"^train\.([^.\n]+)-([^.\n]+)\.", names, re.MULTILINE)))
     wanted = (settings.source, settings.target)
-    if None in wanted and len(pairs) == 1:
+    if len(pairs) == 1 and all(one in (None, found) for one, found in zip(wanted, pairs[0])):
         wanted = pairs[0]
     elif wanted not in pairs:
         listed = ", ".join("-".join(pair) for pair in pairs) or "none"
+        source, target = (language or "any language" for language in wanted)
         raise UserError(
-            f"{folder} has no training data from {wanted[0]} to {wanted[1]}; it has {listed}. "
+            f"{folder} has no training data from {source} to {target}; it has {listed}. "
             "fairseq-preprocess writes one direction: to swap languages, use --text."
         )
     source, target = map(str, wanted)

@@ -234,12 +234,13 @@ class Section:
 
 @dataclass(frozen=True)
 class DataSettings(Section):
-    """The data of an experiment: text to binarize, or binarized data.
+    """The data of an experiment: text to binarize, or data that is binarized already.
 
     Attributes:
         source, target: languages, as in the names of the files.
         text: folder of the text.
         bin: folder of binarized data, to use instead of text.
+        prepared: folder that ``convs2s prepare`` wrote, to use instead of text.
         download: address of the text with "{name}" and "{language}".
         train, valid: names of a split, of which the first that exists is taken.
         test: patterns of the names of test sets.
@@ -252,6 +253,7 @@ class DataSettings(Section):
     target: Text | None = None
     text: Folder | None = None
     bin: Folder | None = None
+    prepared: Folder | None = None
     download: Annotated[Text, AfterValidator(_address)] | None = None
     train: Names = ("train",)
     valid: Names = ("valid", "val")
@@ -263,6 +265,11 @@ class DataSettings(Section):
     ] = field(default_factory=dict)
     bpe_merges: Count = 0
     joined_dictionary: Flag = False
+
+    @property
+    def needs_text(self) -> bool:
+        """No data is binarized yet."""
+        return self.bin is None and self.prepared is None
 
     @property
     def languages(self) -> tuple[str, str]:

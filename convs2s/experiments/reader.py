@@ -101,11 +101,15 @@ def _completed(experiment: Experiment, given: dict[Any, dict[str, Any]], path: P
             **{key: getattr(experiment, key) for key in INHERITED if key not in keys},
         )
     data = experiment.data
-    text, binarized = (each and path.parent / each.expanduser() for each in (data.text, data.bin))
+    folders = {
+        name: path.parent / folder.expanduser()
+        for name in ("text", "bin", "prepared")
+        if (folder := getattr(data, name)) is not None
+    }
     return replace(
         experiment,
         title=experiment.title or path.stem,
-        data=replace(data, text=text, bin=binarized),
+        data=replace(data, **folders),
         systems=systems,
     )
 
@@ -133,8 +137,10 @@ def _faults(experiment: Experiment, given: dict[Any, dict[str, Any]]) -> Iterato
             yield from _faults_of_start(system, systems)
     if experiment.baseline is not None and experiment.baseline not in systems:
         yield f"baseline is '{experiment.baseline}', which is no system; {_choose(systems)}"
-    if data.bin is None and None in (data.source, data.target):
+    if data.needs_text and None in (data.source, data.target):
         yield "data has no source or no target language"
+    if data.prepared is not None:
+        yield from _faults_of_prepared(data, systems)
 
 
 def _faults_of_updates(system: System) -> Iterator[str]:
@@ -200,6 +206,20 @@ def _faults_of_start(system: System, systems: dict[str, System]) -> Iterator[str
             f"{system.place} has both continues and the training option finetune-from-model: "
             "leave one of them out"
         )
+
+
+def _faults_of_prepared(data: DataSettings, systems: dict[str, System]) -> Iterator[str]:
+    """``convs2s prepare`` has made all choices about the data."""
+    for name in ("text", "bin", "download", "bpe_merges", "joined_dictionary"):
+        if getattr(data, name):
+            yield f"data has both prepared and {name}: leave one of them out"
+    for system in systems.values():
+        for options in (system.generate, *system.searches):
+            for name in {"post-process", "remove-bpe"} & set(options):
+                yield (
+                    f"{system.place} has the option {name}, but data.prepared knows how its "
+                    "sub-words are joined: remove it"
+                )
 
 
 def _choose(names: Iterable[str]) -> str:

@@ -49,10 +49,12 @@ def signatures(comparison: Comparison) -> dict[str, list[str]]:
 
 def legend(comparison: Comparison) -> str:
     """What the columns mean."""
+    is_plain = comparison.experiment.data.prepared is not None
+    text = "plain text" if is_plain else "same tokens, which are not made into plain text"
     sentences = [
         "Scores are means over seeds ± the sample standard deviation.",
-        "BLEU is computed by fairseq-generate on the tokens of the data, sacreBLEU and chrF on the "
-        "plain text.",
+        "BLEU is computed by fairseq-generate on the tokens of the data with sub-words joined, "
+        f"sacreBLEU and chrF on the {text}.",
         "Parameters without embeddings leave out token embeddings and the output layer.",
         "Training time and speeds are medians over seeds, unless a range (minimum–maximum) "
         "follows: then they are medians of repeated measurements.",

@@ -73,15 +73,20 @@ class Workplace:
         """The settings with which a run was started; None if it was not."""
         return read_json(self.folder(name) / "settings.json")
 
+    def has_trained(self, run: Run) -> bool:
+        """A run has written a checkpoint or a translation, which belong to its settings."""
+        patterns = ("checkpoints/checkpoint*.pt", "*.pt", "*.out", "result.json")
+        return any(path for each in patterns for path in self.folder(run.name).glob(each))
+
     def check(self, run: Run) -> None:
-        """Refuse a run that was started with other settings.
+        """Refuse a run that has trained with other settings.
 
         Raises:
             UserError: naming the run, the option and both values.
         """
         earlier, made = self.settings(run.name), f"The run {run.name} was made with "
         advice = f"choose another folder with --out, or remove {self.folder(run.name)}"
-        if earlier is not None:
+        if earlier is not None and self.has_trained(run):
             check_unchanged(earlier, as_json(run.settings), made, advice)
 
     def is_stale(self, run: Run) -> bool:

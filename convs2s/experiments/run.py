@@ -15,11 +15,14 @@ from ..common.errors import UserError
 from ..common.output_files import write_lines
 from ..common.programs import ProgramFailed
 from ..evaluation.nbest import first_texts
+from ..text.texts import TEXT
 from .commands import basic_training_command, training_command, translation_command
+from .data import detokenizer
 from .file import Averaging, Options
 from .results import (
     Workplace,
     add_time,
+    as_json,
     read_json,
     read_lines,
     write_json,
@@ -86,6 +89,9 @@ class Job:
         if place.result(self.run.name) is not None:
             return
         if not dry:
+            if place.settings(self.run.name) not in (None, as_json(self.run.settings)):
+                # It failed before it trained, and its options were corrected.
+                shutil.rmtree(self.folder)
             self.folder.mkdir(parents=True, exist_ok=True)
             write_json(self.folder / "settings.json", self.run.settings)
         if self.run.base is None and not self.make_model():
@@ -202,12 +208,17 @@ class Job:
 
     def write_texts(self, split: str, output: str) -> None:
         """Write the translations of a split, and its references unless they are there."""
-        references = self.place.out / "references" / split
+        references, data = self.place.out / "references" / split, self.place.data
         if not references.exists():
             references.parent.mkdir(exist_ok=True)
-            write_lines(str(references), first_texts(output, "T"))
-        count = len(read_lines(references))
-        write_lines(str(self.folder / f"{split}.hyp"), first_texts(output, "H", count))
+            if data.prepared is None:
+                write_lines(str(references), first_texts(output, "T"))
+            else:
+                shutil.copyfile(data.prepared / TEXT / f"{split}.{data.target}", references)
+        hypotheses = first_texts(output, "H", len(read_lines(references)))
+        if data.prepared is not None:
+            hypotheses = [*map(detokenizer(data.prepared), hypotheses)]
+        write_lines(str(self.folder / f"{split}.hyp"), hypotheses)
 
 
 def translate(

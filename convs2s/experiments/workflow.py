@@ -14,10 +14,12 @@ from types import FrameType
 from typing import IO
 
 from ..common.errors import UserError
+from ..common.installation import missing_fairseq
 from ..common.output_files import make_folder
-from ..common.programs import ProgramFailed, Programs
+from ..common.programs import ProgramFailed, Programs, find_program
+from .checks import check_options
 from .commands import find_machine
-from .data import prepare_data
+from .data import expected_data, prepare_data
 from .file import Experiment
 from .progress import Progress
 from .results import Workplace, read_json
@@ -34,23 +36,27 @@ class Request:
 
     Attributes:
         out: the output folder.
+        file: the experiment file.
         jobs: number of runs at a time.
-        systems: names of the systems to run; empty for all.
+        systems: names of the systems to run, and to report on; empty for all.
         seeds: the seeds of the runs; empty for all.
         download: download the text.
         report: write the tables from what is finished, and do no more.
-        dry_run: print the commands.
+        dry_run: check the options, and print the commands.
+        smoke: it is a smoke run.
         speed: measure speeds after the runs.
         keep_checkpoints: keep all checkpoints.
     """
 
     out: Path
+    file: Path
     jobs: int = 1
     systems: Sequence[str] = ()
     seeds: Sequence[int] = ()
     download: bool = False
     report: bool = False
     dry_run: bool = False
+    smoke: bool = False
     speed: bool = False
     keep_checkpoints: bool = False
 
@@ -110,6 +116,26 @@ class _Experiment:
             chosen += [other for other in self.runs if needs(run, other) and other not in chosen]
         return [run for run in self.runs if run in chosen]
 
+    def check(self) -> None:
+        """Check the options of the runs that are not finished.
+
+        Raises:
+            UserError: if some are wrong, or there is no fairseq to train with.
+        """
+        folder, data = self.out / "runs", expected_data(self.experiment.data, self.out)
+        runs = [run for run in self.selected if not (folder / run.name / "result.json").exists()]
+        if not runs:
+            return
+        if missing_fairseq() is not None:
+            print("# The options are not checked, because fairseq is not installed.")
+            if not self.programs.dry:
+                find_program("fairseq-train")
+            return
+        try:
+            check_options(self.experiment, runs, data, self.request.smoke)
+        except UserError as error:
+            raise UserError(f"{self.request.file}: {error}") from error
+
     def prepare(self) -> Workplace:
         """Prepare the data and the machine."""
         request, dry = self.request, self.programs.dry
@@ -118,7 +144,8 @@ class _Experiment:
         return Workplace(self.out, data, machine, self.programs, request.keep_checkpoints)
 
     def dry_run(self) -> int:
-        """Print all commands that would run."""
+        """Check the options, and print all commands that would run."""
+        self.check()
         self.place = self.prepare()
         for run in self.selected:
             if self.place.result(run.name) is None:
@@ -129,7 +156,8 @@ class _Experiment:
         return 0
 
     def perform(self) -> int:
-        """Do all runs that are missing, and write the report."""
+        """Check the options, do all runs that are missing, and write the report."""
+        self.check()
         self.place = self.prepare()
         done = [run.name for run in self.finished_runs()]
         self.progress = Progress(self.selected, done, sys.stdout)
@@ -245,14 +273,22 @@ class _Experiment:
         # Its packages for tests of significance would delay a dry run.
         from . import report
 
-        folder = self.out / "runs"
-        found = {run.name: read_json(folder / run.name / "result.json") for run in self.runs}
-        pending = {name: result for name, result in found.items() if name not in failed}
+        folder, experiment = self.out / "runs", self.experiment
+        names = [run.name for run in self.runs if run.name not in failed]
+        found = {name: read_json(folder / name / "result.json") for name in names}
+        results = [result for result in found.values() if result is not None]
+        chosen = {*(self.request.systems or experiment.systems)}
+        missing = [run for run in self.selected if run.system.name in chosen]
+        if not self.request.report:
+            # The tables keep what was finished before.
+            chosen |= {result["system"] for result in results}
+        systems = {name: each for name, each in experiment.systems.items() if name in chosen}
+        baseline = experiment.baseline if experiment.baseline in systems else None
         return report.write(
             self.out,
-            [result for result in pending.values() if result is not None],
-            self.experiment,
-            unfinished=[name for name, result in pending.items() if result is None],
+            results,
+            replace(experiment, systems=systems, baseline=baseline),
+            unfinished=[run.name for run in missing if found.get(run.name, 0) is None],
             failed=failed,
         )
 

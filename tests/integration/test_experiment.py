@@ -73,14 +73,16 @@ def folder(corpus, tmp_path):
     return tmp_path
 
 
-def command():
+def command(*more):
     """The command, in a fork of the server."""
-    return [server().programs / "convs2s", "experiment", "numbers.yaml", "--jobs", "2"]
+    return [server().programs / "convs2s", "experiment", "numbers.yaml", "--jobs", "2", *more]
 
 
-def start(folder):
+def start(folder, *more):
     """Run the command to its end."""
-    return subprocess.run(command(), cwd=folder, capture_output=True, text=True, encoding="utf-8")
+    return subprocess.run(
+        command(*more), cwd=folder, capture_output=True, text=True, encoding="utf-8"
+    )
 
 
 def test_a_stopped_experiment_goes_on(folder):
@@ -130,3 +132,117 @@ def test_a_stopped_experiment_goes_on(folder):
         for path in (*(folder / f"{split}.hyp" for folder in folders), out / "references" / split):
             text = path.read_text(encoding="utf-8")
             assert text.count("\n") == 24 and "@@" not in text
+
+
+ADL = """
+  mine:
+    updates: 10
+    train: {arch: adl, encoder-adl: ADL, decoder-adl: "mh_src_att"}
+"""
+# A change of the file, and the error that follows, as a regular expression.
+FAULTS = [
+    (
+        "arch: convs2s_iwslt_de_en",
+        "arch: convs2s_iwslt_de_em",
+        r"systems\.convs2s\.train\.arch: there is no 'convs2s_iwslt_de_em' "
+        r"\(.*'convs2s_iwslt_de_en'.*\)",
+    ),
+    (
+        "lr-scheduler:",
+        "max-tokenz: 9\n  lr-scheduler:",
+        r"train\.max-tokenz: fairseq-train has no such option \(.*'max-tokens'.*\) "
+        r"\(in fconv, mine\)",
+    ),
+    (
+        "optimizer:",
+        "learning-rate: 1\n  optimizer:",
+        r"train\.learning-rate: fairseq-train has no such option \(.*'lr'.*\) \(in fconv, mine\)",
+    ),
+    ("lr: [1.0e+38, 0.005]", "lr: [x, 0.005]", r"systems\.fconv\.trials\.lr: invalid .*"),
+    (
+        "generate: {beam: 2,",
+        "generate: {beem: 2,",
+        r"generate\.beem: fairseq-generate has no such option \(.*'beam'.*\) "
+        r"\(in convs2s, mine, fconv, ConvS2S, unnormalized\)",
+    ),
+    (
+        "{unnormalized: true}",
+        "{unnormalized: 1}",
+        r"systems\.ConvS2S, unnormalized\.generate\.unnormalized: this is a flag, true or false, "
+        r"but not 1",
+    ),
+    ("ADL", '"cnnn(glu)"', r"systems\.mine\.train\.encoder-adl: --encoder-adl, line 1, .*'cnn'.*"),
+]
+
+
+@pytest.fixture
+def wrong(folder):
+    """The folder with a file that has all of FAULTS."""
+    text = EXPERIMENT + ADL.removeprefix("\n")
+    for old, new, _ in FAULTS:
+        assert old in text
+        text = text.replace(old, new, 1)
+    (folder / "numbers.yaml").write_text(text, encoding="utf-8")
+    return folder
+
+
+@pytest.mark.parametrize("more", [["--dry-run"], []])
+def test_all_wrong_options_are_refused_before_anything_starts(more, wrong):
+    done = start(wrong, *more)
+    assert done.returncode == 2 and not done.stdout, done.stdout + done.stderr
+    first, *lines = done.stderr.splitlines()
+    assert first == "convs2s experiment: error: numbers.yaml: wrong options:"
+    for _, _, fault in FAULTS:
+        assert any(re.fullmatch(f"  {fault}", line) for line in lines), (fault, done.stderr)
+    assert not (wrong / "numbers_out" / "data").exists()
+
+
+def test_only_the_chosen_systems_are_checked(folder):
+    text = EXPERIMENT.replace("arch: fconv_iwslt_de_en", "arch: fconf")
+    (folder / "numbers.yaml").write_text(text, encoding="utf-8")
+    done = start(folder, "--dry-run", "--systems", "convs2s")
+    assert done.returncode == 0 and "fairseq-train" in done.stdout, done.stderr
+    assert start(folder, "--dry-run").returncode == 2
+
+
+def test_models_are_built_before_the_first_run(folder):
+    """Embeddings are shared, but the data will have two dictionaries."""
+    text = EXPERIMENT.replace("joined_dictionary: true", "joined_dictionary: false")
+    (folder / "numbers.yaml").write_text(text, encoding="utf-8")
+    done = start(folder)
+    assert done.returncode == 2 and not (folder / "numbers_out/data").exists()
+    assert "  train.share-all-embeddings: --share-all-embeddings needs one" in done.stderr
+    text = text.replace("  max-tokens: 200\n", "").replace("  share-all-embeddings: true\n", "")
+    (folder / "numbers.yaml").write_text(text, encoding="utf-8")
+    done = start(folder, "--dry-run", "--smoke")
+    assert "  systems.fconv.train: there is neither --max-tokens nor --batch-size" in done.stderr
+    text = EXPERIMENT.replace('  total-num-update: "{updates}"\n', "")
+    (folder / "numbers.yaml").write_text(text, encoding="utf-8")
+    done = start(folder, "--dry-run")
+    assert "  systems.fconv.train: there is no --total-num-update, which lr_sch" in done.stderr
+    (folder / "numbers.yaml").write_text(EXPERIMENT.replace("  optimizer: adam\n", ""), "utf-8")
+    assert "  systems.fconv.train: there is no --optimizer" in start(folder, "--dry-run").stderr
+
+
+def test_data_of_prepare(folder):
+    """The scores are those of text: no tokens, no marks of sub-words."""
+    for name in ("train", "valid", "test"):
+        for language in ("de", "en"):
+            lines = gzip.decompress((folder / f"text/{name}.tok.{language}.gz").read_bytes())
+            (folder / f"{name}.{language}").write_bytes(lines.replace(b"\n", b".\n"))
+    texts = [x for n in ("train", "valid", "test") for x in (f"--{n}", f"{n}.de", f"{n}.en")]
+    prepare = [server().programs / "convs2s", "prepare", "--out", "made", *texts]
+    prepare += ["--bpe", "sentencepiece", "--bpe-size", "60", "--workers", "1"]
+    subprocess.run(prepare, cwd=folder, check=True, capture_output=True)
+    data = "{source: de, target: en, text: text, bpe_merges: 20, joined_dictionary: true}"
+    assert data in EXPERIMENT
+    text = EXPERIMENT.replace(data, "{prepared: made}")
+    (folder / "numbers.yaml").write_text(text, encoding="utf-8")
+    done = start(folder, "--systems", "convs2s", "--limit-updates", "60")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "sacreBLEU and chrF on the plain text." in done.stdout
+    out = folder / "numbers_out"
+    references = (out / "references/test").read_text(encoding="utf-8")
+    assert references == (folder / "test.en").read_text(encoding="utf-8")
+    hypotheses = (out / "runs/convs2s.1/test.hyp").read_text(encoding="utf-8")
+    assert "\N{LOWER ONE EIGHTH BLOCK}" not in hypotheses and "-th" in hypotheses

@@ -107,7 +107,8 @@ def test_text_in_the_folder_of_an_experiment(folder):
         for language in ("de", "en"):
             (text / f"{split}.{language}").write_text("a b\n")
     (folder / "file.yaml").write_text(
-        "data: {source: de, target: en}\nsystems: {a: {updates: 1, train: {arch: convs2s}}}\n"
+        "data: {source: de, target: en}\ntrain: {optimizer: adam, max-tokens: 9}\n"
+        "systems: {a: {updates: 1, train: {arch: convs2s}}}\n"
     )
     done = convs2s(folder, "experiment file.yaml --text out/data/text --out out")
     assert "in a folder of the output" in done.stderr + done.stdout

@@ -56,7 +56,8 @@ def train(request: Request) -> Path | None:
     except ProgramFailed as error:
         if interrupts.received:
             return None
-        raise UserError(_reason(error.output, log)) from error
+        reason = error.reason.removesuffix(".")
+        raise UserError(f"The training failed: {reason}. Its log is {log}.") from error
     finally:
         table.close()
         write_json(folder / RECORD, {**record, "seconds": table.seconds})
@@ -109,14 +110,6 @@ class Interrupts:
         if self.received == 1:
             print("Saving after this update; Ctrl-C again ends at once.", file=sys.stderr)
         self.programs.interrupt()
-
-
-def _reason(text: str, log: Path) -> str:
-    """A sentence for a training that failed: the error in its log, or the last line."""
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    errors = [line for line in lines if re.match(r"(\S+: )?error: ", line)]
-    reason = errors[-1].partition("error: ")[2] if errors else (lines or ["it ended at once"])[-1]
-    return f"The training failed: {reason.removesuffix('.')}. Its log is {log}."
 
 
 def _average(folder: Path, log: Path) -> Path:

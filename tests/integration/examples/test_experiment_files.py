@@ -9,7 +9,9 @@ import pytest
 from fairseq import options
 
 from convs2s.cli import experiment as command
+from convs2s.experiments import checks
 from convs2s.experiments.reader import read_experiment
+from convs2s_plugin.checks import check as find_faults
 from tests.integration.examples.conftest import EXAMPLES
 from tests.support.commands import server
 from tests.support.doc_blocks import DOCS, blocks, commands
@@ -38,8 +40,12 @@ def text(corpus, tmp_path):
 
 
 @pytest.fixture
-def dry_run(text, tmp_path, capsys):
-    """Prints the commands of an experiment and returns each as a list of words."""
+def dry_run(text, tmp_path, capsys, monkeypatch):
+    """Prints the commands of an experiment and returns each as a list of words.
+
+    Their options are checked in this process, and the models are built.
+    """
+    monkeypatch.setattr(checks, "find_faults", find_faults)
 
     def dry_run(path):
         parser = argparse.ArgumentParser()

@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import shutil
 import subprocess
 
 import pytest
@@ -10,9 +11,11 @@ from fairseq.data import Dictionary
 from fairseq.models import MODEL_DATACLASS_REGISTRY
 
 from convs2s.cli import experiment as command
+from convs2s.experiments import checks
 from convs2s.experiments.reader import read_experiment
 from convs2s.models.convs2s.layer_lists import parse_attention, parse_layers
 from convs2s.models.convs2s.options import ConvS2SOptions
+from convs2s_plugin.checks import check as find_faults
 from convs2s_plugin.models.options import network_options
 from tests.integration.examples.conftest import EXAMPLES
 from tests.support.commands import server
@@ -31,17 +34,27 @@ SOME = {
 }
 
 
+@pytest.fixture(autouse=True)
+def checks_in_this_process(monkeypatch):
+    """The options of experiments are checked, and the models built, in this process."""
+    monkeypatch.setattr(checks, "find_faults", find_faults)
+
+
 def name(path):
     return str(path.relative_to(PAPERS))
 
 
 @pytest.fixture
-def dry_run(corpus, capsys):
+def dry_run(corpus, tmp_path, capsys):
     """A function that returns the commands of an experiment, each as a list of words."""
+    folder = tmp_path / "bin"
+    shutil.copytree(corpus / "bin", folder)
+    # One dictionary for both languages, as some of the models need.
+    shutil.copyfile(folder / "dict.de.txt", folder / "dict.en.txt")
 
     def dry_run(path):
         languages = ["--source", "de", "--target", "en"]
-        words = [path, "--data-bin", corpus / "bin", *languages, "--seeds", "1", "--dry-run"]
+        words = [path, "--data-bin", folder, *languages, "--seeds", "1", "--dry-run"]
         return commands_of(words, capsys)
 
     return dry_run

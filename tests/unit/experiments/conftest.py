@@ -31,6 +31,9 @@ def programs(tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "executable", str(folder / "python"))
     monkeypatch.setattr(data, "prepare_tokens", prepare_tokens)
     monkeypatch.setattr(results, "vocabulary_parameters", vocabulary_parameters)
+    # tests/integration/test_experiment.py has the checks of options.
+    monkeypatch.setattr(workflow, "missing_fairseq", lambda: None)
+    monkeypatch.setattr(workflow, "check_options", lambda *_: None)
     monkeypatch.setattr(
         workflow, "find_machine", lambda jobs, _: Machine("no device", ("--cpu",), ({},) * jobs)
     )

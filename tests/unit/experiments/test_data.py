@@ -9,7 +9,7 @@ from convs2s.common.errors import UserError
 from convs2s.experiments import data
 from convs2s.experiments.file import DataSettings
 
-from .words import change, results
+from .words import change, commands, results
 
 WORDS = (
     "ein mann hund läuft über die grüne wiese und sieht zwei kleine kinder beim spielen im park "
@@ -78,6 +78,53 @@ def test_binarized_data(start, folder):
     assert (folder / "words_out/references/test1").read_text() == "one\ntwo\n"
     with pytest.raises(UserError, match="made with data.bin .*bin-en"):
         start("--source", "en", "--target", "de")
+
+
+PREPARED = """
+format: 1
+languages: {source: de, target: en}
+tokenizer: TOKENIZER
+subwords: {method: none}
+dictionaries: {source: {file: a, sha256: b}, target: {file: a, sha256: b}}
+"""
+
+
+@pytest.mark.parametrize("tokenizer", ["moses", "characters"])
+def test_prepared_data(tokenizer, start, folder):
+    """Scores are those of plain text, and the options that join sub-words those of the data."""
+    change(folder, "source: de, target: en, text: text, bpe_merges: 20", "prepared: made")
+    with pytest.raises(UserError, match="There is no file .*made/preparation.yaml: give the"):
+        start()
+    made = folder / "made"
+    for name in ("data-bin", "text"):
+        (made / name).mkdir(parents=True)
+    (made / "preparation.yaml").write_text(PREPARED.replace("TOKENIZER", tokenizer))
+    for name in ("train.de-en.en.bin", "test.de-en.en.bin"):
+        (made / "data-bin" / name).touch()
+    for subset in ("valid", "test"):
+        for side in ("source", "target"):
+            (made / "data-bin" / f"{subset}.{side}").write_text("ein Hund .\nx\n")
+        (made / "text" / f"{subset}.en").write_text("A dog.\nx\n")
+    with pytest.raises(UserError, match="no training data from fr to any language; it has de-en"):
+        start("--source", "fr")
+    with pytest.raises(UserError, match="--bpe-merges cannot change binarized data, .*made"):
+        start("--bpe-merges", 7)
+    code, printed = start("--systems", "b, c", "--seeds", 1)
+    assert code == 0 and "sacreBLEU and chrF on the plain text." in printed
+    out = folder / "words_out"
+    assert (out / "references/test").read_text() == "A dog.\nx\n"
+    hypotheses = (out / "runs/b_c.1/test.hyp").read_text()
+    assert hypotheses == ("ein Hund.\n\n" if tokenizer == "moses" else "ein Hund .\n\n")
+    generated = [line for line in commands(folder) if line.startswith("fairseq-generate")]
+    assert all("made/data-bin" in line for line in generated)
+    joined = ["--remove-bpe sentencepiece" in line for line in generated]
+    assert joined == [tokenizer == "characters"] * 2
+    # Nothing is repeated, and other data is refused; a smoke run has its own.
+    assert "1 of 1 runs were finished before." in start("--systems", "b, c", "--seeds", 1)[1]
+    with pytest.raises(UserError, match="words_out/data was made with data.source None"):
+        start("--text", "text", "--source", "de", "--target", "en")
+    smoke = start("--smoke", "--systems", "b, c", "--source", "de", "--target", "en")
+    assert smoke[0] == 0 and "plain text" in smoke[1] and "on the plain text" not in smoke[1]
 
 
 def test_download(start, folder):

@@ -36,6 +36,8 @@ def test_defaults(read, tmp_path):
     assert experiment.systems["b"].generate == {"beam": 3}
     assert [run.name for run in all_runs(experiment)] == ["a.1", "b.1"]
     assert read(SMALL.replace("en}", "en, text: here}")).data.text == tmp_path / "here"
+    prepared = read(SMALL.replace("source: de, target: en", "prepared: here")).data
+    assert prepared.prepared == tmp_path / "here" and prepared.text is None
 
 
 def test_trials_alone(read):
@@ -85,6 +87,12 @@ ERRORS = [
     ),
     ("source: de", "source: no", r"data.source is False: it must be text \(put it in quotes\)"),
     ("source: de, ", "", "data has no source or no target language"),
+    ("source: de, ", "prepared: x, text: y, ", "data has both prepared and text: leave one of"),
+    (
+        "source: de, target: en}",
+        "prepared: x}\ngenerate: {remove-bpe: true}",
+        "systems.a has the option remove-bpe, but data.prepared knows how its sub-words are",
+    ),
     ("en}", "en, bpe_merges: -1}", "data.bpe_merges is -1: it must be an integer of at least 0"),
     ("en}", "en, joined_dictionary: 1}", "data.joined_dictionary is 1: it must be true or false"),
     ("en}", "en, test: 5}", "data.test is 5: it must be a list of names"),
@@ -97,6 +105,14 @@ ERRORS = [
     ("lr: 0.1", "save-dir: x", "train has the option save-dir, which `convs2s experiment` sets"),
     ("lr: 0.1", "max_update: 1", "train has the option max_update, which"),
     (A, "  a: {updates: 8, train: {arch: x}, generate: {path: y}}", "a.generate has the option pa"),
+    (A, f"{A}\ntuning: {{finalist: 2}}", r"tuning has .* key 'finalist' \(.*'finalists'"),
+    (
+        "updates: 8",
+        "updates: 8, average: {checkpoint: 2}",
+        r"systems.a.average has an unknown key 'checkpoint' \(.*'checkpoints'",
+    ),
+    ("updates: 8", "updates: 8, smoke: {trian: {}}", r"smoke has .* 'trian' \(.*'train'"),
+    (A, f"{A}\n  b: {{runs_off: a}}", r"systems.b has .* 'runs_off' \(.*'runs_of'"),
     ("updates: 8", "updates: 0", "systems.a.updates is 0: it must be an integer of at least 1"),
     ("updates: 8", "updates: many", "systems.a.updates is 'many'"),
     (

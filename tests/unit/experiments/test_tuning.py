@@ -94,7 +94,7 @@ def test_an_earlier_divergence_does_not_explain_another_failure(start, folder):
     log.parent.mkdir(parents=True)
     log.write_text("FloatingPointError: gradients are Nan/Inf\n")
     code, printed = start("--systems", "a", "--seeds", 2)
-    assert code == 1 and "a.trial1 failed: fairseq-train failed with exit code 1" in printed
+    assert code == 1 and "a.trial1 failed: the reason (fairseq-train failed" in printed
 
 
 def test_a_trial_that_comes_later_and_is_better(start, folder):

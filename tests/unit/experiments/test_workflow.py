@@ -9,6 +9,7 @@ import time
 
 import pytest
 
+from convs2s.common import programs
 from convs2s.common.errors import UserError
 from convs2s.experiments import workflow
 
@@ -86,13 +87,82 @@ def test_a_failure_loses_no_other_run(start, folder):
     change(folder, "runs_of: a", 'runs_of: "b, c"')
     code, printed = start("--jobs", 2, "--seeds", 5)
     assert code == 1
-    assert "b_c.5 failed: fairseq-train failed with exit code 1" in printed
-    assert "the reason" in printed and "b_c.5/train.log" in printed
+    failed = "b_c.5 failed: the reason (fairseq-train failed with exit code 1; its log is "
+    assert printed.count(failed) == 2 and "b_c.5/train.log)\n  | num. shared" in printed
     assert "d.5 was not started: it needs" in printed
     assert sorted(results(folder)) == ["a.5", "a.trial1", "a.trial2"]
+    # It never trained, so its options can be corrected.
     change(folder, ", lr: 666", "")
-    with pytest.raises(UserError, match=r"b_c\.5 was made with train\.lr 666"):
-        start("--seeds", 5)
+    assert start("--seeds", 5, "--dry-run")[0] == 0
+    log = folder / "words_out/runs/b_c.5/train.log"
+    assert "the reason" in log.read_text()
+    assert start("--seeds", 5)[0] == 0 and "the reason" not in log.read_text()
+    assert {"b_c.5", "d.5"} < results(folder).keys()
+
+
+def test_a_run_that_has_trained_keeps_its_options(start, folder):
+    """Its last checkpoint is there, and the run has failed later."""
+    (folder / "bin/fairseq-generate").write_text("#!/bin/sh\nexit 3\n")
+    assert start("--systems", "b, c", "--seeds", 1)[0] == 1
+    change(folder, "{arch: other}", "{arch: other, dropout: 0.1}")
+    with pytest.raises(UserError, match=r"b_c\.1 was made with train\.dropout unset"):
+        start("--systems", "b, c", "--seeds", 1)
+    (folder / "words_out/runs/b_c.1/average.pt").unlink()
+    with pytest.raises(UserError, match=r"b_c\.1 was made with train\.dropout unset"):
+        start("--systems", "b, c", "--seeds", 1)
+
+
+def test_the_report_has_the_systems_that_were_asked_for(start, folder):
+
+    def rows(printed):
+        """The first words in the rows of both tables."""
+        return re.findall(r"^\| ([a-zB]) ", printed, re.MULTILINE)
+
+    code, printed = start("--systems", "b, c", "--seeds", 1)
+    assert code == 0 and rows(printed) == ["B"] * 2 and "Unfinished" not in printed
+    # The baseline has no results.
+    assert "Difference" not in printed
+    printed = start("--systems", "d", "--report")[1]
+    assert rows(printed) == ["d"] * 2 and "Unfinished: d.1, d.2." in printed
+    # A run keeps the others that were finished.
+    printed = start("--systems", "d", "--seeds", 1)[1]
+    assert rows(printed)[:3] == ["a", "B", "d"] and "Unfinished" not in printed
+    printed = start("--report")[1]
+    assert "Unfinished: a.2, b_c.2, d.2." in printed.replace("\\", "")
+
+
+def test_options_are_checked_before_anything_starts(start, folder, monkeypatch):
+    checked = []
+
+    def refuse(experiment, runs, data, smoke):
+        checked.append((sorted(run.name for run in runs), data.bin, smoke))
+        raise UserError("wrong options:\n  systems.a.train: no")
+
+    monkeypatch.setattr(workflow, "check_options", refuse)
+    for more in ([], ["--dry-run"]):
+        with pytest.raises(UserError, match=r"words.yaml: wrong options:\n  systems.a.train: no"):
+            start("--systems", "a", *more)
+    with pytest.raises(UserError):
+        start("--systems", "b, c", "--smoke")
+    out = folder / "words_out"
+    bin = out / "data/data-bin"
+    assert checked[:2] == [(["a.1", "a.2", "a.trial1", "a.trial2"], bin, False)] * 2
+    assert checked[2][0] == ["b_c.1"] and checked[2][2] is True
+    assert not (out / "runs").exists() and not (out / "data").exists()
+
+
+def test_options_are_not_checked_without_fairseq(start, folder, monkeypatch):
+    monkeypatch.setattr(workflow, "missing_fairseq", lambda: "fairseq is missing")
+    unchecked = "# The options are not checked, because fairseq is not installed.\n"
+    assert unchecked in start("--dry-run")[1]
+    # It may be there all the same, in another environment.
+    assert unchecked in start("--systems", "b, c")[1]
+    assert unchecked not in start("--systems", "b, c")[1]
+    (folder / "bin/fairseq-train").unlink()
+    monkeypatch.setattr(programs, "MODULES", {})
+    monkeypatch.setenv("PATH", "")
+    with pytest.raises(UserError, match="no program fairseq-train: run `pip install"):
+        start("--systems", "a")
 
 
 @pytest.mark.parametrize("jobs", [1, 2])
