@@ -159,6 +159,10 @@ def _with_standard_output(run: Callable[[], int], name: str) -> int:
     if hasattr(signal, "SIGPIPE"):
         # Importing sacrebleu makes this signal end the process, without removing partial files.
         signal.signal(signal.SIGPIPE, signal.SIG_IGN)
+    for each, errors in ((sys.stdout, "surrogateescape"), (sys.stderr, "backslashreplace")):
+        # Text is UTF-8 in every locale; names of files may be any bytes.
+        if getattr(each, "encoding", None) not in (None, "utf-8", "UTF-8"):
+            each.reconfigure(encoding="utf-8", errors=errors)
     stream = sys.stdout
     if stream is None:
         return run()

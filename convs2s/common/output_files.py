@@ -132,7 +132,7 @@ def atomic_write(path: str) -> Iterator[TextIO]:
 
 @contextmanager
 def text_output(path: str | None) -> Iterator[TextIO]:
-    """Open a text file as ``atomic_write`` does, or standard output in UTF-8.
+    """Open a text file as ``atomic_write`` does, or standard output.
 
     Args:
         path: the file of ``--output``; None for standard output.
@@ -145,9 +145,6 @@ def text_output(path: str | None) -> Iterator[TextIO]:
         return
     if sys.stdout is None:
         raise UserError("Standard output is closed: give a file with --output.")
-    reconfigure = getattr(sys.stdout, "reconfigure", None)
-    if reconfigure is not None:
-        reconfigure(encoding="utf-8", newline="\n")
     yield sys.stdout
 
 

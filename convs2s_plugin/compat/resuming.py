@@ -48,6 +48,8 @@ def load_checkpoint(original: Any, cfg: Any, trainer: Any, **options: Any) -> An
             )
         if path:
             check_no_device(path)
+    if cfg.restore_file != LAST:
+        _check_restored(cfg, trainer.checkpoint_suffix)
     if trainer.data_parallel_rank == 0 and not cfg.no_save:
         # fairseq-hydra-train looks at the folder before the task or the model is there.
         check_folder(cfg.save_dir)
@@ -66,6 +68,18 @@ def load_checkpoint(original: Any, cfg: Any, trainer: Any, **options: Any) -> An
     if begins:
         trainer._previous_training_time = 0
     return found
+
+
+def _check_restored(cfg: Any, suffix: str) -> None:
+    """Refuse a --restore-file that does not exist: fairseq would begin anew over what is there."""
+    file = cfg.restore_file.replace(".pt", f"{suffix}.pt")
+    if PathManager.exists(file):
+        return
+    inside = os.path.join(cfg.save_dir, cfg.restore_file)
+    advice = "leave it out to begin anew"
+    if os.path.isfile(inside):
+        advice = f"do you mean {inside}? Names are not those of files in --save-dir"
+    raise UserError(f"There is no checkpoint {file} (--restore-file): {advice}.")
 
 
 def _begins_from_a_model(cfg: Any, suffix: str) -> bool:

@@ -154,6 +154,19 @@ def test_a_pipe_with_the_name_of_an_incomplete_checkpoint(corpus, tmp_path):
     assert f"{path} has the name of a checkpoint that" in error
 
 
+def test_a_checkpoint_to_restore_that_is_missing(corpus, tmp_path, two_epochs):
+    """fairseq would begin anew, and replace the trained model of the folder."""
+    shutil.copytree(two_epochs, tmp_path / "model")
+    best = tmp_path / "model" / "checkpoint_best.pt"
+    before = best.read_bytes()
+    error = sentence(train(corpus, tmp_path / "model", *ONE, "--restore-file", "no.pt"))
+    assert error.startswith("There is no checkpoint no.pt (--restore-file): leave it out")
+    error = sentence(train(corpus, tmp_path / "model", *ONE, "--restore-file", best.name))
+    assert f"do you mean {best}" in error and best.read_bytes() == before
+    done = train(corpus, tmp_path / "model", *ONE, "--restore-file", best)
+    assert done.returncode == 0 and f"Loaded checkpoint {best}" in done.stderr
+
+
 def test_a_pipe_is_no_checkpoint(corpus, tmp_path):
     os.mkfifo(tmp_path / "pipe.pt")
     error = sentence(train(corpus, tmp_path / "new", *ONE, "--restore-file", tmp_path / "pipe.pt"))

@@ -1,5 +1,6 @@
 """Commands whose standard output is a closed pipe or a full device, and odd names of outputs."""
 
+import os
 import subprocess
 import sys
 
@@ -103,3 +104,25 @@ def test_odd_outputs(output, capsys):
         error = capsys.readouterr().err
         assert "cannot be written" in error or "The name of the output is empty" in error
         assert "enforce" not in error
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "rerank lists --utility chrf",
+        "evaluate modèle=hyp --references hyp",
+        "translate --path nöpe.pt",
+    ],
+)
+def test_text_is_utf_8_in_every_locale(command, tmp_path):
+    (tmp_path / "hyp").write_text("dög\n", encoding="utf-8")
+    (tmp_path / "lists").write_text("S-0\thünd\nH-0\t-0.1\tdög\n", encoding="utf-8")
+    done = subprocess.run(
+        [*PATH[:-1], *command.split()],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "PYTHONIOENCODING": "ascii"},
+        capture_output=True,
+    )
+    printed = (done.stdout + done.stderr).decode("utf-8")
+    assert done.returncode == (2 if "nöpe" in command else 0) and "Traceback" not in printed
+    assert any(word in printed for word in ("dög", "modèle", "nöpe"))
