@@ -8,6 +8,7 @@ import sys
 import textwrap
 from collections.abc import Callable, Iterable
 from importlib import import_module
+from io import TextIOWrapper
 from typing import Any, NoReturn, TextIO, cast
 
 from ..common.command_line import refusal
@@ -161,7 +162,7 @@ def _with_standard_output(run: Callable[[], int], name: str) -> int:
         signal.signal(signal.SIGPIPE, signal.SIG_IGN)
     for each, errors in ((sys.stdout, "surrogateescape"), (sys.stderr, "backslashreplace")):
         # Text is UTF-8 in every locale; names of files may be any bytes.
-        if getattr(each, "encoding", None) not in (None, "utf-8", "UTF-8"):
+        if isinstance(each, TextIOWrapper) and each.encoding.lower() != "utf-8":
             each.reconfigure(encoding="utf-8", errors=errors)
     stream = sys.stdout
     if stream is None:
