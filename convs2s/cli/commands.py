@@ -191,7 +191,7 @@ class _Version(argparse.Action):
 
     def __call__(self, parser: argparse.ArgumentParser, *arguments: object) -> None:
         """Print them, and end the program."""
-        from .doctor import versions
+        from ..common.installation import versions
 
         print("\n".join(f"{name} {version}" for name, version in versions().items()))
         parser.exit()

@@ -5,18 +5,12 @@ import json
 import platform
 from contextlib import redirect_stderr, redirect_stdout
 from importlib import import_module
-from importlib.metadata import PackageNotFoundError, version
 from io import StringIO
 from typing import Any, NamedTuple
 
-from .. import __version__
-from ..common.installation import missing_fairseq
-from ..common.programs import available_cores
+from ..common.installation import available_cores, missing_fairseq, versions
 from ..common.quiet import quiet
-from ..common.tables import MISSING
 from .arguments import add_flag
-
-FAIRSEQ = ("fairseq", "ve-fairseq", "fairseq-fixed")
 
 
 class Part(NamedTuple):
@@ -60,25 +54,6 @@ def run(args: argparse.Namespace) -> int:
         print("\n".join(f"{name} {text}" for name, text in about.items()), end="\n\n")
         print("\n".join(f"{commands}: {state}" for commands, state in found.items()))
     return int(found[PARTS[0].commands] != "works")
-
-
-def versions() -> dict[str, str]:
-    """The versions of this package, Python, torch and fairseq; imports none of them."""
-    fairseq = next((f"{found} ({name})" for name in FAIRSEQ if (found := _version(name))), None)
-    return {
-        "convs2s": __version__,
-        "Python": platform.python_version(),
-        "torch": _version("torch") or MISSING,
-        "fairseq": fairseq or MISSING,
-    }
-
-
-def _version(distribution: str) -> str | None:
-    """The version of a package, or None if it is not installed."""
-    try:
-        return version(distribution)
-    except PackageNotFoundError:
-        return None
 
 
 def _state(part: Part) -> str:

@@ -1,12 +1,19 @@
-"""Where the plugin is, and how to install fairseq where it is missing."""
+"""What is installed here, how to install fairseq where it is missing, and the processors."""
 
+import os
 import platform
 import sys
+from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
 
+from .. import __version__
+
 # The first version of Python for which the extra `fairseq` installs nothing.
 TOO_NEW = (3, 13)
+# The distributions of fairseq.
+FAIRSEQ = ("fairseq", "ve-fairseq", "fairseq-fixed")
+MISSING = "not installed"
 
 
 def plugin_folder() -> Path | None:
@@ -28,3 +35,28 @@ def missing_fairseq() -> str | None:
             f"and {advice}"
         )
     return f"convs2s_plugin needs fairseq, which is not installed here: {advice}."
+
+
+def versions() -> dict[str, str]:
+    """The versions of this package, Python, torch and fairseq; imports none of them."""
+    fairseq = next((f"{found} ({name})" for name in FAIRSEQ if (found := _version(name))), None)
+    return {
+        "convs2s": __version__,
+        "Python": platform.python_version(),
+        "torch": _version("torch") or MISSING,
+        "fairseq": fairseq or MISSING,
+    }
+
+
+def _version(distribution: str) -> str | None:
+    """The version of a package, or None if it is not installed."""
+    try:
+        return version(distribution)
+    except PackageNotFoundError:
+        return None
+
+
+def available_cores() -> int:
+    """The number of CPUs that this process may use."""
+    # Not all systems limit a process to some CPUs.
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

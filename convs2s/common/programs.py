@@ -19,6 +19,7 @@ from threading import Lock
 import psutil
 
 from .errors import UserError
+from .installation import available_cores
 from .output_files import create_temporary
 
 # Console script -> its module, used if the script is not installed next to the interpreter.
@@ -301,9 +302,3 @@ def available_threads() -> int:
     if given.isdigit() and int(given):
         return int(given)
     return available_cores()
-
-
-def available_cores() -> int:
-    """The number of CPUs that this process may use."""
-    # Not all systems limit a process to some CPUs.
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -4,7 +4,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..common.programs import available_cores
+from ..common.installation import available_cores
 from .runs import Run, arguments
 
 USER_DIR = Path(__file__).resolve().parents[2] / "convs2s_plugin"
