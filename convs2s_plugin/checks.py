@@ -80,7 +80,8 @@ def _unknown(
             near = nearest(described[0], described) if described else nearest(name, helps)
             yield name, reason + near
         for before, value in zip(words, words[1:]):
-            if value == word and before in known and known[before].nargs == 0:
+            is_flag = before in known and known[before].nargs == 0
+            if value == word and is_flag and not word.startswith("--"):
                 yield before.removeprefix("--"), f"this is a flag, true or false, but not {word}"
 
 

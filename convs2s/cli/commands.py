@@ -83,7 +83,7 @@ EXAMPLES = {
     "clean-checkpoint": "old.pt new.pt --drop-optimizer",
     "path": "",
     "doctor": "",
-    "completion": "bash > ~/.local/share/bash-completion/completions/convs2s",
+    "completion": "bash > convs2s.bash",
 }
 # The commands that get the arguments that they do not know as ``args.forwarded``.
 FORWARDING = {"flops", "train"}
@@ -101,15 +101,7 @@ def main(argv: list[str] | None = None) -> int:
     # This exits after --help or --version, and if the command is missing or unknown.
     name = _parser().parse_known_args(argv)[0].command
     try:
-        module = import_module(f".{name.replace('-', '_')}", __package__)
-        parser = _parser(name, module.add_arguments)
-        args, forwarded = parser.parse_known_args(argv)
-        Shown.progress = not args.quiet
-        if name in FORWARDING:
-            args.forwarded = forwarded
-        elif forwarded:
-            args.parser.error(f"unrecognized arguments: {' '.join(forwarded)}")
-        return _with_standard_output(lambda: module.run(args), name)
+        return _with_standard_output(lambda: _run(name, argv), name)
     except KeyboardInterrupt:
         return 130
     except UserError as error:
@@ -120,6 +112,19 @@ def main(argv: list[str] | None = None) -> int:
         message = f"{error.strerror or error}{f': {error.filename}' if error.filename else ''}."
     print(f"convs2s {name}: error: {message}", file=sys.stderr)
     return 2
+
+
+def _run(name: str, argv: list[str]) -> int:
+    """Run the command that the arguments name."""
+    module = import_module(f".{name.replace('-', '_')}", __package__)
+    args, forwarded = _parser(name, module.add_arguments).parse_known_args(argv)
+    Shown.progress = not args.quiet
+    if name in FORWARDING:
+        args.forwarded = forwarded
+    elif forwarded:
+        args.parser.error(f"unrecognized arguments: {' '.join(forwarded)}")
+    code: int = module.run(args)
+    return code
 
 
 class OutputError(Exception):
@@ -203,9 +208,16 @@ class Parser(argparse.ArgumentParser):
     The arguments have the innermost parser, that of the command or sub-command, as ``parser``.
     """
 
+    # Shown below the help, each line as it is.
+    example = ""
+
     def __init__(self, **options: Any):
         super().__init__(**options)
         self.set_defaults(parser=self)
+
+    def format_help(self) -> str:
+        """The help, and an example."""
+        return super().format_help() + self.example
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         """Parse arguments, see ``argparse``."""
@@ -297,5 +309,4 @@ def _add_command(
     if add_arguments is not None:
         add_arguments(added)
         added.add_argument("--quiet", "-q", action="store_true", help="show no progress")
-        example = f"example: convs2s {name} {EXAMPLES[name]}".rstrip()
-        added.epilog = f"{added.epilog} {example}" if added.epilog else example
+        added.example = f"\nexample:\n  convs2s {name} {EXAMPLES[name]}".rstrip() + "\n"

@@ -28,7 +28,7 @@ class Part(NamedTuple):
 
 
 PARTS = (
-    Part(("torch", "numpy", "sacrebleu", "subword_nmt"), None, "all commands"),
+    Part(("torch", "numpy", "sacrebleu", "subword_nmt"), None, "translate, score and the rest"),
     Part(("fairseq",), "fairseq", "train, experiment, fairseq's own commands"),
     Part(("sacremoses", "sentencepiece"), "text", "prepare and translate raw text"),
     Part(("matplotlib",), "plot", "plot, plot-attention (pictures)"),

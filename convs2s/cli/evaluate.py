@@ -158,6 +158,8 @@ def _check(args: argparse.Namespace) -> None:
             f"--test-set {args.test_set} has references of its own: omit it, or --references; the "
             "target language is --target-lang."
         )
+    if args.score_only and args.json:
+        raise UserError("--score-only and --json print different things: omit one of them.")
     if args.score_only and (args.links or not args.systems):
         raise UserError("--score-only prints scores of systems: omit it, or --links.")
     if args.systems and not (args.references or args.test_set):

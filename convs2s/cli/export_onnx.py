@@ -4,19 +4,21 @@ import argparse
 from pathlib import Path
 from typing import cast
 
+from ..checkpoints.folders import find_checkpoints
 from ..common.output_files import check_folder_writable
 from .arguments import add_dictionaries, add_input
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
-    add_input(parser, "checkpoint", "a model of ConvS2S", metavar="CHECKPOINT")
+    add_input(parser, "checkpoint", "a model of ConvS2S, or its folder", metavar="CHECKPOINT")
     parser.add_argument("output", metavar="FOLDER", help="new folder to write")
     add_dictionaries(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Write the ONNX files and the dictionaries, and print a summary."""
+    args.checkpoint = str(find_checkpoints(Path(args.checkpoint))[0])
     check_folder_writable(args.output)
     from ..checkpoints.export.onnx_files import DECODER, ENCODER, check_exportable, export_onnx
     from ..checkpoints.networks import read_checkpoint

@@ -2,8 +2,10 @@
 
 import argparse
 from collections.abc import Iterable
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ..checkpoints.folders import find_checkpoints
 from ..common.errors import UserError
 from ..common.output_files import check_writable
 from .arguments import add_input
@@ -14,12 +16,13 @@ if TYPE_CHECKING:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
-    add_input(parser, "old", "checkpoint of a model of this package", metavar="OLD")
+    add_input(parser, "old", "checkpoint of a model of this package, or its folder", metavar="OLD")
     parser.add_argument("new", metavar="NEW", help="checkpoint to write")
 
 
 def run(args: argparse.Namespace) -> int:
     """Write the quantized checkpoint and print its size."""
+    args.old = str(find_checkpoints(Path(args.old))[0])
     check_writable(args.new, [args.old])
     from ..checkpoints.files import check_not_quantized, load_checkpoint, save_checkpoint
     from ..checkpoints.networks import build_network, read_checkpoint

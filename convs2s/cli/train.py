@@ -9,7 +9,7 @@ from ..checkpoints.folders import CHECKPOINTS
 from ..common.errors import UserError, nearest
 from ..common.installation import missing_fairseq
 from ..experiments.training.request import Request, in_lines, read_data
-from ..experiments.training.run import LOG, train
+from ..experiments.training.run import LOG, check_command, train
 from ..models import FAMILIES, family_of
 from ..models.adl.language.resolve import resolve
 from ..models.adl.language.spec import Settings
@@ -26,7 +26,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     text = "folder that `convs2s prepare` wrote, or one of binarized data"
     parser.add_argument("data", metavar="DATA", type=Path, help=text)
-    text = "architecture, see `convs2s flops --named` (default: a ConvS2S that suits the data)"
+    text = (
+        "architecture, see `convs2s flops --named` and `convs2s adl list` (default: a ConvS2S that "
+        "suits the data)"
+    )
     parser.add_argument("--arch", metavar="NAME", help=text)
     text = "definitions of encoder and decoder in ADL, instead of --arch"
     parser.add_argument("--adl", nargs=2, metavar=("ENCODER", "DECODER"), help=text)
@@ -49,13 +52,15 @@ def run(args: argparse.Namespace) -> int:
     """Train and say what to do next; 130 is the exit code after an interruption."""
     request = _request(args)
     if args.print:
+        if args.forwarded and missing_fairseq() is None:
+            check_command(request)
         print(in_lines(request.command()))
         return 0
     if sentence := missing_fairseq():
         raise UserError(sentence)
     recipe = request.recipe()[1]
     epochs = request.length().get("max-epoch")
-    length = f"{epochs} epochs" if epochs else f"{args.minutes:g} minutes"
+    length = f"{epochs} epoch{'s' * (epochs != 1)}" if epochs else f"{args.minutes:g} minutes"
     print(
         f"{request.train_options()['arch']} on {request.data.pairs:,} pairs, {length}; the options "
         f"are {recipe.source}. Log: {request.checkpoints / LOG}",
@@ -107,5 +112,6 @@ def _check_architecture(arch: str | None, forwarded: list[str]) -> None:
     if arch.startswith(tuple(FAMILIES)):
         names = [name for family in FAMILIES.values() for name in family.architectures()]
         raise UserError(
-            f"There is no --arch {arch}{nearest(arch, names)}: `convs2s flops --named` lists them."
+            f"There is no --arch {arch}{nearest(arch, names)}: `convs2s flops --named` and "
+            "`convs2s adl list` list them."
         )

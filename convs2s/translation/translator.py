@@ -145,6 +145,11 @@ class Translator:
             UserError: if the line is empty, a text is too long for a model, or a model has no
                 attention.
         """
+        for text in (source, target):
+            if not isinstance(text, str | None):
+                raise UserError(
+                    f"Attention is that of one line, but {excerpt(repr(text))} is none: give text."
+                )
         tokens = self.text.encode(source) if source.strip() else ""
         if not tokens:
             raise UserError("There is no attention to an empty line: give one with text.")

@@ -62,13 +62,17 @@ KNOWN = (
 
 
 # Warnings about code of fairseq, which its users cannot change.
-HIDDEN = (r"(?s).*hydra", r"'pin_memory' argument is set as true but no accelerator")
+HIDDEN = (
+    (UserWarning, r"(?s).*hydra"),
+    (UserWarning, r"'pin_memory' argument is set as true but no accelerator"),
+    (FutureWarning, r"`?torch\.cuda\.amp\.autocast"),
+)
 
 
 def hide_warnings() -> None:
     """Hide what hydra and torch say about the code of fairseq."""
-    for pattern in HIDDEN:
-        warnings.filterwarnings("ignore", pattern, UserWarning)
+    for kind, pattern in HIDDEN:
+        warnings.filterwarnings("ignore", pattern, kind)
     logging.getLogger("hydra").setLevel(logging.WARNING)
 
 

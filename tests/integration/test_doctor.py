@@ -36,7 +36,7 @@ def test_what_is_missing_or_broken(tmp_path):
     code, printed = doctor(tmp_path)
     assert code == 0 and f"convs2s {__version__}" in printed
     lines = dict(line.split(": ", 1) for line in printed.split("\n\n")[1].splitlines())
-    assert lines["all commands"] == "works"
+    assert lines["translate, score and the rest"] == "works"
     assert lines["plot, plot-attention (pictures)"] == (
         "matplotlib cannot be imported: no fonts: pip install 'convs2s-plugin[plot]'"
     )

@@ -46,6 +46,8 @@ def test_a_row_for_each_validation_and_the_next_command(trained):
         r"^ +(\d+) +(\d+) +[\d.]+ +[\d.]+ +[\d.-]+ +[\d.]+ +[\d.-]+$", done.stderr, re.M
     )
     assert rows == [("1", "30"), ("2", "60"), ("3", "90"), ("4", "120")]
+    # The last one says that no time is left.
+    assert done.stderr.rstrip().endswith(" 0.0")
     assert "validation loss" in done.stderr and "INFO" not in done.stderr
     assert done.stdout.endswith(f"convs2s translate --path {folder / 'average.pt'} --input FILE\n")
 
@@ -135,6 +137,14 @@ def test_another_training_in_the_folder_is_refused(corpus, trained, tmp_path):
     (tmp_path / "checkpoint_last.pt").write_bytes(b"")
     done = train(corpus / "bin", "--save-dir", tmp_path, code=2)
     assert "did not start" in done.stderr
+
+
+def test_a_misspelled_option_is_no_other_training(corpus, trained):
+    arguments = (corpus / "bin", "--save-dir", trained[0], *OPTIONS, "--droput", "0.2")
+    for more in ((), ("--print",)):
+        done = train(*arguments, *more, code=2)
+        assert "--droput: " in done.stderr and "did you mean 'dropout'?" in done.stderr
+        assert done.stdout == ""
 
 
 def test_a_corrected_command_may_follow_one_that_failed(corpus, tmp_path):

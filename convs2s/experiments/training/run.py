@@ -15,6 +15,7 @@ from ...common.output_files import make_folder
 from ...common.programs import ProgramFailed, Programs, Stopped
 from ...common.progress import Progress
 from ...common.quiet import Shown
+from ..checks import find_faults
 from ..commands import FIXES, unless_set
 from ..results import read_json, write_json
 from ..runs import check_unchanged
@@ -80,8 +81,24 @@ def _earlier_seconds(request: Request) -> float:
             f"{folder} has checkpoints of a training that `convs2s train` did not start: {advice}."
         )
     made = f"{folder} has a training with --"
-    check_unchanged(record["options"], request.settings, made, advice)
+    try:
+        check_unchanged(record["options"], request.settings, made, advice)
+    except UserError:
+        # A misspelled option is no other training.
+        check_command(request)
+        raise
     return float(record["seconds"])
+
+
+def check_command(request: Request) -> None:
+    """Check the options of a training with fairseq's parser, and build its model without memory.
+
+    Raises:
+        UserError: if an option is wrong.
+    """
+    (faults,) = find_faults([[*map(str, request.command())]], request.data.joined)
+    for option, reason in faults:
+        raise UserError(f"--{option}: {reason}." if option else f"{reason}.")
 
 
 class Interrupts:
@@ -199,6 +216,11 @@ class Table:
 
     def print_row(self, valid: dict[str, float]) -> None:
         """Print the numbers of a validation."""
+        if self.values.get("num_updates"):
+            # Logged updates may lie some way back.
+            epochs_an_update = self.values.get("update", 0.0) / self.values["num_updates"]
+            self.values["update"] = epochs_an_update * valid["num_updates"]
+            self.values["num_updates"] = valid["num_updates"]
         row = (
             f"{valid.get('epoch', math.nan):.0f}",
             f"{valid['num_updates']:,.0f}",
