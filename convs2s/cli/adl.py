@@ -14,7 +14,7 @@ from ..models.adl.language.resolve import DIALECTS, resolve
 from ..models.adl.language.spec import ModelSpec, Settings
 from ..pictures.figures import check_format
 from ..pictures.model import draw
-from .arguments import add_flag, add_number
+from .arguments import add_file, add_flag, add_number
 from .plugin import add_user_dir
 
 
@@ -31,7 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         _add_model(command)
     add_flag(explain, "--json", "print JSON")
     text = "the drawing, an .svg file"
-    draw.add_argument("--output", "-o", metavar="FILE", required=True, help=text)
+    add_file(draw, "--output", text, required=True)
     commands.add_parser("list", help="print the named architectures as a Markdown table")
     layers = commands.add_parser("layers", help="print every layer with its arguments")
     for command in (explain, draw, layers):

@@ -87,7 +87,8 @@ def add_flag(group: argparse._ActionsContainer, name: str, help: str) -> None:
 
 def add_file(group: argparse._ActionsContainer, name: str, help: str, **more: Any) -> None:
     """Add an option with the name of a file to write; ``more`` is as for ``add_argument``."""
-    group.add_argument(name, metavar="FILE", help=help, **more)
+    names = (name, "-o") if name == "--output" else (name,)
+    group.add_argument(*names, metavar="FILE", help=help, **more)
 
 
 def add_input(

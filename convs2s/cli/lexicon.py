@@ -25,7 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "lexicon to write: lines 'source target p(target|source)', the most probable "
         "translation of each source word last"
     )
-    parser.add_argument("--output", "-o", metavar="FILE", required=True, help=text)
+    add_file(parser, "--output", text, required=True)
     text = "reverse lexicon to write: lines 'target source p(source|target)'"
     add_file(parser, "--reverse-output", text)
     text = (
