@@ -4,7 +4,6 @@ A figure of each family, and a chart of the published comparison. ``python docs/
 writes nothing, and fails if a figure is not current.
 """
 
-import argparse
 import math
 import statistics
 import sys
@@ -19,6 +18,7 @@ from convs2s.models.adl.language.spec import Settings  # noqa: E402
 from convs2s.pictures import model  # noqa: E402
 from convs2s.pictures.svg import CHARACTER, Drawing  # noqa: E402
 from docs import results  # noqa: E402
+from docs.generated import write_or_check  # noqa: E402
 
 SOURCE = "ein hund läuft im park </s>".split()
 TARGET = "</s> a dog runs in".split()
@@ -29,6 +29,23 @@ HYBRID = (
     "pos -> repeat(6, res_nd(cnn(glu)) -> res_nd(mh_dot_src_att) -> res_nd(ffl)) -> norm",
 )
 HYBRID_DIM, WORDS, LENGTH = 256, 8000, 30
+
+
+def legend(drawing: Drawing, y: float, *entries: tuple[str, str]) -> float:
+    """Explain the colors of boxes, one a line.
+
+    Args:
+        drawing: what it is painted on.
+        y: of the first line.
+        entries: the class of each box, and what it is.
+    Returns:
+        y of the line below.
+    """
+    for kind, text in entries:
+        drawing.rect(20, y - 11, 22, 14, f"box {kind}")
+        drawing.text(50, y, text)
+        y += 22
+    return y
 
 
 class Nodes:
@@ -110,15 +127,13 @@ def convs2s() -> str:
         drawing.text(x, y - half - 24, token, anchor="middle")
     drawing.text(encoder.left, 22, "encoder: convolutions see both sides", "bold")
     drawing.text(decoder.left - 40, 22, "decoder: convolutions see the past", "bold")
-    y = bottom + 70
-    for kind, text in (
+    y = legend(
+        drawing,
+        bottom + 70,
         ("single", "embedding of a token and of its position"),
         ("near", "convolution of width 3, gated linear unit, residual connection"),
         ("source", "attention: each layer of the decoder reads all outputs of the encoder"),
-    ):
-        drawing.rect(20, y - 11, 22, 14, f"box {kind}")
-        drawing.text(50, y, text)
-        y += 22
+    )
     return drawing.svg(760, y, "ConvS2S: convolutions on both sides, attention in each layer")
 
 
@@ -152,16 +167,14 @@ def pervasive() -> str:
     drawing.text(left, 24, "grid: source x previous target", "bold")
     drawing.text(right + 40, 24, "aggregation", "bold")
     drawing.text(right + 170, 24, "next token", "bold")
-    y = bottom + 56
-    for kind, text in (
+    y = legend(
+        drawing,
+        bottom + 56,
         ("far", "a cell: embeddings of its source and target token, side by side"),
         ("near", "a convolution of width 3 sees these cells, and no later target position"),
         ("single", "other cells of the same and of earlier target positions"),
         ("source", "aggregation of a row: maximum, average or attention"),
-    ):
-        drawing.rect(20, y - 11, 22, 14, f"box {kind}")
-        drawing.text(50, y, text)
-        y += 22
+    )
     drawing.text(20, y, "Each layer of the DenseNet reads the grids of all layers before it.")
     return drawing.svg(760, y + 22, "Pervasive attention: convolutions over source and target")
 
@@ -231,19 +244,9 @@ FIGURES: dict[str, Callable[[], str]] = {
 
 def main() -> int:
     """Write the figures, or with ``--check`` name those that are not current."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--check", action="store_true", help="write nothing; 1 if a figure is old")
-    check = parser.parse_args().check
-    old = 0
-    for name, make in FIGURES.items():
-        path, new = DOCS / name, make()
-        if path.exists() and path.read_text(encoding="utf-8") == new:
-            continue
-        old += 1
-        print(f"docs/{name} {'is not current' if check else 'is written anew'}")
-        if not check:
-            path.write_text(new, encoding="utf-8")
-    return 1 if check and old else 0
+    return write_or_check(
+        __doc__.splitlines()[0], ((DOCS / name, make()) for name, make in FIGURES.items())
+    )
 
 
 if __name__ == "__main__":

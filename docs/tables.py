@@ -10,7 +10,6 @@ The tables of benchmarks, which ``benchmarks/pages.py`` makes, are written too.
 ``python docs/tables.py --check`` writes nothing, and fails if a page is not current.
 """
 
-import argparse
 import re
 import sys
 from collections.abc import Callable, Mapping
@@ -38,6 +37,7 @@ from convs2s_plugin.models.options import EMBEDDING_FILES  # noqa: E402
 from convs2s_plugin.schedulers import ReduceLROnValidationConfig  # noqa: E402
 from convs2s_plugin.tasks.translation import ConvS2STranslationConfig  # noqa: E402
 from docs import other_projects, published, results  # noqa: E402
+from docs.generated import write_or_check  # noqa: E402
 
 PAGES = (
     ROOT / "README.md",
@@ -195,20 +195,10 @@ def updated(text: str) -> str:
 
 def main() -> int:
     """Write the tables, or with ``--check`` name the pages that are not current."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--check", action="store_true", help="write nothing; 1 if a page is old")
-    check = parser.parse_args().check
-    old = 0
-    for page in PAGES:
-        text = page.read_text(encoding="utf-8")
-        new = pages.updated(updated(text))
-        if new == text:
-            continue
-        old += 1
-        print(f"{page.relative_to(ROOT)} {'is not current' if check else 'is written anew'}")
-        if not check:
-            page.write_text(new, encoding="utf-8")
-    return 1 if check and old else 0
+    texts = ((page, page.read_text(encoding="utf-8")) for page in PAGES)
+    return write_or_check(
+        __doc__.splitlines()[0], ((page, pages.updated(updated(text))) for page, text in texts)
+    )
 
 
 if __name__ == "__main__":
