@@ -69,7 +69,7 @@ def worker(rank, name, shards, folder):
 @pytest.mark.parametrize("name", MODELS)
 @pytest.mark.parametrize("shards", [shards for shards in SHARDS if shards != "1"])
 def test_gradients_of_workers_equal_those_of_one(name, shards, tmp_path):
-    context = multiprocessing.get_context("fork")
+    context = multiprocessing.get_context("forkserver")
     workers = [
         context.Process(target=worker, args=(rank, name, SHARDS[shards], str(tmp_path)))
         for rank in range(len(SHARDS[shards]))

@@ -126,7 +126,7 @@ def _gradients(model, batch):
 
 
 def test_two_workers_share_the_statistics_of_their_cells():
-    context = multiprocessing.get_context("fork")
+    context = multiprocessing.get_context("forkserver")
     with tempfile.TemporaryDirectory() as folder:
         path = f"{folder}/result"
         workers = [context.Process(target=_worker, args=(i, path, folder)) for i in range(2)]
