@@ -85,6 +85,12 @@ def _resolve(args: argparse.Namespace) -> ModelSpec:
     names = ("model_dim", "ff_dim", "attention_heads")
     given = {name: getattr(args, name) for name in names if getattr(args, name) is not None}
     if args.decoder is not None:
+        for definition in (args.encoder, args.decoder):
+            if definition in ARCHITECTURES:
+                raise UserError(
+                    f"{definition} names both sides of a model: give it alone, or two chains of "
+                    "layers."
+                )
         return resolve(
             args.encoder,
             args.decoder,
@@ -92,6 +98,11 @@ def _resolve(args: argparse.Namespace) -> ModelSpec:
             args.dialect,
             args.input_feeding,
             ("ENCODER", "DECODER"),
+        )
+    if set(args.encoder) & set("(>@"):
+        raise UserError(
+            f"DECODER is missing after {args.encoder}: give two chains of layers, or the name of "
+            "an architecture."
         )
     if args.encoder not in ARCHITECTURES:
         raise UserError(

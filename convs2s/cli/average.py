@@ -7,8 +7,12 @@ from .arguments import add_file, add_input
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the options of the command, named as those of fairseq's ``average_checkpoints.py``."""
-    add_input(parser, "--inputs", "checkpoints", nargs="+", required=True)
+    """Add the options of the command."""
+    inputs = parser.add_mutually_exclusive_group(required=True)
+    text = "checkpoints of one training"
+    add_input(inputs, "checkpoints", text, metavar="CHECKPOINT", nargs="*", default=[])
+    # The name in fairseq's average_checkpoints.py.
+    add_input(inputs, "--inputs", argparse.SUPPRESS, nargs="+")
     add_file(parser, "--output", "checkpoint to write", required=True)
 
 
@@ -16,7 +20,8 @@ def run(args: argparse.Namespace) -> int:
     """Write the average and print a summary."""
     from ..checkpoints.averaging import save_average
 
-    check_writable(args.output, args.inputs)
-    save_average(args.inputs, args.output)
-    print(f"{args.output}: the average of {len(args.inputs)} checkpoints")
+    paths = args.checkpoints or args.inputs
+    check_writable(args.output, paths)
+    save_average(paths, args.output)
+    print(f"{args.output}: the average of {len(paths)} checkpoints")
     return 0

@@ -73,7 +73,7 @@ EXAMPLES = {
     "plot": "training prepared/checkpoints/train.log --output training.png",
     "adl": "explain 'repeat(2, res(cnn(glu)))' 'repeat(2, res(rnn) -> res(mlp_att))'",
     "flops": "--arch convs2s_iwslt_de_en --dropout 0.2",
-    "average": "--inputs checkpoint8.pt checkpoint9.pt --output average.pt",
+    "average": "checkpoint8.pt checkpoint9.pt --output average.pt",
     "quantize": "checkpoint_best.pt small.pt",
     "lexicon": "--source train.de --target train.en --output lexicon.txt",
     "export-onnx": "checkpoint_best.pt onnx",

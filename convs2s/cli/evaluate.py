@@ -3,6 +3,7 @@
 import argparse
 import json
 import os
+import sys
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -28,6 +29,7 @@ from ..evaluation.systems import (
     read_references,
 )
 from ..evaluation.test_sets import find_test_set
+from ..translation.results import cut_off_remark
 from .arguments import (
     TRANSLATOR,
     add_file,
@@ -235,7 +237,11 @@ def _translate(
         raise UserError(f"{checkpoints[0]} has nothing to translate: give the text with --source.")
     translator = _translator(args, checkpoints)
     with Progress(unit="sentences", desc=checkpoints[0], total=len(source)) as progress:
-        return [translation.text for translation in translator.stream(source, progress.update)]
+        translations = list(translator.stream(source, progress.update))
+    if num_cut_off := sum(translation.is_cut_off for translation in translations):
+        remark = cut_off_remark(num_cut_off, args.max_len_b)
+        print(f"{checkpoints[0]}: {remark}", file=sys.stderr)
+    return [translation.text for translation in translations]
 
 
 def _translator(args: argparse.Namespace, checkpoints: Sequence[str]) -> "Translator":

@@ -81,7 +81,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     text = "with --named: size of each vocabulary"
     add_number(parser, "--words", text, WORDS, least=MIN_WORDS)
     for side, size in zip(("source", "target"), PAPER_VOCABULARY):
-        text = f"size of the {side} vocabulary; the default is that of the paper"
+        text = f"size of the {side} vocabulary, as in the paper"
         add_number(parser, f"--{side}-words", text, size, least=MIN_WORDS)
     for option, default, text in (
         ("--length", 25, "tokens in each source and target sentence"),

@@ -66,12 +66,16 @@ def run(args: argparse.Namespace) -> int:
         f"are {recipe.source}. Log: {request.checkpoints / LOG}",
         file=sys.stderr,
     )
+    last = request.checkpoints / "checkpoint_last.pt"
+    before = last.stat().st_mtime_ns if last.exists() else None
     average = train(request)
     if average is None:
-        saved = (request.checkpoints / "checkpoint_last.pt").exists()
+        saved = last.exists()
         text = "The same command goes on from here." if saved else "Nothing was trained yet."
         print(f"Interrupted. {text}", file=sys.stderr)
         return 130
+    if last.stat().st_mtime_ns == before:
+        print("Nothing was left to train: this training had ended already.", file=sys.stderr)
     print(f"{average} is the model: the average of the last checkpoints.\n")
     print(f"convs2s translate --path {shlex.quote(str(average))} --input FILE")
     return 0

@@ -18,6 +18,7 @@ from ..translation.options import EnsembleOptions
 from ..translation.results import (
     REPORT_HEADER,
     alignment_lines,
+    cut_off_remark,
     is_reported,
     output_lines,
     report_line,
@@ -155,11 +156,7 @@ def _translate(args: argparse.Namespace, translator: "Translator", by_line: bool
             file=sys.stderr,
         )
     if num_cut_off:
-        print(
-            f"{num_cut_off:,} translation(s) may be cut off at the largest length{where}: give a "
-            f"larger --max-len-b than {args.max_len_b}.",
-            file=sys.stderr,
-        )
+        print(cut_off_remark(num_cut_off, args.max_len_b, where), file=sys.stderr)
 
 
 def _count_lines(path: str) -> int | None:

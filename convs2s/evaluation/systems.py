@@ -29,7 +29,7 @@ class System(NamedTuple):
 def parse_system(text: str) -> System:
     """Parse ``[NAME=]FILE``, ``[NAME=]CHECKPOINT.pt[:CHECKPOINT.pt...]``, ``[NAME=]FOLDER``.
 
-    The name is by default that of the file, with its folder for a checkpoint. For a folder, see
+    The name is by default that of the file, with the folder above it for a model. For a folder, see
     ``find_checkpoints``.
 
     Raises:
@@ -54,7 +54,7 @@ def parse_system(text: str) -> System:
             f"{path} names several files, but not all are checkpoints (*{SUFFIX}): an ensemble "
             "consists of checkpoints."
         )
-    first = Path(models[0])
+    first = Path(path).resolve() if os.path.isdir(path) else Path(models[0])
     return System(name or "/".join(first.parts[-2:]), tuple(models))
 
 
@@ -104,8 +104,8 @@ def read_matching(path: str, other: str, count: int) -> list[str]:
     lines = read_sentences(path)
     if len(lines) != count:
         raise UserError(
-            f"{path} has {len(lines):,} lines, but {other} has {count:,}: line by line, they must "
-            "belong to the same sentences."
+            f"{path} has {len(lines):,} line(s), but {other} has {count:,}: line by line, they "
+            "must belong to the same sentences."
         )
     return lines
 

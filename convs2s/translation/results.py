@@ -158,6 +158,20 @@ def is_reported(translation: Translation) -> bool:
     return translation.num_parts > 1 or translation.is_cut_off
 
 
+def cut_off_remark(count: int, max_len_b: int, where: str = "") -> str:
+    """What to say of translations that ended at the largest length.
+
+    Args:
+        count: their number.
+        max_len_b: the option.
+        where: in parentheses, what lists them.
+    """
+    return (
+        f"{count:,} translation(s) may be cut off at the largest length{where}: give a larger "
+        f"--max-len-b than {max_len_b}."
+    )
+
+
 def report_line(translation: Translation, number: int) -> str:
     """The line of the report: number, source tokens, parts and a remark, separated by tabs."""
     remarks = []

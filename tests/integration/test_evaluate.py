@@ -120,6 +120,14 @@ def test_progress_of_a_checkpoint(in_terminal, texts):
         assert not shown.replace("BATCH", "").strip()
 
 
+def test_translations_that_are_cut_off(texts):
+    options = ("--data", DATA, "--raw", "--source", "src", "--references", "ref", "-b")
+    done = program(texts, *options, "--max-len-b", "1")
+    assert done.returncode == 0
+    assert "translation(s) may be cut off at the largest length" in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
 def test_only_the_scores(texts):
     metrics = ("--references", "ref", "--metrics", "ter,bleu")
     done = program("hyp", "src", *metrics, "-b")
@@ -198,7 +206,7 @@ def test_a_checkpoint_translates_the_source_of_a_test_set(cache, tmp_path, monke
         ("-t wmt18 -l en-de", "`sacrebleu --download wmt18 --language-pair en-de`"),
         # Its archive names the references.
         ("-t wmt22 -l en-de", "`sacrebleu --download wmt22 --language-pair en-de`"),
-        ("-t wmt17 -l en-de", "hyp has 1 lines, but"),
+        ("-t wmt17 -l en-de", "hyp has 1 line(s), but"),
         ("-b --links hyp --gold-links hyp", "--score-only"),
     ],
 )
@@ -313,7 +321,7 @@ def test_no_sentence_pairs(texts, tmp_path, capsys):
         (["hyp", "--references", "ref", "--min-words", "0"], "--min-words is 0"),
         (["hyp", "--references", "ref", "--length-bounds", "a"], "--length-bounds is a"),
         (["hyp", "--references", "ref", "--output", "no/scores.json"], "there is no folder no"),
-        (["hyp", "--references", "ref", "--source", "one"], "one has 1 lines, but ref has 6"),
+        (["hyp", "--references", "ref", "--source", "one"], "one has 1 line(s), but ref has 6"),
         (["--links", "{model}", "--gold-links", "gold"], "has nothing to align"),
         (
             [
@@ -326,7 +334,7 @@ def test_no_sentence_pairs(texts, tmp_path, capsys):
                 "--references",
                 "ref",
             ],
-            "src has 6 lines, but gold has 1",
+            "src has 6 line(s), but gold has 1",
         ),
     ],
 )

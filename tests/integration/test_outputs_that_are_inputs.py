@@ -10,7 +10,7 @@ from tests.support.commands import server
 # The files hard, link, link.png and link.json are the file input under other names.
 COMMANDS = (
     "average --inputs other input --output input",
-    "average --inputs other input --output link",
+    "average other input --output link",
     "average --inputs other input --output hard",
     "convert-attn2d other hard --params input",
     "convert-fconv input link",

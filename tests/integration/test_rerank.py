@@ -94,7 +94,7 @@ REFUSED = {
         "--scores is 'file', but must be NAME=FI",
     ),
     "taken": (("--scores", "words=file", "--weights", "1.txt"), "another feature called words"),
-    "references": (("--utility", "bleu", "--references", "1.txt"), "1.txt has 1 lines, but"),
+    "references": (("--utility", "bleu", "--references", "1.txt"), "1.txt has 1 line(s), but"),
     "weights": (("--weights", "1.txt"), "1.txt has no weights"),
     "missing weights": (("--weights", "no.json"), "There is no file no.json"),
 }

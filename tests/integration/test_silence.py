@@ -28,7 +28,7 @@ COMMANDS = [
     "plot-attention eins --path prepared --output a.png",
     "plot training prepared/checkpoints/train.log --output training.png",
     "quantize prepared/checkpoints/average.pt small.pt",
-    "average --inputs prepared/checkpoints/checkpoint_last.pt --output average.pt",
+    "average prepared/checkpoints/checkpoint_last.pt --output average.pt",
     "flops --arch convs2s_iwslt_de_en",
     "flops --arch transformer",
     "train prepared --print",

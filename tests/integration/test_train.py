@@ -60,6 +60,14 @@ def test_the_model_is_the_average_of_the_last_eighth(trained):
     assert all(found[name].equal(expected[name]) for name in expected)
 
 
+def test_a_training_that_has_ended_says_so(corpus, trained):
+    folder, done = trained
+    again = train(corpus / "bin", "--save-dir", folder, "--epochs", "4", *OPTIONS)
+    assert again.returncode == 0 and again.stdout == done.stdout
+    assert "Nothing was left to train" in again.stderr
+    assert "Nothing was left to train" not in done.stderr
+
+
 def test_an_interrupted_training_goes_on_to_the_same_weights(corpus, trained, tmp_path):
     arguments = (corpus / "bin", "--save-dir", tmp_path, "--epochs", "4", *OPTIONS)
     process = subprocess.Popen(command(*arguments), stderr=subprocess.PIPE, text=True)

@@ -35,6 +35,15 @@ def test_systems(text, system, folder):
     assert parse_system(text) == system
 
 
+def test_a_folder_gives_its_own_name(folder):
+    (folder / "run/checkpoints").mkdir()
+    (folder / "run/checkpoints/average.pt").touch()
+    (folder / "run/best.pt").rename(folder / "run/checkpoints/checkpoint_best.pt")
+    system = parse_system("run")
+    assert system.name == f"{folder.name}/run"
+    assert system.checkpoints == ("run/checkpoints/average.pt",)
+
+
 @pytest.mark.parametrize(
     "text, message",
     [
@@ -73,10 +82,10 @@ def test_texts_have_the_same_number_of_lines(folder):
     (folder / "short").write_text("one")
     (folder / "empty").write_text("")
     assert read_matching("short", "a.txt", 1) == ["one"]
-    with pytest.raises(UserError, match="short has 1 lines, but a.txt has 2"):
+    with pytest.raises(UserError, match=r"short has 1 line\(s\), but a.txt has 2"):
         read_matching("short", "a.txt", 2)
     assert read_references(["a.txt", "b.txt"]) == [["one", "two"]] * 2
-    with pytest.raises(UserError, match="short has 1 lines, but a.txt has 2"):
+    with pytest.raises(UserError, match=r"short has 1 line\(s\), but a.txt has 2"):
         read_references(["a.txt", "short"])
     with pytest.raises(UserError, match=r"\./a\.txt is given twice \(--references\)"):
         read_references(["a.txt", "b.txt", "./a.txt"])
