@@ -14,7 +14,7 @@ import torch
 
 from convs2s.common.errors import UserError
 from convs2s.common.output_files import atomic_write
-from convs2s.text.parallel import end_with_parent
+from convs2s.common.signals import end_with_parent
 
 from . import pages
 from .compare import compare

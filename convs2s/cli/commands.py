@@ -14,6 +14,7 @@ from typing import Any, NoReturn, TextIO, cast
 from ..common.command_line import refusal
 from ..common.errors import TRACEBACK_VARIABLE, UserError
 from ..common.quiet import Shown
+from ..common.signals import exit_on_signals
 
 # Name -> one line of help. The module of a command has its name, with underscores, and defines
 # ``add_arguments(parser)`` and ``run(args) -> int``.
@@ -94,14 +95,16 @@ FORMER = {"architectures": ("flops", "--named")}
 def main(argv: list[str] | None = None) -> int:
     """Run one command and return its exit code.
 
-    It is 2 for an error that the user can correct, and 130 after Ctrl-C.
+    It is 2 for an error that the user can correct, and 130 after Ctrl-C. Other signals that end
+    programs raise SystemExit.
     """
     argv = sys.argv[1:] if argv is None else argv
     argv = [*FORMER.get(argv[0], argv[:1]), *argv[1:]] if argv else []
     # This exits after --help or --version, and if the command is missing or unknown.
     name = _parser().parse_known_args(argv)[0].command
     try:
-        return _with_standard_output(lambda: _run(name, argv), name)
+        with exit_on_signals():
+            return _with_standard_output(lambda: _run(name, argv), name)
     except KeyboardInterrupt:
         return 130
     except UserError as error:

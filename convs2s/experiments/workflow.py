@@ -17,6 +17,7 @@ from ..common.errors import UserError
 from ..common.installation import missing_fairseq
 from ..common.output_files import make_folder
 from ..common.programs import ProgramFailed, Programs, find_program
+from ..common.signals import not_ignored
 from .checks import check_options
 from .commands import find_machine
 from .data import expected_data, prepare_data
@@ -322,8 +323,8 @@ def locked(out: Path) -> Iterator[IO[str]]:
 
 @contextmanager
 def termination() -> Iterator[None]:
-    """SIGTERM and Ctrl-C raise KeyboardInterrupt, once."""
-    numbers = (signal.SIGINT, signal.SIGTERM)
+    """Ctrl-C, SIGTERM and SIGHUP raise KeyboardInterrupt, once."""
+    numbers = not_ignored((signal.SIGINT, signal.SIGTERM, signal.SIGHUP))
 
     def interrupt(number: int, frame: FrameType | None) -> None:
         for other in numbers:

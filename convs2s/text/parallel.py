@@ -1,17 +1,15 @@
 """Apply a function to a stream of items, in several processes if asked."""
 
-import os
-import signal
-import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from itertools import islice
-from multiprocessing import parent_process
+from multiprocessing import active_children
 from typing import Any, TypeVar
 
 from ..common.errors import WorkInterrupted
+from ..common.signals import begin_child, without_stopped_children
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -48,12 +46,13 @@ def mapper(
                 yield from pool.map(_apply, batch, chunksize=CHUNK)
             except BrokenProcessPool as error:
                 raise WorkInterrupted(
-                    f"One of {workers} processes was ended, perhaps because memory ran out: "
-                    "use fewer of them."
+                    f"One of {workers} processes was stopped or ended, perhaps because memory ran "
+                    "out: use fewer of them."
                 ) from error
 
     try:
-        yield run
+        with without_stopped_children(lambda: [each.pid for each in active_children() if each.pid]):
+            yield run
     finally:
         pool.shutdown(cancel_futures=True)
 
@@ -61,22 +60,8 @@ def mapper(
 def _start(make: Callable[[], Callable[[Any], Any]]) -> None:
     """Begin a process."""
     global _function
-    # The parent decides what an interrupt means.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    end_with_parent()
+    begin_child()
     _function = make()
-
-
-def end_with_parent() -> None:
-    """End this process, in the middle of its work, as soon as the one that started it has ended."""
-    parent = parent_process()
-    assert parent is not None
-
-    def end() -> None:
-        parent.join()
-        os._exit(1)
-
-    threading.Thread(target=end, daemon=True).start()
 
 
 def _apply(item: Any) -> Any:

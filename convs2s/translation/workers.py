@@ -9,6 +9,7 @@ import signal
 import threading
 import traceback
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
 from multiprocessing.connection import Connection, wait
 from types import TracebackType
 from typing import Any, cast
@@ -17,6 +18,7 @@ import torch
 
 from ..common.errors import UserError
 from ..common.programs import available_threads
+from ..common.signals import begin_child, without_stopped_children
 from .buffers import Done, Job
 from .results import Hypothesis
 
@@ -39,6 +41,8 @@ class Workers:
         self._translate, self._number = translate, number
         self._processes: list[Any] = []
         self._connections: list[Connection] = []
+        self._watch = ExitStack()
+        self._killed: set[int] = set()
 
     def __enter__(self) -> "Workers":
         if "fork" not in multiprocessing.get_all_start_methods():
@@ -59,6 +63,8 @@ class Workers:
             process.start()
             theirs.close()
             self._processes.append(process)
+        pids = [process.pid for process in self._processes]
+        self._killed = self._watch.enter_context(without_stopped_children(lambda: pids))
         return self
 
     def __exit__(
@@ -73,6 +79,7 @@ class Workers:
             if kind is not None:
                 process.terminate()
             process.join()
+        self._watch.close()
 
     def do(self, jobs: Iterator[Job]) -> Iterator[Done]:
         """Do jobs, and return each as soon as it is done.
@@ -124,7 +131,9 @@ class Workers:
         process = self._processes[number]
         process.join(timeout=10)
         code = process.exitcode
-        if code is not None and code < 0:
+        if process.pid in self._killed:
+            how = "was stopped by a signal, and then killed,"
+        elif code is not None and code < 0:
             how = f"was ended by signal {-code} ({signal.Signals(-code).name})"
         else:
             how = f"ended with exit code {code}"
@@ -143,8 +152,7 @@ def _work(
     # A process that holds the other ends of its siblings' connections would keep them open.
     for other in inherited:
         other.close()
-    # The parent decides what an interrupt means.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    begin_child()
     # GNU OpenMP cannot use the thread pool of the parent in a fork: a new thread makes its own.
     thread = threading.Thread(target=_serve, args=(translate, connection, threads))
     thread.start()

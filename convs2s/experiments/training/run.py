@@ -15,6 +15,7 @@ from ...common.output_files import make_folder
 from ...common.programs import ProgramFailed, Programs, Stopped
 from ...common.progress import Progress
 from ...common.quiet import Shown
+from ...common.signals import not_ignored
 from ..checks import find_faults
 from ..commands import FIXES, unless_set
 from ..results import read_json, write_json
@@ -113,7 +114,9 @@ class Interrupts:
         self.received = 0
 
     def __enter__(self) -> None:
-        self.before = {number: signal.signal(number, self.forward) for number in SIGNALS}
+        self.before = {
+            number: signal.signal(number, self.forward) for number in not_ignored(SIGNALS)
+        }
 
     def __exit__(self, *error: object) -> None:
         for number, handler in self.before.items():
