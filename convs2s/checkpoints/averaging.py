@@ -6,26 +6,30 @@ from ..common.errors import UserError
 from .files import check_not_quantized, load_checkpoint, save_checkpoint
 
 
-def save_average(paths: list[str], output: str) -> None:
+def save_average(paths: list[str], output: str, ema: bool = False) -> None:
     """Write the average of checkpoints; see ``average``."""
-    save_checkpoint(average(paths), output)
+    save_checkpoint(average(paths, ema), output)
 
 
-def average(paths: list[str]) -> dict[str, Any]:
+def average(paths: list[str], ema: bool = False) -> dict[str, Any]:
     """Average the weights of checkpoints in double precision.
 
     Args:
         paths: checkpoints of fairseq-train.
+        ema: average the exponential averages that they have by ``--store-ema``, in place of the
+            weights (False).
     Returns:
         The last checkpoint with averaged floating-point weights and without optimizer state.
     Raises:
         UserError: if a file cannot be read, or its weights have other names or shapes than those
-            of the first one, or in int8.
+            of the first one, or in int8, or it has no exponential averages.
     """
     sums: dict[str, Any] = {}
     shapes: dict[str, Any] = {}
     for path in paths:
         checkpoint = load_checkpoint(path)
+        if ema:
+            checkpoint["model"] = _exponential_averages(checkpoint, path)
         weights = checkpoint["model"]
         check_not_quantized(path, weights, "averaged")
         found = {name: tensor.shape for name, tensor in weights.items()}
@@ -42,3 +46,19 @@ def average(paths: list[str]) -> dict[str, Any]:
         weights[name] = total.to(weights[name].dtype)
     checkpoint["last_optimizer_state"] = None
     return checkpoint
+
+
+def _exponential_averages(checkpoint: dict[str, Any], path: str) -> dict[str, Any]:
+    """Take the exponential averages of weights out of a checkpoint.
+
+    Raises:
+        UserError: if there are none.
+    """
+    state = checkpoint.get("extra_state") or {}
+    found = state.pop("ema", None)
+    if not isinstance(found, dict):
+        raise UserError(
+            f"{path} has no exponential averages of weights: train with --store-ema, or omit --ema."
+        )
+    # In single precision where the model is in half (--ema-fp32).
+    return {**found, **state.pop("ema_fp32_params", {})}

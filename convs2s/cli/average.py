@@ -3,7 +3,7 @@
 import argparse
 
 from ..common.output_files import check_writable
-from .arguments import add_file, add_input
+from .arguments import add_file, add_flag, add_input
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -13,6 +13,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_input(inputs, "checkpoints", text, metavar="CHECKPOINT", nargs="*", default=[])
     # The name in fairseq's average_checkpoints.py.
     add_input(inputs, "--inputs", argparse.SUPPRESS, nargs="+")
+    text = "average the exponential averages of a training with fairseq's --store-ema"
+    add_flag(parser, "--ema", text)
     add_file(parser, "--output", "checkpoint to write", required=True)
 
 
@@ -22,6 +24,6 @@ def run(args: argparse.Namespace) -> int:
 
     paths = args.checkpoints or args.inputs
     check_writable(args.output, paths)
-    save_average(paths, args.output)
+    save_average(paths, args.output, args.ema)
     print(f"{args.output}: the average of {len(paths)} checkpoints")
     return 0

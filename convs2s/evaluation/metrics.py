@@ -144,6 +144,51 @@ def meteor(hypotheses: Texts, references: References, options: MetricOptions) ->
     return Scores({"METEOR": value}, f"nltk {version('nltk')}, lower case, English")
 
 
+def word_error_rate(hypotheses: Texts, references: References, options: MetricOptions) -> Scores:
+    """Pronunciations that are not exactly right, in percent.
+
+    Args:
+        hypotheses: the pronunciations of N words, phones separated by spaces.
+        references: one list of N for each set of references; any of them is right.
+        options: unused.
+    """
+    wrong = sum(
+        hypothesis.split() not in [target.split() for target in targets]
+        for hypothesis, *targets in zip(hypotheses, *references)
+    )
+    return Scores({"WER": 100 * wrong / len(hypotheses)}, "lines that differ")
+
+
+def phone_error_rate(hypotheses: Texts, references: References, options: MetricOptions) -> Scores:
+    """Edits that turn pronunciations into the references, in percent of their phones.
+
+    Args:
+        hypotheses: the pronunciations of N words, phones separated by spaces.
+        references: one list of N for each set of references; the closest one counts.
+        options: unused.
+    """
+    edits = phones = 0
+    for hypothesis, *targets in zip(hypotheses, *references):
+        distances = [
+            (edit_distance(hypothesis.split(), target.split()), len(target.split()))
+            for target in targets
+        ]
+        closest, length = min(distances)
+        edits, phones = edits + closest, phones + length
+    return Scores({"PER": 100 * edits / max(1, phones)}, "edits a phone")
+
+
+def edit_distance(first: Sequence[str], second: Sequence[str]) -> int:
+    """The fewest insertions, deletions and substitutions of tokens between two sequences."""
+    before = list(range(len(second) + 1))
+    for i, token in enumerate(first, start=1):
+        row = [i]
+        for j, other in enumerate(second):
+            row.append(min(before[j] + (token != other), before[j + 1] + 1, row[j] + 1))
+        before = row
+    return before[-1]
+
+
 class Metric(NamedTuple):
     """A metric.
 
@@ -164,6 +209,8 @@ METRICS = {
     "chrf++": Metric("chrF++", partial(_sacrebleu, "chrF++"), has_test=True),
     "ter": Metric("TER", partial(_sacrebleu, "TER"), has_test=True),
     "tokenized_bleu": Metric("tokenized BLEU", partial(_sacrebleu, "tokenized BLEU"), True),
+    "wer": Metric("WER", word_error_rate),
+    "per": Metric("PER", phone_error_rate),
     "rouge": Metric("ROUGE", rouge),
     "meteor": Metric("METEOR", meteor),
 }

@@ -136,12 +136,21 @@ class _LinearCrossEntropy(torch.autograd.Function):
     def backward(
         ctx: Any, grad_loss: Tensor, grad_nll: Tensor, grad_correct: Tensor
     ) -> tuple[Tensor | None, ...]:
-        gradients = take(ctx, "gradients")
-        scaled = [
-            None if dtype is None else gradient.mul_(grad_loss).to(dtype)
-            for gradient, dtype in zip(gradients, ctx.dtypes)
-        ]
-        return (*scaled, None, None, None, None, None)
+        return (*scaled_gradients(ctx, grad_loss), *[None] * 5)
+
+
+def scaled_gradients(ctx: Any, grad_loss: Tensor) -> list[Tensor | None]:
+    """The gradients of features, weight and bias in a backward pass.
+
+    Args:
+        ctx: has ``gradients``, those of the loss, and ``dtypes``, those of the inputs.
+        grad_loss: the gradient of the loss, without dimensions.
+    """
+    gradients = take(ctx, "gradients")
+    return [
+        None if dtype is None else gradient.mul_(grad_loss).to(dtype)
+        for gradient, dtype in zip(gradients, ctx.dtypes)
+    ]
 
 
 def apply_to_projection(

@@ -1,5 +1,8 @@
 """Embeddings of tokens and of their absolute positions (ConvS2S, section 3.1)."""
 
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -61,6 +64,30 @@ def check_length(length: int, max_positions: int) -> None:
     """
     if length > max_positions:
         raise SequenceTooLong(length, max_positions)
+
+
+@contextmanager
+def cut_tokens(matrices: Iterable[nn.Module], probability: float) -> Iterator[None]:
+    """Set the embeddings of random tokens to zero, in every second sentence of each batch.
+
+    Positions stay (SimCut, Gao et al. 2022, section 3.2).
+
+    Args:
+        matrices: look up B x T tokens, as ``EmbeddingMatrix`` does.
+        probability: of a token to be cut.
+    """
+
+    def cut(module: nn.Module, inputs: tuple[Tensor], embedded: Tensor) -> Tensor:
+        kept = torch.ones_like(embedded[..., 0])
+        kept[1::2] = torch.rand_like(kept[1::2], dtype=torch.float32) >= probability
+        return embedded * kept.unsqueeze(-1)
+
+    hooks = [matrix.register_forward_hook(cut) for matrix in matrices]
+    try:
+        yield
+    finally:
+        for hook in hooks:
+            hook.remove()
 
 
 class LearnedPositions(nn.Module):

@@ -5,12 +5,14 @@ of every validation. A task with ``ReportsValidations`` passes the notification 
 """
 
 import weakref
+from types import SimpleNamespace
 from typing import Any
 
 from fairseq import checkpoint_utils
 from fairseq.criterions.label_smoothed_cross_entropy_with_alignment import (
     LabelSmoothedCrossEntropyCriterionWithAlignment as Criterion,
 )
+from fairseq.models.ema.ema import EMA
 from fairseq.registry import REGISTRIES
 from omegaconf import DictConfig, OmegaConf, open_dict
 
@@ -94,6 +96,21 @@ def compute_alignment_loss(
             "source, but this model has none: use --criterion label_smoothed_cross_entropy."
         )
     return original(self, sample, net_output)
+
+
+@patched(EMA, "_step_internal", Tier.NEEDED)
+def _step_internal(original: Any, self: Any, new_model: Any, updates: Any = None) -> None:
+    """Average a weight that has several names once an update; fairseq does it once a name."""
+    averages = self.fp32_params if self.config.ema_fp32 else self.model.state_dict()
+    seen: set[int] = set()
+    unique = {}
+    for name, value in new_model.state_dict().items():
+        place = averages[name].data_ptr() if name in averages else 0
+        if place not in seen:
+            unique[name] = value
+        if place:
+            seen.add(place)
+    original(self, SimpleNamespace(state_dict=lambda: unique), updates)
 
 
 @patched(checkpoint_utils, "overwrite_args_by_name", Tier.NEEDED)

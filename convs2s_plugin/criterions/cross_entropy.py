@@ -1,5 +1,6 @@
 """``--criterion convs2s_cross_entropy``: cross-entropy without the logits of a whole batch."""
 
+import math
 from dataclasses import dataclass
 from typing import Any, Dict, List
 
@@ -13,15 +14,30 @@ from fairseq.logging import metrics
 from torch import Tensor
 
 from convs2s.common.errors import UserError
-from convs2s.nn.cross_entropy import linear_cross_entropy
+from convs2s.models.options import option
+from convs2s.nn.cross_entropy import CrossEntropy, linear_cross_entropy
+from convs2s.nn.divergence import TwoPasses, Weights, cross_entropy_of_two_passes
+from convs2s.nn.embedding import cut_tokens
 from convs2s.nn.int8 import dense
 
-from ..models.adapters import OutputLayer, output_layer_of
+from ..models.adapters import OutputLayer, embedding_matrices, output_layer_of
 
 
 @dataclass
 class ConvS2SCrossEntropyConfig(LabelSmoothedCrossEntropyCriterionConfig):
-    """The options of fairseq's label_smoothed_cross_entropy."""
+    """The options of fairseq's label_smoothed_cross_entropy, and those of a second pass."""
+
+    simcut_weight: float = option(
+        0.0,
+        "weight of the divergence of predictions from those of a second pass, in which the "
+        "embeddings of random source and target tokens are zero (SimCut; 3 in the paper)",
+    )
+    simcut_p: float = option(0.05, "with --simcut-weight: probability of a token to be cut")
+    rdrop_weight: float = option(
+        0.0,
+        "weight of the divergences of the predictions of two passes, which differ in their "
+        "dropout, and which are both trained (R-Drop; 5 in the paper)",
+    )
 
 
 @register_criterion("convs2s_cross_entropy", dataclass=ConvS2SCrossEntropyConfig)
@@ -31,16 +47,30 @@ class ConvS2SCrossEntropy(LabelSmoothedCrossEntropyCriterion):
     Works with the models of this package and with fairseq's transformers. If the task gives a
     batch a candidate vocabulary (``sample["candidates"]``, K sorted token indices that include all
     target tokens), the softmax is over that vocabulary.
+
+    With ``--simcut-weight`` (Gao et al. 2022) or ``--rdrop-weight`` (Liang et al. 2021), a training
+    step has every sentence twice, in one batch of twice the size, and the loss includes how far
+    apart the two predictions of a token are.
     """
 
     def __init__(
-        self, task, sentence_avg, label_smoothing, ignore_prefix_size=0, report_accuracy=False
+        self,
+        task,
+        sentence_avg,
+        label_smoothing,
+        ignore_prefix_size=0,
+        report_accuracy=False,
+        simcut_weight=0.0,
+        simcut_p=0.05,
+        rdrop_weight=0.0,
     ):
         if not 0.0 <= label_smoothing < 1.0:
             raise UserError(
                 f"--label-smoothing is {label_smoothing}, but must be at least 0 and below 1."
             )
         super().__init__(task, sentence_avg, label_smoothing, ignore_prefix_size, report_accuracy)
+        self.weights = _weights_of_passes(simcut_weight, simcut_p, rdrop_weight)
+        self.simcut_p = simcut_p if simcut_weight else 0.0
 
     def forward(self, model, sample: Dict[str, Any], reduce: bool = True):
         """Compute the loss of a batch.
@@ -57,7 +87,18 @@ class ConvS2SCrossEntropy(LabelSmoothedCrossEntropyCriterion):
         """
         self.check_reduce(reduce)
         layer = output_layer_of(model.decoder, sample.get("candidates"))
-        features, _ = model(**sample["net_input"], features_only=True)
+        inputs = sample["net_input"]
+        if self.weights is None or not model.training:
+            features, _ = model(**inputs, features_only=True)
+            return self.loss_of_features(features, layer, sample)
+        # Both copies of a sentence side by side: the longest sentences stay first.
+        inputs = {
+            name: each.repeat_interleave(2, dim=0) if isinstance(each, Tensor) else each
+            for name, each in inputs.items()
+        }
+        matrices = embedding_matrices(model) if self.simcut_p else []
+        with cut_tokens(matrices, self.simcut_p):
+            features, _ = model(**inputs, features_only=True)
         return self.loss_of_features(features, layer, sample)
 
     @classmethod
@@ -77,25 +118,34 @@ class ConvS2SCrossEntropy(LabelSmoothedCrossEntropyCriterion):
         """Compute the loss of a batch from features, as ``forward`` does.
 
         Args:
-            features: B x T x C.
+            features: B x T x C, or 2B x T x C with the second pass after the first one of each
+                sentence.
             layer: the output layer, for the candidate vocabulary if the batch has one.
             sample: the batch.
         """
         candidates = sample.get("candidates")
         target = sample["target"]
+        features = features.unflatten(0, (len(target), -1)).transpose(0, 1)
         if self.ignore_prefix_size > 0:
-            features = features[:, self.ignore_prefix_size :]
+            features = features[:, :, self.ignore_prefix_size :]
             target = target[:, self.ignore_prefix_size :]
         # One read of the device for both.
         real = target.ne(self.padding_idx).flatten().nonzero().squeeze(1)
-        features = features.flatten(0, 1).index_select(0, real)
+        features = features.flatten(1, 2).index_select(1, real).flatten(0, 1)
         target = target.flatten().index_select(0, real)
 
         if candidates is not None:
             target = torch.searchsorted(candidates, target)
-        sums = linear_cross_entropy(
-            features, dense(layer.weight), layer.bias, target, self.eps, self.report_accuracy
-        )
+        output = dense(layer.weight), layer.bias, target
+        divergence = {}
+        sums: CrossEntropy | TwoPasses
+        if self.weights is None or len(features) == len(target):
+            sums = linear_cross_entropy(features, *output, self.eps, self.report_accuracy)
+        else:
+            sums = cross_entropy_of_two_passes(
+                features, *output, self.weights, self.eps, self.report_accuracy
+            )
+            divergence = {"divergence": sums.divergence}
         sample_size = sample["target"].size(0) if self.sentence_avg else sample["ntokens"]
         log = {
             "loss": sums.loss.data,
@@ -103,6 +153,7 @@ class ConvS2SCrossEntropy(LabelSmoothedCrossEntropyCriterion):
             "ntokens": sample["ntokens"],
             "nsentences": sample["target"].size(0),
             "sample_size": sample_size,
+            **divergence,
         }
         if self.report_accuracy:
             log.update(n_correct=sums.correct, total=len(target))
@@ -112,9 +163,35 @@ class ConvS2SCrossEntropy(LabelSmoothedCrossEntropyCriterion):
 
     @classmethod
     def reduce_metrics(cls, logging_outputs: List[Dict[str, Any]]) -> None:
-        """Log fairseq's metrics, and the mean size of the candidate vocabularies."""
+        """Log fairseq's metrics, the divergence in bits a token, and the mean size of the candidate
+        vocabularies."""
         super().reduce_metrics(logging_outputs)
+        tokens = sum(log["ntokens"] for log in logging_outputs if "divergence" in log)
+        if tokens > 0:
+            divergence = sum(log.get("divergence", 0) for log in logging_outputs)
+            metrics.log_scalar("divergence", divergence / tokens / math.log(2), tokens, round=3)
         sets = sum(log.get("candidate_sets", 0) for log in logging_outputs)
         if sets > 0:
             total = sum(log["candidates"] for log in logging_outputs)
             metrics.log_scalar("candidates", total / sets, sets, round=0)
+
+
+def _weights_of_passes(simcut: float, cut: float, rdrop: float) -> Weights | None:
+    """The loss of two passes that options ask for; None for a loss of one pass.
+
+    Raises:
+        UserError: if a value is not allowed, or both ways are asked for.
+    """
+    for name, weight in (("simcut", simcut), ("rdrop", rdrop)):
+        if not 0.0 <= weight < math.inf:
+            raise UserError(f"--{name}-weight is {weight}: it must be at least 0.")
+    if not 0.0 < cut < 1.0:
+        raise UserError(f"--simcut-p is {cut}: it must be above 0 and below 1.")
+    if simcut and rdrop:
+        raise UserError(
+            f"--simcut-weight {simcut} and --rdrop-weight {rdrop} both compare two passes: give "
+            "one of them."
+        )
+    if simcut:
+        return Weights.simcut(simcut)
+    return Weights.rdrop(rdrop) if rdrop else None

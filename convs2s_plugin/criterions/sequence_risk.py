@@ -9,6 +9,9 @@ from typing import Any, Dict, List, Optional
 
 import torch
 from fairseq.criterions import register_criterion
+from fairseq.criterions.label_smoothed_cross_entropy import (
+    LabelSmoothedCrossEntropyCriterionConfig,
+)
 from fairseq.dataclass import ChoiceEnum
 from fairseq.distributed.utils import get_data_parallel_world_size
 from fairseq.logging import metrics
@@ -21,7 +24,7 @@ from convs2s.nn.gradient import is_ignored
 from convs2s.nn.sequence_losses import SEQUENCE_LOSSES
 
 from ..models.adapters import output_layer_of
-from .cross_entropy import ConvS2SCrossEntropy, ConvS2SCrossEntropyConfig
+from .cross_entropy import ConvS2SCrossEntropy
 from .sequences.candidate_file import CandidateFile
 from .sequences.candidates import COSTS, CandidateSet, Costs, candidate_sets
 from .sequences.scoring import SequenceLoss
@@ -29,8 +32,8 @@ from .sequences.search import CandidateSearch
 
 
 @dataclass
-class ConvS2SSequenceRiskConfig(ConvS2SCrossEntropyConfig):
-    """The options of convs2s_cross_entropy, and those of the loss of sentences."""
+class ConvS2SSequenceRiskConfig(LabelSmoothedCrossEntropyCriterionConfig):
+    """The options of fairseq's label_smoothed_cross_entropy, and those of the loss of sentences."""
 
     sequence_loss: ChoiceEnum(tuple(SEQUENCE_LOSSES)) = option(  # type: ignore[valid-type]
         "risk",

@@ -265,6 +265,29 @@ def _is_of_this_package(decoder: FairseqDecoder) -> bool:
     return hasattr(getattr(decoder, "output", None), "weight_and_bias")
 
 
+def embedding_matrices(model: FairseqEncoderDecoderModel) -> list[nn.Embedding]:
+    """The embeddings of source and target tokens, once if they are the same.
+
+    Args:
+        model: a model of this package, or one of fairseq.
+    Raises:
+        UserError: if the model looks up tokens in another way.
+    """
+    found: list[nn.Embedding] = []
+    for part in (model.encoder, model.decoder):
+        embed = getattr(part, "embed_tokens", None) or getattr(
+            getattr(part, "embed", None), "words", None
+        )
+        if not isinstance(embed, nn.Embedding):
+            raise UserError(
+                f"{type(part).__name__} has no matrix of embeddings (embed_tokens) in which "
+                "--simcut-weight could cut tokens: use a model of this package, or --rdrop-weight."
+            )
+        if embed not in found:
+            found.append(embed)
+    return found
+
+
 def output_layer_of(decoder: FairseqDecoder, tokens: Tensor | None = None) -> OutputLayer:
     """Return the output layer of a decoder.
 

@@ -1,5 +1,6 @@
 """The metrics of ``convs2s evaluate`` against their libraries and hand-made counts."""
 
+import random
 from importlib import util
 from urllib.error import URLError
 
@@ -13,6 +14,7 @@ from convs2s.evaluation.metrics import (
     MetricOptions,
     cut_bytes,
     default_tokenizer,
+    edit_distance,
     find_metrics,
     meteor,
 )
@@ -101,6 +103,25 @@ def test_tokenized_bleu_splits_at_spaces_and_smooths_nothing():
     # No 4-gram matches: BLEU as the papers print it is 0.
     assert scores("tokenized_bleu", ["a b c x"], ["a b c d"]).values == {"tokenized BLEU": 0}
     assert scores("bleu", ["a b c x"], ["a b c d"]).values["BLEU"] > 0
+
+
+def test_error_rates_of_pronunciations():
+    hypotheses = ["h a u s", "h u n t", "k a", ""]
+    first = ["h a u s", "h u n d", "k a t s", "a"]
+    found = scores("wer", hypotheses, first)
+    assert found.values == {"WER": 75.0}
+    # One substitution, and one and two deletions.
+    assert scores("per", hypotheses, first).values == {"PER": 100 * (1 + 2 + 1) / 13}
+    second = ["x", "h u n t", "k a", "a b"]
+    assert scores("wer", hypotheses, first, second).values == {"WER": 25.0}
+    assert scores("per", hypotheses, first, second).values == {"PER": 100 / (4 + 4 + 2 + 1)}
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_edit_distances_are_those_of_nltk(seed):
+    draw = random.Random(seed)
+    pair = [draw.choices("abc", k=draw.randint(0, 8)) for _ in range(2)]
+    assert edit_distance(*pair) == nltk.edit_distance(*pair)
 
 
 def test_rouge_by_hand():

@@ -22,6 +22,7 @@ NEEDED = {
     "LabelSmoothedCrossEntropyCriterionWithAlignment.forward",
     "fairseq.data.data_utils.batch_by_size",
     "fairseq.distributed.utils._broadcast_object_slow",
+    "fairseq.models.ema.ema.EMA._step_internal",
     "fairseq.options.parse_args_and_arch",
     "fairseq.tasks.fairseq_task.FairseqTask.get_batch_iterator",
     "fairseq_cli.generate.main",
