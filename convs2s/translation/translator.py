@@ -7,7 +7,7 @@ from dataclasses import fields
 from pathlib import Path
 
 from ..common.errors import UserError, check_names
-from ..common.text_files import excerpt
+from ..common.text_files import as_sentence, excerpt
 from .attention import Attention, attention_of_pair, best_translation
 from .buffers import Done, Job, Report, translate_in_buffers
 from .decoding import Model
@@ -150,13 +150,13 @@ class Translator:
                 raise UserError(
                     f"Attention is that of one line, but {excerpt(repr(text))} is none: give text."
                 )
-        tokens = self.text.encode(source) if source.strip() else ""
+        tokens = self.text.encode(as_sentence(source)) if source.strip() else ""
         if not tokens:
             raise UserError("There is no attention to an empty line: give one with text.")
         if target is None:
             translation = best_translation(self.ensemble, tokens)
         else:
-            translation = target_text(self.text).encode(target)
+            translation = target_text(self.text).encode(as_sentence(target))
         return attention_of_pair(self.ensemble, tokens, translation)
 
     def score(self, sources: Iterable[str], targets: Iterable[str]) -> list[ScoredPair]:
@@ -175,7 +175,7 @@ class Translator:
         """
         texts = (self.text, target_text(self.text))
         tokens = [
-            [text.encode(line.rstrip("\r\n")) for line in _checked(lines)]
+            [text.encode(as_sentence(line)) for line in _checked(lines)]
             for text, lines in zip(texts, (sources, targets))
         ]
         if len(tokens[0]) != len(tokens[1]):
