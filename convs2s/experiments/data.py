@@ -14,10 +14,10 @@ from ..common.output_files import atomic_path
 from ..common.programs import relative_path
 from ..common.text_files import read_parallel
 from ..text import prepare_tokens
-from ..text.preparation import DATA, FILE_NAME, read_content
+from ..text.preparation import DATA, FILE_NAME, MARKS, read_content
 from ..text.sources import PairWriter
 from ..text.symbols import unescape, unescape_joints
-from ..text.tokenizers import TOKENIZERS
+from ..text.tokenizers import make_tokenizer
 from ..text.workflow import TOKENS
 from .commands import Data
 from .file import DataSettings
@@ -96,10 +96,9 @@ def detokenizer(prepared: Path | None) -> Callable[[str], str]:
     if prepared is None:
         return lambda tokens: unescape(unescape_joints(tokens))
     content = read_content(prepared / FILE_NAME)
-    name = content["tokenizer"]
     # Joined characters are text.
-    make = TOKENIZERS["none" if name == "characters" else name]
-    tokenizer = make(content["languages"]["target"])
+    name = "none" if content["tokenizer"] == "characters" else content["tokenizer"]
+    tokenizer = make_tokenizer(name, content["languages"]["target"], content.get(MARKS, False))
     joints = unescape_joints if content["subwords"]["method"] == "subword_nmt" else str
     return lambda tokens: tokenizer.detokenize(unescape(joints(tokens)))
 
