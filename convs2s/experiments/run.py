@@ -216,7 +216,8 @@ class Job:
             if data.prepared is None:
                 write_lines(str(references), map(decode, first_texts(output, "T")))
             else:
-                shutil.copyfile(data.prepared / TEXT / f"{split}.{data.target}", references)
+                text = data.prepared / TEXT / f"{split}.{data.target}"
+                write_lines(str(references), read_sentences(str(text)))
         count = sum(1 for _ in read_sentences(str(references)))
         binarized = count_sentences(data.bin / f"{data.subsets[split]}.{data.pair}.{data.target}")
         if binarized not in (None, count):

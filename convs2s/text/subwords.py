@@ -11,12 +11,12 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from ..common.errors import UserError
 from ..common.output_files import atomic_write
 from ..common.progress import Progress
-from ..common.text_files import read_sentences
+from ..common.text_files import check_text, read_sentences
 from .symbols import (
     escape,
     escape_joints,
@@ -36,6 +36,8 @@ _JOINED = re.compile(rf"{MARK}( |$)")
 MAX_WORDS = 200_000
 # More words than this are never counted at a time: those that occurred once are dropped.
 MAX_COUNTED = 1_000_000
+# Versions of codes that subword-nmt can apply.
+CODES = ((0, 1), (0, 2))
 # Sentencepiece is learned on at most so many lines, spread over the text.
 MAX_SENTENCES = 2_000_000
 # A longer line, in bytes, is not used by sentencepiece (its own default).
@@ -76,10 +78,15 @@ class SubwordNmt:
 
         file_path = _opened(path)
         try:
-            with file_path.open(encoding="utf-8") as file:
+            # It prints its errors, too.
+            with (
+                file_path.open(encoding="utf-8") as file,
+                contextlib.redirect_stderr(io.StringIO()),
+            ):
                 self._bpe = BPE(file)
         except (OSError, SystemExit, ValueError) as error:
             raise UserError(f"{path} has no codes of subword-nmt.") from error
+        check_codes(self._bpe, path)
 
     def encode(self, line: str) -> str:
         if len(self._bpe.cache) > CACHED_WORDS:
@@ -88,6 +95,23 @@ class SubwordNmt:
 
     def decode(self, tokens: str) -> str:
         return unescape_joints(_JOINED.sub("", tokens))
+
+
+def check_codes(bpe: Any, path: str | Path) -> None:
+    """Check the version of codes; subword-nmt does so when it applies them.
+
+    Args:
+        bpe: a ``BPE`` of subword-nmt.
+        path: its file, for the error.
+    Raises:
+        UserError: if the version is unknown.
+    """
+    if bpe.version not in CODES:
+        found, *known = (".".join(map(str, version)) for version in (bpe.version, *CODES))
+        raise UserError(
+            f"{path} has codes of subword-nmt of version {found}; versions {' and '.join(known)} "
+            "are known: learn them again, or correct its first line."
+        )
 
 
 class SentencePiece:
@@ -105,6 +129,7 @@ class SentencePiece:
             raise UserError(f"{path} is not a model of sentencepiece.") from error
 
     def encode(self, line: str) -> str:
+        check_text(line, "The line")
         return _split_symbols(" ".join(self._processor.encode(line, out_type=str)))
 
     def decode(self, tokens: str) -> str:

@@ -18,6 +18,7 @@ from convs2s.checkpoints.folders import split_names
 from convs2s.common.errors import UserError
 from convs2s.common.text_files import read_sentences
 from convs2s.text.binarize import HEADER, MARK
+from convs2s.text.subwords import check_codes
 from convs2s.text.vocabulary import reading_errors
 
 from .patches import Tier, patched
@@ -240,6 +241,7 @@ def read_codes(original: Any, self: SubwordNMTBPE, cfg: Any) -> None:
         raise UserError(
             f"{cfg.bpe_codes} cannot be read as codes of subword-nmt (--bpe-codes)."
         ) from error
+    check_codes(self.bpe, cfg.bpe_codes)
 
 
 @patched(SentencepieceBPE, "__init__", Tier.EXTRA)

@@ -457,3 +457,12 @@ def test_folders_of_others_are_left_alone(prepare, tmp_path):
         assert "files that `convs2s prepare` did not write" in message
     assert "which is a file" in prepare("--train", *train, "--out", train[0], *NONE, code=2)
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["mine"]
+
+
+@pytest.mark.parametrize("method", ["subword_nmt", "sentencepiece", "none"])
+def test_all_pairs_are_held_out(prepare, tmp_path, method):
+    train = write_pairs(tmp_path, "a", [("gleich", "the same")] * 30)
+    options = ("--keep-duplicates", "--bpe", method, "--workers", "1")
+    message = prepare("--train", *train, "--out", tmp_path / "out", *options, code=2)
+    assert "No training pair is left: all 28 that are not held out equal" in message
+    assert not (tmp_path / "out").exists()

@@ -4,6 +4,8 @@ import random
 
 import pytest
 
+from convs2s.common.errors import UserError
+from convs2s.common.text_files import check_text
 from convs2s.text.subwords import Escaped, Tokenized, learn_subword_nmt, make_subwords
 from convs2s.text.symbols import escape, escape_joints, is_symbol, unescape, unescape_joints
 from convs2s.text.vocabulary import Vocabulary
@@ -68,3 +70,30 @@ def test_symbols_of_the_model_stay():
     subwords = Escaped(Tokenized())
     assert subwords.decode("a <unk> b") == "a <unk> b"
     assert subwords.encode("a </s> b") == "a \\</s> b"
+
+
+@pytest.mark.parametrize("version", ["0.3", "9", "0.2.1"])
+def test_codes_of_an_unknown_version(version, tmp_path):
+    (tmp_path / "codes").write_text(f"#version: {version}\na b\n")
+    message = f"codes has codes of subword-nmt of version {version}; versions 0.1 and 0.2 are known"
+    with pytest.raises(UserError, match=message):
+        make_subwords("subword_nmt", tmp_path / "codes")
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"#version:\n", b"#version: x\n", b"#version: 0.2\n\xed\xa0\x80 a\n", b"\0\0", b"a b c"],
+)
+def test_no_codes(content, tmp_path, capfd):
+    (tmp_path / "codes").write_bytes(content)
+    with pytest.raises(UserError, match="codes has no codes of subword-nmt"):
+        make_subwords("subword_nmt", tmp_path / "codes")
+    assert capfd.readouterr() == ("", "")
+
+
+def test_half_characters():
+    check_text("ä \U0001f600 \0", "It")
+    with pytest.raises(UserError, match=r"It is not text: its character 2 is U\+DC80, half a"):
+        check_text("a\udc80b", "It")
+    with pytest.raises(UserError, match="It is not text, but 'None'"):
+        check_text(None, "It")
