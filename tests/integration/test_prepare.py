@@ -300,6 +300,9 @@ def test_nothing_of_another_process_is_removed(prepare, tmp_path):
         assert f"Another `convs2s prepare` writes to {out}" in message
     release(descriptor)
     assert files(out) == {"work/stages.json": b"not finished"}
+    message = prepare("--train", *train, "--out", out, *NONE, code=2)
+    assert "stages.json is damaged: start again with --overwrite" in message
+    prepare("--train", *train, "--out", out, *NONE, "--overwrite")
 
 
 def test_a_colon_in_a_path(prepare, tmp_path):
