@@ -7,7 +7,6 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from secrets import token_hex
 from typing import TextIO
 
 from .errors import UserError, WorkInterrupted
@@ -70,6 +69,12 @@ def check_outputs(outputs: Mapping[str, str | None], read: Iterable[str | None] 
     for option, path in outputs.items():
         if path and (other := named.setdefault(os.path.realpath(path), option)) != option:
             raise UserError(f"{option} is {path}, which {other} names too: choose two files.")
+    for option, path in outputs.items():
+        if path and (other := named.get(_partial(path))):
+            raise UserError(
+                f"{other} is {_partial(path)}, the name of {path} ({option}) until it is complete: "
+                "choose another file."
+            )
     for path in filter(None, outputs.values()):
         check_text_writable(path, read)
 
@@ -256,7 +261,7 @@ def atomic_folder(path: str) -> Iterator[str]:
     """
     check_folder_writable(path)
     target = os.path.realpath(path)
-    partial = f"{target}.{token_hex(4)}.partial"
+    partial = f"{target}.{os.urandom(4).hex()}.partial"
     with undo_after_error(path, lambda: shutil.rmtree(partial, ignore_errors=True)):
         os.mkdir(partial)
         if os.path.isdir(target):
