@@ -41,7 +41,8 @@ def check_writable(path: str, read: Iterable[str | None] = ()) -> None:
     file = os.path.realpath(path) if os.path.islink(path) else path
     _check_folder(path, os.path.dirname(file) or ".")
     partial = _partial(path)
-    if os.path.lexists(partial) and not stat.S_ISREG(os.lstat(partial).st_mode):
+    found = _status(partial, os.lstat)
+    if found is not None and not stat.S_ISREG(found.st_mode):
         raise UserError(
             f"{path} cannot be written: {partial}, the name of the file until it is complete, is "
             "taken by something other than a plain file; remove that, or choose another output."
@@ -70,9 +71,9 @@ def check_outputs(outputs: Mapping[str, str | None], read: Iterable[str | None] 
         if path and (other := named.setdefault(os.path.realpath(path), option)) != option:
             raise UserError(f"{option} is {path}, which {other} names too: choose two files.")
     for option, path in outputs.items():
-        if path and (other := named.get(_partial(path))):
+        if path and (taken := named.get(_partial(path))):
             raise UserError(
-                f"{other} is {_partial(path)}, the name of {path} ({option}) until it is complete: "
+                f"{taken} is {_partial(path)}, the name of {path} ({option}) until it is complete: "
                 "choose another file."
             )
     for path in filter(None, outputs.values()):
@@ -101,8 +102,8 @@ def atomic_path(path: str) -> Iterator[str]:
     try:
         with undo_after_error(path, lambda: Path(partial).unlink(missing_ok=True)):
             yield partial
-            if os.path.exists(target):
-                os.chmod(partial, os.stat(target).st_mode & 0o7777)
+            if old := _status(target):
+                os.chmod(partial, stat.S_IMODE(old.st_mode))
             os.replace(partial, target)
     finally:
         release(descriptor)
@@ -147,7 +148,7 @@ def create_temporary(partial: str, target: str) -> int:
         f"{target} cannot be written: another process is writing it. Wait for its end, or choose "
         "another file."
     )
-    old = os.stat(target) if os.path.exists(target) else None
+    old = _status(target)
     flags = os.O_WRONLY | os.O_NOFOLLOW | os.O_NONBLOCK
     while True:
         try:
@@ -302,12 +303,23 @@ def _partial(path: str) -> str:
 
 def _is_stream(path: str, number: int) -> bool:
     """Whether a file is a standard stream of this process."""
+    found = _status(path)
     try:
-        return os.path.samestat(os.stat(path), os.fstat(number))
+        return found is not None and os.path.samestat(found, os.fstat(number))
     except OSError:
+        # The stream is closed.
         return False
 
 
 def _is_same(first: str, second: str) -> bool:
     """Whether two names are those of one file, perhaps through links."""
-    return os.path.exists(first) and os.path.exists(second) and os.path.samefile(first, second)
+    one, other = _status(first), _status(second)
+    return one is not None and other is not None and os.path.samestat(one, other)
+
+
+def _status(path: str, look: Callable[[str], os.stat_result] = os.stat) -> os.stat_result | None:
+    """The status of a file; None if there is none, or not any more."""
+    try:
+        return look(path)
+    except (OSError, ValueError):
+        return None
