@@ -14,9 +14,11 @@ from typing import Any, overload
 from fairseq.dataclass.configs import DatasetConfig, GenerationConfig
 from fairseq.hub_utils import GeneratorHubInterface
 from omegaconf import OmegaConf
+from torch import Tensor
 
 from convs2s.common.errors import UserError, check_names
 from convs2s.translation.attention import Attention
+from convs2s.translation.ensemble import numbers
 from convs2s.translation.forced import ScoredPair
 from convs2s.translation.options import OF_THE_SEARCH
 from convs2s.translation.pretrained import load_translator
@@ -141,6 +143,10 @@ class HubInterface(GeneratorHubInterface):
             UserError: if an option is unknown or has a value that is not allowed.
         """
         return self._with(beam, **options).translate(lines)
+
+    def binarize(self, sentence: str) -> Tensor:
+        """The token indices of tokens; the name of a symbol is an unknown word."""
+        return numbers(sentence.split(), self.src_dict)
 
     def _with(self, beam: int | None, **options: Any) -> Translator:
         given = options if beam is None else {**options, "beam": beam}

@@ -1,6 +1,7 @@
 """The checkpoints in the folder of a model; needs no torch."""
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 from ..common.errors import UserError
@@ -17,8 +18,24 @@ def split_paths(value: str) -> list[str]:
     Raises:
         UserError: if there is no such file, or a folder has no checkpoint.
     """
-    paths = [value] if os.path.exists(value) else value.split(os.pathsep)
-    return [str(find_checkpoints(Path(path))[0]) for path in paths]
+    return [str(find_checkpoints(Path(path))[0]) for path in split_names(value)]
+
+
+def split_names(value: str, exists: Callable[[str], bool] = os.path.exists) -> list[str]:
+    """Split several paths at colons, but not one that exists, such as of a folder ``run_12:30``.
+
+    Args:
+        value: the paths.
+        exists: whether there is a path.
+    """
+    parts = value.split(os.pathsep)
+    names = []
+    while parts:
+        sizes = range(len(parts), 0, -1)
+        size = next((n for n in sizes if exists(os.pathsep.join(parts[:n]))), 1)
+        names.append(os.pathsep.join(parts[:size]))
+        del parts[:size]
+    return names
 
 
 def find_checkpoints(path: Path, names: str | None = None) -> list[Path]:
@@ -47,7 +64,7 @@ def find_checkpoints(path: Path, names: str | None = None) -> list[Path]:
             f"in {path / CHECKPOINTS}. Name the file itself (in Python: checkpoint_file)."
         )
     found = []
-    for name in names.split(os.pathsep):
+    for name in split_names(names, lambda name: any((place / name).is_file() for place in places)):
         files = [place / name for place in places if (place / name).is_file()]
         if not files:
             raise UserError(f"There is no checkpoint {name} in {path} (checkpoint_file).")

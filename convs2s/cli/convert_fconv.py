@@ -11,6 +11,7 @@ from typing import Any
 
 from ..common.errors import UserError
 from ..common.limits import option_name
+from ..common.locks import release
 from ..common.output_files import (
     atomic_folder,
     check_folder_writable,
@@ -63,13 +64,15 @@ def _downloaded(address: str, new: str) -> Iterator[Path]:
     (check_folder_writable if is_archive_name(address) else check_writable)(new)
     path = Path(f"{os.path.abspath(new)}.{os.getpid()}.download")
     try:
-        create_temporary(str(path))
-        download(address, path)
-        yield path
+        descriptor = create_temporary(str(path), new)
+        try:
+            download(address, path)
+            yield path
+        finally:
+            path.unlink(missing_ok=True)
+            release(descriptor)
     except OSError as error:
         raise UserError(f"{new} cannot be written: {error.strerror or error}.") from error
-    finally:
-        path.unlink(missing_ok=True)
 
 
 def _convert(old: Path, name: str, args: argparse.Namespace) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..common.errors import UserError
 from ..common.output_files import atomic_write, check_text_writable, check_writable
-from ..common.text_files import read_lines, read_parallel
+from ..common.text_files import read_parallel, read_sentences
 from ..pictures.figures import FORMATS, check_format, import_pyplot
 from .arguments import (
     PREPARATION,
@@ -132,7 +132,7 @@ def _check(args: argparse.Namespace, suffix: str) -> list[tuple[str, str | None]
             lines = read_parallel((args.input, args.target_input))
             pairs = [(source.strip(), target.strip()) for _, (source, target) in lines]
         else:
-            pairs = [(line.strip(), None) for line in read_lines(args.input)]
+            pairs = [(line.strip(), None) for line in read_sentences(args.input)]
         if not pairs:
             raise UserError(f"{args.input} is empty.")
     elif args.target is not None and len(args.target) != len(args.sentences):

@@ -5,11 +5,17 @@ import shutil
 import stat
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TextIO
 
 from .errors import UserError, WorkInterrupted
+from .locks import is_at, lock, release
+
+# The standard streams that this process writes to.
+STREAMS = {1: "output", 2: "error"}
+# Seconds that a file may be written by another process before that is an error.
+PATIENCE = 2.0
 
 
 def check_writable(path: str, read: Iterable[str | None] = ()) -> None:
@@ -19,16 +25,24 @@ def check_writable(path: str, read: Iterable[str | None] = ()) -> None:
         path: the file.
         read: the files that the command reads, which it must not replace; None is passed over.
     Raises:
-        UserError: if ``path`` is empty, is one of the files of ``read``, or exists and is no plain
-            file, such as a folder or a device, or if its folder is missing or not writable.
+        UserError: if ``path`` is empty, is one of the files of ``read``, or of the standard streams
+            of this process, or exists and is no plain file, such as a folder or a device, or if its
+            folder is missing or not writable.
     """
     _check_given(path)
     if os.path.exists(path) and not os.path.isfile(path):
         raise UserError(f"{path} cannot be written: it exists and is not a plain file.")
+    for number, stream in STREAMS.items():
+        if _is_stream(path, number):
+            raise UserError(
+                f"{path} cannot be written: it is also the standard {stream} of this command, and "
+                "would be replaced under it; choose another file."
+            )
     file = os.path.realpath(path) if os.path.islink(path) else path
     _check_folder(path, os.path.dirname(file) or ".")
     partial = _partial(path)
-    if os.path.lexists(partial) and not stat.S_ISREG(os.lstat(partial).st_mode):
+    found = _status(partial, os.lstat)
+    if found is not None and not stat.S_ISREG(found.st_mode):
         raise UserError(
             f"{path} cannot be written: {partial}, the name of the file until it is complete, is "
             "taken by something other than a plain file; remove that, or choose another output."
@@ -56,6 +70,12 @@ def check_outputs(outputs: Mapping[str, str | None], read: Iterable[str | None] 
     for option, path in outputs.items():
         if path and (other := named.setdefault(os.path.realpath(path), option)) != option:
             raise UserError(f"{option} is {path}, which {other} names too: choose two files.")
+    for option, path in outputs.items():
+        if path and (taken := named.get(_partial(path))):
+            raise UserError(
+                f"{taken} is {_partial(path)}, the name of {path} ({option}) until it is complete: "
+                "choose another file."
+            )
     for path in filter(None, outputs.values()):
         check_text_writable(path, read)
 
@@ -65,23 +85,28 @@ def atomic_path(path: str) -> Iterator[str]:
     """A temporary file beside a file, which gets the name of the file when it is complete.
 
     A symbolic link stays, and the file that it points at is replaced. An existing file keeps its
-    mode. After an error, nothing is left behind, and an existing file is unchanged.
+    mode and owner, which the temporary file has from the beginning. After an error, nothing is left
+    behind, and an existing file is unchanged.
 
     Args:
         path: the file to write.
     Yields:
         The path of the temporary file, which is empty.
     Raises:
-        UserError: if the file cannot be written.
+        UserError: if the file cannot be written, or another process is writing it.
     """
     check_writable(path)
     target, partial = os.path.realpath(path), _partial(path)
-    with undo_after_error(path, lambda: Path(partial).unlink(missing_ok=True)):
-        create_temporary(partial)
-        yield partial
-        if os.path.exists(target):
-            os.chmod(partial, os.stat(target).st_mode & 0o7777)
-        os.replace(partial, target)
+    with undo_after_error(path, lambda: None):
+        descriptor = create_temporary(partial, target)
+    try:
+        with undo_after_error(path, lambda: Path(partial).unlink(missing_ok=True)):
+            yield partial
+            if old := _status(target):
+                os.chmod(partial, stat.S_IMODE(old.st_mode))
+            os.replace(partial, target)
+    finally:
+        release(descriptor)
 
 
 @contextmanager
@@ -104,16 +129,51 @@ def undo_after_error(path: str, undo: Callable[[], None]) -> Iterator[None]:
         raise
 
 
-def create_temporary(partial: str) -> None:
-    """Create a temporary file, empty, in place of one that a killed process left.
+def create_temporary(partial: str, target: str) -> int:
+    """Create a temporary file, empty and locked, in place of one that a killed process left.
 
     Nothing is written through a link of this name.
 
+    Args:
+        partial: the file.
+        target: the file that it becomes; if that exists, this has its owner, and nobody may read it
+            who may not read that.
+    Returns:
+        What ``locks.release`` takes.
     Raises:
+        Locked: if another process writes this file, and does not end soon.
         OSError: if it cannot be created.
     """
-    Path(partial).unlink(missing_ok=True)
-    os.close(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666))
+    message = (
+        f"{target} cannot be written: another process is writing it. Wait for its end, or choose "
+        "another file."
+    )
+    old = _status(target)
+    flags = os.O_WRONLY | os.O_NOFOLLOW | os.O_NONBLOCK
+    while True:
+        try:
+            mode = 0o666 if old is None else 0o600
+            descriptor = os.open(partial, flags | os.O_CREAT | os.O_EXCL, mode)
+        except FileExistsError:
+            try:
+                descriptor = os.open(partial, flags)
+            except FileNotFoundError:
+                continue
+            lock(descriptor, message, PATIENCE)
+            if is_at(descriptor, partial):
+                os.unlink(partial)
+            release(descriptor)
+            continue
+        lock(descriptor, message, PATIENCE)
+        # Until it was locked, it looked like one that a killed process left.
+        if is_at(descriptor, partial):
+            break
+        release(descriptor)
+    if old is not None:
+        with suppress(PermissionError):
+            os.fchown(descriptor, old.st_uid, old.st_gid)
+        os.fchmod(descriptor, stat.S_IMODE(old.st_mode) | stat.S_IWUSR)
+    return descriptor
 
 
 @contextmanager
@@ -190,7 +250,8 @@ def make_folder(path: str) -> None:
 def atomic_folder(path: str) -> Iterator[str]:
     """A temporary folder beside a new one, which gets the name of the new one when it is complete.
 
-    After an error, nothing is left behind.
+    An empty folder of this name is replaced, and its mode stays. After an error, nothing is left
+    behind.
 
     Args:
         path: the folder to write.
@@ -200,13 +261,14 @@ def atomic_folder(path: str) -> Iterator[str]:
         UserError: if the folder cannot be written.
     """
     check_folder_writable(path)
-    partial = f"{os.path.abspath(path)}.{os.getpid()}.partial"
-    # Of a killed process with the same number, as in containers.
-    shutil.rmtree(partial, ignore_errors=True)
+    target = os.path.realpath(path)
+    partial = f"{target}.{os.urandom(4).hex()}.partial"
     with undo_after_error(path, lambda: shutil.rmtree(partial, ignore_errors=True)):
         os.mkdir(partial)
+        if os.path.isdir(target):
+            os.chmod(partial, stat.S_IMODE(os.stat(target).st_mode))
         yield partial
-        os.replace(partial, os.path.abspath(path))
+        os.replace(partial, target)
 
 
 def check_text_writable(path: str, read: Iterable[str | None] = ()) -> None:
@@ -239,6 +301,25 @@ def _partial(path: str) -> str:
     return f"{os.path.realpath(path)}.partial"
 
 
+def _is_stream(path: str, number: int) -> bool:
+    """Whether a file is a standard stream of this process."""
+    found = _status(path)
+    try:
+        return found is not None and os.path.samestat(found, os.fstat(number))
+    except OSError:
+        # The stream is closed.
+        return False
+
+
 def _is_same(first: str, second: str) -> bool:
     """Whether two names are those of one file, perhaps through links."""
-    return os.path.exists(first) and os.path.exists(second) and os.path.samefile(first, second)
+    one, other = _status(first), _status(second)
+    return one is not None and other is not None and os.path.samestat(one, other)
+
+
+def _status(path: str, look: Callable[[str], os.stat_result] = os.stat) -> os.stat_result | None:
+    """The status of a file; None if there is none, or not any more."""
+    try:
+        return look(path)
+    except (OSError, ValueError):
+        return None

@@ -20,6 +20,7 @@ import psutil
 
 from .errors import UserError
 from .installation import available_cores
+from .locks import release
 from .output_files import create_temporary
 
 # Console script -> its module, used if the script is not installed next to the interpreter.
@@ -168,7 +169,7 @@ class Programs:
             source = files.enter_context(open(stdin, "rb")) if stdin else subprocess.DEVNULL
             partial = Path(f"{stdout}.partial")
             if stdout:
-                create_temporary(str(partial))
+                files.callback(release, create_temporary(str(partial), str(stdout)))
             sink = files.enter_context(open(partial, "wb")) if stdout else subprocess.PIPE
             lines = files.enter_context(open(log, "a", encoding="utf-8"))
             with self.lock:

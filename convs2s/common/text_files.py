@@ -1,10 +1,12 @@
 """Reading text files, as a whole or line by line.
 
 Only a line feed ends a line, so that no other character shifts the lines of one file against those
-of a parallel one.
+of a parallel one. Other programs end lines at further characters (``LINE_ENDS``): a sentence has a
+space in place of each, so that they count the same lines in all that is written from it.
 """
 
 import codecs
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import zip_longest
 
@@ -13,6 +15,10 @@ from .errors import UserError
 
 EXCERPT_LENGTH = 60
 BYTE_ORDER_MARK = "\ufeff"
+# What some programs take for the end of a line, as ``str.splitlines`` does.
+LINE_ENDS = "\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"
+_SPACES = str.maketrans(dict.fromkeys(LINE_ENDS, " "))
+_SURROGATE = re.compile("[\ud800-\udfff]")
 UTF_16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
@@ -20,6 +26,36 @@ def excerpt(text: str) -> str:
     """Quote text for an error message, shortened to EXCERPT_LENGTH characters."""
     text = text.strip()
     return f"'{text}'" if len(text) <= EXCERPT_LENGTH else f"'{text[:EXCERPT_LENGTH]}...'"
+
+
+def without_end(line: str) -> str:
+    """A line without its end, a line feed or a carriage return and a line feed."""
+    return line.removesuffix("\n").removesuffix("\r")
+
+
+def as_sentence(line: str) -> str:
+    """A line without its end, and with a space in place of each character of ``LINE_ENDS``."""
+    line = without_end(line)
+    return line if line.isprintable() else line.translate(_SPACES)
+
+
+def check_text(text: object, name: str) -> None:
+    """Check that an object is text that can be written in UTF-8.
+
+    Args:
+        text: the object.
+        name: what it is, for the error.
+    Raises:
+        UserError: if it is of another type, or has lone surrogates, as Python makes them of bytes
+            that are not UTF-8.
+    """
+    if not isinstance(text, str):
+        raise UserError(f"{name} is not text, but {excerpt(repr(text))}.")
+    if not text.isascii() and (found := _SURROGATE.search(text)):
+        raise UserError(
+            f"{name} is not text: its character {found.start() + 1} is U+{ord(found[0]):X}, half a "
+            "character, as Python makes it of bytes that are not UTF-8: decode these rightly."
+        )
 
 
 def line_error(path: str, number: int, message: str) -> UserError:
@@ -59,6 +95,17 @@ def read_lines(path: str) -> Iterator[str]:
         raise UserError(f"There is no file {path}.") from error
     except OSError as error:
         raise UserError(f"{path} cannot be read: {error.strerror or error}.") from error
+
+
+def read_sentences(path: str) -> Iterator[str]:
+    """Read the lines of a file as sentences; see ``as_sentence``.
+
+    Args:
+        path: a text file, see ``read_lines``.
+    Raises:
+        UserError: if the file cannot be read or is not UTF-8.
+    """
+    return map(as_sentence, read_lines(path))
 
 
 def decode_lines(file: Iterable[bytes], name: str, errors: str = "strict") -> Iterator[str]:
@@ -116,11 +163,11 @@ def read_parallel(paths: Sequence[str]) -> Iterator[tuple[int, tuple[str, ...]]]
     Args:
         paths: text files, see ``read_lines``.
     Returns:
-        The line number, counted from 1, and the line of each file.
+        The line number, counted from 1, and the sentence of each file.
     Raises:
         UserError: if a file cannot be read, or has fewer lines than another.
     """
-    for number, lines in enumerate(zip_longest(*map(read_lines, paths)), start=1):
+    for number, lines in enumerate(zip_longest(*map(read_sentences, paths)), start=1):
         if None in lines:
             longer = next(path for path, line in zip(paths, lines) if line is not None)
             shorter = paths[lines.index(None)]

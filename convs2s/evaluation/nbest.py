@@ -7,7 +7,7 @@ from collections.abc import Collection
 from typing import NamedTuple
 
 from ..common.errors import UserError
-from ..common.text_files import excerpt, line_error, read_lines
+from ..common.text_files import excerpt, line_error, read_sentences
 
 # S source, T reference, H hypothesis in tokens, D the same as text.
 OF_FAIRSEQ = re.compile(r"([A-Z])-(\d{1,18})\t(.*)", re.DOTALL)
@@ -73,8 +73,7 @@ def read_nbest(path: str, remove_bpe: str = "none") -> list[NBest]:
     sources: dict[int, str] = {}
     references: dict[int, str] = {}
     first = 0
-    for line_number, line in enumerate(read_lines(path), start=1):
-        line = line.rstrip("\r\n")
+    for line_number, line in enumerate(read_sentences(path), start=1):
         if match := OF_FAIRSEQ.fullmatch(line):
             kind, number, rest = match[1], int(match[2]), match[3]
             if kind == "S":

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from ..checkpoints.folders import split_paths
+from ..checkpoints.folders import split_names, split_paths
+from ..common import text_files
 from ..common.errors import UserError
-from ..common.text_files import read_lines
 
 SUFFIX = ".pt"
 
@@ -39,7 +39,7 @@ def parse_system(text: str) -> System:
     # A file may have "=" in its name.
     if not separator or os.path.exists(text):
         name, path = "", text
-    for each in [path] if os.path.exists(path) else path.split(os.pathsep):
+    for each in split_names(path):
         if not os.path.exists(each):
             raise UserError(
                 f"There is no file {each or repr(text)}: a system is [NAME=]FILE with "
@@ -88,7 +88,7 @@ def parse_systems(texts: Sequence[str], what: str = "systems") -> list[System]:
 
 def read_sentences(path: str) -> list[str]:
     """The sentences of a file, one a line."""
-    return [line.rstrip("\r\n") for line in read_lines(path)]
+    return [*text_files.read_sentences(path)]
 
 
 def read_matching(path: str, other: str, count: int) -> list[str]:

@@ -32,6 +32,11 @@ class Data:
     marks_spaces: bool = False
 
     @property
+    def pair(self) -> str:
+        """The languages, as in the names of binarized data."""
+        return f"{self.source}-{self.target}"
+
+    @property
     def subsets(self) -> dict[str, str]:
         """Names of all splits to translate -> fairseq's names."""
         return {"valid": "valid", **self.tests}

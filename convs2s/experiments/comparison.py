@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from ..common.tables import MISSING, Table, number, speed
+from ..common.text_files import read_sentences
 from ..evaluation.scores import Significance, paired_bootstrap
 from .file import Experiment, System
-from .results import read_json, read_lines
+from .results import read_json
 from .runs import arguments, has_options, ranked_trials
 
 Result = dict[str, Any]  # the content of a result.json
@@ -58,7 +59,7 @@ class Summary:
 
     def translations(self, split: str) -> tuple[Lines, ...]:
         """The plain translations of a split by each run."""
-        return tuple(tuple(read_lines(folder / f"{split}.hyp")) for folder in self.folders)
+        return tuple(tuple(read_sentences(str(folder / f"{split}.hyp"))) for folder in self.folders)
 
 
 class Comparison:
@@ -124,7 +125,7 @@ class Comparison:
         for split in filter(base.has, self.tests or [VALID]):
             for summary in others:
                 if summary.has(split):
-                    lines = tuple(read_lines(references / split))
+                    lines = tuple(read_sentences(str(references / split)))
                     texts = base.translations(split), summary.translations(split)
                     yield (summary.system.name, split), compare(lines, *texts)
 

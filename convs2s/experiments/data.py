@@ -14,9 +14,10 @@ from ..common.output_files import atomic_path
 from ..common.programs import relative_path
 from ..common.text_files import read_parallel
 from ..text import prepare_tokens
-from ..text.preparation import DATA, FILE_NAME, read_content
+from ..text.preparation import DATA, FILE_NAME, MARKS, read_content
 from ..text.sources import PairWriter
-from ..text.tokenizers import TOKENIZERS
+from ..text.symbols import unescape, unescape_joints
+from ..text.tokenizers import make_tokenizer
 from ..text.workflow import TOKENS
 from .commands import Data
 from .file import DataSettings
@@ -83,17 +84,23 @@ def expected_data(settings: DataSettings, out: Path) -> Data:
     return replace(data, prepared=settings.prepared.resolve(), marks_spaces=marks)
 
 
-def detokenizer(prepared: Path) -> Callable[[str], str]:
-    """Makes text of target tokens of a preparation, whose sub-words are joined.
+def detokenizer(prepared: Path | None) -> Callable[[str], str]:
+    """Makes text of target tokens whose sub-words are joined.
+
+    Args:
+        prepared: their preparation; None if the text was tokenized before.
 
     Raises:
         UserError: if there is no preparation, or a package for its tokenizer is missing.
     """
+    if prepared is None:
+        return lambda tokens: unescape(unescape_joints(tokens))
     content = read_content(prepared / FILE_NAME)
-    name = content["tokenizer"]
     # Joined characters are text.
-    make = TOKENIZERS["none" if name == "characters" else name]
-    return make(content["languages"]["target"]).detokenize
+    name = "none" if content["tokenizer"] == "characters" else content["tokenizer"]
+    tokenizer = make_tokenizer(name, content["languages"]["target"], content.get(MARKS, False))
+    joints = unescape_joints if content["subwords"]["method"] == "subword_nmt" else str
+    return lambda tokens: tokenizer.detokenize(unescape(joints(tokens)))
 
 
 def _recorded(settings: DataSettings) -> dict[str, Any]:
@@ -302,7 +309,7 @@ def unpack_pair(pair: Pair, folder: Path, name: str, languages: tuple[str, str])
     with PairWriter(folder, name, languages) as writer:
         for _, (source, target) in read_parallel([*map(str, pair)]):
             count += 1
-            writer.write(source.removesuffix("\n"), target.removesuffix("\n"))
+            writer.write(source, target)
     if not count:
         raise UserError(f"{pair[0]} and {pair[1]} have no lines.")
     return count

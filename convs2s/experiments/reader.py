@@ -266,4 +266,4 @@ def write_text(folder: Path, languages: tuple[str, str]) -> None:
         targets = [[f"{word}th" for word in reversed(words)] for words in sources]
         for language, lines in zip(languages, (sources, targets)):
             text = "".join(" ".join(line) + "\n" for line in lines)
-            (folder / f"{split}.{language}").write_text(text, encoding="utf-8")
+            (folder / f"{split}.{language}").write_text(text, encoding="utf-8", newline="\n")

@@ -6,9 +6,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from ..common import logs, text_files
+from ..common import logs
 from ..common.output_files import atomic_write
 from ..common.programs import Programs
+from ..common.text_files import read_sentences, read_text
 from .commands import Data, Machine
 from .runs import Run, check_unchanged, has_options, ranked_trials
 
@@ -171,9 +172,9 @@ class Workplace:
         from ..evaluation import scores
 
         folder = self.folder(run.name)
-        output = (folder / f"{split}.out").read_text(encoding="utf-8")
-        hypotheses = read_lines(folder / f"{split}.hyp")
-        references = read_lines(self.out / "references" / split)
+        output = read_text(str(folder / f"{split}.out"))
+        hypotheses = [*read_sentences(str(folder / f"{split}.hyp"))]
+        references = [*read_sentences(str(self.out / "references" / split))]
         return {"bleu": logs.read_bleu(output), **scores.score(hypotheses, references)}
 
 
@@ -253,8 +254,3 @@ def write_json(path: Path, content: object) -> None:
     """Write a file atomically."""
     with atomic_write(str(path)) as file:
         file.write(json.dumps(content, indent=2, ensure_ascii=False) + "\n")
-
-
-def read_lines(path: Path) -> list[str]:
-    """The lines of a text without line ends; see ``text_files.read_lines``."""
-    return [line.removesuffix("\n") for line in text_files.read_lines(str(path))]

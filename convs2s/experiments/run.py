@@ -14,7 +14,9 @@ from ..common import logs
 from ..common.errors import UserError
 from ..common.output_files import write_lines
 from ..common.programs import ProgramFailed
+from ..common.text_files import read_sentences, read_text
 from ..evaluation.nbest import first_texts
+from ..text.binarize import count_sentences
 from ..text.texts import TEXT
 from .commands import basic_training_command, training_command, translation_command
 from .data import detokenizer
@@ -24,7 +26,6 @@ from .results import (
     add_time,
     as_json,
     read_json,
-    read_lines,
     write_json,
 )
 from .runs import Run, best_search
@@ -102,7 +103,7 @@ class Job:
             self.step(f"translates {split}")
             output = self.translate(self.run, split, split)
             if not dry:
-                self.write_texts(split, output.read_text(encoding="utf-8"))
+                self.write_texts(split, read_text(str(output)))
         if not dry:
             self.finish(place.collect(self.run))
 
@@ -191,7 +192,7 @@ class Job:
             print("# with the search options that are best on valid")
             return {}
         found = [
-            {"options": options, "bleu": logs.read_bleu(output.read_text(encoding="utf-8"))}
+            {"options": options, "bleu": logs.read_bleu(read_text(str(output)))}
             for options, output in zip(run.searches, outputs)
         ]
         best = best_search(found)
@@ -209,15 +210,23 @@ class Job:
     def write_texts(self, split: str, output: str) -> None:
         """Write the translations of a split, and its references unless they are there."""
         references, data = self.place.out / "references" / split, self.place.data
+        decode = detokenizer(data.prepared)
         if not references.exists():
             references.parent.mkdir(exist_ok=True)
             if data.prepared is None:
-                write_lines(str(references), first_texts(output, "T"))
+                write_lines(str(references), map(decode, first_texts(output, "T")))
             else:
-                shutil.copyfile(data.prepared / TEXT / f"{split}.{data.target}", references)
-        hypotheses = first_texts(output, "H", len(read_lines(references)))
-        if data.prepared is not None:
-            hypotheses = [*map(detokenizer(data.prepared), hypotheses)]
+                text = data.prepared / TEXT / f"{split}.{data.target}"
+                write_lines(str(references), read_sentences(str(text)))
+        count = sum(1 for _ in read_sentences(str(references)))
+        binarized = count_sentences(data.bin / f"{data.subsets[split]}.{data.pair}.{data.target}")
+        if binarized not in (None, count):
+            raise UserError(
+                f"{references} has {count:,} lines, but {split} has {binarized:,} sentences in "
+                f"{data.bin}: the references belong to other data. Remove {references.parent}, or "
+                "prepare the data again."
+            )
+        hypotheses = map(decode, first_texts(output, "H", count))
         write_lines(str(self.folder / f"{split}.hyp"), hypotheses)
 
 

@@ -1,20 +1,19 @@
 """The whole experiment: data, runs, report."""
 
-import fcntl
 import signal
 import sys
 from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from traceback import format_exception
 from types import FrameType
-from typing import IO
 
 from ..common.errors import UserError
 from ..common.installation import missing_fairseq
+from ..common.locks import locked_file
 from ..common.output_files import make_folder
 from ..common.programs import ProgramFailed, Programs, find_program
 from ..common.signals import not_ignored
@@ -80,8 +79,8 @@ def perform(experiment: Experiment, request: Request) -> int:
         text = _Experiment(experiment, request, out, Programs(out / "commands.log")).report([])
         print(text)
         return 0
-    with locked(out) as lock, termination():
-        programs = Programs(out / "commands.log", keep_open=[lock.fileno()])
+    with locked(out) as descriptor, termination():
+        programs = Programs(out / "commands.log", keep_open=[descriptor])
         try:
             return _Experiment(experiment, request, out, programs).perform()
         except ProgramFailed as error:
@@ -301,24 +300,19 @@ def describe(error: BaseException) -> str:
     return str(error) if isinstance(error, UserError) else "".join(format_exception(error))
 
 
-@contextmanager
-def locked(out: Path) -> Iterator[IO[str]]:
-    """Keep other processes out of the output folder.
+def locked(out: Path) -> AbstractContextManager[int]:
+    """Keep other processes out of the output folder; see ``locked_file``.
 
     Programs that are started inherit the lock, so that it lasts as long as any of them runs.
 
     Raises:
         UserError: if another process holds the lock.
     """
-    with open(out / "lock", "w", encoding="utf-8") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            raise UserError(
-                f"Another `convs2s experiment`, or a program that it started, uses {out}: wait for "
-                "its end, or choose another folder with --out."
-            ) from error
-        yield file
+    return locked_file(
+        str(out / "lock"),
+        f"Another `convs2s experiment`, or a program that it started, uses {out}: wait for its "
+        "end, or choose another folder with --out.",
+    )
 
 
 @contextmanager

@@ -6,8 +6,9 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
+from ..common.errors import UserError
 from ..common.progress import Progress
-from ..common.text_files import read_lines
+from ..common.text_files import read_sentences
 from .sources import Languages
 from .vocabulary import Vocabulary
 
@@ -26,7 +27,7 @@ def binarize(
     folder: Path,
     joined: bool,
     max_words: int | None = None,
-) -> None:
+) -> dict[str, int]:
     """Write ``dict.LANGUAGE.txt``, and ``SPLIT.SOURCE-TARGET.LANGUAGE.bin`` and ``.idx``.
 
     Args:
@@ -35,21 +36,39 @@ def binarize(
         folder: the folder to write to.
         joined: one dictionary for both languages.
         max_words: most entries of a dictionary, the special symbols included (None: no limit).
+    Returns:
+        split -> number of sentences.
     Raises:
-        UserError: if a text cannot be read.
+        UserError: if a text cannot be read, or has other lines in one language than in the other.
     """
 
     def vocabulary(names: Sequence[str]) -> Vocabulary:
         return build((line for name in names for line in _lines(texts, "train", name)), max_words)
 
     both = vocabulary(languages) if joined else None
+    counts: dict[str, int] = {}
     for language in languages:
         symbols = both or vocabulary([language])
         symbols.save(folder / f"dict.{language}.txt")
         for split in texts:
             path = folder / f"{split}.{'-'.join(languages)}.{language}"
             numbers = map(symbols.encode_line, _lines(texts, split, language))
-            write_numbers(path, numbers, len(symbols))
+            count = write_numbers(path, numbers, len(symbols))
+            check_count(counts.setdefault(split, count), f"{texts[split]}.{language}", count)
+    return counts
+
+
+def check_count(expected: int, name: str, found: int) -> None:
+    """Check that a text has the sentences that it had in the stage before.
+
+    Raises:
+        UserError: if it does not: each line after the fault would belong to another one.
+    """
+    if found != expected:
+        raise UserError(
+            f"{name} has {found:,} lines instead of {expected:,}: a file was changed, or cut off, "
+            "while it was used. Prepare the text again."
+        )
 
 
 def build(lines: Iterable[str], max_words: int | None = None) -> Vocabulary:
@@ -69,8 +88,8 @@ def build(lines: Iterable[str], max_words: int | None = None) -> Vocabulary:
     return symbols
 
 
-def write_numbers(path: Path, sentences: Iterable[Sequence[int]], size: int) -> None:
-    """Write sentences in fairseq's format "mmap".
+def write_numbers(path: Path, sentences: Iterable[Sequence[int]], size: int) -> int:
+    """Write sentences in fairseq's format "mmap", and return their number.
 
     Args:
         path: of ``.bin`` and ``.idx``, without these.
@@ -90,6 +109,21 @@ def write_numbers(path: Path, sentences: Iterable[Sequence[int]], size: int) -> 
         index.write(HEADER.pack(MARK, VERSION, CODES[kind], len(lengths)))
         lengths.tofile(index)
         starts.tofile(index)
+    return len(lengths)
+
+
+def count_sentences(path: Path) -> int | None:
+    """The number of sentences in binarized data; None if there are none in the format "mmap".
+
+    Args:
+        path: of ``.bin`` and ``.idx``, without these.
+    """
+    try:
+        with open(f"{path}.idx", "rb") as index:
+            mark, _, _, count = HEADER.unpack(index.read(HEADER.size))
+    except (OSError, struct.error):
+        return None
+    return int(count) if mark == MARK else None
 
 
 def count_tokens(path: Path) -> int:
@@ -100,5 +134,5 @@ def count_tokens(path: Path) -> int:
 
 
 def _lines(texts: Mapping[str, Path], split: str, language: str) -> Iterable[str]:
-    lines = read_lines(f"{texts[split]}.{language}")
+    lines = read_sentences(f"{texts[split]}.{language}")
     return Progress(lines, "lines", f"Binarizing {split}.{language}")

@@ -21,13 +21,15 @@ from ..common.output_files import atomic_write
 from ..common.text_files import read_text
 from .settings import Settings
 from .subwords import METHODS, Subwords, make_subwords
-from .tokenizers import TOKENIZERS, Tokenizer, normalize
+from .tokenizers import TOKENIZERS, Tokenizer, make_tokenizer, normalize
 
 FILE_NAME = "preparation.yaml"
 FORMAT = 1
 SIDES = ("source", "target")
 # The folder of the binarized data.
 DATA = "data-bin"
+# The entry of text whose tokens have marks of spaces; without it, they have none.
+MARKS = "marks_spaces"
 PACKAGES = ("sacremoses", "sentencepiece", "subword-nmt")
 COMMENT = "# Written by `{}`. Programs that prepare raw text for the model read it.\n"
 
@@ -173,7 +175,7 @@ def _side(content: dict[str, Any], name: str, path: Path) -> Side:
     if file is not None and (Path(file).is_absolute() or ".." in Path(file).parts):
         _fail(path, f"subwords.files.{name} is {file}, which is not in its folder")
     language, method = content["languages"][name], content["subwords"]["method"]
-    tokenizer = TOKENIZERS[content["tokenizer"]](language)
+    tokenizer = make_tokenizer(content["tokenizer"], language, content.get(MARKS, False))
     subwords = make_subwords(method, None if method == "none" else path.parent / file)
     return Side(language, tokenizer, subwords, bool(content.get("lowercase")))
 
@@ -215,7 +217,7 @@ def write_record(
         "joint": settings.joint,
         "files": dict(zip(SIDES, models)) if settings.method != "none" else None,
     }
-    more = {**counts, "settings": settings.recorded(), "versions": versions}
+    more = {MARKS: True, **counts, "settings": settings.recorded(), "versions": versions}
     languages, tokenizer, lowercase = settings.languages, settings.tokenizer, settings.lowercase
     command = "convs2s prepare"
     return write_preparation(out, command, languages, tokenizer, lowercase, subwords, DATA, more)

@@ -9,7 +9,7 @@ from typing import Any, TextIO
 
 from ..common.compression import check_readable, without_compression
 from ..common.errors import UserError
-from ..common.text_files import excerpt, line_error, read_lines, read_parallel
+from ..common.text_files import excerpt, line_error, read_parallel, read_sentences
 
 _LANGUAGE = re.compile(r"[A-Za-z]{2,3}(?:[_-][A-Za-z0-9]+)?")
 _PAIR = re.compile(r"([A-Za-z]{2,3}(?:_[A-Za-z0-9]+)?)-([A-Za-z]{2,3}(?:_[A-Za-z0-9]+)?)")
@@ -61,8 +61,8 @@ class ParallelText:
                 yield source, target
             return
         (path,) = self.paths
-        for number, line in enumerate(read_lines(path), start=1):
-            columns = line.rstrip("\r\n").split("\t")
+        for number, line in enumerate(read_sentences(path), start=1):
+            columns = line.split("\t")
             if len(columns) != 2:
                 raise line_error(
                     path,
@@ -163,4 +163,4 @@ def read_pairs(folder: Path, name: str, languages: Languages) -> Iterator[Pair]:
     """The pairs that a ``PairWriter`` wrote."""
     paths = [str(folder / f"{name}.{language}") for language in languages]
     for _, (source, target) in read_parallel(paths):
-        yield source.rstrip("\n"), target.rstrip("\n")
+        yield source, target

@@ -31,12 +31,23 @@ class Stages:
         self._settings = settings
         self._done: dict[str, Counts] = {}
         if self._file.exists():
-            content = json.loads(self._file.read_text(encoding="utf-8"))
-            check_settings(content["settings"], settings, folder.parent)
-            self._done = content["stages"]
+            earlier, self._done = self._read()
+            check_settings(earlier, settings, folder.parent)
         else:
             make_folder(str(folder))
             self._write()
+
+    def _read(self) -> tuple[dict[str, Any], dict[str, Counts]]:
+        """The settings and the counts of an earlier call."""
+        try:
+            content = json.loads(self._file.read_text(encoding="utf-8"))
+            earlier, done = dict(content["settings"]), dict(content["stages"])
+        except (KeyError, OSError, TypeError, ValueError, RecursionError) as error:
+            raise UserError(
+                f"{self._file} is damaged: start again with --overwrite, or choose another folder "
+                "with --out."
+            ) from error
+        return earlier, done
 
     def run(self, name: str, work: Callable[[Path], Counts]) -> Counts:
         """Carry out a stage unless it is complete, and return its counts.

@@ -11,21 +11,33 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from ..common.errors import UserError
 from ..common.output_files import atomic_write
 from ..common.progress import Progress
-from ..common.text_files import read_lines
+from ..common.text_files import check_text, read_sentences
+from .symbols import (
+    escape,
+    escape_joints,
+    has_symbols,
+    is_symbol,
+    unescape,
+    unescape_joints,
+)
 from .tokenizers import SPACE_MARK, import_extra
 
 # Words whose sub-words are remembered, which bounds the memory.
 CACHED_WORDS = 100_000
-_JOINED = re.compile(r"@@( |$)")
+# What byte-pair encoding puts at the end of a sub-word that another one of its word follows.
+MARK = "@@"
+_JOINED = re.compile(rf"{MARK}( |$)")
 # Byte-pair encoding is learned on the most frequent words; rarer ones change no merge that matters.
 MAX_WORDS = 200_000
 # More words than this are never counted at a time: those that occurred once are dropped.
 MAX_COUNTED = 1_000_000
+# Versions of codes that subword-nmt can apply.
+CODES = ((0, 1), (0, 2))
 # Sentencepiece is learned on at most so many lines, spread over the text.
 MAX_SENTENCES = 2_000_000
 # A longer line, in bytes, is not used by sentencepiece (its own default).
@@ -66,19 +78,40 @@ class SubwordNmt:
 
         file_path = _opened(path)
         try:
-            with file_path.open(encoding="utf-8") as file:
+            # It prints its errors, too.
+            with (
+                file_path.open(encoding="utf-8") as file,
+                contextlib.redirect_stderr(io.StringIO()),
+            ):
                 self._bpe = BPE(file)
         except (OSError, SystemExit, ValueError) as error:
             raise UserError(f"{path} has no codes of subword-nmt.") from error
+        check_codes(self._bpe, path)
 
     def encode(self, line: str) -> str:
         if len(self._bpe.cache) > CACHED_WORDS:
             self._bpe.cache.clear()
-        subwords: str = self._bpe.process_line(line)
-        return subwords
+        return _split_symbols(self._bpe.process_line(escape_joints(line)), MARK)
 
     def decode(self, tokens: str) -> str:
-        return _JOINED.sub("", tokens)
+        return unescape_joints(_JOINED.sub("", tokens))
+
+
+def check_codes(bpe: Any, path: str | Path) -> None:
+    """Check the version of codes; subword-nmt does so when it applies them.
+
+    Args:
+        bpe: a ``BPE`` of subword-nmt.
+        path: its file, for the error.
+    Raises:
+        UserError: if the version is unknown.
+    """
+    if bpe.version not in CODES:
+        found, *known = (".".join(map(str, version)) for version in (bpe.version, *CODES))
+        raise UserError(
+            f"{path} has codes of subword-nmt of version {found}; versions {' and '.join(known)} "
+            "are known: learn them again, or correct its first line."
+        )
 
 
 class SentencePiece:
@@ -96,10 +129,28 @@ class SentencePiece:
             raise UserError(f"{path} is not a model of sentencepiece.") from error
 
     def encode(self, line: str) -> str:
-        return " ".join(self._processor.encode(line, out_type=str))
+        check_text(line, "The line")
+        return _split_symbols(" ".join(self._processor.encode(line, out_type=str)))
 
     def decode(self, tokens: str) -> str:
         return tokens.replace(" ", "").replace(SPACE_MARK, " ").strip()
+
+
+class Escaped:
+    """Sub-words of words of which some may be symbols; see ``symbols``.
+
+    Args:
+        subwords: splits the words.
+    """
+
+    def __init__(self, subwords: Subwords):
+        self._subwords = subwords
+
+    def encode(self, line: str) -> str:
+        return self._subwords.encode(escape(line))
+
+    def decode(self, tokens: str) -> str:
+        return unescape(self._subwords.decode(tokens))
 
 
 METHODS: dict[str, Callable[[Path], Subwords]] = {
@@ -115,7 +166,21 @@ def make_subwords(method: str, model: Path | None) -> Subwords:
         method: a key of ``METHODS``, or "none".
         model: the file of their model; None with "none".
     """
-    return Tokenized() if model is None else METHODS[method](model)
+    return Escaped(Tokenized() if model is None else METHODS[method](model))
+
+
+def _split_symbols(tokens: str, mark: str = "") -> str:
+    """Sub-words of which none is a symbol: these are split into characters.
+
+    Args:
+        tokens: the sub-words.
+        mark: what sub-words before others of their word end in.
+    """
+    if not has_symbols(tokens):
+        return tokens
+    return " ".join(
+        f"{mark} ".join(token) if is_symbol(token) else token for token in tokens.split(" ")
+    )
 
 
 def _opened(path: Path) -> Path:
@@ -189,13 +254,12 @@ def count_words(texts: Sequence[Path]) -> Counter[str]:
     counts: Counter[str] = Counter()
     for line in _lines(texts):
         # As subword-nmt does, which splits at no other white space.
-        counts.update(filter(None, line.split(" ")))
+        counts.update(filter(None, escape_joints(line).split(" ")))
         if len(counts) > MAX_COUNTED:
             counts = Counter({word: count for word, count in counts.items() if count > 1})
     return counts
 
 
 def _lines(texts: Sequence[Path]) -> Iterator[str]:
-    lines = (line for path in texts for line in read_lines(str(path)))
-    for line in Progress(lines, "lines", "Learning sub-words"):
-        yield line.rstrip("\n")
+    lines = (line for path in texts for line in read_sentences(str(path)))
+    yield from map(escape, Progress(lines, "lines", "Learning sub-words"))

@@ -116,6 +116,11 @@ def cut(folder: Path, cleaned: Path, settings: Settings, pairs: int) -> dict[str
             tokenized[name].write(*pair)
             if name != "train":
                 raw[name].write(*line)
+    if not counts["train"]:
+        raise UserError(
+            f"No training pair is left: all {counts['also_held_out']:,} that are not held out "
+            "equal pairs that are. The text has too few different pairs."
+        )
     return counts
 
 

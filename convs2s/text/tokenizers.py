@@ -5,7 +5,8 @@ remain. Compatibility characters (NFKC) are left as they are: they carry meaning
 in ``10²`` does, and a translation could not restore them.
 
 The tokenizer ``none`` leaves the text as it is, ``moses`` separates words and punctuation as the
-Moses toolkit does, ``moses_fairseq`` also escapes special characters and splits words at hyphens,
+Moses toolkit does, and marks spaces that the Moses detokenizer would not restore, ``moses_fairseq``
+escapes special characters and splits words at hyphens, and has no such marks,
 ``characters`` makes a token of each character.
 """
 
@@ -17,10 +18,15 @@ from importlib import import_module
 from typing import Any, Protocol
 
 from ..common.errors import UserError
+from . import spacing
 
 # The mark of spaces in characters and in sentencepiece's sub-words, U+2581.
 SPACE_MARK = "\N{LOWER ONE EIGHTH BLOCK}"
 _SPACES = re.compile(r"\s+")
+# Words in Latin, Greek and Cyrillic script, commas and a full stop come back without marks, in each
+# language. Numbers do not in Czech, and question marks not in French.
+_LETTER = "[A-Za-z\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u024f\u0386-\u03ff\u0400-\u0481\u048a-\u0513]"
+_PLAIN = re.compile(rf"({_LETTER}+,? )*{_LETTER}+\.?")
 _REMOVED = (
     *(code for code in range(0xA0) if unicodedata.category(chr(code)) == "Cc"),
     0xAD,
@@ -87,7 +93,7 @@ class MosesTokenizer:
 
     Unlike in Moses, special characters are not escaped by default: only its decoder needs that.
     fairseq's own programs do the same with ``--tokenizer moses --moses-no-escape
-    --moses-no-dash-splits``.
+    --moses-no-dash-splits``; text does not always come back.
 
     Args:
         language: its code chooses abbreviations and contractions; for a code that Moses does not
@@ -119,6 +125,20 @@ class MosesTokenizer:
         return text
 
 
+class ReversibleMoses(MosesTokenizer):
+    """The same without escapes, with marks where text would not come back; see ``spacing``."""
+
+    def tokenize(self, text: str) -> str:
+        text = spacing.escape(text)
+        tokens = super().tokenize(text)
+        if _PLAIN.fullmatch(text):
+            return tokens
+        return spacing.mark(tokens.split(), text, self.detokenize)
+
+    def detokenize(self, tokens: str) -> str:
+        return spacing.restore(super().detokenize(tokens))
+
+
 class CharacterTokenizer:
     """Each character is a token, and a space is the token ``▁``."""
 
@@ -133,11 +153,24 @@ class CharacterTokenizer:
 # Each makes the tokenizer of a language.
 TOKENIZERS: dict[str, Callable[[str], Tokenizer]] = {
     "none": lambda language: NoTokenizer(),
-    "moses": MosesTokenizer,
+    "moses": ReversibleMoses,
     # The tokenizer of fairseq's scripts for WMT, and of its programs with --tokenizer moses.
     "moses_fairseq": functools.partial(MosesTokenizer, escape=True, split_hyphens=True),
     "characters": lambda language: CharacterTokenizer(),
 }
+
+
+def make_tokenizer(name: str, language: str, marks_spaces: bool) -> Tokenizer:
+    """The tokenizer of a language.
+
+    Args:
+        name: a key of ``TOKENIZERS``.
+        language: the language.
+        marks_spaces: False for the tokenizer ``moses`` of text that was prepared without marks.
+    """
+    if name == "moses" and not marks_spaces:
+        return MosesTokenizer(language)
+    return TOKENIZERS[name](language)
 
 
 def language_code(language: str) -> str:

@@ -1,15 +1,18 @@
 """Carry out the stages of a preparation."""
 
+import os
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from ..common.errors import UserError, WorkInterrupted
+from ..common.locks import is_at, lock_folder, release
 from ..common.output_files import make_folder
 from . import texts
-from .binarize import binarize
+from .binarize import binarize, check_count
 from .preparation import DATA, FILE_NAME, read_content, write_record
 from .settings import SPLITS, Settings, coverage, default_size, dictionary_limit
 from .sources import Languages
@@ -39,17 +42,55 @@ def prepare(
         WorkInterrupted: if the disk is full or a process ends; what is done stays.
         UserError: if the text or a setting is wrong, or an earlier preparation had other settings.
     """
-    path = out / FILE_NAME
     check_inputs(settings, out)
+    if out.exists() and not out.is_dir():
+        raise UserError(f"--out is {out}, which is a file: choose another name.")
+    with _locked(out):
+        return _prepare(settings, out, workers, overwrite)
+
+
+@contextmanager
+def _locked(out: Path) -> Iterator[None]:
+    """Keep other processes out of the output folder, which is made if it is missing.
+
+    Raises:
+        UserError: if another process writes to it.
+    """
+    message = (
+        f"Another `convs2s prepare` writes to {out}: wait for its end, or choose another folder "
+        "with --out."
+    )
+    while True:
+        is_new = not out.exists()
+        make_folder(str(out))
+        try:
+            descriptor = lock_folder(str(out), message)
+        except FileNotFoundError:
+            continue
+        if is_at(descriptor, os.path.realpath(out)):
+            break
+        # It was empty, and the process that made it has removed it.
+        release(descriptor)
+    try:
+        yield
+    finally:
+        if is_new:
+            # Nothing may have come of it.
+            with suppress(OSError):
+                out.rmdir()
+        release(descriptor)
+
+
+def _prepare(settings: Settings, out: Path, workers: int, overwrite: bool) -> dict[str, Any]:
+    """The same, in a folder that no other process uses."""
+    path = out / FILE_NAME
     if overwrite:
         remove(out)
     if path.exists():
         content = read_content(path)
         check_settings(content.get("settings", {}), settings.recorded(), out)
         return content
-    if out.exists() and not out.is_dir():
-        raise UserError(f"--out is {out}, which is a file: choose another name.")
-    if out.exists() and any(out.iterdir()) and not (out / WORK / "stages.json").exists():
+    if any(out.iterdir()) and not (out / WORK / "stages.json").exists():
         raise UserError(
             f"--out is {out}, which has files that `convs2s prepare` did not write: choose a new "
             "folder."
@@ -58,7 +99,6 @@ def prepare(
         import_extra("sacremoses", "--tokenizer moses")
     if settings.method == "sentencepiece":
         import_extra("sentencepiece", "--bpe sentencepiece")
-    make_folder(str(out))
     workflow = Workflow(settings, out, workers)
     try:
         return workflow.run()
@@ -67,8 +107,6 @@ def prepare(
     except UserError:
         # The corrected text or setting is another preparation, which could not continue this one.
         shutil.rmtree(out / WORK)
-        if not any(out.iterdir()):
-            out.rmdir()
         raise
 
 
@@ -95,17 +133,20 @@ def prepare_tokens(
         UserError: if a text cannot be read.
     """
     splits = ["train", "valid", *tests]
+    method, codes = "none", None
     if merges:
-        train = [text / f"train.{language}" for language in languages]
-        codes = out / SUFFIXES["subword_nmt"]
-        learn_subword_nmt(train, merges, codes)
-        sources = dict.fromkeys(splits, text)
-        text = out / TOKENS
-        texts.encode(text, sources, languages, "subword_nmt", [codes, codes])
+        method, codes = "subword_nmt", out / SUFFIXES["subword_nmt"]
+        learn_subword_nmt([text / f"train.{language}" for language in languages], merges, codes)
+    sources = dict.fromkeys(splits, text)
+    text = out / TOKENS
+    texts.encode(text, sources, languages, method, [codes, codes])
     data = out / DATA
     data.mkdir()
     names = ["train", "valid", *(f"test{number or ''}" for number in range(len(tests)))]
     binarize(languages, {name: text / split for name, split in zip(names, splits)}, data, joined)
+    if not merges:
+        # The tokens are those of the text.
+        shutil.rmtree(text)
     return data
 
 
@@ -187,7 +228,7 @@ class Workflow:
                 self.workers,
             ),
         )
-        self.stages.run("binarize", lambda folder: self.binarize(folder, list(pairs)))
+        self.stages.run("binarize", lambda folder: self.binarize(folder, pairs))
         self.move(folders)
         counts = {"pairs": pairs, "read": read, "left_out": left_out, **encoded}
         content = write_record(self.out, settings, size, models, counts)
@@ -220,11 +261,13 @@ class Workflow:
         self.stages.run("learn", work)
         return size, [*models]
 
-    def binarize(self, folder: Path, splits: Sequence[str]) -> dict[str, Any]:
-        """Write the dictionaries and the binarized data."""
-        encoded = {name: self.work / "encode" / name for name in splits}
+    def binarize(self, folder: Path, pairs: dict[str, int]) -> dict[str, Any]:
+        """Write the dictionaries and the binarized data, which must have all pairs."""
+        encoded = {name: self.work / "encode" / name for name in pairs}
         limit = dictionary_limit(self.settings)
-        binarize(self.settings.languages, encoded, folder, self.settings.joint, limit)
+        found = binarize(self.settings.languages, encoded, folder, self.settings.joint, limit)
+        for name, count in found.items():
+            check_count(pairs[name], str(encoded[name]), count)
         return {}
 
     def move(self, folders: dict[str, Path]) -> None:

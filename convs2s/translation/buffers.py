@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import NamedTuple, Protocol
 
+from ..common.text_files import as_sentence, without_end
 from .ensemble import Ensemble
 from .results import Hypothesis, Translation, join
 from .splitting import split
@@ -50,7 +51,7 @@ class Buffer:
     """
 
     def __init__(self, lines: Sequence[str], text: TextProcessor, ensemble: Ensemble):
-        self.lines = [line.rstrip("\n").removesuffix("\r") for line in lines]
+        self.lines = [without_end(line) for line in lines]
         self.text, self.ensemble = text, ensemble
         self.parts = [self._parts(line) for line in self.lines]
         self.sentences = [part for parts in self.parts for part in parts]
@@ -60,7 +61,7 @@ class Buffer:
         self._num_missing = [len(parts) for parts in self.parts]
 
     def _parts(self, line: str) -> list[list[str]]:
-        tokens = self.text.encode(line).split() if line.strip() else []
+        tokens = self.text.encode(as_sentence(line)).split() if line.strip() else []
         return split(tokens, self.ensemble.max_source_tokens) if tokens else []
 
     def jobs(self) -> list[Job]:

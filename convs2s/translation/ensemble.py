@@ -228,8 +228,13 @@ def padded_before(sentences: Sequence[Tensor], pad: int) -> Tensor:
 
 
 def numbers(words: Sequence[str], symbols: Symbols) -> Tensor:
-    """The token indices of words, and the end of the sentence."""
-    return torch.tensor([*map(symbols.index, words), symbols.eos()])
+    """The token indices of words, and the end of the sentence.
+
+    A word of the text with the name of a symbol, other than that of unknown words, is unknown.
+    """
+    special = {symbols.bos(), symbols.pad(), symbols.eos()}
+    found = [symbols.unk() if number in special else number for number in map(symbols.index, words)]
+    return torch.tensor([*found, symbols.eos()])
 
 
 def _device(name: str | None) -> torch.device:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import torch
 
+from ..checkpoints.folders import split_names
 from ..checkpoints.networks import Checkpoint, build_network
 from ..common.errors import UserError
 from ..models.interface import Network, Vocabularies
@@ -69,7 +70,7 @@ def find_dictionaries(checkpoint: Checkpoint, places: Places) -> Dictionaries:
     Raises:
         UserError: if no folder has both dictionaries.
     """
-    trained_on = str(checkpoint.task.get("data") or "").split(":")[0]
+    trained_on = split_names(str(checkpoint.task.get("data") or ""))[0]
     named = [*places.folders, *([Path(trained_on)] if trained_on else [])]
     tried = named if places.with_training_data else places.folders
     for folder in tried:

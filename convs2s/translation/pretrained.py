@@ -145,8 +145,13 @@ def download(address: str) -> Path:
             with tempfile.TemporaryDirectory(dir=cache) as temporary:
                 archive = Path(temporary) / "archive"
                 archives.download(address, archive)
-                with atomic_folder(str(folder)) as new:
-                    archives.unpack(archive, Path(new), lambda name: True, address)
+                try:
+                    with atomic_folder(str(folder)) as new:
+                        archives.unpack(archive, Path(new), lambda name: True, address)
+                except UserError:
+                    # Another process may have been faster.
+                    if not folder.is_dir():
+                        raise
         except OSError as error:
             raise UserError(f"{cache} cannot be written: {error.strerror or error}.") from error
     # An archive usually holds the folder, rather than what is in it.

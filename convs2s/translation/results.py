@@ -6,6 +6,7 @@ Needs neither torch nor fairseq.
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
+from ..common.text_files import as_sentence
 from .options import EnsembleOptions
 
 REPORT_HEADER = "line\ttokens\tparts\tremark\n"
@@ -113,9 +114,8 @@ def _join_best(
         first_source += len(part)
         tokens += hypothesis.tokens
         token_scores += hypothesis.token_scores
-        text = decode(" ".join(hypothesis.tokens))
         # Line breaks would shift all further lines of the output.
-        texts.append(text.replace("\n", " ").replace("\r", " "))
+        texts.append(as_sentence(decode(" ".join(hypothesis.tokens))))
     return Hypothesis(
         " ".join(filter(None, texts)),
         best[0].score if len(best) == 1 else options.score(token_scores),

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from ..common.errors import UserError
 from ..text.preparation import FILE_NAME, Preparation
-from ..text.subwords import SubwordNmt, Tokenized
+from ..text.subwords import Tokenized, make_subwords
 from .buffers import TextProcessor
 from .loading import Dictionaries, Languages, Places
 
@@ -37,7 +37,7 @@ def given_text(
         if not Path(bpe_codes).is_file():
             raise UserError(f"There is no file {bpe_codes} (--bpe-codes).")
         try:
-            return SubwordNmt(Path(bpe_codes))
+            return make_subwords("subword_nmt", Path(bpe_codes))
         except UserError as error:
             raise UserError(f"{str(error).removesuffix('.')} (--bpe-codes).") from error
     return Tokenized() if raw else None

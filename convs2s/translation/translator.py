@@ -4,10 +4,11 @@ import copy
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import fields
+from itertools import count
 from pathlib import Path
 
 from ..common.errors import UserError, check_names
-from ..common.text_files import excerpt
+from ..common.text_files import as_sentence, check_text, excerpt
 from .attention import Attention, attention_of_pair, best_translation
 from .buffers import Done, Job, Report, translate_in_buffers
 from .decoding import Model
@@ -150,13 +151,14 @@ class Translator:
                 raise UserError(
                     f"Attention is that of one line, but {excerpt(repr(text))} is none: give text."
                 )
-        tokens = self.text.encode(source) if source.strip() else ""
+            check_text(text or "", "A line")
+        tokens = self.text.encode(as_sentence(source)) if source.strip() else ""
         if not tokens:
             raise UserError("There is no attention to an empty line: give one with text.")
         if target is None:
             translation = best_translation(self.ensemble, tokens)
         else:
-            translation = target_text(self.text).encode(target)
+            translation = target_text(self.text).encode(as_sentence(target))
         return attention_of_pair(self.ensemble, tokens, translation)
 
     def score(self, sources: Iterable[str], targets: Iterable[str]) -> list[ScoredPair]:
@@ -175,7 +177,7 @@ class Translator:
         """
         texts = (self.text, target_text(self.text))
         tokens = [
-            [text.encode(line.rstrip("\r\n")) for line in _checked(lines)]
+            [text.encode(as_sentence(line)) for line in _checked(lines)]
             for text, lines in zip(texts, (sources, targets))
         ]
         if len(tokens[0]) != len(tokens[1]):
@@ -201,4 +203,9 @@ def _checked(lines: Iterable[str]) -> Iterable[str]:
     """Lines, which are not a single text: each of its characters would be one."""
     if isinstance(lines, str):
         raise UserError(f"{excerpt(lines)} is one text, not a list of lines: give [text].")
-    return lines
+    return map(_checked_line, count(1), lines)
+
+
+def _checked_line(number: int, line: str) -> str:
+    check_text(line, f"Line {number}")
+    return line

@@ -2,21 +2,30 @@
 
 import os
 import struct
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
+from fairseq import utils
 from fairseq.data import Dictionary, data_utils, indexed_dataset
 from fairseq.data.encoders.sentencepiece_bpe import SentencepieceBPE
 from fairseq.data.encoders.subword_nmt_bpe import SubwordNMTBPE
+from fairseq.data.indexed_dataset import IndexedRawTextDataset
+from fairseq.tasks import translation
 from omegaconf.errors import MissingMandatoryValue
 
+from convs2s.checkpoints.folders import split_names
 from convs2s.common.errors import UserError
+from convs2s.common.text_files import read_sentences
 from convs2s.text.binarize import HEADER, MARK
+from convs2s.text.subwords import check_codes
 from convs2s.text.vocabulary import reading_errors
 
 from .patches import Tier, patched
 
 AGAIN = "run fairseq-preprocess again, or copy it again if that was interrupted"
+# So many tokens are looked at together.
+PART = 1 << 24
 # The types of numbers, by their code in an index.
 TYPES = {
     **{1: np.uint8, 2: np.int8, 3: np.int16, 4: np.int32, 5: np.int64},
@@ -94,6 +103,100 @@ def _check_tokens(path: str, tokens: np.ndarray, vocab_size: int) -> None:
             )
 
 
+@patched(translation, "load_langpair_dataset", Tier.EXTRA)
+def load_langpair_dataset(
+    original: Any, data_path: str, split: str, src: str, src_dict: Any, *args: Any, **kwargs: Any
+) -> Any:
+    """Refuse parallel text whose sides differ in length, and words that became special symbols.
+
+    A sentence of the training text cannot have the symbol of the end in its middle: the model would
+    learn to end its translations there.
+    """
+    try:
+        dataset = original(data_path, split, src, src_dict, *args, **kwargs)
+    except AssertionError as error:
+        if "same number" not in str(error):
+            raise
+        raise UserError(
+            f"{split} in {data_path} has more sentences in one language than in the other, so "
+            f"that they do not belong together: prepare the text again."
+        ) from error
+    for side, symbols in ((dataset.src, dataset.src_dict), (dataset.tgt, dataset.tgt_dict)):
+        if side is not None and symbols is not None:
+            what = "source" if side is dataset.src else "target"
+            _check_symbols(side, symbols, f"the {what} text of {split} in {data_path}")
+    return dataset
+
+
+def _check_symbols(dataset: Any, symbols: Dictionary, name: str) -> None:
+    """Check that special symbols stand at the ends of sentences only.
+
+    Args:
+        dataset: the sentences of one language; wrappers of fairseq are looked into.
+        symbols: its dictionary.
+        name: of the text, for the error.
+    """
+    for part in getattr(dataset, "datasets", [dataset]):
+        while hasattr(part, "dataset"):
+            part = part.dataset
+        found = _symbol_inside(part, (symbols.bos(), symbols.pad(), symbols.eos()))
+        if found is not None:
+            number, token = found
+            raise UserError(
+                f"Sentence {number + 1:,} of {name} has the special symbol {symbols[token]} as a "
+                "word, and a model would learn to end or to fill sentences there: remove it from "
+                "the text, or prepare that with `convs2s prepare`, which keeps such words apart."
+            )
+
+
+def _symbol_inside(dataset: Any, special: Iterable[int]) -> tuple[int, int] | None:
+    """The number of the first sentence with a special symbol before its end, and the symbol."""
+    lowest = max(special)
+    if isinstance(dataset, indexed_dataset.MMapIndexedDataset):
+        sizes = dataset.sizes.astype(np.int64)
+        tokens = np.frombuffer(dataset._bin_buffer, dataset._index.dtype)
+        ends = sizes.cumsum() - 1
+        # Parts, so that little memory is used.
+        for start in range(0, len(tokens), PART):
+            places = start + np.flatnonzero(tokens[start : start + PART] <= lowest)
+            sentences = np.searchsorted(ends, places)
+            inside = np.flatnonzero(ends[sentences] != places)
+            if len(inside):
+                return int(sentences[inside[0]]), int(tokens[places[inside[0]]])
+        return None
+    for number in range(0 if getattr(dataset, "supports_prefetch", False) else len(dataset)):
+        sentence = dataset[number][:-1]
+        if len(sentence) and int(sentence.min()) <= lowest:
+            return number, int(sentence.min())
+    return None
+
+
+@patched(IndexedRawTextDataset, "read_data", Tier.EXTRA)
+def read_data(
+    original: Any, self: IndexedRawTextDataset, path: str, dictionary: Dictionary
+) -> None:
+    """Let lines of raw text end at line feeds only.
+
+    fairseq ends a line at a carriage return too, so that all further sentences of one language are
+    translations of others.
+    """
+    self.lines = [*read_sentences(path)]
+    options = {"append_eos": self.append_eos, "reverse_order": self.reverse_order}
+    self.tokens_list = [
+        dictionary.encode_line(line, add_if_not_exist=False, **options).long()
+        for line in self.lines
+    ]
+    self.sizes = np.array([*map(len, self.tokens_list)])
+
+
+@patched(utils, "split_paths", Tier.EXTRA)
+def split_paths(original: Any, paths: str, separator: str = os.pathsep) -> list[str]:
+    """Let a file or folder have a colon in its name, as those named after a time have."""
+    if "://" in paths or separator != os.pathsep:
+        return original(paths, separator)
+    return split_names(paths)
+
+
 def _check_pair(path: str) -> None:
     """Check that both files are there, or none."""
     for file, other in ((f"{path}.idx", f"{path}.bin"), (f"{path}.bin", f"{path}.idx")):
@@ -138,6 +241,7 @@ def read_codes(original: Any, self: SubwordNMTBPE, cfg: Any) -> None:
         raise UserError(
             f"{cfg.bpe_codes} cannot be read as codes of subword-nmt (--bpe-codes)."
         ) from error
+    check_codes(self.bpe, cfg.bpe_codes)
 
 
 @patched(SentencepieceBPE, "__init__", Tier.EXTRA)

@@ -1,7 +1,6 @@
 """Resuming a training run: from the newest whole checkpoint, alone in its folder, same batches."""
 
 import copy
-import fcntl
 import inspect
 import logging
 import os
@@ -17,6 +16,7 @@ from fairseq.file_io import PathManager
 from fairseq.tasks import FairseqTask
 
 from convs2s.checkpoints.files import check_no_device, is_cut_off, num_updates
+from convs2s.common import locks
 from convs2s.common.errors import UserError
 
 from .checkpoints import check_folder
@@ -27,7 +27,7 @@ logger = logging.getLogger(__name__)
 LAST = "checkpoint_last.pt"
 # Options with a checkpoint that a training run begins with.
 FILES = ("restore_file", "finetune_from_model", "continue_once")
-# Folders that this process has locked, and their open files.
+# Folders that this process has locked, and what holds the locks.
 _locked: dict[str, int] = {}
 
 
@@ -121,29 +121,13 @@ def lock(folder: str) -> None:
         UserError: if another training run uses the folder.
     """
     folder = os.path.realpath(folder)
-    if folder in _locked or not os.path.isdir(folder):
+    if locks.is_held(_locked.get(folder)) or not os.path.isdir(folder):
         return
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(descriptor)
-        raise UserError(
-            f"Another training saves its checkpoints in {folder}: wait for its end, or choose "
-            "another folder with --save-dir."
-        ) from None
-    except OSError:
-        os.close(descriptor)
-        return
-    _locked[folder] = descriptor
-    # Workers that read batches may outlive a killed process for a moment, and keep no lock.
-    os.register_at_fork(after_in_child=lambda: _release(folder, descriptor))
-
-
-def _release(folder: str, descriptor: int) -> None:
-    """Close the file of a lock in a forked process; the lock of its parent stays."""
-    if _locked.pop(folder, None) is not None:
-        os.close(descriptor)
+    _locked[folder] = locks.lock_folder(
+        folder,
+        f"Another training saves its checkpoints in {folder}: wait for its end, or choose another "
+        "folder with --save-dir.",
+    )
 
 
 @patched(distributed_utils, "_broadcast_object_slow", Tier.NEEDED)

@@ -15,6 +15,7 @@ from convs2s.common.errors import UserError
 from convs2s.models.options import checked_values, option
 from convs2s.nn.gradient import ignored_batch
 from convs2s.text.lexicon.files import read_translations
+from convs2s.text.symbols import escape
 from convs2s.translation.options import AUTOCAST_DTYPES
 from convs2s.translation.precision import Precision
 from convs2s.translation.shortlist import load_shortlist
@@ -259,6 +260,8 @@ class ConvS2STranslationTask(ReportsValidations, TranslationTask):
     def get_interactive_tokens_and_lengths(self, lines, encode_fn):
         """Encode lines; with ``--replace-unk``, unknown words are appended to the dictionary.
 
+        Words with the names of symbols do not become symbols; see ``text.symbols``.
+
         Raises:
             UserError: with ``--print-alignment soft``, which fairseq-interactive cannot print.
         """
@@ -267,11 +270,14 @@ class ConvS2STranslationTask(ReportsValidations, TranslationTask):
                 "fairseq-interactive prints hard alignments only: use --print-alignment hard, or "
                 "fairseq-generate for soft ones."
             )
+
+        def encode(line):
+            return escape(encode_fn(line))
+
         if not self.keep_unknown_words:
-            return super().get_interactive_tokens_and_lengths(lines, encode_fn)
+            return super().get_interactive_tokens_and_lengths(lines, encode)
         tokens = [
-            self.src_dict.encode_line(encode_fn(line), add_if_not_exist=True).long()
-            for line in lines
+            self.src_dict.encode_line(encode(line), add_if_not_exist=True).long() for line in lines
         ]
         return tokens, [len(sentence) for sentence in tokens]
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from make_corpus import LANGUAGES, SIZES, detokenize, tokenize
 
 from convs2s.common.programs import relative_path
+from convs2s.common.text_files import read_sentences
 from convs2s.evaluation.nbest import first_texts
 
 HERE = Path(__file__).resolve().parent
@@ -57,9 +58,7 @@ def translate(recipe: Recipe, checkpoint: Path) -> list[tuple[str, str, str]]:
     recipe.step(f"Translating {SIZES['test']:,} test sentences")
     recipe.generate(checkpoint, "test", out / "generate.out")
     hypotheses = first_texts((out / "generate.out").read_text(encoding="utf-8"), "H")
-    sides = [
-        (out / f"corpus/test.{lang}").read_text(encoding="utf-8").splitlines() for lang in LANGUAGES
-    ]
+    sides = [[*read_sentences(str(out / f"corpus/test.{language}"))] for language in LANGUAGES]
     return [
         (detokenize(source), detokenize(hypothesis), detokenize(reference))
         for source, hypothesis, reference in zip(sides[0], hypotheses, sides[1], strict=True)

@@ -7,6 +7,8 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
+from convs2s.common.text_files import read_sentences
+
 
 def example_parser(description: str, out: str) -> argparse.ArgumentParser:
     """A parser with the options of every example.
@@ -71,7 +73,7 @@ def parallel_text(
 
 def read_text(path: Path) -> list[str]:
     """The lines of a text file."""
-    return path.read_text(encoding="utf-8").split("\n")[:-1]
+    return [*read_sentences(str(path))]
 
 
 def write_text(path: Path, lines: Iterable[str]) -> Path:

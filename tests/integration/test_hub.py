@@ -308,3 +308,25 @@ def test_options_that_belong_to_the_model(folder):
         hub.translations(["eins"], device="cpu")
     with pytest.raises(UserError, match="--nbest is 9"):
         hub.translate("eins", nbest=9)
+
+
+@pytest.mark.parametrize("raw", [True, False])
+def test_special_symbols_are_unknown_words(folder, raw):
+    """Text has none: the model would take ``</s>`` for the end."""
+    path = folder if not raw else FIXTURES / "convs2s.pt"
+    options = {"data_name_or_path": str(DATA), "raw": True} if raw else {}
+    model = from_pretrained(path, device="cpu", **options)
+    lines = ["eins {} zwei", "{}"]
+    unknown = [line.format("unbekannt") for line in lines]
+    for word in ("<s>", "<pad>", "</s>", "<unk>"):
+        given = [line.format(word) for line in lines]
+        for line, other in zip(given, unknown):
+            assert model.encode(line).tolist() == model.encode(other).tolist()
+        assert model.translate(given) == model.translate(unknown)
+        # fairseq's own search.
+        options = {"sampling": False, "verbose": False}
+        assert model.translate(given, **options) == model.translate(unknown, **options)
+        found, expected = model.score(given, lines), model.score(unknown, lines)
+        assert [one.log_prob for one in found] == [one.log_prob for one in expected]
+        targets = [model.score(lines, given), model.score(lines, unknown)]
+        assert targets[0][1].log_prob == targets[1][1].log_prob

@@ -17,9 +17,10 @@ import pytest
 import yaml
 
 from convs2s.cli import main
+from convs2s.common.locks import lock_folder, release
 from convs2s.text import Preparation, prepare_tokens, workflow
 from tests import ROOT
-from tests.support.commands import NEEDS_FAIRSEQ, server
+from tests.support.commands import NEEDS_FAIRSEQ, PLUGIN, server
 from tests.support.packed import PACK
 
 WORDS = "ein zwei drei vier fünf sechs sieben acht neun zehn elf zwölf Hunde rennen".split()
@@ -146,6 +147,7 @@ def test_the_preparation_of_the_data_prepares_raw_text(prepare, tmp_path, option
 LIGHT = """
 import re, sys, time
 from convs2s.cli import main
+from convs2s.common.locks import lock_folder, release
 try:
     main(sys.argv[1:])
 finally:
@@ -263,6 +265,65 @@ def test_a_killed_preparation_continues(prepare, tmp_path, monkeypatch):
         prepare(*arguments)
     prepare("--train", *train, "--out", tmp_path / "other", *NONE)
     assert data(tmp_path / "out") == data(tmp_path / "other")
+
+
+def start(*arguments):
+    command = [sys.executable, "-m", "convs2s", "prepare", *map(str, arguments)]
+    return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+
+
+@pytest.mark.parametrize("more", [(), ("--lowercase",)])
+def test_two_at_once(prepare, tmp_path, more):
+    """The first one ends as if it were alone; the second is told of it, or finds its result."""
+    train, out = write_pairs(tmp_path, "a", make_pairs(3000)), tmp_path / "out"
+    arguments = ("--train", *train, *NONE, "--bpe-size", 100)
+    both = start(*arguments, "--out", out), start(*arguments, *more, "--out", out)
+    errors = [process.communicate()[1].decode() for process in both]
+    codes = [process.returncode for process in both]
+    assert 0 in codes and {*codes} <= {0, 2}
+    for code, error in zip(codes, errors):
+        told = f"Another `convs2s prepare` writes to {out}: wait for its end, or choose another"
+        assert not code or told in error or "was prepared with" in error
+    options = more if codes[0] else ()
+    prepare(*arguments, *options, "--out", tmp_path / "alone")
+    assert data(out) == data(tmp_path / "alone")
+    assert not (out / "work").exists()
+
+
+def test_nothing_of_another_process_is_removed(prepare, tmp_path):
+    train, out = write_pairs(tmp_path, "a", PAIRS), tmp_path / "out"
+    (out / "work").mkdir(parents=True)
+    (out / "work" / "stages.json").write_text("not finished")
+    descriptor = lock_folder(str(out), "")
+    for more in (), ("--overwrite",):
+        message = prepare("--train", *train, "--out", out, *NONE, *more, code=2)
+        assert f"Another `convs2s prepare` writes to {out}" in message
+    release(descriptor)
+    assert files(out) == {"work/stages.json": b"not finished"}
+    message = prepare("--train", *train, "--out", out, *NONE, code=2)
+    assert "stages.json is damaged: start again with --overwrite" in message
+    prepare("--train", *train, "--out", out, *NONE, "--overwrite")
+
+
+def test_a_colon_in_a_path(prepare, tmp_path):
+    """fairseq takes it for the end of a path; folders named after a time have one."""
+    train, out = write_pairs(tmp_path, "a", PAIRS), tmp_path / "run_12:30"
+    printed = prepare("--train", *train, "--out", out, *NONE)
+    first, translate, evaluate = printed.splitlines()[-3:]
+    done = server().bash(f"{first} --max-update 2 --cpu", tmp_path)
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-3000:]
+    text = shlex.quote(str(out / "text" / "test.de"))
+    done = server().bash(translate.replace("FILE", text), tmp_path)
+    assert done.returncode == 0 and done.stdout.count("\n") == len(lines(out / "text" / "test.de"))
+    assert server().bash(evaluate, tmp_path).returncode == 0
+    # Without the preparation, the dictionaries are those of the training data.
+    (tmp_path / "model_12:31.pt").write_bytes((out / "checkpoints" / "average.pt").read_bytes())
+    path = f"--path {tmp_path / 'model_12:31.pt'} --raw --input {text}"
+    assert server().bash(f"convs2s translate {path}", tmp_path).returncode == 0
+    generate = f"fairseq-generate {out / 'data-bin'} --user-dir {PLUGIN} --task convs2s_translation"
+    path = f"--path {tmp_path / 'model_12:31.pt'}"
+    done = server().bash(f"{generate} {path} --cpu", tmp_path)
+    assert done.returncode == 0, done.stderr[-3000:]
 
 
 def test_a_finished_preparation_is_not_repeated(prepare, tmp_path, monkeypatch):
@@ -399,3 +460,12 @@ def test_folders_of_others_are_left_alone(prepare, tmp_path):
         assert "files that `convs2s prepare` did not write" in message
     assert "which is a file" in prepare("--train", *train, "--out", train[0], *NONE, code=2)
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["mine"]
+
+
+@pytest.mark.parametrize("method", ["subword_nmt", "sentencepiece", "none"])
+def test_all_pairs_are_held_out(prepare, tmp_path, method):
+    train = write_pairs(tmp_path, "a", [("gleich", "the same")] * 30)
+    options = ("--keep-duplicates", "--bpe", method, "--workers", "1")
+    message = prepare("--train", *train, "--out", tmp_path / "out", *options, code=2)
+    assert "No training pair is left: all 28 that are not held out equal" in message
+    assert not (tmp_path / "out").exists()

@@ -11,6 +11,7 @@ import pytest
 
 from convs2s.checkpoints.averaging import average
 from convs2s.checkpoints.files import load_checkpoint
+from convs2s.common.locks import lock_folder, locked_file, release
 from tests.support.commands import TINY, assert_same_weights, run, server
 
 # Without "--arch", which is an option of the command.
@@ -170,3 +171,20 @@ def test_fairseq_train_names_the_nearest_option_in_one_line(corpus):
         "there is no 'convs2s_iwslt_deen' (did you mean 'convs2s_iwslt_de_en'?)"
     )
     assert len(done.stderr.splitlines()) < 3
+
+
+@pytest.mark.parametrize("own", [True, False])
+def test_another_training_in_the_folder(corpus, tmp_path, own):
+    """Nothing of it is removed, whether ``convs2s train`` or ``fairseq-train`` has started it."""
+    (tmp_path / "average.pt").write_text("model")
+    (tmp_path / "training.json").write_text("{}")
+    if own:
+        with locked_file(str(tmp_path / "lock"), ""):
+            done = train(corpus / "bin", "--save-dir", tmp_path, *OPTIONS, code=2)
+    else:
+        descriptor = lock_folder(str(tmp_path), "")
+        done = train(corpus / "bin", "--save-dir", tmp_path, *OPTIONS, code=2)
+        release(descriptor)
+    assert f"Another training saves its checkpoints in {tmp_path}: wait" in done.stderr
+    assert {path.name for path in tmp_path.iterdir()} == {"average.pt", "training.json", "lock"}
+    assert (tmp_path / "average.pt").read_text() == "model"

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ...common.errors import UserError
+from ...common.locks import lock_folder, locked_file, release
 from ...common.logs import read_saved, read_stats
 from ...common.output_files import make_folder
 from ...common.programs import ProgramFailed, Programs, Stopped
@@ -23,6 +24,7 @@ from ..runs import check_unchanged
 from .request import Request
 
 AVERAGE, LOG, RECORD, COMMANDS = "average.pt", "train.log", "training.json", "commands"
+LOCK = "lock"
 # The average takes the checkpoints of this last share of a training.
 SHARE = 1 / 8
 # Signals that ask for the end.
@@ -41,8 +43,21 @@ def train(request: Request) -> Path | None:
         UserError: if the folder has another training, or fairseq-train fails.
     """
     folder = request.checkpoints
-    seconds = _earlier_seconds(request)
     make_folder(str(folder))
+    message = (
+        f"Another training saves its checkpoints in {folder}: wait for its end, or choose another "
+        "folder with --save-dir."
+    )
+    with locked_file(str(folder / LOCK), message):
+        # fairseq-train locks the folder itself.
+        release(lock_folder(str(folder), message))
+        return _train(request)
+
+
+def _train(request: Request) -> Path | None:
+    """The same, in a folder that no other process uses."""
+    folder = request.checkpoints
+    seconds = _earlier_seconds(request)
     record = {"options": request.settings, "seconds": seconds}
     write_json(folder / RECORD, record)
     (folder / AVERAGE).unlink(missing_ok=True)

@@ -156,4 +156,10 @@ class CandidateFile:
                 f"{self.path} does not fit the target dictionary: a candidate of sentence "
                 f"{number} has the token {excerpt(word)}, which is not in it; {HOW_TO_WRITE}."
             )
+        special = {self.target.bos_word, self.target.pad_word, self.target.eos_word}
+        if symbols := special.intersection(text.split()):
+            raise UserError(
+                f"{self.path} does not fit the target dictionary: a candidate of sentence {number} "
+                f"has the word {min(symbols)}, which is a special symbol; {HOW_TO_WRITE}."
+            )
         return self.target.encode_line(text, add_if_not_exist=False).long()

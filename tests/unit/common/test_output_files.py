@@ -152,3 +152,7 @@ def test_two_outputs_in_one_file(tmp_path):
     check_outputs({"--output": str(tmp_path / "file"), "--report": None, "--tune": None})
     with pytest.raises(UserError, match="--report is .*/link, which --output names too"):
         check_outputs({"--output": str(tmp_path / "file"), "--report": str(tmp_path / "link")})
+    with pytest.raises(UserError, match="--report is .*/file.partial, the name of .* until it is"):
+        check_outputs(
+            {"--output": str(tmp_path / "link"), "--report": str(tmp_path / "file.partial")}
+        )

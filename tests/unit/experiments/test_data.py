@@ -2,12 +2,16 @@
 
 import hashlib
 import random
+from types import SimpleNamespace
 
 import pytest
 
 from convs2s.common.errors import UserError
 from convs2s.experiments import data
 from convs2s.experiments.file import DataSettings
+from convs2s.experiments.results import Workplace
+from convs2s.experiments.run import Job
+from convs2s.text.binarize import write_numbers
 
 from .words import change, commands, results
 
@@ -145,3 +149,20 @@ def test_a_download_that_fails(start, folder):
     with pytest.raises(UserError, match=r"nowhere/train\S*\.de cannot be downloaded: No such file"):
         start("--download")
     assert not list((folder / "words_out/data/download").iterdir())
+
+
+def test_references_of_other_data(tmp_path):
+    """A line more or less would score all further translations against other references."""
+    binarized = data.Data(tmp_path / "data", "de", "en", {"test": "test"})
+    binarized.bin.mkdir()
+    write_numbers(binarized.bin / "valid.de-en.en", [[4, 2], [2]], 8)
+    (tmp_path / "references").mkdir()
+    (tmp_path / "references" / "valid").write_text("a\nb\nc\n")
+    place = Workplace(tmp_path, binarized, None, None)
+    job = Job(place, SimpleNamespace(name="run"), 0, print)
+    with pytest.raises(UserError, match="valid has 3 lines, but valid has 2 sentences in"):
+        job.write_texts("valid", "")
+    (tmp_path / "references" / "valid").write_text("a\nb\n")
+    job.folder.mkdir(parents=True)
+    job.write_texts("valid", "H-1\t-0.1\ta \\</s> b\nH-0\t-0.2\tc@@\\\n")
+    assert (job.folder / "valid.hyp").read_text() == "c@@\na </s> b\n"
