@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from ..common.errors import UserError
+from ..common.names import check_name
 from ..models import FAMILIES, family_of
 from ..models.interface import Network, Vocabularies
 from ..models.options import NetworkOptions, checked_values
@@ -55,7 +56,11 @@ class Checkpoint:
     @property
     def languages(self) -> tuple[str | None, str | None]:
         """The source and the target language; None if training found them in its data."""
-        return self.task.get("source_lang"), self.task.get("target_lang")
+        given = self.task.get("source_lang"), self.task.get("target_lang")
+        for language in given:
+            if language is not None:
+                check_name(str(language), f"{self.path}: the language in its options")
+        return given
 
 
 def read_checkpoint(path: str) -> Checkpoint:

@@ -63,7 +63,7 @@ def read_stats(line: str) -> Stats | None:
         "": "valid" if _VALID.match(message) else "updates",
     }
     for prefix, kind in kinds.items():
-        if f"{prefix}num_updates" in values:
+        if math.isfinite(values.get(f"{prefix}num_updates", math.nan)):
             return Stats(kind, {name.removeprefix(prefix): x for name, x in values.items()})
     return None
 

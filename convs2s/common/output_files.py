@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TextIO
 
 from .errors import UserError, WorkInterrupted
+from .plain_files import can_exist, printable
 
 
 def check_writable(path: str, read: Iterable[str | None] = ()) -> None:
@@ -225,6 +226,8 @@ def check_text_writable(path: str, read: Iterable[str | None] = ()) -> None:
 def _check_given(path: str) -> None:
     if not path:
         raise UserError("The name of the output is empty: give one.")
+    if not can_exist(path):
+        raise UserError(f"{printable(path)} cannot be written: no file has such a name.")
 
 
 def _check_folder(path: str, folder: str) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from ..common.data_files import read_json
 from ..common.errors import UserError
 from ..common.output_files import atomic_write, make_folder, undo_after_error
 
@@ -31,9 +32,12 @@ class Stages:
         self._settings = settings
         self._done: dict[str, Counts] = {}
         if self._file.exists():
-            content = json.loads(self._file.read_text(encoding="utf-8"))
+            content = read_json(self._file)
+            done = content.get("stages") if isinstance(content, dict) else None
+            if not isinstance(done, dict) or not isinstance(content.get("settings"), dict):
+                raise UserError(f"{self._file} is damaged: start again with --overwrite.")
             check_settings(content["settings"], settings, folder.parent)
-            self._done = content["stages"]
+            self._done = done
         else:
             make_folder(str(folder))
             self._write()

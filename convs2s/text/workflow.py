@@ -10,7 +10,7 @@ from ..common.errors import UserError, WorkInterrupted
 from ..common.output_files import make_folder
 from . import texts
 from .binarize import binarize
-from .preparation import DATA, FILE_NAME, read_content, write_record
+from .preparation import DATA, FILE_NAME, check_counts, read_content, write_record
 from .settings import SPLITS, Settings, coverage, default_size, dictionary_limit
 from .sources import Languages
 from .stages import Stages, check_settings
@@ -45,7 +45,8 @@ def prepare(
         remove(out)
     if path.exists():
         content = read_content(path)
-        check_settings(content.get("settings", {}), settings.recorded(), out)
+        check_settings(content.get("settings") or {}, settings.recorded(), out)
+        check_counts(content, path)
         return content
     if out.exists() and not out.is_dir():
         raise UserError(f"--out is {out}, which is a file: choose another name.")

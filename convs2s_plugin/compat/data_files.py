@@ -11,6 +11,7 @@ from fairseq.data.encoders.subword_nmt_bpe import SubwordNMTBPE
 from omegaconf.errors import MissingMandatoryValue
 
 from convs2s.common.errors import UserError
+from convs2s.common.plain_files import check_plain
 from convs2s.text.binarize import HEADER, MARK
 from convs2s.text.vocabulary import reading_errors
 
@@ -123,6 +124,7 @@ def add_from_file(original: Any, self: Dictionary, f: Any) -> None:
     """Name the dictionary that is missing or damaged."""
     if not isinstance(f, str):
         return original(self, f)
+    check_plain(f, "a dictionary")
     with reading_errors(f):
         original(self, f)
 
@@ -131,6 +133,7 @@ def add_from_file(original: Any, self: Dictionary, f: Any) -> None:
 def read_codes(original: Any, self: SubwordNMTBPE, cfg: Any) -> None:
     """Name the file that has no codes of subword-nmt, such as a binary one."""
     try:
+        check_plain(cfg.bpe_codes)
         original(self, cfg)
     except MissingMandatoryValue as error:
         raise UserError("--bpe subword_nmt needs its codes: --bpe-codes FILE.") from error
@@ -144,6 +147,7 @@ def read_codes(original: Any, self: SubwordNMTBPE, cfg: Any) -> None:
 def read_sentencepiece_model(original: Any, self: SentencepieceBPE, cfg: Any) -> None:
     """Name the file that is no model of sentencepiece."""
     try:
+        check_plain(cfg.sentencepiece_model)
         original(self, cfg)
     except MissingMandatoryValue as error:
         raise UserError(

@@ -187,7 +187,7 @@ DEEP = "[" * 3000 + "]" * 3000
             "has no results",
         ),
         ("experiment FILE", DEEP, "is not valid YAML"),
-        ("translate --path x --preparation FILE", DEEP, "is not readable YAML"),
+        ("translate --path x --preparation FILE", DEEP, "is not valid YAML"),
         (
             "translate --path x --preparation FILE",
             "{format: 1, tokenizer: [1]}",

@@ -80,14 +80,17 @@ def _earlier_seconds(request: Request) -> float:
         raise UserError(
             f"{folder} has checkpoints of a training that `convs2s train` did not start: {advice}."
         )
+    options, seconds = record.get("options"), record.get("seconds")
+    if not isinstance(options, dict) or not isinstance(seconds, int | float):
+        raise UserError(f"{folder / RECORD} is damaged: {advice}.")
     made = f"{folder} has a training with --"
     try:
-        check_unchanged(record["options"], request.settings, made, advice)
+        check_unchanged(options, request.settings, made, advice)
     except UserError:
         # A misspelled option is no other training.
         check_command(request)
         raise
-    return float(record["seconds"])
+    return float(seconds)
 
 
 def check_command(request: Request) -> None:

@@ -60,7 +60,7 @@ def test_dictionaries_of_another_model(folder):
     (folder / "dict.en.txt").write_text("y 1\n", encoding="utf-8")
     with pytest.raises(UserError, match="dict.en.txt is not the dictionary"):
         preparation.check_dictionaries(folder / "dict.de.txt", folder / "dict.en.txt")
-    with pytest.raises(UserError, match="cannot be read"):
+    with pytest.raises(UserError, match="There is no file"):
         preparation.check_dictionaries(folder / "none", folder / "dict.en.txt")
 
 
@@ -101,7 +101,7 @@ def test_malformed(folder, changes, message):
     [
         (None, "There is no file"),
         ("- 1\n", "it has no format"),
-        ("format: 1\na: [", "preparation.yaml, line 2: this is not YAML: expected"),
+        ("format: 1\na: [", "preparation.yaml, line 2, column 5 is not valid YAML: .*expected"),
         (b"\xff", "line 1: byte 0xff at offset 0"),
     ],
 )
