@@ -15,6 +15,7 @@ from ..models.interface import Network, Vocabularies
 from ..models.options import NetworkOptions, checked_values
 from ..nn.int8 import SUFFIX
 from .files import load_checkpoint
+from .sizes import check_network
 
 # The tasks whose models translate from one language to another.
 TASKS = ("translation", "convs2s_translation")
@@ -139,7 +140,10 @@ def build_network(checkpoint: Checkpoint, vocabularies: Vocabularies | None = No
     if vocabularies is None:
         vocabularies = _vocabularies(checkpoint)
     network: Any = FAMILIES[checkpoint.family].network()
-    built: Network = network(network_options(checkpoint), vocabularies)
+    options = network_options(checkpoint)
+    with torch.device("meta"):
+        check_network(network(options, vocabularies), checkpoint.weights, checkpoint.path)
+    built: Network = network(options, vocabularies)
     built.load_state_dict(checkpoint.weights)
     return built.eval()
 

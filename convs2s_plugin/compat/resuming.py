@@ -16,8 +16,9 @@ from fairseq.distributed import utils as distributed_utils
 from fairseq.file_io import PathManager
 from fairseq.tasks import FairseqTask
 
-from convs2s.checkpoints.files import check_no_device, is_cut_off, num_updates
+from convs2s.checkpoints.files import is_cut_off, num_updates
 from convs2s.common.errors import UserError
+from convs2s.common.plain_files import check_plain
 
 from .checkpoints import check_folder
 from .patches import Tier, patched
@@ -47,7 +48,7 @@ def load_checkpoint(original: Any, cfg: Any, trainer: Any, **options: Any) -> An
                 f"{path}/checkpoint_best.pt."
             )
         if path:
-            check_no_device(path)
+            check_plain(path, "a checkpoint")
     if cfg.restore_file != LAST:
         _check_restored(cfg, trainer.checkpoint_suffix)
     if trainer.data_parallel_rank == 0 and not cfg.no_save:
