@@ -32,13 +32,15 @@ def is_zip(path: str) -> bool:
         return file.read(len(ZIP)) == ZIP
 
 
-def check_packed(path: str) -> None:
+def check_packed(path: str, name: str | None = None) -> None:
     """Check a file before it is read.
 
     Args:
         path: a checkpoint, which need not exist.
+        name: what to call it in an error (default: its path).
     Raises:
-        UserError: if it is a pipe or a device, or a zip archive that unpacks to more than its size.
+        UserError: if it is a pipe or a device, a TorchScript program, or a zip archive that unpacks
+            to more than its size.
     """
     check_plain(path, "a checkpoint")
     if not os.path.isfile(path) or not is_zip(path):
@@ -50,11 +52,17 @@ def check_packed(path: str) -> None:
     except (OSError, ValueError, NotImplementedError, zipfile.BadZipFile):
         # torch says what is wrong.
         return
+    if any(part.filename.endswith("/constants.pkl") for part in parts):
+        # torch.load would hand it to torch.jit.load.
+        raise UserError(
+            f"{name or path} is a TorchScript program, and is therefore not loaded; a checkpoint "
+            "of fairseq-train is needed."
+        )
     unpacked = sum(part.file_size for part in parts)
     if unpacked > size or any(part.compress_type != zipfile.ZIP_STORED for part in parts):
         raise UserError(
-            f"{path} is not read: its {size:,} bytes are compressed, and unpack to {unpacked:,}; "
-            "checkpoints are not compressed."
+            f"{name or path} is not read: its {size:,} bytes are compressed, and unpack to "
+            f"{unpacked:,}; checkpoints are not compressed."
         )
 
 

@@ -24,6 +24,11 @@ _ASSIGNMENT = re.compile(r"(\w+)=([^,\s]+)")
 _COLUMN = re.compile(r"(\w+) (\S+)")
 
 
+def read_log(path: Path) -> str:
+    """The text of a log; "" if there is none."""
+    return path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
+
+
 class Stats(NamedTuple):
     """The numbers in a line of a log.
 
@@ -101,12 +106,6 @@ def read_training_log(text: str) -> TrainingLog:
         tokens_per_second=statistics.median(speeds) if speeds else None,
         valid_loss=losses[-1] if losses else None,
     )
-
-
-def read_saved(text: str) -> dict[str, int]:
-    """The names of the checkpoints that a training has saved, each with its number of updates."""
-    found = re.findall(r"Saved checkpoint \S*?([^/\s]+\.pt) \(epoch \d+ @ (\d+) updates", text)
-    return {name: int(updates) for name, updates in found}
 
 
 def training_speeds(text: str) -> list[float]:

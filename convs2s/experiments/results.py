@@ -174,8 +174,7 @@ class Workplace:
 
     def collect_diverged(self, run: Run) -> dict[str, Any]:
         """The result of a trial that diverged, or of a finalist for which no trial is left."""
-        path = self.folder(run.name) / "train.log"
-        log = path.read_text(encoding="utf-8") if path.exists() else ""
+        log = logs.read_log(self.folder(run.name) / "train.log")
         return {
             **_identity(run),
             "diverged": True,
@@ -221,7 +220,7 @@ def _collect_training(folder: Path, updates: int | None) -> dict[str, Any]:
     kept = read_json(folder / "training.json")
     if kept is not None:
         return kept
-    log = logs.read_training_log((folder / "train.log").read_text(encoding="utf-8"))
+    log = logs.read_training_log(logs.read_log(folder / "train.log"))
     last = folder / "checkpoints" / "checkpoint_last.pt"
     times = NO_TIME | (read_json(folder / "times.json") or {})
     results = {

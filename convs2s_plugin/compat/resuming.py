@@ -21,6 +21,7 @@ from convs2s.common.errors import UserError
 from convs2s.common.plain_files import check_plain
 
 from .checkpoints import check_folder
+from .ended_runs import restore_patience
 from .patches import Tier, patched
 
 logger = logging.getLogger(__name__)
@@ -68,6 +69,8 @@ def load_checkpoint(original: Any, cfg: Any, trainer: Any, **options: Any) -> An
     found = original(cfg, trainer, **options)
     if begins:
         trainer._previous_training_time = 0
+    else:
+        restore_patience(cfg, trainer, found[0])
     return found
 
 

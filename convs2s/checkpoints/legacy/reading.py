@@ -41,19 +41,16 @@ def read_old_checkpoint(path: str, name: str | None = None) -> OldCheckpoint:
     Raises:
         UserError: if the file does not exist or is not a checkpoint.
     """
-    check_packed(path)
+    check_packed(path, name)
     if not Path(path).is_file():
         raise UserError(f"There is no file {name or path}.")
     try:
-        zipped = is_zip(path)
-        if zipped and "constants.pkl" in torch._C.PyTorchFileReader(path).get_all_records():
-            # torch.load would hand it to torch.jit.load.
-            raise UserError(
-                f"{name or path} is a TorchScript program, and is therefore not loaded; a "
-                "checkpoint of fairseq-train is needed."
-            )
         content = torch.load(
-            path, map_location="cpu", pickle_module=inert_pickle, weights_only=False, mmap=zipped
+            path,
+            map_location="cpu",
+            pickle_module=inert_pickle,
+            weights_only=False,
+            mmap=is_zip(path),
         )
         check_unpacked(content, path, name)
         return OldCheckpoint(*plain(content))

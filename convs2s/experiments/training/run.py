@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ...common.errors import UserError
-from ...common.logs import read_saved, read_stats
+from ...common.logs import read_stats
 from ...common.output_files import make_folder
 from ...common.programs import ProgramFailed, Programs, Stopped
 from ...common.progress import Progress
@@ -18,6 +18,7 @@ from ...common.quiet import Shown
 from ..checks import find_faults
 from ..commands import FIXES, unless_set
 from ..results import read_json, write_json
+from ..run import LAST, saved_checkpoints
 from ..runs import check_unchanged
 from .request import Request
 
@@ -62,7 +63,7 @@ def train(request: Request) -> Path | None:
     finally:
         table.close()
         write_json(folder / RECORD, {**record, "seconds": table.seconds})
-    return _average(folder, log)
+    return _average(folder)
 
 
 def _earlier_seconds(request: Request) -> float:
@@ -132,21 +133,20 @@ class Interrupts:
         self.programs.interrupt()
 
 
-def _average(folder: Path, log: Path) -> Path:
+def _average(folder: Path) -> Path:
     """Average the last checkpoint and those before it in the last part of the training."""
-    saved = read_saved(log.read_text(encoding="utf-8", errors="replace"))
-    total = max(saved.values(), default=0)
+    saved = saved_checkpoints(folder)
+    total = saved.get(LAST, 0)
     names = [
         name
         for name, updates in sorted(saved.items(), key=lambda item: item[1])
-        if re.fullmatch(r"checkpoint\d+\.pt", name) and (folder / name).exists()
-        if total * (1 - SHARE) <= updates < total
+        if re.fullmatch(r"checkpoint\d+\.pt", name) and total * (1 - SHARE) <= updates < total
     ]
     # Only this needs torch.
     from ...checkpoints.averaging import save_average
 
     path = folder / AVERAGE
-    save_average([str(folder / name) for name in (*names, "checkpoint_last.pt")], str(path))
+    save_average([str(folder / name) for name in (*names, LAST)], str(path))
     return path
 
 
