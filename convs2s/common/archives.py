@@ -31,8 +31,18 @@ _COMPRESSIONS = (".gz", ".bz2", ".xz")
 TIMEOUT = 20
 SLOWEST = 1000
 CHUNK = 1 << 20
-# A release of a model has some tens.
+# The most bytes of a download, and members of an archive; a release has some tens.
+MAX_DOWNLOAD = 50 * 10**9
 MAX_MEMBERS = 10_000
+# Errors of damaged archives; one that has a header before each header is read recursively.
+DAMAGED = (
+    EOFError,
+    OSError,
+    RecursionError,
+    lzma.LZMAError,
+    tarfile.TarError,
+    zlib.error,
+)
 
 
 def is_address(text: str) -> bool:
@@ -75,6 +85,10 @@ def download(address: str, path: Path) -> None:
             for chunk in answer.chunks():
                 size += file.write(chunk)
                 shown.update(len(chunk))
+                if size > MAX_DOWNLOAD:
+                    raise UserError(
+                        f"{address} is not downloaded: it has more than {MAX_DOWNLOAD:,} bytes."
+                    )
     if total is not None and size < total:
         raise UserError(
             f"The download of {address} ended after {size:,} of {total:,} bytes: try again."
@@ -190,7 +204,7 @@ def unpack(path: Path, folder: Path, is_wanted: Callable[[PurePosixPath], bool],
                     target.parent.mkdir(parents=True, exist_ok=True)
                     with target.open("wb") as file:
                         shutil.copyfileobj(content, file, CHUNK)  # type: ignore[arg-type]
-    except (tarfile.TarError, EOFError, zlib.error, lzma.LZMAError, OSError) as error:
+    except DAMAGED as error:
         if isinstance(error, OSError) and error.errno and not isinstance(error, tarfile.TarError):
             raise
         # Of a file that is no archive, tarfile says in several lines what each format lacks.

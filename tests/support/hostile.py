@@ -1,6 +1,8 @@
 """Small files that would take all memory, or all time, of a program that trusts them."""
 
 import argparse
+import gzip
+import tarfile
 import zipfile
 
 import torch
@@ -85,6 +87,77 @@ def legacy(path):
     path.write_bytes(old.replace(b"K\x04N", b"\x8a\x06" + (10**12).to_bytes(6, "little") + b"N", 1))
 
 
+def _member(kind, size, name=b"a"):
+    """The header of a member of a tar archive."""
+    info = tarfile.TarInfo(name.decode())
+    info.type, info.size = kind, size
+    return info.tobuf(tarfile.GNU_FORMAT)
+
+
+def _zeros(path, before, size, after=b""):
+    """A compressed archive with many zeros."""
+    with gzip.open(path, "wb", 9) as file:
+        file.write(before)
+        for _ in range(size // MEGABYTE):
+            file.write(bytes(MEGABYTE))
+        file.write(after)
+
+
+def header_of_gigabytes(path):
+    """A pax header that claims to have a gigabyte."""
+    _zeros(path, _member(tarfile.XHDTYPE, 2**30), 200 * MEGABYTE)
+
+
+def name_of_gigabytes(path):
+    """A name that claims to have a gigabyte."""
+    _zeros(path, _member(tarfile.GNUTYPE_LONGNAME, 2**30), 200 * MEGABYTE)
+
+
+def many_members(path):
+    """A hundred thousand empty members."""
+    with gzip.open(path, "wb", 9) as file:
+        file.write(_member(tarfile.REGTYPE, 0) * 100_000)
+
+
+def large_member(path):
+    """A member that is a thousand times as large as the archive."""
+    _zeros(path, _member(tarfile.REGTYPE, 600 * MEGABYTE, b"a.pt"), 600 * MEGABYTE)
+
+
+def claimed_member(path):
+    """A member of an exabyte that is not there."""
+    _zeros(path, _member(tarfile.REGTYPE, 2**60, b"a.pt"), 0, bytes(1024))
+
+
+def nested_headers(path):
+    """A header before a header before a header."""
+    header = _member(tarfile.XHDTYPE, 12) + b"12 path=abc\n".ljust(512, b"\0")
+    with gzip.open(path, "wb", 9) as file:
+        file.write(header * 5000)
+
+
+def negative_size(path):
+    """A member that ends before it begins."""
+    info = bytearray(_member(tarfile.REGTYPE, 0))
+    info[124:136] = b"\xff" * 11 + b"\x00"
+    info[148:156] = b" " * 8
+    info[148:156] = b"%06o\0 " % sum(info)
+    with gzip.open(path, "wb") as file:
+        file.write(bytes(info) + bytes(1024))
+
+
+ARCHIVES = {
+    each.__name__: each
+    for each in (
+        header_of_gigabytes,
+        name_of_gigabytes,
+        many_members,
+        large_member,
+        claimed_member,
+        nested_headers,
+        negative_size,
+    )
+}
 CHECKPOINTS = {
     each.__name__: each
     for each in (compressed, overlapping, expanded, shared, doubled, zeros, legacy)
