@@ -17,7 +17,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path, PurePosixPath
 from typing import IO, Any, cast
 
-from .compression import FIRST_BYTES, OPENERS, UNPACKED_BYTES, UNPACKED_RATIO, Unpacked
+from .compression import FIRST_BYTES, OPENERS, Unpacked, largest_size
 from .errors import UserError
 from .names import stays_inside
 from .plain_files import open_plain
@@ -34,6 +34,8 @@ CHUNK = 1 << 20
 # The most bytes of a download, and members of an archive; a release has some tens.
 MAX_DOWNLOAD = 50 * 10**9
 MAX_MEMBERS = 10_000
+# What an archive may unpack to, as for ``largest_size``.
+LIMIT = (100 * 2**20, 100)
 # Errors of damaged archives; one that has a header before each header is read recursively.
 DAMAGED = (
     EOFError,
@@ -184,16 +186,16 @@ def unpack(path: Path, folder: Path, is_wanted: Callable[[PurePosixPath], bool],
             outside the folder or is a link or a device.
         OSError: if a file cannot be written.
     """
-    packed = path.stat().st_size
     try:
         with _opened(path, name) as archive:
+            packed = path.stat().st_size
             size = number = 0
             while member := archive.next():
                 # Otherwise they are kept.
                 archive.members.clear()  # type: ignore[attr-defined]
                 _check(member, name)
                 size, number = size + member.size, number + 1
-                if number > MAX_MEMBERS or size > UNPACKED_BYTES + UNPACKED_RATIO * packed:
+                if number > MAX_MEMBERS or size > largest_size(packed, LIMIT):
                     raise UserError(
                         f"{name} is not unpacked: its {packed:,} bytes have more than "
                         f"{MAX_MEMBERS:,} members, or members of {size:,} bytes, as no model has."
@@ -226,7 +228,7 @@ def _opened(path: Path, name: str) -> Iterator[tarfile.TarFile]:
         if kind in _COMPRESSIONS:
             file = files.enter_context(OPENERS[kind](file))
         # Headers say how long they are, and are read at once.
-        limited = Unpacked(file, name, path.stat().st_size, largest_read=CHUNK)
+        limited = Unpacked(file, name, path.stat().st_size, LIMIT, CHUNK)
         yield files.enter_context(tarfile.open(fileobj=cast(IO[bytes], limited), mode="r:"))
 
 

@@ -51,9 +51,19 @@ FIRST_BYTES = {
 ERRORS = (OSError, EOFError, zlib.error, lzma.LZMAError, zstd.ZstdError)
 
 
-# What a file may unpack to: so many bytes, and so many times its size. Compressed text has about a
-# tenth of its size, and zeros have a thousandth.
-UNPACKED_BYTES, UNPACKED_RATIO = 100 * 2**20, 100
+# What a compressed text may unpack to: so many bytes, and so many times its size. Text is
+# compressed to about a tenth of its size, and one line that is repeated to a thousandth.
+TEXT_LIMIT = (10 * 2**20, 50)
+
+
+def largest_size(packed: int, limit: tuple[int, int]) -> int:
+    """The most bytes that a file may unpack to.
+
+    Args:
+        packed: its size.
+        limit: some bytes, and a factor for its size.
+    """
+    return limit[0] + limit[1] * packed
 
 
 class Unpacked:
@@ -63,14 +73,22 @@ class Unpacked:
         file: reads what is unpacked.
         path: its path, for the error.
         size: its size in bytes, packed.
+        limit: as for ``largest_size``.
         largest_read: the most bytes that may be asked for at a time; None for any number.
     Raises:
         UserError: by its methods, if the limit is reached.
     """
 
-    def __init__(self, file: IO[bytes], path: str, size: int, largest_read: int | None = None):
+    def __init__(
+        self,
+        file: IO[bytes],
+        path: str,
+        size: int,
+        limit: tuple[int, int] = TEXT_LIMIT,
+        largest_read: int | None = None,
+    ):
         self._file, self._path, self._size = file, path, size
-        self._limit = UNPACKED_BYTES + UNPACKED_RATIO * size
+        self._limit = largest_size(size, limit)
         self._largest_read = largest_read
         self._position = 0
 

@@ -60,6 +60,8 @@ class TrainingLog(NamedTuple):
 
 def read_stats(line: str) -> Stats | None:
     """The numbers in a line; None for a line that is not about updates."""
+    if "num_updates" not in line:
+        return None
     message = _PREFIX.sub("", line.rstrip(), count=1)
     values = dict(_numbers(message))
     kinds = {

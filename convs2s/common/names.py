@@ -5,10 +5,10 @@ a name becomes part of a path, and must not choose another folder.
 """
 
 import re
+import reprlib
 from pathlib import Path, PureWindowsPath
 
 from .errors import UserError
-from .text_files import excerpt
 
 MAX_BYTES = 200
 # Slashes of both kinds, control characters, and the halves of characters.
@@ -41,7 +41,7 @@ def check_name(name: str, what: str) -> str:
         UserError: if it is not; see ``is_name``.
     """
     if not is_name(name):
-        raise UserError(f"{what} is {excerpt(name)}: it must be {NAME}.")
+        raise UserError(f"{what} is {reprlib.repr(name)}: it must be {NAME}.")
     return name
 
 
@@ -69,5 +69,5 @@ def inside(folder: Path, path: str, what: str) -> Path:
         UserError: if the path leads out of the folder.
     """
     if not path or not stays_inside(path):
-        raise UserError(f"{what} is {excerpt(path)[1:-1]}, which is not in its folder.")
+        raise UserError(f"{what} is {reprlib.repr(path)[1:-1]}, which is not in its folder.")
     return folder / path

@@ -79,6 +79,16 @@ def can_exist(path: str | os.PathLike[str]) -> bool:
         return False
 
 
+def check_can_exist(path: str) -> None:
+    """Check that a file can have this name; see ``can_exist``.
+
+    Raises:
+        UserError: if it cannot.
+    """
+    if not can_exist(path):
+        raise UserError(f"There is no file {printable(path)}.")
+
+
 def printable(path: str | os.PathLike[str]) -> str:
     """A path with escapes in place of NUL and of the halves of characters."""
     text = os.fspath(path).encode("utf-8", "backslashreplace").decode("utf-8")

@@ -11,7 +11,7 @@ from typing import IO
 
 from .compression import ERRORS, open_binary
 from .errors import UserError
-from .plain_files import MEGABYTE, can_exist, printable
+from .plain_files import MEGABYTE, check_can_exist
 
 EXCERPT_LENGTH = 60
 # The longest line, and the longest text that is read as a whole, in bytes.
@@ -64,8 +64,7 @@ def read_lines(path: str) -> Iterator[str]:
         UserError: if the file cannot be read, is not UTF-8, or has a line of more than ``MAX_LINE``
             bytes.
     """
-    if not can_exist(path):
-        raise UserError(f"There is no file {printable(path)}.")
+    check_can_exist(path)
     try:
         with open_binary(path) as file:
             yield from decode_lines(file, path)

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from ..checkpoints.folders import split_paths
 from ..common.errors import UserError
+from ..common.plain_files import check_can_exist
 from ..common.text_files import read_lines
 
 SUFFIX = ".pt"
@@ -119,6 +120,7 @@ def read_references(paths: Sequence[str]) -> list[list[str]]:
     """
     seen: set[str] = set()
     for path in paths:
+        check_can_exist(path)
         if os.path.realpath(path) in seen:
             raise UserError(f"{path} is given twice (--references): give each file once.")
         seen.add(os.path.realpath(path))

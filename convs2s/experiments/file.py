@@ -33,8 +33,7 @@ from pydantic_core import ArgsKwargs, PydanticCustomError
 from ..common.errors import nearest
 from ..common.names import NAME, is_name
 
-# The options that the runs set themselves, and those that write files elsewhere, start programs or
-# send results to a server.
+# The options that the runs set themselves.
 RESERVED = "user-dir source-lang target-lang cpu distributed-world-size".split()
 RESERVED_IN_GENERATION = RESERVED + "path gen-subset results-path quiet".split()
 RESERVED_IN_TRAINING = (
@@ -42,9 +41,10 @@ RESERVED_IN_TRAINING = (
     + "seed max-update save-dir restore-file no-save log-format log-interval log-file".split()
     + "no-progress-bar keep-last-epochs keep-interval-updates".split()
     + "no-epoch-checkpoints no-last-checkpoints".split()
-    + "tensorboard-logdir aim-repo aim-run-hash wandb-project azureml-logging".split()
-    + "use-plasma-view plasma-path".split()
 )
+# Options that write files elsewhere, send results to a server, or start a program.
+REFUSED = "tensorboard-logdir aim-repo aim-run-hash wandb-project azureml-logging".split()
+REFUSED += "use-plasma-view plasma-path".split()
 # The most variants of a grid, systems, runs with their searches, and options of a section.
 MAX_VARIANTS = MAX_SYSTEMS = MAX_OPTIONS = 1000
 MAX_RUNS = 10_000
@@ -109,17 +109,14 @@ def _options(reserved: Collection[str], content: Any) -> Any:
         if not isinstance(name, str) or not re.fullmatch(r"\w[\w-]*", name):
             raise sentence(f" has the option '{name}': write its name without '--'")
         plain = name.replace("_", "-").lower()
-        if plain in reserved:
-            raise sentence(
-                f" has the option {name}, which `convs2s experiment` sets itself: remove it"
-            )
         # fairseq's parsers take the beginning of an option for the option.
-        whole = next((each for each in reserved if each.startswith(plain)), None)
+        whole = next((x for x in sorted([*reserved, *REFUSED]) if x.startswith(plain)), None)
         if whole is not None:
-            raise sentence(
-                f" has the option {name}, an abbreviation of {whole}, which `convs2s experiment` "
-                "sets itself: remove it"
-            )
+            stands_for = "" if whole == plain else f", an abbreviation of {whole}"
+            why = "which `convs2s experiment` sets itself"
+            if whole in REFUSED:
+                why = "which writes files elsewhere, uses a server, or starts a program"
+            raise sentence(f" has the option {name}{stands_for}, {why}: remove it")
     return content
 
 

@@ -2,6 +2,8 @@
 
 import argparse
 import gzip
+import itertools
+import os
 import tarfile
 import zipfile
 
@@ -146,6 +148,78 @@ def negative_size(path):
         file.write(bytes(info) + bytes(1024))
 
 
+def pipe(path):
+    """A pipe that nobody writes to."""
+    os.mkfifo(path)
+
+
+def device(path):
+    """A link to a device without an end."""
+    os.symlink("/dev/zero", path)
+
+
+def one_line(path):
+    """A compressed line of 100 MB."""
+    with gzip.open(path, "wb", 9) as file:
+        for _ in range(100):
+            file.write(b"a" * MEGABYTE)
+
+
+def many_lines(path):
+    """50 million compressed lines."""
+    with gzip.open(path, "wb", 9) as file:
+        for _ in range(100):
+            file.write(b"a\n" * (MEGABYTE // 2))
+
+
+def _text(content):
+    def write(path):
+        path.write_text(content, encoding="utf-8")
+
+    return write
+
+
+def _aliases():
+    """Nine values that are nine values that are nine values: four billion."""
+    text = "a: &a [x, x, x, x, x, x, x, x, x]\n"
+    for one, other in itertools.pairwise("abcdefghij"):
+        text += f"{other}: &{other} [{', '.join([f'*{one}'] * 9)}]\n"
+    return text
+
+
+_EXPERIMENT = """
+data: {source: de, target: en, bin: data-bin}
+systems: {a: {updates: 1, train: {arch: convs2s}, SYSTEM}}
+"""
+_GRID = ", ".join(f"o{number}: [1, 2, 3, 4, 5, 6, 7, 8]" for number in range(8))
+_SEEDS = ", ".join(map(str, range(20_000)))
+TEXTS = {each.__name__: each for each in (device, one_line, many_lines)}
+YAML = {
+    "aliases": _text(_aliases()),
+    "merges": _text("a: &a {x: 1}\nb: &b {<<: [*a, *a, *a]}\nc: &c {<<: [*b, *b]}\nd: *d\n"),
+    "itself": _text("a: &a [*a]\n"),
+    "nested": _text("[" * 500_000),
+    "digits": _text(f"format: {'9' * 5000}\n"),
+    "tag": _text("format: !!python/object/apply:os.system [exit]\n"),
+    "bool": _text("format: !!bool x\n"),
+    "int": _text("format: !!int ''\n"),
+    "timestamp": _text("format: !!timestamp x\n"),
+    "date": _text("format: 2020-99-99\n"),
+    "nul": _text('format: "a\\0b"\n'),
+    "half": _text('format: "\\ud800"\n'),
+    "grid": _text(_EXPERIMENT.replace("SYSTEM", f"trials: {{{_GRID}}}")),
+    "seeds": _text(_EXPERIMENT.replace("SYSTEM", f"seeds: [{_SEEDS}]")),
+    "updates": _text(_EXPERIMENT.replace("SYSTEM", f"seeds: [{'9' * 300}]")),
+    **TEXTS,
+    "pipe": pipe,
+}
+JSON = {
+    "nested": _text("[" * 500_000),
+    "digits": _text(f'{{"results": {"9" * 5000}}}'),
+    "half": _text('{"score": "\\ud800", "results": ["\\ud800"]}'),
+    "infinity": _text('{"score": 1e999, "results": [{"by_length": [1e999]}]}'),
+    **TEXTS,
+}
 ARCHIVES = {
     each.__name__: each
     for each in (

@@ -75,6 +75,18 @@ def test_dictionaries_of_another_model(folder):
         ({"subwords": "bpe"}, "subwords.method is 'None'; allowed: none, subword_nmt"),
         ({"subwords": {"method": "subword_nmt"}}, "subwords.files.source is not text"),
         ({"languages": {"source": "de"}}, "languages.target is not text"),
+        (
+            {"languages": {"source": "../../de", "target": "en"}},
+            "languages.source is '../../de': it must be a name",
+        ),
+        (
+            {"languages": {"source": "de", "target": "--user-dir=x"}},
+            "languages.target is '--user-dir=x': it must be a name",
+        ),
+        (
+            {"dictionaries": {"source": {"file": "/etc/dict.de.txt", "sha256": ""}}},
+            "dictionaries.source.file is /etc/dict.de.txt, which is not in its folder",
+        ),
         ({"dictionaries": {}}, "dictionaries.source.file is not text"),
         (
             {"subwords": {"method": "subword_nmt", "files": {"source": "../c", "target": "c"}}},
