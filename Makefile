@@ -17,7 +17,7 @@ help:
 	@echo "make test       run the tests, except those that need a GPU (tests/gpu)"
 	@echo "make test-fast  run the unit tests only, without the slow ones (about two minutes)"
 	@echo "make properties    check 1,000 random models, which differ each time; CASES=N checks N"
-	@echo "make faults        kill trainings while they save, and other commands, 50 times each; KILLS=N: N times"
+	@echo "make faults        kill trainings, experiments and other commands, 50 times each; KILLS=N: N times"
 	@echo "make random-bytes  translate 100,000 lines of random bytes; LINES=N translates N"
 	@echo "make endurance     train, then translate, for an hour each; memory and files stay flat; MINUTES=N for N minutes"
 	@echo "make fuzz TARGET=adl  fuzz what reads files with atheris for SECONDS=60 (tests/fuzz/targets.py)"
@@ -65,7 +65,7 @@ properties: $(STAMP)
 KILLS ?= 50
 faults: $(STAMP)
 	CONVS2S_KILLS=$(KILLS) OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/integration/test_kills.py \
-		tests/integration/test_repeated_commands.py
+		tests/integration/test_killed_experiments.py tests/integration/test_repeated_commands.py
 
 LINES ?= 100000
 random-bytes: $(STAMP)

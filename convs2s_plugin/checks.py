@@ -46,6 +46,8 @@ def check(commands: Sequence[Sequence[str]], joined: bool) -> list[list[Fault]]:
 
 def _faults(program: str, words: list[str], folder: Path, joined: bool) -> Iterator[Fault]:
     parser = PARSERS[program]()
+    # An abbreviation would be another option than the one that was checked.
+    parser.allow_abbrev = False
     parser.exit = _refuse
     try:
         args, unknown = options.parse_args_and_arch(parser, words, parse_known=True)

@@ -16,6 +16,8 @@ import torch
 from ..common.errors import UserError
 from ..common.output_files import atomic_path
 from ..nn.int8 import is_quantized
+from .legacy import inert_pickle
+from .sizes import check_packed, check_unpacked, is_zip
 
 # What torch raises if a file is damaged, or is no checkpoint.
 UNREADABLE = (
@@ -98,16 +100,10 @@ def allow_plain_data() -> None:
     dtypes = [type(np.dtype(kind)) for kind in (np.int64, np.float64)]
     allowed: list[Any] = [Namespace, reconstruct_array, np.ndarray, np.dtype, *dtypes]
     torch.serialization.add_safe_globals(allowed)
-
-
-def check_no_device(path: str) -> None:
-    """Check that a checkpoint is no device or pipe, which would be read without an end.
-
-    Raises:
-        UserError: if it is.
-    """
-    if os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path):
-        raise UserError(f"{path} is not a plain file, as a checkpoint must be.")
+    # Of all encodings, pickle needs this one. Others, such as "hex", double what they are given.
+    known = torch._weights_only_unpickler._get_allowed_globals()
+    if "_codecs.encode" in known:
+        known["_codecs.encode"] = inert_pickle.encode_latin1
 
 
 def load_checkpoint(path: str, memory_mapped: bool = False) -> dict[str, Any]:
@@ -119,15 +115,16 @@ def load_checkpoint(path: str, memory_mapped: bool = False) -> dict[str, Any]:
     Raises:
         UserError: if the file cannot be read or is no such checkpoint.
     """
-    check_no_device(path)
+    check_packed(path)
     allow_plain_data()
     try:
-        mmap = memory_mapped and zipfile.is_zipfile(path)
+        mmap = memory_mapped and is_zip(path)
         checkpoint = torch.load(path, map_location="cpu", mmap=mmap, weights_only=True)
     except FileNotFoundError as error:
         raise UserError(f"There is no file {path}.") from error
     except Exception as error:
         raise unreadable_checkpoint(path, error) from error
+    check_unpacked(checkpoint, path)
     check_weights(checkpoint.get("model") if isinstance(checkpoint, dict) else None, path)
     found: dict[str, Any] = checkpoint
     return found
@@ -192,6 +189,8 @@ def save_checkpoint(checkpoint: dict[str, Any], path: str) -> None:
         try:
             with open(partial, "wb") as file:
                 torch.save(checkpoint, file)
+        except RecursionError as error:
+            raise UserError(f"{path} is not written: its data are nested too deeply.") from error
         except RuntimeError as error:
             # On a full disk, torch reports the position in the file instead of the reason.
             cause = error.__context__
@@ -216,10 +215,9 @@ def num_updates(path: str) -> int | None:
         The number, or None if the file is damaged or is not such a checkpoint.
     """
     try:
+        check_packed(path)
         # Weights are not read.
-        checkpoint = torch.load(
-            path, map_location="cpu", mmap=zipfile.is_zipfile(path), weights_only=True
-        )
+        checkpoint = torch.load(path, map_location="cpu", mmap=is_zip(path), weights_only=True)
         checkpoint["extra_state"]["train_iterator"]
         return int(checkpoint["optimizer_history"][-1]["num_updates"])
     except UNREADABLE:

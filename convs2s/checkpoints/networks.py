@@ -9,11 +9,13 @@ from typing import Any
 import torch
 
 from ..common.errors import UserError
+from ..common.names import check_name
 from ..models import FAMILIES, family_of
 from ..models.interface import Network, Vocabularies
 from ..models.options import NetworkOptions, checked_values
 from ..nn.int8 import SUFFIX
 from .files import load_checkpoint
+from .sizes import check_network
 
 # The tasks whose models translate from one language to another.
 TASKS = ("translation", "convs2s_translation")
@@ -55,7 +57,11 @@ class Checkpoint:
     @property
     def languages(self) -> tuple[str | None, str | None]:
         """The source and the target language; None if training found them in its data."""
-        return self.task.get("source_lang"), self.task.get("target_lang")
+        given = self.task.get("source_lang"), self.task.get("target_lang")
+        for language in given:
+            if language is not None:
+                check_name(str(language), f"{self.path}: the language in its options")
+        return given
 
 
 def read_checkpoint(path: str) -> Checkpoint:
@@ -134,7 +140,10 @@ def build_network(checkpoint: Checkpoint, vocabularies: Vocabularies | None = No
     if vocabularies is None:
         vocabularies = _vocabularies(checkpoint)
     network: Any = FAMILIES[checkpoint.family].network()
-    built: Network = network(network_options(checkpoint), vocabularies)
+    options = network_options(checkpoint)
+    with torch.device("meta"):
+        check_network(network(options, vocabularies), checkpoint.weights, checkpoint.path)
+    built: Network = network(options, vocabularies)
     built.load_state_dict(checkpoint.weights)
     return built.eval()
 

@@ -109,6 +109,12 @@ def main(argv: list[str] | None = None) -> int:
         return 130
     except UserError as error:
         message = str(error)
+    except (MemoryError, RuntimeError) as error:
+        # torch has no class of its own for the memory of a CPU.
+        is_memory = isinstance(error, MemoryError) or "allocate memory" in str(error)
+        if os.environ.get(TRACEBACK_VARIABLE) or not is_memory:
+            raise
+        message = "There is not enough memory: give smaller files, or smaller batches."
     except OSError as error:
         if os.environ.get(TRACEBACK_VARIABLE):
             raise

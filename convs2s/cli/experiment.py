@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ..common.errors import UserError
+from ..common.names import check_name
 from ..experiments.file import Experiment
 from ..experiments.reader import read_experiment, schema, smoke_run
 from ..experiments.workflow import Request, perform
@@ -83,6 +84,9 @@ def _override(experiment: Experiment, args: argparse.Namespace) -> Experiment:
                 f"--systems has '{name}', which is no system of {args.file}; choose "
                 f"{', '.join(experiment.systems)}."
             )
+    for side in ("source", "target"):
+        if getattr(args, side) is not None:
+            check_name(getattr(args, side), f"--{side}")
     names = ("source", "target", "text", "bin", "bpe_merges")
     given = {name: value for name in names if (value := getattr(args, name)) is not None}
     data = replace(experiment.data, **given)

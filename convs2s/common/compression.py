@@ -3,6 +3,7 @@
 import bz2
 import gzip
 import lzma
+import os
 import sys
 import zlib
 from collections.abc import Callable, Iterator
@@ -50,6 +51,87 @@ FIRST_BYTES = {
 ERRORS = (OSError, EOFError, zlib.error, lzma.LZMAError, zstd.ZstdError)
 
 
+# What a compressed text may unpack to: so many bytes, and so many times its size. Text is
+# compressed to about a tenth of its size, and one line that is repeated to a thousandth.
+TEXT_LIMIT = (10 * 2**20, 50)
+
+
+def largest_size(packed: int, limit: tuple[int, int]) -> int:
+    """The most bytes that a file may unpack to.
+
+    Args:
+        packed: its size.
+        limit: some bytes, and a factor for its size.
+    """
+    return limit[0] + limit[1] * packed
+
+
+class Unpacked:
+    """A file that is unpacked while it is read, up to a limit.
+
+    Args:
+        file: reads what is unpacked.
+        path: its path, for the error.
+        size: its size in bytes, packed.
+        limit: as for ``largest_size``.
+        largest_read: the most bytes that may be asked for at a time; None for any number.
+    Raises:
+        UserError: by its methods, if the limit is reached.
+    """
+
+    def __init__(
+        self,
+        file: IO[bytes],
+        path: str,
+        size: int,
+        limit: tuple[int, int] = TEXT_LIMIT,
+        largest_read: int | None = None,
+    ):
+        self._file, self._path, self._size = file, path, size
+        self._limit = largest_size(size, limit)
+        self._largest_read = largest_read
+        self._position = 0
+
+    def read(self, size: int = -1) -> bytes:
+        """Read some bytes, or all."""
+        if self._largest_read is not None and not 0 <= size <= self._largest_read:
+            raise UserError(
+                f"{self._path} is not unpacked: one of its entries has a header that is too large."
+            )
+        left = self._limit + 1 - self._position
+        return self._counted(self._file.read(left if size < 0 else min(size, left)))
+
+    def readline(self, size: int = -1) -> bytes:
+        """Read a line, or its beginning of some bytes."""
+        left = self._limit + 1 - self._position
+        return self._counted(self._file.readline(left if size < 0 else min(size, left)))
+
+    def __iter__(self) -> Iterator[bytes]:
+        return iter(self.readline, b"")
+
+    def seek(self, position: int) -> int:
+        """Go to a position, counted from the beginning."""
+        self._check(position)
+        self._position = self._file.seek(position)
+        return self._position
+
+    def tell(self) -> int:
+        """The position."""
+        return self._position
+
+    def _counted(self, read: bytes) -> bytes:
+        self._position += len(read)
+        self._check(self._position)
+        return read
+
+    def _check(self, position: int) -> None:
+        if position > self._limit:
+            raise UserError(
+                f"{self._path} is not unpacked: its {self._size:,} bytes become more than "
+                f"{self._limit:,}, as no text and no model does."
+            )
+
+
 def without_compression(name: str) -> str:
     """A file name without the suffix of its compression."""
     return name.removesuffix(suffix) if (suffix := PurePath(name).suffix) in OPENERS else name
@@ -93,4 +175,8 @@ def open_binary(path: str) -> Iterator[IO[bytes]]:
                 suffix = kind
         check_readable(path, suffix)
         opener = OPENERS.get(suffix)
-        yield files.enter_context(opener(file)) if opener else file
+        if opener is None:
+            yield file
+        else:
+            unpacked = files.enter_context(opener(file))
+            yield cast(IO[bytes], Unpacked(unpacked, path, os.fstat(file.fileno()).st_size))

@@ -24,6 +24,11 @@ _ASSIGNMENT = re.compile(r"(\w+)=([^,\s]+)")
 _COLUMN = re.compile(r"(\w+) (\S+)")
 
 
+def read_log(path: Path) -> str:
+    """The text of a log; "" if there is none."""
+    return path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
+
+
 class Stats(NamedTuple):
     """The numbers in a line of a log.
 
@@ -55,6 +60,8 @@ class TrainingLog(NamedTuple):
 
 def read_stats(line: str) -> Stats | None:
     """The numbers in a line; None for a line that is not about updates."""
+    if "num_updates" not in line:
+        return None
     message = _PREFIX.sub("", line.rstrip(), count=1)
     values = dict(_numbers(message))
     kinds = {
@@ -63,7 +70,7 @@ def read_stats(line: str) -> Stats | None:
         "": "valid" if _VALID.match(message) else "updates",
     }
     for prefix, kind in kinds.items():
-        if f"{prefix}num_updates" in values:
+        if math.isfinite(values.get(f"{prefix}num_updates", math.nan)):
             return Stats(kind, {name.removeprefix(prefix): x for name, x in values.items()})
     return None
 
@@ -101,12 +108,6 @@ def read_training_log(text: str) -> TrainingLog:
         tokens_per_second=statistics.median(speeds) if speeds else None,
         valid_loss=losses[-1] if losses else None,
     )
-
-
-def read_saved(text: str) -> dict[str, int]:
-    """The names of the checkpoints that a training has saved, each with its number of updates."""
-    found = re.findall(r"Saved checkpoint \S*?([^/\s]+\.pt) \(epoch \d+ @ (\d+) updates", text)
-    return {name: int(updates) for name, updates in found}
 
 
 def training_speeds(text: str) -> list[float]:

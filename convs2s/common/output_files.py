@@ -11,6 +11,7 @@ from typing import TextIO
 
 from .errors import UserError, WorkInterrupted
 from .locks import is_at, lock, release
+from .plain_files import can_exist, printable
 
 # The standard streams that this process writes to.
 STREAMS = {1: "output", 2: "error"}
@@ -287,6 +288,8 @@ def check_text_writable(path: str, read: Iterable[str | None] = ()) -> None:
 def _check_given(path: str) -> None:
     if not path:
         raise UserError("The name of the output is empty: give one.")
+    if not can_exist(path):
+        raise UserError(f"{printable(path)} cannot be written: no file has such a name.")
 
 
 def _check_folder(path: str, folder: str) -> None:

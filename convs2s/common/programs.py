@@ -10,11 +10,12 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from importlib.util import find_spec
 from pathlib import Path
 from threading import Lock
+from typing import BinaryIO
 
 import psutil
 
@@ -36,6 +37,8 @@ MODULES = {
 TAIL = 15
 # Seconds that a program has to end after SIGTERM.
 GRACE = 10.0
+# Seconds between two looks at a log, and whether its program has ended.
+POLL_INTERVAL = 0.02
 # Seconds between two reports of the time that a program has taken.
 REPORT_INTERVAL = 10.0
 
@@ -109,6 +112,40 @@ class TimeReports:
             self.add(cpu_time(pid))
 
 
+class Lines:
+    """The lines of a log that a program is writing.
+
+    Args:
+        file: the log.
+    Attributes:
+        last: its last byte; b"" if it is empty.
+    """
+
+    def __init__(self, file: BinaryIO):
+        self._file, self._begun = file, b""
+        size = file.seek(0, os.SEEK_END)
+        file.seek(max(0, size - 1))
+        self.last = file.read(1)
+
+    def skip(self) -> int:
+        """Pass over what is in the log, and return its size."""
+        return self._file.seek(0, os.SEEK_END)
+
+    def new(self, everything: bool) -> Iterator[str]:
+        """The lines that were written since the last call.
+
+        Args:
+            everything: also the beginning of a line, since nothing will follow.
+        """
+        while part := self._file.readline():
+            self._begun += part
+            if self._begun.endswith(b"\n"):
+                line, self._begun = self._begun, b""
+                yield line.decode("utf-8", errors="replace")
+        if everything and self._begun:
+            yield self._begun.decode("utf-8", errors="replace")
+
+
 class Programs:
     """Starts programs, each in a process group of its own.
 
@@ -141,6 +178,8 @@ class Programs:
     ) -> None:
         """Run a program to its end and append its output to a log.
 
+        The program writes the log itself, so that nothing of it is lost if this process is killed.
+
         Args:
             command: the program and its arguments, see ``find_program``.
             log: file for stderr, and for stdout unless that is redirected.
@@ -163,15 +202,20 @@ class Programs:
         with self.lock, open(self.commands, "a", encoding="utf-8") as file:
             file.write(f"# {datetime.now():%Y-%m-%d %H:%M:%S}\n{line}\n")
         log.parent.mkdir(parents=True, exist_ok=True)
-        log_size = log.stat().st_size if log.exists() else 0
         times = TimeReports(add_time)
         with contextlib.ExitStack() as files:
             source = files.enter_context(open(stdin, "rb")) if stdin else subprocess.DEVNULL
             partial = Path(f"{stdout}.partial")
             if stdout:
                 files.callback(release, create_temporary(str(partial), str(stdout)))
-            sink = files.enter_context(open(partial, "wb")) if stdout else subprocess.PIPE
-            lines = files.enter_context(open(log, "a", encoding="utf-8"))
+            written = files.enter_context(open(log, "ab"))
+            sink = files.enter_context(open(partial, "wb")) if stdout else written
+            lines = Lines(files.enter_context(open(log, "rb")))
+            if lines.last not in (b"", b"\n"):
+                # The end of a line is missing, because its program was killed.
+                written.write(b"\n")
+                written.flush()
+            log_size = lines.skip()
             with self.lock:
                 if self.stopped or self.interrupted:
                     raise Stopped
@@ -179,8 +223,7 @@ class Programs:
                     [*find_program(program), *arguments],
                     stdin=source,
                     stdout=sink,
-                    # The log has stderr, and stdout unless that is redirected.
-                    stderr=subprocess.PIPE if stdout else subprocess.STDOUT,
+                    stderr=written,
                     env={**os.environ, **(environment or {})},
                     start_new_session=True,
                     pass_fds=self.keep_open,
@@ -189,22 +232,24 @@ class Programs:
                 if self.interrupted:
                     # The signal came while the program was being started.
                     self.interrupt()
-            output = process.stderr if stdout else process.stdout
-            assert output is not None
             try:
-                for raw in files.enter_context(output):
-                    line = raw.decode("utf-8", errors="replace")
-                    lines.write(line)
-                    lines.flush()
-                    if watch:
-                        watch(line)
-                    times.add_running(process.pid)
+                usage = None
+                while usage is None:
+                    # What it has written before its end is read after that.
+                    usage = self.ended(process)
+                    for text in lines.new(everything=usage is not None):
+                        if watch:
+                            watch(text)
+                        if usage is None:
+                            times.add_running(process.pid)
+                    if usage is None:
+                        time.sleep(POLL_INTERVAL)
             except BaseException:
                 with contextlib.suppress(ProcessLookupError):
                     os.killpg(process.pid, signal.SIGKILL)
+                while self.ended(process) is None:
+                    time.sleep(POLL_INTERVAL)
                 raise
-            finally:
-                usage = self.wait(process)
         times.add(usage.ru_utime + usage.ru_stime)
         if self.stopped:
             raise Stopped
@@ -213,9 +258,13 @@ class Programs:
         if stdout:
             os.replace(partial, stdout)
 
-    def wait(self, process: subprocess.Popen[bytes]) -> resource.struct_rusage:
-        """Wait for a process and return its use of resources."""
-        _, status, usage = os.wait4(process.pid, 0)
+    def ended(self, process: subprocess.Popen[bytes]) -> resource.struct_rusage | None:
+        """The use of resources of a process that has ended; None if it runs."""
+        if process.returncode is not None:
+            return resource.struct_rusage([0.0] * 16)
+        pid, status, usage = os.wait4(process.pid, os.WNOHANG)
+        if pid == 0:
+            return None
         with self.lock:
             process.returncode = os.waitstatus_to_exitcode(status)
             self.running.discard(process)

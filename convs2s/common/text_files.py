@@ -7,13 +7,18 @@ space in place of each, so that they count the same lines in all that is written
 
 import codecs
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import zip_longest
+from typing import IO
 
 from .compression import ERRORS, open_binary
 from .errors import UserError
+from .plain_files import MEGABYTE, check_can_exist
 
 EXCERPT_LENGTH = 60
+# The longest line, and the longest text that is read as a whole, in bytes.
+MAX_LINE = 16 * MEGABYTE
+MAX_TEXT = 256 * MEGABYTE
 BYTE_ORDER_MARK = "\ufeff"
 # What some programs take for the end of a line, as ``str.splitlines`` does.
 LINE_ENDS = "\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"
@@ -75,9 +80,15 @@ def read_text(path: str) -> str:
     Args:
         path: a text file, see ``read_lines``.
     Raises:
-        UserError: if the file cannot be read or is not UTF-8.
+        UserError: if the file cannot be read, is not UTF-8, or has more than ``MAX_TEXT`` bytes.
     """
-    return "".join(read_lines(path))
+    size, lines = 0, []
+    for line in read_lines(path):
+        size += len(line)
+        lines.append(line)
+        if size > MAX_TEXT:
+            raise UserError(f"{path} has more than {MAX_TEXT // MEGABYTE} MB of text.")
+    return "".join(lines)
 
 
 def read_lines(path: str) -> Iterator[str]:
@@ -86,8 +97,10 @@ def read_lines(path: str) -> Iterator[str]:
     Args:
         path: a text file in UTF-8; it is unpacked if it is compressed (.gz, .bz2, .xz, .zst).
     Raises:
-        UserError: if the file cannot be read or is not UTF-8.
+        UserError: if the file cannot be read, is not UTF-8, or has a line of more than ``MAX_LINE``
+            bytes.
     """
+    check_can_exist(path)
     try:
         with open_binary(path) as file:
             yield from decode_lines(file, path)
@@ -108,7 +121,7 @@ def read_sentences(path: str) -> Iterator[str]:
     return map(as_sentence, read_lines(path))
 
 
-def decode_lines(file: Iterable[bytes], name: str, errors: str = "strict") -> Iterator[str]:
+def decode_lines(file: IO[bytes], name: str, errors: str = "strict") -> Iterator[str]:
     """Decode the lines of an open file, line ends included and a byte order mark left out.
 
     Args:
@@ -116,12 +129,17 @@ def decode_lines(file: Iterable[bytes], name: str, errors: str = "strict") -> It
         name: its name, for errors.
         errors: what to do with invalid bytes, as for ``bytes.decode`` ("strict": raise).
     Raises:
-        UserError: if it cannot be read or is not UTF-8.
+        UserError: if it cannot be read, is not UTF-8, or has a line of more than ``MAX_LINE``
+            bytes.
     """
     number = 0
     try:
-        for line in file:
+        while line := file.readline(MAX_LINE + 1):
             number += 1
+            if len(line) > MAX_LINE:
+                raise line_error(
+                    name, number, f"it has more than {MAX_LINE // MEGABYTE} MB, and is no sentence"
+                )
             text = line.decode("utf-8", errors)
             # UTF-16 without a byte order mark may be valid UTF-8.
             if errors == "strict" and number == 1 and "\0" in text:

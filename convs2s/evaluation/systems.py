@@ -8,6 +8,7 @@ from typing import NamedTuple
 from ..checkpoints.folders import split_names, split_paths
 from ..common import text_files
 from ..common.errors import UserError
+from ..common.plain_files import check_can_exist
 
 SUFFIX = ".pt"
 
@@ -119,6 +120,7 @@ def read_references(paths: Sequence[str]) -> list[list[str]]:
     """
     seen: set[str] = set()
     for path in paths:
+        check_can_exist(path)
         if os.path.realpath(path) in seen:
             raise UserError(f"{path} is given twice (--references): give each file once.")
         seen.add(os.path.realpath(path))

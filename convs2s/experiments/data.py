@@ -10,6 +10,7 @@ from typing import Any
 
 from ..common.compression import OPENERS, without_compression
 from ..common.errors import UserError
+from ..common.names import check_name, is_name
 from ..common.output_files import atomic_path
 from ..common.programs import relative_path
 from ..common.text_files import read_parallel
@@ -46,11 +47,13 @@ def prepare_data(
     recorded, earlier = _recorded(settings), read_json(mark)
     if earlier is not None:
         advice = f"choose another folder with --out, or remove {out}"
-        check_unchanged(earlier["settings"], recorded, f"{folder} was made with data.", advice)
+        check_unchanged(
+            earlier.get("settings") or {}, recorded, f"{folder} was made with data.", advice
+        )
     data = expected_data(settings, out)
     if settings.needs_text:
         if earlier is not None:
-            tests = earlier["tests"]
+            tests = _recorded_tests(earlier, mark)
             say(f"The text of an earlier start is used; test sets: {', '.join(tests)}.")
         elif dry:
             print(f"# makes {relative_path(folder)} with text, sub-words and binarized data")
@@ -112,6 +115,20 @@ def _recorded(settings: DataSettings) -> dict[str, Any]:
     if settings.prepared is not None:
         recorded["prepared"] = str(settings.prepared.resolve())
     return as_json({"bin": settings.bin and str(settings.bin.resolve()), **recorded})
+
+
+def _recorded_tests(content: dict[str, Any], path: Path) -> dict[str, str]:
+    """The test sets of an earlier start.
+
+    Raises:
+        UserError: if they have no names.
+    """
+    tests = content.get("tests")
+    if not isinstance(tests, dict) or [*numbered([*tests]).values()] != [*tests.values()]:
+        raise UserError(f"{path} is damaged: it has no test sets. Remove the folder of the data.")
+    for name in tests:
+        check_name(name, f"{path}: the name of a test set")
+    return tests
 
 
 def _splits(
@@ -186,6 +203,7 @@ def binarized(folder: Path, settings: DataSettings) -> Data:
         raise UserError(f"There is no folder {folder} of binarized data.")
     names = "\n".join(sorted(path.name for path in folder.iterdir()))
     pairs = sorted(set(re.findall(r"^train\.([^.\n]+)-([^.\n]+)\.", names, re.MULTILINE)))
+    pairs = [pair for pair in pairs if all(map(is_name, pair))]
     wanted = (settings.source, settings.target)
     if len(pairs) == 1 and all(one in (None, found) for one, found in zip(wanted, pairs[0])):
         wanted = pairs[0]

@@ -4,6 +4,7 @@ The classes check types and ranges; ``reader`` checks what depends on several va
 """
 
 import itertools
+import math
 import re
 import reprlib
 from collections.abc import Callable, Collection
@@ -30,6 +31,7 @@ from pydantic.json_schema import SkipJsonSchema
 from pydantic_core import ArgsKwargs, PydanticCustomError
 
 from ..common.errors import nearest
+from ..common.names import NAME, is_name
 
 # The options that the runs set themselves.
 RESERVED = "user-dir source-lang target-lang cpu distributed-world-size".split()
@@ -40,6 +42,14 @@ RESERVED_IN_TRAINING = (
     + "no-progress-bar keep-last-epochs keep-interval-updates".split()
     + "no-epoch-checkpoints no-last-checkpoints".split()
 )
+# Options that write files elsewhere, send results to a server, or start a program.
+REFUSED = "tensorboard-logdir aim-repo aim-run-hash wandb-project azureml-logging".split()
+REFUSED += "use-plasma-view plasma-path".split()
+# The most variants of a grid, systems, runs with their searches, and options of a section.
+MAX_VARIANTS = MAX_SYSTEMS = MAX_OPTIONS = 1000
+MAX_RUNS = 10_000
+# Integers have no more digits.
+MAX_DIGITS = 12
 
 
 def shown(value: object) -> str:
@@ -93,13 +103,20 @@ def _options(reserved: Collection[str], content: Any) -> Any:
         return {}
     if not isinstance(content, dict):
         raise wrong("options: names without '--', and values")
+    if len(content) > MAX_OPTIONS:
+        raise sentence(f" has {len(content):,} options: at most {MAX_OPTIONS:,} are allowed")
     for name in content:
         if not isinstance(name, str) or not re.fullmatch(r"\w[\w-]*", name):
             raise sentence(f" has the option '{name}': write its name without '--'")
-        if name.replace("_", "-") in reserved:
-            raise sentence(
-                f" has the option {name}, which `convs2s experiment` sets itself: remove it"
-            )
+        plain = name.replace("_", "-").lower()
+        # fairseq's parsers take the beginning of an option for the option.
+        whole = next((x for x in sorted([*reserved, *REFUSED]) if x.startswith(plain)), None)
+        if whole is not None:
+            stands_for = "" if whole == plain else f", an abbreviation of {whole}"
+            why = "which `convs2s experiment` sets itself"
+            if whole in REFUSED:
+                why = "which writes files elsewhere, uses a server, or starts a program"
+            raise sentence(f" has the option {name}{stands_for}, {why}: remove it")
     return content
 
 
@@ -111,9 +128,14 @@ def _variants(content: Any) -> Any:
                 raise sentence(
                     f".{name} is {shown(values)}: it must be a list of values, one for each variant"
                 )
+        number = math.prod(map(len, content.values()))
+        if number > MAX_VARIANTS:
+            raise sentence(f" has {number:,} variants: at most {MAX_VARIANTS:,} are allowed")
         content = [dict(zip(content, values)) for values in itertools.product(*content.values())]
     if content is not None and not isinstance(content, list | tuple):
         raise wrong("a list of options, or lists of values for options")
+    if content is not None and len(content) > MAX_VARIANTS:
+        raise sentence(f" has {len(content):,} variants: at most {MAX_VARIANTS:,} are allowed")
     return tuple(content or ())
 
 
@@ -139,6 +161,25 @@ def _averaging(content: Any) -> Any:
     raise wrong("an integer of at least 0, 'best', or a section with checkpoints and every")
 
 
+def _name(text: str) -> str:
+    if not is_name(text):
+        raise wrong(NAME)
+    return text
+
+
+def _names(texts: tuple[str, ...]) -> tuple[str, ...]:
+    for text in texts:
+        if not is_name(text):
+            raise sentence(f" has {shown(text)}, which is not {NAME}")
+    return texts
+
+
+def _short(number: int) -> int:
+    if abs(number) >= 10**MAX_DIGITS:
+        raise ValueError
+    return number
+
+
 def _address(text: str) -> str:
     for part in ("{name}", "{language}"):
         if part not in text:
@@ -150,13 +191,15 @@ def _systems(content: Any) -> Any:
     """Systems by names that can be names of folders."""
     if not isinstance(content, dict) or not content:
         raise wrong("at least one system: its name, and its settings")
+    if len(content) > MAX_SYSTEMS:
+        raise sentence(f" has {len(content):,} systems: at most {MAX_SYSTEMS:,} are allowed")
     folders: dict[str, str] = {}
     for name in map(str, content):
         folder = folder_name(name)
-        if not re.fullmatch(r"[\w.-]+", folder) or folder.startswith("."):
+        if not re.fullmatch(r"[\w.-]+", folder) or folder.startswith(".") or not is_name(folder):
             raise sentence(
-                f" has the name '{name}': only letters, digits, '_', '-', '.', commas and blanks "
-                "are allowed, and no '.' at its beginning"
+                f" has the name {shown(name)}: only letters, digits, '_', '-', '.', commas and "
+                "blanks are allowed, and no '.' or '-' at its beginning"
             )
         if folder in folders:
             raise sentence(
@@ -192,10 +235,16 @@ Searches = Annotated[
 ]
 Text = Annotated[StrictStr, must("text (put it in quotes)")]
 Title = Annotated[Text, BeforeValidator(lambda content: "" if content is None else content)]
+Language = Annotated[Text, AfterValidator(_name)]
 Folder = Annotated[Path, must("text (put it in quotes)")]
 Flag = Annotated[StrictBool, must("true or false")]
-Count = Annotated[StrictInt, Field(ge=0), must("an integer of at least 0")]
-Positive = Annotated[StrictInt, Field(ge=1), must("an integer of at least 1")]
+_OF_DIGITS = f" with at most {MAX_DIGITS} digits"
+Count = Annotated[
+    StrictInt, AfterValidator(_short), Field(ge=0), must(f"an integer of at least 0{_OF_DIGITS}")
+]
+Positive = Annotated[
+    StrictInt, AfterValidator(_short), Field(ge=1), must(f"an integer of at least 1{_OF_DIGITS}")
+]
 Share = Annotated[
     StrictFloat, Field(gt=0, le=1), must("a share of the updates, above 0 and at most 1")
 ]
@@ -204,6 +253,7 @@ Names = Annotated[
     Field(min_length=1),
     BeforeValidator(_listed, json_schema_input_type=str | list[str]),
     must("a list of names"),
+    AfterValidator(_names),
 ]
 Seeds = Annotated[
     tuple[Count, ...],
@@ -249,8 +299,8 @@ class DataSettings(Section):
         joined_dictionary: both languages share a dictionary.
     """
 
-    source: Text | None = None
-    target: Text | None = None
+    source: Language | None = None
+    target: Language | None = None
     text: Folder | None = None
     bin: Folder | None = None
     prepared: Folder | None = None

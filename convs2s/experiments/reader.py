@@ -1,17 +1,17 @@
 """Read an experiment file, where every error names its place, or make a smoke run of it."""
 
+import os
 import random
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import yaml
 from pydantic import TypeAdapter, ValidationError
 
+from ..common.data_files import read_yaml
 from ..common.errors import UserError
-from ..common.text_files import read_text
-from .file import DataSettings, Experiment, Smoke, System, shown
+from .file import MAX_RUNS, DataSettings, Experiment, Smoke, System, shown
 
 # A system that uses the trained models of another one.
 REUSING_KEYS = ("title", "runs_of", "generate", "searches")
@@ -30,11 +30,7 @@ def read_experiment(path: Path) -> Experiment:
     Raises:
         UserError: if the file cannot be read, or something in it is wrong.
     """
-    text = read_text(str(path))
-    try:
-        content = yaml.load(text, Loader=_Loader)
-    except (RecursionError, ValueError, yaml.YAMLError) as error:
-        raise UserError(f"{path} is not valid YAML: {error}") from error
+    content = read_yaml(path)
     try:
         experiment = TypeAdapter(Experiment).validate_python(content)
     except ValidationError as error:
@@ -48,21 +44,6 @@ def read_experiment(path: Path) -> Experiment:
 def schema() -> dict[str, Any]:
     """The JSON schema of an experiment file, for editors."""
     return TypeAdapter(Experiment).json_schema()
-
-
-class _Loader(yaml.SafeLoader):
-    """A loader of plain data that refuses a key that occurs twice."""
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        seen = set()
-        for key_node, _ in node.value:
-            if isinstance(key_node, yaml.ScalarNode) and key_node.tag != "tag:yaml.org,2002:merge":
-                if key_node.value in seen:
-                    raise yaml.constructor.ConstructorError(
-                        None, None, f"the key '{key_node.value}' occurs twice", key_node.start_mark
-                    )
-                seen.add(key_node.value)
-        return super().construct_mapping(node, deep)
 
 
 def _sentence(errors: ValidationError) -> str:
@@ -102,7 +83,7 @@ def _completed(experiment: Experiment, given: dict[Any, dict[str, Any]], path: P
         )
     data = experiment.data
     folders = {
-        name: path.parent / folder.expanduser()
+        name: path.parent / os.path.expanduser(folder)
         for name in ("text", "bin", "prepared")
         if (folder := getattr(data, name)) is not None
     }
@@ -135,6 +116,12 @@ def _faults(experiment: Experiment, given: dict[Any, dict[str, Any]]) -> Iterato
             yield from _faults_of_reuse(system, systems)
         if system.continues is not None:
             yield from _faults_of_start(system, systems)
+    runs = sum(
+        len(system.seeds) * max(1, len(system.searches)) + len(system.trials)
+        for system in systems.values()
+    )
+    if runs > MAX_RUNS:
+        yield f"it has {runs:,} runs and searches of runs: at most {MAX_RUNS:,} are allowed"
     if experiment.baseline is not None and experiment.baseline not in systems:
         yield f"baseline is '{experiment.baseline}', which is no system; {_choose(systems)}"
     if data.needs_text and None in (data.source, data.target):

@@ -6,11 +6,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from ..common import logs
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from ..common import data_files, logs
+from ..common.errors import UserError
+from ..common.names import check_name
 from ..common.output_files import atomic_write
 from ..common.programs import Programs
 from ..common.text_files import read_sentences, read_text
 from .commands import Data, Machine
+from .file import Options
 from .runs import Run, check_unchanged, has_options, ranked_trials
 
 # The results of a training, which do not depend on the translations.
@@ -60,15 +65,25 @@ class Workplace:
 
     def result(self, name: str) -> dict[str, Any] | None:
         """The result of a run; None if it is not finished."""
-        return read_json(self.folder(name) / "result.json")
+        return read_result(self.folder(name) / "result.json")
 
     def splits(self, run: Run) -> dict[str, str]:
         """The splits that a run translates: a trial must not see the test sets."""
         return {"valid": "valid"} if run.trial is not None else self.data.subsets
 
     def searches(self, run: Run) -> list[dict[str, Any]]:
-        """The search options that a run has tried, each with its BLEU on the validation set."""
-        return read_json(self.folder(run.name) / "searches.json") or []
+        """The search options that a run has tried, each with its BLEU on the validation set.
+
+        Raises:
+            UserError: if they are not those of the experiment.
+        """
+        path = self.folder(run.name) / "searches.json"
+        found = read_json(path, list) or []
+        if found and [_part(each, "options") for each in found] != as_json(run.searches):
+            raise UserError(f"{path} has other search options than the experiment: remove it.")
+        if not all(isinstance(_part(each, "bleu"), int | float) for each in found):
+            raise UserError(f"{path} has no BLEU of its search options: remove it.")
+        return found
 
     def settings(self, name: str) -> dict[str, Any] | None:
         """The settings with which a run was started; None if it was not."""
@@ -118,7 +133,7 @@ class Workplace:
         if place >= len(ranked):
             return None
         trial = ranked[place]
-        options = trial["trial_options"]
+        options = self._trial_options(run, trial)
         run = run.with_options(options)
         if run.rank is not None:
             return replace(run, tried=options)
@@ -126,6 +141,21 @@ class Workplace:
         training = as_json(run.training_settings)
         same = training.items() <= (self.settings(name) or {}).items()
         return replace(run, trained_by=name) if same else run
+
+    def _trial_options(self, run: Run, trial: dict[str, Any]) -> Options:
+        """The options of a trial or a finalist, as the experiment has them.
+
+        Raises:
+            UserError: if the experiment has no such trial.
+        """
+        for options in run.system.trials:
+            if as_json(options) == trial.get("trial_options"):
+                return options
+        name = f"{run.system.folder_name}.trial{trial['trial']}"
+        raise UserError(
+            f"{self.folder(name) / 'result.json'} has options of no trial of "
+            f"{run.system.place}: remove the folder of that run."
+        )
 
     def collect(self, run: Run) -> dict[str, Any]:
         """The result of a run whose translations are written."""
@@ -145,8 +175,7 @@ class Workplace:
 
     def collect_diverged(self, run: Run) -> dict[str, Any]:
         """The result of a trial that diverged, or of a finalist for which no trial is left."""
-        path = self.folder(run.name) / "train.log"
-        log = path.read_text(encoding="utf-8") if path.exists() else ""
+        log = logs.read_log(self.folder(run.name) / "train.log")
         return {
             **_identity(run),
             "diverged": True,
@@ -192,9 +221,9 @@ def _collect_training(folder: Path, updates: int | None) -> dict[str, Any]:
     kept = read_json(folder / "training.json")
     if kept is not None:
         return kept
-    log = logs.read_training_log((folder / "train.log").read_text(encoding="utf-8"))
+    log = logs.read_training_log(logs.read_log(folder / "train.log"))
     last = folder / "checkpoints" / "checkpoint_last.pt"
-    times = read_json(folder / "times.json") or NO_TIME
+    times = NO_TIME | (read_json(folder / "times.json") or {})
     results = {
         "updates": log.updates or updates,
         "parameters": log.parameters,
@@ -233,7 +262,7 @@ def add_time(path: Path, wall: float, cpu: float) -> None:
         path: the file.
         wall, cpu: seconds of the part, and of all processes in it.
     """
-    before = read_json(path) or NO_TIME
+    before = NO_TIME | (read_json(path) or {})
     write_json(path, {"wall": before["wall"] + wall, "cpu": before["cpu"] + cpu})
 
 
@@ -242,12 +271,64 @@ def as_json(content: Any) -> Any:
     return json.loads(json.dumps(content))
 
 
-def read_json(path: Path) -> Any:
-    """The content of a file; None if there is no file."""
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
+def read_json(path: Path, kind: type = dict) -> Any:
+    """The content of a file; None if there is no file.
+
+    Args:
+        path: the file.
+        kind: the type of its content.
+    Raises:
+        UserError: if it is damaged.
+    """
+    if not path.exists():
         return None
+    content = data_files.read_json(path)
+    if not isinstance(content, kind):
+        raise UserError(f"{path} is damaged: `convs2s` has not written it. Remove it.")
+    return content
+
+
+class _Result(BaseModel):
+    """What paths, options and tables are made of in ``result.json``."""
+
+    model_config = ConfigDict(strict=True)
+
+    system: str
+    seed: int
+    trial: int | None
+    splits: dict[str, dict[str, float | str | None]]
+    diverged: bool = False
+    options: dict[str, Any] = {}
+    trial_options: dict[str, Any] = {}
+    generate: dict[str, Any] = {}
+    searches: list[dict[str, Any]] = []
+    device: str | None = None
+    updates: int | None = None
+    valid_loss: float | None = None
+
+
+def read_result(path: Path) -> dict[str, Any] | None:
+    """The result of a run; None if there is no file.
+
+    Raises:
+        UserError: if it is damaged, or names files elsewhere.
+    """
+    content = read_json(path)
+    if content is None:
+        return None
+    try:
+        _Result.model_validate(content)
+    except ValidationError as error:
+        place = ".".join(map(str, error.errors(include_url=False)[0]["loc"]))
+        raise UserError(f"{path} is damaged: its {place} is wrong. Remove it.") from error
+    for split in content["splits"]:
+        check_name(split, f"{path}: the name of a split")
+    found: dict[str, Any] = content
+    return found
+
+
+def _part(content: Any, name: str) -> Any:
+    return content.get(name) if isinstance(content, dict) else None
 
 
 def write_json(path: Path, content: object) -> None:

@@ -30,6 +30,7 @@ from .results import (
 )
 from .runs import Run, best_search
 
+LAST = "checkpoint_last.pt"
 # The speed of each system is measured so many times, in turn with the others.
 ROUNDS = 3
 # Updates of a measured training, and between two lines of its log, of which the first is a warm-up.
@@ -127,7 +128,7 @@ class Job:
             if not self.place.programs.dry:
                 model.hardlink_to(self.place.folder(self.run.trained_by) / model.name)
             return True
-        if not log.exists() or logs.DONE not in log.read_text(encoding="utf-8"):
+        if logs.DONE not in logs.read_log(log):
             try:
                 self.train(log)
             except ProgramFailed as error:
@@ -159,15 +160,14 @@ class Job:
         """Average the last checkpoint and those before it, or take the best one."""
         self.step("averages")
         averaging = self.run.system.average
-        last = self.folder / "checkpoints" / "checkpoint_last.pt"
+        last = self.folder / "checkpoints" / LAST
         if averaging.best:
             inputs = [last.with_name("checkpoint_best.pt")]
         elif self.place.programs.dry:
             inputs = [last.with_name("checkpoint<NUMBER>.pt")] * (averaging.checkpoints > 1)
             inputs.append(last)
         else:
-            saved = logs.read_saved((self.folder / "train.log").read_text(encoding="utf-8"))
-            inputs = last_checkpoints(last.parent, saved, averaging, self.run.updates)
+            inputs = last_checkpoints(last.parent, averaging, self.run.updates)
         self.place.programs.run(
             ["convs2s", "average", "--inputs", *inputs, "--output", model],
             self.folder / "average.log",
@@ -250,19 +250,20 @@ def translate(
     )
 
 
-def last_checkpoints(
-    folder: Path, saved: dict[str, int], averaging: Averaging, updates: int | None
-) -> list[Path]:
+def last_checkpoints(folder: Path, averaging: Averaging, updates: int | None) -> list[Path]:
     """The checkpoints to average, the last one at the end.
+
+    The files say after how many updates they were saved: what a training that was killed had to
+    say about its last ones may be missing in its log.
 
     Args:
         folder: the folder of the checkpoints.
-        saved: names of saved checkpoints, each with its number of updates; they may be gone.
         averaging: the checkpoints to choose.
         updates: number of updates of the training, which may have ended before them; None if
             epochs end it.
     """
-    total = max(saved.values())
+    saved = saved_checkpoints(folder)
+    total = saved.pop(LAST, max(saved.values(), default=0))
     interval = averaging.interval(updates)
     # An interval may end with an epoch, whose checkpoint then takes the place of its own.
     pattern = r"checkpoint\d+\.pt" if interval is None else r"checkpoint(_\d+_)?\d+\.pt"
@@ -270,13 +271,22 @@ def last_checkpoints(
     numbered = {
         number: name
         for name, number in saved.items()
-        if re.fullmatch(pattern, name) and (folder / name).exists()
+        if re.fullmatch(pattern, name)
         if number < total and (interval is None or number % interval == 0)
     }
     names = [name for _, name in sorted(numbered.items())]
     count = averaging.checkpoints - 1
     before = names[max(0, len(names) - count) :]
-    return [folder / name for name in (*before, "checkpoint_last.pt")]
+    return [folder / name for name in (*before, LAST)]
+
+
+def saved_checkpoints(folder: Path) -> dict[str, int]:
+    """The names of the checkpoints in a folder, each with its number of updates."""
+    # Only this needs torch.
+    from ..checkpoints.files import num_updates
+
+    found = {path.name: num_updates(str(path)) for path in sorted(folder.glob("checkpoint*.pt"))}
+    return {name: number for name, number in found.items() if number is not None}
 
 
 def measure_speeds(place: Workplace, runs: Sequence[Run], say: Callable[[str], None]) -> None:
@@ -324,5 +334,5 @@ def _speeds(place: Workplace, run: Run, folder: Path) -> Iterator[tuple[str, flo
         command += ["--max-update", UPDATES, "--no-save", "--disable-validation"]
         place.programs.run(command, log, environment=environment)
         if not dry:
-            speeds = logs.training_speeds(log.read_text(encoding="utf-8"))[1:]
+            speeds = logs.training_speeds(logs.read_log(log))[1:]
             yield "tokens_per_second", statistics.median(speeds) if speeds else None

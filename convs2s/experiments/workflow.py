@@ -22,7 +22,7 @@ from .commands import find_machine
 from .data import expected_data, prepare_data
 from .file import Experiment
 from .progress import Progress
-from .results import Workplace, read_json
+from .results import Workplace, read_result
 from .run import Job, measure_speeds
 from .runs import Run, all_runs, best_search, needs
 
@@ -275,7 +275,7 @@ class _Experiment:
 
         folder, experiment = self.out / "runs", self.experiment
         names = [run.name for run in self.runs if run.name not in failed]
-        found = {name: read_json(folder / name / "result.json") for name in names}
+        found = {name: read_result(folder / name / "result.json") for name in names}
         results = [result for result in found.values() if result is not None]
         chosen = {*(self.request.systems or experiment.systems)}
         missing = [run for run in self.selected if run.system.name in chosen]

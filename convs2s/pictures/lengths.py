@@ -43,7 +43,9 @@ def read_length_results(path: str) -> LengthResults:
                 for result in content["results"]
             },
         )
-    except (AttributeError, json.JSONDecodeError, LookupError, RecursionError, TypeError) as error:
+    except UserError:
+        raise
+    except (AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
         raise UserError(
             f"{path} has no BLEU by length: give a file of `convs2s evaluate --output`."
         ) from error

@@ -16,9 +16,11 @@ from typing import Any, NoReturn
 import yaml
 
 from .. import __version__
+from ..common.data_files import read_yaml
 from ..common.errors import UserError
+from ..common.names import check_name, inside
 from ..common.output_files import atomic_write
-from ..common.text_files import read_text
+from ..common.plain_files import open_plain
 from .settings import Settings
 from .subwords import METHODS, Subwords, make_subwords
 from .tokenizers import TOKENIZERS, Tokenizer, make_tokenizer, normalize
@@ -127,15 +129,7 @@ def read_content(path: Path) -> dict[str, Any]:
     """
     if not path.is_file():
         raise UserError(f"There is no file {path}: give the folder that `convs2s prepare` wrote.")
-    text = read_text(str(path))
-    try:
-        content = yaml.safe_load(text)
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark
-        place = f", line {mark.line + 1}" if mark else ""
-        raise UserError(f"{path}{place}: this is not YAML: {error.problem}.") from error
-    except (RecursionError, ValueError, yaml.YAMLError) as error:
-        raise UserError(f"{path} is not readable YAML: {' '.join(str(error).split())}.") from error
+    content = read_yaml(path)
     if not isinstance(content, dict) or "format" not in content:
         _fail(path, "it has no format, so `convs2s prepare` has not written it")
     if content["format"] != FORMAT:
@@ -153,9 +147,34 @@ def read_content(path: Path) -> dict[str, Any]:
         ]
         keys += [] if method == "none" else [("subwords", "files", name)]
         for key in keys:
-            if not isinstance(_at(content, *key), str):
+            value = _at(content, *key)
+            if not isinstance(value, str):
                 _fail(path, f"{'.'.join(key)} is not text")
+            if "languages" in key:
+                check_name(value, f"{path}: {'.'.join(key)}")
+            elif "sha256" not in key:
+                inside(path.parent, value, f"{path}: {'.'.join(key)}")
     return content
+
+
+def check_counts(content: dict[str, Any], path: Path) -> None:
+    """Check that a preparation has the counts of its text, as ``convs2s prepare`` writes them.
+
+    Args:
+        content: what ``read_content`` returned.
+        path: its file, for the error.
+    Raises:
+        UserError: if it has not.
+    """
+    for key in ("pairs", "read", "left_out", "longest"):
+        counts = content.get(key)
+        if not isinstance(counts, dict) or not all(type(n) is int for n in counts.values()):
+            _fail(path, f"{key} is not a list of counts, so `convs2s prepare` has not written it")
+    for keys in (("pairs", "train"), ("read", "train")):
+        if _at(content, *keys) is None:
+            _fail(path, f"it has no {'.'.join(keys)}")
+    if not isinstance(_at(content, "subwords", "joint"), bool):
+        _fail(path, "subwords.joint is neither true nor false")
 
 
 def digest(path: Path) -> str:
@@ -164,16 +183,15 @@ def digest(path: Path) -> str:
     Raises:
         UserError: if there is no such file.
     """
-    try:
-        return hashlib.sha256(path.read_bytes()).hexdigest()
-    except OSError as error:
-        raise UserError(f"{path} cannot be read: {error.strerror}.") from error
+    found = hashlib.sha256()
+    with open_plain(path) as file:
+        while part := file.read(2**20):
+            found.update(part)
+    return found.hexdigest()
 
 
 def _side(content: dict[str, Any], name: str, path: Path) -> Side:
     file = _at(content, "subwords", "files", name)
-    if file is not None and (Path(file).is_absolute() or ".." in Path(file).parts):
-        _fail(path, f"subwords.files.{name} is {file}, which is not in its folder")
     language, method = content["languages"][name], content["subwords"]["method"]
     tokenizer = make_tokenizer(content["tokenizer"], language, content.get(MARKS, False))
     subwords = make_subwords(method, None if method == "none" else path.parent / file)

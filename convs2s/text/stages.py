@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from ..common.data_files import read_json
 from ..common.errors import UserError
 from ..common.output_files import atomic_write, make_folder, undo_after_error
 
@@ -40,9 +41,9 @@ class Stages:
     def _read(self) -> tuple[dict[str, Any], dict[str, Counts]]:
         """The settings and the counts of an earlier call."""
         try:
-            content = json.loads(self._file.read_text(encoding="utf-8"))
+            content = read_json(self._file)
             earlier, done = dict(content["settings"]), dict(content["stages"])
-        except (KeyError, OSError, TypeError, ValueError, RecursionError) as error:
+        except (KeyError, TypeError, ValueError) as error:
             raise UserError(
                 f"{self._file} is damaged: start again with --overwrite, or choose another folder "
                 "with --out."

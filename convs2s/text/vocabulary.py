@@ -7,6 +7,7 @@ from typing import SupportsIndex
 
 from ..common.errors import UserError
 from ..common.output_files import atomic_write
+from ..common.plain_files import check_plain
 from ..common.text_files import line_error
 
 OVERWRITE = "#fairseq:overwrite"
@@ -41,6 +42,7 @@ class Vocabulary:
             UserError: if it cannot be read, or if a line has another form or repeats a word.
         """
         vocabulary = cls()
+        check_plain(path, "a dictionary")
         with reading_errors(path), open(path, encoding="utf-8") as file:
             for number, line in enumerate(file, start=1):
                 vocabulary._add_line(line, str(path), number)

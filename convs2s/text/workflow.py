@@ -13,7 +13,7 @@ from ..common.locks import is_at, lock_folder, release
 from ..common.output_files import make_folder
 from . import texts
 from .binarize import binarize, check_count
-from .preparation import DATA, FILE_NAME, read_content, write_record
+from .preparation import DATA, FILE_NAME, check_counts, read_content, write_record
 from .settings import SPLITS, Settings, coverage, default_size, dictionary_limit
 from .sources import Languages
 from .stages import Stages, check_settings
@@ -88,7 +88,8 @@ def _prepare(settings: Settings, out: Path, workers: int, overwrite: bool) -> di
         remove(out)
     if path.exists():
         content = read_content(path)
-        check_settings(content.get("settings", {}), settings.recorded(), out)
+        check_settings(content.get("settings") or {}, settings.recorded(), out)
+        check_counts(content, path)
         return content
     if any(out.iterdir()) and not (out / WORK / "stages.json").exists():
         raise UserError(

@@ -8,6 +8,7 @@ from . import (  # noqa: F401
     checkpoints,
     commands,
     data_files,
+    ended_runs,
     evaluated_options,
     generation,
     interrupting,

@@ -21,10 +21,10 @@ from omegaconf import DictConfig
 from convs2s.checkpoints.files import (
     UNREADABLE,
     allow_plain_data,
-    check_no_device,
     save_checkpoint,
     unreadable_checkpoint,
 )
+from convs2s.checkpoints.sizes import check_packed, check_unpacked
 from convs2s.common.errors import UserError
 from convs2s.common.output_files import atomic_path
 
@@ -52,13 +52,14 @@ def load_checkpoint_to_cpu(original: Any, path: str, *args: Any, **kwargs: Any) 
     torch advises loading the file with ``weights_only=False``, which runs code from it. If the
     model is one of this package, the changes of ``Tier.EXTRA`` are made.
     """
-    check_no_device(path)
+    check_packed(path)
     try:
         state = original(path, *args, **kwargs)
     except UNREADABLE as error:
         if not os.path.exists(path):
             raise
         raise unreadable_checkpoint(path, error) from error
+    check_unpacked(state, path)
     _check_entries(path, state)
     options = state.get("args") or (state.get("cfg") or {}).get("model")
     install_for(ARCH_MODEL_REGISTRY.get(getattr(options, name, None)) for name in ("arch", "_name"))

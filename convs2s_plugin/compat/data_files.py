@@ -2,10 +2,11 @@
 
 import os
 import struct
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
+import torch
 from fairseq import utils
 from fairseq.data import Dictionary, data_utils, indexed_dataset
 from fairseq.data.encoders.sentencepiece_bpe import SentencepieceBPE
@@ -16,7 +17,8 @@ from omegaconf.errors import MissingMandatoryValue
 
 from convs2s.checkpoints.folders import split_names
 from convs2s.common.errors import UserError
-from convs2s.common.text_files import read_sentences
+from convs2s.common.plain_files import check_plain
+from convs2s.common.text_files import read_lines, read_sentences
 from convs2s.text.binarize import HEADER, MARK
 from convs2s.text.subwords import check_codes
 from convs2s.text.vocabulary import reading_errors
@@ -226,6 +228,7 @@ def add_from_file(original: Any, self: Dictionary, f: Any) -> None:
     """Name the dictionary that is missing or damaged."""
     if not isinstance(f, str):
         return original(self, f)
+    check_plain(f, "a dictionary")
     with reading_errors(f):
         original(self, f)
 
@@ -234,6 +237,7 @@ def add_from_file(original: Any, self: Dictionary, f: Any) -> None:
 def read_codes(original: Any, self: SubwordNMTBPE, cfg: Any) -> None:
     """Name the file that has no codes of subword-nmt, such as a binary one."""
     try:
+        check_plain(cfg.bpe_codes)
         original(self, cfg)
     except MissingMandatoryValue as error:
         raise UserError("--bpe subword_nmt needs its codes: --bpe-codes FILE.") from error
@@ -248,6 +252,7 @@ def read_codes(original: Any, self: SubwordNMTBPE, cfg: Any) -> None:
 def read_sentencepiece_model(original: Any, self: SentencepieceBPE, cfg: Any) -> None:
     """Name the file that is no model of sentencepiece."""
     try:
+        check_plain(cfg.sentencepiece_model)
         original(self, cfg)
     except MissingMandatoryValue as error:
         raise UserError(
@@ -262,3 +267,33 @@ def read_sentencepiece_model(original: Any, self: SentencepieceBPE, cfg: Any) ->
             f"{cfg.sentencepiece_model} cannot be read as a model of sentencepiece "
             "(--sentencepiece-model)."
         ) from error
+
+
+@patched(utils, "parse_embedding", Tier.EXTRA)
+def parse_embedding(original: Any, embed_path: str) -> dict[str, torch.Tensor]:
+    """Read embeddings from a plain file, and name it if it has none."""
+    return dict(read_embeddings(embed_path))
+
+
+def read_embeddings(path: str) -> Iterator[tuple[str, torch.Tensor]]:
+    """The words in a file of embeddings, each with its vector.
+
+    Args:
+        path: a plain file: a header, then a word and its numbers on each line.
+    Raises:
+        UserError: if it cannot be read.
+    """
+    number = 0
+    try:
+        check_plain(path, "a file of embeddings")
+        for number, line in enumerate(read_lines(path), start=1):
+            word, *numbers = line.rstrip().split(" ")
+            if number > 1:
+                yield word, torch.tensor([float(each) for each in numbers])
+    except ValueError as error:
+        reason = error if isinstance(error, UserError) else f"line {number} has {error}"
+        raise UserError(
+            f"The embeddings in {path} cannot be read: {str(reason).removesuffix('.')}."
+        ) from error
+    if not number:
+        raise UserError(f"The embeddings in {path} cannot be read: it is empty.")

@@ -15,11 +15,13 @@ from fairseq.distributed import utils as distributed_utils
 from fairseq.file_io import PathManager
 from fairseq.tasks import FairseqTask
 
-from convs2s.checkpoints.files import check_no_device, is_cut_off, num_updates
+from convs2s.checkpoints.files import is_cut_off, num_updates
 from convs2s.common import locks
 from convs2s.common.errors import UserError
+from convs2s.common.plain_files import check_plain
 
 from .checkpoints import check_folder
+from .ended_runs import restore_patience
 from .patches import Tier, patched
 
 logger = logging.getLogger(__name__)
@@ -47,7 +49,7 @@ def load_checkpoint(original: Any, cfg: Any, trainer: Any, **options: Any) -> An
                 f"{path}/checkpoint_best.pt."
             )
         if path:
-            check_no_device(path)
+            check_plain(path, "a checkpoint")
     if cfg.restore_file != LAST:
         _check_restored(cfg, trainer.checkpoint_suffix)
     if trainer.data_parallel_rank == 0 and not cfg.no_save:
@@ -67,6 +69,8 @@ def load_checkpoint(original: Any, cfg: Any, trainer: Any, **options: Any) -> An
     found = original(cfg, trainer, **options)
     if begins:
         trainer._previous_training_time = 0
+    else:
+        restore_patience(cfg, trainer, found[0])
     return found
 
 

@@ -7,6 +7,8 @@ from torch import nn
 
 from convs2s.common.errors import UserError
 
+from ..compat.data_files import read_embeddings
+
 
 def check_shared_embeddings(options, cfg, source: Dictionary, target: Dictionary) -> None:
     """Check that ``share_all_embeddings`` is possible with these dictionaries and files.
@@ -42,16 +44,15 @@ def load_embeddings_(matrix: nn.Embedding, path: str, dictionary: Dictionary) ->
     Raises:
         UserError: if the file cannot be read or its embeddings do not have E numbers.
     """
-    try:
-        pretrained = utils.parse_embedding(path)
-    except (OSError, ValueError, StopIteration) as error:
-        reason = str(error) or "it is empty"
-        raise UserError(f"The embeddings in {path} cannot be read: {reason}.") from error
-    for token, vector in pretrained.items():
+    pretrained = {}
+    for token, vector in read_embeddings(path):
         if len(vector) != matrix.embedding_dim:
             raise UserError(
                 f"The embedding of '{token}' in {path} has {len(vector)} numbers, not "
                 f"{matrix.embedding_dim}."
             )
+        # The file may have many more words, whose vectors need not be kept.
+        if token in dictionary.indices:
+            pretrained[token] = vector
     utils.print_embed_overlap(pretrained, dictionary)
     utils.load_embedding(pretrained, dictionary, matrix)

@@ -9,7 +9,7 @@ from pathlib import Path
 import atheris
 
 with atheris.instrument_imports(include=["convs2s_plugin", "yaml"]):
-    from tests.fuzz.seeds import seeds
+    from tests.fuzz.seeds import LONGEST, seeds
     from tests.fuzz.targets import TARGETS
 
 
@@ -21,7 +21,9 @@ def main(arguments: list[str]) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for number, seed in enumerate(seeds()[name]):
         (folder / f"seed{number}").write_bytes(seed)
-    limits = ["-timeout=20", "-rss_limit_mb=4000", "-max_len=4096", "-print_final_stats=1"]
+    # What torch takes, and 2 GB.
+    limits = ["-timeout=60", "-rss_limit_mb=2500", "-malloc_limit_mb=2000"]
+    limits += [f"-max_len={LONGEST}", "-print_final_stats=1"]
     given = [argument for argument in rest if argument.startswith("-")]
     atheris.Setup([sys.argv[0], str(folder), *limits, *given], TARGETS[name])
     atheris.Fuzz()

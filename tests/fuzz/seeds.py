@@ -2,11 +2,17 @@
 
 import io
 import struct
+import tempfile
 from argparse import Namespace
+from pathlib import Path
 
 import torch
 
 from convs2s.models.adl.architectures import ARCHITECTURES
+from tests.support.hostile import ARCHIVES, CHECKPOINTS, YAML
+
+# Longer inputs are files for tests/integration/test_hostile_files.py only.
+LONGEST = 2**16
 
 
 def seeds() -> dict[str, list[bytes]]:
@@ -20,10 +26,27 @@ def seeds() -> dict[str, list[bytes]]:
         "options": [b"[(512, 3)] * 9 + [(1024, 1)]", b"{'a': -1.5, 'b': (None, 'x')}", b"0.1"],
         "lexicon": [b"haus house 0.5\nhaus home 0.25\n", b"a\tb\t1e-3\n"],
         "links": [b"0-0 1-2 3p4\n\n", b"1-1\n"],
-        "yaml_files": [b"source: de\ntarget: en\nsystems:\n  a: {arch: convs2s}\n", b"{a: [1, 2]}"],
-        "checkpoints": [_checkpoint(new) for new in (True, False)],
+        "yaml_files": [
+            *_hostile(YAML),
+            b"source: de\ntarget: en\nsystems:\n  a: {arch: convs2s}\n",
+            b"{a: [1, 2]}",
+        ],
+        "checkpoints": [*_hostile(CHECKPOINTS), *(_checkpoint(new) for new in (True, False))],
+        "archives": _hostile(ARCHIVES),
         "binarized": [index + b"\x04\x00\x05\x00\x06\x00" + b"\x00" * (len(index) - 6)],
     }
+
+
+def _hostile(files: dict) -> list[bytes]:
+    """The contents of files that would take all memory or time, as far as they are short."""
+    found = []
+    with tempfile.TemporaryDirectory() as folder:
+        for name, write in files.items():
+            path = Path(folder, name)
+            write(path)
+            if path.is_file() and not path.is_symlink() and path.stat().st_size <= LONGEST:
+                found.append(path.read_bytes())
+    return found
 
 
 def _checkpoint(new: bool) -> bytes:

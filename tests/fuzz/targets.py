@@ -9,6 +9,7 @@ from pathlib import Path
 from convs2s.checkpoints.averaging import average
 from convs2s.checkpoints.files import num_updates
 from convs2s.checkpoints.legacy.reading import clean, read_old_checkpoint
+from convs2s.common.archives import unpack
 from convs2s.common.errors import UserError
 from convs2s.evaluation.links import read_gold
 from convs2s.experiments.reader import read_experiment
@@ -75,6 +76,11 @@ def checkpoints(data: bytes) -> None:
         clean(read_old_checkpoint(path), path)
 
 
+def archives(data: bytes) -> None:
+    with tempfile.TemporaryDirectory() as folder, ALLOWED:
+        unpack(Path(_file(data)), Path(folder), lambda name: True, "archive")
+
+
 def binarized(data: bytes) -> None:
     """The first half is an index, the second one its data."""
     path = _file(b"", "data")
@@ -93,5 +99,15 @@ def _file(data: bytes, name: str = "input") -> str:
 
 TARGETS = {
     target.__name__: target
-    for target in (adl, layer_lists, options, lexicon, links, yaml_files, checkpoints, binarized)
+    for target in (
+        adl,
+        layer_lists,
+        options,
+        lexicon,
+        links,
+        yaml_files,
+        checkpoints,
+        archives,
+        binarized,
+    )
 }

@@ -206,6 +206,12 @@ def test_files(tmp_path, capsys):
     assert "give it with --target-vocab" in refused()
     assert "it has no entry itow" in refused("--target-vocab", pickled(tmp_path, {"a": 1}))
     assert "no params.json" not in refused("--params", tmp_path / "no.json")
+    options = params()
+    options["data"].update(src="../../de", trg="en", dir=str(tmp_path / "data"))
+    (tmp_path / "foreign.json").write_text(json.dumps(options))
+    assert "source language is '../../de': it must be" in refused(
+        "--params", tmp_path / "foreign.json"
+    )
     torch.save({"model": {}, "args": Namespace(arch="pervasive", convnet="resnet")}, old)
     assert "trained with --arch pervasive --convnet resnet" in refused()
     torch.save([1, 2], old)

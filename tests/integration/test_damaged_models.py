@@ -48,6 +48,7 @@ DAMAGED = {
     "integer": (with_option("model", "encoder_embed_dim", "x"), "must be an integer"),
     "number option": (with_option("model", "dropout", [1]), "must be a number"),
     "flag": (with_option("model", "share_all_embeddings", "x"), "must be True or False"),
+    "language": (with_option("task", "source_lang", "../../de"), "it must be a name"),
     "length": (with_option("task", "max_source_positions", "x"), "must be an integer"),
 }
 
@@ -187,7 +188,7 @@ DEEP = "[" * 3000 + "]" * 3000
             "has no results",
         ),
         ("experiment FILE", DEEP, "is not valid YAML"),
-        ("translate --path x --preparation FILE", DEEP, "is not readable YAML"),
+        ("translate --path x --preparation FILE", DEEP, "is not valid YAML"),
         (
             "translate --path x --preparation FILE",
             "{format: 1, tokenizer: [1]}",

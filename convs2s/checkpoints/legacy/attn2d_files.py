@@ -4,10 +4,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-import yaml
-
+from ...common.data_files import read_yaml
 from ...common.errors import UserError
-from ...common.text_files import read_lines, read_text
+from ...common.names import check_name
+from ...common.plain_files import open_plain
+from ...common.text_files import read_lines
 from ...text.vocabulary import OVERWRITE, Vocabulary
 from . import inert_pickle
 
@@ -67,11 +68,7 @@ class Params:
                 f"There are no options {path}: the 2018 code writes params.json beside its "
                 "checkpoints; give it with --params."
             )
-        text = read_text(path)
-        try:
-            content = yaml.safe_load(text)
-        except (RecursionError, ValueError, yaml.YAMLError) as error:
-            raise UserError(f"{path} is neither JSON nor YAML.") from error
+        content = read_yaml(path)
         if not isinstance(content, dict) or not isinstance(content.get("network"), dict):
             raise UserError(f"{path} has no options of a network of the 2018 code.")
         return cls(content, path)
@@ -132,6 +129,8 @@ class Params:
         found = {"source_lang": self.get("data.src"), "target_lang": self.get("data.trg")}
         if not all(isinstance(one, str) and one for one in found.values()):
             raise UserError(f"{self.path} does not name the languages (data.src and data.trg).")
+        for side, language in found.items():
+            check_name(language, f"{self.path}: the {side.replace('_lang', ' language')}")
         return found
 
 
@@ -146,11 +145,12 @@ def read_vocabulary(path: str) -> list[str]:
         UserError: if it cannot be read, or has no special tokens.
     """
     try:
-        with open(path, "rb") as file:
-            is_pickle = file.peek(1).startswith(PICKLE)
+        with open_plain(path) as file:
+            is_pickle = file.read(1) == PICKLE
+            file.seek(0)
             content = inert_pickle.load(file) if is_pickle else None
-    except OSError as error:
-        raise UserError(f"{path} cannot be read: {error.strerror}.") from error
+    except UserError:
+        raise
     except Exception as error:
         raise UserError(f"{path} is not a vocabulary of the 2018 code: it is damaged.") from error
     if not is_pickle:

@@ -15,6 +15,7 @@ from typing import Any
 
 from ... import __version__
 from ...common.errors import UserError
+from ...common.names import check_name
 from ...text.preparation import digest, write_preparation
 from ...text.subwords import SubwordNmt
 from ...text.vocabulary import Vocabulary
@@ -192,7 +193,7 @@ def _languages(
         language = given or getattr(converted["args"], f"{side}_lang", None) or named
         if not isinstance(language, str):
             raise UserError(f"{name} does not say its {side} language: give it with --{side}-lang.")
-        setattr(converted["args"], f"{side}_lang", language)
+        setattr(converted["args"], f"{side}_lang", check_name(language, f"{name}: {side} language"))
     return converted["args"].source_lang, converted["args"].target_lang
 
 

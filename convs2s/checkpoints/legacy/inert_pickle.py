@@ -57,7 +57,7 @@ class Inert:
         self.items.extend(items)
 
 
-def _bytes(text: str, encoding: str) -> bytes:
+def encode_latin1(text: str, encoding: str) -> bytes:
     """The bytes that pickle writes as text, in protocols below 3."""
     if encoding != "latin1":
         raise pickle.UnpicklingError(f"bytes in the encoding {encoding}")
@@ -69,7 +69,7 @@ _PLAIN = {
     ("argparse", "Namespace"): argparse.Namespace,
     ("builtins", "set"): set,
     ("builtins", "frozenset"): frozenset,
-    ("_codecs", "encode"): _bytes,
+    ("_codecs", "encode"): encode_latin1,
     ("torch._utils", "_rebuild_tensor"): torch._utils._rebuild_tensor,
     ("torch._utils", "_rebuild_tensor_v2"): torch._utils._rebuild_tensor_v2,
     ("torch._utils", "_rebuild_parameter"): torch._utils._rebuild_parameter,

@@ -8,6 +8,7 @@ import torch
 
 from ...common.errors import UserError
 from ..files import unreadable_checkpoint
+from ..sizes import check_packed, check_unpacked, is_zip
 from . import inert_pickle
 from .plain_data import LeftOut, plain
 
@@ -15,8 +16,6 @@ from .plain_data import LeftOut, plain
 HISTORY = ("train_meters", "valid_meters", "metrics")
 # The optimizer state, in versions of 2017 and later.
 OPTIMIZER = ("last_optimizer_state", "optimizer")
-# The first bytes of a file that torch takes as a zip file.
-_ZIP = b"PK\x03\x04"
 
 
 class OldCheckpoint(NamedTuple):
@@ -42,20 +41,18 @@ def read_old_checkpoint(path: str, name: str | None = None) -> OldCheckpoint:
     Raises:
         UserError: if the file does not exist or is not a checkpoint.
     """
+    check_packed(path, name)
     if not Path(path).is_file():
         raise UserError(f"There is no file {name or path}.")
     try:
-        with open(path, "rb") as file:
-            is_zip = file.read(len(_ZIP)) == _ZIP
-        if is_zip and "constants.pkl" in torch._C.PyTorchFileReader(path).get_all_records():
-            # torch.load would hand it to torch.jit.load.
-            raise UserError(
-                f"{name or path} is a TorchScript program, and is therefore not loaded; a "
-                "checkpoint of fairseq-train is needed."
-            )
         content = torch.load(
-            path, map_location="cpu", pickle_module=inert_pickle, weights_only=False, mmap=is_zip
+            path,
+            map_location="cpu",
+            pickle_module=inert_pickle,
+            weights_only=False,
+            mmap=is_zip(path),
         )
+        check_unpacked(content, path, name)
         return OldCheckpoint(*plain(content))
     except UserError:
         raise

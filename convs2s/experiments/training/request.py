@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ...common.errors import UserError
+from ...common.names import is_name
+from ...common.plain_files import open_plain
 from ...text.binarize import HEADER, MARK
-from ...text.preparation import DATA, FILE_NAME, read_content
+from ...text.preparation import DATA, FILE_NAME, check_counts, digest, read_content
 from ..commands import USER_DIR, find_machine
 from ..runs import arguments
 from .recipes import Options, Recipe, find_recipe, model_options
@@ -53,6 +55,7 @@ def read_data(folder: Path) -> Data:
     for place in (folder, folder.parent):
         if (place / FILE_NAME).is_file() and folder in (place, place / DATA):
             content = read_content(place / FILE_NAME)
+            check_counts(content, place / FILE_NAME)
             held_out = [longest for name, longest in content["longest"].items() if name != "train"]
             return Data(
                 place / DATA,
@@ -71,12 +74,16 @@ def read_data(folder: Path) -> Data:
         )
     source, _, target = indexes[0].name.split(".")[1].partition("-")
     words = [folder / f"dict.{language}.txt" for language in (source, target)]
+    if not is_name(source) or not is_name(target):
+        raise UserError(f"{indexes[0]} does not name two languages, such as train.de-en.de.idx.")
     try:
-        joined = words[0].read_bytes() == words[1].read_bytes()
-        head = indexes[0].read_bytes()[: HEADER.size]
-        mark, _, _, pairs = HEADER.unpack(head)
-    except (FileNotFoundError, struct.error) as error:
+        joined = digest(words[0]) == digest(words[1])
+        with open_plain(indexes[0]) as file:
+            mark, _, _, pairs = HEADER.unpack(file.read(HEADER.size))
+    except struct.error as error:
         raise UserError(f"{folder} is not complete: {error}.") from error
+    except UserError as error:
+        raise UserError(f"{folder} is not complete: {error}") from error
     if mark != MARK:
         raise UserError(f"{indexes[0]} is not an index of fairseq-preprocess.")
     return Data(folder, (source, target), pairs, joined)

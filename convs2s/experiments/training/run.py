@@ -11,7 +11,7 @@ from typing import Any
 
 from ...common.errors import UserError
 from ...common.locks import lock_folder, locked_file, release
-from ...common.logs import read_saved, read_stats
+from ...common.logs import read_stats
 from ...common.output_files import make_folder
 from ...common.programs import ProgramFailed, Programs, Stopped
 from ...common.progress import Progress
@@ -20,6 +20,7 @@ from ...common.signals import not_ignored
 from ..checks import find_faults
 from ..commands import FIXES, unless_set
 from ..results import read_json, write_json
+from ..run import LAST, saved_checkpoints
 from ..runs import check_unchanged
 from .request import Request
 
@@ -78,7 +79,7 @@ def _train(request: Request) -> Path | None:
     finally:
         table.close()
         write_json(folder / RECORD, {**record, "seconds": table.seconds})
-    return _average(folder, log)
+    return _average(folder)
 
 
 def _earlier_seconds(request: Request) -> float:
@@ -96,14 +97,17 @@ def _earlier_seconds(request: Request) -> float:
         raise UserError(
             f"{folder} has checkpoints of a training that `convs2s train` did not start: {advice}."
         )
+    options, seconds = record.get("options"), record.get("seconds")
+    if not isinstance(options, dict) or not isinstance(seconds, int | float):
+        raise UserError(f"{folder / RECORD} is damaged: {advice}.")
     made = f"{folder} has a training with --"
     try:
-        check_unchanged(record["options"], request.settings, made, advice)
+        check_unchanged(options, request.settings, made, advice)
     except UserError:
         # A misspelled option is no other training.
         check_command(request)
         raise
-    return float(record["seconds"])
+    return float(seconds)
 
 
 def check_command(request: Request) -> None:
@@ -147,21 +151,20 @@ class Interrupts:
         self.programs.interrupt()
 
 
-def _average(folder: Path, log: Path) -> Path:
+def _average(folder: Path) -> Path:
     """Average the last checkpoint and those before it in the last part of the training."""
-    saved = read_saved(log.read_text(encoding="utf-8", errors="replace"))
-    total = max(saved.values(), default=0)
+    saved = saved_checkpoints(folder)
+    total = saved.get(LAST, 0)
     names = [
         name
         for name, updates in sorted(saved.items(), key=lambda item: item[1])
-        if re.fullmatch(r"checkpoint\d+\.pt", name) and (folder / name).exists()
-        if total * (1 - SHARE) <= updates < total
+        if re.fullmatch(r"checkpoint\d+\.pt", name) and total * (1 - SHARE) <= updates < total
     ]
     # Only this needs torch.
     from ...checkpoints.averaging import save_average
 
     path = folder / AVERAGE
-    save_average([str(folder / name) for name in (*names, "checkpoint_last.pt")], str(path))
+    save_average([str(folder / name) for name in (*names, LAST)], str(path))
     return path
 
 

@@ -1,18 +1,22 @@
 """Archives are unpacked safely, and downloads are whole."""
 
+import contextlib
 import http.server
 import io
 import os
 import tarfile
 import threading
+import time
+import tracemalloc
 from contextlib import contextmanager
 
 import pytest
 
-from convs2s.common import progress
+from convs2s.common import archives, progress
 from convs2s.common.archives import download, is_address, is_archive, unpack
 from convs2s.common.errors import UserError
 from convs2s.common.output_files import atomic_folder
+from tests.support.hostile import ARCHIVES
 
 
 def member(name, content=b"", **attributes):
@@ -86,6 +90,24 @@ def test_an_incomplete_archive(mode, share, tmp_path):
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize("kind", ARCHIVES)
+def test_an_archive_that_becomes_large_is_refused(kind, tmp_path):
+    """Its bytes are few; headers, members or their sizes would take the memory or the disk."""
+    path = tmp_path / "bomb.tar.gz"
+    ARCHIVES[kind](path)
+    assert path.stat().st_size < 2_000_000
+    (tmp_path / "new").mkdir()
+    tracemalloc.start()
+    try:
+        with pytest.raises(UserError, match="^bomb.tar.gz is not ") as caught:
+            unpack(path, tmp_path / "new", lambda name: True, path.name)
+        assert tracemalloc.get_traced_memory()[1] < 5 * 10**7
+    finally:
+        tracemalloc.stop()
+    assert "\n" not in str(caught.value)
+    assert sum(file.stat().st_size for file in (tmp_path / "new").rglob("*")) < 3 * 10**8
+
+
 def test_names_and_first_bytes(tmp_path):
     path = tmp_path / "file"
     path.write_bytes(b"PK\x03\x04")
@@ -140,6 +162,47 @@ def test_downloads_that_fail(tmp_path):
         assert "the server answers 403 Forbidden" in fetch(address)
     assert "Connection refused" in fetch(address)
     assert "cannot be downloaded" in fetch("http://127.0.0.1:port/file")
+
+
+def trickle(self, content):
+    """Send a byte now and then."""
+    with contextlib.suppress(OSError):
+        for byte in content:
+            self.wfile.write(bytes([byte]))
+            self.wfile.flush()
+            time.sleep(0.05)
+
+
+def slow_content(self):
+    send(self, 10**6, b"")
+    trickle(self, bytes(200))
+
+
+def slow_headers(self):
+    trickle(self, b"HTTP/1.0 200 OK\r\n" + b"X-A: b\r\n" * 100)
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason"),
+    [
+        (slow_content, r"less than 1,000 bytes a second for 1 seconds"),
+        (slow_headers, r"no answer for 1 seconds"),
+        (lambda self: time.sleep(3), "no answer for 1 seconds|timed out"),
+    ],
+)
+def test_a_server_that_is_too_slow(answer, reason, tmp_path, monkeypatch):
+    monkeypatch.setattr(archives, "TIMEOUT", 1)
+    start = time.monotonic()
+    with server(answer) as address, pytest.raises(UserError, match=reason):
+        download(address, tmp_path / "file")
+    assert time.monotonic() - start < 10
+
+
+def test_a_download_has_a_largest_size(tmp_path, monkeypatch):
+    monkeypatch.setattr(archives, "MAX_DOWNLOAD", 5)
+    with server(lambda self: send(self, None, b"something")) as address:
+        with pytest.raises(UserError, match="it has more than 5 bytes"):
+            download(address, tmp_path / "file")
 
 
 def test_a_folder_is_written_whole_or_not_at_all(tmp_path):

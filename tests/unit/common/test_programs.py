@@ -31,7 +31,8 @@ def test_the_time_of_a_program_is_reported_while_it_runs(tmp_path, monkeypatch):
     monkeypatch.setattr(programs, "REPORT_INTERVAL", 0.0)
     parts = []
     run_work(tmp_path, lambda *part: parts.append(part))
-    assert len(parts) == 4
+    # Three lines and the end; the last line may be read after the end.
+    assert len(parts) in (3, 4)
     assert sum(cpu for _, cpu in parts[:3]) >= 0.27
     assert 0.3 <= sum(cpu for _, cpu in parts) < 3
     assert all(wall >= 0 and cpu >= 0 for wall, cpu in parts)

@@ -12,6 +12,7 @@ from convs2s.cli import experiment as command
 from convs2s.experiments import (
     data,
     results,
+    run,
     workflow,
 )
 from convs2s.experiments.commands import Machine
@@ -31,6 +32,7 @@ def programs(tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "executable", str(folder / "python"))
     monkeypatch.setattr(data, "prepare_tokens", prepare_tokens)
     monkeypatch.setattr(results, "vocabulary_parameters", vocabulary_parameters)
+    monkeypatch.setattr(run, "saved_checkpoints", saved_checkpoints)
     # tests/integration/test_experiment.py has the checks of options.
     monkeypatch.setattr(workflow, "missing_fairseq", lambda: None)
     monkeypatch.setattr(workflow, "check_options", lambda *_: None)
@@ -53,6 +55,11 @@ def vocabulary_parameters(checkpoint):
     """The parameters of the vocabulary in a checkpoint of the fakes."""
     assert checkpoint.exists()
     return 300
+
+
+def saved_checkpoints(folder):
+    """The updates of the checkpoints of the fakes."""
+    return {path.name: int(path.read_text()) for path in folder.glob("checkpoint*.pt")}
 
 
 @pytest.fixture

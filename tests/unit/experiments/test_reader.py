@@ -100,10 +100,60 @@ ERRORS = [
     ("en}", "en, download_names: {dev: x}}", "data.download_names has an unknown key 'dev'"),
     ("lr: 0.1", "lr: [0.1]", r"train.lr is \[0.1\]: it must be text, a number, true, false or"),
     ("lr: 0.1", "--lr: 0.1", "train has the option '--lr': write its name without '--'"),
-    ("lr: 0.1", '"\\ud800": 0.1', r"train has the option '\\ud800'"),
-    ("data: {", '"\\ud800": 1\ndata: {', r"unknown key '\\ud800'; allowed"),
+    ("lr: 0.1", '"\\ud800": 0.1', "line 3, column .* the text has half a character"),
+    ("data: {", '"\\ud800": 1\ndata: {', "line 2, column 1 .* the text has half a character"),
     ("lr: 0.1", "save-dir: x", "train has the option save-dir, which `convs2s experiment` sets"),
     ("lr: 0.1", "max_update: 1", "train has the option max_update, which"),
+    ("lr: 0.1", "user-di: x", "train has the option user-di, an abbreviation of user-dir, which"),
+    ("lr: 0.1", "User_Dir: x", "train has the option User_Dir, which"),
+    ("lr: 0.1", "u: x", "train has the option u, an abbreviation of use-plasma-view, which"),
+    ("lr: 0.1", "user-dir=x: 1", "train has the option 'user-dir=x': write its name without"),
+    ("lr: 0.1", "tensorboard-logd: x", "an abbreviation of tensorboard-logdir, which writes"),
+    ("updates: 8", "updates: 8, trials: {USER_DI: [x]}", "trials.* an abbreviation of user-dir"),
+    ("updates: 8", "updates: 8, trials: [{user-d: x}]", "trials.* an abbreviation of user-dir"),
+    ("updates: 8", "updates: 8, searches: [{user-d: x}]", "searches.* an abbreviation of user-dir"),
+    ("updates: 8", "updates: 8, smoke: {train: {user-d: x}}", "smoke.* an abbreviation of user-di"),
+    ("updates: 8", "updates: 8, generate: {results-pat: x}", "an abbreviation of results-path"),
+    ("source: de", "source: ../../de", "data.source is '../../de': it must be a name of at most"),
+    ("target: en", "target: /tmp/en", "data.target is '/tmp/en': it must be a name of at most"),
+    ("source: de", 'source: "--user-dir=x"', "data.source is '--user-dir=x': it must be a name"),
+    ("source: de", "source: ..", "data.source is '..': it must be a name of at most"),
+    ("en}", "en, test: [a, ../b]}", "data.test has '../b', which is not a name"),
+    ("en}", 'en, train: "a\\\\b"}', r"data.train has 'a\\\\b', which is not a name"),
+    (
+        "en}",
+        "en, download_names: {train: ../../.bashrc}}",
+        "data.download_names.train has '../../.bashrc', which is not a name",
+    ),
+    ("en}", "en, download_names: {test: [/tmp/x]}}", "download_names.test has '/tmp/x', which"),
+    (A, "  -a: {updates: 1}", "systems has the name '-a': only letters, digits"),
+    (A, f"  {'a' * 201}: {{updates: 1}}", "systems has the name 'aaa.*: only letters, digits"),
+    (
+        "updates: 8",
+        f"updates: {10**12}",
+        "systems.a.updates is 1000000000000: .* at most 12 digits",
+    ),
+    (
+        "updates: 8",
+        f"updates: 8, seeds: [{'9' * 400}]",
+        "seeds is .*: it must be an integer of at least 0, or a list",
+    ),
+    (
+        "updates: 8",
+        f"updates: 8, trials: {{{', '.join(f'o{n}: [1, 2]' for n in range(10))}}}",
+        "systems.a.trials has 1,024 variants: at most 1,000 are allowed",
+    ),
+    (
+        "updates: 8",
+        f"updates: 8, seeds: [{', '.join(map(str, range(10_001)))}]",
+        "it has 10,001 runs and searches of runs: at most 10,000 are allowed",
+    ),
+    ("lr: 0.1", ", ".join(f"o{n}: 1" for n in range(1001)), "train has 1,0.. options: at most 1,0"),
+    ("updates: 8", "updates: !!int 8", r"the tag 'tag:yaml.org,2002:int' is not allowed"),
+    ("updates: 8", "updates: !!python/name:os.system", "the tag '.*' is not allowed"),
+    ("updates: 8", "updates: !!bool x", "the tag '.*' is not allowed"),
+    ("updates: 8", f"updates: {'9' * 5000}", "the number has more than 400 characters"),
+    ("source: de", r'source: "d\0e"', r"the text has a NUL character"),
     (A, "  a: {updates: 8, train: {arch: x}, generate: {path: y}}", "a.generate has the option pa"),
     (A, f"{A}\ntuning: {{finalist: 2}}", r"tuning has .* key 'finalist' \(.*'finalists'"),
     (
@@ -207,13 +257,26 @@ def test_the_schema_has_the_keys_that_are_allowed():
 
 
 def test_long_values_are_shortened(read):
-    """An alias that stands for itself many times would fill the screen."""
-    bomb = "bomb: &a [x, x]\n"
-    for one, other in ("ab", "bc", "cd", "de", "ef", "fg", "gh"):
-        bomb += f"bomb_{other}: &{other} [{', '.join([f'*{one}'] * 9)}]\n"
     with pytest.raises(UserError) as error:
-        read(bomb.replace("bomb_h", "data") + "systems: 1\n")
+        read(SMALL.replace("source: de", f"source: [{', '.join(['word'] * 1000)}]"))
     assert len(str(error.value)) < 1000
+
+
+def test_aliases_are_counted(read):
+    bomb = "a: &a [x, x, x, x, x, x, x, x, x]\n"
+    for one, other in ("ab", "bc", "cd", "de", "ef", "fg", "gh"):
+        bomb += f"{other}: &{other} [{', '.join([f'*{one}'] * 9)}]\n"
+    with pytest.raises(UserError, match="there are more than 100,000 values"):
+        read(bomb + SMALL)
+    with pytest.raises(UserError, match="the value contains itself"):
+        read("a: &a [*a]\n" + SMALL)
+
+
+def test_a_home_folder_that_does_not_exist(read, monkeypatch):
+    monkeypatch.setenv("HOME", "/nonexistent")
+    data = read(SMALL.replace("en}", 'en, text: "~/text"}')).data
+    assert str(data.text) == "/nonexistent/text"
+    assert read(SMALL.replace("en}", 'en, text: "~nobody_here/text"}')).data.text is not None
 
 
 def test_there_is_no_such_file(tmp_path):

@@ -60,7 +60,7 @@ def test_dictionaries_of_another_model(folder):
     (folder / "dict.en.txt").write_text("y 1\n", encoding="utf-8")
     with pytest.raises(UserError, match="dict.en.txt is not the dictionary"):
         preparation.check_dictionaries(folder / "dict.de.txt", folder / "dict.en.txt")
-    with pytest.raises(UserError, match="cannot be read"):
+    with pytest.raises(UserError, match="There is no file"):
         preparation.check_dictionaries(folder / "none", folder / "dict.en.txt")
 
 
@@ -75,6 +75,18 @@ def test_dictionaries_of_another_model(folder):
         ({"subwords": "bpe"}, "subwords.method is 'None'; allowed: none, subword_nmt"),
         ({"subwords": {"method": "subword_nmt"}}, "subwords.files.source is not text"),
         ({"languages": {"source": "de"}}, "languages.target is not text"),
+        (
+            {"languages": {"source": "../../de", "target": "en"}},
+            "languages.source is '../../de': it must be a name",
+        ),
+        (
+            {"languages": {"source": "de", "target": "--user-dir=x"}},
+            "languages.target is '--user-dir=x': it must be a name",
+        ),
+        (
+            {"dictionaries": {"source": {"file": "/etc/dict.de.txt", "sha256": ""}}},
+            "dictionaries.source.file is /etc/dict.de.txt, which is not in its folder",
+        ),
         ({"dictionaries": {}}, "dictionaries.source.file is not text"),
         (
             {"subwords": {"method": "subword_nmt", "files": {"source": "../c", "target": "c"}}},
@@ -101,7 +113,7 @@ def test_malformed(folder, changes, message):
     [
         (None, "There is no file"),
         ("- 1\n", "it has no format"),
-        ("format: 1\na: [", "preparation.yaml, line 2: this is not YAML: expected"),
+        ("format: 1\na: [", "preparation.yaml, line 2, column 5 is not valid YAML: .*expected"),
         (b"\xff", "line 1: byte 0xff at offset 0"),
     ],
 )
