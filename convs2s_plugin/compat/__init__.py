@@ -5,6 +5,8 @@ Each module declares its changes with ``patches.patched``; ``docs/compatibility.
 
 # Importing a module declares its changes.
 from . import (  # noqa: F401
+    batches,
+    changed_options,
     checkpoints,
     commands,
     data_files,
@@ -13,7 +15,9 @@ from . import (  # noqa: F401
     interrupting,
     messages,
     resuming,
+    starting,
     training,
+    validation,
 )
 from .patches import Tier, install, mode
 

@@ -8,6 +8,8 @@ import numpy as np
 from fairseq.data import Dictionary, data_utils, indexed_dataset
 from fairseq.data.encoders.sentencepiece_bpe import SentencepieceBPE
 from fairseq.data.encoders.subword_nmt_bpe import SubwordNMTBPE
+from fairseq.data.huffman import HuffmanMMapIndex
+from fairseq.tasks import translation
 from omegaconf.errors import MissingMandatoryValue
 
 from convs2s.common.errors import UserError
@@ -22,6 +24,13 @@ TYPES = {
     **{1: np.uint8, 2: np.int8, 3: np.int16, 4: np.int32, 5: np.int64},
     **{8: np.uint16, 9: np.uint32, 10: np.uint64},
 }
+# The first bytes of an index, by --dataset-impl.
+MARKS = {
+    "mmap": MARK[:8],
+    "cached": indexed_dataset.IndexedDataset._HDR_MAGIC,
+    "lazy": indexed_dataset.IndexedDataset._HDR_MAGIC,
+    "huffman": HuffmanMMapIndex._HDR_MAGIC[:8],
+}
 
 
 @patched(indexed_dataset, "make_dataset", Tier.EXTRA)
@@ -35,6 +44,8 @@ def make_dataset(
     """
     if impl != "raw":
         _check_pair(path)
+    if impl in MARKS:
+        _check_format(path, impl)
     if impl == "mmap" and os.path.isfile(f"{path}.idx"):
         check_binarized(path, None if dictionary is None else len(dictionary))
     try:
@@ -101,8 +112,57 @@ def _check_pair(path: str) -> None:
             raise UserError(f"There is no file {other}, which belongs to {file}: {AGAIN}.")
 
 
+def _check_format(path: str, impl: str) -> None:
+    """Check that binarized data have not the format of another --dataset-impl."""
+    index = f"{path}.idx"
+    if not os.path.isfile(index):
+        return
+    with open(index, "rb") as file:
+        mark = file.read(8)
+    for other, known in MARKS.items():
+        if mark == known != MARKS[impl]:
+            raise UserError(
+                f"{index} was written with --dataset-impl {other}, not {impl}: omit the option, or "
+                f"run fairseq-preprocess with --dataset-impl {impl}."
+            )
+
+
 def _damaged(path: str, reason: str) -> UserError:
     return UserError(f"{path} is damaged: {reason}; {AGAIN}.")
+
+
+@patched(indexed_dataset, "dataset_exists", Tier.EXTRA)
+def dataset_exists(original: Any, path: str, impl: str) -> bool:
+    """Say what is there if it is not what --dataset-impl asks for, such as text.
+
+    fairseq says only that there is no data set.
+    """
+    found = original(path, impl)
+    binarized = os.path.isfile(f"{path}.idx")
+    if not found and impl == "raw" and binarized:
+        raise UserError(
+            f"--dataset-impl raw needs the text {path}, but there is only {path}.idx, which is "
+            "binarized: omit the option."
+        )
+    if not found and impl == "huffman" and binarized:
+        _check_format(path, impl)
+    if not found and impl != "raw" and os.path.isfile(path):
+        raise UserError(
+            f"{path} is text, and not binarized: add --dataset-impl raw, or run fairseq-preprocess."
+        )
+    return found
+
+
+@patched(translation, "load_langpair_dataset", Tier.EXTRA)
+def load_langpair_dataset(original: Any, *args: Any, **options: Any) -> Any:
+    """Load several training sets, such as ``train`` and ``train1``, each once.
+
+    fairseq's default of --upsample-primary, -1, is a number of copies that cannot be.
+    """
+    copies = options.get("upsample_primary", 1)
+    if copies < -1:
+        raise UserError(f"--upsample-primary is {copies}, but must be at least 0.")
+    return original(*args, **{**options, "upsample_primary": 1 if copies == -1 else copies})
 
 
 @patched(data_utils, "infer_language_pair", Tier.EXTRA)
