@@ -1,7 +1,10 @@
 """Binarized data and dictionaries: one sentence that names a damaged or missing file."""
 
+import logging
 import os
+import re
 import struct
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -9,6 +12,7 @@ from fairseq.data import Dictionary, data_utils, indexed_dataset
 from fairseq.data.encoders.sentencepiece_bpe import SentencepieceBPE
 from fairseq.data.encoders.subword_nmt_bpe import SubwordNMTBPE
 from fairseq.data.huffman import HuffmanMMapIndex
+from fairseq.data.indexed_dataset import IndexedDataset
 from fairseq.tasks import translation
 from omegaconf.errors import MissingMandatoryValue
 
@@ -17,6 +21,8 @@ from convs2s.text.binarize import HEADER, MARK
 from convs2s.text.vocabulary import reading_errors
 
 from .patches import Tier, patched
+
+logger = logging.getLogger(__name__)
 
 AGAIN = "run fairseq-preprocess again, or copy it again if that was interrupted"
 # The types of numbers, by their code in an index.
@@ -27,8 +33,8 @@ TYPES = {
 # The first bytes of an index, by --dataset-impl.
 MARKS = {
     "mmap": MARK[:8],
-    "cached": indexed_dataset.IndexedDataset._HDR_MAGIC,
-    "lazy": indexed_dataset.IndexedDataset._HDR_MAGIC,
+    "cached": IndexedDataset._HDR_MAGIC,
+    "lazy": IndexedDataset._HDR_MAGIC,
     "huffman": HuffmanMMapIndex._HDR_MAGIC[:8],
 }
 
@@ -49,7 +55,9 @@ def make_dataset(
     if impl == "mmap" and os.path.isfile(f"{path}.idx"):
         check_binarized(path, None if dictionary is None else len(dictionary))
     try:
-        return original(path, impl, fix_lua_indexing, dictionary)
+        # fairseq's cache lacks the sentences of the first batch.
+        opened = "lazy" if impl == "cached" else impl
+        return original(path, opened, fix_lua_indexing, dictionary)
     except (AssertionError, struct.error, ValueError) as error:
         if isinstance(error, UserError):
             raise
@@ -159,10 +167,37 @@ def load_langpair_dataset(original: Any, *args: Any, **options: Any) -> Any:
 
     fairseq's default of --upsample-primary, -1, is a number of copies that cannot be.
     """
+    data_path, split = (*args, None, None)[:2]
+    if options.get("combine") and data_path is not None:
+        _warn_of_gaps(data_path, split)
     copies = options.get("upsample_primary", 1)
     if copies < -1:
         raise UserError(f"--upsample-primary is {copies}, but must be at least 0.")
     return original(*args, **{**options, "upsample_primary": 1 if copies == -1 else copies})
+
+
+def _warn_of_gaps(folder: str, split: str) -> None:
+    """Warn of sets such as ``train2`` that fairseq passes over because there is no ``train1``."""
+    found = [re.match(rf"{re.escape(split)}(\d+)\.", name) for name in os.listdir(folder)]
+    numbers = {int(match[1]) for match in found if match}
+    missing = next(number for number in count(1) if number not in numbers)
+    for number in sorted(numbers - {*range(missing)}):
+        logger.warning(
+            f"{folder}: {split}{number} is not used: there is no {split}{missing}, and sets are "
+            "counted without gaps"
+        )
+
+
+@patched(IndexedDataset, "__getitem__", Tier.EXTRA)
+def read_sentence(original: Any, self: IndexedDataset, index: int) -> Any:
+    """Open the data of ``--dataset-impl lazy`` once in each process that reads batches.
+
+    fairseq opens them before it starts these processes, which then move one another's position in
+    the file, and read sentences that are not there.
+    """
+    if getattr(self, "_convs2s_process", None) != os.getpid():
+        self._convs2s_process, self.data_file = os.getpid(), None
+    return original(self, index)
 
 
 @patched(data_utils, "infer_language_pair", Tier.EXTRA)

@@ -20,7 +20,7 @@ from .changed_options import parse_dictionary
 from .checkpoints import check_folder
 from .patches import Tier, patched
 from .starting import forget_best
-from .validation import check_metric
+from .validation import check_metric, check_translations
 
 logger = logging.getLogger(__name__)
 
@@ -42,6 +42,7 @@ def load_checkpoint(original: Any, cfg: Any, trainer: Any, **options: Any) -> An
     """
     forget_best()
     training.keep_only(trainer.task, trainer._lr_scheduler)
+    check_translations(trainer)
     check_metric(trainer)
     _check_files(cfg, trainer.checkpoint_suffix)
     parse_dictionary("optimizer-overrides", cfg.optimizer_overrides)
@@ -60,6 +61,7 @@ def load_checkpoint(original: Any, cfg: Any, trainer: Any, **options: Any) -> An
             cfg.restore_file, cfg.finetune_from_model = newest, None
     begins = _begins_from_a_model(cfg, trainer.checkpoint_suffix)
     found = original(cfg, trainer, **options)
+    check_translations(trainer)
     if begins:
         trainer._previous_training_time = 0
     return found

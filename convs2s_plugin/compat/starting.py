@@ -21,6 +21,10 @@ from .patches import Tier, install_for, is_installed, modules, patched
 TRAIN = "fairseq_cli.train"
 # The precisions that fairseq cannot combine, by their names in its configuration.
 PRECISIONS = {"fp16": "--fp16", "bf16": "--bf16", "amp": "--amp"}
+TWICE = (
+    "--autocast-dtype cannot be combined with --fp16, --memory-efficient-fp16 or --amp: omit one "
+    "of them."
+)
 # The files that the training runs of this process wrote their log to (--log-file).
 _log_files: set[str] = set()
 
@@ -59,6 +63,9 @@ def check_precision(cfg: Any) -> None:
         UserError: if there are several, or fairseq's half precision is to train on a CPU.
     """
     given = [option for name, option in PRECISIONS.items() if getattr(cfg.common, name, False)]
+    autocast = str(getattr(cfg.task, "autocast_dtype", "none"))
+    if autocast != "none" and ("--fp16" in given or "--amp" in given):
+        raise UserError(TWICE)
     if len(given) > 1:
         raise UserError(f"{' and '.join(given)} cannot be combined: omit all of them but one.")
     on_cpu = not cfg.common.tpu and (cfg.common.cpu or not torch.cuda.is_available())

@@ -2,13 +2,17 @@
 
 import json
 import random
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 import torch
+from fairseq import utils
+from fairseq.data import data_utils
 from fairseq.dataclass.configs import GenerationConfig
+from fairseq.file_io import PathManager
 from fairseq.logging import metrics
 from fairseq.registry import REGISTRIES
 from fairseq.tasks.translation import EVAL_BLEU_ORDER, TranslationTask
@@ -21,6 +25,12 @@ from .patches import Tier, patched
 
 # Metrics whose best value is the largest one, and the smallest one.
 HIGH, LOW = ("bleu", "accuracy"), ("loss", "nll_loss", "ppl")
+NO_TRANSLATIONS = (
+    "has no translations, which training and validation need: binarize it with both languages, "
+    "without --only-source."
+)
+# What is logged beside the metrics: sizes of batches, and speed.
+SPEEDS = ("bsz", "ups", "wpb", "wps")
 # Metrics, and the options that compute them.
 ASKED_FOR = {"bleu": "--eval-bleu", "accuracy": "--report-accuracy"}
 
@@ -71,7 +81,8 @@ def _metrics_of_a_batch(trainer: Any, subset: str) -> list[str]:
         finally:
             if computes_bleu:
                 options.eval_bleu = computes_bleu
-    return [name for name in found.get_smoothed_values() if not name.startswith("_")]
+    names = found.get_smoothed_values()
+    return [name for name in names if name not in SPEEDS and not name.startswith("_")]
 
 
 @contextmanager
@@ -82,6 +93,51 @@ def _same_random_numbers() -> Iterator[None]:
         yield
     random.setstate(before)
     np.random.set_state(numpy_before)
+
+
+@patched(data_utils, "raise_if_valid_subsets_unintentionally_ignored", Tier.EXTRA)
+def check_subsets(original: Any, cfg: Any) -> None:
+    """Refuse validation sets such as ``valid1`` that no option mentions.
+
+    fairseq refuses those that --valid-subset names, too.
+    """
+    options = cfg.dataset
+    if (
+        options.ignore_unused_valid_subsets
+        or options.combine_valid_subsets
+        or options.disable_validation
+        or not isinstance(getattr(cfg.task, "data", None), str)
+    ):
+        return
+    for folder in utils.split_paths(cfg.task.data):
+        there = {name.partition(".")[0] for name in PathManager.ls(folder)}
+        ignored = {name for name in there if re.fullmatch(r"valid\d+", name)}
+        ignored -= set(options.valid_subset.split(","))
+        if ignored:
+            raise UserError(
+                f"{folder} also has the validation sets {', '.join(sorted(ignored))}: name them in "
+                "--valid-subset valid,..., or add --combine-valid-subsets to make one set of all, "
+                "or --ignore-unused-valid-subsets."
+            )
+
+
+@patched(TranslationTask, "valid_step", Tier.EXTRA)
+def valid_step(original: Any, self: TranslationTask, sample: Any, *args: Any) -> Any:
+    """Refuse batches without translations."""
+    if sample.get("target") is None:
+        raise UserError(f"The validation set {NO_TRANSLATIONS}")
+    return original(self, sample, *args)
+
+
+def check_translations(trainer: Any) -> None:
+    """Check that the data sets of a training run have translations.
+
+    Raises:
+        UserError: if one has none.
+    """
+    for split, dataset in trainer.task.datasets.items():
+        if getattr(dataset, "tgt", dataset) is None:
+            raise UserError(f"The data set {split} {NO_TRANSLATIONS}")
 
 
 @patched(TranslationTask, "reduce_metrics", Tier.EXTRA)

@@ -22,6 +22,7 @@ from convs2s.translation.shortlist import load_shortlist
 from ..compat import enable_for_task
 from ..compat.generation import REPLACE_UNK_WITHOUT_FILE, check_targets
 from ..compat.patches import VARIABLE, mode
+from ..compat.starting import TWICE
 from ..compat.training import ReportsValidations
 from ..criterions import ConvS2SCrossEntropy
 from ..search.decoding import search_model
@@ -180,10 +181,7 @@ class ConvS2STranslationTask(ReportsValidations, TranslationTask):
         """
         half_precision = (AMPOptimizer, FP16Optimizer, MemoryEfficientFP16Optimizer)
         if self.precision.dtype is not None and isinstance(optimizer, half_precision):
-            raise UserError(
-                "--autocast-dtype cannot be combined with --fp16, --memory-efficient-fp16 or --amp:"
-                " omit one of them."
-            )
+            raise UserError(TWICE)
 
     def prepare_(self, models) -> None:
         """Cast or quantize the models that are prepared for inference."""
