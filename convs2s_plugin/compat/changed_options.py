@@ -122,10 +122,10 @@ def _compare(
     saved = state.get("cfg")
     history = state.get("optimizer_history")
     extra = state.get("extra_state")
-    if not isinstance(history, list) or not isinstance(extra, dict):
+    if not isinstance(history, list) or not isinstance((extra or {}).get("train_iterator"), dict):
         raise UserError(
-            f"{path} has the weights of a model, but not the state of its training run: to start "
-            "a new one from these weights, give --finetune-from-model in place of --restore-file."
+            f"{path} has the weights of a model, but not the state of its training run, so that "
+            "none can begin with it: give a checkpoint that fairseq-train has written."
         )
     if not isinstance(saved, DictConfig):
         return
@@ -144,9 +144,7 @@ def _compare(
             "next validation"
         )
         del extra["best"]
-    iterator = extra.get("train_iterator")
-    if isinstance(iterator, dict):
-        iterator["changed_options"] = [*_changed_batch_options(saved, cfg)]
+    extra["train_iterator"]["changed_options"] = [*_changed_batch_options(saved, cfg)]
 
 
 def _compare_optimizers(

@@ -26,6 +26,11 @@ KNOWN = (
     (ValueError, r"^(--finetune-from-model .* exist)$", "{}."),
     (
         AssertionError,
+        r"^Must specify batch size",
+        "There is neither --max-tokens nor --batch-size: give one of them.",
+    ),
+    (
+        AssertionError,
         r"^(Criterion|Optimizer) does not match; .*\(--reset-optimizer\)\. (\S+) vs (\S+)$",
         "{} of the checkpoint and of this training run differ: {}, now {}. Use the same again, or "
         "add --reset-optimizer to begin with the weights of the checkpoint and a new optimizer.",

@@ -102,6 +102,7 @@ def test_validation_without_translations(only_source, corpus, trained, tmp_path)
     done = run(
         *("validate", only_source, "--user-dir", PLUGIN, *TASK, "--cpu"),
         *("--path", trained / "checkpoint_last.pt", "--source-lang", "de", "--target-lang", "en"),
+        *("--max-tokens", "400"),
     )
     assert "The validation set has no translations" in refused(done)
     data = tmp_path / "corpus" / "bin"
