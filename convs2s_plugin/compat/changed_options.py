@@ -121,8 +121,8 @@ def _compare(
     """
     saved = state.get("cfg")
     history = state.get("optimizer_history")
-    extra = state.get("extra_state")
-    if not isinstance(history, list) or not isinstance((extra or {}).get("train_iterator"), dict):
+    extra: dict[str, Any] = state.get("extra_state") or {}
+    if not isinstance(history, list) or not isinstance(extra.get("train_iterator"), dict):
         raise UserError(
             f"{path} has the weights of a model, but not the state of its training run, so that "
             "none can begin with it: give a checkpoint that fairseq-train has written."
