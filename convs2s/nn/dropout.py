@@ -39,7 +39,8 @@ class Dropout(nn.Module):
         """Zero random elements of x, of any shape, and scale the others by 1 / (1 - p)."""
         if not self.active:
             return x
-        if x.device.type != "cpu":
+        # torch.compile cannot view integers as others, and makes fast code of torch's dropout.
+        if x.device.type != "cpu" or torch.compiler.is_compiling():
             return F.dropout(x, self.p)
         return _MaskedDropout.apply(x, self.sample_mask(x), self)
 
@@ -55,6 +56,8 @@ class Dropout(nn.Module):
             return None
         if self.p == 1.0:
             return torch.zeros(x.shape, dtype=torch.int16, device=x.device)
+        if torch.compiler.is_compiling():
+            return torch.rand(x.shape, device=x.device).ge(self.p).to(torch.int16)
         size = -(-x.numel() // DRAWS_PER_INTEGER)
         draws = torch.empty(size, dtype=torch.int64, device=x.device).random_(-(2**63), None)
         bits = draws.view(torch.int16)[: x.numel()].view(x.shape)

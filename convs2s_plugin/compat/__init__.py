@@ -5,16 +5,21 @@ Each module declares its changes with ``patches.patched``; ``docs/compatibility.
 
 # Importing a module declares its changes.
 from . import (  # noqa: F401
+    batches,
+    changed_options,
     checkpoints,
     commands,
     data_files,
+    data_sets,
     ended_runs,
     evaluated_options,
     generation,
     interrupting,
     messages,
     resuming,
+    starting,
     training,
+    validation,
 )
 from .patches import Tier, install, mode
 

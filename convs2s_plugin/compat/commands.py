@@ -18,12 +18,15 @@ from fairseq.tasks import TASK_REGISTRY
 
 from convs2s.common.command_line import refusal
 
+from .changed_options import parse_dictionary
 from .patches import Tier, install_for, is_installed, patched
 
 logger = logging.getLogger(__name__)
 
 # It has the options of fairseq's translation, too.
 TASK = "convs2s_translation"
+# Options that are dictionaries as in Python.
+DICTIONARIES = ("model_overrides", "optimizer_overrides")
 LANGUAGES = ("source_lang", "target_lang")
 # Variables that torchrun, and torch.distributed.launch, set for each worker.
 LAUNCHER = ("MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE", "RANK")
@@ -47,7 +50,12 @@ def parse_args_and_arch(
     needs_task = any(x.dest == "task" and x.default is None for x in parser._actions)
     if needs_task:
         parser.set_defaults(task=TASK)
-    parsed = original(parser, input_args, *more, **kwargs)
+    try:
+        parsed = original(parser, input_args, *more, **kwargs)
+    except ValueError as error:
+        if str(error).startswith("Cannot combine --fp16 and --tpu"):
+            parser.error("argument --fp16: not allowed with --bf16, which asks for a TPU")
+        raise
     args = parsed[0] if isinstance(parsed, tuple) else parsed
     install_for(
         [
@@ -56,6 +64,9 @@ def parse_args_and_arch(
             *(x["registry"].get(getattr(args, kind, None)) for kind, x in REGISTRIES.items()),
         ]
     )
+    for name in DICTIONARIES:
+        if getattr(args, name, None) is not None:
+            parse_dictionary(name.replace("_", "-"), getattr(args, name))
     if is_installed(Tier.EXTRA):
         _request_no_tpu(args, sys.argv[1:] if input_args is None else input_args)
         _set_languages(args)

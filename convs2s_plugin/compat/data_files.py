@@ -1,8 +1,9 @@
 """Binarized data and dictionaries: one sentence that names a damaged or missing file."""
 
+import logging
 import os
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -11,8 +12,8 @@ from fairseq import utils
 from fairseq.data import Dictionary, data_utils, indexed_dataset
 from fairseq.data.encoders.sentencepiece_bpe import SentencepieceBPE
 from fairseq.data.encoders.subword_nmt_bpe import SubwordNMTBPE
-from fairseq.data.indexed_dataset import IndexedRawTextDataset
-from fairseq.tasks import translation
+from fairseq.data.huffman import HuffmanMMapIndex
+from fairseq.data.indexed_dataset import IndexedDataset, IndexedRawTextDataset
 from omegaconf.errors import MissingMandatoryValue
 
 from convs2s.checkpoints.folders import split_names
@@ -25,13 +26,20 @@ from convs2s.text.vocabulary import reading_errors
 
 from .patches import Tier, patched
 
+logger = logging.getLogger(__name__)
+
 AGAIN = "run fairseq-preprocess again, or copy it again if that was interrupted"
-# So many tokens are looked at together.
-PART = 1 << 24
 # The types of numbers, by their code in an index.
 TYPES = {
     **{1: np.uint8, 2: np.int8, 3: np.int16, 4: np.int32, 5: np.int64},
     **{8: np.uint16, 9: np.uint32, 10: np.uint64},
+}
+# The first bytes of an index, by --dataset-impl.
+MARKS = {
+    "mmap": MARK[:8],
+    "cached": IndexedDataset._HDR_MAGIC,
+    "lazy": IndexedDataset._HDR_MAGIC,
+    "huffman": HuffmanMMapIndex._HDR_MAGIC[:8],
 }
 
 
@@ -46,10 +54,14 @@ def make_dataset(
     """
     if impl != "raw":
         _check_pair(path)
+    if impl in MARKS:
+        _check_format(path, impl)
     if impl == "mmap" and os.path.isfile(f"{path}.idx"):
         check_binarized(path, None if dictionary is None else len(dictionary))
     try:
-        return original(path, impl, fix_lua_indexing, dictionary)
+        # fairseq's cache lacks the sentences of the first batch.
+        opened = "lazy" if impl == "cached" else impl
+        return original(path, opened, fix_lua_indexing, dictionary)
     except (AssertionError, struct.error, ValueError) as error:
         if isinstance(error, UserError):
             raise
@@ -105,74 +117,6 @@ def _check_tokens(path: str, tokens: np.ndarray, vocab_size: int) -> None:
             )
 
 
-@patched(translation, "load_langpair_dataset", Tier.EXTRA)
-def load_langpair_dataset(
-    original: Any, data_path: str, split: str, src: str, src_dict: Any, *args: Any, **kwargs: Any
-) -> Any:
-    """Refuse parallel text whose sides differ in length, and words that became special symbols.
-
-    A sentence of the training text cannot have the symbol of the end in its middle: the model would
-    learn to end its translations there.
-    """
-    try:
-        dataset = original(data_path, split, src, src_dict, *args, **kwargs)
-    except AssertionError as error:
-        if "same number" not in str(error):
-            raise
-        raise UserError(
-            f"{split} in {data_path} has more sentences in one language than in the other, so "
-            f"that they do not belong together: prepare the text again."
-        ) from error
-    for side, symbols in ((dataset.src, dataset.src_dict), (dataset.tgt, dataset.tgt_dict)):
-        if side is not None and symbols is not None:
-            what = "source" if side is dataset.src else "target"
-            _check_symbols(side, symbols, f"the {what} text of {split} in {data_path}")
-    return dataset
-
-
-def _check_symbols(dataset: Any, symbols: Dictionary, name: str) -> None:
-    """Check that special symbols stand at the ends of sentences only.
-
-    Args:
-        dataset: the sentences of one language; wrappers of fairseq are looked into.
-        symbols: its dictionary.
-        name: of the text, for the error.
-    """
-    for part in getattr(dataset, "datasets", [dataset]):
-        while hasattr(part, "dataset"):
-            part = part.dataset
-        found = _symbol_inside(part, (symbols.bos(), symbols.pad(), symbols.eos()))
-        if found is not None:
-            number, token = found
-            raise UserError(
-                f"Sentence {number + 1:,} of {name} has the special symbol {symbols[token]} as a "
-                "word, and a model would learn to end or to fill sentences there: remove it from "
-                "the text, or prepare that with `convs2s prepare`, which keeps such words apart."
-            )
-
-
-def _symbol_inside(dataset: Any, special: Iterable[int]) -> tuple[int, int] | None:
-    """The number of the first sentence with a special symbol before its end, and the symbol."""
-    lowest = max(special)
-    if isinstance(dataset, indexed_dataset.MMapIndexedDataset):
-        sizes = dataset.sizes.astype(np.int64)
-        tokens = np.frombuffer(dataset._bin_buffer, dataset._index.dtype)
-        ends = sizes.cumsum() - 1
-        # Parts, so that little memory is used.
-        for start in range(0, len(tokens), PART):
-            places = start + np.flatnonzero(tokens[start : start + PART] <= lowest)
-            sentences = np.searchsorted(ends, places)
-            inside = np.flatnonzero(ends[sentences] != places)
-            if len(inside):
-                return int(sentences[inside[0]]), int(tokens[places[inside[0]]])
-        return None
-    for number in range(0 if getattr(dataset, "supports_prefetch", False) else len(dataset)):
-        sentence = dataset[number][:-1]
-        if len(sentence) and int(sentence.min()) <= lowest:
-            return number, int(sentence.min())
-    return None
-
-
 @patched(IndexedRawTextDataset, "read_data", Tier.EXTRA)
 def read_data(
     original: Any, self: IndexedRawTextDataset, path: str, dictionary: Dictionary
@@ -206,8 +150,57 @@ def _check_pair(path: str) -> None:
             raise UserError(f"There is no file {other}, which belongs to {file}: {AGAIN}.")
 
 
+def _check_format(path: str, impl: str) -> None:
+    """Check that binarized data have not the format of another --dataset-impl."""
+    index = f"{path}.idx"
+    if not os.path.isfile(index):
+        return
+    with open(index, "rb") as file:
+        mark = file.read(8)
+    for other, known in MARKS.items():
+        if mark == known != MARKS[impl]:
+            raise UserError(
+                f"{index} was written with --dataset-impl {other}, not {impl}: omit the option, or "
+                f"run fairseq-preprocess with --dataset-impl {impl}."
+            )
+
+
 def _damaged(path: str, reason: str) -> UserError:
     return UserError(f"{path} is damaged: {reason}; {AGAIN}.")
+
+
+@patched(indexed_dataset, "dataset_exists", Tier.EXTRA)
+def dataset_exists(original: Any, path: str, impl: str) -> bool:
+    """Say what is there if it is not what --dataset-impl asks for, such as text.
+
+    fairseq says only that there is no data set.
+    """
+    found = original(path, impl)
+    binarized = os.path.isfile(f"{path}.idx")
+    if not found and impl == "raw" and binarized:
+        raise UserError(
+            f"--dataset-impl raw needs the text {path}, but there is only {path}.idx, which is "
+            "binarized: omit the option."
+        )
+    if not found and impl == "huffman" and binarized:
+        _check_format(path, impl)
+    if not found and impl != "raw" and os.path.isfile(path):
+        raise UserError(
+            f"{path} is text, and not binarized: add --dataset-impl raw, or run fairseq-preprocess."
+        )
+    return found
+
+
+@patched(IndexedDataset, "__getitem__", Tier.EXTRA)
+def read_sentence(original: Any, self: IndexedDataset, index: int) -> Any:
+    """Open the data of ``--dataset-impl lazy`` once in each process that reads batches.
+
+    fairseq opens them before it starts these processes, which then move one another's position in
+    the file, and read sentences that are not there.
+    """
+    if getattr(self, "_convs2s_process", None) != os.getpid():
+        self._convs2s_process, self.data_file = os.getpid(), None
+    return original(self, index)
 
 
 @patched(data_utils, "infer_language_pair", Tier.EXTRA)

@@ -13,6 +13,7 @@ from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from fairseq.modules.transformer_layer import TransformerEncoderLayerBase
 from fairseq.search import DiverseBeamSearch, LexicallyConstrainedBeamSearch
 from fairseq.sequence_generator import SequenceGenerator
+from fairseq.tasks import FairseqTask
 from fairseq.token_generation_constraints import OrderedConstraintState, UnorderedConstraintState
 from torch import Tensor
 
@@ -24,6 +25,8 @@ from .patches import Tier, patched
 
 # Values of --replace-unk without a file: from the command line, and from Python.
 REPLACE_UNK_WITHOUT_FILE = ("@@ ", "", True)
+# Options of fairseq-generate that need the translations of the data.
+NEED_TARGETS = ("score_reference", "prefix_size")
 CONSTRAINT_STATES = {"ordered": OrderedConstraintState, "unordered": UnorderedConstraintState}
 
 
@@ -60,6 +63,32 @@ def generate(original: Any, cfg: Any) -> Any:
         return original(cfg)
     finally:
         module["_main"] = translate
+
+
+@patched(FairseqTask, "build_generator", Tier.EXTRA)
+def build_generator(
+    original: Any, self: FairseqTask, models: Any, args: Any, *more: Any, **options: Any
+) -> Any:
+    """Refuse options that need translations if the data have none."""
+    check_targets(self, args)
+    return original(self, models, args, *more, **options)
+
+
+def check_targets(task: FairseqTask, args: Any) -> None:
+    """Check that the data of a task have the translations that options of generation need.
+
+    Raises:
+        UserError: if they have none.
+    """
+    needed = [name for name in NEED_TARGETS if getattr(args, name, None)]
+    if not needed:
+        return
+    for split, dataset in task.datasets.items():
+        if getattr(dataset, "tgt", dataset) is None:
+            raise UserError(
+                f"--{needed[0].replace('_', '-')} needs translations, but the data set {split} has "
+                "none: binarize it with both languages, without --only-source, or omit the option."
+            )
 
 
 @patched(SequenceGenerator, "_generate", Tier.EXTRA)

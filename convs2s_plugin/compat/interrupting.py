@@ -11,6 +11,7 @@ import threading
 from typing import Any
 
 from .patches import Tier, patched
+from .resuming import unlock
 
 # The exit code of a program that Ctrl-C has ended.
 INTERRUPTED = 130
@@ -24,19 +25,26 @@ _interrupted = threading.Event()
 
 @patched("fairseq_cli.train", "main", Tier.EXTRA)
 def main(original: Any, cfg: Any, *more: Any, **options: Any) -> None:
-    """Train; after Ctrl-C, exit with ``INTERRUPTED``."""
+    """Train, and unlock the folder; after Ctrl-C, exit with ``INTERRUPTED``."""
+    try:
+        _train(original, cfg, *more, **options)
+    finally:
+        unlock()
+    if _interrupted.is_set():
+        sys.exit(INTERRUPTED)
+
+
+def _train(original: Any, cfg: Any, *more: Any, **options: Any) -> None:
+    _interrupted.clear()
     saves = not (cfg.checkpoint.no_save or cfg.checkpoint.no_last_checkpoints)
     alone = cfg.distributed_training.distributed_world_size == 1
     if not (saves and alone and threading.current_thread() is threading.main_thread()):
         return original(cfg, *more, **options)
-    _interrupted.clear()
     before = signal.signal(signal.SIGINT, _interrupt)
     try:
         original(cfg, *more, **options)
     finally:
         signal.signal(signal.SIGINT, before)
-    if _interrupted.is_set():
-        sys.exit(INTERRUPTED)
 
 
 def _interrupt(number: int, frame: Any) -> None:

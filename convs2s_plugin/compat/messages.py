@@ -25,6 +25,35 @@ KNOWN = (
     ),
     (ValueError, r"^(--finetune-from-model .* exist)$", "{}."),
     (
+        AssertionError,
+        r"^Must specify batch size",
+        "There is neither --max-tokens nor --batch-size: give one of them.",
+    ),
+    (
+        AssertionError,
+        r"^(Criterion|Optimizer) does not match; .*\(--reset-optimizer\)\. (\S+) vs (\S+)$",
+        "{} of the checkpoint and of this training run differ: {}, now {}. Use the same again, or "
+        "add --reset-optimizer to begin with the weights of the checkpoint and a new optimizer.",
+    ),
+    (
+        ValueError,
+        r"^loaded state dict (?:contains a parameter group that doesn't match|has a different)",
+        "The state of the optimizer in the checkpoint is that of other parameters: use the same "
+        "options again, or add --reset-optimizer to begin with a new optimizer.",
+    ),
+    (
+        Exception,
+        r"^Cannot load model parameters from checkpoint (.*); please",
+        "The model of {} has other options than that of this training run: give the same ones, or "
+        "choose another --save-dir.",
+    ),
+    (
+        Exception,
+        r"^The dataset is empty\. This could indicate that all",
+        "A data set is empty, or all its sentences are too long: see the warnings above, and give "
+        "larger --max-source-positions, --max-target-positions or --max-tokens.",
+    ),
+    (
         RuntimeError,
         r"^Neither args nor cfg exist",
         "The checkpoint (--path) is not one of fairseq-train: it has no options.",

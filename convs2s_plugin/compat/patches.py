@@ -49,15 +49,19 @@ class Patch(NamedTuple):
 
     def owners(self) -> Iterator[Any]:
         """Yield the modules or classes that have the function."""
-        if not isinstance(self.owner, str):
+        if isinstance(self.owner, str):
+            yield from modules(self.owner)
+        else:
             yield self.owner
-            return
-        main = sys.modules.get("__main__")
-        # The module itself, and the program that `python -m MODULE` runs.
-        if self.owner in sys.modules:
-            yield sys.modules[self.owner]
-        if getattr(getattr(main, "__spec__", None), "name", None) == self.owner:
-            yield main
+
+
+def modules(name: str) -> Iterator[Any]:
+    """Yield the module of this name if it is imported, and the program of `python -m NAME`."""
+    main = sys.modules.get("__main__")
+    if name in sys.modules:
+        yield sys.modules[name]
+    if getattr(getattr(main, "__spec__", None), "name", None) == name:
+        yield main
 
 
 _patches: list[Patch] = []

@@ -1,7 +1,6 @@
-"""Resuming a training run: from the newest whole checkpoint, alone in its folder, same batches."""
+"""Resuming a training run: from the newest whole checkpoint, alone in its folder."""
 
 import copy
-import inspect
 import logging
 import os
 import re
@@ -9,26 +8,28 @@ from typing import Any
 
 import torch
 from fairseq import checkpoint_utils
-from fairseq.data import data_utils
-from fairseq.data.iterators import EpochBatchIterator
 from fairseq.distributed import utils as distributed_utils
 from fairseq.file_io import PathManager
-from fairseq.tasks import FairseqTask
 
 from convs2s.checkpoints.files import is_cut_off, num_updates
 from convs2s.common import locks
 from convs2s.common.errors import UserError
 from convs2s.common.plain_files import check_plain
 
+from . import training
+from .changed_options import parse_dictionary
 from .checkpoints import check_folder
 from .ended_runs import restore_patience
 from .patches import Tier, patched
+from .starting import forget_best
+from .validation import check_metric, check_translations
 
 logger = logging.getLogger(__name__)
 
 LAST = "checkpoint_last.pt"
 # Options with a checkpoint that a training run begins with.
 FILES = ("restore_file", "finetune_from_model", "continue_once")
+RESETS = ("reset_optimizer", "reset_lr_scheduler", "reset_meters", "reset_dataloader")
 # Folders that this process has locked, and what holds the locks.
 _locked: dict[str, int] = {}
 
@@ -41,17 +42,12 @@ def load_checkpoint(original: Any, cfg: Any, trainer: Any, **options: Any) -> An
     ignores, and a second training run in the same folder are refused. ``--stop-time-hours`` does
     not count the time of another training run, which fairseq takes from its checkpoint.
     """
-    for name in FILES:
-        path = getattr(cfg, name, None)
-        if path and os.path.isdir(path):
-            raise UserError(
-                f"--{name.replace('_', '-')} is {path}, a folder: give a checkpoint, such as "
-                f"{path}/checkpoint_best.pt."
-            )
-        if path:
-            check_plain(path, "a checkpoint")
-    if cfg.restore_file != LAST:
-        _check_restored(cfg, trainer.checkpoint_suffix)
+    forget_best()
+    training.keep_only(trainer.task, trainer._lr_scheduler)
+    check_translations(trainer)
+    check_metric(trainer)
+    _check_files(cfg, trainer.checkpoint_suffix)
+    parse_dictionary("optimizer-overrides", cfg.optimizer_overrides)
     if trainer.data_parallel_rank == 0 and not cfg.no_save:
         # fairseq-hydra-train looks at the folder before the task or the model is there.
         check_folder(cfg.save_dir)
@@ -67,11 +63,55 @@ def load_checkpoint(original: Any, cfg: Any, trainer: Any, **options: Any) -> An
             cfg.restore_file, cfg.finetune_from_model = newest, None
     begins = _begins_from_a_model(cfg, trainer.checkpoint_suffix)
     found = original(cfg, trainer, **options)
+    check_translations(trainer)
     if begins:
         trainer._previous_training_time = 0
     else:
         restore_patience(cfg, trainer, found[0])
     return found
+
+
+def _check_files(cfg: Any, suffix: str) -> None:
+    """Check the checkpoints that a training run may begin with.
+
+    Raises:
+        UserError: if one is not a file, or missing, where fairseq would begin anew over what is
+            there; or if options exclude each other.
+    """
+    for name in FILES:
+        path = getattr(cfg, name, None)
+        if path and os.path.isdir(path):
+            raise UserError(
+                f"{_option(name)} is {path}, a folder: give a checkpoint, such as "
+                f"{path}/checkpoint_best.pt."
+            )
+        if path:
+            check_plain(path, "a checkpoint")
+    last = os.path.join(cfg.save_dir, LAST.replace(".pt", f"{suffix}.pt"))
+    is_first = not PathManager.exists(last)
+    given = [name for name in FILES[1:] if getattr(cfg, name, None)]
+    if cfg.restore_file != LAST:
+        _check_restored(cfg, suffix)
+        if given:
+            raise UserError(f"--restore-file and {_option(given[0])} exclude each other: omit one.")
+        if not is_first and not os.path.samefile(last, cfg.restore_file):
+            logger.warning(
+                f"the training begins from --restore-file {cfg.restore_file}, and will replace "
+                f"{last}; to continue from that, omit --restore-file"
+            )
+    elif is_first:
+        for name in given:
+            if not PathManager.exists(getattr(cfg, name)):
+                raise UserError(f"There is no checkpoint {getattr(cfg, name)} ({_option(name)}).")
+    resets = [_option(name) for name in RESETS if getattr(cfg, name)]
+    if cfg.finetune_from_model and resets:
+        raise UserError(
+            f"--finetune-from-model resets all but the weights: omit {' and '.join(resets)}."
+        )
+
+
+def _option(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
 
 
 def _check_restored(cfg: Any, suffix: str) -> None:
@@ -117,9 +157,10 @@ def newest_checkpoint(folder: str) -> str | None:
 
 
 def lock(folder: str) -> None:
-    """Keep other training runs out of a folder until this process ends.
+    """Keep other training runs out of a folder until ``unlock``, or the end of this process.
 
-    File systems without locks are not protected.
+    The folders of earlier training runs of this process are unlocked. File systems without locks
+    are not protected.
 
     Raises:
         UserError: if another training run uses the folder.
@@ -127,11 +168,18 @@ def lock(folder: str) -> None:
     folder = os.path.realpath(folder)
     if locks.is_held(_locked.get(folder)) or not os.path.isdir(folder):
         return
+    unlock()
     _locked[folder] = locks.lock_folder(
         folder,
         f"Another training saves its checkpoints in {folder}: wait for its end, or choose another "
         "folder with --save-dir.",
     )
+
+
+def unlock() -> None:
+    """End the locks of this process."""
+    while _locked:
+        locks.release(_locked.popitem()[1])
 
 
 @patched(distributed_utils, "_broadcast_object_slow", Tier.NEEDED)
@@ -148,47 +196,3 @@ def _broadcast_object_slow(
     sent = [obj]
     torch.distributed.broadcast_object_list(sent, src_rank, group, dist_device)
     return sent[0]
-
-
-@patched(
-    FairseqTask,
-    "get_batch_iterator",
-    Tier.NEEDED,
-    when="reuse_dataloader" in inspect.signature(EpochBatchIterator).parameters,
-)
-def get_batch_iterator(original: Any, self: Any, dataset: Any, *args: Any, **kwargs: Any) -> Any:
-    """Give a resumed training run the batches of an uninterrupted one.
-
-    After version 0.12.2, fairseq builds the batches once, with a seed that depends on the epoch in
-    which the process starts. After a restart, sentences of the same length are therefore
-    distributed over the batches differently. Here the batches are always those of epoch 1.
-    """
-    built_once = (
-        "epoch" in kwargs
-        and dataset not in self.dataset_to_epoch_iter
-        and self.can_reuse_epoch_itr(dataset)
-        and not kwargs.get("disable_iterator_cache")
-        and not kwargs.get("update_epoch_batch_itr")
-        and not getattr(self.cfg, "rebuild_batches", False)
-    )
-    if not built_once:
-        return original(self, dataset, *args, **kwargs)
-    epoch = max(kwargs["epoch"], 1)
-    iterator = original(self, dataset, *args, **{**kwargs, "epoch": 1})
-    dataset.set_epoch(epoch)
-    iterator.epoch = epoch
-    return iterator
-
-
-@patched(data_utils, "batch_by_size", Tier.NEEDED)
-def batch_by_size(original: Any, indices: Any, *args: Any, **kwargs: Any) -> Any:
-    """Put all sentences of a dataset into batches.
-
-    After version 0.12.2, fairseq drops the last batch, in validation and generation too, if its
-    size is not a multiple of ``--required-batch-size-multiple`` (default 8).
-    """
-    batches = original(indices, *args, **kwargs)
-    num_sentences = sum(map(len, batches))
-    if num_sentences == len(indices) or kwargs.get("fixed_shapes") is not None:
-        return batches
-    return [*batches, indices[num_sentences:]]

@@ -20,6 +20,7 @@ from convs2s.common.errors import UserError
 
 from .patches import Tier, patched
 
+# The tasks that report validations, and who is notified of them.
 _tasks: weakref.WeakSet = weakref.WeakSet()
 _listeners: weakref.WeakSet = weakref.WeakSet()
 
@@ -51,6 +52,19 @@ class ReportsValidations:
             self._first_subset = False
             for listener in list(_listeners):
                 listener.validated(stats)
+
+
+def keep_only(task: Any, scheduler: Any) -> None:
+    """Forget the tasks and schedulers of earlier training runs of this process.
+
+    Args:
+        task, scheduler: those of the training run that begins; None for a scheduler that is not
+            there yet.
+    """
+    for known, kept in ((_tasks, task), (_listeners, scheduler)):
+        for each in list(known):
+            if each is not kept:
+                known.discard(each)
 
 
 def listen(listener) -> None:

@@ -27,10 +27,12 @@ def filter_pairs(
         max_tokens: largest length of either side (ConvS2S, section 4.1: 175), or None.
         max_ratio: largest ratio of the lengths (ConvS2S, section 4.1: 1.5), or None.
     Returns:
-        The indices of the remaining pairs.
+        The indices of the remaining pairs; all if there are no translations.
     Raises:
         UserError: if no pair remains.
     """
+    if dataset.tgt_sizes is None:
+        return indices
     source, target = dataset.src_sizes[indices] - 1, dataset.tgt_sizes[indices] - 1
     longer, shorter = np.maximum(source, target), np.minimum(source, target)
     kept = np.ones(len(indices), dtype=bool)

@@ -21,8 +21,9 @@ from convs2s.translation.precision import Precision
 from convs2s.translation.shortlist import load_shortlist
 
 from ..compat import enable_for_task
-from ..compat.generation import REPLACE_UNK_WITHOUT_FILE
+from ..compat.generation import REPLACE_UNK_WITHOUT_FILE, check_targets
 from ..compat.patches import VARIABLE, mode
+from ..compat.starting import TWICE
 from ..compat.training import ReportsValidations
 from ..criterions import ConvS2SCrossEntropy
 from ..search.decoding import search_model
@@ -181,10 +182,7 @@ class ConvS2STranslationTask(ReportsValidations, TranslationTask):
         """
         half_precision = (AMPOptimizer, FP16Optimizer, MemoryEfficientFP16Optimizer)
         if self.precision.dtype is not None and isinstance(optimizer, half_precision):
-            raise UserError(
-                "--autocast-dtype cannot be combined with --fp16, --memory-efficient-fp16 or --amp:"
-                " omit one of them."
-            )
+            raise UserError(TWICE)
 
     def prepare_(self, models) -> None:
         """Cast or quantize the models that are prepared for inference."""
@@ -221,6 +219,7 @@ class ConvS2STranslationTask(ReportsValidations, TranslationTask):
                     )
         self.alignment = getattr(args, "print_alignment", None) or None
         if score_reference:
+            check_targets(self, args)
             return ReferenceScorer(self.tgt_dict, self.alignment)
         if seq_gen_cls is None and not full_context:
             seq_gen_cls = TranslationGenerator

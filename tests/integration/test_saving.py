@@ -5,6 +5,7 @@ import shutil
 import subprocess
 
 import pytest
+import torch
 
 from tests.support.commands import assert_same_weights, train_arguments
 from tests.support.commands import train as train_whole
@@ -165,6 +166,34 @@ def test_a_checkpoint_to_restore_that_is_missing(corpus, tmp_path, two_epochs):
     assert f"do you mean {best}" in error and best.read_bytes() == before
     done = train(corpus, tmp_path / "model", *ONE, "--restore-file", best)
     assert done.returncode == 0 and f"Loaded checkpoint {best}" in done.stderr
+
+
+def test_checkpoints_to_begin_with_that_exclude_each_other(corpus, tmp_path, two_epochs):
+    last = two_epochs / "checkpoint_last.pt"
+    error = sentence(train(corpus, tmp_path, *ONE, "--finetune-from-model", tmp_path / "no.pt"))
+    assert error == f"There is no checkpoint {tmp_path}/no.pt (--finetune-from-model)."
+    fine_tuned = ("--finetune-from-model", last)
+    error = sentence(train(corpus, tmp_path, *ONE, *fine_tuned, "--reset-optimizer"))
+    assert "--finetune-from-model resets all but the weights: omit --reset-optimizer" in error
+    error = sentence(train(corpus, tmp_path, *ONE, *fine_tuned, "--restore-file", last))
+    assert "--restore-file and --finetune-from-model exclude each other" in error
+
+
+def test_a_training_that_begins_from_a_file_again(corpus, tmp_path, two_epochs):
+    """The same command would replace what it has trained: a warning says so."""
+    arguments = ("--restore-file", two_epochs / "checkpoint1.pt", *TWO)
+    assert "will replace" not in train(corpus, tmp_path, *arguments).stderr
+    again = train(corpus, tmp_path, *arguments)
+    assert again.returncode == 0
+    assert f"will replace {tmp_path}/checkpoint_last.pt; to continue from that" in again.stderr
+
+
+def test_weights_alone_are_no_training_to_continue(corpus, tmp_path, two_epochs):
+    state = torch.load(two_epochs / "checkpoint_last.pt", weights_only=True)
+    torch.save({**state, "extra_state": {}}, tmp_path / "weights.pt")
+    for option in ("--restore-file", "--finetune-from-model"):
+        error = sentence(train(corpus, tmp_path / "new", *ONE, option, tmp_path / "weights.pt"))
+        assert "not the state of its training run" in error
 
 
 def test_a_pipe_is_no_checkpoint(corpus, tmp_path):

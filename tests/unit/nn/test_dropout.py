@@ -48,6 +48,31 @@ def test_forward_applies_a_sampled_mask():
     assert torch.equal(dropout.apply_mask(x, mask), y) and torch.equal(mask == 0, y == 0)
 
 
+@pytest.mark.parametrize("dynamic", [None, True])
+def test_compiled(dynamic):
+    """torch.compile makes one graph of a layer, which draws other numbers at each step."""
+    dropout = Dropout(0.25)
+    layer = torch.compile(lambda x: dropout(2 * x), backend="aot_eager", dynamic=dynamic)
+    for size in (100, 60):
+        x = torch.ones(size, 99, requires_grad=True)
+        first, second = layer(x), layer(x)
+        assert not torch.equal(first, second)
+        for y in (first, second):
+            dropped = y.eq(0)
+            assert abs(dropped.double().mean().item() - 0.25) < 0.03
+            torch.testing.assert_close(y[~dropped], torch.full_like(y[~dropped], 2 / 0.75))
+        first.sum().backward()
+        torch.testing.assert_close(x.grad, first.detach())
+
+
+def test_a_compiled_mask():
+    dropout = Dropout(0.25)
+    sample = torch.compile(dropout.sample_mask, backend="aot_eager", fullgraph=True)
+    mask = sample(torch.ones(100, 99))
+    assert mask.dtype == torch.int16 and abs(mask.double().mean().item() - 0.75) < 0.03
+    assert not torch.equal(mask, sample(torch.ones(100, 99)))
+
+
 def test_inactive_at_inference_and_without_a_rate():
     x = torch.randn(3, 4)
     for inactive in (Dropout(0.5).eval(), Dropout(0.0).train()):

@@ -26,6 +26,7 @@ NEEDED = {
     "fairseq.options.parse_args_and_arch",
     "fairseq.tasks.fairseq_task.FairseqTask.get_batch_iterator",
     "fairseq_cli.generate.main",
+    "fairseq_cli.train.add_defaults",
     "sys.excepthook",
 }
 IN_SOME_VERSIONS = {

@@ -1,0 +1,205 @@
+"""A training run that is continued with other options: it works, or one sentence says what to add.
+
+fairseq compares the classes of criterion and optimizer only, and ends in an assertion. A state of
+another scheduler, and batches of other options in the middle of an epoch, it may read wrongly.
+"""
+
+import ast
+import logging
+from collections.abc import Iterator
+from typing import Any
+
+from fairseq import checkpoint_utils
+from fairseq.criterions import CRITERION_REGISTRY
+from fairseq.optim import lr_scheduler
+from fairseq.trainer import Trainer
+from omegaconf import DictConfig
+
+from convs2s.common.errors import UserError, nearest
+
+from .patches import Tier, patched
+
+logger = logging.getLogger(__name__)
+
+# Criterions that compute the same loss from the same options.
+CROSS_ENTROPIES = {"cross_entropy", "label_smoothed_cross_entropy", "convs2s_cross_entropy"}
+LOSS_OPTIONS = {"label_smoothing": 0.0, "ignore_prefix_size": 0}
+# Options that decide which sentences are in which batch.
+BATCH_OPTIONS = {
+    "common": ("seed",),
+    "dataset": "max_tokens batch_size required_batch_size_multiple train_subset".split(),
+    "distributed_training": ("distributed_world_size",),
+    "task": (
+        "source_lang target_lang upsample_primary truncate_source max_source_positions "
+        "max_target_positions num_batch_buckets max_train_words max_length_ratio max_cells"
+    ).split(),
+}
+# Metrics that do not depend on the options of a cross-entropy.
+COMPARABLE = ("nll_loss", "ppl", "bleu", "accuracy")
+
+
+@patched(Trainer, "load_checkpoint", Tier.EXTRA)
+def load_checkpoint(
+    original: Any,
+    self: Trainer,
+    filename: str,
+    reset_optimizer: bool = False,
+    reset_lr_scheduler: bool = False,
+    optimizer_overrides: Any = None,
+    reset_meters: bool = False,
+) -> Any:
+    """Compare the options of a checkpoint with those of the training run, and load it.
+
+    fairseq takes the learning rate from the state of the optimizer, with --reset-lr-scheduler too;
+    then it is that of the new scheduler here.
+    """
+    read = checkpoint_utils.load_checkpoint_to_cpu
+
+    def read_and_compare(path: str, *args: Any, **kwargs: Any) -> Any:
+        state = read(path, *args, **kwargs)
+        _compare(path, state, self.cfg, reset_optimizer, reset_lr_scheduler)
+        if optimizer_overrides and not reset_optimizer:
+            _check_overrides(optimizer_overrides, state.get("last_optimizer_state"))
+        return state
+
+    checkpoint_utils.load_checkpoint_to_cpu = read_and_compare
+    try:
+        found = original(
+            self, filename, reset_optimizer, reset_lr_scheduler, optimizer_overrides, reset_meters
+        )
+    finally:
+        checkpoint_utils.load_checkpoint_to_cpu = read
+    if found is not None and reset_lr_scheduler and not reset_optimizer:
+        self._lr_scheduler = lr_scheduler.build_lr_scheduler(self.cfg.lr_scheduler, self.optimizer)
+        self._lr_scheduler.step_update(self.get_num_updates())
+        self.lr_step(found["train_iterator"]["epoch"])
+    return found
+
+
+def parse_dictionary(option: str, text: str) -> dict[Any, Any]:
+    """Parse an option that is a dictionary as in Python.
+
+    Raises:
+        UserError: if it is not.
+    """
+    try:
+        value = ast.literal_eval(text)
+    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
+        value = None
+    if not isinstance(value, dict) or not all(isinstance(key, str) for key in value):
+        raise UserError(
+            f"--{option} is {text}, but must be a dictionary as in Python, such as {{'name': 1}}."
+        )
+    return value
+
+
+def _check_overrides(overrides: dict[str, Any], optimizer: dict[str, Any] | None) -> None:
+    """Check that --optimizer-overrides names options of the optimizer only.
+
+    Raises:
+        UserError: if it does not.
+    """
+    for group in (optimizer or {}).get("param_groups", []):
+        options = group.keys() - {"params"}
+        for name in overrides.keys() - options:
+            raise UserError(
+                f"--optimizer-overrides has '{name}', but the optimizer of the checkpoint has only "
+                f"{', '.join(sorted(options))}{nearest(name, options)}."
+            )
+
+
+def _compare(
+    path: str, state: dict[str, Any], cfg: Any, reset_optimizer: bool, reset_lr_scheduler: bool
+) -> None:
+    """Compare a checkpoint with the options of a training run that continues it.
+
+    Notes in it what differs where fairseq reads it later: the name of a criterion with the same
+    loss, the best value if it is that of another metric, and other options of the batches.
+
+    Raises:
+        UserError: if its optimizer or scheduler cannot be continued.
+    """
+    saved = state.get("cfg")
+    history = state.get("optimizer_history")
+    extra: dict[str, Any] = state.get("extra_state") or {}
+    if not isinstance(history, list) or not isinstance(extra.get("train_iterator"), dict):
+        raise UserError(
+            f"{path} has the weights of a model, but not the state of its training run, so that "
+            "none can begin with it: give a checkpoint that fairseq-train has written."
+        )
+    if not isinstance(saved, DictConfig):
+        return
+    if not reset_optimizer and history:
+        if state.get("last_optimizer_state") is None:
+            logger.warning(
+                f"{path} has no state of the optimizer: optimizer and learning rate begin anew, "
+                "and updates are counted from 0"
+            )
+        else:
+            _compare_optimizers(path, saved, cfg, history[-1], reset_lr_scheduler)
+    if "best" in extra and not _same_measure(saved, cfg):
+        logger.warning(
+            f"the best {saved.checkpoint.best_checkpoint_metric} of {path} does not count for this "
+            "training run, which measures something else: checkpoint_best.pt will be that of its "
+            "next validation"
+        )
+        del extra["best"]
+    extra["train_iterator"]["changed_options"] = [*_changed_batch_options(saved, cfg)]
+
+
+def _compare_optimizers(
+    path: str, saved: DictConfig, cfg: Any, last: dict[str, Any], reset_lr_scheduler: bool
+) -> None:
+    begin = "add --reset-optimizer to begin with its weights and a new optimizer"
+    before, now = _name(saved, "optimizer"), _name(cfg, "optimizer")
+    if before != now:
+        raise UserError(
+            f"{path} was written with --optimizer {before}, whose state {now} cannot continue: "
+            f"{begin}."
+        )
+    before, now = _name(saved, "criterion"), _name(cfg, "criterion")
+    if before != now:
+        if not {before, now} <= CROSS_ENTROPIES or _loss(saved) != _loss(cfg):
+            raise UserError(
+                f"{path} was written with --criterion {before}, which has another loss than the "
+                f"{now} of this training run: give the same options of the loss, or {begin}."
+            )
+        last["criterion_name"] = CRITERION_REGISTRY[now].__name__
+    before, now = _name(saved, "lr_scheduler"), _name(cfg, "lr_scheduler")
+    if before != now and not reset_lr_scheduler:
+        raise UserError(
+            f"{path} was written with --lr-scheduler {before}, whose state {now} cannot continue: "
+            f"add --reset-lr-scheduler to continue with {now}."
+        )
+
+
+def _name(cfg: Any, kind: str) -> Any:
+    return getattr(cfg.get(kind), "_name", None)
+
+
+def _loss(cfg: Any) -> list[Any]:
+    """The options of a cross-entropy that the loss depends on."""
+    options = cfg.criterion
+    return [getattr(options, name, default) for name, default in LOSS_OPTIONS.items()]
+
+
+def _same_measure(saved: DictConfig, cfg: Any) -> bool:
+    """Whether the best value of a checkpoint can be compared with those of this training run."""
+    for name in ("best_checkpoint_metric", "maximize_best_checkpoint_metric"):
+        if saved.checkpoint.get(name) != cfg.checkpoint[name]:
+            return False
+    before, now = _name(saved, "criterion"), _name(cfg, "criterion")
+    metric = cfg.checkpoint.best_checkpoint_metric
+    if {before, now} <= CROSS_ENTROPIES:
+        return metric in COMPARABLE or _loss(saved) == _loss(cfg)
+    return before == now or metric == "bleu"
+
+
+def _changed_batch_options(saved: DictConfig, cfg: Any) -> Iterator[str]:
+    """Say which options of the batches have other values, such as "--max-tokens 100 (now 200)"."""
+    for group, names in BATCH_OPTIONS.items():
+        for name in names:
+            before = getattr(saved.get(group), name, None)
+            now = getattr(cfg[group], name, None)
+            if before != now:
+                yield f"--{name.replace('_', '-')} {before} (now {now})"
