@@ -34,6 +34,8 @@ OF_THE_GENERATOR = (
     "inference_step_args",
     "prefix_allowed_tokens_fn",
 )
+# The options of a translator that are those of the task.
+OF_THE_TASK = ("autocast_dtype", "int8", "lexicon", "candidates_per_word", "frequent_candidates")
 
 
 class HubInterface(GeneratorHubInterface):
@@ -60,7 +62,11 @@ class HubInterface(GeneratorHubInterface):
             OmegaConf.create(
                 {name: part and OmegaConf.structured(part) for name, part in cfg.items()}
             ),
-            loading.setup_task(ensemble.checkpoint, ensemble.dictionaries),
+            loading.setup_task(
+                ensemble.checkpoint,
+                ensemble.dictionaries,
+                **{name: getattr(options, name) for name in OF_THE_TASK},
+            ),
             ensemble.models,
         )
         self.to(ensemble.device)

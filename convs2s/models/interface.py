@@ -356,15 +356,17 @@ class Network(_Part):
         Returns:
             The weights of each layer; none of them attends to the source if no layer does.
         """
-        modes = {module: module.training for module in self.modules()}
-        self.eval()
+        # Threads may share a network in evaluation mode: nothing in it changes.
+        in_training = [module for module in self.modules() if module.training]
+        if in_training:
+            self.eval()
         aligned: dict[str, Any] = {"target_tokens": target} if self.aligns_tokens else {}
         try:
             with record_attention() as maps:
                 self.decode(previous, self.encode(source), **aligned)
         finally:
-            for module, training in modes.items():
-                module.training = training
+            for module in in_training:
+                module.training = True
         return maps
 
     def load_state_dict(

@@ -73,7 +73,8 @@ class SubwordNmt:
 
     def encode(self, line: str) -> str:
         if len(self._bpe.cache) > CACHED_WORDS:
-            self._bpe.cache.clear()
+            # Not cleared: another thread may be about to look up a word in it.
+            self._bpe.cache = {}
         subwords: str = self._bpe.process_line(line)
         return subwords
 
