@@ -19,8 +19,8 @@ def average(paths: list[str]) -> dict[str, Any]:
     Returns:
         The last checkpoint with averaged floating-point weights and without optimizer state.
     Raises:
-        UserError: if a file cannot be read, or its weights have other names or shapes than those
-            of the first one, or in int8.
+        UserError: if a file cannot be read, or its weights have other names, shapes or types than
+            those of the first one, or are in int8.
     """
     sums: dict[str, Any] = {}
     shapes: dict[str, Any] = {}
@@ -28,12 +28,14 @@ def average(paths: list[str]) -> dict[str, Any]:
         checkpoint = load_checkpoint(path)
         weights = checkpoint["model"]
         check_not_quantized(path, weights, "averaged")
-        found = {name: tensor.shape for name, tensor in weights.items()}
+        found = {
+            name: (tensor.shape, tensor.is_floating_point()) for name, tensor in weights.items()
+        }
         shapes = shapes or found
         if found != shapes:
             raise UserError(
-                f"{path} has weights of other names or shapes than {paths[0]}: only checkpoints of "
-                "the same architecture can be averaged."
+                f"{path} has weights of other names, shapes or types than {paths[0]}: only "
+                "checkpoints of the same architecture can be averaged."
             )
         for name, tensor in weights.items():
             if tensor.is_floating_point():

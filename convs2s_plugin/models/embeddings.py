@@ -40,7 +40,7 @@ def load_embeddings_(matrix: nn.Embedding, path: str, dictionary: Dictionary) ->
         path: a header, then a token and its E numbers per line.
         dictionary: the dictionary.
     Raises:
-        UserError: if the file cannot be read or its embeddings do not have E numbers.
+        UserError: if the file cannot be read or its embeddings do not have E finite numbers.
     """
     try:
         pretrained = utils.parse_embedding(path)
@@ -52,6 +52,10 @@ def load_embeddings_(matrix: nn.Embedding, path: str, dictionary: Dictionary) ->
             raise UserError(
                 f"The embedding of '{token}' in {path} has {len(vector)} numbers, not "
                 f"{matrix.embedding_dim}."
+            )
+        if not vector.isfinite().all():
+            raise UserError(
+                f"The embedding of '{token}' in {path} has a number that is infinite or NaN."
             )
     utils.print_embed_overlap(pretrained, dictionary)
     utils.load_embedding(pretrained, dictionary, matrix)
