@@ -17,7 +17,7 @@ from torch import nn
 from convs2s.checkpoints.networks import Checkpoint
 from convs2s.common.errors import UserError, nearest
 from convs2s.translation.decoding import Model
-from convs2s.translation.loading import Dictionaries
+from convs2s.translation.loading import Dictionaries, check_words
 
 from . import compat
 from .compat.checkpoints import memory_mapped, without_hydra_warnings
@@ -68,6 +68,7 @@ def load(checkpoint: Checkpoint, dictionaries: Dictionaries, device: torch.devic
         UserError: if the weights do not fit the dictionaries, or the architecture is unknown.
     """
     compat.enable_all()
+    check_words(checkpoint, dictionaries)
     task = setup_task(checkpoint, dictionaries)
     try:
         with _loading, memory_mapped(), without_hydra_warnings():

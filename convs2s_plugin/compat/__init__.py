@@ -8,6 +8,7 @@ from . import (  # noqa: F401
     checkpoints,
     commands,
     data_files,
+    dictionaries,
     evaluated_options,
     generation,
     interrupting,

@@ -31,6 +31,7 @@ from convs2s.checkpoints.weights import check_finite, check_finite_state, check_
 from convs2s.common.errors import UserError
 from convs2s.common.output_files import atomic_path
 
+from .dictionaries import check_training
 from .patches import Tier, install_for, is_installed, patched, step
 
 # The reasons for which a file has no room.
@@ -70,6 +71,7 @@ def load_checkpoint_to_cpu(original: Any, path: str, *args: Any, **kwargs: Any) 
         _leave_out_files(path, state)
         check_weights(state["model"], path)
         check_finite(state["model"], path)
+        check_training(state, path)
     return state
 
 

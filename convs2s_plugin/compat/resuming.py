@@ -20,6 +20,7 @@ from convs2s.checkpoints.files import check_no_device, is_cut_off, num_updates
 from convs2s.common.errors import UserError
 
 from .checkpoints import check_folder
+from .dictionaries import training_of
 from .patches import Tier, patched
 
 logger = logging.getLogger(__name__)
@@ -64,7 +65,8 @@ def load_checkpoint(original: Any, cfg: Any, trainer: Any, **options: Any) -> An
             cfg = copy.deepcopy(cfg)
             cfg.restore_file, cfg.finetune_from_model = newest, None
     begins = _begins_from_a_model(cfg, trainer.checkpoint_suffix)
-    found = original(cfg, trainer, **options)
+    with training_of(trainer.task):
+        found = original(cfg, trainer, **options)
     if begins:
         trainer._previous_training_time = 0
     return found
