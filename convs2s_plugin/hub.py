@@ -21,7 +21,7 @@ from convs2s.translation.forced import ScoredPair
 from convs2s.translation.options import OF_THE_SEARCH
 from convs2s.translation.pretrained import load_translator
 from convs2s.translation.results import Translation
-from convs2s.translation.translator import Translator
+from convs2s.translation.translator import Translator, checked_lines
 
 from . import loading
 from .models import PluginModel
@@ -116,7 +116,7 @@ class HubInterface(GeneratorHubInterface):
         Raises:
             UserError: if an option is unknown or has a value that is not allowed.
         """
-        lines = [sentences] if isinstance(sentences, str) else list(sentences)
+        lines = [sentences] if isinstance(sentences, str) else list(checked_lines(sentences))
         wanted = 1 if nbest is None else nbest
         check_names(options, {*OF_THE_SEARCH, *OF_THE_GENERATOR}, "a translation")
         if options.keys() <= set(OF_THE_SEARCH):
