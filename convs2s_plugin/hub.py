@@ -23,7 +23,7 @@ from convs2s.translation.forced import ScoredPair
 from convs2s.translation.options import OF_THE_SEARCH
 from convs2s.translation.pretrained import load_translator
 from convs2s.translation.results import Translation
-from convs2s.translation.translator import Translator
+from convs2s.translation.translator import Translator, checked_lines
 
 from . import loading
 from .models import PluginModel
@@ -36,6 +36,8 @@ OF_THE_GENERATOR = (
     "inference_step_args",
     "prefix_allowed_tokens_fn",
 )
+# The options of a translator that are those of the task.
+OF_THE_TASK = ("autocast_dtype", "int8", "lexicon", "candidates_per_word", "frequent_candidates")
 
 
 class HubInterface(GeneratorHubInterface):
@@ -62,7 +64,11 @@ class HubInterface(GeneratorHubInterface):
             OmegaConf.create(
                 {name: part and OmegaConf.structured(part) for name, part in cfg.items()}
             ),
-            loading.setup_task(ensemble.checkpoint, ensemble.dictionaries),
+            loading.setup_task(
+                ensemble.checkpoint,
+                ensemble.dictionaries,
+                **{name: getattr(options, name) for name in OF_THE_TASK},
+            ),
             ensemble.models,
         )
         self.to(ensemble.device)
@@ -112,7 +118,7 @@ class HubInterface(GeneratorHubInterface):
         Raises:
             UserError: if an option is unknown or has a value that is not allowed.
         """
-        lines = [sentences] if isinstance(sentences, str) else list(sentences)
+        lines = [sentences] if isinstance(sentences, str) else list(checked_lines(sentences))
         wanted = 1 if nbest is None else nbest
         check_names(options, {*OF_THE_SEARCH, *OF_THE_GENERATOR}, "a translation")
         if options.keys() <= set(OF_THE_SEARCH):

@@ -1,9 +1,10 @@
 """Models of fairseq, and of packages of its users, for the library's search."""
 
 import re
+import threading
 from argparse import Namespace
 from collections.abc import Sequence
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import torch
 from fairseq import checkpoint_utils, options
@@ -16,7 +17,7 @@ from torch import nn
 from convs2s.checkpoints.networks import Checkpoint
 from convs2s.common.errors import UserError, nearest
 from convs2s.translation.decoding import Model
-from convs2s.translation.loading import Dictionaries
+from convs2s.translation.loading import Dictionaries, check_words
 
 from . import compat
 from .compat.checkpoints import memory_mapped, without_hydra_warnings
@@ -33,19 +34,28 @@ OF_THE_MODEL = (
     "max_source_positions",
     "max_target_positions",
 )
+# fairseq reads options with hydra, which has one state for all threads.
+_loading = threading.Lock()
 # What fairseq's fconv finds in checkpoints that it wrote in 2017.
 OLD_FCONV = re.compile(r"decoder\.convolutions\.\d+\.(weight_g|_linearized_weight)\b")
 
 
-def setup_task(checkpoint: Checkpoint, dictionaries: Dictionaries) -> ConvS2STranslationTask:
+def setup_task(
+    checkpoint: Checkpoint, dictionaries: Dictionaries, **more: Any
+) -> ConvS2STranslationTask:
     """The task ``convs2s_translation`` with the dictionaries of a model.
 
+    Args:
+        checkpoint: the model.
+        dictionaries: its dictionaries.
+        more: other options of the task.
     Raises:
         UserError: if an option has a value that is not allowed.
     """
     given = {key: checkpoint.task[key] for key in OF_THE_MODEL if key in checkpoint.task}
     languages = {"source_lang": dictionaries.source, "target_lang": dictionaries.target}
-    cfg = ConvS2STranslationConfig(**{**given, "data": str(dictionaries.folder), **languages})
+    given |= {"data": str(dictionaries.folder), **languages, **more}
+    cfg = ConvS2STranslationConfig(**given)
     return ConvS2STranslationTask.setup_task(cfg)
 
 
@@ -58,9 +68,10 @@ def load(checkpoint: Checkpoint, dictionaries: Dictionaries, device: torch.devic
         UserError: if the weights do not fit the dictionaries, or the architecture is unknown.
     """
     compat.enable_all()
+    check_words(checkpoint, dictionaries)
     task = setup_task(checkpoint, dictionaries)
     try:
-        with memory_mapped(), without_hydra_warnings():
+        with _loading, memory_mapped(), without_hydra_warnings():
             (model,), _ = checkpoint_utils.load_model_ensemble([checkpoint.path], task=task)
     except (AssertionError, LookupError) as error:
         if not is_unknown_model(error):

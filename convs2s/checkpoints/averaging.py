@@ -1,8 +1,10 @@
 """The average of several checkpoints of one training."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from ..common.errors import UserError
+from .dictionaries import TASK_STATE, saved_digests
 from .files import check_not_quantized, load_checkpoint, save_checkpoint
 
 
@@ -21,23 +23,34 @@ def average(paths: list[str], ema: bool = False) -> dict[str, Any]:
     Returns:
         The last checkpoint with averaged floating-point weights and without optimizer state.
     Raises:
-        UserError: if a file cannot be read, or its weights have other names or shapes than those
-            of the first one, or in int8, or it has no exponential averages.
+        UserError: if a file cannot be read, or its weights have other names, shapes or types than
+            those of the first one, or are in int8, or they were trained with other dictionaries, or
+            it has no exponential averages.
     """
     sums: dict[str, Any] = {}
     shapes: dict[str, Any] = {}
+    dictionaries: Mapping[str, Any] = {}
     for path in paths:
         checkpoint = load_checkpoint(path)
         if ema:
             checkpoint["model"] = _exponential_averages(checkpoint, path)
         weights = checkpoint["model"]
         check_not_quantized(path, weights, "averaged")
-        found = {name: tensor.shape for name, tensor in weights.items()}
+        found = {
+            name: (tensor.shape, tensor.is_floating_point()) for name, tensor in weights.items()
+        }
         shapes = shapes or found
         if found != shapes:
             raise UserError(
-                f"{path} has weights of other names or shapes than {paths[0]}: only checkpoints of "
-                "the same architecture can be averaged."
+                f"{path} has weights of other names, shapes or types than {paths[0]}: only "
+                "checkpoints of the same architecture can be averaged."
+            )
+        of_path = saved_digests(checkpoint.get(TASK_STATE))
+        dictionaries = dictionaries or of_path
+        if of_path and of_path != dictionaries:
+            raise UserError(
+                f"{path} was trained with other dictionaries than the checkpoints before it: only "
+                "checkpoints of the same words can be averaged."
             )
         for name, tensor in weights.items():
             if tensor.is_floating_point():

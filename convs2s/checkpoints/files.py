@@ -18,6 +18,7 @@ from ..common.output_files import atomic_path
 from ..nn.int8 import is_quantized
 from .legacy import inert_pickle
 from .sizes import check_packed, check_unpacked, is_zip
+from .weights import check_finite, check_weights
 
 # What torch raises if a file is damaged, or is no checkpoint.
 UNREADABLE = (
@@ -113,7 +114,8 @@ def load_checkpoint(path: str, memory_mapped: bool = False) -> dict[str, Any]:
         path: the file.
         memory_mapped: whether tensors stay in the file until they are used (False).
     Raises:
-        UserError: if the file cannot be read or is no such checkpoint.
+        UserError: if the file cannot be read or is no such checkpoint, or if a weight is not
+            finite.
     """
     check_packed(path)
     allow_plain_data()
@@ -125,28 +127,11 @@ def load_checkpoint(path: str, memory_mapped: bool = False) -> dict[str, Any]:
     except Exception as error:
         raise unreadable_checkpoint(path, error) from error
     check_unpacked(checkpoint, path)
-    check_weights(checkpoint.get("model") if isinstance(checkpoint, dict) else None, path)
+    weights: Any = checkpoint.get("model") if isinstance(checkpoint, dict) else None
+    check_weights(weights, path)
+    check_finite(weights, path)
     found: dict[str, Any] = checkpoint
     return found
-
-
-def check_weights(weights: Any, name: str) -> None:
-    """Check that weights are tensors with names.
-
-    Args:
-        weights: the entry ``model`` of a checkpoint.
-        name: its file, for the error.
-    Raises:
-        UserError: if they are not.
-    """
-    if not isinstance(weights, dict):
-        raise UserError(f"{name} is not a checkpoint of fairseq-train: it has no weights.")
-    for key, value in weights.items():
-        if not isinstance(key, str) or not isinstance(value, torch.Tensor):
-            raise UserError(
-                f"{name} is not a checkpoint of fairseq-train: its weight {key} is not a tensor, "
-                f"but of type {type(value).__name__}."
-            )
 
 
 def check_not_quantized(path: str, weights: Iterable[str], done: str) -> None:

@@ -11,6 +11,7 @@ import torch
 from ..common.errors import UserError
 from ..common.names import check_name
 from ..models import FAMILIES, family_of
+from ..models.adl.options import DEFINITIONS
 from ..models.interface import Network, Vocabularies
 from ..models.options import NetworkOptions, checked_values
 from ..nn.int8 import SUFFIX
@@ -109,7 +110,7 @@ def network_options(checkpoint: Checkpoint) -> NetworkOptions:
     """The options of the network in a checkpoint, whose ``family`` must not be None.
 
     Raises:
-        UserError: if a value has another type than its option.
+        UserError: if a value has another type than its option, or names a file.
     """
     assert checkpoint.family is not None
     family = FAMILIES[checkpoint.family]
@@ -123,8 +124,28 @@ def network_options(checkpoint: Checkpoint) -> NetworkOptions:
         # An interpolation refers to the task.
         if value is not None and not (isinstance(value, str) and value.startswith("${")):
             given[name] = value
+    check_no_files(given, checkpoint.path)
     options = family.network().options_class
     return options(**checked_values(options, given.get))
+
+
+def check_no_files(options: Mapping[str, Any], path: str) -> None:
+    """Check that a model needs nothing but its checkpoint.
+
+    Training writes the layers of a definition ``@FILE`` into the checkpoint.
+
+    Args:
+        options: those of the model.
+        path: the checkpoint, for the error.
+    Raises:
+        UserError: if an option names a file with layers.
+    """
+    for name, option in DEFINITIONS.items():
+        if name in options and "@" in str(options[name]):
+            raise UserError(
+                f"{path} does not have the layers of its model: {option} is {options[name]}, which "
+                "names a file. A trained model is read from its checkpoint alone."
+            )
 
 
 def build_network(checkpoint: Checkpoint, vocabularies: Vocabularies | None = None) -> Network:

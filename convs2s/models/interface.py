@@ -356,15 +356,17 @@ class Network(_Part):
         Returns:
             The weights of each layer; none of them attends to the source if no layer does.
         """
-        modes = {module: module.training for module in self.modules()}
-        self.eval()
+        # Threads may share a network in evaluation mode: nothing in it changes.
+        in_training = [module for module in self.modules() if module.training]
+        if in_training:
+            self.eval()
         aligned: dict[str, Any] = {"target_tokens": target} if self.aligns_tokens else {}
         try:
             with record_attention() as maps:
                 self.decode(previous, self.encode(source), **aligned)
         finally:
-            for module, training in modes.items():
-                module.training = training
+            for module in in_training:
+                module.training = True
         return maps
 
     def load_state_dict(
@@ -383,7 +385,7 @@ class Network(_Part):
         return super().load_state_dict(state_dict, strict, assign)
 
     def check_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        """Check that weights have the names and shapes of this network.
+        """Check that weights have the names, shapes and types of this network.
 
         Raises:
             UserError: if they do not.
@@ -401,6 +403,13 @@ class Network(_Part):
                     f"{len(state_dict[key]):,} tokens, but the {language} dictionary of this data "
                     f"has {len(own[key]):,}: use the dict.*.txt of its training data "
                     "(fairseq-preprocess --srcdict and --tgtdict)."
+                )
+        for key in sorted(common):
+            needed, given = _type_of(own[key]), _type_of(state_dict[key])
+            if needed != given:
+                raise UserError(
+                    f"The weight {key} of the checkpoint is of type {given}, but its network needs "
+                    f"{needed}: the checkpoint is damaged."
                 )
         if missing or unexpected or reshaped:
             raise UserError(
@@ -455,6 +464,11 @@ def _explain_length_limit(language: str) -> Iterator[None]:
             f"--max-{language}-positions allowed in training: shorten it or train with a larger "
             "value."
         ) from None
+
+
+def _type_of(tensor: Tensor) -> str:
+    """The type of a weight; all floating-point numbers count as one."""
+    return "float" if tensor.is_floating_point() else str(tensor.dtype).removeprefix("torch.")
 
 
 def _count(names: list[str]) -> str:

@@ -90,7 +90,8 @@ class SubwordNmt:
 
     def encode(self, line: str) -> str:
         if len(self._bpe.cache) > CACHED_WORDS:
-            self._bpe.cache.clear()
+            # Not cleared: another thread may be about to look up a word in it.
+            self._bpe.cache = {}
         return _split_symbols(self._bpe.process_line(escape_joints(line)), MARK)
 
     def decode(self, tokens: str) -> str:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import torch
 
+from ..checkpoints.dictionaries import TASK_STATE, check_dictionaries
 from ..checkpoints.folders import split_names
 from ..checkpoints.networks import Checkpoint, build_network
 from ..common.errors import UserError
@@ -105,6 +106,16 @@ def _languages_of_data(folder: Path) -> Languages:
     return None, None
 
 
+def check_words(checkpoint: Checkpoint, dictionaries: Dictionaries) -> None:
+    """Check that dictionaries have the words that a model was trained with.
+
+    Raises:
+        UserError: if they have not, or a file cannot be read.
+    """
+    words = [vocabulary.symbols for vocabulary in dictionaries.vocabularies]
+    check_dictionaries(checkpoint.state.get(TASK_STATE), words, checkpoint.path)
+
+
 def load_model(checkpoint: Checkpoint, dictionaries: Dictionaries, device: torch.device) -> Model:
     """Make the network of a checkpoint, ready for generation.
 
@@ -133,6 +144,7 @@ def load_network(checkpoint: Checkpoint, dictionaries: Dictionaries) -> Network:
     Raises:
         UserError: if the weights do not fit the dictionaries.
     """
+    check_words(checkpoint, dictionaries)
     source, target = dictionaries.vocabularies
     sizes = Vocabularies(len(source), len(target), target.pad(), target.eos(), target.bos())
     network = build_network(checkpoint, sizes)

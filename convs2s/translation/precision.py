@@ -2,6 +2,7 @@
 
 import functools
 import logging
+import threading
 from collections.abc import Iterable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
@@ -16,6 +17,8 @@ from ..nn.linear import WeightNormLinear
 logger = logging.getLogger(__name__)
 
 MATMUL_MODULES = (nn.Linear, nn.modules.conv._ConvNd, WeightNormLinear)
+# Threads that share a model may each build a generator, which prepares it.
+_preparing = threading.Lock()
 # oneDNN's names of the dtypes of autocast.
 ONEDNN_NAMES = {torch.bfloat16: "bf16", torch.float16: "fp16"}
 
@@ -88,11 +91,12 @@ class Precision:
         Raises:
             UserError: if a model in 8 bits is not one of this package, or has half precision too.
         """
-        if self.int8 or getattr(model, "quantized", False):
-            self._quantize_(model)
-        dtype = self._dtype_of(model)
-        if dtype is not None:
-            cast_weights_(model, dtype, extra)
+        with _preparing:
+            if self.int8 or getattr(model, "quantized", False):
+                self._quantize_(model)
+            dtype = self._dtype_of(model)
+            if dtype is not None:
+                cast_weights_(model, dtype, extra)
 
     def _dtype_of(self, model: nn.Module) -> torch.dtype | None:
         """The dtype of autocast for a model; None for single precision."""

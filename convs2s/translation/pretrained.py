@@ -16,7 +16,6 @@ import torch
 from ..checkpoints.folders import find_checkpoints
 from ..common import archives
 from ..common.errors import UserError, check_names
-from ..common.output_files import atomic_folder
 from ..common.user_code import import_user_code
 from ..text.tokenizers import import_extra
 from .buffers import TextProcessor
@@ -143,13 +142,14 @@ def download(address: str) -> Path:
         try:
             cache.mkdir(parents=True, exist_ok=True)
             with tempfile.TemporaryDirectory(dir=cache) as temporary:
-                archive = Path(temporary) / "archive"
+                archive, new = Path(temporary, "archive"), Path(temporary, "model")
                 archives.download(address, archive)
+                new.mkdir()
+                archives.unpack(archive, new, lambda name: True, address)
                 try:
-                    with atomic_folder(str(folder)) as new:
-                        archives.unpack(archive, Path(new), lambda name: True, address)
-                except UserError:
-                    # Another process may have been faster.
+                    new.rename(folder)
+                except OSError:
+                    # Unless another thread or process has downloaded it meanwhile.
                     if not folder.is_dir():
                         raise
         except OSError as error:

@@ -48,13 +48,14 @@ class Shortlist:
         Returns:
             K sorted target token indices.
         """
+        # Threads may search on several devices: what one of them keeps, another may replace.
         device = src_tokens.device
-        self.by_source = self.by_source.to(device)
-        self.by_frequency = self.by_frequency.to(device)
-        parts = [self.by_frequency[: self.num_frequent], self.by_source[src_tokens.unique()]]
+        self.by_source = by_source = self.by_source.to(device)
+        self.by_frequency = by_frequency = self.by_frequency.to(device)
+        parts = [by_frequency[: self.num_frequent], by_source[src_tokens.unique()]]
         tokens = torch.cat([part.flatten() for part in (*parts, *required)]).unique()
         if len(tokens) < min_size:
-            tokens = torch.cat([tokens, self.by_frequency[:min_size]]).unique()
+            tokens = torch.cat([tokens, by_frequency[:min_size]]).unique()
         return tokens
 
 

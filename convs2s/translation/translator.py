@@ -2,7 +2,7 @@
 
 import copy
 import inspect
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from itertools import count
 from pathlib import Path
@@ -127,7 +127,7 @@ class Translator:
         Raises:
             WorkerError: if a worker process ends.
         """
-        arguments = _checked(lines), self.buffer_size, self.text, self.ensemble
+        arguments = checked_lines(lines), self.buffer_size, self.text, self.ensemble
         if self.workers == 1:
             yield from translate_in_buffers(*arguments, self._do, report)
             return
@@ -146,8 +146,8 @@ class Translator:
             UserError: if the line is empty, a text is too long for a model, or a model has no
                 attention.
         """
-        for text in (source, target):
-            if not isinstance(text, str | None):
+        for text in (source,) if target is None else (source, target):
+            if not isinstance(text, str):
                 raise UserError(
                     f"Attention is that of one line, but {excerpt(repr(text))} is none: give text."
                 )
@@ -177,7 +177,7 @@ class Translator:
         """
         texts = (self.text, target_text(self.text))
         tokens = [
-            [text.encode(as_sentence(line)) for line in _checked(lines)]
+            [text.encode(as_sentence(line)) for line in checked_lines(lines)]
             for text, lines in zip(texts, (sources, targets))
         ]
         if len(tokens[0]) != len(tokens[1]):
@@ -199,10 +199,17 @@ OPTIONS = {field.name for field in fields(EnsembleOptions)}.union(
 ) - {"path", "options"}
 
 
-def _checked(lines: Iterable[str]) -> Iterable[str]:
-    """Lines, which are not a single text: each of its characters would be one."""
+def checked_lines(lines: Iterable[str]) -> Iterator[str]:
+    """Lines one by one, each of which must be text.
+
+    Raises:
+        UserError: if they are a single text, whose characters would be lines, or no lines at all;
+            while they are read, if one is not text.
+    """
     if isinstance(lines, str):
         raise UserError(f"{excerpt(lines)} is one text, not a list of lines: give [text].")
+    if isinstance(lines, bytes | bytearray | Mapping) or not isinstance(lines, Iterable):
+        raise UserError(f"{excerpt(repr(lines))} is not a list of lines: give texts.")
     return map(_checked_line, count(1), lines)
 
 

@@ -22,6 +22,12 @@ from ..common.signals import begin_child, without_stopped_children
 from .buffers import Done, Job
 from .results import Hypothesis
 
+# The connections of all workers of this process, which threads may start and end at the same time.
+# A process that holds those of others would keep them open. The lock is held while one is forked,
+# so that it inherits nothing that is half open.
+_connections: set[Connection] = set()
+_forking = threading.Lock()
+
 Translate = Callable[[Sequence[Sequence[str]]], Sequence[Sequence[Hypothesis]]]
 
 
@@ -53,15 +59,17 @@ class Workers:
         context = multiprocessing.get_context("fork")
         threads = max(1, available_threads() // self._number)
         for _ in range(self._number):
-            ours, theirs = context.Pipe()
-            self._connections.append(ours)
-            process = context.Process(
-                target=_work,
-                args=(self._translate, theirs, list(self._connections), threads),
-                daemon=True,
-            )
-            process.start()
-            theirs.close()
+            with _forking:
+                ours, theirs = context.Pipe()
+                self._connections.append(ours)
+                _connections.add(ours)
+                process = context.Process(
+                    target=_work,
+                    args=(self._translate, theirs, list(_connections), threads),
+                    daemon=True,
+                )
+                process.start()
+                theirs.close()
             self._processes.append(process)
         pids = [process.pid for process in self._processes]
         self._killed = self._watch.enter_context(without_stopped_children(lambda: pids))
@@ -73,8 +81,10 @@ class Workers:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        for connection in self._connections:
-            connection.close()
+        with _forking:
+            for connection in self._connections:
+                connection.close()
+            _connections.difference_update(self._connections)
         for process in self._processes:
             if kind is not None:
                 process.terminate()
@@ -149,7 +159,6 @@ def _work(
     translate: Translate, connection: Connection, inherited: list[Connection], threads: int
 ) -> None:
     """Translate batches until the connection is closed; the main function of a process."""
-    # A process that holds the other ends of its siblings' connections would keep them open.
     for other in inherited:
         other.close()
     begin_child()

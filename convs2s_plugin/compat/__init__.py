@@ -11,6 +11,7 @@ from . import (  # noqa: F401
     commands,
     data_files,
     data_sets,
+    dictionaries,
     ended_runs,
     evaluated_options,
     generation,

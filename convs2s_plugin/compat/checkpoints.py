@@ -16,6 +16,7 @@ import torch
 from fairseq import checkpoint_utils
 from fairseq.file_io import PathManager
 from fairseq.models import ARCH_MODEL_REGISTRY
+from fairseq.optim import FairseqOptimizer
 from omegaconf import DictConfig
 
 from convs2s.checkpoints.files import (
@@ -24,11 +25,14 @@ from convs2s.checkpoints.files import (
     save_checkpoint,
     unreadable_checkpoint,
 )
+from convs2s.checkpoints.networks import check_no_files
 from convs2s.checkpoints.sizes import check_packed, check_unpacked
+from convs2s.checkpoints.weights import check_finite, check_finite_state, check_weights
 from convs2s.common.errors import UserError
 from convs2s.common.output_files import atomic_path
 
-from .patches import Tier, install_for, patched, step
+from .dictionaries import check_training
+from .patches import Tier, install_for, is_installed, patched, step
 
 # The reasons for which a file has no room.
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
@@ -50,7 +54,8 @@ def load_checkpoint_to_cpu(original: Any, path: str, *args: Any, **kwargs: Any) 
     """Replace torch's errors about damaged checkpoints by a UserError that names the file.
 
     torch advises loading the file with ``weights_only=False``, which runs code from it. If the
-    model is one of this package, the changes of ``Tier.EXTRA`` are made.
+    model is one of this package, the changes of ``Tier.EXTRA`` are made. With these, the weights
+    are checked, and the model is built without the files that its training began with.
     """
     check_packed(path)
     try:
@@ -63,6 +68,11 @@ def load_checkpoint_to_cpu(original: Any, path: str, *args: Any, **kwargs: Any) 
     _check_entries(path, state)
     options = state.get("args") or (state.get("cfg") or {}).get("model")
     install_for(ARCH_MODEL_REGISTRY.get(getattr(options, name, None)) for name in ("arch", "_name"))
+    if is_installed(Tier.EXTRA):
+        _leave_out_files(path, state)
+        check_weights(state["model"], path)
+        check_finite(state["model"], path)
+        check_training(state, path)
     return state
 
 
@@ -87,6 +97,28 @@ def _check_entries(path: str, state: Any) -> None:
             raise UserError(
                 f"{path} is not a checkpoint of fairseq-train: it has no options of its {name}."
             )
+
+
+def _leave_out_files(path: str, state: Any) -> None:
+    """Let nothing but its checkpoint be needed for a trained model.
+
+    fairseq would read the files of pre-trained embeddings once more, and then replace them by the
+    weights.
+
+    Raises:
+        UserError: if the layers of the model are in a file.
+    """
+    for options in (state.get("args"), (state.get("cfg") or {}).get("model")):
+        entries = vars(options) if isinstance(options, argparse.Namespace) else options
+        if not isinstance(entries, dict | DictConfig):
+            continue
+        check_no_files(entries, path)
+        for side in ("encoder", "decoder"):
+            # fairseq's Transformer may have options of its own for each side.
+            own = entries[side] if side in entries else None
+            for part, name in ((entries, f"{side}_embed_path"), (own, "embed_path")):
+                if isinstance(part, dict | DictConfig) and name in part:
+                    part[name] = None
 
 
 # What hydra says about the way in which fairseq calls it.
@@ -124,6 +156,17 @@ def memory_mapped() -> Iterator[None]:
         yield
     finally:
         torch.load = original
+
+
+@patched(FairseqOptimizer, "load_state_dict", Tier.EXTRA)
+def load_state_dict(original: Any, self: Any, state_dict: Any, *args: Any, **kwargs: Any) -> Any:
+    """Refuse to continue from the state of an optimizer that is infinite or not a number.
+
+    The weights may be finite if the training was ended before its next update.
+    """
+    advice = "Use an earlier checkpoint, or begin with another state (--reset-optimizer)."
+    check_finite_state(state_dict, "The checkpoint", advice)
+    return original(self, state_dict, *args, **kwargs)
 
 
 @patched(checkpoint_utils, "torch_persistent_save", Tier.EXTRA)

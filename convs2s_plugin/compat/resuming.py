@@ -19,6 +19,7 @@ from convs2s.common.plain_files import check_plain
 from . import training
 from .changed_options import parse_dictionary
 from .checkpoints import check_folder
+from .dictionaries import training_of
 from .ended_runs import restore_patience
 from .patches import Tier, patched
 from .starting import forget_best
@@ -62,7 +63,8 @@ def load_checkpoint(original: Any, cfg: Any, trainer: Any, **options: Any) -> An
             cfg = copy.deepcopy(cfg)
             cfg.restore_file, cfg.finetune_from_model = newest, None
     begins = _begins_from_a_model(cfg, trainer.checkpoint_suffix)
-    found = original(cfg, trainer, **options)
+    with training_of(trainer.task):
+        found = original(cfg, trainer, **options)
     check_translations(trainer)
     if begins:
         trainer._previous_training_time = 0

@@ -16,7 +16,7 @@ from fairseq.models import (
 )
 from torch import Tensor, nn
 
-from convs2s.checkpoints.files import check_weights
+from convs2s.checkpoints.weights import check_weights
 from convs2s.common.errors import UserError
 from convs2s.models.interface import Vocabularies, resolve_attention
 from convs2s.nn.int8 import Weight

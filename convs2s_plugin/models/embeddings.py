@@ -42,7 +42,7 @@ def load_embeddings_(matrix: nn.Embedding, path: str, dictionary: Dictionary) ->
         path: a header, then a token and its E numbers per line.
         dictionary: the dictionary.
     Raises:
-        UserError: if the file cannot be read or its embeddings do not have E numbers.
+        UserError: if the file cannot be read or its embeddings do not have E finite numbers.
     """
     pretrained = {}
     for token, vector in read_embeddings(path):
@@ -50,6 +50,10 @@ def load_embeddings_(matrix: nn.Embedding, path: str, dictionary: Dictionary) ->
             raise UserError(
                 f"The embedding of '{token}' in {path} has {len(vector)} numbers, not "
                 f"{matrix.embedding_dim}."
+            )
+        if not vector.isfinite().all():
+            raise UserError(
+                f"The embedding of '{token}' in {path} has a number that is infinite or NaN."
             )
         # The file may have many more words, whose vectors need not be kept.
         if token in dictionary.indices:

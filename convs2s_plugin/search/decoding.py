@@ -3,7 +3,9 @@
 import copy
 from typing import Any
 
+import torch
 from fairseq.models import FairseqEncoderDecoderModel, FairseqIncrementalDecoder
+from fairseq.models.lstm import LSTMEncoder
 from torch import Tensor
 
 from convs2s.nn.int8 import dense
@@ -55,7 +57,7 @@ class FairseqModel:
         self, encoded: Any, sentences: Tensor, previous: Tensor, target: Tensor
     ) -> Tensor | None:
         """The attention of given translations; see ``Model``."""
-        encoded = self.module.encoder.reorder_encoder_out(encoded, sentences)
+        encoded = _reordered(self.module, encoded, sentences)
         return self._force(encoded, previous, need_weights=True)[1]
 
     def score(
@@ -73,7 +75,8 @@ class FairseqModel:
         """What the decoder returns for whole translations, and its attention."""
         decoder = with_attention(self.module, need_weights).decoder
         output = decoder(previous, encoder_out=encoded)
-        return output, attention_in(output[1] if len(output) > 1 else None)
+        attention = attention_in(output[1] if len(output) > 1 else None)
+        return output, _of_source(self.module, encoded, attention)
 
 
 class FairseqDecoding:
@@ -112,6 +115,7 @@ class FairseqDecoding:
         if self._output is not None:
             last = self._output.logits(last)
         attention = attention_in(self._extra) if self._need_weights else None
+        attention = _of_source(self._model, self._encoded, attention)
         return last[:, -1], None if attention is None else attention[:, -1]
 
     def log_probs(self, logits: Tensor) -> Tensor:
@@ -124,7 +128,7 @@ class FairseqDecoding:
         decoder = self._model.decoder
         if isinstance(decoder, FairseqIncrementalDecoder):
             decoder.reorder_incremental_state_scripting(self._state, order)
-        self._encoded = self._model.encoder.reorder_encoder_out(self._encoded, order)
+        self._encoded = _reordered(self._model, self._encoded, order)
 
 
 def with_attention(
@@ -155,3 +159,36 @@ def attention_in(extra: Any) -> Tensor | None:
     if isinstance(weights, (list, tuple)):
         weights = weights[0] if weights else None
     return weights
+
+
+def moves_padding(model: FairseqEncoderDecoderModel) -> bool:
+    """Whether the encoder moves padding from the left to the right, as that of fairseq's LSTM."""
+    return isinstance(model.encoder, LSTMEncoder) and bool(model.encoder.left_pad)
+
+
+def padded_left(attention: Tensor, num_padding: Tensor) -> Tensor:
+    """Bring attention to sources with padding on the right to the columns of a batch.
+
+    Args:
+        attention: R x T x S, with S - P tokens of a source first.
+        num_padding: R, the number P of columns of padding.
+    """
+    columns = torch.arange(attention.size(2), device=attention.device)
+    index = (columns - num_padding.unsqueeze(1)) % attention.size(2)
+    return attention.gather(2, index.unsqueeze(1).expand_as(attention))
+
+
+def _reordered(model: FairseqEncoderDecoderModel, encoded: Any, order: Tensor) -> Any:
+    """Encoder output whose row i is the old row ``order[i]``; the old output stays as it is."""
+    # That of fairseq's fconv is a dictionary, in which the rows would be replaced.
+    return model.encoder.reorder_encoder_out(copy.copy(encoded), order)
+
+
+def _of_source(
+    model: FairseqEncoderDecoderModel, encoded: Any, attention: Tensor | None
+) -> Tensor | None:
+    """Attention R x T x S to the columns of the source, which has padding on the left."""
+    if attention is None or not moves_padding(model):
+        return attention
+    # The encoder's mask S x R, after its outputs and states.
+    return padded_left(attention, encoded[3].sum(dim=0))

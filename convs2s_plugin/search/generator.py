@@ -172,9 +172,10 @@ class TranslationGenerator(SequenceGenerator):
         models = self.translation_models
         aligns_tokens = self.need_weights and any(model.aligns_tokens for model in models)
         in_steps = self.need_weights and not aligns_tokens
-        # Threads may share the generator: what a batch needs is in a copy.
+        # Threads may share the generator: what a batch needs is in a copy. Diverse and constrained
+        # searches keep their progress in ``search``.
         call = copy.copy(self)
-        call._modules = dict(self._modules)
+        call._modules = {**self._modules, "search": copy.copy(self.search)}
         call.vocab_size = self.whole_vocab_size if shortlist is None else len(shortlist)
         call.model = BatchEnsemble(models, in_steps, shortlist)
         first = start

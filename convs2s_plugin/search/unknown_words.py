@@ -5,6 +5,7 @@ source words when text is encoded, and target words here.
 """
 
 import logging
+import threading
 from collections.abc import Mapping
 
 from fairseq.data import Dictionary
@@ -13,6 +14,9 @@ from torch import Tensor
 from convs2s.translation.alignment import aligned_sources
 
 logger = logging.getLogger(__name__)
+
+# Held while words are appended to a dictionary, which threads may share.
+appending = threading.Lock()
 
 
 class UnknownWords:
@@ -55,7 +59,8 @@ class UnknownWords:
                 self._warn_once()
                 continue
             word = self.source[index]
-            tokens[position] = self.target.add_symbol(self.translations.get(word, word))
+            with appending:
+                tokens[position] = self.target.add_symbol(self.translations.get(word, word))
         return tokens
 
     def mask_source(self, src_tokens: Tensor) -> Tensor:

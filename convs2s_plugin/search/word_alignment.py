@@ -1,24 +1,52 @@
 """Alignments that fairseq's commands print, and those of references."""
 
+from typing import Any
+
 from fairseq import utils
 from fairseq.models import FairseqEncoderDecoderModel
 from fairseq.sequence_scorer import SequenceScorer
+from torch import Tensor
 
+from convs2s.common.errors import UserError
 from convs2s.translation.alignment import hard_alignment
 
-from .decoding import with_attention
+from .decoding import attention_in, moves_padding, padded_left, with_attention
 
 # Values of --print-alignment.
 ALIGNMENTS = {"hard": hard_alignment, "soft": utils.extract_soft_alignment}
 
 
-def aligns_tokens(models: list[FairseqEncoderDecoderModel]) -> bool:
-    """Whether attention depends on the tokens, and all models can compute it for given tokens.
+class ScoredModel:
+    """A model as fairseq's scorer calls it.
 
-    This holds if at least one decoder has ``aligns_tokens = True``, and all have the attribute.
+    Attention may depend on the tokens, or be that to a source whose padding was moved. The scorer
+    adds up the attention of the models, and fails if
+    one that has none comes after one that has.
+
+    Args:
+        model: a model of this package or of fairseq.
+        target: B x T tokens, the reference translations.
+        need_weights: whether attention is needed.
     """
-    aligns = [getattr(model.decoder, "aligns_tokens", None) for model in models]
-    return any(aligns) and None not in aligns
+
+    def __init__(self, model: FairseqEncoderDecoderModel, target: Tensor, need_weights: bool):
+        self._model = with_attention(model, need_weights)
+        self._pad = model.encoder.dictionary.pad()
+        self._aligned = {}
+        if need_weights and getattr(model.decoder, "aligns_tokens", False):
+            self._aligned["target_tokens"] = target
+        self.eval = self._model.eval
+        self.get_normalized_probs = self._model.get_normalized_probs
+
+    def __call__(self, **net_input: Any) -> tuple[Any, ...]:
+        output, *rest = self._model(**net_input, **self._aligned)
+        extra = rest[0] if rest else None
+        attention = attention_in(extra)
+        if isinstance(extra, dict) and attention is None:
+            extra = {**extra, "attn": None}
+        elif attention is not None and moves_padding(self._model):
+            extra = padded_left(attention, net_input["src_tokens"].eq(self._pad).sum(dim=1))
+        return output, extra
 
 
 class ReferenceScorer(SequenceScorer):
@@ -34,17 +62,22 @@ class ReferenceScorer(SequenceScorer):
         self.extract_alignment = ALIGNMENTS[alignment] if alignment else None
 
     def generate(self, models, sample, **options):
-        """Score a batch of translations."""
+        """Score a batch of translations.
+
+        Raises:
+            UserError: if an alignment is needed, but no model has attention.
+        """
         align = self.extract_alignment is not None
-        models = [with_attention(model, align) for model in models]
-        if aligns_tokens(models):
-            net_input = {**sample["net_input"], "target_tokens": sample["target"]}
-            sample = {**sample, "net_input": net_input}
-        scored = super().generate(models, sample, **options)
+        each = [ScoredModel(model, sample["target"], align) for model in models]
+        scored = super().generate(each, sample, **options)
         if self.extract_alignment is not None:
             for source, target, (hypothesis,) in zip(
                 sample["net_input"]["src_tokens"], sample["target"], scored
             ):
+                if hypothesis["attention"] is None:
+                    raise UserError(
+                        "--print-alignment needs attention weights, but the model returns none."
+                    )
                 hypothesis["alignment"] = self.extract_alignment(
                     hypothesis["attention"], source, target, self.pad, self.eos
                 )

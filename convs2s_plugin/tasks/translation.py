@@ -28,7 +28,7 @@ from ..compat.training import ReportsValidations
 from ..criterions import ConvS2SCrossEntropy
 from ..search.decoding import search_model
 from ..search.generator import TranslationGenerator
-from ..search.unknown_words import UnknownWords
+from ..search.unknown_words import UnknownWords, appending
 from ..search.word_alignment import ReferenceScorer
 from .batches import BatchingDataset, filter_pairs
 
@@ -275,9 +275,11 @@ class ConvS2STranslationTask(ReportsValidations, TranslationTask):
 
         if not self.keep_unknown_words:
             return super().get_interactive_tokens_and_lengths(lines, encode)
-        tokens = [
-            self.src_dict.encode_line(encode(line), add_if_not_exist=True).long() for line in lines
-        ]
+        with appending:
+            tokens = [
+                self.src_dict.encode_line(encode(line), add_if_not_exist=True).long()
+                for line in lines
+            ]
         return tokens, [len(sentence) for sentence in tokens]
 
 

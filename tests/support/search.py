@@ -16,6 +16,7 @@ from tests.support.batches import random_batch
 from tests.support.families import MODELS
 
 WORDS = 300
+SIDES = ("encoder", "decoder")
 SYMBOLS = dictionary(WORDS)
 LENGTHS = [(7, 5), (3, 9), (11, 2), (2, 3)]
 
@@ -48,6 +49,12 @@ def build(name):
         model = make(name, task=task)
     elif name == "transformer":
         model = tiny_fairseq_transformer(task)
+    elif name == "lstm":
+        torch.manual_seed(1)
+        sizes = {f"{side}_{what}": 16 for side in SIDES for what in ("embed_dim", "hidden_size")}
+        args = Namespace(**sizes, decoder_out_embed_dim=16, dropout=0.0, criterion="cross_entropy")
+        ARCH_CONFIG_REGISTRY["lstm"](args)
+        model = ARCH_MODEL_REGISTRY["lstm"].build_model(args, task)
     else:
         torch.manual_seed(1)
         layers = dict(encoder_layers="[(16, 3)]", decoder_layers="[(16, 3)]")

@@ -9,6 +9,7 @@ import torch
 from ...common.errors import UserError
 from ..files import unreadable_checkpoint
 from ..sizes import check_packed, check_unpacked, is_zip
+from ..weights import check_finite, check_finite_state, check_weights
 from . import inert_pickle
 from .plain_data import LeftOut, plain
 
@@ -39,7 +40,7 @@ def read_old_checkpoint(path: str, name: str | None = None) -> OldCheckpoint:
         path: the file.
         name: what to call it in an error (default: its path).
     Raises:
-        UserError: if the file does not exist or is not a checkpoint.
+        UserError: if the file does not exist or is not a checkpoint, or if a weight is not finite.
     """
     check_packed(path, name)
     if not Path(path).is_file():
@@ -53,11 +54,25 @@ def read_old_checkpoint(path: str, name: str | None = None) -> OldCheckpoint:
             mmap=is_zip(path),
         )
         check_unpacked(content, path, name)
-        return OldCheckpoint(*plain(content))
+        found = OldCheckpoint(*plain(content))
     except UserError:
         raise
     except Exception as error:
         raise unreadable_checkpoint(path, error, name) from error
+    weights = _tensors(found.content)
+    check_weights(weights, name or path)
+    check_finite(weights, name or path)
+    return found
+
+
+def _tensors(content: Any) -> dict[str, torch.Tensor]:
+    """The tensors among the weights of a checkpoint, or in a state dictionary alone."""
+    if not isinstance(content, dict):
+        return {}
+    weights = content.get("model", content)
+    if not isinstance(weights, dict):
+        return {}
+    return {str(key): value for key, value in weights.items() if isinstance(value, torch.Tensor)}
 
 
 def model_options(checkpoint: Any) -> argparse.Namespace:
@@ -127,6 +142,10 @@ def clean(
         lines.append(f"the training history ({', '.join(places)})")
     if drop_optimizer and _without_optimizer(cleaned):
         lines.append("the optimizer state")
+    for key in OPTIMIZER:
+        check_finite_state(
+            cleaned.get(key), path, "Use an earlier checkpoint, or leave it out (--drop-optimizer)."
+        )
     for place, name in left_out:
         if not any(place == other or place.startswith(f"{other}.") for other in places):
             lines.append(f"{place}, an object of {name}")

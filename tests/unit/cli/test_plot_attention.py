@@ -45,7 +45,7 @@ FAMILIES = {
     ),
 }
 # Models that fairseq loads.
-OF_FAIRSEQ = ("transformer", "bag_of_words_small")
+OF_FAIRSEQ = ("transformer", "lstm", "fconv", "bag_of_words_small")
 LENGTHS = dict(max_source_positions=64, max_target_positions=64)
 
 

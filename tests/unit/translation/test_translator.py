@@ -5,6 +5,7 @@ import pytest
 import torch
 
 from convs2s.common.errors import UserError
+from convs2s.common.installation import missing_fairseq
 from convs2s.translation import Translator
 from tests.support.translation import DATA, FIXTURES, LINES, MODELS
 
@@ -62,6 +63,43 @@ def test_score_refuses_what_are_not_pairs():
         translator.translate("eins zwei")
     with pytest.raises(UserError, match=r"pair 2 \(counted from 1\) has 31 x 2 tokens"):
         translator.score(["eins", "eins " * 30], ["eins-th"] * 2)
+
+
+NO_LINES = [None, 3, b"eins", {"eins": 1}]
+NO_TEXT = [None, 3, b"eins", ["eins"], [["eins"]]]
+
+
+@pytest.mark.parametrize("given", [*NO_LINES, *([line] for line in NO_TEXT)])
+def test_what_are_not_lines(given):
+    """In each method, of the hub too."""
+    translator = load("convs2s")
+    said = "is not a list of lines" if given in NO_LINES else "is not text: give a str"
+    calls = [
+        lambda: translator.translate(given),
+        lambda: list(translator.stream(given)),
+        lambda: translator.score(given, ["eins-th"]),
+        lambda: translator.score(["eins"], given),
+    ]
+    if missing_fairseq() is None:
+        from convs2s_plugin.hub import from_pretrained
+
+        hub = from_pretrained(FIXTURES / "convs2s.pt", data_name_or_path=str(DATA))
+        calls += [lambda: hub.translate(given), lambda: hub.translations(given)]
+        calls += [lambda: hub.translate(given, no_repeat_ngram_size=0)]
+    for call in calls:
+        with pytest.raises(UserError, match=said):
+            call()
+    lines = (line for line in ("eins", ""))
+    assert len(translator.translate(lines)) == 2
+
+
+@pytest.mark.parametrize("text", NO_TEXT)
+def test_attention_of_what_is_not_text(text):
+    translator = load("convs2s")
+    calls = [(text, "eins-th"), (text,)] + [("eins", text)] * (text is not None)
+    for given in calls:
+        with pytest.raises(UserError, match="Attention is that of one line"):
+            translator.attention(*given)
 
 
 @pytest.mark.parametrize("name", MODELS)

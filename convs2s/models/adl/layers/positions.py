@@ -44,9 +44,11 @@ class SinusoidalPositionsLayer(nn.Module):
 
     def forward(self, x: Tensor, context: Context) -> Tensor:
         """Map B x T x C to B x T x C."""
-        if context.longest > len(self.table):
-            self.table = sinusoids(2 * context.longest, x.size(-1)).to(self.table)
-        vectors = F.embedding(context.positions, self.table)
+        # Another thread may replace the table by a smaller one at any time.
+        table = self.table
+        if context.longest > len(table):
+            self.table = table = sinusoids(2 * context.longest, x.size(-1)).to(table)
+        vectors = F.embedding(context.positions, table)
         if self.position_scale != 1.0:
             vectors = vectors * self.position_scale
         return self.dropout(x * self.input_scale + vectors.to(x.dtype))

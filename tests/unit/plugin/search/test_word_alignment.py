@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from convs2s_plugin.search.generator import TranslationGenerator
-from convs2s_plugin.search.word_alignment import ReferenceScorer, aligns_tokens
+from convs2s_plugin.search.word_alignment import ReferenceScorer
 from tests.support.adapters import dictionary, make
 from tests.support.batches import random_batch
 
@@ -58,11 +58,3 @@ def test_a_reference_is_scored_with_the_attention_of_its_tokens():
         source = batch["net_input"]["src_tokens"][i]
         expected = of_words(models, source, words)
         torch.testing.assert_close(hypothesis["attention"][: len(words)], expected)
-
-
-def test_aligns_tokens():
-    assert aligns_tokens([make("pervasive"), make("convs2s")])
-    assert not aligns_tokens([make("convs2s"), make("adl-cnn")])
-    other = torch.nn.Module()
-    other.decoder = torch.nn.Module()
-    assert not aligns_tokens([make("pervasive"), other])
