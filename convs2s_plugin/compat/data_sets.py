@@ -3,7 +3,6 @@
 import logging
 import os
 import re
-from collections.abc import Iterable
 from itertools import count
 from typing import Any
 
@@ -46,10 +45,14 @@ def load_langpair_dataset(
             f"{split} in {data_path} has more sentences in one language than in the other, so "
             f"that they do not belong together: prepare the text again."
         ) from error
-    for side, symbols in ((dataset.src, dataset.src_dict), (dataset.tgt, dataset.tgt_dict)):
+    # A source may have the symbol of the end between its sentences.
+    for what, side, symbols, names in (
+        ("source", dataset.src, dataset.src_dict, ["pad"]),
+        ("target", dataset.tgt, dataset.tgt_dict, ["bos", "pad", "eos"]),
+    ):
         if side is not None and symbols is not None:
-            what = "source" if side is dataset.src else "target"
-            _check_symbols(side, symbols, f"the {what} text of {split} in {data_path}")
+            special = [getattr(symbols, name)() for name in names]
+            _check_symbols(side, symbols, special, f"the {what} text of {split} in {data_path}")
     return dataset
 
 
@@ -65,18 +68,19 @@ def _warn_of_gaps(folder: str, split: str) -> None:
         )
 
 
-def _check_symbols(dataset: Any, symbols: Dictionary, name: str) -> None:
+def _check_symbols(dataset: Any, symbols: Dictionary, special: list[int], name: str) -> None:
     """Check that special symbols stand at the ends of sentences only.
 
     Args:
         dataset: the sentences of one language; wrappers of fairseq are looked into.
         symbols: its dictionary.
+        special: the symbols.
         name: of the text, for the error.
     """
     for part in getattr(dataset, "datasets", [dataset]):
         while hasattr(part, "dataset"):
             part = part.dataset
-        found = _symbol_inside(part, (symbols.bos(), symbols.pad(), symbols.eos()))
+        found = _symbol_inside(part, special)
         if found is not None:
             number, token = found
             raise UserError(
@@ -86,23 +90,22 @@ def _check_symbols(dataset: Any, symbols: Dictionary, name: str) -> None:
             )
 
 
-def _symbol_inside(dataset: Any, special: Iterable[int]) -> tuple[int, int] | None:
+def _symbol_inside(dataset: Any, special: list[int]) -> tuple[int, int] | None:
     """The number of the first sentence with a special symbol before its end, and the symbol."""
-    lowest = max(special)
     if isinstance(dataset, indexed_dataset.MMapIndexedDataset):
         sizes = dataset.sizes.astype(np.int64)
         tokens = np.frombuffer(dataset._bin_buffer, dataset._index.dtype)
         ends = sizes.cumsum() - 1
         # Parts, so that little memory is used.
         for start in range(0, len(tokens), PART):
-            places = start + np.flatnonzero(tokens[start : start + PART] <= lowest)
+            places = start + np.flatnonzero(np.isin(tokens[start : start + PART], special))
             sentences = np.searchsorted(ends, places)
             inside = np.flatnonzero(ends[sentences] != places)
             if len(inside):
                 return int(sentences[inside[0]]), int(tokens[places[inside[0]]])
         return None
     for number in range(0 if getattr(dataset, "supports_prefetch", False) else len(dataset)):
-        sentence = dataset[number][:-1]
-        if len(sentence) and int(sentence.min()) <= lowest:
-            return number, int(sentence.min())
+        found = {*dataset[number][:-1].tolist()}.intersection(special)
+        if found:
+            return number, min(found)
     return None
