@@ -119,14 +119,8 @@ def _compare(
     Raises:
         UserError: if its optimizer or scheduler cannot be continued.
     """
-    saved = state.get("cfg")
-    history = state.get("optimizer_history")
-    extra: dict[str, Any] = state.get("extra_state") or {}
-    if not isinstance(history, list) or not isinstance(extra.get("train_iterator"), dict):
-        raise UserError(
-            f"{path} has the weights of a model, but not the state of its training run, so that "
-            "none can begin with it: give a checkpoint that fairseq-train has written."
-        )
+    # fairseq has added what checkpoints of earlier versions lack.
+    saved, history, extra = state.get("cfg"), state["optimizer_history"], state["extra_state"]
     if not isinstance(saved, DictConfig):
         return
     if not reset_optimizer and history:

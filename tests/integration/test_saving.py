@@ -5,7 +5,6 @@ import shutil
 import subprocess
 
 import pytest
-import torch
 
 from tests.support.commands import assert_same_weights, train_arguments
 from tests.support.commands import train as train_whole
@@ -186,14 +185,6 @@ def test_a_training_that_begins_from_a_file_again(corpus, tmp_path, two_epochs):
     again = train(corpus, tmp_path, *arguments)
     assert again.returncode == 0
     assert f"will replace {tmp_path}/checkpoint_last.pt; to continue from that" in again.stderr
-
-
-def test_weights_alone_are_no_training_to_continue(corpus, tmp_path, two_epochs):
-    state = torch.load(two_epochs / "checkpoint_last.pt", weights_only=True)
-    torch.save({**state, "extra_state": {}}, tmp_path / "weights.pt")
-    for option in ("--restore-file", "--finetune-from-model"):
-        error = sentence(train(corpus, tmp_path / "new", *ONE, option, tmp_path / "weights.pt"))
-        assert "not the state of its training run" in error
 
 
 def test_a_pipe_is_no_checkpoint(corpus, tmp_path):
