@@ -51,6 +51,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "words in a dictionary (default: from 2,000 to 32,000, by the number of training pairs)"
     )
     add_number(parser, "--bpe-size", text)
+    text = (
+        "sample the sub-words of training text, such as 0.1: the probability to leave out a merge "
+        "of subword_nmt, or the exponent of the probabilities of sentencepiece"
+    )
+    add_number(parser, "--bpe-dropout", text, metavar="P", kind=float)
+    text = (
+        "with --bpe-dropout: segmentations of the training text, which epochs take in turn; the "
+        "first one is plain"
+    )
+    add_number(parser, "--segmentations", text, defaults.SEGMENTATIONS)
     text = "sub-words and a dictionary of its own for each language (default: joint)"
     add_flag(parser, "--separate", text)
     text = (
@@ -103,6 +113,8 @@ def _settings(args: argparse.Namespace) -> Settings:
         lowercase=args.lowercase,
         limits=Limits(length, args.max_ratio, args.keep_duplicates, tokenizer == "none"),
         sizes={"valid": args.valid_size, "test": args.test_size},
+        dropout=args.bpe_dropout,
+        segmentations=args.segmentations,
     )
 
 

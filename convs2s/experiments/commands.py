@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..common.installation import available_cores
+from ..text.binarize import training_data
 from .runs import Run, arguments
 
 USER_DIR = Path(__file__).resolve().parents[2] / "convs2s_plugin"
@@ -156,4 +157,5 @@ def translation_command(
 
 def _command(program: str, data: Data, machine: Machine) -> list[object]:
     languages = ["--source-lang", data.source, "--target-lang", data.target]
-    return [program, data.bin, "--user-dir", USER_DIR, *languages, *machine.options]
+    folder = training_data(data.bin) if program == "fairseq-train" else data.bin
+    return [program, folder, "--user-dir", USER_DIR, *languages, *machine.options]

@@ -1,9 +1,11 @@
 """Dictionaries and binarized data, byte by byte as fairseq-preprocess writes them."""
 
+import os
 import struct
 from array import array
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 
 from ..common.errors import UserError
@@ -14,6 +16,8 @@ from .vocabulary import Vocabulary
 
 # fairseq stores the numbers of a vocabulary of this size or more in 4 bytes instead of 2.
 LARGE = 65_500
+# Folders of further segmentations of the training text: this and a number, from 2 on.
+SEGMENTATION = "segmentation"
 # The beginning of an index: a mark, the version, the code of the numbers' type, their count.
 HEADER = struct.Struct("<9sQBQ")
 MARK, VERSION = b"MMIDIDX\x00\x00", 1
@@ -27,6 +31,7 @@ def binarize(
     folder: Path,
     joined: bool,
     max_words: int | None = None,
+    segmentations: Sequence[str] = (),
 ) -> dict[str, int]:
     """Write ``dict.LANGUAGE.txt``, and ``SPLIT.SOURCE-TARGET.LANGUAGE.bin`` and ``.idx``.
 
@@ -36,14 +41,18 @@ def binarize(
         folder: the folder to write to.
         joined: one dictionary for both languages.
         max_words: most entries of a dictionary, the special symbols included (None: no limit).
+        segmentations: names in ``texts`` of further ones of the training text. Each is written as
+            "train" to a folder of its own, of this name, and the dictionaries have its sub-words.
     Returns:
-        split -> number of sentences.
+        split or segmentation -> number of sentences.
     Raises:
         UserError: if a text cannot be read, or has other lines in one language than in the other.
     """
 
     def vocabulary(names: Sequence[str]) -> Vocabulary:
-        return build((line for name in names for line in _lines(texts, "train", name)), max_words)
+        splits = ["train", *segmentations]
+        lines = (_lines(texts, split, name) for name in names for split in splits)
+        return build(chain.from_iterable(lines), max_words)
 
     both = vocabulary(languages) if joined else None
     counts: dict[str, int] = {}
@@ -51,7 +60,9 @@ def binarize(
         symbols = both or vocabulary([language])
         symbols.save(folder / f"dict.{language}.txt")
         for split in texts:
-            path = folder / f"{split}.{'-'.join(languages)}.{language}"
+            place, name = (folder / split, "train") if split in segmentations else (folder, split)
+            place.mkdir(exist_ok=True)
+            path = place / f"{name}.{'-'.join(languages)}.{language}"
             numbers = map(symbols.encode_line, _lines(texts, split, language))
             count = write_numbers(path, numbers, len(symbols))
             check_count(counts.setdefault(split, count), f"{texts[split]}.{language}", count)
@@ -110,6 +121,18 @@ def write_numbers(path: Path, sentences: Iterable[Sequence[int]], size: int) -> 
         lengths.tofile(index)
         starts.tofile(index)
     return len(lengths)
+
+
+def training_data(folder: Path) -> str:
+    """What fairseq-train takes as its data: the folder, and those of its segmentations, in turn.
+
+    Args:
+        folder: binarized data.
+    """
+    found = [folder / f"{SEGMENTATION}2"]
+    while found[-1].is_dir():
+        found.append(folder / f"{SEGMENTATION}{len(found) + 2}")
+    return os.pathsep.join(map(str, [folder, *found[:-1]]))
 
 
 def count_sentences(path: Path) -> int | None:

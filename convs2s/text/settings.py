@@ -19,6 +19,8 @@ MAX_RATIO = 3.0
 SIZES = {0: 2_000, 10_000: 8_000, 200_000: 16_000, 1_000_000: 32_000}
 # Default number of words in each vocabulary without sub-words.
 WORDS = 50_000
+# Default number of segmentations of training text whose sub-words are sampled.
+SEGMENTATIONS = 10
 
 
 @dataclass(frozen=True)
@@ -36,6 +38,9 @@ class Settings:
         lowercase: change all text to lower case.
         limits: of training pairs.
         sizes: "valid" and "test" -> pairs to cut from the training text; None for the default.
+        dropout: how strongly sub-words of training text are sampled, see ``make_sampler``; None if
+            they are not.
+        segmentations: of the training text, with sampling; the first one is not sampled.
     """
 
     languages: Languages
@@ -47,12 +52,30 @@ class Settings:
     lowercase: bool
     limits: Limits
     sizes: dict[str, int | None]
+    dropout: float | None = None
+    segmentations: int = SEGMENTATIONS
 
     def __post_init__(self) -> None:
         if self.tokenizer == "characters" and self.method != "none":
             raise UserError(
                 f"--tokenizer characters makes a token of each character, which --bpe "
                 f"{self.method} cannot split: use --bpe none, or another tokenizer."
+            )
+        if self.dropout is not None:
+            if not 0.0 < self.dropout < 1.0:
+                raise UserError(f"--bpe-dropout is {self.dropout}: it must be above 0 and below 1.")
+            if self.method == "none":
+                raise UserError(
+                    f"--bpe-dropout {self.dropout} samples sub-words, but --bpe none makes none."
+                )
+            if self.segmentations < 2:
+                raise UserError(
+                    f"--segmentations is {self.segmentations}: it must be at least 2, the plain "
+                    "one and those that --bpe-dropout samples."
+                )
+        elif self.segmentations != SEGMENTATIONS:
+            raise UserError(
+                f"--segmentations {self.segmentations} needs --bpe-dropout, such as 0.1."
             )
         for option, value, least in (
             ("--bpe-size", self.size, 1),
@@ -93,6 +116,8 @@ class Settings:
             "--max-ratio": self.limits.ratio,
             "--keep-duplicates": self.limits.duplicates,
             **{f"--{name}-size": size for name, size in self.sizes.items()},
+            "--bpe-dropout": self.dropout,
+            "--segmentations": None if self.dropout is None else self.segmentations,
         }
 
 

@@ -7,7 +7,10 @@ with memory that does not grow with the text.
 
 import contextlib
 import io
+import math
+import random
 import re
+import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -40,6 +43,8 @@ MAX_COUNTED = 1_000_000
 CODES = ((0, 1), (0, 2))
 # Sentencepiece is learned on at most so many lines, spread over the text.
 MAX_SENTENCES = 2_000_000
+# Sampling chooses among so many of the best segmentations (Kudo 2018, section 3.2).
+SAMPLED = 64
 # A longer line, in bytes, is not used by sentencepiece (its own default).
 MAX_SENTENCE_BYTES = 4192
 
@@ -94,6 +99,14 @@ class SubwordNmt:
             self._bpe.cache = {}
         return _split_symbols(self._bpe.process_line(escape_joints(line)), MARK)
 
+    def sample(self, line: str, strength: float, seed: int) -> str:
+        # The package draws from Python's generator.
+        random.seed(seed)
+        tokens = self._bpe.process_line(escape_joints(line), strength)
+        # It also remembers words that it has split at random.
+        self._bpe.cache = {}
+        return _split_symbols(tokens, MARK)
+
     def decode(self, tokens: str) -> str:
         return unescape_joints(_JOINED.sub("", tokens))
 
@@ -133,6 +146,12 @@ class SentencePiece:
         check_text(line, "The line")
         return _split_symbols(" ".join(self._processor.encode(line, out_type=str)))
 
+    def sample(self, line: str, strength: float, seed: int) -> str:
+        best = self._processor.nbest_encode(line, nbest_size=SAMPLED, out_type="proto").nbests
+        weights = [math.exp(strength * (each.score - best[0].score)) for each in best]
+        (chosen,) = random.Random(seed).choices(best, weights)
+        return _split_symbols(" ".join(piece.piece for piece in chosen.pieces))
+
     def decode(self, tokens: str) -> str:
         return tokens.replace(" ", "").replace(SPACE_MARK, " ").strip()
 
@@ -154,7 +173,7 @@ class Escaped:
         return unescape(self._subwords.decode(tokens))
 
 
-METHODS: dict[str, Callable[[Path], Subwords]] = {
+METHODS: dict[str, type[SubwordNmt] | type[SentencePiece]] = {
     "subword_nmt": SubwordNmt,
     "sentencepiece": SentencePiece,
 }
@@ -168,6 +187,25 @@ def make_subwords(method: str, model: Path | None) -> Subwords:
         model: the file of their model; None with "none".
     """
     return Escaped(Tokenized() if model is None else METHODS[method](model))
+
+
+def make_sampler(method: str, model: Path, strength: float, number: int) -> Callable[[str], str]:
+    """A function that splits lines of tokens into sub-words at random, but repeatably.
+
+    Args:
+        method: a key of ``METHODS``. ``subword_nmt`` leaves out merges (BPE-dropout, Provilkov et
+            al. 2020); ``sentencepiece`` draws one of the best segmentations (Kudo 2018).
+        model: the file of the model.
+        strength: probability to leave out a merge, or the exponent of the probabilities of the best
+            segmentations: the smaller, the more they differ.
+        number: of the segmentation. A line has the same sub-words in all places of one.
+    """
+    subwords = METHODS[method](model)
+
+    def sample(line: str) -> str:
+        return subwords.sample(escape(line), strength, zlib.crc32(f"{number} {line}".encode()))
+
+    return sample
 
 
 def _split_symbols(tokens: str, mark: str = "") -> str:

@@ -17,7 +17,7 @@ from .parallel import mapper
 from .preparation import Side
 from .settings import SPLITS, Settings
 from .sources import Languages, Pair, PairWriter, read_pairs
-from .subwords import Tokenized, make_subwords
+from .subwords import Tokenized, make_sampler, make_subwords
 from .tokenizers import TOKENIZERS
 
 TOKENIZED, TEXT = "tokenized", "text"
@@ -175,6 +175,53 @@ def _tokenize(
         return texts, (source.tokenizer.tokenize(texts[0]), target.tokenizer.tokenize(texts[1]))
 
     return run
+
+
+def sample(
+    folder: Path,
+    text: Path,
+    languages: Languages,
+    method: str,
+    models: Sequence[Path],
+    strength: float,
+    segmentations: Sequence[str],
+    workers: int = 1,
+) -> dict[str, int]:
+    """Split tokenized training text into sub-words at random, several times.
+
+    Args:
+        folder: to write to; it has the plain sub-words already.
+        text: folder of the tokenized text.
+        languages: source and target.
+        method: a key of ``METHODS``.
+        models: the model of sub-words of each language.
+        strength: see ``make_sampler``.
+        segmentations: their names.
+        workers: number of processes.
+    Returns:
+        segmentation -> number of its pairs.
+    """
+    counts = {}
+    for number, name in enumerate(segmentations):
+        with (
+            mapper(workers, partial(_sample, method, tuple(models), strength, number)) as run,
+            PairWriter(folder, name, languages) as writer,
+        ):
+            pairs = run(read_pairs(text, "train", languages))
+            count = 0
+            for pair in Progress(pairs, "pairs", f"Sampling {name}"):
+                writer.write(*pair)
+                count += 1
+            counts[name] = count
+    return counts
+
+
+def _sample(
+    method: str, models: tuple[Path, ...], strength: float, number: int
+) -> Callable[[Pair], Pair]:
+    """A function from a pair of tokenized lines to sub-words that are drawn."""
+    source, target = (make_sampler(method, model, strength, number) for model in models)
+    return lambda pair: (source(pair[0]), target(pair[1]))
 
 
 def _split(method: str, models: tuple[Path | None, ...]) -> Callable[[Pair], Pair]:

@@ -12,7 +12,7 @@ from ..common.errors import UserError, WorkInterrupted
 from ..common.locks import is_at, lock_folder, release
 from ..common.output_files import make_folder
 from . import texts
-from .binarize import binarize, check_count
+from .binarize import SEGMENTATION, binarize, check_count
 from .preparation import DATA, FILE_NAME, check_counts, read_content, write_record
 from .settings import SPLITS, Settings, coverage, default_size, dictionary_limit
 from .sources import Languages
@@ -229,6 +229,10 @@ class Workflow:
                 self.workers,
             ),
         )
+        if settings.dropout is not None:
+            self.stages.run(
+                "sample", lambda folder: self.sample(folder, folders["train"] / TOKENIZED, models)
+            )
         self.stages.run("binarize", lambda folder: self.binarize(folder, pairs))
         self.move(folders)
         counts = {"pairs": pairs, "read": read, "left_out": left_out, **encoded}
@@ -262,13 +266,40 @@ class Workflow:
         self.stages.run("learn", work)
         return size, [*models]
 
+    @property
+    def segmentations(self) -> list[str]:
+        """The names of the segmentations that are sampled."""
+        if self.settings.dropout is None:
+            return []
+        return [f"{SEGMENTATION}{number}" for number in range(2, self.settings.segmentations + 1)]
+
+    def sample(self, folder: Path, text: Path, models: Sequence[str | None]) -> dict[str, Any]:
+        """Sample the sub-words of the training text."""
+        settings = self.settings
+        assert settings.dropout is not None
+        files = [self.work / "learn" / model for model in models if model]
+        return texts.sample(
+            folder,
+            text,
+            settings.languages,
+            settings.method,
+            files,
+            settings.dropout,
+            self.segmentations,
+            self.workers,
+        )
+
     def binarize(self, folder: Path, pairs: dict[str, int]) -> dict[str, Any]:
         """Write the dictionaries and the binarized data, which must have all pairs."""
-        encoded = {name: self.work / "encode" / name for name in pairs}
-        limit = dictionary_limit(self.settings)
-        found = binarize(self.settings.languages, encoded, folder, self.settings.joint, limit)
+        settings, sampled = self.settings, self.segmentations
+        encoded = {
+            **{name: self.work / "encode" / name for name in pairs},
+            **{name: self.work / "sample" / name for name in sampled},
+        }
+        limit = dictionary_limit(settings)
+        found = binarize(settings.languages, encoded, folder, settings.joint, limit, sampled)
         for name, count in found.items():
-            check_count(pairs[name], str(encoded[name]), count)
+            check_count(pairs.get(name, pairs["train"]), str(encoded[name]), count)
         return {}
 
     def move(self, folders: dict[str, Path]) -> None:

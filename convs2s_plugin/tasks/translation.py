@@ -97,7 +97,11 @@ class ConvS2STranslationTask(ReportsValidations, TranslationTask):
         return super().setup_task(cfg, **options)
 
     def load_dataset(self, split, *arguments, **options):
-        """Load a split; ``--equal-length-batches`` does not apply to the training set."""
+        """Load a split; ``--equal-length-batches`` does not apply to the training set.
+
+        The batches of the one before, another part of the data, are forgotten.
+        """
+        self.dataset_to_epoch_iter.pop(self.datasets.get(split), None)
         super().load_dataset(split, *arguments, **options)
         equal = self.cfg.equal_length_batches and split != self.cfg.train_subset
         self.datasets[split] = self._constrain_batches(self.datasets[split], equal)

@@ -240,8 +240,9 @@ def test_the_printed_commands_run(prepare, tmp_path, tokenizer, beam):
     done = server().bash(translate.replace("FILE", text), tmp_path)
     assert done.returncode == 0 and done.stdout.count("\n") == len(lines(out / "text" / "test.de"))
     done = server().bash(evaluate, tmp_path)
-    assert done.returncode == 0 and "my data" not in done.stderr
-    assert "checkpoints/average.pt" in done.stdout
+    # The model has hardly been trained.
+    assert done.returncode == 0 and all("cut off" in line for line in done.stderr.splitlines())
+    assert f"{tmp_path.name}/my data" in done.stdout
     message = prepare("--train", *train, "--out", out, *options, "--overwrite", code=2)
     assert "dictionaries that --overwrite would replace" in message
 
@@ -445,7 +446,7 @@ def test_a_worker_that_is_killed_leaves_the_complete_stages(prepare, tmp_path, m
     with monkeypatch.context() as patch:
         patch.setattr(workflow.texts, "_split", killed)
         message = prepare(*arguments, code=2)
-    assert "One of 2 processes was ended" in message and "The same command continues" in message
+    assert "One of 2 processes was stopped or ended" in message and "The same command continues" in message
     with monkeypatch.context() as patch:
         patch.setattr(workflow.texts, "clean", None)
         prepare(*arguments)

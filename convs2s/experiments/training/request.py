@@ -11,7 +11,7 @@ from typing import NamedTuple
 from ...common.errors import UserError
 from ...common.names import is_name
 from ...common.plain_files import open_plain
-from ...text.binarize import HEADER, MARK
+from ...text.binarize import HEADER, MARK, training_data
 from ...text.preparation import DATA, FILE_NAME, check_counts, digest, read_content
 from ..commands import USER_DIR, find_machine
 from ..runs import arguments
@@ -169,7 +169,8 @@ class Request:
         )
         own = [] if "--user-dir" in self.options else ["--user-dir", USER_DIR]
         machine = find_machine(1, dry=True).options
-        return ["fairseq-train", self.data.folder, *own, *chosen, *machine, *self.options]
+        data = training_data(self.data.folder)
+        return ["fairseq-train", data, *own, *chosen, *machine, *self.options]
 
 
 def _criterion(family: str | None, data: Data) -> Options:
