@@ -446,7 +446,8 @@ def test_a_worker_that_is_killed_leaves_the_complete_stages(prepare, tmp_path, m
     with monkeypatch.context() as patch:
         patch.setattr(workflow.texts, "_split", killed)
         message = prepare(*arguments, code=2)
-    assert "One of 2 processes was stopped or ended" in message and "The same command continues" in message
+    assert "One of 2 processes was stopped or ended" in message
+    assert "The same command continues" in message
     with monkeypatch.context() as patch:
         patch.setattr(workflow.texts, "clean", None)
         prepare(*arguments)
