@@ -38,7 +38,7 @@ def saved_digests(task_state: Any) -> Mapping[str, Any]:
 def check_dictionaries(task_state: Any, words: Sequence[Sequence[str]], name: str) -> None:
     """Check that dictionaries have the words that a model was trained with.
 
-    Dictionaries of other sizes are left to the check of the weights, which do not fit them.
+    If one has another size, that is left to the check of the weights, which do not fit it.
 
     Args:
         task_state: the entry of the checkpoint.
@@ -47,12 +47,12 @@ def check_dictionaries(task_state: Any, words: Sequence[Sequence[str]], name: st
     Raises:
         UserError: if they have not.
     """
-    saved = saved_digests(task_state)
-    for side, found in digests(words).items():
-        trained = saved.get(side)
-        if not isinstance(trained, Mapping) or trained.get("tokens") != found["tokens"]:
-            continue
-        if trained.get("sha256") != found["sha256"]:
+    saved, given = saved_digests(task_state), digests(words)
+    trained = {side: saved[side] for side in given if isinstance(saved.get(side), Mapping)}
+    if any(trained[side].get("tokens") != given[side]["tokens"] for side in trained):
+        return
+    for side in trained:
+        if trained[side].get("sha256") != given[side]["sha256"]:
             raise UserError(
                 f"{name} was trained with another {side} dictionary, which has as many tokens, but "
                 "other words or another order: use the dict.*.txt of its training data (--data; "
