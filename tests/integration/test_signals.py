@@ -12,7 +12,7 @@ import pytest
 from tests.support.translation import DATA, FIXTURES, LINES
 
 
-def start(name, folder):
+def start(name, folder, hangup=signal.SIG_DFL):
     """A command with two workers that is in the middle of its work, and its workers."""
     if name == "translate":
         (folder / "input").write_text(
@@ -27,11 +27,14 @@ def start(name, folder):
             lines = (f"Satz {i} , mit {i % 977} Wörtern .\n" for i in range(300_000))
             text.write_text("".join(lines), encoding="utf-8")
         arguments = ("--train", *texts, "--out", folder / "out", "--tokenizer", "moses")
+    # A command inherits what is ignored.
+    before = signal.signal(signal.SIGHUP, hangup)
     process = subprocess.Popen(
         [sys.executable, "-m", "convs2s", name, *map(str, arguments), "--workers", "2", "-q"],
         stderr=subprocess.PIPE,
         text=True,
     )
+    signal.signal(signal.SIGHUP, before)
     parent = psutil.Process(process.pid)
     end = time.monotonic() + 60
     while len(workers := parent.children()) < 2 or min(map(cpu, workers)) < 0.2:
@@ -87,11 +90,7 @@ def test_a_command_that_is_stopped_with_its_workers_goes_on(tmp_path):
 
 def test_a_hangup_that_is_ignored_stays_so(tmp_path):
     """As under nohup."""
-    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    try:
-        process, workers = start("translate", tmp_path)
-    finally:
-        signal.signal(signal.SIGHUP, before)
+    process, workers = start("translate", tmp_path, signal.SIG_IGN)
     process.send_signal(signal.SIGHUP)
     time.sleep(1)
     assert process.poll() is None
