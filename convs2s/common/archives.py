@@ -19,10 +19,10 @@ from typing import IO, Any, cast
 
 from .compression import FIRST_BYTES, OPENERS, Unpacked, largest_size
 from .errors import UserError
+from .lines import excerpt
 from .names import stays_inside
 from .plain_files import open_plain
 from .progress import Progress
-from .text_files import excerpt
 
 ADDRESS = re.compile(r"https?://", re.IGNORECASE)
 _ARCHIVE_NAME = re.compile(r"\.(tar(\.\w+)?|tgz|tbz2?|txz)$", re.IGNORECASE)

@@ -4,7 +4,7 @@ import re
 from typing import NamedTuple
 
 from .errors import TextError
-from .text_files import excerpt
+from .lines import excerpt
 
 END = "the end"
 

@@ -9,8 +9,9 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from ..common.errors import UserError
+from ..common.lines import excerpt
 from ..common.tables import Table, number
-from ..common.text_files import excerpt, line_error, read_lines, read_parallel
+from ..common.text_files import line_error, read_lines, read_parallel
 
 Link = tuple[int, int]
 

@@ -7,7 +7,8 @@ from collections.abc import Collection
 from typing import NamedTuple
 
 from ..common.errors import UserError
-from ..common.text_files import excerpt, line_error, read_sentences
+from ..common.lines import excerpt
+from ..common.text_files import line_error, read_sentences
 
 # S source, T reference, H hypothesis in tokens, D the same as text.
 OF_FAIRSEQ = re.compile(r"([A-Z])-(\d{1,18})\t(.*)", re.DOTALL)

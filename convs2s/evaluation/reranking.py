@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..common.errors import UserError
-from ..common.text_files import excerpt, read_lines
+from ..common.lines import excerpt
+from ..common.text_files import read_lines
 from .nbest import Hypothesis, NBest, parse_score
 from .sentence_scores import SentenceScore
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from ..common.errors import UserError
 from ..common.limits import MAX_POSITIONS, check_range, option_name
-from ..common.text_files import excerpt
+from ..common.lines import excerpt
 
 
 def option(default: Any, help: str) -> Any:

@@ -9,7 +9,8 @@ from typing import Any, TextIO
 
 from ..common.compression import check_readable, without_compression
 from ..common.errors import UserError
-from ..common.text_files import excerpt, line_error, read_parallel, read_sentences
+from ..common.lines import excerpt
+from ..common.text_files import line_error, read_parallel, read_sentences
 
 _LANGUAGE = re.compile(r"[A-Za-z]{2,3}(?:[_-][A-Za-z0-9]+)?")
 _PAIR = re.compile(r"([A-Za-z]{2,3}(?:_[A-Za-z0-9]+)?)-([A-Za-z]{2,3}(?:_[A-Za-z0-9]+)?)")

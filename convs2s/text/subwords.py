@@ -17,9 +17,10 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from ..common.errors import UserError
+from ..common.lines import check_text
 from ..common.output_files import atomic_write
 from ..common.progress import Progress
-from ..common.text_files import check_text, read_sentences
+from ..common.text_files import read_sentences
 from .symbols import (
     escape,
     escape_joints,

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import NamedTuple, Protocol
 
-from ..common.text_files import as_sentence, without_end
+from ..common.lines import as_sentence, without_end
 from .ensemble import Ensemble
 from .results import Hypothesis, Translation, join
 from .splitting import split

@@ -9,8 +9,8 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from ..common.errors import UserError
+from ..common.lines import excerpt
 from ..common.progress import Progress
-from ..common.text_files import excerpt
 from .alignment import hard_alignment, shifted
 from .buffers import TextProcessor
 from .decoding import Forced, mean_log_probs

@@ -6,7 +6,7 @@ Needs neither torch nor fairseq.
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from ..common.text_files import as_sentence
+from ..common.lines import as_sentence
 from .options import EnsembleOptions
 
 REPORT_HEADER = "line\ttokens\tparts\tremark\n"

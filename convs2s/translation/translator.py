@@ -8,7 +8,7 @@ from itertools import count
 from pathlib import Path
 
 from ..common.errors import UserError, check_names
-from ..common.text_files import as_sentence, check_text, excerpt
+from ..common.lines import as_sentence, check_text, excerpt
 from .attention import Attention, attention_of_pair, best_translation
 from .buffers import Done, Job, Report, translate_in_buffers
 from .decoding import Model

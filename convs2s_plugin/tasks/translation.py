@@ -12,7 +12,7 @@ from fairseq.tasks import register_task
 from fairseq.tasks.translation import TranslationConfig, TranslationTask
 
 from convs2s.common.errors import UserError
-from convs2s.common.text_files import as_sentence
+from convs2s.common.lines import as_sentence
 from convs2s.models.options import checked_values, option
 from convs2s.nn.gradient import ignored_batch
 from convs2s.text.lexicon.files import read_translations

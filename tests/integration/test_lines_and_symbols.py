@@ -6,7 +6,7 @@ import subprocess
 import numpy as np
 import pytest
 
-from convs2s.common.text_files import LINE_ENDS
+from convs2s.common.lines import LINE_ENDS
 from convs2s.experiments import data
 from convs2s.experiments.file import DataSettings
 from convs2s.text import Preparation

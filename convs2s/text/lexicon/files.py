@@ -13,8 +13,9 @@ Needs neither torch nor fairseq.
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
+from ...common.lines import excerpt
 from ...common.output_files import atomic_write
-from ...common.text_files import excerpt, line_error, read_lines
+from ...common.text_files import line_error, read_lines
 
 
 class Entry(NamedTuple):

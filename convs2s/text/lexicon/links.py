@@ -8,7 +8,8 @@ import re
 from collections.abc import Iterator, Sequence
 from heapq import heapify, heappop, heappush
 
-from ...common.text_files import excerpt, line_error, read_parallel
+from ...common.lines import excerpt
+from ...common.text_files import line_error, read_parallel
 
 Link = tuple[int, int]
 # Source words, target words, and the links between them.

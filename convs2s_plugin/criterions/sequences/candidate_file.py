@@ -9,7 +9,7 @@ from fairseq.data import Dictionary
 from torch import Tensor
 
 from convs2s.common.errors import UserError
-from convs2s.common.text_files import excerpt
+from convs2s.common.lines import excerpt
 from convs2s.text.vocabulary import unknown_word
 
 # The lines of one sentence follow one another: its source, and its hypotheses with their scores.

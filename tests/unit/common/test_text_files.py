@@ -3,7 +3,8 @@
 import pytest
 
 from convs2s.common.errors import UserError
-from convs2s.common.text_files import LINE_ENDS, as_sentence, read_parallel, read_sentences
+from convs2s.common.lines import LINE_ENDS, as_sentence
+from convs2s.common.text_files import read_parallel, read_sentences
 
 
 def test_line_ends_are_those_of_python():

@@ -97,6 +97,8 @@ def test_data_of_a_preparation_and_of_fairseq(tmp_path):
         "format": 1,
         "languages": {"source": "de", "target": "en"},
         "pairs": {"train": 5},
+        "read": {"train": 5},
+        "left_out": {},
         "subwords": {"method": "none", "joint": False},
         "tokenizer": "characters",
         "dictionaries": dict.fromkeys(("source", "target"), {"file": "x", "sha256": "x"}),

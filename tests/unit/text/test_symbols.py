@@ -5,7 +5,7 @@ import random
 import pytest
 
 from convs2s.common.errors import UserError
-from convs2s.common.text_files import check_text
+from convs2s.common.lines import check_text
 from convs2s.text.subwords import Escaped, Tokenized, learn_subword_nmt, make_subwords
 from convs2s.text.symbols import escape, escape_joints, is_symbol, unescape, unescape_joints
 from convs2s.text.vocabulary import Vocabulary

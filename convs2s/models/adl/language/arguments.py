@@ -10,7 +10,7 @@ from typing import Any
 
 from ....common.errors import nearest
 from ....common.limits import option_name
-from ....common.text_files import excerpt
+from ....common.lines import excerpt
 from .tree import Call, Chain, Index, Item, Number, Place, Value, write
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from ....common.errors import TextError, nearest
-from ....common.text_files import excerpt
+from ....common.lines import excerpt
 
 
 class Place(NamedTuple):
