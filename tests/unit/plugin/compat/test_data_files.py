@@ -8,7 +8,7 @@ from fairseq.tasks import translation
 
 from convs2s.common.errors import UserError
 from convs2s.text.binarize import write_numbers
-from convs2s_plugin.compat import data_files
+from convs2s_plugin.compat import data_sets
 from convs2s_plugin.compat.data_files import check_binarized
 from tests.support.adapters import dictionary
 
@@ -129,7 +129,7 @@ def load(folder, symbols, impl="mmap", split="train"):
 
 def test_symbols_inside_sentences(tmp_path, monkeypatch):
     """fairseq-preprocess takes a word ``</s>`` of the text for the end of the sentence."""
-    monkeypatch.setattr(data_files, "PART", 2)
+    monkeypatch.setattr(data_sets, "PART", 2)
     good = [[4, 3, 2], [2], [5, 6, 7, 2]]
     assert len(load(tmp_path, write_pair(tmp_path, good, good))) == 3
     for symbol, name in enumerate(("<s>", "<pad>", "</s>")):
@@ -138,8 +138,10 @@ def test_symbols_inside_sentences(tmp_path, monkeypatch):
             message = f"Sentence {place} of the target text of train .*the special symbol {name} as"
             with pytest.raises(UserError, match=message):
                 load(tmp_path, symbols)
-    with pytest.raises(UserError, match="of the source text of train"):
-        load(tmp_path, write_pair(tmp_path, [[2, 2]], [[2]]))
+    # A source may have several sentences.
+    assert len(load(tmp_path, write_pair(tmp_path, [[4, 2, 5, 2]], [[2]]))) == 1
+    with pytest.raises(UserError, match="of the source text of train .*<pad>"):
+        load(tmp_path, write_pair(tmp_path, [[1, 2]], [[2]]))
 
 
 def test_sides_of_different_length(tmp_path):
