@@ -73,7 +73,7 @@ NO_TEXT = [None, 3, b"eins", ["eins"], [["eins"]]]
 def test_what_are_not_lines(given):
     """In each method, of the hub too."""
     translator = load("convs2s")
-    said = "is not a list of lines" if given in NO_LINES else "is not text: give a str"
+    said = "is not a list of lines" if given in NO_LINES else "is not text, but"
     calls = [
         lambda: translator.translate(given),
         lambda: list(translator.stream(given)),
