@@ -306,6 +306,7 @@ def test_nothing_of_another_process_is_removed(prepare, tmp_path):
     prepare("--train", *train, "--out", out, *NONE, "--overwrite")
 
 
+@NEEDS_FAIRSEQ
 def test_a_colon_in_a_path(prepare, tmp_path):
     """fairseq takes it for the end of a path; folders named after a time have one."""
     train, out = write_pairs(tmp_path, "a", PAIRS), tmp_path / "run_12:30"

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from ...common.errors import UserError
 from ...common.names import is_name
-from ...common.plain_files import open_plain
+from ...common.plain_files import check_can_exist, open_plain
 from ...text.binarize import HEADER, MARK, training_data
 from ...text.preparation import DATA, FILE_NAME, check_counts, digest, read_content
 from ..commands import USER_DIR, find_machine
@@ -52,6 +52,7 @@ def read_data(folder: Path) -> Data:
     Raises:
         UserError: if there is no data.
     """
+    check_can_exist(str(folder))
     for place in (folder, folder.parent):
         if (place / FILE_NAME).is_file() and folder in (place, place / DATA):
             content = read_content(place / FILE_NAME)
