@@ -30,12 +30,12 @@ class Weights(NamedTuple):
 
     @classmethod
     def simcut(cls, weight: float) -> "Weights":
-        """SimCut (Gao et al. 2022, equation 5): q is predicted from cut embeddings."""
+        """SimCut (Gao et al. 2022): q is predicted from cut embeddings."""
         return cls(0.0, weight, 0.0)
 
     @classmethod
     def rdrop(cls, weight: float) -> "Weights":
-        """R-Drop (Liang et al. 2021, equation 4): p and q differ in their dropout."""
+        """R-Drop (Liang et al. 2021): p and q differ in their dropout."""
         return cls(1.0, weight / 2, weight / 2)
 
 

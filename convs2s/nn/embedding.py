@@ -70,7 +70,7 @@ def check_length(length: int, max_positions: int) -> None:
 def cut_tokens(matrices: Iterable[nn.Module], probability: float) -> Iterator[None]:
     """Set the embeddings of random tokens to zero, in every second sentence of each batch.
 
-    Positions stay (SimCut, Gao et al. 2022, section 3.2).
+    Positions stay (SimCut, Gao et al. 2022).
 
     Args:
         matrices: look up B x T tokens, as ``EmbeddingMatrix`` does.

@@ -44,7 +44,7 @@ MAX_COUNTED = 1_000_000
 CODES = ((0, 1), (0, 2))
 # Sentencepiece is learned on at most so many lines, spread over the text.
 MAX_SENTENCES = 2_000_000
-# Sampling chooses among so many of the best segmentations (Kudo 2018, section 3.2).
+# Sampling chooses among so many of the best segmentations (Kudo 2018).
 SAMPLED = 64
 # A longer line, in bytes, is not used by sentencepiece (its own default).
 MAX_SENTENCE_BYTES = 4192

@@ -22,6 +22,9 @@ from convs2s.nn.int8 import dense
 
 from ..models.adapters import OutputLayer, embedding_matrices, output_layer_of
 
+# The probability of the paper.
+SIMCUT_P = 0.05
+
 
 @dataclass
 class ConvS2SCrossEntropyConfig(LabelSmoothedCrossEntropyCriterionConfig):
@@ -32,7 +35,7 @@ class ConvS2SCrossEntropyConfig(LabelSmoothedCrossEntropyCriterionConfig):
         "weight of the divergence of predictions from those of a second pass, in which the "
         "embeddings of random source and target tokens are zero (SimCut; 3 in the paper)",
     )
-    simcut_p: float = option(0.05, "with --simcut-weight: probability of a token to be cut")
+    simcut_p: float = option(SIMCUT_P, "with --simcut-weight: probability of a token to be cut")
     rdrop_weight: float = option(
         0.0,
         "weight of the divergences of the predictions of two passes, which differ in their "
@@ -61,7 +64,7 @@ class ConvS2SCrossEntropy(LabelSmoothedCrossEntropyCriterion):
         ignore_prefix_size=0,
         report_accuracy=False,
         simcut_weight=0.0,
-        simcut_p=0.05,
+        simcut_p=SIMCUT_P,
         rdrop_weight=0.0,
     ):
         if not 0.0 <= label_smoothing < 1.0:
@@ -187,6 +190,8 @@ def _weights_of_passes(simcut: float, cut: float, rdrop: float) -> Weights | Non
             raise UserError(f"--{name}-weight is {weight}: it must be at least 0.")
     if not 0.0 < cut < 1.0:
         raise UserError(f"--simcut-p is {cut}: it must be above 0 and below 1.")
+    if cut != SIMCUT_P and not simcut:
+        raise UserError(f"--simcut-p {cut} needs --simcut-weight, such as 3.")
     if simcut and rdrop:
         raise UserError(
             f"--simcut-weight {simcut} and --rdrop-weight {rdrop} both compare two passes: give "

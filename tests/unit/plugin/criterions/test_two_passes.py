@@ -46,7 +46,8 @@ def plain_loss(model, batch, cut, simcut=0.0, rdrop=0.0, eps=0.1):
 def test_loss_and_gradients_of_every_model(name, kind):
     model, batch = MAKERS[name](), random_batch(BATCH)
     weight = {f"{kind}_weight": 3.0}
-    loss = criterion(ConvS2SCrossEntropy, **weight, simcut_p=0.3)
+    cut = {"simcut_p": 0.3} if kind == "simcut" else {}
+    loss = criterion(ConvS2SCrossEntropy, **weight, **cut)
     torch.manual_seed(5)
     value, _, log, gradients = step(model, loss, batch)
     model.zero_grad()
@@ -103,6 +104,7 @@ def test_validation_is_one_plain_pass():
         ({"simcut_weight": -1.0}, "--simcut-weight is -1.0"),
         ({"rdrop_weight": float("nan")}, "--rdrop-weight is nan"),
         ({"simcut_weight": 1.0, "simcut_p": 1.0}, "--simcut-p is 1.0"),
+        ({"simcut_p": 0.1}, "needs --simcut-weight"),
         ({"simcut_weight": 1.0, "rdrop_weight": 1.0}, "give one of them"),
     ],
 )
