@@ -7,18 +7,17 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from convs2s.common.tables import MISSING, Table, markdown_table, number, speed
-from convs2s.experiments.comparison import (
-    VALID,
-    Comparison,
-    Summary,
+from convs2s.experiments.comparison import VALID, Comparison, Summary
+from convs2s.experiments.file import Experiment
+from convs2s.experiments.reader import read_experiment
+from convs2s.experiments.runs import all_runs
+from convs2s.experiments.tables import (
+    difference,
     main_columns,
     mean_and_deviation,
     millions,
     option_text,
 )
-from convs2s.experiments.file import Experiment
-from convs2s.experiments.reader import read_experiment
-from convs2s.experiments.runs import all_runs
 from docs import runs
 
 EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
@@ -121,7 +120,7 @@ def beside_published(comparison: Comparison, published: Mapping[str, str]) -> st
             summary.system.title,
             bleu,
             mean_and_deviation(summary.scores(test, "bleu")),
-            comparison.difference(summary, test),
+            difference(comparison, summary, test),
             millions(summary.median("parameters")),
             number(summary.median("cpu_minutes"), 1),
         ]
@@ -142,12 +141,12 @@ def sweep(file: str, others: Mapping[str, str] | None = None) -> str:
     """
     planned = all_runs(read_experiment(EXAMPLES / file))
     tried = []
-    for name, difference in {runs.name_of(file): "", **(others or {})}.items():
+    for name, changed in {runs.name_of(file): "", **(others or {})}.items():
         published = runs.read(name)
         for run in planned:
             if run.name in published:
                 trial = published[run.name]["result"]
-                tried.append((difference or _options(trial) or run.system.title, trial))
+                tried.append((changed or _options(trial) or run.system.title, trial))
     scores = [trial["splits"][VALID]["bleu"] for _, trial in tried]
     cells = [
         [

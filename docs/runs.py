@@ -32,7 +32,7 @@ def read(name: str) -> dict[str, dict[str, Any]]:
         name: the name in ``results``.
     Returns:
         The name of a run -> its ``result`` and ``settings``, as in the files of its folder. A
-        finalist that was never trained has no settings.
+        trial for which the round before left no options has no settings.
     Raises:
         FileNotFoundError: if there are no such runs.
     """
@@ -53,17 +53,19 @@ def publish(name: str, out: Path) -> None:
     Raises:
         FileNotFoundError: if no run is finished, or a finished run lacks a translation.
     """
-    folders = sorted(path.parent for path in out.glob("runs/*/result.json"))
+    folders = sorted(path.parent for path in out.glob("runs/**/result.json"))
     if not folders:
         raise FileNotFoundError(f"{out} has no finished runs: name a folder of an experiment.")
     lines, texts = [], set()
     for folder in folders:
         files = {part: folder / f"{part}.json" for part in PARTS}
         run = {part: _read(path) for part, path in files.items() if path.exists()}
-        lines.append(json.dumps({"run": folder.name, **run}) + "\n")
+        run_name = folder.relative_to(out / "runs")
+        lines.append(json.dumps({"run": run_name.as_posix(), **run}) + "\n")
         for split in run["result"]["splits"]:
             if split != "valid":
-                texts |= {folder / f"{split}.hyp", out / "references" / split}
+                references = out / "references" / run_name.parent / split
+                texts |= {folder / f"{split}.hyp", references}
     RESULTS.mkdir(exist_ok=True)
     (RESULTS / f"{name}.jsonl").write_text("".join(lines), encoding="utf-8")
     _pack(_archive(name), out, sorted(texts))

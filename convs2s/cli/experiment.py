@@ -10,7 +10,7 @@ from typing import Any
 from ..common.errors import UserError
 from ..common.names import check_name
 from ..experiments.file import Experiment
-from ..experiments.reader import read_experiment, schema, smoke_run
+from ..experiments.reader import faults_of_sets, read_experiment, schema, smoke_run
 from ..experiments.workflow import Request, perform
 from .arguments import add_flag, add_folder, add_number
 
@@ -36,6 +36,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     text = "run only these seeds; they may be others than those in the file"
     parser.add_argument("--seeds", metavar="N", nargs="+", type=int, default=[], help=text)
+    text = "data sets, in place of those in the file"
+    parser.add_argument("--sets", metavar="NAME", nargs="+", help=text)
     parser.add_argument("--source", metavar="LANGUAGE", help="source language")
     parser.add_argument("--target", metavar="LANGUAGE", help="target language")
     add_number(parser, "--bpe-merges", "number of BPE merges; 0: no BPE", least=0)
@@ -43,6 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_folder(data, "--text", "folder of the text", type=Path)
     text = "data that fairseq-preprocess binarized"
     add_folder(data, "--data-bin", text, dest="bin", type=Path)
+    add_folder(data, "--prepared", "folder that `convs2s prepare` wrote", type=Path)
     add_flag(data, "--download", "download the text from the address in the file")
     text = (
         "try the file in little time: generated text, two updates, one seed, and the options in "
@@ -87,17 +90,24 @@ def _override(experiment: Experiment, args: argparse.Namespace) -> Experiment:
     for side in ("source", "target"):
         if getattr(args, side) is not None:
             check_name(getattr(args, side), f"--{side}")
-    names = ("source", "target", "text", "bin", "bpe_merges")
+    for name in args.sets or ():
+        check_name(name, "--sets")
+    names = ("source", "target", "text", "bin", "prepared", "sets", "bpe_merges")
     given = {name: value for name in names if (value := getattr(args, name)) is not None}
     data = replace(experiment.data, **given)
     if args.text or args.download or args.smoke:
         data = replace(data, bin=None, prepared=None)
     if args.bin is not None:
         data = replace(data, prepared=None)
+    if args.prepared is not None:
+        data = replace(data, bin=None, text=None, download=None)
     if args.bpe_merges is not None and not data.needs_text:
         raise UserError(
             f"--bpe-merges cannot change binarized data, {data.bin or data.prepared}: leave it out."
         )
+    if not args.smoke:
+        for fault in faults_of_sets(data, experiment.tuning):
+            raise UserError(f"{fault}.")
     for side in ("source", "target"):
         if data.needs_text and getattr(data, side) is None:
             raise UserError(f"There is no {side} language: give it with --{side}.")

@@ -1,4 +1,4 @@
-"""``convs2s plot``: curves of trainings, BLEU by length, and sweeps of an option."""
+"""``convs2s plot``: curves of trainings, scores by length, by data set, and over an option."""
 
 import argparse
 from pathlib import Path
@@ -6,7 +6,7 @@ from typing import Any
 
 from ..common.errors import UserError
 from ..common.output_files import check_writable
-from ..pictures import lengths, sweep, training
+from ..pictures import lengths, sets, sweep, training
 from ..pictures.figures import check_format, import_pyplot, save_figure
 from .arguments import add_file
 
@@ -34,12 +34,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "scores", metavar="FILE", help="file of `convs2s evaluate --output`"
     )
     kind = add_kind(
-        "sweep", "BLEU over the values of an option, with standard deviation over seeds"
+        "sweep", "the score over the values of an option, with standard deviation over seeds"
     )
     kind.add_argument("results", metavar="FILE", help="results.json of `convs2s experiment`")
     text = "option of fairseq-train, such as dropout (default: the only one that differs)"
     kind.add_argument("--option", metavar="NAME", help=text)
     text = "test set, or valid (default: the first test set; valid if only trials differ)"
+    kind.add_argument("--split", metavar="NAME", help=text)
+    kind = add_kind("sets", "scores of each system on several data sets")
+    kind.add_argument("results", metavar="FILE", help="results.json of `convs2s experiment`")
+    text = "test set, or valid (default: the first test set)"
     kind.add_argument("--split", metavar="NAME", help=text)
 
 
@@ -55,6 +59,9 @@ def run(args: argparse.Namespace) -> int:
     elif args.kind == "lengths":
         check_writable(args.output, [args.scores])
         found, plot = lengths.read_length_results(args.scores), lengths.plot
+    elif args.kind == "sets":
+        check_writable(args.output, [args.results])
+        found, plot = sets.read_scores(args.results, args.split), sets.plot
     else:
         check_writable(args.output, [args.results])
         option = args.option and args.option.lstrip("-")

@@ -15,7 +15,7 @@ from ..text.settings import Settings
 from ..text.sources import ParallelText, find_languages
 from ..text.subwords import METHODS
 from ..text.texts import TEXT
-from ..text.tokenizers import TOKENIZERS
+from ..text.tokenizers import OF_CHARACTERS, TOKENIZERS, of_sides
 from ..text.workflow import prepare
 from .arguments import add_file, add_flag, add_folder, add_number
 
@@ -38,8 +38,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--source-lang", metavar="LANGUAGE", help=text)
     text = "target language (default: from the file names)"
     parser.add_argument("--target-lang", metavar="LANGUAGE", help=text)
-    text = "tokenizer (default: moses; none with sentencepiece)"
-    parser.add_argument("--tokenizer", choices=tuple(TOKENIZERS), help=text)
+    text = (
+        f"tokenizer: {', '.join(TOKENIZERS)}, or one for source and one for target, such as "
+        "letters/none (default: moses; none with sentencepiece)"
+    )
+    parser.add_argument("--tokenizer", metavar="NAME", help=text)
     add_flag(parser, "--lowercase", "change all text to lower case")
     text = (
         "sub-words (default: subword_nmt; sentencepiece for languages without spaces; none with "
@@ -144,7 +147,7 @@ def _report(content: dict[str, Any], out: Path) -> None:
     print(f"\nTrain{_duration(forecast(read_data(out)))}, translate, evaluate:\n")
     print(f"convs2s train {folder}")
     # The outputs of a wider beam may end too early.
-    beam = " --beam 1" if content["tokenizer"] == "characters" else ""
+    beam = " --beam 1" if of_sides(content["tokenizer"])[1] in OF_CHARACTERS else ""
     print(f"convs2s translate --path {folder}{beam} --input FILE")
     if "test" in pairs:
         source, target = (

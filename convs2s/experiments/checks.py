@@ -26,20 +26,22 @@ from .runs import Run
 CODE = "import sys; sys.path[0] = sys.argv[1]; from convs2s_plugin.checks import main; main()"
 
 
-def check_options(experiment: Experiment, runs: Sequence[Run], data: Data, smoke: bool) -> None:
+def check_options(
+    experiment: Experiment, runs: Sequence[Run], data: dict[str, Data], smoke: bool
+) -> None:
     """Check the options of runs with fairseq's parsers, and build each model without memory.
 
     Args:
         experiment: the experiment.
         runs: those to check.
-        data: their data, which need not be there yet.
+        data: the data of each data set, which need not be there yet.
         smoke: it is a smoke run.
     Raises:
         UserError: listing all errors with their places in the file.
     """
     commands: dict[tuple[str, ...], list[Run]] = {}
     for run in runs:
-        for command in _commands(run, data):
+        for command in _commands(run, data[run.data_set]):
             commands.setdefault(tuple(map(str, command)), []).append(run)
     faults: dict[str, dict[str, None]] = {}
     found = find_faults([*commands], experiment.data.joined_dictionary)
@@ -74,12 +76,15 @@ def find_faults(commands: Sequence[Sequence[str]], joined: bool) -> list[list[tu
 
 def _commands(run: Run, data: Data) -> list[list[object]]:
     """The commands of a run; those of runs that differ in their seeds alone are the same."""
-    run, machine, path = replace(run, seed=1, start=None), find_machine(1, dry=True), Path("any")
+    run = replace(run, seed=1, start=None)
+    machine, path = find_machine(1, dry=True), Path("any")
     # A run that awaits trials has the options of one of them.
-    trained = run.base is None and not run.awaits
+    trained = not run.models and not run.awaits
     commands = [training_command(data, machine, run, path)] if trained else []
     searches = [run.with_search(options) for options in run.searches or [{}]]
-    return commands + [translation_command(data, machine, each, path, "valid") for each in searches]
+    return commands + [
+        translation_command(data, machine, each, [path], "valid") for each in searches
+    ]
 
 
 def _place(experiment: Experiment, run: Run, program: str, option: Any, smoke: bool) -> str:

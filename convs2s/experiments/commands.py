@@ -1,6 +1,7 @@
 """The commands that train and translate, and the data and devices that they use."""
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -147,11 +148,17 @@ def training_command(data: Data, machine: Machine, run: Run, checkpoints: Path) 
 
 
 def translation_command(
-    data: Data, machine: Machine, run: Run, checkpoint: Path, subset: str
+    data: Data, machine: Machine, run: Run, checkpoints: Sequence[Path], subset: str
 ) -> list[object]:
     """The command that translates a split, given by fairseq's name for it."""
     command = _command("fairseq-generate", data, machine)
-    command += ["--path", checkpoint, "--gen-subset", subset, *arguments(run.generate)]
+    command += [
+        "--path",
+        os.pathsep.join(map(str, checkpoints)),
+        "--gen-subset",
+        subset,
+        *arguments(run.generate),
+    ]
     return command + ["--remove-bpe", "sentencepiece"] * data.marks_spaces
 
 

@@ -1,24 +1,23 @@
 """The systems of an experiment over their seeds, and the tables that compare them."""
 
-import json
 import statistics
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from ..common.tables import MISSING, Table, number, speed
 from ..common.text_files import read_sentences
-from ..evaluation.scores import Significance, paired_bootstrap
+from ..evaluation.significance import Significance, over_data_sets, over_seeds, paired_bootstrap
+from .choices import Result, has_options, means_over_sets, ranked_trials
 from .file import Experiment, System
 from .results import read_json
-from .runs import arguments, has_options, ranked_trials
+from .runs import round_sizes
 
-Result = dict[str, Any]  # the content of a result.json
 Lines = tuple[str, ...]
 VALID = "valid"
-Cell = Callable[["Summary"], str]
+# The fewest seeds of two systems to compare their scores over seeds.
+SEEDS = 3
 # Its results are kept, because the report is written after each run.
 compare = lru_cache(maxsize=256)(paired_bootstrap)
 
@@ -29,10 +28,12 @@ class Summary:
 
     Attributes:
         system: the system.
-        runs: the results of its finished runs, in the order of their seeds.
-        trials: the results of its finished trials, in order.
+        runs: the results of its finished runs, in the order of their seeds; with several data sets
+            their means, for the runs that are finished on all of them.
+        trials: the results of its finished trials, in order; their means in the same way.
         chosen: the best trial, or None until all trials are finished.
-        folders: the folders of the runs.
+        by_set: name of a data set -> the results of the finished runs on it.
+        folder: the folder of all runs.
         speeds: unit -> ``median``, ``min`` and ``max``, from a measurement of speeds alone.
     """
 
@@ -40,7 +41,8 @@ class Summary:
     runs: Sequence[Result]
     trials: Sequence[Result]
     chosen: Result | None
-    folders: Sequence[Path]
+    by_set: dict[str, list[Result]]
+    folder: Path
     speeds: dict[str, dict[str, float]]
 
     def median(self, key: str) -> float | None:
@@ -48,9 +50,15 @@ class Summary:
         values = [run[key] for run in self.runs if run.get(key) is not None]
         return statistics.median(values) if values else None
 
-    def scores(self, split: str, metric: str) -> list[float]:
-        """A score of all runs that have it, in the order of their seeds."""
-        splits = (run.get("splits", {}).get(split, {}) for run in self.runs)
+    def scores(self, split: str, metric: str, data_set: str = "") -> list[float]:
+        """A score of all runs that have it, in the order of their seeds.
+
+        Args:
+            split, metric: what is scored, and how.
+            data_set: one of several data sets; "" for the mean over all.
+        """
+        runs = self.by_set[data_set] if data_set else self.runs
+        splits = (run.get("splits", {}).get(split, {}) for run in runs)
         return [scores[metric] for scores in splits if scores.get(metric) is not None]
 
     def has(self, split: str) -> bool:
@@ -59,7 +67,10 @@ class Summary:
 
     def translations(self, split: str) -> tuple[Lines, ...]:
         """The plain translations of a split by each run."""
-        return tuple(tuple(read_sentences(str(folder / f"{split}.hyp"))) for folder in self.folders)
+        names = (f"{self.system.folder_name}.{run['seed']}" for run in self.runs)
+        return tuple(
+            tuple(read_sentences(str(self.folder / name / f"{split}.hyp"))) for name in names
+        )
 
 
 class Comparison:
@@ -73,13 +84,15 @@ class Comparison:
         experiment: the experiment.
         summaries: the systems.
         tests: names of the test sets; the first one is the main one.
-        differences: (name of the system, split) -> the difference to the baseline in sacreBLEU and
-            its p-value. Pairs are left out if one of both systems has no run or has not translated
-            the split, and so is the baseline itself.
+        metric: the score whose differences are tested, sacreBLEU or the word error rate.
+        differences: (name of the system, split) -> the difference to the baseline and its p-value:
+            over sentences, or with several data sets over these. Pairs are left out if one of both
+            systems has no run or has not translated the split, and so is the baseline itself.
     """
 
     def __init__(self, out: Path, results: Sequence[Result], experiment: Experiment):
         self.experiment = experiment
+        self.metric = "wer" if experiment.metric == "wer" else "sacrebleu"
         speeds = read_json(out / "speed.json") or {}
         self.summaries = [
             self._summarize(
@@ -99,22 +112,26 @@ class Comparison:
         self, system: System, results: Sequence[Result], runs: Path, speeds: dict[str, Any]
     ) -> Summary:
         """The results of a system, from its own results and the folder of all runs."""
-        trials = [result for result in results if result.get("trial") is not None]
-        trials.sort(key=lambda trial: trial["trial"])
-        tried = len(system.trials)
-        ranked = ranked_trials(trials, tried)
-        is_complete = len(trials) == tried + min(self.experiment.tuning.finalists, tried)
-        chosen = ranked[0] if ranked and is_complete else None
+        experiment, tuning = self.experiment, self.experiment.tuning
+        sets, tried_on = experiment.data.sets, tuning.sets or experiment.data.sets
+        tried = [result for result in results if result.get("trial") is not None]
+        trials = sorted(means_over_sets(tried, tried_on), key=lambda trial: trial["trial"])
+        sizes = round_sizes(system, tuning)
+        last = [trial for trial in trials if trial["trial"] > sum(sizes[:-1])]
+        ranked = ranked_trials(last, experiment.metric)
+        chosen = ranked[0] if ranked and len(last) == sizes[-1] else None
         # A better trial may have come after the final runs.
         options = {} if chosen is None else chosen.get("trial_options", {})
         final = [
             result
             for result in results
-            if result.get("trial") is None and has_options(result.get("options", {}), options)
+            if result.get("trial") is None
+            if result.get("trial_options") in ({}, None, options)
+            if has_options(result.get("options", {}), options)
         ]
         final.sort(key=lambda run: run["seed"])
-        folders = [runs / f"{system.folder_name}.{run['seed']}" for run in final]
-        return Summary(system, final, trials, chosen, folders, speeds)
+        by_set = {name: [run for run in final if run.get("data_set") == name] for name in sets}
+        return Summary(system, means_over_sets(final, sets), trials, chosen, by_set, runs, speeds)
 
     def _compare(self, references: Path) -> Iterator[tuple[tuple[str, str], Significance]]:
         """Compare all systems with the baseline on all test sets."""
@@ -124,10 +141,32 @@ class Comparison:
         others = [each for each in self.summaries if each.runs and each is not base]
         for split in filter(base.has, self.tests or [VALID]):
             for summary in others:
-                if summary.has(split):
+                if not summary.has(split):
+                    continue
+                if self.experiment.data.sets:
+                    found = self._over_data_sets(base, summary, split)
+                else:
                     lines = tuple(read_sentences(str(references / split)))
                     texts = base.translations(split), summary.translations(split)
-                    yield (summary.system.name, split), compare(lines, *texts)
+                    found = compare(lines, *texts, metric=self.experiment.metric)
+                yield (summary.system.name, split), found
+
+    def _over_data_sets(self, base: Summary, summary: Summary, split: str) -> Significance:
+        """The mean difference over data sets, and its p-value."""
+        differences = [
+            statistics.mean(summary.scores(split, self.metric, name))
+            - statistics.mean(base.scores(split, self.metric, name))
+            for name in self.experiment.data.sets
+        ]
+        return Significance(statistics.mean(differences), over_data_sets(differences))
+
+    def p_over_seeds(self, summary: Summary, split: str) -> float | None:
+        """The p-value of the difference to the baseline over seeds; None with fewer than three."""
+        base = self.baseline
+        if base is None or base is summary:
+            return None
+        scores = [each.scores(split, self.metric) for each in (base, summary)]
+        return over_seeds(*scores) if min(map(len, scores)) >= SEEDS else None
 
     @property
     def baseline(self) -> Summary | None:
@@ -137,7 +176,7 @@ class Comparison:
 
     @property
     def results(self) -> list[Result]:
-        """The results of all trials and runs."""
+        """The results of all trials and runs; with several data sets the means over them."""
         return [result for each in self.summaries for result in (*each.trials, *each.runs)]
 
     @property
@@ -145,125 +184,3 @@ class Comparison:
         """The devices of all runs."""
         names = (result["device"] for result in self.results if result.get("device"))
         return list(dict.fromkeys(names))
-
-    def label(self, metric: str, split: str) -> str:
-        """The title of a column: the test set is named only if there are several."""
-        return f"{metric} {split}" if len(self.tests) > 1 else metric
-
-    def difference(self, summary: Summary, split: str) -> str:
-        """The cell with the difference to the baseline and its p-value."""
-        if summary.system.name == self.experiment.baseline:
-            return "baseline"
-        found = self.differences.get((summary.system.name, split))
-        if found is None:
-            return MISSING
-        digits = 3 if found.p < 0.01 else 2
-        return f"{found.difference:+.2f} (p = {found.p:.{digits}f})"
-
-    def table(self, columns: Iterable[tuple[str, Cell]]) -> Table:
-        """A table with one line a system; columns are titles, and what they show of a system."""
-        titles, cells = zip(*columns)
-        return Table(titles, [[cell(summary) for cell in cells] for summary in self.summaries])
-
-
-def mean_and_deviation(scores: Sequence[float]) -> str:
-    """The mean, and with several scores their sample standard deviation (n - 1)."""
-    if not scores:
-        return MISSING
-    mean = number(statistics.mean(scores))
-    return f"{mean} ± {number(statistics.stdev(scores))}" if len(scores) > 1 else mean
-
-
-def millions(value: float | None) -> str:
-    """A number of parameters in millions."""
-    return number(None if value is None else value / 1e6)
-
-
-def speed_cell(summary: Summary, key: str) -> str:
-    """The measured speed with its range; without any measurement, the median of the runs' own."""
-    if not summary.speeds:
-        return speed(summary.median(key))
-    measured = summary.speeds.get(key)
-    if measured is None:
-        return MISSING
-    return f"{speed(measured['median'])} ({speed(measured['min'])}–{speed(measured['max'])})"
-
-
-def score_cell(split: str, metric: str) -> Cell:
-    """The mean of a score, with its deviation."""
-    return lambda summary: mean_and_deviation(summary.scores(split, metric))
-
-
-def main_columns(comparison: Comparison) -> Iterator[tuple[str, Cell]]:
-    """The columns of the main table."""
-    main = comparison.tests[0] if comparison.tests else VALID
-    on_cpu = bool(comparison.devices) and all(name.startswith("CPU") for name in comparison.devices)
-    minutes = "cpu_minutes" if on_cpu else "train_minutes"
-    yield "System", lambda summary: summary.system.title
-    yield (
-        "Parameters without embeddings (M)",
-        lambda summary: millions(summary.median("parameters_without_embeddings")),
-    )
-    yield "Parameters (M)", lambda summary: millions(summary.median("parameters"))
-    yield (
-        "Training (CPU minutes)" if on_cpu else "Training (minutes)",
-        lambda summary: number(summary.median(minutes), 1),
-    )
-    yield "Tokens/s", lambda summary: speed_cell(summary, "tokens_per_second")
-    yield "Sentences/s", lambda summary: speed_cell(summary, "sentences_per_second")
-    for split in (VALID, *comparison.tests):
-        yield f"BLEU {split}", score_cell(split, "bleu")
-    yield comparison.label("sacreBLEU", main), score_cell(main, "sacrebleu")
-    yield comparison.label("chrF", main), score_cell(main, "chrf")
-    if comparison.experiment.baseline is not None:
-        yield "Difference", lambda summary: comparison.difference(summary, main)
-    yield "Seeds", lambda summary: str(len(summary.runs))
-
-
-def columns_by_test_set(comparison: Comparison) -> Iterator[tuple[str, Cell]]:
-    """The columns with sacreBLEU on each test set, and the difference to the baseline."""
-    yield "System", lambda summary: summary.system.title
-    for test in comparison.tests:
-        yield test, score_cell(test, "sacrebleu")
-        if comparison.experiment.baseline is not None:
-            yield "Difference", partial(comparison.difference, split=test)
-
-
-def option_text(value: Any) -> str:
-    """The value of an option as in the experiment's file; a dash if it is not set."""
-    return MISSING if value is None else value if isinstance(value, str) else json.dumps(value)
-
-
-def search_table(summary: Summary) -> Table:
-    """One line a seed of a system, with BLEU on the validation set for all search options tried."""
-    options = [each["options"] for each in summary.runs[0]["searches"]]
-    headers = [" ".join(arguments(each)) or "none" for each in options]
-    rows = []
-    for run in summary.runs:
-        scores = [each["bleu"] for each in run["searches"]]
-        cells = [number(score) for score in scores]
-        rows.append([str(run["seed"]), *cells, headers[scores.index(max(scores))]])
-    return Table(["Seed", *headers, "Chosen"], rows)
-
-
-def trial_table(summary: Summary) -> Table:
-    """One line a trial of a system, with the options in which its trials differ."""
-    trials = summary.trials
-    options = [trial.get("options", {}) for trial in trials]
-    names = dict.fromkeys(name for each in options for name in each)
-    values = {name: [option_text(each.get(name)) for each in options] for name in names}
-    different = [name for name, texts in values.items() if len(set(texts)) > 1]
-    rows = [
-        [
-            str(trial["trial"]),
-            *(values[name][line] for name in different),
-            number(trial.get("updates"), 0),
-            number(trial.get("valid_loss"), 3),
-            "diverged"
-            if trial.get("diverged")
-            else number(trial.get("splits", {}).get(VALID, {}).get("bleu")),
-            "yes" if trial is summary.chosen else "",
-        ]
-        for line, trial in enumerate(trials)
-    ]
-    return Table(["Trial", *different, "Updates", "Valid loss", f"BLEU {VALID}", "Chosen"], rows)

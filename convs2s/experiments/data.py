@@ -2,9 +2,11 @@
 
 import re
 import shutil
+import unicodedata
 from collections.abc import Callable, Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,39 +20,66 @@ from ..text import prepare_tokens
 from ..text.preparation import DATA, FILE_NAME, MARKS, read_content
 from ..text.sources import PairWriter
 from ..text.symbols import unescape, unescape_joints
-from ..text.tokenizers import make_tokenizer
+from ..text.tokenizers import OF_CHARACTERS, make_tokenizer, of_sides
 from ..text.workflow import TOKENS
 from .commands import Data
 from .file import DataSettings
-from .results import as_json, read_json, write_json
-from .runs import check_unchanged
+from .results import read_json, write_json
+from .runs import as_json, check_unchanged
 
 Pair = tuple[Path, Path]
 
 
+@dataclass(frozen=True)
+class DataFolders:
+    """The folders in which an experiment keeps a data set.
+
+    Attributes:
+        out: the output folder of the experiment.
+        data_set: name of the data set; "" for the only one.
+    """
+
+    out: Path
+    data_set: str = ""
+
+    @property
+    def data(self) -> Path:
+        """The folder of what is made of text."""
+        return self.out / "data" / self.data_set
+
+    @property
+    def references(self) -> Path:
+        """The folder of the references."""
+        return self.out / "references" / self.data_set
+
+
 def prepare_data(
-    settings: DataSettings, out: Path, fetch: bool, dry: bool, say: Callable[[str], None]
+    settings: DataSettings,
+    folders: DataFolders,
+    fetch: bool,
+    dry: bool,
+    say: Callable[[str], None],
 ) -> Data:
-    """Make ``OUT/data`` and ``OUT/references`` from text, unless that is done.
+    """Make data and references from text, unless that is done.
 
     Args:
-        settings: the section data of the experiment.
-        out: the folder OUT.
+        settings: the settings of one data set.
+        folders: where they are made.
         fetch: download the text.
         dry: make nothing.
         say: prints a line.
     Raises:
         UserError: if there is no such text, or earlier data had other settings.
     """
-    folder = out / "data"
+    folder = folders.data
     mark = folder / "data.json"
     recorded, earlier = _recorded(settings), read_json(mark)
     if earlier is not None:
-        advice = f"choose another folder with --out, or remove {out}"
+        advice = f"choose another folder with --out, or remove {folders.out}"
         check_unchanged(
             earlier.get("settings") or {}, recorded, f"{folder} was made with data.", advice
         )
-    data = expected_data(settings, out)
+    data = expected_data(settings, folders)
     if settings.needs_text:
         if earlier is not None:
             tests = _recorded_tests(earlier, mark)
@@ -60,15 +89,15 @@ def prepare_data(
             known = names_to_download(settings) if fetch else _splits(settings, folder, False, say)
             tests = numbered([*known][2:])
         else:
-            tests = _binarize(settings, out, _splits(settings, folder, fetch, say), say)
+            tests = _binarize(settings, folders, _splits(settings, folder, fetch, say), say)
         data = replace(data, tests=tests)
     if earlier is None and not dry:
-        folder.mkdir(exist_ok=True)
+        folder.mkdir(parents=True, exist_ok=True)
         write_json(mark, {"settings": recorded, "tests": data.tests})
     return data
 
 
-def expected_data(settings: DataSettings, out: Path) -> Data:
+def expected_data(settings: DataSettings, folders: DataFolders) -> Data:
     """The data that ``prepare_data`` returns, without the test sets of text.
 
     Raises:
@@ -77,12 +106,12 @@ def expected_data(settings: DataSettings, out: Path) -> Data:
     if settings.bin is not None:
         return binarized(settings.bin, settings)
     if settings.prepared is None:
-        return Data(out / "data" / DATA, *settings.languages, {})
+        return Data(folders.data / DATA, *settings.languages, {})
     content = read_content(settings.prepared / FILE_NAME)
     # If its package is missing, this fails now rather than after the training.
     detokenizer(settings.prepared)
-    marked = "characters", "sentencepiece"
-    marks = content["tokenizer"] in marked or content["subwords"]["method"] in marked
+    marks = of_sides(content["tokenizer"])[1] in OF_CHARACTERS
+    marks = marks or content["subwords"]["method"] == "sentencepiece"
     data = binarized(settings.prepared / DATA, settings)
     return replace(data, prepared=settings.prepared.resolve(), marks_spaces=marks)
 
@@ -99,8 +128,11 @@ def detokenizer(prepared: Path | None) -> Callable[[str], str]:
     if prepared is None:
         return lambda tokens: unescape(unescape_joints(tokens))
     content = read_content(prepared / FILE_NAME)
-    # Joined characters are text.
-    name = "none" if content["tokenizer"] == "characters" else content["tokenizer"]
+    name = of_sides(content["tokenizer"])[1]
+    if name in OF_CHARACTERS:
+        # Joined characters are text.
+        compose = partial(unicodedata.normalize, "NFC") if name == "letters" else str
+        return lambda text: compose(unescape(text))
     tokenizer = make_tokenizer(name, content["languages"]["target"], content.get(MARKS, False))
     joints = unescape_joints if content["subwords"]["method"] == "subword_nmt" else str
     return lambda tokens: tokenizer.detokenize(unescape(joints(tokens)))
@@ -158,11 +190,14 @@ def _splits(
 
 
 def _binarize(
-    settings: DataSettings, out: Path, splits: dict[str, Pair], say: Callable[[str], None]
+    settings: DataSettings,
+    folders: DataFolders,
+    splits: dict[str, Pair],
+    say: Callable[[str], None],
 ) -> dict[str, str]:
     """Write text, sub-words and binarized data; return the test sets."""
     languages, merges = settings.languages, settings.bpe_merges
-    made = [out / "data" / name for name in ("text", TOKENS, DATA)]
+    made = [folders.data / name for name in ("text", TOKENS, DATA)]
     for path in (path for pair in splits.values() for path in pair):
         if any(path.resolve().is_relative_to(folder) for folder in made):
             raise UserError(
@@ -173,14 +208,14 @@ def _binarize(
         shutil.rmtree(folder, ignore_errors=True)
     text = made[0]
     text.mkdir(parents=True)
-    (out / "references").mkdir(exist_ok=True)
+    folders.references.mkdir(parents=True, exist_ok=True)
     for name, pair in splits.items():
         say(f"{name}: {unpack_pair(pair, text, name, languages):,} sentence pairs")
         if name != "train":
-            shutil.copyfile(text / f"{name}.{languages[1]}", out / "references" / name)
+            shutil.copyfile(text / f"{name}.{languages[1]}", folders.references / name)
     say(f"Binarized data with {merges:,} merges of sub-words")
     tests = numbered(splits)
-    prepare_tokens(text, languages, [*tests], out / "data", merges, settings.joined_dictionary)
+    prepare_tokens(text, languages, [*tests], folders.data, merges, settings.joined_dictionary)
     return tests
 
 

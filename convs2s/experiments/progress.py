@@ -141,7 +141,7 @@ class Progress:
     def summary(self, now: float, width: int) -> str:
         """The number of runs that are done, and the share and the time of all updates."""
         title = f"{self.done} of {self.number} runs done"
-        trained = [status for status in self.statuses.values() if status.run.base is None]
+        trained = [status for status in self.statuses.values() if not status.run.models]
         totals = [status.total for status in trained if status.total is not None]
         if not totals:
             return title

@@ -2,6 +2,7 @@
 
 import os
 import random
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -11,10 +12,12 @@ from pydantic import TypeAdapter, ValidationError
 
 from ..common.data_files import read_yaml
 from ..common.errors import UserError
-from .file import MAX_RUNS, DataSettings, Experiment, Smoke, System, shown
+from .file import FOLDERS, PLACE_OF_SET, DataSettings, Experiment, Smoke, System, Tuning
+from .runs import round_sizes
+from .values import MAX_RUNS, MAX_VARIANTS, Options, shown
 
 # A system that uses the trained models of another one.
-REUSING_KEYS = ("title", "runs_of", "generate", "searches")
+REUSING_KEYS = ("title", "runs_of", "ensemble", "generate", "searches")
 # What a system takes from the experiment if it does not have it.
 INHERITED = ("average", "seeds", "searches")
 # The smoke run: updates and merges at most, the sizes of its splits, and the words in them.
@@ -75,6 +78,7 @@ def _completed(experiment: Experiment, given: dict[Any, dict[str, Any]], path: P
             title=own.title or name,
             train={**experiment.train, **own.train},
             generate={**experiment.generate, **own.generate},
+            trials=_sample(own.trials, experiment.tuning),
             smoke=Smoke(
                 {**experiment.smoke.train, **own.smoke.train},
                 {**experiment.smoke.generate, **own.smoke.generate},
@@ -84,7 +88,7 @@ def _completed(experiment: Experiment, given: dict[Any, dict[str, Any]], path: P
     data = experiment.data
     folders = {
         name: path.parent / os.path.expanduser(folder)
-        for name in ("text", "bin", "prepared")
+        for name in FOLDERS
         if (folder := getattr(data, name)) is not None
     }
     return replace(
@@ -95,11 +99,19 @@ def _completed(experiment: Experiment, given: dict[Any, dict[str, Any]], path: P
     )
 
 
+def _sample(trials: tuple[Options, ...], tuning: Tuning) -> tuple[Options, ...]:
+    """The trials that are trained, in the order of the file."""
+    if tuning.sample in (0, *range(len(trials), MAX_VARIANTS + 1)):
+        return trials
+    chosen = random.Random(tuning.seed).sample(range(len(trials)), tuning.sample)
+    return tuple(trials[number] for number in sorted(chosen))
+
+
 def _faults(experiment: Experiment, given: dict[Any, dict[str, Any]]) -> Iterator[str]:
     """What is wrong with several values of a completed experiment; ``given`` as above."""
     systems, data = experiment.systems, experiment.data
     for system, keys in zip(systems.values(), given.values()):
-        if system.runs_of is None:
+        if system.runs_of is None and not system.ensemble:
             yield from _faults_of_updates(system)
             yield from _faults_of_checkpoints(system)
             if not system.seeds and not system.trials:
@@ -107,23 +119,28 @@ def _faults(experiment: Experiment, given: dict[Any, dict[str, Any]]) -> Iterato
         else:
             for key in keys:
                 if key not in REUSING_KEYS:
+                    which = "runs_of" if system.runs_of is not None else "ensemble"
                     yield (
-                        f"{system.place}, a system with runs_of, has an unknown key '{key}'; "
+                        f"{system.place}, a system with {which}, has an unknown key '{key}'; "
                         f"allowed: {', '.join(REUSING_KEYS)}"
                     )
     for system in systems.values():
         if system.runs_of is not None:
             yield from _faults_of_reuse(system, systems)
+        if system.ensemble:
+            yield from _faults_of_ensemble(system, systems)
         if system.continues is not None:
             yield from _faults_of_start(system, systems)
-    runs = sum(
-        len(system.seeds) * max(1, len(system.searches)) + len(system.trials)
+    runs = max(1, len(data.sets)) * sum(
+        len(system.seeds) * max(1, len(system.searches))
+        + sum(round_sizes(system, experiment.tuning))
         for system in systems.values()
     )
     if runs > MAX_RUNS:
         yield f"it has {runs:,} runs and searches of runs: at most {MAX_RUNS:,} are allowed"
     if experiment.baseline is not None and experiment.baseline not in systems:
         yield f"baseline is '{experiment.baseline}', which is no system; {_choose(systems)}"
+    yield from faults_of_sets(data, experiment.tuning)
     if data.needs_text and None in (data.source, data.target):
         yield "data has no source or no target language"
     if data.prepared is not None:
@@ -169,20 +186,60 @@ def _faults_of_checkpoints(system: System) -> Iterator[str]:
 def _faults_of_reuse(system: System, systems: dict[str, System]) -> Iterator[str]:
     """``runs_of`` must name a system that is trained."""
     found = f"{system.place}.runs_of is '{system.runs_of}', which"
-    trained = [name for name, other in systems.items() if other.runs_of is None]
+    trained = [name for name, each in systems.items() if each.runs_of is None and not each.ensemble]
     if system.runs_of not in systems:
         yield f"{found} is no system; {_choose(trained)}"
     if system.runs_of not in trained:
-        yield f"{found} uses the runs of another; {_choose(trained)}"
+        yield f"{found} uses the runs of others; {_choose(trained)}"
     elif not systems[system.runs_of].seeds:
         yield f"{found} has no seeds, so that it has no final runs"
+
+
+def _faults_of_ensemble(system: System, systems: dict[str, System]) -> Iterator[str]:
+    """``ensemble`` must name runs of systems that are trained."""
+    if system.runs_of is not None:
+        yield f"{system.place} has both runs_of and ensemble: leave one of them out"
+    trained = [each.name for each in systems.values() if each.runs_of is None and not each.ensemble]
+    for name, seeds in system.ensemble.items():
+        found = f"{system.place}.ensemble has '{name}', which"
+        if name not in trained:
+            yield f"{found} is no system that is trained; {_choose(trained)}"
+            continue
+        if not seeds:
+            yield f"{found} has no seeds"
+        for seed in seeds:
+            if seed not in systems[name].seeds:
+                yield f"{found} has no run with the seed {seed}: {systems[name].place}.seeds"
+
+
+def faults_of_sets(data: DataSettings, tuning: Tuning) -> Iterator[str]:
+    """Several data sets have folders of their own, each once."""
+    folders = {key: str(folder) for key in FOLDERS if (folder := getattr(data, key)) is not None}
+    for key, folder in folders.items():
+        if (PLACE_OF_SET in folder) != bool(data.sets):
+            has = "sets, but" if data.sets else "no sets, but"
+            what = f"no '{PLACE_OF_SET}'" if data.sets else f"'{PLACE_OF_SET}'"
+            yield f"data has {has} {what} in {key}, where the name of a data set stands"
+    if data.sets and not folders:
+        yield f"data has sets, but no {' or '.join(FOLDERS)} with '{PLACE_OF_SET}'"
+    if data.sets and data.download is not None:
+        yield "data has both sets and download: leave one of them out"
+    for name, count in Counter(data.sets).items():
+        if count > 1:
+            yield f"data.sets has '{name}' {count} times"
+    for name in tuning.sets:
+        if name not in data.sets:
+            choice = _choose(data.sets) if data.sets else "there are no data.sets"
+            yield f"tuning.sets has '{name}', which is no data set; {choice}"
 
 
 def _faults_of_start(system: System, systems: dict[str, System]) -> Iterator[str]:
     """``continues`` must name a system above that is trained."""
     names = list(systems)
     above = [systems[name] for name in names[: names.index(system.name)]]
-    trained = [other.name for other in above if other.runs_of is None and other.seeds]
+    trained = [
+        each.name for each in above if each.runs_of is None and not each.ensemble and each.seeds
+    ]
     if system.continues not in trained:
         yield (
             f"{system.place}.continues is '{system.continues}', which is no system above it that "
@@ -214,13 +271,13 @@ def _choose(names: Iterable[str]) -> str:
 
 
 def smoke_run(experiment: Experiment, folder: Path) -> Experiment:
-    """An experiment that tries each system of another one in little time.
+    """An experiment that tries each system of another one in little time, on one data set.
 
     Args:
         experiment: the other one.
         folder: an empty folder for the generated text.
     """
-    data = experiment.data
+    data, systems = experiment.data, experiment.systems
     write_text(folder, data.languages)
     return replace(
         experiment,
@@ -232,14 +289,16 @@ def smoke_run(experiment: Experiment, folder: Path) -> Experiment:
             bpe_merges=min(data.bpe_merges, SMOKE_MERGES),
             joined_dictionary=data.joined_dictionary,
         ),
+        tuning=replace(experiment.tuning, sets=()),
         systems={
             name: replace(
                 system,
                 train={**system.train, **system.smoke.train},
                 generate={**system.generate, **system.smoke.generate},
                 seeds=system.seeds[:1],
+                ensemble={each: systems[each].seeds[:1] for each in system.ensemble},
             )
-            for name, system in experiment.systems.items()
+            for name, system in systems.items()
         },
         limit_updates=min(experiment.limit_updates or SMOKE_UPDATES, SMOKE_UPDATES),
     )

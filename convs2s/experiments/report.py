@@ -8,22 +8,30 @@ from typing import Any
 
 from ..common.output_files import atomic_write
 from ..common.tables import Table, escape_markdown
-from ..evaluation.scores import SAMPLES
-from .comparison import (
-    VALID,
-    Comparison,
-    Result,
-    Summary,
+from ..evaluation.significance import SAMPLES
+from .choices import TITLES, Result
+from .comparison import VALID, Comparison, Summary
+from .file import Experiment
+from .results import write_json
+from .tables import (
     columns_by_test_set,
+    data_set_table,
+    equal_groups,
+    equal_table,
     main_columns,
     option_text,
     search_table,
+    system_table,
+    time_of_training,
     trial_table,
 )
-from .file import Experiment
-from .results import write_json
 
+# Trainings whose times differ by less than this factor are compared at equal time.
+EQUAL_TIME = 1.1
 METRICS = ("bleu", "sacrebleu", "chrf")
+ERRORS = ("wer", "per")
+# Titles of the scores whose differences are tested.
+SCORES = {"sacrebleu": "sacreBLEU", "wer": "WER"}
 # The numbers of a system whose median over the runs is in ``table.csv``.
 NUMBERS = (
     "parameters",
@@ -51,33 +59,59 @@ def legend(comparison: Comparison) -> str:
     """What the columns mean."""
     is_plain = comparison.experiment.data.prepared is not None
     text = "plain text" if is_plain else "same tokens, which are not made into plain text"
-    sentences = [
-        "Scores are means over seeds ± the sample standard deviation.",
-        "BLEU is computed by fairseq-generate on the tokens of the data with sub-words joined, "
-        f"sacreBLEU and chrF on the {text}.",
+    experiment = comparison.experiment
+    sentences = ["Scores are means over seeds ± the sample standard deviation."]
+    if experiment.data.sets:
+        sentences.append(
+            f"They are means over {len(experiment.data.sets)} data sets, times are sums."
+        )
+    if comparison.metric == "wer":
+        sentences.append(
+            "WER is the share of lines that are not exactly right, PER the number of edits for "
+            "each token of the references, both in percent."
+        )
+    else:
+        sentences.append(
+            "BLEU is computed by fairseq-generate on the tokens of the data with sub-words joined, "
+            f"sacreBLEU and chrF on the {text}."
+        )
+    sentences += [
         "Parameters without embeddings leave out token embeddings and the output layer.",
         "Training time and speeds are medians over seeds, unless a range (minimum–maximum) "
         "follows: then they are medians of repeated measurements.",
     ]
     if comparison.baseline is not None:
         title = escape_markdown(comparison.baseline.system.title)
+        test = f"paired bootstrap resampling of the sentences, {SAMPLES:,} samples"
+        if experiment.data.sets:
+            test = "permutation test over the data sets"
+        score = SCORES[comparison.metric]
         sentences.append(
-            f"Difference: sacreBLEU minus that of {title}; p: paired bootstrap resampling of the "
-            f"sentences, {SAMPLES:,} samples."
+            f"Difference: {score} minus that of {title}; p: {test}; p over seeds: Welch's t-test."
         )
     if comparison.devices:
         sentences.append(f"Device: {escape_markdown('; '.join(comparison.devices))}.")
     for metric, texts in signatures(comparison).items():
-        if texts:
+        if texts and comparison.metric == "sacrebleu":
             sentences.append(f"{metric}: {', '.join(f'`{text}`' for text in texts)}.")
     return " ".join(sentences) + "\n"
 
 
+def lengths(comparison: Comparison) -> list[tuple[str, str, str, float]]:
+    """What may be equal of two trainings: its name, the title of its column, its key, and the ratio
+    of two numbers that still count as equal."""
+    time = time_of_training(comparison)
+    return [
+        ("numbers of updates", "Updates", "updates", 1),
+        ("time of training", time.title, time.key, EQUAL_TIME),
+    ]
+
+
 def tables(comparison: Comparison) -> list[Table]:
     """The main table, and with several test sets that of all of them."""
-    found = [comparison.table(main_columns(comparison))]
+    found = [system_table(comparison, main_columns(comparison))]
     if len(comparison.tests) > 1:
-        found.append(comparison.table(columns_by_test_set(comparison)))
+        found.append(system_table(comparison, columns_by_test_set(comparison)))
     return found
 
 
@@ -86,8 +120,19 @@ def markdown(comparison: Comparison, unfinished: Sequence[str], failed: Sequence
     main, *others = (table.markdown() for table in tables(comparison))
     parts = [f"# {escape_markdown(comparison.experiment.title)}\n", main]
     for table in others:
-        parts += ["## sacreBLEU by test set\n", table]
+        parts += [f"## {SCORES[comparison.metric]} by test set\n", table]
     parts.append(legend(comparison))
+    for split in comparison.tests if comparison.experiment.data.sets else []:
+        table = data_set_table(comparison, split).markdown()
+        parts += [
+            f"## {SCORES[comparison.metric]} on {escape_markdown(split)} by data set\n",
+            table,
+        ]
+    for kind, title, key, ratio in lengths(comparison):
+        groups = equal_groups(comparison, key, ratio)
+        if groups:
+            table = equal_table(comparison, groups, title, key).markdown()
+            parts += [f"## At equal {kind}\n", table]
     if comparison.experiment.limit_updates is not None:
         parts.append(f"No run has more than {comparison.experiment.limit_updates:,} updates.\n")
     for label, names in (("Unfinished", unfinished), ("Failed", failed)):
@@ -95,21 +140,26 @@ def markdown(comparison: Comparison, unfinished: Sequence[str], failed: Sequence
             parts.append(f"{label}: {escape_markdown(', '.join(names))}.\n")
     tuned = [summary for summary in comparison.summaries if summary.trials]
     searched = [each for each in comparison.summaries if each.runs and each.runs[0].get("searches")]
-    parts += _section("Trials", tuned, trial_table)
-    note = [f"BLEU on {VALID}; each run uses the best for the test sets.\n"]
-    return "\n".join(parts + _section("Search options", searched, search_table, note))
+    parts += _section("Trials", comparison, tuned, trial_table)
+    title = TITLES[comparison.experiment.metric]
+    note = [f"{title} on {VALID}; each run uses the best for the test sets.\n"]
+    return "\n".join(parts + _section("Search options", comparison, searched, search_table, note))
 
 
 def _section(
     title: str,
+    comparison: Comparison,
     summaries: Sequence[Summary],
-    table: Callable[[Summary], Table],
+    table: Callable[[Comparison, Summary], Table],
     note: Sequence[str] = (),
 ) -> list[str]:
     """The parts of a section with a table for each of some systems; none without them."""
     parts = [f"## {title}\n", *note] if summaries else []
     for summary in summaries:
-        parts += [f"### {escape_markdown(summary.system.title)}\n", table(summary).markdown()]
+        parts += [
+            f"### {escape_markdown(summary.system.title)}\n",
+            table(comparison, summary).markdown(),
+        ]
     return parts
 
 
@@ -124,15 +174,16 @@ def summarized(comparison: Comparison, summary: Summary) -> Iterator[tuple[str, 
         measured = summary.speeds.get(key, {}).get("median")
         yield key, summary.median(key) if measured is None else measured
     for split in [VALID, *comparison.tests]:
-        for metric in METRICS:
+        for metric in METRICS + ERRORS * (comparison.metric == "wer"):
             scores = summary.scores(split, metric)
             yield f"{split}.{metric}.mean", statistics.mean(scores) if scores else None
             deviation = statistics.stdev(scores) if len(scores) > 1 else None
             yield f"{split}.{metric}.deviation", deviation
     for split in comparison.tests or [VALID]:
         found = comparison.differences.get((summary.system.name, split))
-        yield f"{split}.sacrebleu.difference", found and found.difference
-        yield f"{split}.sacrebleu.p", found and found.p
+        yield f"{split}.{comparison.metric}.difference", found and found.difference
+        yield f"{split}.{comparison.metric}.p", found and found.p
+        yield f"{split}.{comparison.metric}.p_over_seeds", comparison.p_over_seeds(summary, split)
 
 
 def flatten(result: Result) -> Iterator[tuple[str, Any]]:
@@ -161,6 +212,7 @@ def json_content(comparison: Comparison) -> dict[str, Any]:
     return {
         "title": experiment.title,
         "baseline": experiment.baseline,
+        "metric": experiment.metric,
         "limit_updates": experiment.limit_updates,
         "systems": {name: system.title for name, system in experiment.systems.items()},
         "signatures": signatures(comparison),
@@ -169,6 +221,10 @@ def json_content(comparison: Comparison) -> dict[str, Any]:
             {"system": system, "split": split, **found._asdict()}
             for (system, split), found in comparison.differences.items()
         ],
+        "sets": {
+            name: {each.system.name: each.by_set[name] for each in summaries}
+            for name in experiment.data.sets
+        },
         "results": comparison.results,
     }
 

@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -14,9 +15,10 @@ from ..common.names import check_name
 from ..common.output_files import atomic_write
 from ..common.programs import Programs
 from ..common.text_files import read_sentences, read_text
+from .choices import has_options, ranked_trials
 from .commands import Data, Machine
-from .file import Options
-from .runs import Run, check_unchanged, has_options, ranked_trials
+from .runs import Run, as_json, check_unchanged
+from .values import Metric, Options
 
 # The results of a training, which do not depend on the translations.
 TRAINING = (
@@ -43,25 +45,31 @@ class Workplace:
 
     Attributes:
         out: the folder OUT.
-        data: the binarized data.
+        data: the binarized data of each data set; "" is the name of the only one.
         machine: the devices.
         programs: starts programs.
+        metric: the score that chooses among trials and searches.
         keep_checkpoints: keep all checkpoints of finished trainings.
     """
 
     out: Path
-    data: Data
+    data: dict[str, Data]
     machine: Machine
     programs: Programs
+    metric: Metric = "bleu"
     keep_checkpoints: bool = False
 
     def folder(self, name: str) -> Path:
         """The folder of a run."""
         return self.out / "runs" / name
 
-    def model(self, run: Run) -> Path:
-        """The model that a run translates with."""
-        return self.folder(run.base or run.name) / "average.pt"
+    def models(self, run: Run) -> list[Path]:
+        """The models that a run translates with: its own, or those of the runs that it uses."""
+        return [self.folder(name) / "average.pt" for name in run.models or [run.name]]
+
+    def references(self, run: Run, split: str) -> Path:
+        """The file with the references of a split."""
+        return self.out / "references" / run.data_set / split
 
     def result(self, name: str) -> dict[str, Any] | None:
         """The result of a run; None if it is not finished."""
@@ -69,10 +77,11 @@ class Workplace:
 
     def splits(self, run: Run) -> dict[str, str]:
         """The splits that a run translates: a trial must not see the test sets."""
-        return {"valid": "valid"} if run.trial is not None else self.data.subsets
+        subsets = self.data[run.data_set].subsets
+        return {"valid": "valid"} if run.trial is not None else subsets
 
     def searches(self, run: Run) -> list[dict[str, Any]]:
-        """The search options that a run has tried, each with its BLEU on the validation set.
+        """The search options that a run has tried, each with its score on the validation set.
 
         Raises:
             UserError: if they are not those of the experiment.
@@ -81,8 +90,8 @@ class Workplace:
         found = read_json(path, list) or []
         if found and [_part(each, "options") for each in found] != as_json(run.searches):
             raise UserError(f"{path} has other search options than the experiment: remove it.")
-        if not all(isinstance(_part(each, "bleu"), int | float) for each in found):
-            raise UserError(f"{path} has no BLEU of its search options: remove it.")
+        if not all(isinstance(_part(each, self.metric), int | float) for each in found):
+            raise UserError(f"{path} has no {self.metric} of its search options: remove it.")
         return found
 
     def settings(self, name: str) -> dict[str, Any] | None:
@@ -112,38 +121,41 @@ class Workplace:
             return False
         names = {name for options in run.system.trials for name in options}
         now = {name: run.train.get(name) for name in names}
-        return not has_options(earlier.get("train", {}), now)
+        other = earlier.get("updates") != run.updates and "updates" in names
+        return other or not has_options(earlier.get("train", {}), now)
 
     def completed(self, run: Run) -> Run | None:
         """The run with the options of the best trial, if it waits for trials.
 
-        A finalist gets the options of the trial with its rank.
+        A trial of a later round gets the options of the trial with its rank.
 
         Returns:
             None if a trial is not finished, or none is left that did not diverge.
         """
-        if not run.awaits or run.base is not None:
+        if not run.awaits or run.models:
             return run
         results = [self.result(name) for name in run.awaits]
         finished = [result for result in results if result is not None]
         if len(finished) < len(results):
             return None
-        ranked = ranked_trials(finished, len(run.system.trials))
+        ranked = ranked_trials(finished, self.metric, data_sets(run.awaits))
         place = 0 if run.rank is None else run.rank - 1
         if place >= len(ranked):
             return None
         trial = ranked[place]
-        options = self._trial_options(run, trial)
-        run = run.with_options(options)
+        run = replace(run, tried=self._trial_options(run, trial))
+        run = run.with_options(run.tried)
         if run.rank is not None:
-            return replace(run, tried=options)
-        name = f"{run.system.folder_name}.trial{trial['trial']}"
+            return run
+        name = run.name_of_trial(trial["trial"])
+        if name not in run.awaits:
+            return run
         training = as_json(run.training_settings)
         same = training.items() <= (self.settings(name) or {}).items()
         return replace(run, trained_by=name) if same else run
 
     def _trial_options(self, run: Run, trial: dict[str, Any]) -> Options:
-        """The options of a trial or a finalist, as the experiment has them.
+        """The options of a trial, as the experiment has them.
 
         Raises:
             UserError: if the experiment has no such trial.
@@ -151,7 +163,7 @@ class Workplace:
         for options in run.system.trials:
             if as_json(options) == trial.get("trial_options"):
                 return options
-        name = f"{run.system.folder_name}.trial{trial['trial']}"
+        name = run.name_of_trial(trial["trial"])
         raise UserError(
             f"{self.folder(name) / 'result.json'} has options of no trial of "
             f"{run.system.place}: remove the folder of that run."
@@ -159,7 +171,7 @@ class Workplace:
 
     def collect(self, run: Run) -> dict[str, Any]:
         """The result of a run whose translations are written."""
-        first = "valid" if run.trial is not None else self.data.first_test
+        first = "valid" if run.trial is not None else self.data[run.data_set].first_test
         output = self.folder(run.name) / f"{first}.out"
         return {
             **_identity(run),
@@ -174,7 +186,7 @@ class Workplace:
         }
 
     def collect_diverged(self, run: Run) -> dict[str, Any]:
-        """The result of a trial that diverged, or of a finalist for which no trial is left."""
+        """The result of a trial that diverged, or for which the round before left no other."""
         log = logs.read_log(self.folder(run.name) / "train.log")
         return {
             **_identity(run),
@@ -187,14 +199,16 @@ class Workplace:
         }
 
     def _training_results(self, run: Run) -> dict[str, Any]:
-        """The results of the training of this run, or of that whose model it uses."""
-        other = run.base or run.trained_by
-        if other is None:
+        """The results of the training of this run, or of those whose models it uses."""
+        others = run.models or ((run.trained_by,) if run.trained_by is not None else ())
+        if not others:
             return _collect_training(self.folder(run.name), run.updates)
-        result = self.result(other)
-        assert result is not None
-        reuse = {"runs_of": run.system.runs_of} if run.base is not None else {}
-        return {**{name: result[name] for name in TRAINING}, **reuse}
+        results = [result for name in others if (result := self.result(name)) is not None]
+        reuse = {} if run.system.runs_of is None else {"runs_of": run.system.runs_of}
+        training = {name: _sum([result[name] for result in results]) for name in TRAINING}
+        if len(others) > 1:
+            training |= {"tokens_per_second": None, "valid_loss": None}
+        return {**training, **reuse}
 
     def _scores(self, run: Run, split: str) -> dict[str, Any]:
         """The scores of the translations of a split."""
@@ -203,14 +217,18 @@ class Workplace:
         folder = self.folder(run.name)
         output = read_text(str(folder / f"{split}.out"))
         hypotheses = [*read_sentences(str(folder / f"{split}.hyp"))]
-        references = [*read_sentences(str(self.out / "references" / split))]
-        return {"bleu": logs.read_bleu(output), **scores.score(hypotheses, references)}
+        references = [*read_sentences(str(self.references(run, split)))]
+        found = {"bleu": logs.read_bleu(output), **scores.score(hypotheses, references)}
+        if self.metric == "wer":
+            found |= scores.error_rates(hypotheses, references)
+        return found
 
 
 def _identity(run: Run) -> dict[str, Any]:
     return {
         "system": run.system.name,
         "title": run.system.title,
+        **({"data_set": run.data_set} if run.data_set else {}),
         "seed": run.seed,
         "trial": run.trial,
     }
@@ -266,9 +284,14 @@ def add_time(path: Path, wall: float, cpu: float) -> None:
     write_json(path, {"wall": before["wall"] + wall, "cpu": before["cpu"] + cpu})
 
 
-def as_json(content: Any) -> Any:
-    """Data as they are after they were written and read: tuples become lists."""
-    return json.loads(json.dumps(content))
+def data_sets(names: Iterable[str]) -> list[str]:
+    """The data sets of runs, each once."""
+    return list(dict.fromkeys(name.rpartition("/")[0] for name in names))
+
+
+def _sum(values: list[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return sum(known) if known else None
 
 
 def read_json(path: Path, kind: type = dict) -> Any:
@@ -296,6 +319,7 @@ class _Result(BaseModel):
     system: str
     seed: int
     trial: int | None
+    data_set: str = ""
     splits: dict[str, dict[str, float | str | None]]
     diverged: bool = False
     options: dict[str, Any] = {}

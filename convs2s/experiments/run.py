@@ -18,17 +18,18 @@ from ..common.text_files import read_sentences, read_text
 from ..evaluation.nbest import first_texts
 from ..text.binarize import count_sentences
 from ..text.texts import TEXT
-from .commands import basic_training_command, training_command, translation_command
+from .choices import best_search
+from .commands import Data, basic_training_command, training_command, translation_command
 from .data import detokenizer
-from .file import Averaging, Options
+from .file import Averaging
 from .results import (
     Workplace,
     add_time,
-    as_json,
     read_json,
     write_json,
 )
-from .runs import Run, best_search
+from .runs import Run, as_json
+from .values import Options
 
 LAST = "checkpoint_last.pt"
 # The speed of each system is measured so many times, in turn with the others.
@@ -60,6 +61,11 @@ class Job:
         return self.place.folder(self.run.name)
 
     @property
+    def data(self) -> Data:
+        """The binarized data."""
+        return self.place.data[self.run.data_set]
+
+    @property
     def environment(self) -> dict[str, str]:
         """Variables for its programs."""
         return self.place.machine.environments[self.slot]
@@ -80,9 +86,10 @@ class Job:
             which = "best trial" if rank is None else f"trial of rank {rank}"
             print(f"# with the options of the {which}")
         elif self.run.rank is None:
+            folders = place.folder(self.run.name_of_trial(1)).parent
             raise UserError(
                 f"All trials of {self.run.system.name} diverged: give it lower learning rates, and "
-                f"remove the folders {place.folder(self.run.system.folder_name)}.trial*."
+                f"remove the folders {folders / self.run.system.folder_name}.trial*."
             )
         else:
             self.finish(place.collect_diverged(self.run))
@@ -96,7 +103,7 @@ class Job:
                 shutil.rmtree(self.folder)
             self.folder.mkdir(parents=True, exist_ok=True)
             write_json(self.folder / "settings.json", self.run.settings)
-        if self.run.base is None and not self.make_model():
+        if not self.run.models and not self.make_model():
             self.finish(place.collect_diverged(self.run))
             return
         self.run = self.run.with_search(self.choose_search())
@@ -121,7 +128,7 @@ class Job:
         Returns:
             False if the run is a trial that diverged.
         """
-        model, log = self.place.model(self.run), self.folder / "train.log"
+        model, log = self.folder / "average.pt", self.folder / "train.log"
         if model.exists():
             return True
         if self.run.trained_by is not None:
@@ -149,7 +156,7 @@ class Job:
 
         place = self.place
         place.programs.run(
-            training_command(place.data, place.machine, self.run, self.folder / "checkpoints"),
+            training_command(self.data, place.machine, self.run, self.folder / "checkpoints"),
             log,
             environment=self.environment,
             watch=watch,
@@ -178,11 +185,11 @@ class Job:
         """Translate the validation set with all search options to choose from.
 
         Returns:
-            The options that have the highest BLEU, of equal ones the first.
+            The options that have the best score, of equal ones the first.
         """
-        run, found = self.run, self.place.searches(self.run)
+        run, found, metric = self.run, self.place.searches(self.run), self.place.metric
         if not run.searches or found:
-            return best_search(found)
+            return best_search(found, metric)
         outputs = []
         for number, options in enumerate(run.searches, start=1):
             self.step(f"tries search options {number} of {len(run.searches)}")
@@ -192,42 +199,63 @@ class Job:
             print("# with the search options that are best on valid")
             return {}
         found = [
-            {"options": options, "bleu": logs.read_bleu(read_text(str(output)))}
+            {"options": options, metric: self.score(read_text(str(output)))}
             for options, output in zip(run.searches, outputs)
         ]
-        best = best_search(found)
+        best = best_search(found, metric)
         shutil.copyfile(outputs[run.searches.index(best)], self.folder / "valid.out")
         write_json(self.folder / "searches.json", found)
         return best
+
+    def score(self, output: str) -> float:
+        """The score of translations of the validation set, given as fairseq-generate's output."""
+        if self.place.metric == "bleu":
+            return logs.read_bleu(output)
+        # Its packages would delay a dry run.
+        from ..evaluation.scores import error_rates
+
+        references = self.write_references("valid", output)
+        return error_rates(self.hypotheses("valid", output, references), references)["wer"]
 
     def translate(self, run: Run, split: str, name: str) -> Path:
         """Translate a split to a file in the folder of the run, unless the file is there."""
         output = self.folder / f"{name}.out"
         if not output.exists():
-            translate(self.place, run, self.place.data.subsets[split], output, self.environment)
+            translate(self.place, run, self.data.subsets[split], output, self.environment)
         return output
 
     def write_texts(self, split: str, output: str) -> None:
         """Write the translations of a split, and its references unless they are there."""
-        references, data = self.place.out / "references" / split, self.place.data
-        decode = detokenizer(data.prepared)
-        if not references.exists():
-            references.parent.mkdir(exist_ok=True)
+        references = self.write_references(split, output)
+        hypotheses = self.hypotheses(split, output, references)
+        write_lines(str(self.folder / f"{split}.hyp"), hypotheses)
+
+    def write_references(self, split: str, output: str) -> list[str]:
+        """The references of a split, written to their file unless they are there."""
+        path, data = self.place.references(self.run, split), self.data
+        if not path.exists():
+            path.parent.mkdir(parents=True, exist_ok=True)
             if data.prepared is None:
-                write_lines(str(references), map(decode, first_texts(output, "T")))
+                decode = detokenizer(data.prepared)
+                write_lines(str(path), map(decode, first_texts(output, "T")))
             else:
                 text = data.prepared / TEXT / f"{split}.{data.target}"
-                write_lines(str(references), read_sentences(str(text)))
-        count = sum(1 for _ in read_sentences(str(references)))
+                write_lines(str(path), read_sentences(str(text)))
+        references = [*read_sentences(str(path))]
+        count = len(references)
         binarized = count_sentences(data.bin / f"{data.subsets[split]}.{data.pair}.{data.target}")
         if binarized not in (None, count):
             raise UserError(
-                f"{references} has {count:,} lines, but {split} has {binarized:,} sentences in "
-                f"{data.bin}: the references belong to other data. Remove {references.parent}, or "
+                f"{path} has {count:,} lines, but {split} has {binarized:,} sentences in "
+                f"{data.bin}: the references belong to other data. Remove {path.parent}, or "
                 "prepare the data again."
             )
-        hypotheses = map(decode, first_texts(output, "H", count))
-        write_lines(str(self.folder / f"{split}.hyp"), hypotheses)
+        return references
+
+    def hypotheses(self, split: str, output: str, references: Sequence[str]) -> list[str]:
+        """The text of the translations, in the order of the references."""
+        decode = detokenizer(self.data.prepared)
+        return [decode(text) for text in first_texts(output, "H", len(references))]
 
 
 def translate(
@@ -243,7 +271,9 @@ def translate(
         environment: variables for the program.
     """
     place.programs.run(
-        translation_command(place.data, place.machine, run, place.model(run), subset),
+        translation_command(
+            place.data[run.data_set], place.machine, run, place.models(run), subset
+        ),
         output.with_suffix(".log"),
         stdout=output,
         environment=environment,
@@ -296,7 +326,8 @@ def measure_speeds(place: Workplace, runs: Sequence[Run], say: Callable[[str], N
 
     Args:
         place: the folders of all runs; its machine is that of one program that runs alone.
-        runs: a finished run of each system; one that uses the model of another is not trained.
+        runs: a finished run of each system, on one data set; one that uses the models of others is
+            not trained.
         say: prints a line.
     """
     measured: dict[tuple[str, str], list[float]] = defaultdict(list)
@@ -325,12 +356,13 @@ def _speeds(place: Workplace, run: Run, folder: Path) -> Iterator[tuple[str, flo
     if not dry:
         folder.mkdir(parents=True)
     output, log = folder / "test.out", folder / "train.log"
-    translate(place, run, place.data.tests[place.data.first_test], output, environment)
+    data = place.data[run.data_set]
+    translate(place, run, data.tests[data.first_test], output, environment)
     if not dry:
         yield "sentences_per_second", logs.sentences_per_second(output)
-    if run.base is None:
+    if not run.models:
         runs = place.out / "runs"
-        command = basic_training_command(place.data, place.machine, run, runs, INTERVAL)
+        command = basic_training_command(data, place.machine, run, runs, INTERVAL)
         command += ["--max-update", UPDATES, "--no-save", "--disable-validation"]
         place.programs.run(command, log, environment=environment)
         if not dry:

@@ -1,12 +1,14 @@
 """The runs of an experiment and the options of their programs."""
 
-from collections.abc import Iterable
+import json
+import math
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from functools import partial
 from typing import Any
 
 from ..common.errors import UserError
-from .file import Experiment, Options, System
+from .file import Experiment, System, Tuning
+from .values import Options, folder_name
 
 
 @dataclass(frozen=True)
@@ -17,49 +19,66 @@ class Run:
         system: the system.
         seed: seed of the training.
         updates: number of updates; None if a training option ends it.
-        train: options of fairseq-train. If the system has trials, those of the best one are
-            missing until the trials are done; see ``with_options``.
+        options: options of fairseq-train, in which "{updates}" stands for their number. If the
+            system has trials, those of the best one are missing until the trials are done; see
+            ``with_options``.
+        data_set: name of its data; "" for the only ones.
         trial: number of the trial, counted from 1; None for a final run.
-        tried: the options of the trial; those of a finalist are missing until the trials before it
+        tried: the options of the trial; those of later rounds are missing until the trials before
             are done.
-        rank: the place of a finalist among these trials, counted from 1; None for other runs.
-        awaits: names of the trials, or of the run with the trained model, that must be done before
-            this one.
+        share: share of the updates of the system that a trial has.
+        limit: maximum number of updates; None for no maximum.
+        rank: the place of a trial among those of the round before, counted from 1; None for other
+            runs.
+        awaits: names of the trials, or of the runs with the trained models, that must be done
+            before this one.
         search: options of fairseq-generate that were chosen on the validation set.
         trained_by: name of the trial that has the same training; None to train.
         start: name of the run whose model the training begins with; None for random weights.
+        models: names of the runs whose trained models this one uses; none if it trains.
     """
 
     system: System
     seed: int
     updates: int | None
-    train: Options
+    options: Options
+    data_set: str = ""
     trial: int | None = None
     tried: Options = field(default_factory=dict)
+    share: float = 1
+    limit: int | None = None
     rank: int | None = None
     awaits: tuple[str, ...] = ()
     search: Options = field(default_factory=dict)
     trained_by: str | None = None
     start: str | None = None
+    models: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
-        """The name of its folder."""
+        """The name of its folder, with that of the data set in front."""
         number = self.seed if self.trial is None else f"trial{self.trial}"
-        return f"{self.system.folder_name}.{number}"
+        return _name(self.system.name, str(number), self.data_set)
 
-    @property
-    def base(self) -> str | None:
-        """The name of the run whose trained model this one uses."""
-        return None if self.system.runs_of is None else _name(self.system.runs_of, self.seed)
+    def name_of_trial(self, number: int) -> str:
+        """The name of a trial of the same system on the same data."""
+        return _name(self.system.name, f"trial{number}", self.data_set)
 
     def with_options(self, options: Options) -> "Run":
-        """This run with further options of fairseq-train."""
-        train = {
+        """This run with further options of fairseq-train, and maybe its number of ``updates``."""
+        updates, given = self.updates, options.get("updates")
+        if isinstance(given, int):
+            updates = _limited(max(1, round(self.share * given)), self.limit)
+        others = {name: value for name, value in options.items() if name != "updates"}
+        return replace(self, options=self.options | others, updates=updates)
+
+    @property
+    def train(self) -> Options:
+        """Options of fairseq-train, with the number of updates."""
+        return {
             name: value.replace("{updates}", str(self.updates)) if isinstance(value, str) else value
-            for name, value in (self.train | options).items()
+            for name, value in self.options.items()
         }
-        return replace(self, train=train)
 
     def with_search(self, options: Options) -> "Run":
         """This run with further options of fairseq-generate."""
@@ -73,8 +92,9 @@ class Run:
     @property
     def settings(self) -> dict[str, Any]:
         """All that the results depend on; written to a file to notice changes."""
-        runs_of = self.system.runs_of
+        runs_of, ensemble = self.system.runs_of, as_json(self.system.ensemble)
         trained = self.training_settings if runs_of is None else {"runs_of": runs_of}
+        trained = {"ensemble": ensemble} if ensemble else trained
         choice = {"searches": list(self.searches)} if self.searches else {}
         return {**trained, "generate": _given(replace(self, search={}).generate), **choice}
 
@@ -102,18 +122,16 @@ class Run:
 
 def all_runs(experiment: Experiment) -> list[Run]:
     """The runs of all systems: trials, trainings, and runs that use other trainings."""
+    tried_on = experiment.tuning.sets or experiment.data.sets or ("",)
     runs = []
-    for system in experiment.systems.values():
-        trained = system if system.runs_of is None else experiment.systems[system.runs_of]
-        updates = _limited(trained.updates, experiment)
-        trials = _trials(system, experiment)
-        runs += trials
-        awaits = tuple(trial.name for trial in trials)
-        for seed in trained.seeds:
-            start = _start(system, seed, experiment)
-            run = Run(system, seed, updates, trained.train, awaits=awaits, start=start)
-            run = run.with_options({})
-            runs.append(run if run.base is None else replace(run, awaits=(run.base,)))
+    for data_set in experiment.data.sets or ("",):
+        for system in experiment.systems.values():
+            rounds = _rounds(system, experiment, tried_on)
+            for trial in (trial for trials in rounds for trial in trials):
+                if trial.data_set == data_set:
+                    runs.append(trial)
+            last = tuple(trial.name for trials in rounds[-1:] for trial in trials)
+            runs += _final_runs(system, experiment, data_set, last)
     return runs
 
 
@@ -122,72 +140,89 @@ def needs(run: Run, other: Run) -> bool:
     return other.name in run.awaits or other.name == run.start
 
 
-def _trials(system: System, experiment: Experiment) -> list[Run]:
-    """The trials of a system, finalists included."""
-    if not system.trials:
-        return []
-    assert system.updates is not None
-    tuning = experiment.tuning
-    start = _start(system, tuning.seed, experiment)
-    make = partial(Run, system, tuning.seed, train=system.train, start=start)
-    tried = _limited(max(1, round(tuning.updates * system.updates)), experiment)
-    trials = [
-        make(updates=tried, trial=number, tried=options).with_options(options)
-        for number, options in enumerate(system.trials, start=1)
-    ]
-    awaits = tuple(trial.name for trial in trials)
-    updates = _limited(system.updates, experiment)
-    finalists = [
-        make(updates=updates, trial=len(trials) + rank, rank=rank, awaits=awaits)
-        for rank in range(1, min(tuning.finalists, len(trials)) + 1)
-    ]
-    return trials + finalists
+def _final_runs(
+    system: System, experiment: Experiment, data_set: str, awaits: tuple[str, ...]
+) -> Iterator[Run]:
+    """The runs of a system on one of the data sets, one for each seed."""
+    systems, limit = experiment.systems, experiment.limit_updates
+    if system.ensemble:
+        models = tuple(
+            _name(name, str(seed), data_set)
+            for name, seeds in system.ensemble.items()
+            for seed in seeds
+        )
+        first, seeds = next(iter(system.ensemble.items()))
+        trained = systems[first]
+        train = trained.train
+        yield Run(system, seeds[0], None, train, data_set, awaits=models, models=models)
+        return
+    trained = system if system.runs_of is None else systems[system.runs_of]
+    updates = _limited(trained.updates, limit)
+    for seed in trained.seeds:
+        start = _start(system, seed, experiment, data_set)
+        run = Run(system, seed, updates, trained.train, data_set, limit=limit, start=start)
+        run = replace(run, awaits=awaits)
+        if system.runs_of is not None:
+            models = (_name(system.runs_of, str(seed), data_set),)
+            run = replace(run, awaits=models, models=models)
+        yield run
 
 
-def _start(system: System, seed: int, experiment: Experiment) -> str | None:
+def _rounds(system: System, experiment: Experiment, data_sets: Sequence[str]) -> list[list[Run]]:
+    """The trials of a system, round after round, on all data sets of the tuning."""
+    tuning, limit = experiment.tuning, experiment.limit_updates
+    rounds: list[list[Run]] = []
+    first = 1
+    for share, number in zip(tuning.updates, round_sizes(system, tuning)):
+        if not number:
+            break
+        assert system.updates is not None
+        awaits = tuple(trial.name for trials in rounds[-1:] for trial in trials)
+        trials = []
+        for data_set in data_sets:
+            run = Run(
+                system,
+                tuning.seed,
+                _limited(max(1, round(share * system.updates)), limit),
+                system.train,
+                data_set,
+                share=share,
+                limit=limit,
+                awaits=awaits,
+                start=_start(system, tuning.seed, experiment, data_set),
+            )
+            for place in range(number):
+                trial = replace(run, trial=first + place)
+                if rounds:
+                    trials.append(replace(trial, rank=place + 1))
+                else:
+                    options = system.trials[place]
+                    trials.append(replace(trial, tried=options).with_options(options))
+        rounds.append(trials)
+        first += number
+    return rounds
+
+
+def round_sizes(system: System, tuning: Tuning) -> list[int]:
+    """The number of trials of a system on a data set in each round of the tuning."""
+    sizes = [len(system.trials)]
+    for _ in tuning.updates[1:]:
+        sizes.append(math.ceil(sizes[-1] * tuning.keep))
+    return sizes
+
+
+def _start(system: System, seed: int, experiment: Experiment, data_set: str) -> str | None:
     """The run that a training continues: that with the same seed, or else with the first one."""
     if system.continues is None:
         return None
     seeds = experiment.systems[system.continues].seeds
-    return _name(system.continues, seed if seed in seeds else seeds[0])
+    return _name(system.continues, str(seed if seed in seeds else seeds[0]), data_set)
 
 
-def _name(system: str, seed: int) -> str:
-    """The name of a final run of a system."""
-    return Run(System(system, ""), seed, None, {}).name
-
-
-def ranked_trials(results: Iterable[dict[str, Any]], tried: int) -> list[dict[str, Any]]:
-    """The results of the finalists, or else of all trials, best first.
-
-    They are ordered by BLEU on valid, and those with equal BLEU by their loss. Those that diverged
-    are left out.
-
-    Args:
-        results: the results.
-        tried: number of trials; finalists have higher numbers.
-    """
-
-    def key(result: dict[str, Any]) -> tuple[float, float]:
-        loss = result["valid_loss"]
-        return -result["splits"]["valid"]["bleu"], float("inf") if loss is None else loss
-
-    results = list(results)
-    finalists = [result for result in results if result["trial"] > tried]
-    return sorted((each for each in finalists or results if not each.get("diverged")), key=key)
-
-
-def has_options(train: Options, tried: Options) -> bool:
-    """The options of a training are those of a trial. Values with "{updates}" are not compared."""
-    return all(
-        train.get(name) == (None if value is False else value) or "{updates}" in str(value)
-        for name, value in tried.items()
-    )
-
-
-def best_search(tried: Iterable[dict[str, Any]]) -> Options:
-    """The search options with the highest BLEU, of equal ones the first; {} if none were tried."""
-    return max(tried, key=lambda each: each["bleu"], default={"options": {}})["options"]
+def _name(system: str, number: str, data_set: str) -> str:
+    """The name of a run."""
+    name = f"{folder_name(system)}.{number}"
+    return f"{data_set}/{name}" if data_set else name
 
 
 def check_unchanged(earlier: dict[str, Any], now: dict[str, Any], made: str, advice: str) -> None:
@@ -225,6 +260,10 @@ def _given(options: Options) -> Options:
     return {name: value for name, value in options.items() if not (value is None or value is False)}
 
 
-def _limited(updates: int | None, experiment: Experiment) -> int | None:
-    limits = (updates, experiment.limit_updates)
-    return min((number for number in limits if number is not None), default=None)
+def _limited(updates: int | None, limit: int | None) -> int | None:
+    return min((number for number in (updates, limit) if number is not None), default=None)
+
+
+def as_json(content: Any) -> Any:
+    """Data as they are after they were written and read: tuples become lists."""
+    return json.loads(json.dumps(content))

@@ -18,13 +18,14 @@ from ..common.output_files import make_folder
 from ..common.programs import ProgramFailed, Programs, find_program
 from ..common.signals import not_ignored
 from .checks import check_options
+from .choices import TITLES, best_search
 from .commands import find_machine
-from .data import expected_data, prepare_data
+from .data import DataFolders, expected_data, prepare_data
 from .file import Experiment
 from .progress import Progress
 from .results import Workplace, read_result
 from .run import Job, measure_speeds
-from .runs import Run, all_runs, best_search, needs
+from .runs import Run, all_runs, needs
 
 # The exit code of a program that the user ended with Ctrl-C.
 INTERRUPTED = 130
@@ -100,6 +101,7 @@ class _Experiment:
         self.programs = programs
         self.print = (lambda text: None) if programs.dry else print
         self.runs = all_runs(experiment)
+        self.data_sets = [*experiment.data.sets] or [""]
         self.errors: dict[str, BaseException] = {}
         self.selected = self.select()
 
@@ -122,8 +124,18 @@ class _Experiment:
         Raises:
             UserError: if some are wrong, or there is no fairseq to train with.
         """
-        folder, data = self.out / "runs", expected_data(self.experiment.data, self.out)
-        runs = [run for run in self.selected if not (folder / run.name / "result.json").exists()]
+        folder, settings = self.out / "runs", self.experiment.data
+        data = {
+            name: expected_data(settings.of(name), DataFolders(self.out, name))
+            for name in self.data_sets
+        }
+        # All data sets have the same options.
+        runs = [
+            run
+            for run in self.selected
+            if run.data_set == self.data_sets[0]
+            if not (folder / run.name / "result.json").exists()
+        ]
         if not runs:
             return
         if missing_fairseq() is not None:
@@ -138,10 +150,25 @@ class _Experiment:
 
     def prepare(self) -> Workplace:
         """Prepare the data and the machine."""
-        request, dry = self.request, self.programs.dry
-        data = prepare_data(self.experiment.data, self.out, request.download, dry, self.print)
-        machine = find_machine(request.jobs, dry)
-        return Workplace(self.out, data, machine, self.programs, request.keep_checkpoints)
+        request, dry, experiment = self.request, self.programs.dry, self.experiment
+        data = {
+            name: prepare_data(
+                experiment.data.of(name),
+                DataFolders(self.out, name),
+                request.download,
+                dry,
+                self.print,
+            )
+            for name in self.data_sets
+        }
+        return Workplace(
+            self.out,
+            data,
+            find_machine(request.jobs, dry),
+            self.programs,
+            experiment.metric,
+            request.keep_checkpoints,
+        )
 
     def dry_run(self) -> int:
         """Check the options, and print all commands that would run."""
@@ -251,19 +278,20 @@ class _Experiment:
         Job(self.place, run, slot, partial(self.progress.step, run)).carry_out()
         result = self.place.result(run.name)
         assert result is not None
-        text = "diverged"
+        text, metric = "diverged", self.experiment.metric
         for split in [*result["splits"]][:2]:
-            text = f"done: BLEU {result['splits'][split]['bleu']:.2f} on {split}"
+            text = f"done: {TITLES[metric]} {result['splits'][split][metric]:.2f} on {split}"
         self.progress.end(run, f"{run.name} {text}", True)
 
     def measure_speeds(self) -> None:
         """Measure the speeds of the systems that have a finished run and its model."""
         first: dict[str, Run] = {}
         for run in self.selected:
-            finished = self.place.result(run.name) and self.place.model(run).exists()
+            models = self.place.models(run)
+            finished = self.place.result(run.name) and all(path.exists() for path in models)
             if run.trial is None and (self.programs.dry or finished):
                 completed = self.place.completed(run) or run
-                chosen = best_search(self.place.searches(run))
+                chosen = best_search(self.place.searches(run), self.experiment.metric)
                 first.setdefault(run.system.name, completed.with_search(chosen))
         alone = replace(self.place, machine=find_machine(1, self.programs.dry))
         measure_speeds(alone, [*first.values()], self.print)

@@ -11,6 +11,8 @@ from ..common.output_files import atomic_path
 FORMATS = (".png", ".pdf", ".svg")
 # Okabe and Ito's colors, which differ for color-blind readers too, and markers beside them.
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+# The scores of experiments.
+TITLES = {"bleu": "BLEU", "wer": "word error rate (%)"}
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 
 

@@ -1,4 +1,4 @@
-"""BLEU over the values of an option, from the results of ``convs2s experiment``.
+"""The score over the values of an option, from the results of ``convs2s experiment``.
 
 As in figure 2 of Gehring et al. 2017 and figure 4 of Elbayad et al. 2018.
 """
@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from ..common.errors import UserError
 from ..common.text_files import read_text
-from .figures import color, label_axes, marker
+from .figures import TITLES, color, label_axes, marker
 
 Value = float | str
 
@@ -20,12 +20,12 @@ class Point(NamedTuple):
 
     Attributes:
         value: the value.
-        bleu: mean BLEU over the seeds.
+        score: mean score over the seeds.
         deviation: standard deviation over the seeds; None for one seed.
     """
 
     value: Value
-    bleu: float
+    score: float
     deviation: float | None
 
 
@@ -34,15 +34,17 @@ class Sweep(NamedTuple):
 
     Attributes:
         option: the name of the option.
-        split: the data that BLEU was computed on.
+        split: the data that was scored.
         lines: the points of each line, by its name; the runs of a line differ in this option only,
             and in those that always have the same value. If some line has several points, those
             with one are left out.
+        metric: the score.
     """
 
     option: str
     split: str
     lines: dict[str, list[Point]]
+    metric: str = "bleu"
 
 
 def read_sweep(path: str, option: str | None = None, split: str | None = None) -> Sweep:
@@ -96,7 +98,8 @@ def _sweep(content: Any, path: str, option: str | None, split: str | None) -> Sw
                 f"{path} has no results on {used} for all runs: choose one of "
                 f"{', '.join(run['splits'])} (--split)."
             )
-    return Sweep(option, used, _lines(chosen, option, used, titles))
+    metric = content.get("metric", "bleu")
+    return Sweep(option, used, _lines(chosen, option, used, titles, metric), metric)
 
 
 def _varies(runs: Iterable[dict[str, Any]], option: str) -> bool:
@@ -125,7 +128,7 @@ def _only_option(path: str, runs: list[dict[str, Any]]) -> str:
 
 
 def _lines(
-    runs: list[dict[str, Any]], option: str, split: str, titles: dict[str, str]
+    runs: list[dict[str, Any]], option: str, split: str, titles: dict[str, str], metric: str
 ) -> dict[str, list[Point]]:
     """The points of each line."""
     # Such as the sizes of both embeddings.
@@ -138,7 +141,7 @@ def _lines(
     for run in runs:
         others = {name: value for name, value in run["options"].items() if name not in same}
         by_others.setdefault(json.dumps(others, sort_keys=True), []).append(run)
-    lines = [(members, _points(members, option, split)) for members in by_others.values()]
+    lines = [(members, _points(members, option, split, metric)) for members in by_others.values()]
     if any(len(points) > 1 for _, points in lines):
         lines = [(members, points) for members, points in lines if len(points) > 1]
     drawn = [run for members, _ in lines for run in members]
@@ -148,15 +151,15 @@ def _lines(
     }
 
 
-def _points(runs: list[dict[str, Any]], option: str, split: str) -> list[Point]:
+def _points(runs: list[dict[str, Any]], option: str, split: str, metric: str) -> list[Point]:
     """The points of one line, by value."""
     found: dict[Value, list[float]] = {}
     for run in runs:
         value = _number(run["options"][option])
-        found.setdefault(value, []).append(run["splits"][split]["bleu"])
+        found.setdefault(value, []).append(run["splits"][split][metric])
     return [
-        Point(value, statistics.mean(bleu), statistics.stdev(bleu) if len(bleu) > 1 else None)
-        for value, bleu in sorted(found.items(), key=lambda item: _order(item[0]))
+        Point(value, statistics.mean(scores), statistics.stdev(scores) if len(scores) > 1 else None)
+        for value, scores in sorted(found.items(), key=lambda item: _order(item[0]))
     ]
 
 
@@ -180,7 +183,7 @@ def _order(value: Value) -> tuple[int, float, str]:
 
 
 def plot(pyplot: Any, sweep: Sweep) -> Any:
-    """Return a figure of BLEU over the values of the option, with bars of standard deviation."""
+    """Return a figure of the score over the values of the option, with bars of deviation."""
     figure, axis = pyplot.subplots(figsize=(6.4, 4.0), layout="constrained")
     values = sorted(
         {point.value for points in sweep.lines.values() for point in points}, key=_order
@@ -189,14 +192,14 @@ def plot(pyplot: Any, sweep: Sweep) -> Any:
     for number, (name, points) in enumerate(sweep.lines.items()):
         axis.errorbar(
             [places[point.value] for point in points],
-            [point.bleu for point in points],
+            [point.score for point in points],
             yerr=[point.deviation or 0.0 for point in points],
             color=color(number),
             marker=marker(number),
             capsize=3,
             label=name,
         )
-    label_axes(axis, sweep.option, f"BLEU ({sweep.split})")
+    label_axes(axis, sweep.option, f"{TITLES[sweep.metric]} ({sweep.split})")
     if len(sweep.lines) > 1:
         axis.legend(frameon=False)
     return figure

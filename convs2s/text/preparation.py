@@ -23,7 +23,7 @@ from ..common.output_files import atomic_write
 from ..common.plain_files import open_plain
 from .settings import Settings
 from .subwords import METHODS, Subwords, make_subwords
-from .tokenizers import TOKENIZERS, Tokenizer, make_tokenizer, normalize
+from .tokenizers import TOKENIZERS, Tokenizer, make_tokenizer, normalize, of_sides
 
 FILE_NAME = "preparation.yaml"
 FORMAT = 1
@@ -135,8 +135,12 @@ def read_content(path: Path) -> dict[str, Any]:
     if content["format"] != FORMAT:
         _fail(path, f"its format is {content['format']}, but this version reads {FORMAT}")
     tokenizer, method = content.get("tokenizer"), _at(content, "subwords", "method")
-    if str(tokenizer) not in TOKENIZERS:
-        _fail(path, f"its tokenizer is '{tokenizer}'; allowed: {', '.join(TOKENIZERS)}")
+    if not all(name in TOKENIZERS for name in of_sides(str(tokenizer))):
+        _fail(
+            path,
+            f"its tokenizer is '{tokenizer}'; allowed: {', '.join(TOKENIZERS)}, or two of them "
+            "with a slash between",
+        )
     if str(method) not in ("none", *METHODS):
         _fail(path, f"subwords.method is '{method}'; allowed: none, {', '.join(METHODS)}")
     for name in SIDES:
@@ -193,7 +197,8 @@ def digest(path: Path) -> str:
 def _side(content: dict[str, Any], name: str, path: Path) -> Side:
     file = _at(content, "subwords", "files", name)
     language, method = content["languages"][name], content["subwords"]["method"]
-    tokenizer = make_tokenizer(content["tokenizer"], language, content.get(MARKS, False))
+    names = dict(zip(SIDES, of_sides(content["tokenizer"])))
+    tokenizer = make_tokenizer(names[name], language, content.get(MARKS, False))
     subwords = make_subwords(method, None if method == "none" else path.parent / file)
     return Side(language, tokenizer, subwords, bool(content.get("lowercase")))
 
@@ -257,7 +262,7 @@ def write_preparation(
         out: folder of the preparation; the dictionaries must be there.
         command: the command that writes it.
         languages: source and target.
-        tokenizer: a key of ``TOKENIZERS``.
+        tokenizer: a key of ``TOKENIZERS``, or two, see ``of_sides``.
         lowercase: whether all text is in lower case.
         subwords: their method and their files, if any.
         data: folder of the dictionaries, in ``out``.

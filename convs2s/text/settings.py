@@ -3,10 +3,10 @@
 from dataclasses import dataclass
 from typing import Any
 
-from ..common.errors import UserError
+from ..common.errors import UserError, nearest
 from .cleaning import Limits
 from .sources import Languages, ParallelText
-from .tokenizers import language_code
+from .tokenizers import OF_CHARACTERS, TOKENIZERS, language_code, of_sides
 
 SPLITS = ("train", "valid", "test")
 # Languages that are written without spaces, and with thousands of characters.
@@ -30,7 +30,8 @@ class Settings:
     Attributes:
         languages: source and target.
         texts: "train", "valid" and "test" -> the text; held-out text may be missing.
-        tokenizer: a key of ``TOKENIZERS``.
+        tokenizer: a key of ``TOKENIZERS``, or two of them for source and target, with a slash
+            between.
         method: of the sub-words: "none" or a key of ``METHODS``.
         size: merges of subword_nmt, vocabulary size of sentencepiece, or words to keep with "none";
             None for the default.
@@ -56,11 +57,18 @@ class Settings:
     segmentations: int = SEGMENTATIONS
 
     def __post_init__(self) -> None:
-        if self.tokenizer == "characters" and self.method != "none":
-            raise UserError(
-                f"--tokenizer characters makes a token of each character, which --bpe "
-                f"{self.method} cannot split: use --bpe none, or another tokenizer."
-            )
+        for name in of_sides(self.tokenizer):
+            if name not in TOKENIZERS:
+                raise UserError(
+                    f"--tokenizer is '{self.tokenizer}', but there is no tokenizer '{name}'"
+                    f"{nearest(name, TOKENIZERS)}: choose {', '.join(TOKENIZERS)}, or one for the "
+                    "source and one for the target, such as letters/none."
+                )
+            if name in OF_CHARACTERS and self.method != "none":
+                raise UserError(
+                    f"--tokenizer {name} makes a token of each character, which --bpe "
+                    f"{self.method} cannot split: use --bpe none, or another tokenizer."
+                )
         if self.dropout is not None:
             if not 0.0 < self.dropout < 1.0:
                 raise UserError(f"--bpe-dropout is {self.dropout}: it must be above 0 and below 1.")
@@ -128,7 +136,7 @@ def default_method(tokenizer: str | None, languages: Languages) -> str:
         tokenizer: the tokenizer that was chosen; None for the default.
         languages: source and target.
     """
-    if tokenizer == "characters":
+    if tokenizer is not None and not set(OF_CHARACTERS).isdisjoint(of_sides(tokenizer)):
         return "none"
     unspaced = any(language_code(language) in UNSPACED for language in languages)
     return "sentencepiece" if unspaced else "subword_nmt"
@@ -141,7 +149,8 @@ def default_tokenizer(method: str) -> str:
 
 def default_length(tokenizer: str) -> int:
     """The default of ``--max-length``."""
-    return MAX_CHARACTERS if tokenizer == "characters" else MAX_LENGTH
+    words = set(OF_CHARACTERS).isdisjoint(of_sides(tokenizer))
+    return MAX_LENGTH if words else MAX_CHARACTERS
 
 
 def default_size(pairs: int) -> int:
@@ -161,6 +170,6 @@ def coverage(languages: Languages) -> float:
 
 def dictionary_limit(settings: Settings) -> int | None:
     """The most entries of a dictionary; None without a limit."""
-    if settings.method != "none" or settings.tokenizer == "characters":
+    if settings.method != "none" or set(of_sides(settings.tokenizer)) <= set(OF_CHARACTERS):
         return None
     return settings.size or WORDS

@@ -18,7 +18,7 @@ from .preparation import Side
 from .settings import SPLITS, Settings
 from .sources import Languages, Pair, PairWriter, read_pairs
 from .subwords import Tokenized, make_sampler, make_subwords
-from .tokenizers import TOKENIZERS
+from .tokenizers import TOKENIZERS, of_sides
 
 TOKENIZED, TEXT = "tokenized", "text"
 
@@ -166,8 +166,8 @@ def _tokenize(
 ) -> Callable[[Pair], tuple[Pair, Pair]]:
     """A function from a raw pair to the normalized one and its tokens."""
     source, target = (
-        Side(language, TOKENIZERS[tokenizer](language), Tokenized(), lowercase)
-        for language in languages
+        Side(language, TOKENIZERS[name](language), Tokenized(), lowercase)
+        for language, name in zip(languages, of_sides(tokenizer))
     )
 
     def run(pair: Pair) -> tuple[Pair, Pair]:

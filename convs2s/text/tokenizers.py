@@ -7,7 +7,9 @@ in ``10²`` does, and a translation could not restore them.
 The tokenizer ``none`` leaves the text as it is, ``moses`` separates words and punctuation as the
 Moses toolkit does, and marks spaces that the Moses detokenizer would not restore, ``moses_fairseq``
 escapes special characters and splits words at hyphens, and has no such marks,
-``characters`` makes a token of each character.
+``characters`` makes a token of each character, ``letters`` of each part of a decomposed one: the
+letters of a Korean syllable, a letter and its accent. ``letters/none`` is for two languages:
+``letters`` for the source, ``none`` for the target.
 """
 
 import functools
@@ -150,6 +152,18 @@ class CharacterTokenizer:
         return "".join(tokens.split()).replace(SPACE_MARK, " ").strip()
 
 
+class LetterTokenizer(CharacterTokenizer):
+    """The same of decomposed characters (NFD), which share their letters and accents."""
+
+    def tokenize(self, text: str) -> str:
+        return super().tokenize(unicodedata.normalize("NFD", text))
+
+    def detokenize(self, tokens: str) -> str:
+        return unicodedata.normalize("NFC", super().detokenize(tokens))
+
+
+# Tokenizers that make no words.
+OF_CHARACTERS = ("characters", "letters")
 # Each makes the tokenizer of a language.
 TOKENIZERS: dict[str, Callable[[str], Tokenizer]] = {
     "none": lambda language: NoTokenizer(),
@@ -157,7 +171,14 @@ TOKENIZERS: dict[str, Callable[[str], Tokenizer]] = {
     # The tokenizer of fairseq's scripts for WMT, and of its programs with --tokenizer moses.
     "moses_fairseq": functools.partial(MosesTokenizer, escape=True, split_hyphens=True),
     "characters": lambda language: CharacterTokenizer(),
+    "letters": lambda language: LetterTokenizer(),
 }
+
+
+def of_sides(name: str) -> tuple[str, str]:
+    """The names of the tokenizers of source and target; both have one unless there is a slash."""
+    source, slash, target = name.partition("/")
+    return source, target if slash else source
 
 
 def make_tokenizer(name: str, language: str, marks_spaces: bool) -> Tokenizer:

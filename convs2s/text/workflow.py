@@ -19,7 +19,7 @@ from .sources import Languages
 from .stages import Stages, check_settings
 from .subwords import learn_sentencepiece, learn_subword_nmt
 from .texts import TEXT, TOKENIZED
-from .tokenizers import import_extra
+from .tokenizers import import_extra, of_sides
 
 TOKENS, WORK, CHECKPOINTS = "tokens", "work", "checkpoints"
 # Files of models of sub-words.
@@ -96,7 +96,7 @@ def _prepare(settings: Settings, out: Path, workers: int, overwrite: bool) -> di
             f"--out is {out}, which has files that `convs2s prepare` did not write: choose a new "
             "folder."
         )
-    if settings.tokenizer == "moses":
+    if "moses" in of_sides(settings.tokenizer):
         import_extra("sacremoses", "--tokenizer moses")
     if settings.method == "sentencepiece":
         import_extra("sentencepiece", "--bpe sentencepiece")

@@ -108,7 +108,7 @@ def test_text_of_an_experiment(tmp_path, merges):
     for name, size in (("train", 80), ("valid", 40), ("test", 40)):
         write(text, name, hostile_pairs(size))
     settings = DataSettings("de", "en", text, bpe_merges=merges, joined_dictionary=True)
-    data.prepare_data(settings, tmp_path / "out", False, False, print)
+    data.prepare_data(settings, data.DataFolders(tmp_path / "out"), False, False, print)
     check_pairs(tmp_path / "out" / "data" / "data-bin")
     check_ends(tmp_path / "out" / "data" / "text")
     check_ends(tmp_path / "out" / "references")

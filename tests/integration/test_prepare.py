@@ -120,6 +120,7 @@ def test_every_format_gives_the_same_data(prepare, tmp_path):
         (("--tokenizer", "none", "--bpe-size", "50", "--separate"), None),
         (("--tokenizer", "none", "--bpe", "none", "--bpe-size", "20"), None),
         (("--tokenizer", "characters", "--max-length", "40"), None),
+        (("--tokenizer", "letters/none", "--separate", "--max-ratio", "99"), None),
     ],
 )
 def test_the_preparation_of_the_data_prepares_raw_text(prepare, tmp_path, options, package):

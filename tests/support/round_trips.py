@@ -9,7 +9,7 @@ from pathlib import Path
 
 from convs2s.text.preparation import Side
 from convs2s.text.subwords import learn_sentencepiece, learn_subword_nmt, make_subwords
-from convs2s.text.tokenizers import TOKENIZERS, normalize
+from convs2s.text.tokenizers import OF_CHARACTERS, TOKENIZERS, normalize
 
 # Language -> sentences around a text.
 FRAMES = {
@@ -59,7 +59,7 @@ COMBINATIONS = [
     (tokenizer, method)
     for tokenizer in TOKENIZERS
     for method in SUBWORDS
-    if tokenizer != "characters" or method == "none"
+    if tokenizer not in OF_CHARACTERS or method == "none"
 ]
 
 

@@ -13,6 +13,7 @@ from ...common.names import is_name
 from ...common.plain_files import check_can_exist, open_plain
 from ...text.binarize import HEADER, MARK, training_data
 from ...text.preparation import DATA, FILE_NAME, check_counts, digest, read_content
+from ...text.tokenizers import OF_CHARACTERS, of_sides
 from ..commands import USER_DIR, find_machine
 from ..runs import arguments
 from .recipes import Options, Recipe, find_recipe, model_options
@@ -176,20 +177,21 @@ class Request:
 
 def _criterion(family: str | None, data: Data) -> Options:
     """The loss; a smoothed model of characters is so unsure of each that short outputs win."""
-    smoothing = 0.0 if data.tokenizer == "characters" else 0.1
+    smoothing = 0.0 if of_sides(data.tokenizer)[1] in OF_CHARACTERS else 0.1
     ours = "convs2s_cross_entropy" if family else "label_smoothed_cross_entropy"
     return {"criterion": ours, "label-smoothing": smoothing}
 
 
 def validation_options(data: Data) -> Options:
     """Options that score greedy translations of the validation set: BLEU of text."""
-    marks = "sentencepiece" in (data.subwords, data.tokenizer) or data.tokenizer == "characters"
+    tokenizer = of_sides(data.tokenizer)[1]
+    marks = data.subwords == "sentencepiece" or tokenizer in OF_CHARACTERS
     options: Options = {
         "eval-bleu": True,
         "eval-bleu-args": json.dumps({"beam": 1}),
         "eval-bleu-remove-bpe": "sentencepiece" if marks else "@@ ",
     }
-    if data.tokenizer.startswith("moses") and find_spec("sacremoses"):
+    if tokenizer.startswith("moses") and find_spec("sacremoses"):
         languages = dict(zip(("source_lang", "target_lang"), data.languages))
         options |= {"eval-bleu-detok": "moses", "eval-bleu-detok-args": json.dumps(languages)}
     return options

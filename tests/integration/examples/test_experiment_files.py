@@ -11,6 +11,7 @@ from fairseq import options
 from convs2s.cli import experiment as command
 from convs2s.experiments import checks
 from convs2s.experiments.reader import read_experiment
+from convs2s.experiments.runs import round_sizes
 from convs2s_plugin.checks import check as find_faults
 from tests.integration.examples.conftest import EXAMPLES
 from tests.support.commands import server
@@ -51,6 +52,9 @@ def dry_run(text, tmp_path, capsys, monkeypatch):
         parser = argparse.ArgumentParser()
         command.add_arguments(parser)
         words = [path, "--text", text, "--out", tmp_path / "out", "--dry-run", "--speed"]
+        if read_experiment(path).data.sets:
+            words[2] = text.parent / "{set}"
+            words += ["--sets", text.name, "--source", "de", "--target", "en"]
         assert command.run(parser.parse_args([*map(str, words)])) == 0
         assert not (tmp_path / "out").exists()
         return commands(capsys.readouterr().out)
@@ -78,7 +82,7 @@ def test_fairseq_knows_the_options(path, dry_run):
     trained = [s for s in experiment.systems.values() if s.runs_of is None]
     # --speed trains each system in three rounds, except those that have trials only.
     expected = sum(len(s.seeds) + len(s.trials) + 3 * bool(s.seeds) for s in trained)
-    expected += sum(min(len(s.trials), experiment.tuning.finalists) for s in trained)
+    expected += sum(sum(round_sizes(s, experiment.tuning)[1:]) for s in trained)
     assert check(dry_run(path)) == expected
 
 
@@ -94,7 +98,7 @@ def test_systems_of_the_readme(dry_run, tmp_path):
 
 def test_systems_of_the_page(dry_run, tmp_path):
     page = DOCS / "experiments.md"
-    (file,) = (block.code for block in blocks(page) if block.title)
+    (file,) = (block.code for block in blocks(page) if block.title == "small.yaml")
     path = tmp_path / "small.yaml"
     path.write_text(file + entries(page), encoding="utf-8")
     assert list(read_experiment(path).systems) == [

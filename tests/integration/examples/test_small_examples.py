@@ -71,3 +71,29 @@ def test_a_single_file_is_refused(corpus, tmp_path):
     )
     assert done.returncode == 1
     assert "There are 1 files" in done.stderr
+
+
+@NEEDS_FAIRSEQ
+def test_pronunciation(tmp_path):
+    numbers = random.Random(1)
+    for language, letters in (("aaa", "abcd"), ("bbb", "가나다라")):
+        for split, size in (("train", 40), ("dev", 6), ("test", 6)):
+            sizes = [numbers.randint(1, 6) for _ in range(size)]
+            words = ["".join(numbers.choices(letters, k=length)) for length in sizes]
+            text = "".join(f"{word}\t{' '.join(word.upper())}\n" for word in words)
+            (tmp_path / f"{language}_{split}.tsv").write_text(text, encoding="utf-8")
+    words = [EXAMPLES / "pronunciation/run.py", ".", "--languages", "aaa", "bbb"]
+    words += ["--limit-updates", 2, "--systems", "cnn_self_att", "--out", "out"]
+    command = "python " + shlex.join(map(str, words))
+    done = server().bash(command, tmp_path)
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    assert "## WER on test by data set" in done.stdout and "(here)" in done.stdout
+    assert (tmp_path / "out" / "errors.png").read_bytes().startswith(b"\x89PNG")
+    assert "ᄀ ᅡ" in (tmp_path / "out/prepared/bbb/tokens/train.word").read_text("utf-8")
+    # Nothing is done again.
+    assert "2 of 2 runs were finished before" in server().bash(command, tmp_path).stdout
+    done = server().bash(command.replace("bbb", "ccc"), tmp_path)
+    assert done.returncode == 1 and "has no language ccc: choose aaa, bbb" in done.stderr
+    (tmp_path / "bbb_dev.tsv").unlink()
+    done = server().bash(command, tmp_path)
+    assert done.returncode == 1 and ". has no bbb_dev.tsv." in done.stderr

@@ -1,13 +1,16 @@
 """Scores and p-values against sacreBLEU's own."""
 
+import itertools
 import random
 
+import numpy as np
 import pytest
 from sacrebleu.metrics import BLEU, CHRF
 from sacrebleu.significance import PairedTest
 
 from convs2s.common.errors import UserError
-from convs2s.evaluation.scores import paired_bootstrap, score
+from convs2s.evaluation.scores import error_rates, score
+from convs2s.evaluation.significance import over_data_sets, over_seeds, paired_bootstrap
 
 WORDS = "a small dog runs over the green grass , and two men watch it play .".split()
 
@@ -107,3 +110,48 @@ def test_copies_of_a_seed_change_nothing():
     once = paired_bootstrap(REFERENCES, [baseline], [system], samples=100)
     twice = paired_bootstrap(REFERENCES, [baseline] * 2, [system] * 2, samples=100)
     assert twice == pytest.approx(once)
+
+
+def test_error_rates():
+    rates = error_rates(["a b", "a c", "x"], ["a b", "a b c", "y z"])
+    assert rates == {"wer": pytest.approx(200 / 3), "per": pytest.approx(100 * 3 / 7)}
+    with pytest.raises(UserError, match="2 translations, but 1 references"):
+        error_rates(["a", "b"], ["a"])
+
+
+def test_the_bootstrap_of_error_rates_is_that_of_the_definition():
+    baseline, system = noisy(REFERENCES, 0.05, 3), noisy(REFERENCES, 0.03, 4)
+    found = paired_bootstrap(REFERENCES, [baseline], [system], samples=200, metric="wer")
+    differences = np.array(
+        [100 * ((s != r) - float(b != r)) for b, s, r in zip(baseline, system, REFERENCES)]
+    )
+    assert found.difference == pytest.approx(differences.mean())
+    rng = np.random.default_rng(12345)
+    drawn = [differences[rng.choice(len(differences), size=len(differences))] for _ in range(200)]
+    distances = np.abs([sample.mean() for sample in drawn])
+    extreme = np.sum(distances - distances.mean() >= abs(differences.mean()) - 1e-12)
+    assert found.p == pytest.approx((extreme + 1) / 201)
+
+
+@pytest.mark.parametrize("spread", [0.05, 1.0, 4.0])
+@pytest.mark.parametrize("sizes", [(2, 2), (3, 3), (3, 8), (12, 5)])
+def test_the_test_over_seeds_is_that_of_scipy(sizes, spread):
+    stats = pytest.importorskip("scipy.stats")
+    rng = np.random.default_rng(sum(sizes))
+    baseline = rng.normal(40, 1, sizes[0])
+    system = rng.normal(41, spread, sizes[1])
+    expected = stats.ttest_ind(system, baseline, equal_var=False).pvalue
+    assert over_seeds(baseline, system) == pytest.approx(expected, rel=1e-3, abs=1e-6)
+    assert over_seeds(baseline, baseline) == pytest.approx(1)
+    assert over_seeds([1, 1], [2, 2]) == 0 and over_seeds([1, 1], [1, 1]) == 1
+
+
+def test_the_test_over_data_sets_tries_all_signs():
+    differences = [0.5, 1.0, -0.2, 2.0, 0.3]
+    signs = itertools.product((-1, 1), repeat=5)
+    sums = [abs(sum(s * d for s, d in zip(each, differences))) for each in signs]
+    expected = sum(total >= sum(differences) - 1e-9 for total in sums) / 32
+    assert over_data_sets(differences) == expected
+    assert over_data_sets([1.0] * 6) == 2 / 64
+    # Of more data sets, random signs are tried.
+    assert over_data_sets([1.0] * 30) < 1e-4 and over_data_sets([1.0, -1.0] * 15) == 1

@@ -64,7 +64,7 @@ def test_places(smoke, tmp_path, monkeypatch):
     monkeypatch.setattr(checks, "find_faults", find_faults)
     data = Data(tmp_path, "de", "en", {})
     with pytest.raises(UserError, match=r"wrong options:\n") as error:
-        checks.check_options(experiment, all_runs(experiment), data, smoke)
+        checks.check_options(experiment, all_runs(experiment), {"": data}, smoke)
     assert sorted(str(error.value).split("\n  ")[1:]) == sorted(IN_SMOKE_RUN if smoke else IN_FILE)
     # Two trials of a; b once for both seeds. The search of trials, two of a, and one of b and c.
     assert checked.count("fairseq-train") == 3 and checked.count("fairseq-generate") == 5

@@ -155,7 +155,7 @@ ERRORS = [
     ("updates: 8", f"updates: {'9' * 5000}", "the number has more than 400 characters"),
     ("source: de", r'source: "d\0e"', r"the text has a NUL character"),
     (A, "  a: {updates: 8, train: {arch: x}, generate: {path: y}}", "a.generate has the option pa"),
-    (A, f"{A}\ntuning: {{finalist: 2}}", r"tuning has .* key 'finalist' \(.*'finalists'"),
+    (A, f"{A}\ntuning: {{samples: 2}}", r"tuning has .* key 'samples' \(.*'sample'"),
     (
         "updates: 8",
         "updates: 8, average: {checkpoint: 2}",
@@ -212,7 +212,7 @@ ERRORS = [
     (
         A,
         f"{A}\n  b: {{runs_of: a}}\n  c: {{runs_of: b}}",
-        "systems.c.runs_of is 'b', which uses the runs of another; choose a",
+        "systems.c.runs_of is 'b', which uses the runs of others; choose a",
     ),
     (A, f"{A}\n  b: {{updates: 1, continues: c, train: {{arch: x}}}}", "is no system above it"),
     (

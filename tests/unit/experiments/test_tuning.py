@@ -1,4 +1,4 @@
-"""Trials, finalists and search options, with programs that take the place of fairseq's."""
+"""Trials, rounds of them and search options, with programs that take the place of fairseq's."""
 
 import re
 import shutil
@@ -11,7 +11,7 @@ from .words import change, commands, results
 
 
 def test_the_best_trials_are_trained_in_full(start, folder):
-    change(folder, "seed: 3}", "seed: 3, finalists: 2}")
+    change(folder, "updates: 0.5,", "updates: [0.5, 1], keep: 0.6,")
     change(folder, "lr: [4, 3]", "lr: [4, 3, 5]")
     code, printed = start("--systems", "a", "d", "--seeds", 3, 2)
     assert code == 0
@@ -40,8 +40,8 @@ def test_the_best_trials_are_trained_in_full(start, folder):
     assert not (runs / "a.3").exists()
 
 
-def test_finalists_of_a_dry_run(start, folder):
-    change(folder, "seed: 3}", "seed: 3, finalists: 1}")
+def test_a_second_round_of_a_dry_run(start, folder):
+    change(folder, "updates: 0.5,", "updates: [0.5, 1], keep: 0.5,")
     code, printed = start("--systems", "a", "--dry-run")
     assert code == 0 and "# with the options of the trial of rank 1" in printed
     assert printed.count("# with the options of the best trial") == 2
@@ -67,14 +67,14 @@ def test_the_checkpoints_of_a_trial_that_diverged(start, folder, kept):
 
 def test_all_trials_diverge(start, folder):
     change(folder, "lr: [4, 3]", "lr: [777]")
-    change(folder, "seed: 3}", "seed: 3, finalists: 1}")
+    change(folder, "updates: 0.5,", "updates: [0.5, 1], keep: 0.5,")
     code, printed = start("--systems", "a", "b, c", "--seeds", 2)
     assert code == 1 and "a.2 failed: All trials of a diverged" in printed
     assert "b_c.2" in results(folder)
 
 
-def test_fewer_trials_than_finalists_are_left(start, folder):
-    change(folder, "seed: 3}", "seed: 3, finalists: 2}")
+def test_fewer_trials_are_left_than_the_next_round_takes(start, folder):
+    change(folder, "updates: 0.5,", "updates: [0.5, 1], keep: 0.6,")
     change(folder, "lr: [4, 3]", "lr: [4, 777]")
     code, printed = start("--systems", "a", "--seeds", 2)
     assert code == 0

@@ -135,7 +135,7 @@ def test_options_are_checked_before_anything_starts(start, folder, monkeypatch):
     checked = []
 
     def refuse(experiment, runs, data, smoke):
-        checked.append((sorted(run.name for run in runs), data.bin, smoke))
+        checked.append((sorted(run.name for run in runs), data[""].bin, smoke))
         raise UserError("wrong options:\n  systems.a.train: no")
 
     monkeypatch.setattr(workflow, "check_options", refuse)

@@ -8,6 +8,7 @@ from convs2s.cli import main
 from convs2s.common.errors import UserError
 from convs2s.pictures import (
     lengths,
+    sets,
     sweep,
 )
 
@@ -192,3 +193,49 @@ def test_errors_of_the_command(arguments, message, scores, tmp_path, capsys, mon
     (tmp_path / "other").write_text("{}")
     assert main(["plot", *(each.format(folder=tmp_path) for each in arguments)]) == 2
     assert message in capsys.readouterr().err
+
+
+SCORES = {
+    "metric": "wer",
+    "systems": {"a": "System A", "b": "A system with quite a long title"},
+    "sets": {
+        "one": {
+            "a": [{"splits": {"valid": {"wer": 9}, "test": {"wer": w}}} for w in (10, 30)],
+            "b": [{"splits": {"valid": {"wer": 5}, "test": {"wer": 15}}}],
+        },
+        "two": {"a": [{"splits": {"valid": {"wer": 7}, "test": {"wer": 50}}}], "b": []},
+    },
+}
+
+
+def test_scores_by_data_set(tmp_path):
+    path = tmp_path / "results.json"
+    path.write_text(json.dumps(SCORES))
+    found = sets.read_scores(str(path))
+    assert (found.metric, found.split, found.sets) == ("wer", "test", ["one", "two"])
+    assert [*found.systems.values()] == [[20, 50], [15, None]]
+    assert [*sets.read_scores(str(path), "valid").systems.values()] == [[9, 7], [5, None]]
+    texts = {text.get_text(): text for text in sets.plot(pyplot, found).axes[0].texts}
+    assert {name: text.get_weight() for name, text in texts.items()} == {
+        "20.0": "normal",
+        "15.0": "bold",
+        "50.0": "bold",
+    }
+    output = tmp_path / "sets.svg"
+    assert main(["plot", "sets", str(path), "--output", str(output)]) == 0
+    assert "A system with quite" in output.read_text() or output.stat().st_size > 1000
+
+
+@pytest.mark.parametrize(
+    "content, split, message",
+    [
+        ({**SCORES, "sets": {}}, None, "has no results on several data sets"),
+        ({"results": []}, None, "has no results on several data sets"),
+        (SCORES, "tset", r"has no results on tset: choose one of valid, test \(--split\)"),
+    ],
+)
+def test_no_scores_by_data_set(tmp_path, content, split, message):
+    path = tmp_path / "results.json"
+    path.write_text(json.dumps(content))
+    with pytest.raises(UserError, match=message):
+        sets.read_scores(str(path), split)

@@ -158,6 +158,21 @@ def test_characters(text, tokens):
 
 
 @pytest.mark.parametrize(
+    "text, tokens",
+    [
+        ("가감", "ᄀ ᅡ ᄀ ᅡ ᆷ"),
+        ("né à", "n e \u0301 ▁ a \u0300"),
+        ("がっ", "か \u3099 っ"),
+        ("", ""),
+    ],
+)
+def test_letters(text, tokens):
+    side = side_without_subwords("ko", "letters")
+    assert side.encode(text) == tokens
+    assert side.decode(tokens) == text
+
+
+@pytest.mark.parametrize(
     "language, text, tokens",
     [
         ("de", "Er liest, z.B. heute.", "Er liest , z.B. heute ."),

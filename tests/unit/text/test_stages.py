@@ -140,19 +140,28 @@ def test_default_size_of_subwords(pairs, size):
         (None, ("zh_CN", "en"), "sentencepiece", "none"),
         (None, ("en", "ja"), "sentencepiece", "none"),
         ("characters", ("de", "en"), "none", "characters"),
+        ("letters/none", ("de", "en"), "none", "letters/none"),
+        ("none/letters", ("de", "ja"), "none", "none/letters"),
         ("moses", ("de", "en"), "subword_nmt", "moses"),
     ],
 )
 def test_default_tokenizer_and_method(tokenizer, languages, method, used):
     assert default_method(tokenizer, languages) == method
     assert (tokenizer or default_tokenizer(method)) == used
-    assert default_length(used) == (1000 if used == "characters" else 175)
+    assert default_length(used) == (1000 if "letters" in used or "char" in used else 175)
 
 
 @pytest.mark.parametrize(
     "changes, message",
     [
         ({"tokenizer": "characters"}, "--tokenizer characters .* --bpe subword_nmt cannot split"),
+        ({"tokenizer": "none/letters"}, "--tokenizer letters .* --bpe subword_nmt cannot split"),
+        (
+            {"tokenizer": "leters/none"},
+            r"no tokenizer 'leters' \(did you mean 'letters'",
+        ),
+        ({"tokenizer": "none/"}, "no tokenizer '': choose none, .* such as letters/none"),
+        ({"tokenizer": "none/none/none"}, "no tokenizer 'none/none'"),
         ({"size": 0}, "--bpe-size is 0"),
         ({"limits": Limits(0, 3.0)}, "--max-length is 0"),
         ({"limits": Limits(9, 0.5)}, "--max-ratio is 0.5"),

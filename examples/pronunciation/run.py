@@ -1,0 +1,122 @@
+"""Learn the pronunciation of words in several languages, and compare with published systems.
+
+FOLDER has the files of SIGMORPHON 2020, task 1: LANGUAGE_train.tsv, LANGUAGE_dev.tsv and
+LANGUAGE_test.tsv with a word, a tab and its phones in a line. They may be in folders inside it, and
+compressed. The same command continues what was interrupted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import yaml
+
+from convs2s.common.errors import UserError
+from convs2s.common.programs import find_program
+from convs2s.common.tables import Table, number
+from convs2s.text.preparation import FILE_NAME
+
+HERE = Path(__file__).resolve().parent
+SPLITS = {"train": "train", "valid": "dev", "test": "test"}
+FILE = re.compile(r"([a-z]+)_(train|dev|test)\.tsv(\.gz|\.bz2|\.xz|\.zst)?")
+# Macro-averages of word error rates on the test sets of all 15 languages.
+PUBLISHED = {
+    "LSTM of the organizers": 16.84,
+    "Transformer of the organizers": 17.5,
+    "best submission without an ensemble of families": 14.99,
+    "best submission": 13.81,
+}
+CONVS2S = find_program("convs2s")
+# Options of `convs2s prepare`: the letters of a word, and its phones as they are. No word is left
+# out; most are much shorter or longer than their pronunciation in some language.
+PREPARE = ["--source-lang", "word", "--target-lang", "phones", "--tokenizer", "letters/none"]
+PREPARE += ["--separate", "--keep-duplicates", "--max-ratio", "100", "--workers", "1", "--quiet"]
+
+
+def find_files(folder: Path) -> dict[str, dict[str, Path]]:
+    """The files of each language: language -> split -> path.
+
+    Raises:
+        UserError: if there are none, or a language lacks a split.
+    """
+    found: dict[str, dict[str, Path]] = {}
+    for path in sorted(folder.rglob("*.tsv*")):
+        match = FILE.fullmatch(path.name)
+        if match:
+            found.setdefault(match[1], {})[match[2]] = path
+    if not found:
+        raise UserError(f"{folder} has no files such as ady_train.tsv: give the task's data.")
+    for language, paths in found.items():
+        missing = [f"{language}_{split}.tsv" for split in SPLITS.values() if split not in paths]
+        if missing:
+            raise UserError(f"{folder} has no {' and no '.join(missing)}.")
+    return found
+
+
+def prepare(files: dict[str, Path], out: Path) -> None:
+    """Prepare the words of a language, unless that is done."""
+    if (out / FILE_NAME).exists():
+        return
+    texts = [str(part) for name, split in SPLITS.items() for part in (f"--{name}", files[split])]
+    out.parent.mkdir(parents=True, exist_ok=True)
+    command = [*CONVS2S, "prepare", *texts, "--out", str(out), *PREPARE]
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+
+
+def comparison(results: Path, is_complete: bool) -> str:
+    """A table with the systems of the experiment and, on all languages, the published ones."""
+    content = json.loads(results.read_text(encoding="utf-8"))
+    rates = dict(PUBLISHED) if is_complete else {}
+    for system, title in content["systems"].items():
+        runs = [
+            run["splits"]["test"]["wer"]
+            for run in content["results"]
+            if run["system"] == system and run["trial"] is None and "test" in run["splits"]
+        ]
+        if runs:
+            rates[f"{title} (here)"] = sum(runs) / len(runs)
+    rows = [[name, number(rate)] for name, rate in sorted(rates.items(), key=lambda row: row[1])]
+    return Table(["System", "WER"], rows).markdown()
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__.splitlines()[0],
+        epilog="Further options are those of `convs2s experiment`: --jobs 2, --systems NAME, ...",
+    )
+    parser.add_argument("data", metavar="FOLDER", type=Path, help="the task's data")
+    parser.add_argument("--out", type=Path, default=Path("pronunciation_out"), help="output folder")
+    parser.add_argument("--languages", nargs="+", metavar="NAME", help="only these, such as ady")
+    args, options = parser.parse_known_args()
+    files = find_files(args.data)
+    all_languages = yaml.safe_load((HERE / "benchmark.yaml").read_text())["data"]["sets"]
+    languages = args.languages or all_languages
+    for language in languages:
+        if language not in files:
+            raise UserError(f"{args.data} has no language {language}: choose {', '.join(files)}.")
+        prepare(files[language], args.out / "prepared" / language)
+    out = args.out / "experiment"
+    command = [*CONVS2S, "experiment", str(HERE / "benchmark.yaml")]
+    command += ["--prepared", str(args.out / "prepared" / "{set}"), "--sets", *languages]
+    code = subprocess.run([*command, "--out", str(out), *options]).returncode
+    results = out / "results.json"
+    if code == 0 and results.exists() and "--dry-run" not in options:
+        print(comparison(results, set(languages) == set(all_languages)))
+        picture = args.out / "errors.png"
+        command = [*CONVS2S, "plot", "sets", str(results)]
+        code = subprocess.run([*command, "--output", str(picture)]).returncode
+    return code
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except UserError as error:
+        sys.exit(f"run.py: error: {error}")
+    except subprocess.CalledProcessError as error:
+        sys.exit(error.returncode)
