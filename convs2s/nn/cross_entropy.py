@@ -1,5 +1,7 @@
 """Cross-entropy of an output projection that never holds the logits of a whole batch."""
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import torch
@@ -89,42 +91,28 @@ class _LinearCrossEntropy(torch.autograd.Function):
         target_logit = torch.empty_like(log_normalizer)
         correct = torch.zeros((), dtype=torch.long, device=x.device)
         if need_grad:
-            gradients = ProjectionGradients.zeros(x, w, exact)
+            gradients = ProjectionGradients.zeros(x, w, bias is not None, exact)
 
         for start in range(0, len(x), size):
             chunk = slice(start, min(start + size, len(x)))
             labels = target[chunk].unsqueeze(1)
             logits = write_logits(x[chunk], w, bias, out=buffer[: len(labels)])
-            target_logit[chunk] = logits.gather(1, labels)
             if count_correct:
                 correct += (logits.argmax(dim=1, keepdim=True) == labels).sum()
-            # In place: allocating so much fresh memory takes a third of the time of a matrix
-            # multiplication.
-            probabilities = torch.softmax(logits, dim=1, out=logits)
-            target_probability = probabilities.gather(1, labels)
-            log_normalizer[chunk] = target_logit[chunk] - target_probability.log()
-            if bool((target_probability < MIN_PROBABILITY).any()):
-                tiny = (target_probability < MIN_PROBABILITY).squeeze(1)
-                logits = write_logits(x[chunk][tiny], w, bias, out=torch.empty_like(logits[tiny]))
-                log_normalizer[chunk][tiny] = logits.logsumexp(dim=1, keepdim=True)
+            again = partial(write_logits, weight=w, bias=bias)
+            target_logit[chunk], log_normalizer[chunk] = softmax_in_place(
+                logits, labels, x[chunk], again
+            )
             if need_grad:
-                difference = torch.full_like(target_probability, -p_extra)
-                gradients.add(chunk, probabilities.scatter_add_(1, labels, difference), x, w)
+                difference = logits.new_full(labels.shape, -p_extra)
+                gradients.add(chunk, logits.scatter_add_(1, labels, difference), x, w)
 
         nll = (log_normalizer - target_logit).sum()
         loss = p_extra * nll
         if p_other:
-            # The part of p_other has rank one: it needs no further pass over the N x V logits.
-            w_sum = w.sum(dim=0, dtype=exact)
-            x_sum = x.sum(dim=0, dtype=exact)
-            logits_sum = x_sum @ w_sum
-            if bias is not None:
-                logits_sum = logits_sum + len(x) * bias.sum(dtype=exact)
-            loss = loss + p_other * (vocab_size * log_normalizer.sum() - logits_sum)
+            loss = loss + p_other * (vocab_size * log_normalizer.sum() - sum_of_logits(x, w, bias))
             if need_grad:
-                gradients.features.sub_(p_other * w_sum)
-                gradients.weight.sub_(p_other * x_sum)
-                gradients.bias.sub_(p_other * len(x))
+                gradients.add_to_all(slice(None), -p_other, x, w)
         if need_grad:
             ctx.gradients = gradients
             ctx.dtypes = [None if p is None else p.dtype for p in (features, weight, bias)]
@@ -148,7 +136,7 @@ def scaled_gradients(ctx: Any, grad_loss: Tensor) -> list[Tensor | None]:
     """
     gradients = take(ctx, "gradients")
     return [
-        None if dtype is None else gradient.mul_(grad_loss).to(dtype)
+        None if gradient is None else gradient.mul_(grad_loss).to(dtype)
         for gradient, dtype in zip(gradients, ctx.dtypes)
     ]
 
@@ -185,6 +173,40 @@ def chunk_size(num_tokens: int, vocab_size: int) -> int:
     return max(1, min(num_tokens, CHUNK_TOKENS, CHUNK_LOGITS // vocab_size))
 
 
+def softmax_in_place(
+    logits: Tensor, labels: Tensor, x: Tensor, write: Callable[..., Tensor]
+) -> tuple[Tensor, Tensor]:
+    """Make probabilities of logits.
+
+    Args:
+        logits: N x V.
+        labels: N x 1 token indices.
+        x: N x C, the features of these logits.
+        write: writes the logits of features to ``out``, as ``write_logits`` does.
+    Returns:
+        The logits of the labels, and the logarithms of the sums of all exponentials; N x 1.
+    """
+    target_logit = logits.gather(1, labels)
+    # In place: allocating so much fresh memory takes a third of the time of a matrix
+    # multiplication.
+    torch.softmax(logits, dim=1, out=logits)
+    target_probability = logits.gather(1, labels)
+    log_normalizer = target_logit - target_probability.log()
+    tiny = target_probability < MIN_PROBABILITY
+    if bool(tiny.any()):
+        rows = tiny.squeeze(1)
+        again = write(x[rows], out=torch.empty_like(logits[rows]))
+        log_normalizer[rows] = again.logsumexp(dim=1, keepdim=True)
+    return target_logit, log_normalizer
+
+
+def sum_of_logits(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    """The sum of all N x V logits ``x @ weight.T + bias``, without making them."""
+    exact = torch.promote_types(weight.dtype, torch.float32)
+    total = x.sum(dim=0, dtype=exact) @ weight.sum(dim=0, dtype=exact)
+    return total if bias is None else total + len(x) * bias.sum(dtype=exact)
+
+
 def write_logits(x: Tensor, weight: Tensor, bias: Tensor | None, out: Tensor) -> Tensor:
     """Write x @ weight.T + bias to ``out``, whose precision may be higher."""
     if x.dtype != out.dtype:
@@ -201,34 +223,51 @@ class ProjectionGradients(NamedTuple):
     Attributes:
         features: N x C.
         weight: V x C.
-        bias: V.
+        bias: V, or None.
     """
 
     features: Tensor
     weight: Tensor
-    bias: Tensor
+    bias: Tensor | None
 
     @classmethod
-    def zeros(cls, x: Tensor, weight: Tensor, dtype: torch.dtype) -> "ProjectionGradients":
-        """Gradients of zero, for features x and a weight."""
+    def zeros(
+        cls, x: Tensor, weight: Tensor, has_bias: bool, dtype: torch.dtype
+    ) -> "ProjectionGradients":
+        """Gradients of zero, for features x, a weight, and maybe a bias."""
         return cls(
             torch.zeros_like(x, dtype=dtype),
             torch.zeros_like(weight, dtype=dtype),
-            weight.new_zeros(len(weight), dtype=dtype),
+            weight.new_zeros(len(weight), dtype=dtype) if has_bias else None,
         )
 
-    def add(self, chunk: slice, logits_grad: Tensor, x: Tensor, weight: Tensor) -> None:
+    def add_to_all(self, rows: slice, value: float, x: Tensor, weight: Tensor) -> None:
+        """Add the gradients of logits that all have the same gradient, which are of rank one.
+
+        Args:
+            rows: their tokens.
+            value: the gradient of each logit.
+            x, weight: see ``add``.
+        """
+        exact = self.weight.dtype
+        self.features[rows].add_(weight.sum(dim=0, dtype=exact), alpha=value)
+        self.weight.add_(x[rows].sum(dim=0, dtype=exact), alpha=value)
+        if self.bias is not None:
+            self.bias.add_(value * len(x[rows]))
+
+    def add(self, chunk: slice | Tensor, logits_grad: Tensor, x: Tensor, weight: Tensor) -> None:
         """Add the gradients of a chunk.
 
         Args:
-            chunk: its tokens.
+            chunk: its tokens, or their numbers.
             logits_grad: the gradient of its logits, N' x V.
             x: all features, in the dtype of matrix multiplications.
             weight: likewise.
         """
-        self.bias.add_(logits_grad.sum(dim=0))
+        if self.bias is not None:
+            self.bias.add_(logits_grad.sum(dim=0))
         logits_grad = logits_grad.to(x.dtype)
-        self.features[chunk] = linear(logits_grad, weight.t())
+        self.features[chunk] = linear(logits_grad, weight.t()).to(self.features.dtype)
         if x.dtype == self.weight.dtype:
             self.weight.addmm_(logits_grad.t(), x[chunk])
         else:

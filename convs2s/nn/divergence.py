@@ -1,5 +1,6 @@
 """Cross-entropy of two passes over one batch, and how far apart their predictions are."""
 
+from functools import partial
 from typing import Any, NamedTuple
 
 import torch
@@ -10,9 +11,15 @@ from .cross_entropy import (
     apply_to_projection,
     chunk_size,
     scaled_gradients,
+    softmax_in_place,
+    sum_of_logits,
     write_logits,
 )
 from .gradient import first_derivatives_only
+
+# Pairs of tokens in a chunk. Fewer than in the cross-entropy of one pass, because the caches of a
+# CPU must hold three times as many logits.
+CHUNK_PAIRS = 256
 
 
 class Weights(NamedTuple):
@@ -105,66 +112,95 @@ class _TwoPasses(torch.autograd.Function):
         p_extra = 1.0 - label_smoothing - p_other
 
         x, w = features.to(dtype), weight.to(dtype)
-        size = chunk_size(num_tokens, 3 * vocab_size)
-        buffers = w.new_empty(3, size, vocab_size, dtype=exact)
-        zero = w.new_zeros((), dtype=exact)
-        nll = [zero.clone(), zero.clone()]
-        smoothed = [zero.clone(), zero.clone()]
-        forward, backward = zero.clone(), zero.clone()
+        write = partial(write_logits, weight=w, bias=bias)
+        size = min(chunk_size(num_tokens, 3 * vocab_size), CHUNK_PAIRS)
+        of_both = w.new_empty(2 * size * vocab_size, dtype=exact)
+        of_ratio = w.new_empty(size, vocab_size, dtype=exact)
+        target_logit = w.new_empty(2 * num_tokens, 1, dtype=exact)
+        log_normalizer = torch.empty_like(target_logit)
+        means = w.new_zeros(2, num_tokens, 1, dtype=exact)
         correct = torch.zeros((), dtype=torch.long, device=x.device)
         if need_grad:
-            gradients = ProjectionGradients.zeros(x, w, exact)
+            gradients = ProjectionGradients.zeros(x, w, bias is not None, exact)
 
+        rows = torch.arange(2 * num_tokens, device=x.device).view(2, num_tokens)
         for start in range(0, num_tokens, size):
-            first = slice(start, min(start + size, num_tokens))
-            second = slice(first.start + num_tokens, first.stop + num_tokens)
-            labels = target[first].unsqueeze(1)
-            p, q, ratio = buffers[:, : len(labels)]
-            for number, (rows, logits) in enumerate(((first, p), (second, q))):
-                write_logits(x[rows], w, bias, out=logits)
-                if count_correct and rows is first:
-                    correct += (logits.argmax(dim=1, keepdim=True) == labels).sum()
-                torch.log_softmax(logits, dim=1, out=logits)
-                nll[number] -= logits.gather(1, labels).sum()
-                if p_other:
-                    smoothed[number] -= logits.sum()
-            torch.sub(p, q, out=ratio)
+            chunk = slice(start, min(start + size, num_tokens))
+            count = chunk.stop - start
+            both, labels = rows[:, chunk].flatten(), target[chunk].repeat(2).unsqueeze(1)
+            logits = of_both[: 2 * count * vocab_size].view(2 * count, vocab_size)
+            p, q = logits.split(count)
+            write(x[both], out=logits)
+            if count_correct:
+                correct += (p.argmax(dim=1) == target[chunk]).sum()
+            # The logarithm of p / q, but for the difference of their normalizers.
+            ratio = torch.sub(p, q, out=of_ratio[:count])
             # From here on p and q are probabilities.
-            p.exp_()
-            q.exp_()
-            divergence_p = torch.linalg.vecdot(p, ratio).unsqueeze(1)
-            divergence_q = -torch.linalg.vecdot(q, ratio).unsqueeze(1)
-            forward += divergence_p.sum()
-            backward += divergence_q.sum()
-            if not need_grad:
-                continue
-            # The derivative of KL(p || q) by the logits of p is p (ratio - KL(p || q)), and by
-            # those of q, q - p. Cross-entropies follow.
-            of_p, of_q = weights.forward, weights.backward
-            on_q = (ratio + divergence_q).mul_(q).mul_(-of_q) if of_q else None
-            on_p = ratio.sub_(divergence_p).mul_(p).mul_(of_p)
-            on_p.add_(p, alpha=1 + of_q).sub_(q, alpha=of_q)
-            grad_q = q.mul_(weights.second + of_p).sub_(p, alpha=of_p)
-            if on_q is not None:
-                grad_q.add_(on_q)
-            for rows, grad, share in ((first, on_p, 1.0), (second, grad_q, weights.second)):
-                if share:
-                    difference = grad.new_full(labels.shape, -share * p_extra)
-                    grad.scatter_add_(1, labels, difference).sub_(share * p_other)
-                gradients.add(rows, grad, x, w)
+            target_logit[both], log_normalizer[both] = softmax_in_place(
+                logits, labels, x[both], write
+            )
+            means[0, chunk] = torch.linalg.vecdot(p, ratio).unsqueeze(1)
+            if weights.backward:
+                means[1, chunk] = torch.linalg.vecdot(q, ratio).unsqueeze(1)
+            if need_grad:
+                _logits_to_gradients(p, q, ratio, means[0, chunk], means[1, chunk], weights)
+                difference = logits.new_full(labels.shape, -p_extra)
+                difference[count:] *= weights.second
+                gradients.add(both, logits.scatter_add_(1, labels, difference), x, w)
 
-        loss = weights.forward * forward + weights.backward * backward
-        for share, of_target, of_all in zip((1.0, weights.second), nll, smoothed):
-            loss = loss + share * (p_extra * of_target + p_other * of_all)
-        total = weights.forward + weights.backward
-        divergence = (weights.forward * forward + weights.backward * backward) / total
+        target_logit, log_normalizer = (
+            each.view(2, num_tokens) for each in (target_logit, log_normalizer)
+        )
+        offset = (log_normalizer[0] - log_normalizer[1]).sum()
+        forward = means[0].sum() - offset
+        backward = offset - means[1].sum() if weights.backward else torch.zeros_like(offset)
+        nll = (log_normalizer - target_logit).sum(dim=1)
+        divergence = weights.forward * forward + weights.backward * backward
+        loss = divergence
+        for number, share in enumerate((1.0, weights.second)):
+            part = slice(number * num_tokens, (number + 1) * num_tokens)
+            loss = loss + share * p_extra * nll[number]
+            if p_other and share:
+                smoothed = vocab_size * log_normalizer[number].sum()
+                loss = loss + share * p_other * (smoothed - sum_of_logits(x[part], w, bias))
+                if need_grad:
+                    gradients.add_to_all(part, -share * p_other, x, w)
+        divergence = divergence / (weights.forward + weights.backward)
         if need_grad:
             ctx.gradients = gradients
             ctx.dtypes = [None if each is None else each.dtype for each in (features, weight, bias)]
-        ctx.mark_non_differentiable(nll[0], divergence, correct)
-        return loss, nll[0], divergence, correct
+        first_nll = nll[0].clone()
+        ctx.mark_non_differentiable(first_nll, divergence, correct)
+        return loss, first_nll, divergence, correct
 
     @staticmethod
     @first_derivatives_only
     def backward(ctx: Any, grad_loss: Tensor, *others: Tensor) -> tuple[Tensor | None, ...]:
         return (*scaled_gradients(ctx, grad_loss), *[None] * 6)
+
+
+def _logits_to_gradients(
+    p: Tensor, q: Tensor, ratio: Tensor, mean_p: Tensor, mean_q: Tensor, weights: Weights
+) -> None:
+    """Make gradients of probabilities in place: those of the logits, without the target tokens.
+
+    The derivative of KL(p || q) by the logits of p is p (ratio - mean), and by those of q, q - p;
+    that of the cross-entropy is p.
+
+    Args:
+        p, q: probabilities, N x V.
+        ratio: log p / q, plus any number for each token, N x V; it is changed, too.
+        mean_p, mean_q: its means with the probabilities p and q, N x 1.
+        weights: those of the parts of the loss.
+    """
+    second, of_p, of_q = weights
+    if of_q:
+        grad_q = torch.add(second + of_p + of_q * mean_q, ratio, alpha=-of_q)
+        grad_q.mul_(q).sub_(p, alpha=of_p)
+    torch.add(1 + of_q - of_p * mean_p, ratio, alpha=of_p, out=ratio)
+    if of_q:
+        p.mul_(ratio).sub_(q, alpha=of_q)
+        q.copy_(grad_q)
+    else:
+        q.mul_(second + of_p).sub_(p, alpha=of_p)
+        p.mul_(ratio)

@@ -75,7 +75,7 @@ class _TokenLogProbabilities(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         kept = take(ctx, "log_probabilities")
         x, w, target = ctx.saved_tensors
-        gradients = ProjectionGradients.zeros(x, w, kept.dtype)
+        gradients = ProjectionGradients.zeros(x, w, ctx.dtypes[2] is not None, kept.dtype)
         for start in range(0, len(x), ctx.chunk_size):
             chunk = slice(start, min(start + ctx.chunk_size, len(x)))
             scale = grad[chunk].unsqueeze(1).to(kept.dtype)
@@ -83,7 +83,7 @@ class _TokenLogProbabilities(torch.autograd.Function):
             logits_grad.scatter_add_(1, target[chunk].unsqueeze(1), scale)
             gradients.add(chunk, logits_grad, x, w)
         cast = [
-            None if dtype is None else gradient.to(dtype)
+            None if gradient is None else gradient.to(dtype)
             for gradient, dtype in zip(gradients, ctx.dtypes)
         ]
         return (*cast, None, None, None)

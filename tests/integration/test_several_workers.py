@@ -100,8 +100,13 @@ def test_a_worker_that_dies_ends_the_others_with_its_reason(corpus, tmp_path):
     assert "rank      : 1" in done.stderr
 
 
-def test_torchrun_on_two_machines(corpus, tmp_path, one_worker):
-    """Both are this machine; each has a launcher and one worker."""
+def test_torchrun_on_two_machines_with_two_passes(corpus, tmp_path):
+    """Both are this machine; each has a launcher and one worker.
+
+    All tokens are cut in the second pass: which ones are would depend on the worker.
+    """
+    more = (*COMMON, *CRITERION, "--simcut-weight", "3", "--simcut-p", "0.999999999")
+    train(corpus, tmp_path / "one", *more, "--update-freq", "2", options=OPTIONS)
     port = free_port()
     program, *_ = quick_command("train")
 
@@ -119,10 +124,11 @@ def test_torchrun_on_two_machines(corpus, tmp_path, one_worker):
             port,
             "--no-python",
             program,
-            *train_arguments(corpus, tmp_path, *COMMON, options=OPTIONS),
+            *train_arguments(corpus, tmp_path / "two", *more, options=OPTIONS),
         )
 
     with ThreadPoolExecutor(2) as pool:
         first, _ = pool.map(machine, range(2))
     assert "training on 2 devices" in first
-    assert_same_weights(one_worker, tmp_path / "checkpoint_last.pt", atol=1e-6, rtol=1e-5)
+    one, two = (tmp_path / name / "checkpoint_last.pt" for name in ("one", "two"))
+    assert_same_weights(one, two, atol=1e-6, rtol=1e-5)
