@@ -156,12 +156,14 @@ class _Generator:
             return self.source_width(given)
         if name.startswith("proj_dot"):
             return given.get("d_p", self.settings.model_dim)
-        if name in ("linear", "ff", "cnn", "qrnn", "rnn", "birnn") or name.endswith(
+        if name in ("linear", "ff", "cnn", "qrnn", "rnn", "birnn", *RECURRENCES) or name.endswith(
             ("dot_att", "dot_src_att", "dot_self_att")
         ):
             return given.get("d", self.settings.model_dim)
         return width
 
 
+# Gated linear recurrences of any width.
+RECURRENCES = ("ssru", "min_gru", "min_lstm")
 # Without layers that a test registers.
 KNOWN = frozenset(entries())

@@ -16,6 +16,9 @@ MODULES: dict[str, type[nn.Module]] = {}
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "relu": F.relu,
     "glu": F.glu,
+    # Shazeer, "GLU Variants Improve Transformer", 2020.
+    "swiglu": lambda x: _gated(x, F.silu),
+    "geglu": lambda x: _gated(x, F.gelu),
     "gelu": F.gelu,
     "sigmoid": torch.sigmoid,
     "softplus": F.softplus,
@@ -23,6 +26,13 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "tanh": torch.tanh,
     "none": torch.positive,
 }
+
+
+def _gated(x: Tensor, activation: Callable[[Tensor], Tensor]) -> Tensor:
+    """The second half of the channels, times the activation of the first."""
+    gate, value = x.chunk(2, dim=-1)
+    return activation(gate) * value
+
 
 # The value of the original implementation; it is added to the variance.
 EPSILON = 1e-6

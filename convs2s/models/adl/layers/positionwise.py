@@ -7,7 +7,7 @@ from ....nn.linear import Linear, RectifiedLinear
 from ..context import Context
 from ..language.layers.common import input_parts
 from ..language.spec import LayerSpec
-from .common import ACTIVATIONS, implements, layer_norm, xavier_linear
+from .common import ACTIVATIONS, EPSILON, implements, layer_norm, xavier_linear
 
 
 @implements("id")
@@ -55,6 +55,19 @@ class NormLayer(nn.Module):
     def __init__(self, spec: LayerSpec):
         super().__init__()
         self.norm = layer_norm(spec.input_width)
+
+    def forward(self, x: Tensor, context: Context) -> Tensor:
+        """Normalize each position of x (B x T x C)."""
+        return self.norm(x)
+
+
+@implements("rms_norm")
+class RmsNormLayer(nn.Module):
+    """``rms_norm``: x / rms(x) g (Zhang and Sennrich 2019)."""
+
+    def __init__(self, spec: LayerSpec):
+        super().__init__()
+        self.norm = nn.RMSNorm(spec.input_width, EPSILON)
 
     def forward(self, x: Tensor, context: Context) -> Tensor:
         """Normalize each position of x (B x T x C)."""

@@ -1,15 +1,14 @@
-"""Recurrent layers (Domhan 2018, section 2.3) and quasi-recurrent ones (Bradbury et al. 2017)."""
+"""Recurrent layers (Domhan 2018, section 2.3)."""
 
 import torch
 from torch import Tensor, nn
 
-from ....nn.conv1d import unfold
 from ....nn.linear import to_autocast_dtype
 from ....nn.state import State
 from ..context import Context
 from ..language.spec import LayerSpec
 from .cells import build_network
-from .common import ACTIVATIONS, implements, xavier_linear
+from .common import implements
 
 # Hidden states, and cells in case of an LSTM, as torch's networks take and return them.
 HiddenState = Tensor | tuple[Tensor, Tensor]
@@ -91,42 +90,3 @@ def reverse(x: Tensor, padding_mask: Tensor | None) -> Tensor:
     last = (~padding_mask).sum(dim=1, keepdim=True) - 1
     order = torch.where(padding_mask, positions, last - positions)
     return x.gather(1, order.unsqueeze(-1).expand_as(x))
-
-
-@implements("qrnn")
-class QuasiRecurrentLayer(nn.Module):
-    """``qrnn``: c_t = f_t c_(t-1) + (1 - f_t) z_t, z and f from a causal convolution.
-
-    This is the f-pooling of Bradbury et al. (2017), section 2.1.
-    """
-
-    def __init__(self, spec: LayerSpec):
-        super().__init__()
-        self.kernel_size = spec["k"]
-        self.linear = xavier_linear(
-            self.kernel_size * spec.input_width,
-            2 * spec.width,
-            parts=2,
-            kernel_size=self.kernel_size,
-        )
-        self.activation = ACTIVATIONS[spec["v"]]
-
-    def forward(self, x: Tensor, context: Context) -> Tensor:
-        """Map B x T x C to B x T x C'."""
-        state, mask = context.layer_state(self), context.padding_mask
-        if mask is not None:
-            x = x.masked_fill(mask.unsqueeze(-1), 0.0)
-        inputs = unfold(to_autocast_dtype(x), self.kernel_size, causal=True, state=state)
-        candidate, forget = self.linear(inputs).chunk(2, dim=-1)
-        forget = forget.sigmoid()
-        update = (1.0 - forget) * self.activation(candidate)
-        cell = update.new_zeros(update[:, 0].shape)
-        if state is not None:
-            cell = state.rows.get("hidden", cell)
-        outputs = []
-        for forget_t, update_t in zip(forget.unbind(1), update.unbind(1)):
-            cell = forget_t * cell + update_t
-            outputs.append(cell)
-        if state is not None:
-            save_state(state, cell.unsqueeze(0), mask)
-        return torch.stack(outputs, dim=1)

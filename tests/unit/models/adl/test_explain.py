@@ -37,6 +37,12 @@ def size(*modules):
         ("cnn(relu, 5)", [nn.Conv1d(16, 24, 5)]),
         ("cnn(glu, 3, 8, dilation=2)", [nn.Conv1d(16, 16, 3)]),
         ("qrnn(8, 3)", [nn.Conv1d(16, 16, 3)]),
+        ("ssru(8)", [nn.Linear(16, 8, bias=False), nn.Linear(16, 8)]),
+        ("min_gru", [nn.Linear(16, 24), nn.Linear(16, 24)]),
+        ("min_lstm(8)", [nn.Linear(16, 24)]),
+        ("rg_lru", [nn.Linear(16, 32), nn.RMSNorm(16)]),
+        ("ffl(v=swiglu)", [nn.Linear(16, 128), nn.Linear(64, 16)]),
+        ("rms_norm", [nn.RMSNorm(16)]),
         ("norm", [nn.LayerNorm(16)]),
         ("rnn", [nn.LSTM(16, 24)]),
         ("rnn(gru)", [nn.GRU(16, 24)]),
@@ -135,6 +141,7 @@ INF = float("inf")
         ("birnn", (INF, INF)),
         ("res(mh_dot_self_att(d=16))", (INF, INF)),
         ("qrnn", (INF, 0)),
+        ("ssru -> res(rg_lru)", (INF, 0)),
     ],
 )
 def test_receptive_field_in_an_encoder(text, expected):

@@ -145,6 +145,100 @@ def test_qrnn():
     check(chain, random_input(), reference)
 
 
+def ssru(layer, x, h):
+    f = sigmoid(layer.forget.weight @ x + layer.forget.bias)
+    c = f * h + (1 - f) * (layer.candidate.weight @ x)
+    return c, c.clamp(min=0)
+
+
+def min_gru(layer, x, h):
+    candidate, z = (layer.linear.weight @ x + layer.linear.bias).split(len(h))
+    h = (1 - sigmoid(z)) * h + sigmoid(z) * candidate
+    return h, h
+
+
+def min_lstm(layer, x, h):
+    candidate, i, f = (layer.linear.weight @ x + layer.linear.bias).split(len(h))
+    i, f = sigmoid(i), sigmoid(f)
+    h = f / (f + i) * h + i / (f + i) * candidate
+    return h, h
+
+
+def rg_lru(layer, x, h):
+    i, r = sigmoid(layer.linear.weight @ x + layer.linear.bias).split(len(h))
+    a = sigmoid(layer.decay) ** (8 * r)
+    h = a * h + (1 - a**2).sqrt() * i * x
+    return h, h
+
+
+RECURRENCES = {
+    "ssru(d=6)": ssru,
+    "min_gru(d=6)": min_gru,
+    "min_lstm(d=6)": min_lstm,
+    "rg_lru": rg_lru,
+}
+
+
+@pytest.mark.parametrize("text", RECURRENCES)
+def test_gated_recurrences(text):
+    chain, layer = built(text)
+
+    def reference(xs):
+        hidden, outputs = torch.zeros(6 if "6" in text else C, dtype=torch.float64), []
+        for x in xs:
+            hidden, output = RECURRENCES[text](layer, x, hidden)
+            outputs.append(output)
+        return outputs
+
+    check(chain, random_input(), reference)
+
+
+def test_the_initial_decays_of_rg_lru():
+    (layer,) = resolve("rg_lru", "id", Settings(model_dim=4096)).encoder.layers
+    decays = torch.sigmoid(LayerChain((layer,))[0].decay.double()) ** 8
+    assert 0.9 - 1e-6 <= decays.min() < 0.902 and 0.997 < decays.max() <= 0.999 + 1e-6
+
+
+def test_extreme_gates():
+    """Gates that are open or closed for good have finite values and gradients."""
+    for text in RECURRENCES:
+        chain, layer = built(text)
+        x = random_input(length=40) * 1e4
+        x.requires_grad_()
+        for part in chain.parameters():
+            part.requires_grad_()
+        y = chain(x, context(x))
+        y.sum().backward()
+        assert y.isfinite().all() and x.grad.isfinite().all(), text
+        assert all(part.grad.isfinite().all() for part in chain.parameters()), text
+
+
+def test_rms_norm():
+    chain, layer = built("rms_norm")
+    weight = layer.norm.weight
+    check(
+        chain,
+        random_input(),
+        lambda xs: [weight * x / (x.square().mean() + 1e-6).sqrt() for x in xs],
+    )
+
+
+@pytest.mark.parametrize("v, activation", [("swiglu", F.silu), ("geglu", F.gelu)])
+def test_gated_activations(v, activation):
+    chain, second = built(f"ffl(6, v={v})")
+    first = chain[0]
+
+    def reference(xs):
+        outputs = []
+        for x in xs:
+            gate, value = (first.linear.weight @ x + first.linear.bias).split(6)
+            hidden = activation(gate) * value
+            outputs.append(second.linear.weight @ hidden + second.linear.bias)
+        return outputs
+
+    check(chain, random_input(), reference)
+
+
 @pytest.mark.parametrize("dilation", [1, 2])
 @pytest.mark.parametrize("k", [1, 2, 3, 4])
 @pytest.mark.parametrize("v", ["relu", "glu"])

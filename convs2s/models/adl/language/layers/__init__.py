@@ -7,6 +7,7 @@ from . import (  # noqa: F401
     attention,
     chains,
     convolution,
+    gated_recurrence,
     macros,
     positions,
     positionwise,

@@ -14,7 +14,9 @@ DROPOUT = Argument(
 WIDTH = Argument("d", Integer(1, MAX_WIDTH), setting_default("model_dim"), "channels of the output")
 KERNEL = Argument("k", Integer(1, MAX_KERNEL_SIZE), 3, "positions that an output sees")
 
-ACTIVATIONS = ("relu", "glu", "gelu", "sigmoid", "softplus", "swish", "tanh", "none")
+# Each of the gated ones makes one channel of two.
+GATED = ("glu", "swiglu", "geglu")
+ACTIVATIONS = ("relu", *GATED, "gelu", "sigmoid", "softplus", "swish", "tanh", "none")
 
 
 def activation_argument(
@@ -33,7 +35,7 @@ def activation_argument(
 
 def input_parts(activation: str) -> int:
     """Input channels per output channel: a gated linear unit makes one of two."""
-    return 2 if activation == "glu" else 1
+    return 2 if activation in GATED else 1
 
 
 def given_width(spec: LayerSpec) -> int:

@@ -11,6 +11,7 @@ from ..arguments import CHAIN, Argument, Default, Integer, make_item
 from ..registry import Macro, entries, register
 from ..spec import LayerSpec
 from ..tree import Call, Chain, Item, Value
+from .common import activation_argument
 
 Items = dict[str, tuple[Item, ...]]
 
@@ -42,7 +43,10 @@ def expand_res_nd(spec: LayerSpec, items: Items) -> Chain:
 
 
 def expand_ffl(spec: LayerSpec, items: Items) -> Chain:
-    return (make_call(spec, "ff", d=spec["d"]), make_call(spec, "linear", d=spec.input_width))
+    return (
+        make_call(spec, "ff", d=spec["d"], v=spec["v"]),
+        make_call(spec, "linear", d=spec.input_width),
+    )
 
 
 def _written_chain(items: Items) -> Chain:
@@ -80,5 +84,10 @@ def register_alias(name: str, target: str, summary: str, **fixed: Any) -> None:
 register(Macro("res_d", "res(chain -> dropout) (section 2.3)", (CHAIN,), expand_res_d))
 register(Macro("res_nd", "res(norm -> chain -> dropout) (section 2.3)", (CHAIN,), expand_res_nd))
 register(
-    Macro("ffl", "ff(d) -> linear(channels of its input) (section 2.3)", (FF_WIDTH,), expand_ffl)
+    Macro(
+        "ffl",
+        "ff(d, v) -> linear(channels of its input) (section 2.3)",
+        (FF_WIDTH, activation_argument("relu")),
+        expand_ffl,
+    )
 )

@@ -2,7 +2,15 @@
 
 from ..arguments import Argument, Flag, setting_default
 from ..registry import POSITION, Cost, declare
-from .common import DROPOUT, PROBABILITY, WIDTH, activation_argument, given_width, input_parts
+from .common import (
+    DROPOUT,
+    GATED,
+    PROBABILITY,
+    WIDTH,
+    activation_argument,
+    given_width,
+    input_parts,
+)
 
 declare(
     "id",
@@ -22,7 +30,7 @@ declare(
 declare(
     "act",
     "a non-linearity (beyond the paper)",
-    activation_argument("relu", "its name", without=("glu", "none")),
+    activation_argument("relu", "its name", without=(*GATED, "none")),
     reach=POSITION,
     cost=Cost(),
     parameters=0,
@@ -33,6 +41,13 @@ declare(
     reach=POSITION,
     cost=Cost(),
     parameters=lambda spec: 2 * spec.input_width,
+)
+declare(
+    "rms_norm",
+    "division by the root mean square, with a learned scale (beyond the paper)",
+    reach=POSITION,
+    cost=Cost(),
+    parameters=lambda spec: spec.input_width,
 )
 declare(
     "linear",

@@ -1,9 +1,9 @@
-"""Recurrent and quasi-recurrent layers (Domhan 2018, section 2.3; Bradbury et al. 2017)."""
+"""Recurrent layers (Domhan 2018, section 2.3)."""
 
 from ..arguments import Argument, Choice, LayerError, Real
 from ..registry import PAST, SENTENCE, Cost, declare
 from ..spec import LayerSpec
-from .common import KERNEL, WIDTH, activation_argument, given_width
+from .common import WIDTH, given_width
 
 CELL = Argument(
     "cell",
@@ -77,18 +77,5 @@ declare(
     check=check_halves,
     cost=lambda spec: Cost(2 * cell_weights(spec["cell"], spec.input_width, spec["d"] // 2)),
     parameters=lambda spec: 2 * cell_parameters(spec["cell"], spec.input_width, spec["d"] // 2),
-    parallel=False,
-)
-declare(
-    "qrnn",
-    "a quasi-recurrent layer: causal convolution, then a gated sum over the past "
-    "(beyond the paper)",
-    WIDTH,
-    KERNEL,
-    activation_argument("tanh", "non-linearity of the candidate", without=("glu",)),
-    reach=PAST,
-    width=given_width,
-    cost=lambda spec: Cost(spec["k"] * spec.input_width * 2 * spec["d"]),
-    parameters=lambda spec: (spec["k"] * spec.input_width + 1) * 2 * spec["d"],
     parallel=False,
 )
