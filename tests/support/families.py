@@ -66,9 +66,11 @@ ADL = {
         "mh_dot_src_att(block=0, h=1) -> mlp_self_att",
     ),
     "adl-beyond": dict(
-        encoder_adl="highway(qrnn -> act(gelu)) -> rnn(lngru, d=24) -> birnn(lnlstm)",
-        decoder_adl="highway(rnn(lnlstm) -> rnn(gru)) -> qrnn(k=2) -> proj_dot_self_att -> "
-        "rnn(lngru) -> concat(id, mh_dot_src_att) -> linear(12)",
+        encoder_adl="highway(qrnn -> act(gelu)) -> min_gru(d=24) -> rms_norm -> "
+        "rnn(lngru, d=24) -> birnn(lnlstm)",
+        decoder_adl="highway(rnn(lnlstm) -> rnn(gru)) -> qrnn(k=2) -> ssru -> proj_dot_self_att -> "
+        "res(rg_lru) -> res(ffl(v=swiglu)) -> min_lstm -> rnn(lngru) -> concat(id, mh_dot_src_att) "
+        "-> linear(12)",
     ),
 }
 PERVASIVE = {

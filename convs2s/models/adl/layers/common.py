@@ -13,12 +13,24 @@ from ..language.registry import LayerType, entries
 # The modules of the package's layers, by the name of the layer.
 MODULES: dict[str, type[nn.Module]] = {}
 
+
+def swiglu(x: Tensor) -> Tensor:
+    """The second half of the channels, times the swish of the first (Shazeer 2020)."""
+    gate, value = x.chunk(2, dim=-1)
+    return F.silu(gate) * value
+
+
+def geglu(x: Tensor) -> Tensor:
+    """The second half of the channels, times the GELU of the first (Shazeer 2020)."""
+    gate, value = x.chunk(2, dim=-1)
+    return F.gelu(gate) * value
+
+
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "relu": F.relu,
     "glu": F.glu,
-    # Shazeer, "GLU Variants Improve Transformer", 2020.
-    "swiglu": lambda x: _gated(x, F.silu),
-    "geglu": lambda x: _gated(x, F.gelu),
+    "swiglu": swiglu,
+    "geglu": geglu,
     "gelu": F.gelu,
     "sigmoid": torch.sigmoid,
     "softplus": F.softplus,
@@ -26,14 +38,6 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "tanh": torch.tanh,
     "none": torch.positive,
 }
-
-
-def _gated(x: Tensor, activation: Callable[[Tensor], Tensor]) -> Tensor:
-    """The second half of the channels, times the activation of the first."""
-    gate, value = x.chunk(2, dim=-1)
-    return activation(gate) * value
-
-
 # The value of the original implementation; it is added to the variance.
 EPSILON = 1e-6
 

@@ -71,7 +71,8 @@ class RmsNormLayer(nn.Module):
 
     def forward(self, x: Tensor, context: Context) -> Tensor:
         """Normalize each position of x (B x T x C)."""
-        return self.norm(x)
+        # As layer normalization does, in the precision of the weight under autocast.
+        return self.norm(x.to(self.norm.weight.dtype))
 
 
 @implements("linear")
