@@ -57,8 +57,10 @@ ADL = {
         input_feeding=True,
     ),
     "adl-cnn": dict(
-        encoder_adl="learn_pos -> repeat(2, res(cnn(glu) -> dropout)) -> cnn(k=4, dilation=2)",
-        decoder_adl="learn_pos -> repeat(2, res_d(cnn(glu, k=4, dilation=2)) -> res(dot_att(s=1)))",
+        encoder_adl="learn_pos -> repeat(2, res(cnn(glu) -> dropout)) -> cnn(k=4, dilation=2) -> "
+        "res(light_conv(k=4, h=2))",
+        decoder_adl="learn_pos -> repeat(2, res_d(cnn(glu, k=4, dilation=2)) -> "
+        "res(dot_att(s=1))) -> res(dynamic_conv(h=4))",
     ),
     "adl-blocks": dict(
         encoder_adl=f"repeat(2, res_nd({SELF})) -> linear(24) -> birnn(gru, d=16)",
@@ -68,9 +70,9 @@ ADL = {
     "adl-beyond": dict(
         encoder_adl="highway(qrnn -> act(gelu)) -> min_gru(d=24) -> rms_norm -> "
         "rnn(lngru, d=24) -> birnn(lnlstm)",
-        decoder_adl="highway(rnn(lnlstm) -> rnn(gru)) -> qrnn(k=2) -> ssru -> proj_dot_self_att -> "
-        "res(rg_lru) -> res(ffl(v=swiglu)) -> min_lstm -> rnn(lngru) -> concat(id, mh_dot_src_att) "
-        "-> linear(12)",
+        decoder_adl="highway(rnn(lnlstm) -> rnn(gru)) -> qrnn(k=2) -> ssru -> "
+        "proj_dot_self_att -> res(rg_lru) -> res(ffl(v=swiglu)) -> min_lstm -> rnn(lngru) -> "
+        "concat(id, mh_dot_src_att) -> linear(12)",
     ),
 }
 PERVASIVE = {

@@ -9,6 +9,7 @@ from . import (  # noqa: F401  (attach the modules to the declarations)
     chains,
     convolution,
     gated_recurrence,
+    light_convolution,
     positions,
     positionwise,
     recurrent,

@@ -43,6 +43,8 @@ def size(*modules):
         ("rg_lru", [nn.Linear(16, 32), nn.RMSNorm(16)]),
         ("ffl(v=swiglu)", [nn.Linear(16, 128), nn.Linear(64, 16)]),
         ("rms_norm", [nn.RMSNorm(16)]),
+        ("light_conv(5, h=4)", [nn.Linear(4, 5, bias=False)]),
+        ("dynamic_conv(5, h=4)", [nn.Linear(16, 20, bias=False)]),
         ("norm", [nn.LayerNorm(16)]),
         ("rnn", [nn.LSTM(16, 24)]),
         ("rnn(gru)", [nn.GRU(16, 24)]),
@@ -142,6 +144,8 @@ INF = float("inf")
         ("res(mh_dot_self_att(d=16))", (INF, INF)),
         ("qrnn", (INF, 0)),
         ("ssru -> res(rg_lru)", (INF, 0)),
+        ("light_conv(k=5) -> dynamic_conv(k=4)", (2 + 1, 2 + 2)),
+        ("dynamic_conv(k=5, padding=causal)", (4, 0)),
     ],
 )
 def test_receptive_field_in_an_encoder(text, expected):

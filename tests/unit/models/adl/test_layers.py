@@ -193,6 +193,30 @@ def test_gated_recurrences(text):
     check(chain, random_input(), reference)
 
 
+@pytest.mark.parametrize("padding", ["centred", "causal"])
+@pytest.mark.parametrize("k", [1, 2, 5])
+@pytest.mark.parametrize("name", ["light_conv", "dynamic_conv"])
+def test_weighted_means_of_neighbors(name, k, padding):
+    chain, layer = built(f"{name}({k}, h=2, padding={padding})")
+    left = k - 1 if padding == "causal" else (k - 1) // 2
+
+    def reference(xs):
+        outputs = []
+        for t, x in enumerate(xs):
+            scores = layer.scores if name == "light_conv" else (layer.scores.weight @ x).view(2, k)
+            heads = []
+            for head in range(2):
+                part = slice(head * C // 2, (head + 1) * C // 2)
+                weights = scores[head].exp() / scores[head].exp().sum()
+                places = [t + j - left for j in range(k)]
+                near = [xs[p][part] if 0 <= p < len(xs) else torch.zeros(C // 2) for p in places]
+                heads.append(sum(w * y for w, y in zip(weights, near)))
+            outputs.append(torch.cat(heads))
+        return outputs
+
+    check(chain, random_input(), reference)
+
+
 def test_the_initial_decays_of_rg_lru():
     (layer,) = resolve("rg_lru", "id", Settings(model_dim=4096)).encoder.layers
     decays = torch.sigmoid(LayerChain((layer,))[0].decay.double()) ** 8

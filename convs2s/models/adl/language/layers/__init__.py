@@ -8,6 +8,7 @@ from . import (  # noqa: F401
     chains,
     convolution,
     gated_recurrence,
+    light_convolution,
     macros,
     positions,
     positionwise,
