@@ -87,13 +87,18 @@ class _Generator:
 
     def layer(self, width: int, depth: int) -> tuple[str, int]:
         name = self.rng.choice(self.names)
-        if name in (*WRAPPERS, "concat") and depth > 2:
+        if name in (*WRAPPERS, "concat", "sum") and depth > 2:
             name = "id"
         if name in WRAPPERS:
             text, out = self.chain(width, depth + 1)
             if out != width:
                 text = f"{text} -> linear({width})"
             return f"{name}({text})", width
+        if name == "sum":
+            chains = [self.chain(width, depth + 1) for _ in range(self.rng.randint(1, 3))]
+            out = chains[0][1]
+            texts = (t if o == out else f"{t} -> linear({out})" for t, o in chains)
+            return f"sum({', '.join(texts)})", out
         if name == "concat":
             chains = [self.chain(width, depth + 1) for _ in range(self.rng.randint(1, 3))]
             total = sum(out for _, out in chains)

@@ -58,7 +58,7 @@ ADL = {
     ),
     "adl-cnn": dict(
         encoder_adl="learn_pos -> repeat(2, res(cnn(glu) -> dropout)) -> cnn(k=4, dilation=2) -> "
-        "res(light_conv(k=4, h=2))",
+        "res(sum(light_conv(k=4, h=2), linear))",
         decoder_adl="learn_pos -> repeat(2, res_d(cnn(glu, k=4, dilation=2)) -> "
         "res(dot_att(s=1))) -> res(dynamic_conv(h=4))",
     ),

@@ -74,3 +74,20 @@ class ConcatLayer(nn.Module):
     def forward(self, x: Tensor, context: Context) -> Tensor:
         """Map B x T x C to B x T x (C1 + ... + Cp)."""
         return torch.cat([chain(x, context).to(x.dtype) for chain in self.chains], dim=-1)
+
+
+@implements("sum")
+class SumLayer(nn.Module):
+    """``sum``: the sum of the outputs of several chains."""
+
+    def __init__(self, spec: LayerSpec):
+        super().__init__()
+        self.chains = nn.ModuleList(map(LayerChain, spec.chains))
+
+    def forward(self, x: Tensor, context: Context) -> Tensor:
+        """Map B x T x C to B x T x C'."""
+        first, *others = self.chains
+        total = first(x, context).to(x.dtype)
+        for chain in others:
+            total = total + chain(x, context).to(x.dtype)
+        return total

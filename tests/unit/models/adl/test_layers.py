@@ -237,6 +237,16 @@ def test_extreme_gates():
         assert all(part.grad.isfinite().all() for part in chain.parameters()), text
 
 
+def test_sum():
+    chain, _ = built("sum(linear(6), ff(4, v=tanh) -> linear(6))")
+    parts = [LayerChain(()) for _ in range(2)]
+    for part, layers in zip(parts, chain[0].chains):
+        part.extend(layers)
+    x = random_input()
+    expected = parts[0](x, context(x)) + parts[1](x, context(x))
+    torch.testing.assert_close(chain(x, context(x)), expected, atol=0, rtol=0)
+
+
 def test_rms_norm():
     chain, layer = built("rms_norm")
     weight = layer.norm.weight

@@ -18,6 +18,19 @@ def check_same_width(spec: LayerSpec) -> None:
         )
 
 
+def check_equal_widths(spec: LayerSpec) -> None:
+    """The outputs of all chains must be equally wide, so that they can be added."""
+    widths = [chain[-1].width for chain in spec.chains]
+    for chain in spec.chains[1:]:
+        if chain[-1].width != widths[0]:
+            raise LayerError(
+                f"'{spec.name}' adds the outputs of its chains, but the first has {widths[0]} "
+                f"channels and '{chain[-1].name}' outputs {chain[-1].width}: make them equal, for "
+                f"example by ending this chain with 'linear({widths[0]})'",
+                place=chain[-1].place,
+            )
+
+
 declare(
     "res",
     "the sum of its input and the output of a chain (section 2.3)",
@@ -42,6 +55,16 @@ declare(
     Argument("chains", SubChain(many=True)),
     reach=POSITION,
     width=lambda spec: sum(chain[-1].width for chain in spec.chains),
+    cost=Cost(),
+    parameters=0,
+)
+declare(
+    "sum",
+    "the sum of the outputs of several chains for the same input (beyond the paper)",
+    Argument("chains", SubChain(many=True)),
+    reach=POSITION,
+    width=lambda spec: spec.chains[0][-1].width,
+    check=check_equal_widths,
     cost=Cost(),
     parameters=0,
 )

@@ -152,6 +152,8 @@ INVALID_ENCODERS = [
     ("res(linear(8))", 5, "the input has 16 channels and 'linear' outputs 8"),
     ("res(linear(8) -> dropout)", 5, "ending the chain with 'linear(16)'"),
     ("res_nd(id -> linear(8))", 14, "'res' adds the input and the output of its chain"),
+    ("sum(linear(8), rnn)", 16, "the first has 8 channels and 'rnn' outputs 16"),
+    ("dynamic_conv(h=3)", 14, "the 3 heads of 'dynamic_conv'"),
     ("linear(8) -> highway(rnn)", 22, "the input has 8 channels and 'rnn' outputs 16"),
     ("mh_dot_self_att(h=3)", 17, "3 heads do not divide 16 channels"),
     ("mh_dot_self_att(4, 1, 10)", 17, "4 heads do not divide 10 channels"),
