@@ -7,6 +7,7 @@ seconds. ``start=command`` starts a new interpreter, as a user does.
 import atexit
 import functools
 import io
+import json
 import re
 import subprocess
 import sys
@@ -81,6 +82,29 @@ def run(name, *arguments, text=None, start=quick_command, **options):
         out.decode("utf-8", "replace") for out in (done.stdout, done.stderr)
     )
     return done
+
+
+# Calls a function of a module of the tests.
+_CALL = """
+import json, sys
+from importlib import import_module
+module, name, arguments = json.loads(sys.argv[1])
+getattr(import_module(module), name)(*arguments)
+"""
+
+
+def call_at_once(function, calls):
+    """Call a function of a module several times at once, each in a fork of the server.
+
+    Args:
+        calls: the arguments of each call, as JSON has them.
+    Returns:
+        The exit status of each process.
+    """
+    of_all = [json.dumps([function.__module__, function.__name__, each]) for each in calls]
+    program = [server().programs / "python", "-c", _CALL]
+    processes = [subprocess.Popen([*program, each], cwd=ROOT) for each in of_all]
+    return [process.wait() for process in processes]
 
 
 def fairseq(name, *arguments, text=None, **options):
