@@ -10,10 +10,9 @@ import shutil
 import subprocess
 import time
 
-import psutil
 import pytest
 
-from tests.support.commands import server
+from tests.support.commands import kill_forks, server
 from tests.support.translation import DATA, FIXTURES, LINES
 
 KILLS = int(os.environ.get("CONVS2S_KILLS", "1"))
@@ -66,15 +65,6 @@ def start(name, folder):
     )
 
 
-def kill(process):
-    """Kill a command and its workers, which are forks of the server."""
-    while alive := psutil.Process(server().process.pid).children(recursive=True):
-        for each in alive:
-            each.kill()
-        psutil.wait_procs(alive, timeout=5)
-    process.communicate()
-
-
 def written(folder):
     """Path -> content of the files that a command has written, and an empty folder."""
     out = folder / "out"
@@ -104,7 +94,8 @@ def test_a_command_that_is_killed_can_be_run_again(name, folder):
         moment = seconds * random.Random(seed).uniform(0.1, 1.0)
         process = start(name, folder)
         time.sleep(moment)
-        kill(process)
+        kill_forks()
+        process.communicate()
         again = start(name, folder)
         errors = again.communicate()[1]
         assert again.returncode == 0, (moment, errors)

@@ -13,6 +13,7 @@ import subprocess
 import sys
 from contextlib import redirect_stdout
 
+import psutil
 import pytest
 import torch
 
@@ -50,6 +51,14 @@ def server() -> CommandServer:
     started = CommandServer()
     atexit.register(started.close)
     return started
+
+
+def kill_forks():
+    """Kill all commands that the server has started, and all that these have started."""
+    while alive := psutil.Process(server().process.pid).children(recursive=True):
+        for each in alive:
+            each.kill()
+        psutil.wait_procs(alive, timeout=5)
 
 
 def command(name, *arguments):
