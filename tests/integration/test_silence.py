@@ -40,10 +40,10 @@ COMMANDS = [
     "train prepared --print",
 ]
 # Importing torch takes most of the time: each command runs in a fork of one new interpreter that
-# has imported it, and nothing else. The exit codes are printed, what was said is in files.
+# has imported it, and nothing else. Exit codes are printed, what was said is in files.
 FORKS = """
 import json, os, sys
-import torch
+import torch._dynamo
 for number, arguments in enumerate(json.loads(sys.argv[1])):
     process = os.fork()
     if process == 0:
