@@ -27,7 +27,7 @@ from tests.support.doc_blocks import commands
 
 PAPERS = EXAMPLES / "papers"
 FILES = sorted(PAPERS.glob("*/*.yaml"))
-# Systems to run in files with many: those that differ in more than sizes, or the last of them alone.
+# Systems to run in files with many: those that differ in more than sizes, or the last of these.
 # Others run whole.
 MANY = "CONVS2S_CASES" in os.environ
 SOME = {
