@@ -16,7 +16,7 @@ help:
 	@echo "make demo       train and translate a small German-English corpus"
 	@echo "make test       run the tests, except those that need a GPU (tests/gpu)"
 	@echo "make test-fast  run the unit tests only, without the slow ones (about two minutes)"
-	@echo "make properties    check 1,000 random models, which differ each time; CASES=N checks N"
+	@echo "make properties    check 1,000 random models (CASES=N: N), all ensembles, and more systems of papers"
 	@echo "make faults        kill trainings, experiments and other commands, 50 times each; KILLS=N: N times"
 	@echo "make random-bytes  translate 100,000 lines of random bytes; LINES=N translates N"
 	@echo "make endurance     train, then translate, for an hour each; memory and files stay flat; MINUTES=N for N minutes"
@@ -60,7 +60,9 @@ test-fast: $(STAMP)
 
 CASES ?= 1000
 properties: $(STAMP)
-	CONVS2S_CASES=$(CASES) OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/properties
+	CONVS2S_CASES=$(CASES) OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/properties \
+		tests/unit/models/adl/test_model.py tests/unit/plugin/search/test_ensembles.py \
+		tests/integration/examples/test_papers.py
 
 KILLS ?= 50
 faults: $(STAMP)

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -25,6 +26,7 @@ EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
 SPEEDS = {"Tokens/s": "tokens_per_second", "Sentences/s": "sentences_per_second"}
 
 
+@cache
 def finished(file: str, **changes: Any) -> Comparison:
     """The systems of an experiment all of whose runs are published.
 

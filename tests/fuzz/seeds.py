@@ -1,5 +1,6 @@
 """Valid and nearly valid inputs to begin with."""
 
+import functools
 import io
 import struct
 import tempfile
@@ -15,6 +16,7 @@ from tests.support.hostile import ARCHIVES, CHECKPOINTS, YAML
 LONGEST = 2**16
 
 
+@functools.cache
 def seeds() -> dict[str, list[bytes]]:
     """Inputs of each target."""
     definitions = {text for each in ARCHITECTURES.values() for text in (each.encoder, each.decoder)}

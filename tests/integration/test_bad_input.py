@@ -8,11 +8,11 @@ from tests.support.commands import (
     PLUGIN,
     TASK,
     TINY,
-    command,
     fairseq,
     hypotheses,
     refused,
     run,
+    server,
     train_arguments,
 )
 
@@ -111,21 +111,32 @@ def test_resuming_from_a_truncated_checkpoint(corpus, trained, tmp_path):
     assert "checkpoint_last.pt" in sentence and "not a complete checkpoint" in sentence
 
 
-@pytest.mark.slow
-def test_invalid_utf8(corpus, trained, monkeypatch, tmp_path):
+def interactive_with(errors):
+    """What starts fairseq-interactive with such a way to decode invalid bytes, as locales have."""
+    setup = (
+        f"import sys; sys.stdin.reconfigure(encoding='utf-8', errors='{errors}'); "
+        "from fairseq_cli.interactive import cli_main; cli_main()"
+    )
+
+    def start(name, *arguments):
+        return [server().programs / "python", "-c", setup, *map(str, arguments)]
+
+    return start
+
+
+def test_invalid_utf8(corpus, trained, tmp_path):
     """An error if Python decodes strictly; an unknown word if the locale lets the byte through."""
     text = b"eins\nzwei\rdrei\nzw\xf6lf\nneun\n"
-    monkeypatch.setenv("PYTHONIOENCODING", "utf-8:strict")
-    done = ask(corpus, trained / "checkpoint_last.pt", text, start=command)
+    checkpoint = trained / "checkpoint_last.pt"
+    done = ask(corpus, checkpoint, text, start=interactive_with("strict"))
     assert "the input, line 3: byte 0xf6" in refused(done)
     assert "iconv" in done.stderr
     # The lines before it are translated, although the buffer is not full.
     assert sorted(hypotheses(done.stdout)) == [0, 1]
-    monkeypatch.setenv("PYTHONIOENCODING", "utf-8:surrogateescape")
-    done = ask(corpus, trained / "checkpoint_last.pt", text, start=command)
+    done = ask(corpus, checkpoint, text, start=interactive_with("surrogateescape"))
     assert done.returncode == 0 and sorted(hypotheses(done.stdout)) == [0, 1, 2, 3]
     (tmp_path / "text").write_bytes(text)
-    done = ask(corpus, trained / "checkpoint_last.pt", b"", "--input", tmp_path / "text")
+    done = ask(corpus, checkpoint, b"", "--input", tmp_path / "text")
     assert f"{tmp_path / 'text'}, line 3: byte 0xf6" in refused(done)
 
 

@@ -4,7 +4,6 @@ import json
 import os
 import re
 import subprocess
-import sys
 
 import pytest
 from fontTools.fontBuilder import FontBuilder
@@ -133,7 +132,7 @@ def test_fonts_of_the_system(tmp_path):
         "MPLCONFIGDIR": str(tmp_path / "matplotlib"),
     }
     (tmp_path / "matplotlib").mkdir()
-    command = [sys.executable, "-m", "convs2s", "plot-attention", "--path", str(MODEL)]
+    command = [server().programs / "convs2s", "plot-attention", "--path", str(MODEL)]
     command += ["--data", str(DATA), "--raw", "--output", "a.svg", f"{COMMON} {RARE} {RARE}"]
 
     def stderr():

@@ -25,6 +25,12 @@ from tests.support.packed import PACK
 
 WORDS = "ein zwei drei vier fünf sechs sieben acht neun zehn elf zwölf Hunde rennen".split()
 NONE = ("--tokenizer", "none", "--workers", "1")
+# Appended to the commands that are printed: a small model, hardly trained, and short translations.
+TRAINING = (
+    "--max-update 2 --cpu --encoder-layers '[(8, 3)]' --decoder-layers '[(8, 3)]' "
+    "--encoder-embed-dim 8 --decoder-embed-dim 8 --decoder-out-embed-dim 8"
+)
+SHORT = "--max-len-b 9"
 
 
 def make_pairs(size=200, seed=1):
@@ -233,14 +239,14 @@ def test_the_printed_commands_run(prepare, tmp_path, tokenizer, beam):
     printed = prepare("--train", *train, "--out", out, *options)
     assert re.search(r"Train \(in about \d minutes? on these processors\)", printed)
     first, translate, evaluate = printed.splitlines()[-3:]
-    done = server().bash(f"{first} --max-update 2 --cpu", tmp_path)
+    done = server().bash(f"{first} {TRAINING}", tmp_path)
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-3000:]
     assert (out / "checkpoints" / "average.pt").is_file()
     assert f"{beam}--input FILE" in translate
     text = shlex.quote(str(out / "text" / "test.de"))
-    done = server().bash(translate.replace("FILE", text), tmp_path)
+    done = server().bash(f"{translate.replace('FILE', text)} {SHORT}", tmp_path)
     assert done.returncode == 0 and done.stdout.count("\n") == len(lines(out / "text" / "test.de"))
-    done = server().bash(evaluate, tmp_path)
+    done = server().bash(f"{evaluate} {SHORT}", tmp_path)
     # The model has hardly been trained.
     assert done.returncode == 0 and all("cut off" in line for line in done.stderr.splitlines())
     assert f"{tmp_path.name}/my data" in done.stdout
@@ -313,19 +319,19 @@ def test_a_colon_in_a_path(prepare, tmp_path):
     train, out = write_pairs(tmp_path, "a", PAIRS), tmp_path / "run_12:30"
     printed = prepare("--train", *train, "--out", out, *NONE)
     first, translate, evaluate = printed.splitlines()[-3:]
-    done = server().bash(f"{first} --max-update 2 --cpu", tmp_path)
+    done = server().bash(f"{first} {TRAINING}", tmp_path)
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-3000:]
     text = shlex.quote(str(out / "text" / "test.de"))
-    done = server().bash(translate.replace("FILE", text), tmp_path)
+    done = server().bash(f"{translate.replace('FILE', text)} {SHORT}", tmp_path)
     assert done.returncode == 0 and done.stdout.count("\n") == len(lines(out / "text" / "test.de"))
-    assert server().bash(evaluate, tmp_path).returncode == 0
+    assert server().bash(f"{evaluate} {SHORT}", tmp_path).returncode == 0
     # Without the preparation, the dictionaries are those of the training data.
     (tmp_path / "model_12:31.pt").write_bytes((out / "checkpoints" / "average.pt").read_bytes())
-    path = f"--path {tmp_path / 'model_12:31.pt'} --raw --input {text}"
+    path = f"--path {tmp_path / 'model_12:31.pt'} --raw --input {text} {SHORT}"
     assert server().bash(f"convs2s translate {path}", tmp_path).returncode == 0
     generate = f"fairseq-generate {out / 'data-bin'} --user-dir {PLUGIN} --task convs2s_translation"
     path = f"--path {tmp_path / 'model_12:31.pt'}"
-    done = server().bash(f"{generate} {path} --cpu", tmp_path)
+    done = server().bash(f"{generate} {path} --cpu {SHORT}", tmp_path)
     assert done.returncode == 0, done.stderr[-3000:]
 
 

@@ -7,13 +7,12 @@ commands.
 import os
 import random
 import shutil
-import signal
 import subprocess
-import sys
 import time
 
 import pytest
 
+from tests.support.commands import kill_forks, server
 from tests.support.translation import DATA, FIXTURES, LINES
 
 KILLS = int(os.environ.get("CONVS2S_KILLS", "1"))
@@ -56,16 +55,13 @@ def folder(tmp_path):
 
 
 def start(name, folder):
-    """Start a command in a process group of its own."""
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    """Start a command, in a fork of the server, which has done the imports."""
     return subprocess.Popen(
-        [sys.executable, "-m", "convs2s", *COMMANDS[name].split()],
+        [server().programs / "convs2s", *COMMANDS[name].split()],
         cwd=folder,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         text=True,
-        env=environment,
-        start_new_session=True,
     )
 
 
@@ -95,11 +91,10 @@ def test_a_command_that_is_killed_can_be_run_again(name, folder):
     expected, seconds = undisturbed(name, folder)
     assert expected
     for seed in range(KILLS):
-        # Most of the first half is spent on imports.
-        moment = seconds * random.Random(seed).uniform(0.3, 1.0)
+        moment = seconds * random.Random(seed).uniform(0.1, 1.0)
         process = start(name, folder)
         time.sleep(moment)
-        os.killpg(process.pid, signal.SIGKILL)
+        kill_forks()
         process.communicate()
         again = start(name, folder)
         errors = again.communicate()[1]

@@ -11,12 +11,26 @@ import pytest
 
 from tests.support.translation import DATA, FIXTURES, LINES
 
+# A child process that is stopped for two seconds is killed.
+IMPATIENT = """
+import sys
+from convs2s.cli import main
+from convs2s.common import signals
+signals.STOPPED_SECONDS = 1.0
+sys.exit(main())
+"""
 
-def start(name, folder, hangup=signal.SIG_DFL):
-    """A command with two workers that is in the middle of its work, and its workers."""
+
+def start(name, folder, hangup=signal.SIG_DFL, program=("-m", "convs2s"), times=4000):
+    """A command with two workers that is in the middle of its work, and its workers.
+
+    Args:
+        program: arguments of Python that run the command.
+        times: how often the lines to translate are repeated.
+    """
     if name == "translate":
         (folder / "input").write_text(
-            "".join(f"{line}\n" for line in LINES * 4000), encoding="utf-8"
+            "".join(f"{line}\n" for line in LINES * times), encoding="utf-8"
         )
         options = ("--path", FIXTURES / "convs2s.pt", "--data", DATA, "--raw", "--device", "cpu")
         arguments = (*options, "--input", folder / "input", "--output", folder / "output")
@@ -24,13 +38,13 @@ def start(name, folder, hangup=signal.SIG_DFL):
         pytest.importorskip("sacremoses")
         texts = [folder / f"corpus.{language}" for language in ("de", "en")]
         for text in texts:
-            lines = (f"Satz {i} , mit {i % 977} Wörtern .\n" for i in range(300_000))
+            lines = (f"Satz {i} , mit {i % 977} Wörtern .\n" for i in range(100_000))
             text.write_text("".join(lines), encoding="utf-8")
         arguments = ("--train", *texts, "--out", folder / "out", "--tokenizer", "moses")
     # A command inherits what is ignored.
     before = signal.signal(signal.SIGHUP, hangup)
     process = subprocess.Popen(
-        [sys.executable, "-m", "convs2s", name, *map(str, arguments), "--workers", "2", "-q"],
+        [sys.executable, *program, name, *map(str, arguments), "--workers", "2", "-q"],
         stderr=subprocess.PIPE,
         text=True,
     )
@@ -67,7 +81,7 @@ def test_workers_end_with_the_command(name, number, tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["translate", "prepare"])
 def test_a_worker_that_is_stopped_ends_the_command(name, tmp_path):
-    process, workers = start(name, tmp_path)
+    process, workers = start(name, tmp_path, program=("-c", IMPATIENT))
     workers[0].suspend()
     errors = process.communicate(timeout=60)[1]
     assert process.returncode in (1, 2)
@@ -77,15 +91,15 @@ def test_a_worker_that_is_stopped_ends_the_command(name, tmp_path):
 
 @pytest.mark.slow
 def test_a_command_that_is_stopped_with_its_workers_goes_on(tmp_path):
-    process, workers = start("translate", tmp_path)
+    process, workers = start("translate", tmp_path, program=("-c", IMPATIENT), times=600)
     for each in (psutil.Process(process.pid), *workers):
         each.suspend()
-    time.sleep(12)
+    time.sleep(3)
     for each in (psutil.Process(process.pid), *workers):
         each.resume()
     assert process.communicate(timeout=120)[1] == "" and process.returncode == 0
     translations = (tmp_path / "output").read_text(encoding="utf-8")
-    assert translations.count("\n") == len(LINES) * 4000
+    assert translations.count("\n") == len(LINES) * 600
 
 
 def test_a_hangup_that_is_ignored_stays_so(tmp_path):

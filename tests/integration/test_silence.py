@@ -3,6 +3,7 @@
 tensorboardX, which fairseq asks for when it is imported, is hidden: users do not have it.
 """
 
+import json
 import os
 import shlex
 import subprocess
@@ -21,6 +22,11 @@ sys.modules["tensorboardX"] = sys.modules["torch.utils.tensorboard"] = None
 """
 # It reports the scores there.
 RERANK = "rerank lists --utility bleu --references prepared/text/test.en --output chosen"
+PREPARE = "prepare --train text.de text.en --tokenizer none --out prepared"
+TRAIN = (
+    "train prepared --max-update 2 --encoder-layers '[(8, 3)]' --decoder-layers '[(8, 3)]' --cpu "
+    "--encoder-embed-dim 8 --decoder-embed-dim 8 --decoder-out-embed-dim 8"
+)
 COMMANDS = [
     "translate --path prepared --input prepared/text/test.de --nbest 2 --output lists",
     "evaluate prepared --source prepared/text/test.de --references prepared/text/test.en",
@@ -33,6 +39,21 @@ COMMANDS = [
     "flops --arch transformer",
     "train prepared --print",
 ]
+# Importing torch takes most of the time: each command runs in a fork of one new interpreter that
+# has imported it, and nothing else. Exit codes are printed, what was said is in files.
+FORKS = """
+import json, os, sys
+import torch._dynamo
+for number, arguments in enumerate(json.loads(sys.argv[1])):
+    process = os.fork()
+    if process == 0:
+        os.dup2(os.open(f"said{number}", os.O_WRONLY | os.O_CREAT), 2)
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        sys.argv = ["convs2s", *arguments]
+        from convs2s.cli import main
+        sys.exit(main(arguments))
+    print(os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]), flush=True)
+"""
 
 
 @pytest.fixture(scope="module")
@@ -47,32 +68,29 @@ def folder(tmp_path_factory):
     return folder
 
 
-def run(folder, command):
-    """The exit code and standard error of a command of this package."""
+def run(folder, commands):
+    """The exit code and standard error of each of some commands of this package."""
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join((str(folder), str(ROOT)))}
     environment.pop("PYTHONWARNINGS", None)
     done = subprocess.run(
-        [sys.executable, "-m", "convs2s", *shlex.split(command)],
+        [sys.executable, "-c", FORKS, json.dumps([shlex.split(each) for each in commands])],
         cwd=folder,
         env=environment,
         capture_output=True,
         text=True,
     )
-    return done.returncode, done.stderr
+    assert (done.returncode, done.stderr) == (0, "")
+    said = [(folder / f"said{number}").read_text("utf-8") for number in range(len(commands))]
+    return list(zip(map(int, done.stdout.split()), said, strict=True))
 
 
 def test_every_command_is_silent(folder):
-    assert run(folder, "prepare --train text.de text.en --tokenizer none --out prepared") == (0, "")
-    options = "--max-update 2 --encoder-layers '[(8, 3)]' --decoder-layers '[(8, 3)]' --cpu"
-    code, said = run(
-        folder,
-        f"train prepared {options} --encoder-embed-dim 8 "
-        "--decoder-embed-dim 8 --decoder-out-embed-dim 8",
-    )
+    prepared, (code, said), *others = run(folder, [PREPARE, TRAIN, *COMMANDS])
+    assert prepared == (0, "")
     first, head, *rows = said.splitlines()
     assert code == 0 and "on 232 pairs" in first and head.startswith("epoch")
     assert [row for row in rows if not row.strip()[0].isdigit()] == []
-    told = {command: run(folder, command) for command in COMMANDS}
+    told = dict(zip(COMMANDS, others, strict=True))
     quiet = {command: (0, "") for command in COMMANDS}
     quiet[RERANK] = told[RERANK]
     assert told == quiet

@@ -4,13 +4,13 @@ import json
 import os
 import shlex
 import subprocess
-import sys
 
 from hypothesis import HealthCheck, Phase, example, given, note, settings
 
 from tests import ROOT
 from tests.properties.cases import cases
 from tests.properties.properties import PROPERTIES
+from tests.support.commands import server
 
 NUMBER = int(os.environ.get("CONVS2S_CASES", "100"))
 EXAMPLE = {
@@ -66,7 +66,7 @@ def test_every_property_holds(case):
 
 def test_a_case_can_be_repeated():
     done = subprocess.run(
-        [sys.executable, *shlex.split(command(EXAMPLE, "search"))[1:]],
+        [server().programs / "python", *shlex.split(command(EXAMPLE, "search"))[1:]],
         cwd=ROOT,
         capture_output=True,
         text=True,

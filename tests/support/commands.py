@@ -7,11 +7,13 @@ seconds. ``start=command`` starts a new interpreter, as a user does.
 import atexit
 import functools
 import io
+import json
 import re
 import subprocess
 import sys
 from contextlib import redirect_stdout
 
+import psutil
 import pytest
 import torch
 
@@ -51,6 +53,14 @@ def server() -> CommandServer:
     return started
 
 
+def kill_forks():
+    """Kill all commands that the server has started, and all that these have started."""
+    while alive := psutil.Process(server().process.pid).children(recursive=True):
+        for each in alive:
+            each.kill()
+        psutil.wait_procs(alive, timeout=5)
+
+
 def command(name, *arguments):
     """The command line of ``fairseq-NAME`` in a new interpreter."""
     skip_without_fairseq()
@@ -81,6 +91,29 @@ def run(name, *arguments, text=None, start=quick_command, **options):
         out.decode("utf-8", "replace") for out in (done.stdout, done.stderr)
     )
     return done
+
+
+# Calls a function of a module of the tests.
+_CALL = """
+import json, sys
+from importlib import import_module
+module, name, arguments = json.loads(sys.argv[1])
+getattr(import_module(module), name)(*arguments)
+"""
+
+
+def call_at_once(function, calls):
+    """Call a function of a module several times at once, each in a fork of the server.
+
+    Args:
+        calls: the arguments of each call, as JSON has them.
+    Returns:
+        The exit status of each process.
+    """
+    of_all = [json.dumps([function.__module__, function.__name__, each]) for each in calls]
+    program = [server().programs / "python", "-c", _CALL]
+    processes = [subprocess.Popen([*program, each], cwd=ROOT) for each in of_all]
+    return [process.wait() for process in processes]
 
 
 def fairseq(name, *arguments, text=None, **options):

@@ -7,9 +7,7 @@ import subprocess
 import time
 from pathlib import Path
 
-import psutil
-
-from tests.support.commands import server
+from tests.support.commands import kill_forks, server
 
 # fairseq-train that writes the file "stopped" and waits, at a moment in the file "stop_at": before
 # or after checkpoint_last.pt has got its name for the Nth time.
@@ -98,10 +96,7 @@ class KilledExperiment:
 
     def kill(self, process: subprocess.Popen) -> None:
         """Kill all processes of the experiment and its programs, which are forks of the server."""
-        while alive := psutil.Process(server().process.pid).children(recursive=True):
-            for each in alive:
-                each.kill()
-            psutil.wait_procs(alive, timeout=5)
+        kill_forks()
         process.wait()
         # The programs that asked for the forks end, too.
         if (self.folder / "e_out/lock").exists():

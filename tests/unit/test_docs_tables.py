@@ -1,11 +1,13 @@
 """The tables of the pages are those that the code and the results give."""
 
+import functools
 import importlib.util
 import json
 import re
 
 import pytest
 
+from convs2s.evaluation import significance
 from docs import runs
 from tests.support.doc_blocks import DOCS, README, ROOT
 
@@ -22,7 +24,12 @@ def tables():
 
 
 @pytest.mark.slow
-def test_every_table_is_on_a_page_and_current(tables):
+def test_every_table_is_on_a_page_and_current(tables, monkeypatch):
+    # A baseline is compared with many systems.
+    count = functools.cache(significance.sentence_statistics)
+    monkeypatch.setattr(
+        significance, "sentence_statistics", lambda *texts: count(*map(tuple, texts))
+    )
     found = []
     for page in tables.PAGES:
         text = page.read_text(encoding="utf-8")

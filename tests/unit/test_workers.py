@@ -1,6 +1,5 @@
 """Gradients of 1, 2 and 4 workers are equal, whatever the shards; a worker that dies ends them."""
 
-import multiprocessing
 from argparse import Namespace
 from datetime import timedelta
 
@@ -12,6 +11,7 @@ from convs2s_plugin.criterions import ConvS2SCrossEntropy
 from convs2s_plugin.tasks.translation import ConvS2STranslationConfig, ConvS2STranslationTask
 from tests.support.adapters import dictionary, make
 from tests.support.batches import random_batch
+from tests.support.commands import call_at_once
 
 # Sentences of each worker; one that has none left in an epoch repeats a batch, which is ignored.
 LENGTHS = [(5, 7), (3, 2), (6, 4), (2, 3), (7, 5)]
@@ -69,15 +69,7 @@ def worker(rank, name, shards, folder):
 @pytest.mark.parametrize("name", MODELS)
 @pytest.mark.parametrize("shards", [shards for shards in SHARDS if shards != "1"])
 def test_gradients_of_workers_equal_those_of_one(name, shards, tmp_path):
-    context = multiprocessing.get_context("forkserver")
-    workers = [
-        context.Process(target=worker, args=(rank, name, SHARDS[shards], str(tmp_path)))
-        for rank in range(len(SHARDS[shards]))
-    ]
-    for process in workers:
-        process.start()
-    for process in workers:
-        process.join()
-    assert {process.exitcode for process in workers} == {0}
+    calls = [(rank, name, SHARDS[shards], str(tmp_path)) for rank in range(len(SHARDS[shards]))]
+    assert set(call_at_once(worker, calls)) == {0}
     actual = torch.load(tmp_path / "result", weights_only=True)
     torch.testing.assert_close(actual, step(name, SHARDS["1"][0]), rtol=1e-6, atol=1e-9)

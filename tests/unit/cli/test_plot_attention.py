@@ -3,7 +3,6 @@
 import argparse
 import json
 import subprocess
-import sys
 
 import pytest
 import torch
@@ -17,6 +16,7 @@ from convs2s.models.interface import Vocabularies
 from convs2s.text.vocabulary import Vocabulary
 from convs2s.translation.attention import attention_of_pair, best_translation
 from tests import ROOT
+from tests.support.commands import server
 from tests.support.families import build
 
 pytest.importorskip("matplotlib")
@@ -213,7 +213,7 @@ def test_a_family_of_a_user(tmp_path):
     pytest.importorskip("fairseq")
     trained = make_checkpoint(tmp_path / "model", "bag_of_words_small", {})
     output = tmp_path / "a.json"
-    program = [sys.executable, "-m", "convs2s", "plot-attention", *trained]
+    program = [server().programs / "convs2s", "plot-attention", *trained]
     program += ["--output", str(output), "ein zwei", "--target", "one"]
     done = subprocess.run(program, capture_output=True, text=True, cwd=ROOT)
     assert done.returncode != 0 and not output.exists()

@@ -1,8 +1,5 @@
 """The network on its own: memory, precision, distributed statistics, errors, alignments."""
 
-import multiprocessing
-import tempfile
-
 import pytest
 import torch
 from torch import distributed
@@ -13,6 +10,7 @@ from convs2s.models.pervasive.densenet import DenseNet2d
 from convs2s.models.pervasive.feature_buffer import FeatureBuffer
 from convs2s.models.pervasive.grid import Grid
 from convs2s.models.pervasive.plain import PlainPervasive
+from tests.support.commands import call_at_once
 from tests.support.pervasive import network, run, sentences, small
 
 
@@ -125,17 +123,10 @@ def _gradients(model, batch):
     return list(gradients), dict(model.named_buffers())
 
 
-def test_two_workers_share_the_statistics_of_their_cells():
-    context = multiprocessing.get_context("forkserver")
-    with tempfile.TemporaryDirectory() as folder:
-        path = f"{folder}/result"
-        workers = [context.Process(target=_worker, args=(i, path, folder)) for i in range(2)]
-        for worker in workers:
-            worker.start()
-        for worker in workers:
-            worker.join()
-        assert [worker.exitcode for worker in workers] == [0, 0]
-        actual = torch.load(path, weights_only=True)
+def test_two_workers_share_the_statistics_of_their_cells(tmp_path):
+    path = str(tmp_path / "result")
+    assert call_at_once(_worker, [(rank, path, str(tmp_path)) for rank in range(2)]) == [0, 0]
+    actual = torch.load(path, weights_only=True)
     expected = _gradients(network(), sentences([(5, 7)] * 2 + [(9, 4)] * 2))
     torch.testing.assert_close(actual, expected, rtol=1e-9, atol=1e-11)
 
