@@ -215,7 +215,9 @@ def test_scores_by_data_set(tmp_path):
     assert (found.metric, found.split, found.sets) == ("wer", "test", ["one", "two"])
     assert [*found.systems.values()] == [[20, 50], [15, None]]
     assert [*sets.read_scores(str(path), "valid").systems.values()] == [[9, 7], [5, None]]
-    texts = {text.get_text(): text for text in sets.plot(pyplot, found).axes[0].texts}
+    figure = sets.plot(pyplot, found)
+    pyplot.close(figure)
+    texts = {text.get_text(): text for text in figure.axes[0].texts}
     assert {name: text.get_weight() for name, text in texts.items()} == {
         "20.0": "normal",
         "15.0": "bold",

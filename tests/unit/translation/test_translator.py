@@ -148,6 +148,7 @@ def test_attention_refuses_text_that_has_none():
 
 def test_plot(tmp_path):
     pyplot = pytest.importorskip("matplotlib.pyplot")
+    pyplot.close("all")
     backend, attention = pyplot.get_backend(), load("convs2s", "adl").attention(LINES[0])
     figure = attention.plot(tmp_path / "a.svg", layers="all", heads="all")
     assert "</s>" in {label.get_text() for label in figure.axes[0].get_yticklabels()}
