@@ -14,7 +14,7 @@ from ..common.data_files import read_yaml
 from ..common.errors import UserError
 from .file import FOLDERS, PLACE_OF_SET, DataSettings, Experiment, Smoke, System, Tuning
 from .runs import round_sizes
-from .values import MAX_RUNS, MAX_VARIANTS, Options, shown
+from .values import MAX_RUNS, Options, shown
 
 # A system that uses the trained models of another one.
 REUSING_KEYS = ("title", "runs_of", "ensemble", "generate", "searches")
@@ -101,7 +101,7 @@ def _completed(experiment: Experiment, given: dict[Any, dict[str, Any]], path: P
 
 def _sample(trials: tuple[Options, ...], tuning: Tuning) -> tuple[Options, ...]:
     """The trials that are trained, in the order of the file."""
-    if tuning.sample in (0, *range(len(trials), MAX_VARIANTS + 1)):
+    if not 0 < tuning.sample < len(trials):
         return trials
     chosen = random.Random(tuning.seed).sample(range(len(trials)), tuning.sample)
     return tuple(trials[number] for number in sorted(chosen))

@@ -73,7 +73,7 @@ class Workplace:
 
     def result(self, name: str) -> dict[str, Any] | None:
         """The result of a run; None if it is not finished."""
-        return read_result(self.folder(name) / "result.json")
+        return read_result(self.folder(name) / "result.json", self.metric)
 
     def splits(self, run: Run) -> dict[str, str]:
         """The splits that a run translates: a trial must not see the test sets."""
@@ -331,11 +331,14 @@ class _Result(BaseModel):
     valid_loss: float | None = None
 
 
-def read_result(path: Path) -> dict[str, Any] | None:
+def read_result(path: Path, metric: Metric) -> dict[str, Any] | None:
     """The result of a run; None if there is no file.
 
+    Args:
+        path: the file.
+        metric: the score that each split must have.
     Raises:
-        UserError: if it is damaged, or names files elsewhere.
+        UserError: if it is damaged, names files elsewhere, or was made with another metric.
     """
     content = read_json(path)
     if content is None:
@@ -345,8 +348,13 @@ def read_result(path: Path) -> dict[str, Any] | None:
     except ValidationError as error:
         place = ".".join(map(str, error.errors(include_url=False)[0]["loc"]))
         raise UserError(f"{path} is damaged: its {place} is wrong. Remove it.") from error
-    for split in content["splits"]:
+    for split, scores in content["splits"].items():
         check_name(split, f"{path}: the name of a split")
+        if metric not in scores:
+            raise UserError(
+                f"{path} has no {metric} of {split}, because it was made with another metric: "
+                "choose another folder with --out, or remove the folder of the run."
+            )
     found: dict[str, Any] = content
     return found
 

@@ -303,7 +303,9 @@ class _Experiment:
 
         folder, experiment = self.out / "runs", self.experiment
         names = [run.name for run in self.runs if run.name not in failed]
-        found = {name: read_result(folder / name / "result.json") for name in names}
+        found = {
+            name: read_result(folder / name / "result.json", experiment.metric) for name in names
+        }
         results = [result for result in found.values() if result is not None]
         chosen = {*(self.request.systems or experiment.systems)}
         missing = [run for run in self.selected if run.system.name in chosen]

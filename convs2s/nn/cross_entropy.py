@@ -85,6 +85,7 @@ class _LinearCrossEntropy(torch.autograd.Function):
         p_extra = 1.0 - label_smoothing - p_other
 
         x, w = features.to(dtype), weight.to(dtype)
+        write = partial(write_logits, weight=w, bias=bias)
         size = chunk_size(len(x), vocab_size)
         buffer = w.new_empty(size, vocab_size, dtype=exact)
         log_normalizer = w.new_empty(len(x), 1, dtype=exact)
@@ -96,12 +97,11 @@ class _LinearCrossEntropy(torch.autograd.Function):
         for start in range(0, len(x), size):
             chunk = slice(start, min(start + size, len(x)))
             labels = target[chunk].unsqueeze(1)
-            logits = write_logits(x[chunk], w, bias, out=buffer[: len(labels)])
+            logits = write(x[chunk], out=buffer[: len(labels)])
             if count_correct:
                 correct += (logits.argmax(dim=1, keepdim=True) == labels).sum()
-            again = partial(write_logits, weight=w, bias=bias)
             target_logit[chunk], log_normalizer[chunk] = softmax_in_place(
-                logits, labels, x[chunk], again
+                logits, labels, x[chunk], write
             )
             if need_grad:
                 difference = logits.new_full(labels.shape, -p_extra)

@@ -23,17 +23,17 @@ from convs2s.text.preparation import FILE_NAME
 
 HERE = Path(__file__).resolve().parent
 SPLITS = {"train": "train", "valid": "dev", "test": "test"}
-FILE = re.compile(r"([a-z]+)_(train|dev|test)\.tsv(\.gz|\.bz2|\.xz|\.zst)?")
+FILE = re.compile(r"([\w-]+)_(train|dev|test)\.tsv(\.gz|\.bz2|\.xz|\.zst)?")
 # Macro-averages of word error rates on the test sets of all 15 languages.
 PUBLISHED = {
     "LSTM of the organizers": 16.84,
     "Transformer of the organizers": 17.5,
-    "best submission without an ensemble of families": 14.99,
-    "best submission": 13.81,
+    "multilingual Transformers with self-training": 14.99,
+    "best submission, with ensembles": 13.81,
 }
 CONVS2S = find_program("convs2s")
 # Options of `convs2s prepare`: the letters of a word, and its phones as they are. No word is left
-# out; most are much shorter or longer than their pronunciation in some language.
+# out, however much longer or shorter its pronunciation is.
 PREPARE = ["--source-lang", "word", "--target-lang", "phones", "--tokenizer", "letters/none"]
 PREPARE += ["--separate", "--keep-duplicates", "--max-ratio", "100", "--workers", "1", "--quiet"]
 
@@ -87,6 +87,7 @@ def comparison(results: Path, is_complete: bool) -> str:
 def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__.splitlines()[0],
+        allow_abbrev=False,
         epilog="Further options are those of `convs2s experiment`: --jobs 2, --systems NAME, ...",
     )
     parser.add_argument("data", metavar="FOLDER", type=Path, help="the task's data")
@@ -98,7 +99,9 @@ def main() -> int:
     languages = args.languages or all_languages
     for language in languages:
         if language not in files:
-            raise UserError(f"{args.data} has no language {language}: choose {', '.join(files)}.")
+            raise UserError(
+                f"{args.data} has no language {language}: choose {', '.join(files)} (--languages)."
+            )
         prepare(files[language], args.out / "prepared" / language)
     out = args.out / "experiment"
     command = [*CONVS2S, "experiment", str(HERE / "benchmark.yaml")]

@@ -131,6 +131,20 @@ def test_a_draw_of_trials(start, benchmark):
     tried = [line for line in printed.splitlines() if "fairseq-train" in line and "trial" in line]
     assert len(tried) == 2 * 2
     assert printed == start("--systems", "a", "--seeds", 1, "--dry-run")[1]
+    # More than there are, all are tried.
+    (benchmark / "words.yaml").write_text(text.replace("sample: 2,", "sample: 5000,"))
+    printed = start("--systems", "a", "--seeds", 1, "--dry-run")[1]
+    assert printed.count("fairseq-train") == 4 * 2 + 3
+
+
+def test_results_of_another_metric_are_refused(start, benchmark):
+    text = FILE.replace("metric: wer\n", "")
+    (benchmark / "words.yaml").write_text(text)
+    assert start("--systems", "b", "--seeds", 1)[0] == 0
+    (benchmark / "words.yaml").write_text(FILE)
+    for more in (["--report"], ["--seeds", 1]):
+        with pytest.raises(UserError, match=r"result\.json has no wer of valid, .* another metric"):
+            start("--systems", "b", *more)
 
 
 @pytest.mark.parametrize(

@@ -76,21 +76,29 @@ class QuasiRecurrentLayer(nn.Module):
 
 
 class _GatedRecurrence(nn.Module):
-    """A layer with one matrix for all gates and the candidate.
+    """h_t = decay_t h_(t-1) + (1 - decay_t) (W x_t + b), with one matrix for W and all gates.
 
     Args:
         spec: its specification.
-        parts: the number of gates, plus one.
     """
 
-    def __init__(self, spec: LayerSpec, parts: int):
-        super().__init__()
-        self.linear = xavier_linear(spec.input_width, parts * spec.width, parts=parts)
-        self.parts = parts
+    # The number of gates, and one for the candidate.
+    parts: int
 
-    def gates(self, x: Tensor) -> tuple[Tensor, ...]:
-        """The candidate and the values of the gates before the sigmoid, B x T x C' each."""
-        return self.linear(x).chunk(self.parts, dim=-1)
+    def __init__(self, spec: LayerSpec):
+        super().__init__()
+        self.linear = xavier_linear(spec.input_width, self.parts * spec.width, parts=self.parts)
+
+    def decay(self, *gates: Tensor) -> Tensor:
+        """The decay, from the gates before their sigmoid, B x T x C' each."""
+        raise NotImplementedError
+
+    def forward(self, x: Tensor, context: Context) -> Tensor:
+        """Map B x T x C to B x T x C'."""
+        candidate, *gates = self.linear(x).chunk(self.parts, dim=-1)
+        decay = self.decay(*gates)
+        state = context.layer_state(self)
+        return scan_from_state(decay, (1.0 - decay) * candidate, state, context.padding_mask)
 
 
 @implements("ssru")
@@ -121,15 +129,11 @@ class MinGruLayer(_GatedRecurrence):
     Feng et al., "Were RNNs All We Needed?", 2024, section 3.1.
     """
 
-    def __init__(self, spec: LayerSpec):
-        super().__init__(spec, parts=2)
+    parts = 2
 
-    def forward(self, x: Tensor, context: Context) -> Tensor:
-        """Map B x T x C to B x T x C'."""
-        candidate, gate = self.gates(x)
-        gate = gate.sigmoid()
-        state = context.layer_state(self)
-        return scan_from_state(1.0 - gate, gate * candidate, state, context.padding_mask)
+    def decay(self, *gates: Tensor) -> Tensor:
+        """1 - z."""
+        return torch.sigmoid(-gates[0])
 
 
 @implements("min_lstm")
@@ -139,16 +143,12 @@ class MinLstmLayer(_GatedRecurrence):
     Feng et al., "Were RNNs All We Needed?", 2024, section 3.2.
     """
 
-    def __init__(self, spec: LayerSpec):
-        super().__init__(spec, parts=3)
+    parts = 3
 
-    def forward(self, x: Tensor, context: Context) -> Tensor:
-        """Map B x T x C to B x T x C'."""
-        candidate, input_gate, forget_gate = self.gates(x)
-        # f / (f + i) is the sigmoid of log f - log i, which cannot divide by zero.
-        share = (F.logsigmoid(forget_gate) - F.logsigmoid(input_gate)).sigmoid()
-        state = context.layer_state(self)
-        return scan_from_state(share, (1.0 - share) * candidate, state, context.padding_mask)
+    def decay(self, *gates: Tensor) -> Tensor:
+        """f / (f + i), as the sigmoid of log f - log i, which cannot divide by zero."""
+        input_gate, forget_gate = gates
+        return (F.logsigmoid(forget_gate) - F.logsigmoid(input_gate)).sigmoid()
 
 
 @implements("rg_lru")
@@ -164,10 +164,9 @@ class RgLruLayer(nn.Module):
         super().__init__()
         channels = spec.input_width
         self.linear = xavier_linear(channels, 2 * channels, parts=2)
-        decay = torch.empty(channels).uniform_(FASTEST, SLOWEST)
-        # log a = -softplus(-x), so that a is between 0 and 1.
-        root = decay.log() / SHARPNESS
-        self.decay = nn.Parameter(-torch.log(torch.expm1(-root)))
+        log_a = torch.empty(channels).uniform_(FASTEST, SLOWEST).log() / SHARPNESS
+        # The logit of a, which keeps a between 0 and 1: log a = -softplus(-logit).
+        self.decay = nn.Parameter(-torch.log(torch.expm1(-log_a)))
 
     def forward(self, x: Tensor, context: Context) -> Tensor:
         """Map B x T x C to B x T x C."""
