@@ -136,7 +136,8 @@ def in_small(file: str, published: Mapping[str, str]) -> str:
 GENERATORS: dict[str, Callable[[], str]] = {
     "architectures convs2s": lambda: of_table(flops.convs2s_table(TYPES)),
     "architectures pervasive": lambda: of_table(flops.pervasive_table(TYPES), code=2),
-    "architectures adl": adl_architectures.table,
+    "architectures adl": lambda: adl_architectures.table(adl_architectures.NAMED),
+    "architectures hybrids": lambda: adl_architectures.table(adl_architectures.HYBRIDS),
     "options convs2s": lambda: network_options(ConvS2SOptions),
     "options pervasive": lambda: network_options(PervasiveOptions),
     "options adl": lambda: network_options(AdlOptions),

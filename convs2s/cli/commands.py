@@ -42,6 +42,8 @@ COMMANDS = {
     "transformer",
     "convert-fconv": "convert checkpoints and released archives of fairseq's fconv (version 1 or "
     "2) to checkpoints of convs2s",
+    "convert-lightconv": "convert checkpoints and released archives of fairseq's LightConv and "
+    "DynamicConv to models in ADL",
     "convert-attn2d": "convert a checkpoint of the 2018 code for pervasive attention (attn2d)",
     "clean-checkpoint": "rewrite a checkpoint of any fairseq model as plain data, without "
     "executing anything in it",
@@ -57,7 +59,7 @@ GROUPS = {
     "comparisons and architectures": ("experiment", "plot", "adl", "flops"),
     "models and their files": (
         *("average", "quantize", "lexicon", "export-onnx", "export-transformer"),
-        *("convert-fconv", "convert-attn2d", "clean-checkpoint"),
+        *("convert-fconv", "convert-lightconv", "convert-attn2d", "clean-checkpoint"),
     ),
     "this installation": ("path", "doctor", "completion"),
 }
@@ -80,6 +82,7 @@ EXAMPLES = {
     "export-onnx": "checkpoint_best.pt onnx",
     "export-transformer": "checkpoint_best.pt transformer.pt",
     "convert-fconv": "wmt14.en-de.fconv-py.tar.bz2 wmt14",
+    "convert-lightconv": "wmt16.en-de.joined-dict.dynamicconv-glu.tar.gz wmt16",
     "convert-attn2d": "model-best.pth checkpoint_best.pt",
     "clean-checkpoint": "old.pt new.pt --drop-optimizer",
     "path": "",

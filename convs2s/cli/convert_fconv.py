@@ -3,11 +3,11 @@
 import argparse
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import fields
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..common.errors import UserError
 from ..common.limits import option_name
@@ -21,11 +21,19 @@ from ..common.output_files import (
 from ..text.tokenizers import TOKENIZERS
 from .arguments import add_flag, add_input, add_languages
 
+if TYPE_CHECKING:
+    from ..checkpoints.legacy.releases import Convert
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of the command."""
+
+def add_arguments(parser: argparse.ArgumentParser, model: str = "fconv") -> None:
+    """Add the arguments of the command.
+
+    Args:
+        parser: the parser.
+        model: the model of fairseq that it converts.
+    """
     text = (
-        "a checkpoint of fairseq's fconv, an archive (.tar.bz2, .tar.gz) or a folder with "
+        f"a checkpoint of fairseq's {model}, an archive (.tar.bz2, .tar.gz) or a folder with "
         "checkpoints, dictionaries and BPE codes, or the http(s) address of a file"
     )
     parser.add_argument("old", metavar="OLD", help=text)
@@ -46,13 +54,29 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Write the converted checkpoint or the folder, and print a summary."""
+    return convert(args, _load)
+
+
+def _load() -> "Convert":
+    from ..checkpoints.legacy.fconv import convert_checkpoint
+
+    return convert_checkpoint
+
+
+def convert(args: argparse.Namespace, load: Callable[[], "Convert"]) -> int:
+    """Convert a checkpoint, a folder or an archive, and print a summary.
+
+    Args:
+        args: the arguments of the command.
+        load: imports torch, and returns the conversion of one checkpoint.
+    """
     from ..common.archives import is_address
 
     if not is_address(args.old):
-        _convert(Path(args.old), args.old, args)
+        _convert(Path(args.old), args.old, args, load)
         return 0
     with _downloaded(args.old, args.new) as path:
-        _convert(path, args.old, args)
+        _convert(path, args.old, args, load)
     return 0
 
 
@@ -75,16 +99,16 @@ def _downloaded(address: str, new: str) -> Iterator[Path]:
         raise UserError(f"{new} cannot be written: {error.strerror or error}.") from error
 
 
-def _convert(old: Path, name: str, args: argparse.Namespace) -> None:
+def _convert(old: Path, name: str, args: argparse.Namespace, load: Callable[[], "Convert"]) -> None:
     """Convert a file or a folder, which the user has given as ``name``, a path or an address."""
     if not old.exists():
         raise UserError(f"There is no file or folder {name}.")
     # These import torch.
-    from ..checkpoints.legacy.fconv_release import ReleaseOptions, convert_release, is_wanted
+    from ..checkpoints.legacy.releases import ReleaseOptions, convert_release, is_wanted
     from ..common.archives import is_archive, unpack
 
     if not old.is_dir() and not is_archive(old, name):
-        _convert_checkpoint(old, name, args)
+        _convert_checkpoint(old, name, args, load())
         return
     options = ReleaseOptions(
         **{each.name: getattr(args, each.name) for each in fields(ReleaseOptions)}
@@ -95,7 +119,8 @@ def _convert(old: Path, name: str, args: argparse.Namespace) -> None:
             folder = Path(new, ".unpacked")
             folder.mkdir()
             unpack(old, folder, is_wanted, name)
-        parameters, content = convert_release(folder, Path(new), options, name)
+        command = f"convs2s {args.command}"
+        parameters, content = convert_release(folder, Path(new), options, name, load(), command)
         if folder != old:
             shutil.rmtree(folder)
     _report(args.new, parameters, content)
@@ -119,12 +144,13 @@ def _report(new: str, parameters: dict[str, int], content: dict[str, Any]) -> No
     )
 
 
-def _convert_checkpoint(old: Path, name: str, args: argparse.Namespace) -> None:
+def _convert_checkpoint(
+    old: Path, name: str, args: argparse.Namespace, convert_checkpoint: "Convert"
+) -> None:
     """Convert a single checkpoint; its dictionaries and codes stay where they are."""
     from ..checkpoints.files import save_checkpoint
-    from ..checkpoints.legacy.fconv import convert_checkpoint
-    from ..checkpoints.legacy.fconv_release import ReleaseOptions
     from ..checkpoints.legacy.reading import read_old_checkpoint
+    from ..checkpoints.legacy.releases import ReleaseOptions
 
     for option in fields(ReleaseOptions):
         if getattr(args, option.name):

@@ -26,6 +26,7 @@ OF_CHECKPOINTS = {
     "average": "average --inputs FILE --output NEW",
     "clean-checkpoint": "clean-checkpoint FILE NEW",
     "convert-fconv": "convert-fconv FILE NEW",
+    "convert-lightconv": "convert-lightconv FILE NEW",
     "convert-attn2d": "convert-attn2d FILE NEW",
     "export-transformer": "export-transformer FILE NEW",
     "quantize": "quantize FILE NEW",

@@ -150,6 +150,7 @@ def test_answers_of_the_parser(arguments, code, answer):
         "clean-checkpoint nope b.pt",
         "convert-attn2d nope b.pt",
         "convert-fconv nope b.pt",
+        "convert-lightconv nope b.pt",
         "export-onnx nope onnx",
         "export-transformer nope b.pt",
         "rerank nope --utility bleu",

@@ -14,6 +14,7 @@ COMMANDS = (
     "average --inputs other input --output hard",
     "convert-attn2d other hard --params input",
     "convert-fconv input link",
+    "convert-lightconv input link",
     "evaluate other --references link --output input",
     "evaluate model=data/model.pt --references data/model.txt --source other --translations data",
     "export-transformer input hard",

@@ -78,6 +78,7 @@ COMMANDS = {
     "quantize": "MODEL NEW",
     "clean-checkpoint": "MODEL NEW",
     "convert-fconv": "MODEL NEW",
+    "convert-lightconv": "MODEL NEW",
     "export-transformer": "MODEL NEW",
     "export-onnx": "MODEL NEW --data DATA",
 }

@@ -136,6 +136,8 @@ class _Generator:
             return rng.randint(1, 3)
         if key in ("dropout", "p"):
             return rng.choice((0, 0.1, 0.5))
+        if key == "eps":
+            return rng.choice((0.000001, 0.01))
         if key == "forget_bias":
             return rng.choice((0, 1)) if given.get("cell", "lstm").endswith("lstm") else None
         if key == "block":

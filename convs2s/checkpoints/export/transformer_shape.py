@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from ...common.errors import TextError, UserError
+from ...models.adl.language.arguments import write_value
 from ...models.adl.language.spec import LayerSpec, ModelSpec, StackSpec
 
 SELF_ATTENTION, SOURCE_ATTENTION, FEED_FORWARD = (
@@ -25,6 +26,12 @@ CHAINS = {
 POSITIONS = ("pos", "learn_pos")
 # Layers that compute nothing at inference.
 NEUTRAL = ("dropout", "id")
+# Layer -> its arguments that fairseq's transformer has not, and the value that means the same.
+FIXED: dict[str, dict[str, float | bool]] = {
+    "norm": {"eps": 1e-6},
+    "mh_dot_self_att": {"bias": False},
+    "mh_dot_src_att": {"bias": False},
+}
 # Non-linearity in ADL -> name in fairseq.
 ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "swish": "swish", "tanh": "tanh", "none": "linear"}
 
@@ -92,8 +99,8 @@ class StackShape:
     @property
     def scales_embeddings(self) -> bool:
         """Whether embeddings are multiplied by the square root of C."""
-        positions = self.positions.spec
-        return positions.name == "pos" and positions["scale"]
+        scales: bool = self.positions.spec["scale"]
+        return scales
 
 
 @dataclass(frozen=True)
@@ -193,7 +200,14 @@ class _Reader:
 
 
 def _computing(path: str, specs: Sequence[LayerSpec]) -> list[Layer]:
-    """The layers of a chain that compute something at inference."""
+    """The layers of a chain that compute something at inference, with FIXED arguments checked."""
+    for spec in specs:
+        for argument, value in FIXED.get(spec.name, {}).items():
+            if spec[argument] != value:
+                raise spec.place_of(argument).error(
+                    f"'{spec.name}' has {argument}={write_value(spec[argument])}, but the export "
+                    f"to fairseq's transformer needs {argument}={write_value(value)}"
+                )
     numbered = (Layer(f"{path}.{number}", spec) for number, spec in enumerate(specs))
     return [layer for layer in numbered if layer.spec.name not in NEUTRAL]
 

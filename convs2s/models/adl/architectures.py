@@ -1,45 +1,20 @@
 """The named architectures: every row of Tables 2 to 5 of Domhan (2018) and every definition of
-section 2.4, as text. Needs neither torch nor fairseq.
+section 2.4, as text, and those of ``hybrids``. Needs neither torch nor fairseq.
 
-Names follow the rows: ``adl_rnn_mh_pos`` is the row "+ pos" below "RNN" and "+ mh" of Table 3,
-``adl_self_att_rnn`` the row "self-att, RNN" of Table 5 (encoder, then decoder). Each name stands
-for the IWSLT size of section 4.1; with ``_iwslt``, ``_wmt`` or ``_small`` appended, for that size.
+Names of the former follow the rows: ``adl_rnn_mh_pos`` is the row "+ pos" below "RNN" and "+ mh" of
+Table 3, ``adl_self_att_rnn`` the row "self-att, RNN" of Table 5 (encoder, then decoder). Each name
+stands for the IWSLT size of section 4.1; with ``_iwslt``, ``_wmt`` or ``_small`` appended, for that
+size.
 """
 
 import re
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from ...common.limits import option_name
 from ...common.tables import markdown_table
-from ..options import Architecture
-from .language.spec import ModelSpec
-from .options import AdlOptions
-
-
-class AdlArchitecture(NamedTuple):
-    """A named pair of definitions.
-
-    Attributes:
-        encoder, decoder: ADL text.
-        source: the section or table of the paper.
-        options: options of the model that differ from their defaults.
-        sizes: whether it exists in all SIZES.
-    """
-
-    encoder: str
-    decoder: str
-    source: str
-    options: dict[str, Any] = {}
-    sizes: bool = True
-
-    def as_options(self) -> Architecture:
-        """The same as an architecture of other families, whose layers are options."""
-        definitions = {"encoder_adl": self.encoder, "decoder_adl": self.decoder}
-        return Architecture({**definitions, **self.options}, self.source)
-
-    def resolve(self, **options: Any) -> ModelSpec:
-        """The specification of the model; ``options`` override its own."""
-        return AdlOptions(**{**self.as_options().options, **options}).resolve()
+from .hybrids import HYBRIDS
+from .options import AdlArchitecture
 
 
 class Size(NamedTuple):
@@ -253,14 +228,14 @@ def _with_sizes(named: dict[str, AdlArchitecture]) -> dict[str, AdlArchitecture]
     return found
 
 
-ARCHITECTURES = _with_sizes(NAMED)
+ARCHITECTURES = {**_with_sizes(NAMED), **HYBRIDS}
 AS_OPTIONS = {name: architecture.as_options() for name, architecture in ARCHITECTURES.items()}
 
 
-def table() -> str:
-    """The named architectures as a Markdown table, without the sizes."""
+def table(named: Mapping[str, AdlArchitecture] = NAMED | HYBRIDS) -> str:
+    """Named architectures as a Markdown table, without the sizes of Domhan (2018)."""
     rows = []
-    for name, architecture in NAMED.items():
+    for name, architecture in named.items():
         options = ", ".join(
             f"`{option_name(key)}`" if value is True else f"`{option_name(key)} {value}`"
             for key, value in architecture.options.items()

@@ -1,10 +1,11 @@
 """The options of models in ADL."""
 
 from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 from ...common.errors import UserError
 from ...common.limits import MAX_INIT_GAIN, check_range
-from ..options import AlignmentOptions, NetworkOptions, option
+from ..options import AlignmentOptions, Architecture, NetworkOptions, option
 from .language.resolve import DIALECTS, resolve
 from .language.spec import LayerSpec, ModelSpec, Settings
 
@@ -114,3 +115,29 @@ class AdlOptions(AlignmentOptions, LayerOptions):
                 f"--alignment-heads is {self.alignment_heads}, but the attention of the alignment "
                 f"has {heads} heads: give a number from 1 to {heads}, or omit the option."
             )
+
+
+class AdlArchitecture(NamedTuple):
+    """A named pair of definitions.
+
+    Attributes:
+        encoder, decoder: ADL text.
+        source: the section or table of the paper.
+        options: options of the model that differ from their defaults.
+        sizes: whether it exists in all SIZES.
+    """
+
+    encoder: str
+    decoder: str
+    source: str
+    options: dict[str, Any] = {}
+    sizes: bool = True
+
+    def as_options(self) -> Architecture:
+        """The same as an architecture of other families, whose layers are options."""
+        definitions = {"encoder_adl": self.encoder, "decoder_adl": self.decoder}
+        return Architecture({**definitions, **self.options}, self.source)
+
+    def resolve(self, **options: Any) -> ModelSpec:
+        """The specification of the model; ``options`` override its own."""
+        return AdlOptions(**{**self.as_options().options, **options}).resolve()

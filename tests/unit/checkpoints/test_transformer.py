@@ -36,6 +36,11 @@ MODELS = {
         f"pos(scale=false) -> {pre_norm(1, BOTH)}",
         {"ff_dim": 24},
     ),
+    "learned positions, scaled": (
+        f"learn_pos(scale=true) -> {pre_norm(1)}",
+        f"pos -> {pre_norm(1, BOTH)}",
+        {},
+    ),
     "other sizes": (
         f"dropout -> pos -> {pre_norm(1, ['mh_dot_self_att(h=2, s=3)'], 'ffl(d=10)')}",
         f"pos -> {post_norm(2, ['dot_self_att(s=1)', 'dot_src_att(block=-1)'], 'ffl(d=12)')}",
@@ -107,6 +112,18 @@ def test_a_checkpoint_of_plain_data(tmp_path):
 
 ENCODER, DECODER, _ = MODELS["pre-norm"]
 REFUSED = {
+    "another epsilon": (
+        ENCODER.replace("-> norm", "-> norm(eps=0.01)"),
+        DECODER,
+        {},
+        "'norm' has eps=0.01, but the export to fairseq's transformer needs eps=1e-06.",
+    ),
+    "attention with biases": (
+        ENCODER,
+        DECODER.replace("mh_dot_src_att", "mh_dot_src_att(bias=true)"),
+        {},
+        "'mh_dot_src_att' has bias=true, but the export to fairseq's transformer needs bias=false.",
+    ),
     "another layer": (
         ENCODER.replace("mh_dot_self_att", "birnn"),
         DECODER,

@@ -4,9 +4,9 @@ Keys and values of the source are computed once per sentence, and its hypotheses
 and values of the sentence itself are cached for later steps.
 
 Multi-head attention projects queries, keys and values, attends with each head, and projects the
-concatenated heads once more. All projections are without biases, as in the original
-implementation; the paper's formula has no last projection. ``proj_dot_*`` is the paper's formula
-for one head, without the last projection.
+concatenated heads once more. Projections have no biases, as in the original implementation, unless
+a definition asks for them; the paper's formula has no last projection. ``proj_dot_*`` is the
+paper's formula for one head, without the last projection.
 """
 
 import math
@@ -187,18 +187,19 @@ class ProjectedAttentionLayer(AttentionLayer):
     Args:
         spec: the resolved layer.
         heads: h (1).
+        bias: whether the maps have biases (False).
     """
 
-    def __init__(self, spec: LayerSpec, heads: int = 1):
+    def __init__(self, spec: LayerSpec, heads: int = 1, bias: bool = False):
         super().__init__(spec, heads, spec["s"] ** -0.5)
         inner = spec["d_p"]
         if spec.source_width is None:
             # As in the authors' code: the fan-out of one matrix gives smaller weights than that of
             # three, so that the first attention is more even.
-            self.queries_keys_values = xavier_linear(spec.input_width, 3 * inner, bias=False)
+            self.queries_keys_values = xavier_linear(spec.input_width, 3 * inner, bias)
         else:
-            self.queries = xavier_linear(spec.input_width, inner, bias=False)
-            self.keys_values = xavier_linear(spec.source_width, 2 * inner, bias=False, parts=2)
+            self.queries = xavier_linear(spec.input_width, inner, bias)
+            self.keys_values = xavier_linear(spec.source_width, 2 * inner, bias, parts=2)
 
     def q_proj(self, x: Tensor) -> Tensor:
         """Queries, for attention to the source."""
@@ -218,8 +219,8 @@ class MultiHeadAttentionLayer(ProjectedAttentionLayer):
     """``mh_dot_src_att``, ``mh_dot_self_att``: several heads, and a linear map of all of them."""
 
     def __init__(self, spec: LayerSpec):
-        super().__init__(spec, spec["h"])
-        self.output = xavier_linear(spec["d_p"], spec.width, bias=False)
+        super().__init__(spec, spec["h"], spec["bias"])
+        self.output = xavier_linear(spec["d_p"], spec.width, spec["bias"])
 
     def forward(self, x: Tensor, context: Context) -> Tensor:
         """Map R x T x C to R x T x C'."""

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from ....nn.conv1d import unfold
+from ....nn.dropout import Dropout
 from ..context import Context
 from ..language.spec import LayerSpec
 from .common import implements, xavier_linear
@@ -23,6 +24,7 @@ class _WeightedMean(nn.Module):
         super().__init__()
         self.kernel_size, self.heads = spec["k"], spec["h"]
         self.causal = spec["padding"] == "causal"
+        self.dropout = Dropout(spec["dropout"])
 
     def mean(self, x: Tensor, scores: Tensor, context: Context) -> Tensor:
         """The means, in which positions beyond the sentence and padding are zero.
@@ -40,7 +42,8 @@ class _WeightedMean(nn.Module):
         # B x T x k x h x C/h
         windows = windows.unflatten(-1, (self.kernel_size, self.heads, -1))
         exact = torch.promote_types(scores.dtype, torch.float32)
-        shares = torch.softmax(scores, dim=-1, dtype=exact).transpose(-1, -2).unsqueeze(-1)
+        shares = self.dropout(torch.softmax(scores, dim=-1, dtype=exact))
+        shares = shares.transpose(-1, -2).unsqueeze(-1)
         return (windows * shares.to(x.dtype)).sum(dim=2).flatten(2)
 
 

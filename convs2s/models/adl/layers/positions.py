@@ -56,12 +56,13 @@ class SinusoidalPositionsLayer(nn.Module):
 
 @implements("learn_pos")
 class LearnedPositionsLayer(nn.Module):
-    """``learn_pos``: dropout(x + a learned vector for each position)."""
+    """``learn_pos``: dropout(x + a learned vector for each position), or of sqrt(C) x."""
 
     def __init__(self, spec: LayerSpec):
         super().__init__()
         self.weight = nn.Parameter(torch.empty(spec.max_positions, spec.input_width))
         nn.init.normal_(self.weight, std=spec.input_width**-0.5)
+        self.input_scale = math.sqrt(spec.input_width) if spec["scale"] else 1.0
         self.dropout = Dropout(spec["dropout"])
 
     def forward(self, x: Tensor, context: Context) -> Tensor:
@@ -71,6 +72,8 @@ class LearnedPositionsLayer(nn.Module):
             SequenceTooLong: a sentence is longer than the options allow.
         """
         check_length(context.longest, len(self.weight))
+        if self.input_scale != 1.0:
+            x = x * self.input_scale
         return self.dropout(x + look_up(self.weight, context.positions).to(x.dtype))
 
     def quantize_weights_(self) -> None:

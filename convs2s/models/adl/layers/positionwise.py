@@ -7,7 +7,7 @@ from ....nn.linear import Linear, RectifiedLinear
 from ..context import Context
 from ..language.layers.common import input_parts
 from ..language.spec import LayerSpec
-from .common import ACTIVATIONS, EPSILON, implements, layer_norm, xavier_linear
+from .common import ACTIVATIONS, EPSILON, implements, xavier_linear
 
 
 @implements("id")
@@ -54,7 +54,7 @@ class NormLayer(nn.Module):
 
     def __init__(self, spec: LayerSpec):
         super().__init__()
-        self.norm = layer_norm(spec.input_width)
+        self.norm = nn.LayerNorm(spec.input_width, spec["eps"])
 
     def forward(self, x: Tensor, context: Context) -> Tensor:
         """Normalize each position of x (B x T x C)."""

@@ -4,8 +4,9 @@ import re
 
 import pytest
 
-from convs2s.models.adl.architectures import ARCHITECTURES, SIZES, table
+from convs2s.models.adl.architectures import ARCHITECTURES, NAMED, SIZES, table
 from convs2s.models.adl.figures import figures, sequential_parts
+from convs2s.models.adl.hybrids import HYBRIDS
 from convs2s.models.adl.language.registry import layer_type
 from convs2s.models.adl.language.writer import definition
 
@@ -31,10 +32,10 @@ def attended(spec):
 
 def test_every_row_has_a_name_in_every_size():
     expected = {f"adl_{row}{size}" for row in ROWS for size in ("", "_iwslt", "_wmt", "_small")}
-    assert set(ARCHITECTURES) == {*expected, "adl_rnnsearch"}
+    assert set(ARCHITECTURES) == {*expected, "adl_rnnsearch", *HYBRIDS}
 
 
-@pytest.mark.parametrize("name", ARCHITECTURES)
+@pytest.mark.parametrize("name", sorted(set(ARCHITECTURES) - set(HYBRIDS)))
 def test_can_be_resolved_and_attends(name):
     spec = ARCHITECTURES[name].resolve()
     assert spec.warnings == () and attended(spec)
@@ -142,7 +143,33 @@ def test_rnnsearch_has_the_sizes_of_the_paper():
 def test_the_table_lists_every_definition_once():
     lines = table().splitlines()[2:]
     listed = [line.split("`")[1] for line in lines]
-    assert listed == [name for name in ARCHITECTURES if not name.endswith(tuple(SIZES))]
+    without_sizes = [name for name in NAMED if not name.endswith(tuple(SIZES))]
+    assert listed == [*without_sizes, *HYBRIDS]
     for name, line in zip(listed, lines):
         assert f"`{ARCHITECTURES[name].encoder}` | `{ARCHITECTURES[name].decoder}`" in line
         assert line.count("|") == 6
+
+
+@pytest.mark.parametrize("kind", ["light_conv", "dynamic_conv"])
+def test_light_convolutions_have_the_blocks_of_their_paper(kind):
+    for name, gated, heads, dims in (
+        (f"adl_{kind}", False, 4, (512, 1024)),
+        (f"adl_{kind}_wmt", True, 16, (1024, 4096)),
+    ):
+        spec = ARCHITECTURES[name].resolve()
+        kernels = [
+            [layer["k"] for layer in side.walk() if layer.name == kind]
+            for side in (spec.encoder, spec.decoder)
+        ]
+        assert kernels == [[3, 7, 15, 31, 31, 31, 31], [3, 7, 15, 31, 31, 31]]
+        assert {layer["h"] for layer in spec.encoder.walk() if layer.name == kind} == {heads}
+        assert (spec.settings.model_dim, spec.settings.ff_dim) == dims
+        assert sum(layer.arguments.get("v") == "glu" for layer in spec.encoder.walk()) == 7 * gated
+        assert len(attended(spec)) == 6 and sequential_parts(spec) == []
+
+
+def test_a_shallow_decoder_keeps_one_state():
+    spec = ARCHITECTURES["adl_deep_ssru"].resolve()
+    kinds = [layer.name for layer in spec.decoder.walk()]
+    assert kinds.count("ssru") == kinds.count("mh_dot_src_att") == 1 and kinds.count("ff") == 1
+    assert sum(layer.name == "mh_dot_self_att" for layer in spec.encoder.walk()) == 12

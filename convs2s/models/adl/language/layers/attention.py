@@ -1,13 +1,13 @@
 """Attention layers (Domhan 2018, section 2.3): dot attention, multi-head attention, and MLP scores.
 
-All projections are without biases, as in the original implementation.
+Projections have no biases, as in the original implementation, unless a definition asks for them.
 """
 
 from collections.abc import Callable
 from typing import Any
 
 from .....common.limits import MAX_HEADS, MAX_WIDTH, option_name
-from ..arguments import Argument, Default, Integer, LayerError, Real, setting_default
+from ..arguments import Argument, Default, Flag, Integer, LayerError, Real, setting_default
 from ..registry import BLOCK, PAST, POSITION, SENTENCE, Cost, declare
 from ..spec import LayerSpec
 from .common import PROBABILITY, WIDTH, given_width
@@ -30,9 +30,10 @@ WEIGHT_DROPOUT = Argument(
         ),
         option_name("attention_dropout"),
     ),
-    "probability of dropping an attention weight",
+    "probability of dropping a weight",
 )
 HEADS = Argument("h", Integer(1, MAX_HEADS), setting_default("attention_heads"), "heads")
+BIAS = Argument("bias", Flag(), False, "whether the projections have biases")
 HEADS_WIDTH = Argument(
     "d_p",
     Integer(1, MAX_WIDTH),
@@ -109,7 +110,8 @@ def multi_head_cost(spec: LayerSpec) -> Cost:
 
 
 def multi_head_parameters(spec: LayerSpec) -> int:
-    return projected_parameters(spec) + spec["d_p"] * spec["d"]
+    biases = 3 * spec["d_p"] + spec["d"] if spec["bias"] else 0
+    return projected_parameters(spec) + spec["d_p"] * spec["d"] + biases
 
 
 def mlp_cost(spec: LayerSpec) -> Cost:
@@ -182,7 +184,7 @@ declare_attention(
     "mh_dot",
     "multi-head dot attention to {}, with all projections (section 2.3)",
     (HEADS, HEAD_SCALE),
-    (WIDTH, HEADS_WIDTH, WEIGHT_DROPOUT),
+    (WIDTH, HEADS_WIDTH, WEIGHT_DROPOUT, BIAS),
     width=given_width,
     check=check_heads,
     cost=multi_head_cost,

@@ -3,7 +3,7 @@
 from ..arguments import LayerError
 from ..registry import Cost, Reach, declare
 from ..spec import LayerSpec
-from .attention import HEADS
+from .attention import HEADS, WEIGHT_DROPOUT
 from .common import KERNEL
 from .convolution import PADDING
 
@@ -36,6 +36,7 @@ declare(
     KERNEL,
     HEADS,
     PADDING,
+    WEIGHT_DROPOUT,
     reach=reach,
     check=check_heads,
     cost=lambda spec: Cost(spec["k"] * spec.input_width),
@@ -48,6 +49,7 @@ declare(
     KERNEL,
     HEADS,
     PADDING,
+    WEIGHT_DROPOUT,
     reach=reach,
     check=check_heads,
     cost=lambda spec: Cost((weights(spec) + spec["k"]) * spec.input_width),

@@ -33,6 +33,7 @@ declare(
     "learn_pos",
     "adds a learned vector for each position, then dropout (beyond the paper)",
     DROPOUT,
+    Argument("scale", Flag(), False, "true: adds it to sqrt(C) times the input"),
     reach=POSITION,
     cost=Cost(),
     parameters=lambda spec: spec.max_positions * spec.input_width,

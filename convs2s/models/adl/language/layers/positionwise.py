@@ -1,6 +1,6 @@
 """Layers of single positions (Domhan 2018, section 2.3)."""
 
-from ..arguments import Argument, Flag, setting_default
+from ..arguments import Argument, Flag, Real, setting_default
 from ..registry import POSITION, Cost, declare
 from .common import (
     DROPOUT,
@@ -38,6 +38,7 @@ declare(
 declare(
     "norm",
     "layer normalization with learned scale and shift (section 2.3)",
+    Argument("eps", Real(1e-12, 1), 1e-6, "is added to the variance"),
     reach=POSITION,
     cost=Cost(),
     parameters=lambda spec: 2 * spec.input_width,

@@ -171,7 +171,7 @@ INVALID_ENCODERS = [
     ("cnn(k=0)", 5, "'k' must be an integer from 1 to 1023, found '0'"),
     ("cnn(k=1.5)", 5, "found '1.5'"),
     ("cnn(k=1000, dilation=1000)", 13, "spans 999001 positions, more than 4096"),
-    ("norm(3)", 6, "'norm' takes no arguments"),
+    ("id(3)", 4, "'id' takes no arguments"),
     ("dropout(0.1, 0.2)", 14, "'dropout' takes only the argument p"),
     ("dropout(2)", 9, "'p' must be a number from 0 to 1, found '2'"),
     ("dropout(rnn -> rnn)", 9, "found 'rnn -> rnn'"),

@@ -1,4 +1,4 @@
-"""Conversion of a folder with checkpoints of fconv, their dictionaries and their BPE codes.
+"""Conversion of a folder with checkpoints of fconv or lightconv, their dictionaries and BPE codes.
 
 fairseq's released archives have ``model.pt``, ``dict.en.txt``, ``dict.de.txt`` and ``bpecodes``.
 MLConvGEC (Chollampatt and Ng, 2018) has ``mlconv/model1.pt``, ``data_bin/dict.src.txt``,
@@ -8,7 +8,7 @@ MLConvGEC (Chollampatt and Ng, 2018) has ``mlconv/model1.pt``, ``data_bin/dict.s
 import os
 import re
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import Any
@@ -20,7 +20,6 @@ from ...text.preparation import digest, write_preparation
 from ...text.subwords import SubwordNmt
 from ...text.vocabulary import Vocabulary
 from ..files import save_checkpoint
-from .fconv import convert_checkpoint
 from .reading import read_old_checkpoint
 
 CODES = "bpecodes"
@@ -29,6 +28,8 @@ _CODES = re.compile(r"(bpe)?[._-]?codes?([._-](bpe|txt|\d+k?))?|.*\.bpe\.model",
 _PAIR = re.compile(r"(?<![a-z])([a-z]{2,3})-([a-z]{2,3})(?![a-z])")
 # Languages of MLConvGEC and others, whose text was tokenized in another way than Moses does.
 _NO_LANGUAGES = {"src", "trg", "tgt", "source", "target"}
+# From the content of a checkpoint and its name to the content of the new one.
+Convert = Callable[[Any, str], dict[str, Any]]
 _SIDES = {"source": "encoder", "target": "decoder"}
 
 
@@ -61,7 +62,12 @@ def is_wanted(path: PurePath) -> bool:
 
 
 def convert_release(
-    folder: Path, new: Path, options: ReleaseOptions, name: str
+    folder: Path,
+    new: Path,
+    options: ReleaseOptions,
+    name: str,
+    convert_checkpoint: Convert,
+    command: str,
 ) -> tuple[dict[str, int], dict[str, Any]]:
     """Convert all checkpoints of a folder, and write the preparation of their text.
 
@@ -70,6 +76,8 @@ def convert_release(
         new: empty folder to write to.
         options: the choices.
         name: name of the release, for errors.
+        convert_checkpoint: the conversion of one checkpoint.
+        command: the command that converts, for the preparation.
     Returns:
         Path of each new checkpoint in ``new`` -> its number of parameters, and the content of
         ``preparation.yaml``.
@@ -105,11 +113,16 @@ def convert_release(
     assert languages is not None
     for language, path in zip(languages, dictionaries):
         shutil.copyfile(path, new / f"dict.{language}.txt")
-    return parameters, _write_preparation(new, languages, codes, options, name)
+    return parameters, _write_preparation(new, command, languages, codes, options, name)
 
 
 def _write_preparation(
-    new: Path, languages: tuple[str, str], codes: Path | None, options: ReleaseOptions, name: str
+    new: Path,
+    command: str,
+    languages: tuple[str, str],
+    codes: Path | None,
+    options: ReleaseOptions,
+    name: str,
 ) -> dict[str, Any]:
     """Write ``preparation.yaml`` and the codes beside the dictionaries."""
     if codes is None:
@@ -133,8 +146,9 @@ def _write_preparation(
     unknown = _NO_LANGUAGES.intersection(languages)
     tokenizer = options.tokenizer or ("none" if unknown else "moses_fairseq")
     more = {"versions": {"convs2s-plugin": __version__}}
-    command, lowercase = "convs2s convert-fconv", options.lowercase
-    return write_preparation(new, command, languages, tokenizer, lowercase, subwords, ".", more)
+    return write_preparation(
+        new, command, languages, tokenizer, options.lowercase, subwords, ".", more
+    )
 
 
 def _checkpoints(

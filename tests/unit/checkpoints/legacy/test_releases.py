@@ -4,7 +4,7 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 
-from convs2s.checkpoints.legacy.fconv_release import _named_languages, is_wanted
+from convs2s.checkpoints.legacy.releases import _named_languages, is_wanted
 
 
 @pytest.mark.parametrize(
