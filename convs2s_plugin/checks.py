@@ -11,11 +11,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NoReturn
 
-import torch
 from fairseq import options, tasks
 from fairseq.registry import REGISTRIES
 
 from convs2s.common.errors import UserError, nearest
+from convs2s.nn.uninitialized import without_memory
 
 from .compat.messages import user_message
 from .loading import dictionary_of_size
@@ -113,7 +113,7 @@ def _build(args: Namespace, folder: Path, joined: bool) -> None:
             dictionary_of_size(size).save(str(folder / name))
     # fairseq-train makes a configuration of hydra of these, which takes longer than all of this.
     task = tasks.setup_task(args)
-    with torch.device("meta"):
+    with without_memory():
         task.build_model(args)
         task.build_criterion(args)
 

@@ -15,6 +15,7 @@ from ..models.adl.options import DEFINITIONS
 from ..models.interface import Network, Vocabularies
 from ..models.options import NetworkOptions, checked_values
 from ..nn.int8 import SUFFIX
+from ..nn.uninitialized import WithoutInitialization, without_memory
 from .files import load_checkpoint
 from .sizes import check_network
 
@@ -162,9 +163,10 @@ def build_network(checkpoint: Checkpoint, vocabularies: Vocabularies | None = No
         vocabularies = _vocabularies(checkpoint)
     network: Any = FAMILIES[checkpoint.family].network()
     options = network_options(checkpoint)
-    with torch.device("meta"):
+    with without_memory():
         check_network(network(options, vocabularies), checkpoint.weights, checkpoint.path)
-    built: Network = network(options, vocabularies)
+    with WithoutInitialization():
+        built: Network = network(options, vocabularies)
     built.load_state_dict(checkpoint.weights)
     return built.eval()
 

@@ -16,6 +16,7 @@ from ..models.interface import Vocabularies
 from ..models.options import NetworkOptions, kind_of
 from ..models.pervasive.network import Pervasive
 from ..nn.flops import count_matmul_flops
+from ..nn.uninitialized import without_memory
 from .plugin import fairseq_models
 
 SENTENCES = 2
@@ -45,7 +46,7 @@ def parameters(arch: str, changes: Sequence[str], vocabularies: tuple[int, int])
 
     As in Elbayad et al. (2018), the masked half of each 2-D kernel counts.
     """
-    with torch.device("meta"):
+    with without_memory():
         model = build(arch, changes, vocabularies)
     masked = _masked_weights(model) if isinstance(model, Pervasive) else 0
     return masked + sum(parameter.numel() for parameter in model.parameters())

@@ -95,8 +95,9 @@ class WeightNormLinear(nn.Module):
         self.in_features, self.out_features = in_features, out_features
         weight = torch.empty(out_features, in_features)
         nn.init.normal_(weight, std=math.sqrt(gain * (1.0 - dropout) / in_features))
-        self.weight_v = nn.Parameter(weight)
-        self.weight_g = nn.Parameter(weight.norm(dim=1, keepdim=True))
+        # Without memory there is no norm, and torch would import its compiler to say so.
+        norm = weight[:, :1] if weight.is_meta else weight.norm(dim=1, keepdim=True)
+        self.weight_v, self.weight_g = nn.Parameter(weight), nn.Parameter(norm)
         self.bias = nn.Parameter(torch.zeros(out_features))
         self.register_parameter("weight", None)
 

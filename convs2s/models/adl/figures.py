@@ -85,10 +85,10 @@ def _identity(spec: LayerSpec) -> LayerSpec:
 
 @lru_cache(maxsize=4096)
 def _count_parameters(spec: LayerSpec, module: type) -> int | None:
-    import torch
+    from ...nn.uninitialized import without_memory
 
     try:
-        with torch.device("meta"):
+        with without_memory():
             return sum(parameter.numel() for parameter in module(spec).parameters())
     except Exception:
         # The constructor of a user's layer may need data, which fails in many ways.

@@ -1,0 +1,50 @@
+"""Networks that are built for their shapes, or to get the weights of a checkpoint."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
+
+# The random functions that modes see; those inside them are not seen.
+_RANDOM = {
+    Tensor.normal_,
+    Tensor.uniform_,
+    nn.init.kaiming_uniform_,
+    nn.init.normal_,
+    nn.init.uniform_,
+    nn.init.xavier_normal_,
+    nn.init.xavier_uniform_,
+}
+
+
+class WithoutInitialization(TorchFunctionMode):
+    """In its body, modules are built without random initial weights, which takes no time.
+
+    What the weights are before they are loaded is undefined.
+    """
+
+    def __torch_function__(
+        self,
+        func: Callable[..., Any],
+        types: Sequence[type],
+        args: tuple[Any, ...] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        """Return the tensor that a random function should fill; call any other function."""
+        kwargs = kwargs or {}
+        if func in _RANDOM:
+            return args[0] if args else kwargs["tensor"]
+        return func(*args, **kwargs)
+
+
+@contextmanager
+def without_memory() -> Iterator[None]:
+    """In its body, tensors have shapes, but no memory.
+
+    Random functions on the device "meta" would import the compiler of torch, which takes a second.
+    """
+    with torch.device("meta"), WithoutInitialization():
+        yield
