@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from ...common.errors import TextError, UserError
+from ...models.adl.language.arguments import write_value
 from ...models.adl.language.spec import LayerSpec, ModelSpec, StackSpec
 
 SELF_ATTENTION, SOURCE_ATTENTION, FEED_FORWARD = (
@@ -222,6 +223,13 @@ def _check(stack: StackShape) -> None:
                 f"'{spec.name}' projects to {spec['d_p']} channels, but attention in fairseq's "
                 f"transformer has the {stack.width} channels of its input"
             )
+        usual = {"window": None, "kv_heads": spec["h"], "qk_norm": False, "pos": "none"}
+        for argument, value in usual.items():
+            if (given := spec.arguments.get(argument, value)) != value:
+                raise spec.place_of(argument).error(
+                    f"'{spec.name}' has {argument}={write_value(given)}, but attention in "
+                    "fairseq's transformer has no such argument"
+                )
         if part.kind == SOURCE_ATTENTION and spec["block"] != spec.source_blocks:
             raise spec.place_of("block").error(
                 f"'{spec.name}' attends to encoder block {spec['block']}, but fairseq's "
