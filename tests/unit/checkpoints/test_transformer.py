@@ -187,6 +187,30 @@ REFUSED = {
         {},
         "'mh_dot_self_att' projects to 8 channels, but attention in fairseq's transformer has the",
     ),
+    "a window": (
+        ENCODER.replace("self_att", "self_att(window=3)"),
+        DECODER,
+        {},
+        "'mh_dot_self_att' has window=3, but attention in fairseq's transformer has no such argument",
+    ),
+    "shared heads": (
+        ENCODER,
+        DECODER.replace("src_att", "src_att(kv_heads=2)"),
+        {},
+        "'mh_dot_src_att' has kv_heads=2, but attention in fairseq's transformer has no such",
+    ),
+    "normalized queries": (
+        ENCODER,
+        DECODER.replace("src_att", "src_att(qk_norm=true)"),
+        {},
+        "'mh_dot_src_att' has qk_norm=true, but attention in fairseq's transformer has no such",
+    ),
+    "relative positions": (
+        ENCODER,
+        DECODER.replace("self_att", "self_att(pos=rope)"),
+        {},
+        "'mh_dot_self_att' has pos=rope, but attention in fairseq's transformer has no such",
+    ),
     "another activation": (
         ENCODER.replace("ffl", "ff(d=8, v=sigmoid) -> linear"),
         DECODER,
