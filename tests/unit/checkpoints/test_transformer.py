@@ -191,7 +191,7 @@ REFUSED = {
         ENCODER.replace("self_att", "self_att(window=3)"),
         DECODER,
         {},
-        "'mh_dot_self_att' has window=3, but attention in fairseq's transformer has no such argument",
+        "'mh_dot_self_att' has window=3, but attention in fairseq's transformer has no such",
     ),
     "shared heads": (
         ENCODER,
