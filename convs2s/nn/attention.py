@@ -30,10 +30,12 @@ def dot_product_attention(
 
     Args:
         query: B x h x T x E, for h heads.
-        keys: B x h x S x E.
-        values: B x h x S x E'.
-        mask: broadcastable to B x h x T x S, True at positions that may be attended to; None for
-            all.
+        keys: B x h x S x E, or B x g x S x E for a divisor g of h: h / g consecutive heads of
+            queries then share a head (Ainslie et al. 2023).
+        values: B x h x S x E', or B x g x S x E'.
+        mask: broadcastable to B x h x T x S, True at positions that may be attended to; or numbers
+            in the dtype of ``query`` to add to the scaled scores, -inf at other positions; None
+            for all.
         scale: factor of the dot products (1).
         causal: let position t attend to positions up to t only; T must equal S, and mask must be
             None (False).
@@ -46,16 +48,36 @@ def dot_product_attention(
     """
     if not need_weights and not _is_short(query, keys):
         p = dropout.p if dropout is not None and dropout.active else 0.0
+        if (shares := query.size(-3) // keys.size(-3)) > 1:
+            keys, values = (x.repeat_interleave(shares, dim=1) for x in (keys, values))
         context = F.scaled_dot_product_attention(
             query, keys, values, mask, p, is_causal=causal, scale=scale
         )
         return context, None
-    scores = query @ keys.transpose(-1, -2)
+    scores = _shared_matmul(query, keys.transpose(-1, -2))
     if causal:
         mask = causal_mask(scores)
     weights = masked_softmax(scores, mask, scale)
     dropped = weights if dropout is None else dropout(weights)
-    return dropped.to(values.dtype) @ values, weights if need_weights else None
+    context = _shared_matmul(dropped.to(values.dtype), values)
+    return context, weights if need_weights else None
+
+
+def _shared_matmul(left: Tensor, right: Tensor) -> Tensor:
+    """``left @ right``, where consecutive heads of ``left`` may share a head of ``right``.
+
+    Args:
+        left: B x h x T x K.
+        right: B x g x K x N.
+    Returns:
+        B x h x T x N.
+    """
+    shares = left.size(-3) // right.size(-3)
+    if shares == 1:
+        return left @ right
+    # The rows of all heads that share one become one matrix.
+    rows = left.unflatten(1, (-1, shares)).flatten(2, 3)
+    return (rows @ right).unflatten(2, (shares, -1)).flatten(1, 2)
 
 
 class Alignment(NamedTuple):
@@ -107,7 +129,8 @@ def masked_softmax(scores: Tensor, mask: Tensor | None = None, scale: float = 1.
 
     Args:
         scores: in any precision.
-        mask: broadcastable to ``scores``, True at positions that may be attended to; None for all.
+        mask: broadcastable to ``scores``, True at positions that may be attended to; or numbers to
+            add to the scaled scores; None for all.
         scale: factor of the scores (1).
     """
     if scores.dtype in (torch.float16, torch.bfloat16):
@@ -115,7 +138,8 @@ def masked_softmax(scores: Tensor, mask: Tensor | None = None, scale: float = 1.
     if scale != 1.0:
         scores = scores * scale
     if mask is not None:
-        scores = scores.masked_fill(~mask, float("-inf"))
+        is_selection = mask.dtype == torch.bool
+        scores = scores.masked_fill(~mask, float("-inf")) if is_selection else scores + mask
     return scores.softmax(dim=-1)
 
 

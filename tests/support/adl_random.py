@@ -140,6 +140,13 @@ class _Generator:
             return rng.choice((0.000001, 0.01))
         if key == "forget_bias":
             return rng.choice((0, 1)) if given.get("cell", "lstm").endswith("lstm") else None
+        if key == "window":
+            return rng.choice((1, 2, 3, 7))
+        if key == "kv_heads":
+            heads = given.get("h", self.settings.attention_heads)
+            return rng.choice([count for count in HEADS if heads % count == 0])
+        if key == "pos" and self.head_size(name, given) % 2:
+            return rng.choice(("none", "alibi"))
         if key == "block":
             top = len(self.widths) - 1
             return rng.choice([block for block in range(-top, top + 1)])
@@ -153,6 +160,11 @@ class _Generator:
     @staticmethod
     def shown(value: Any) -> str:
         return str(value).lower() if isinstance(value, bool) else str(value)
+
+    def head_size(self, name: str, given: dict[str, Any]) -> int:
+        """Channels of each head of multi-head attention to the sentence itself."""
+        heads = 1 if name.startswith("dot_") else given.get("h", self.settings.attention_heads)
+        return given.get("d_p", given.get("d", self.settings.model_dim)) // heads
 
     def source_width(self, given: dict[str, Any]) -> int:
         block = given.get("block", len(self.widths) - 1)

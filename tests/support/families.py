@@ -67,6 +67,19 @@ ADL = {
         decoder_adl="repeat(2, res_nd(cnn(relu)) -> proj_dot_att(block=-i)) -> "
         "mh_dot_src_att(block=0, h=1) -> mlp_self_att",
     ),
+    "adl-attention": dict(
+        encoder_adl=f"repeat(2, res_nd({SELF}(window=2, pos=rope, qk_norm=true))) -> "
+        f"res_nd({SELF}(pos=alibi, kv_heads=1))",
+        decoder_adl=f"res_nd({SELF}(window=3, pos=alibi, kv_heads=2)) -> "
+        f"res_nd({SELF}(pos=rope, kv_heads=1)) -> res_nd({SELF}(window=2)) -> "
+        "res_nd(mh_dot_src_att(kv_heads=2, qk_norm=true))",
+    ),
+    "adl-attention-fed": dict(
+        encoder_adl=f"{SELF}(pos=alibi, window=1, h=2)",
+        decoder_adl=f"linear -> res({SELF}(pos=rope, window=2, h=2, qk_norm=true)) -> "
+        "mh_dot_src_att(kv_heads=1)",
+        input_feeding=True,
+    ),
     "adl-beyond": dict(
         encoder_adl="highway(qrnn -> act(gelu)) -> min_gru(d=24) -> rms_norm -> "
         "rnn(lngru, d=24) -> birnn(lnlstm)",

@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 import torch
 
-from convs2s.models.adl.layers.attention import MultiHeadAttentionLayer
+from convs2s.models.adl.layers.multi_head_attention import MultiHeadAttentionLayer
 from convs2s.models.convs2s.multi_step_attention import MultiStepAttention
 from convs2s.nn.attention import (
     CONTRIBUTIONS,

@@ -1,8 +1,8 @@
 """The parts of fairseq's transformer in a definition in ADL. Needs neither torch nor fairseq."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ...common.errors import TextError, UserError
 from ...models.adl.language.arguments import write_value
@@ -26,12 +26,6 @@ CHAINS = {
 POSITIONS = ("pos", "learn_pos")
 # Layers that compute nothing at inference.
 NEUTRAL = ("dropout", "id")
-# Layer -> its arguments that fairseq's transformer has not, and the value that means the same.
-FIXED: dict[str, dict[str, float | bool]] = {
-    "norm": {"eps": 1e-6},
-    "mh_dot_self_att": {"bias": False},
-    "mh_dot_src_att": {"bias": False},
-}
 # Non-linearity in ADL -> name in fairseq.
 ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "swish": "swish", "tanh": "tanh", "none": "linear"}
 
@@ -200,14 +194,10 @@ class _Reader:
 
 
 def _computing(path: str, specs: Sequence[LayerSpec]) -> list[Layer]:
-    """The layers of a chain that compute something at inference, with FIXED arguments checked."""
+    """The layers of a chain that compute something at inference."""
     for spec in specs:
-        for argument, value in FIXED.get(spec.name, {}).items():
-            if spec[argument] != value:
-                raise spec.place_of(argument).error(
-                    f"'{spec.name}' has {argument}={write_value(spec[argument])}, but the export "
-                    f"to fairseq's transformer needs {argument}={write_value(value)}"
-                )
+        if spec.name == "norm":
+            _check_usual(spec, {"eps": 1e-6})
     numbered = (Layer(f"{path}.{number}", spec) for number, spec in enumerate(specs))
     return [layer for layer in numbered if layer.spec.name not in NEUTRAL]
 
@@ -236,6 +226,8 @@ def _check(stack: StackShape) -> None:
                 f"'{spec.name}' projects to {spec['d_p']} channels, but attention in fairseq's "
                 f"transformer has the {stack.width} channels of its input"
             )
+        usual = {"window": None, "kv_heads": spec["h"], "qk_norm": False, "pos": "none"}
+        _check_usual(spec, {**usual, "bias": False})
         if part.kind == SOURCE_ATTENTION and spec["block"] != spec.source_blocks:
             raise spec.place_of("block").error(
                 f"'{spec.name}' attends to encoder block {spec['block']}, but fairseq's "
@@ -251,6 +243,16 @@ def _check(stack: StackShape) -> None:
         for argument, value in (("d", stack.ff_width), ("v", stack.activation)):
             if spec[argument] != value:
                 raise _differs(spec, argument, value)
+
+
+def _check_usual(spec: LayerSpec, usual: Mapping[str, Any]) -> None:
+    """Check that arguments which are not exported have the values that change nothing."""
+    for argument, value in usual.items():
+        if (given := spec.arguments.get(argument, value)) != value:
+            raise spec.place_of(argument).error(
+                f"'{spec.name}' has {argument}={write_value(given)}, which is not exported to "
+                f"fairseq's transformer: omit {argument}"
+            )
 
 
 def _differs(spec: LayerSpec, argument: str, first: int | str) -> TextError:

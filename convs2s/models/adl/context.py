@@ -1,7 +1,8 @@
 """The inputs of a layer that all layers of one forward pass share."""
 
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from torch import Tensor, nn
 
@@ -68,6 +69,18 @@ class Context:
     source: Source = field(default_factory=lambda: Source({}))
     need_weights: bool = False
     attention: list[LayerAttention] = field(default_factory=list)
+    _shared: dict[Hashable, Any] = field(default_factory=dict, init=False, repr=False)
+
+    def shared(self, name: Hashable, make: Callable[[], Any]) -> Any:
+        """What several layers of this pass need, computed by ``make`` for the first of them.
+
+        Args:
+            name: the same for layers that need the same.
+            make: a function of the context.
+        """
+        if name not in self._shared:
+            self._shared[name] = make()
+        return self._shared[name]
 
     def layer_state(self, layer: nn.Module) -> State | None:
         """The incremental state of one layer; None in a full pass.

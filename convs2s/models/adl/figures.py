@@ -52,12 +52,12 @@ def figures(layers: Iterable[LayerSpec], length: int) -> Figures:
 
 def _own_figures(spec: LayerSpec, length: int) -> Figures:
     parameters, cost = own_parameters(spec), layer_type(spec).cost_of(spec)
-    position, pair, source = cost or Cost()
+    position, pair, source, span = cost or Cost()
     return Figures(
         parameters or 0,
         # Source and target are equally long, so that each position has the cost of one source
         # position.
-        position + pair * length + source,
+        position + pair * int(min(length, span)) + source,
         frozenset() if parameters is not None else frozenset([spec.name]),
         frozenset() if cost is not None else frozenset([spec.name]),
     )

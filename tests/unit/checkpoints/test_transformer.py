@@ -116,13 +116,13 @@ REFUSED = {
         ENCODER.replace("-> norm", "-> norm(eps=0.01)"),
         DECODER,
         {},
-        "'norm' has eps=0.01, but the export to fairseq's transformer needs eps=1e-06.",
+        "'norm' has eps=0.01, which is not exported to fairseq's transformer: omit eps.",
     ),
     "attention with biases": (
         ENCODER,
         DECODER.replace("mh_dot_src_att", "mh_dot_src_att(bias=true)"),
         {},
-        "'mh_dot_src_att' has bias=true, but the export to fairseq's transformer needs bias=false.",
+        "'mh_dot_src_att' has bias=true, which is not exported to fairseq's transformer: omit bias",
     ),
     "another layer": (
         ENCODER.replace("mh_dot_self_att", "birnn"),
@@ -203,6 +203,30 @@ REFUSED = {
         DECODER.replace("self_att", "self_att(d_p=8)"),
         {},
         "'mh_dot_self_att' projects to 8 channels, but attention in fairseq's transformer has the",
+    ),
+    "a window": (
+        ENCODER.replace("self_att", "self_att(window=3)"),
+        DECODER,
+        {},
+        "'mh_dot_self_att' has window=3, which is not exported to fairseq's transformer: omit",
+    ),
+    "shared heads": (
+        ENCODER,
+        DECODER.replace("src_att", "src_att(kv_heads=2)"),
+        {},
+        "'mh_dot_src_att' has kv_heads=2, which is not exported to fairseq's transformer: omit",
+    ),
+    "normalized queries": (
+        ENCODER,
+        DECODER.replace("src_att", "src_att(qk_norm=true)"),
+        {},
+        "'mh_dot_src_att' has qk_norm=true, which is not exported to fairseq's transformer: omit",
+    ),
+    "relative positions": (
+        ENCODER,
+        DECODER.replace("self_att", "self_att(pos=rope)"),
+        {},
+        "'mh_dot_self_att' has pos=rope, which is not exported to fairseq's transformer: omit",
     ),
     "another activation": (
         ENCODER.replace("ffl", "ff(d=8, v=sigmoid) -> linear"),

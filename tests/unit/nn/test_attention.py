@@ -35,6 +35,47 @@ def test_fused_and_separate_kernels_agree(masked, causal, length, monkeypatch):
     torch.testing.assert_close(weights @ tensors[2], context)
 
 
+@pytest.mark.parametrize("shared", [1, 2, 4])
+@pytest.mark.parametrize("mask", ["none", "causal", "padding", "biases"])
+@pytest.mark.parametrize("unfused", [0, 100], ids=["fused", "unfused"])
+def test_heads_that_share_keys_and_biases(unfused, mask, shared, monkeypatch):
+    """Against each head by itself, with its own copy of keys and values."""
+    monkeypatch.setattr(attention, "MAX_UNFUSED_LENGTH", unfused)
+    torch.manual_seed(1)
+    query = torch.randn(3, 4, 7, 6, dtype=torch.float64, requires_grad=True)
+    keys, values = (
+        torch.randn(3, shared, 7, size, dtype=torch.float64, requires_grad=True) for size in (6, 5)
+    )
+    biases = torch.randn(1, 4, 7, 7, dtype=torch.float64)
+    biases[:, :, :, 5] = float("-inf")
+    real = (torch.arange(7) < torch.tensor([[7], [2], [1]]))[:, None, None]
+    given = {"padding": real, "biases": biases}.get(mask)
+    added = {
+        "none": torch.zeros(1),
+        "causal": torch.full((7, 7), float("-inf")).triu(1),
+        "padding": torch.zeros(1).masked_fill(~real, float("-inf")),
+        "biases": biases,
+    }[mask].expand(3, 4, 7, 7)
+    inputs = (query, keys, values)
+    causal = mask == "causal"
+    expected = []
+    for head in range(4):
+        of = head * shared // 4
+        scores = query[:, head] @ keys[:, of].transpose(1, 2) / 2 + added[:, head]
+        expected.append(scores.softmax(dim=-1) @ values[:, of])
+    expected = torch.stack(expected, dim=1)
+    expected = (expected, *torch.autograd.grad(expected.sin().sum(), inputs))
+    for need_weights in (False, True):
+        context, weights = dot_product_attention(
+            *inputs, given, 0.5, causal, need_weights=need_weights
+        )
+        found = (context, *torch.autograd.grad(context.sin().sum(), inputs))
+        torch.testing.assert_close(found, expected, rtol=1e-10, atol=1e-12)
+        assert (weights is not None) == need_weights
+        if weights is not None:
+            assert weights.shape == (3, 4, 7, 7)
+
+
 @pytest.mark.parametrize("length", [5, 40])
 def test_dropout_of_weights_keeps_the_mean_and_drops_the_given_share(length):
     torch.manual_seed(1)

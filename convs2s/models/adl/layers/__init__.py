@@ -10,6 +10,7 @@ from . import (  # noqa: F401  (attach the modules to the declarations)
     convolution,
     gated_recurrence,
     light_convolution,
+    multi_head_attention,
     positions,
     positionwise,
     recurrent,

@@ -3,25 +3,24 @@
 Keys and values of the source are computed once per sentence, and its hypotheses share them. Keys
 and values of the sentence itself are cached for later steps.
 
-Multi-head attention projects queries, keys and values, attends with each head, and projects the
-concatenated heads once more. Projections have no biases, as in the original implementation, unless
-a definition asks for them; the paper's formula has no last projection. ``proj_dot_*`` is the
-paper's formula for one head, without the last projection.
+Projections have no biases, as in the original implementation, unless a definition asks for them.
 """
 
 import math
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from ....nn.attention import causal_mask, dot_product_attention, masked_softmax, recorded_maps
 from ....nn.dropout import Dropout
 from ....nn.linear import to_autocast_dtype
 from ....nn.state import State
 from ..context import Context, LayerAttention
-from ..language.layers.attention import attended_width
+from ..language.layers.attention import attended_width, kv_width
 from ..language.spec import LayerSpec
 from .common import implements, xavier_linear
+from .relative_positions import DistanceMask
 
 
 class AttentionLayer(nn.Module):
@@ -34,11 +33,18 @@ class AttentionLayer(nn.Module):
         spec: the resolved layer.
         heads: h (1).
         scale: a factor for dot products (1).
+        kv_heads: g, heads of keys and values; None for h.
     """
 
-    def __init__(self, spec: LayerSpec, heads: int = 1, scale: float = 1.0):
+    # Relative positions of self-attention, if a subclass has any.
+    distances: DistanceMask | None = None
+
+    def __init__(
+        self, spec: LayerSpec, heads: int = 1, scale: float = 1.0, kv_heads: int | None = None
+    ):
         super().__init__()
         self.name, self.heads, self.scale = spec.name, heads, scale
+        self.kv_heads = heads if kv_heads is None else kv_heads
         self.block = spec.arguments.get("block")
         self.causal = spec.in_decoder
         self.dropout = Dropout(spec["dropout"])
@@ -48,10 +54,10 @@ class AttentionLayer(nn.Module):
         raise NotImplementedError
 
     def kv_proj(self, source: Tensor) -> tuple[Tensor, Tensor]:
-        """Keys B x S x hE and values B x S x hE' of a sequence B x S x C."""
+        """Keys B x S x gE and values B x S x gE' of a sequence B x S x C."""
         raise NotImplementedError
 
-    def qkv_proj(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def qkv_proj(self, x: Tensor, context: Context) -> tuple[Tensor, Tensor, Tensor]:
         """Queries, keys and values of x (R x T x C), for self-attention."""
         return (self.q_proj(x), *self.kv_proj(x))
 
@@ -74,7 +80,7 @@ class AttentionLayer(nn.Module):
         keys, values = self.source_keys_values(source, context)
         query = self.q_proj(x)
         # All hypotheses of a sentence are in one row, one after the other.
-        query = self.split_heads(query.reshape(len(keys), -1, query.size(-1)))
+        query = split_heads(query.reshape(len(keys), -1, query.size(-1)), self.heads)
         padding = context.source.padding_mask
         mask = None if padding is None else ~padding[:, None, None]
         attended, weights = self.attend(
@@ -83,14 +89,17 @@ class AttentionLayer(nn.Module):
         if weights is not None:
             by_row = weights.unflatten(2, (-1, steps)).transpose(1, 2).flatten(0, 1)
             context.attention.append(LayerAttention(self.name, True, by_row))
-        return self.join_heads(attended).reshape(rows, steps, -1)
+        return join_heads(attended).reshape(rows, steps, -1)
 
     def source_keys_values(self, source: Tensor, context: Context) -> tuple[Tensor, Tensor]:
-        """Keys and values of the source, B x h x S x E, computed once per sentence."""
+        """Keys and values of the source, B x g x S x E, computed once per sentence."""
         state = context.layer_state(self)
         if state is not None and "keys" in state.sentences:
             return state.sentences["keys"], state.sentences["values"]
-        keys, values = map(self.split_heads, self.kv_proj(to_autocast_dtype(source)))
+        keys, values = (
+            split_heads(projected, self.kv_heads)
+            for projected in self.kv_proj(to_autocast_dtype(source))
+        )
         if state is not None:
             keys, values = keys.contiguous(), values.contiguous()
             state.sentences.update(keys=keys, values=values)
@@ -98,19 +107,22 @@ class AttentionLayer(nn.Module):
 
     def attend_to_sentence(self, x: Tensor, context: Context) -> Tensor:
         """Attend to the sentence itself; in a decoder, to the past."""
-        query, keys, values = self.qkv_proj(x)
+        query, keys, values = self.qkv_proj(x, context)
         state = context.layer_state(self)
         if state is not None:
             return self.attend_to_cache(query, keys, values, context, state)
-        padding = context.padding_mask
+        query = split_heads(query, self.heads)
+        keys, values = split_heads(keys, self.kv_heads), split_heads(values, self.kv_heads)
+        padding, causal = context.padding_mask, self.causal
         mask = None if padding is None else ~padding[:, None, None]
-        query, keys, values = map(self.split_heads, (query, keys, values))
+        if self.distances is not None:
+            mask, causal = self.distances.in_sentence(query, context), False
         attended, weights = self.attend(
-            query, keys, values, mask, self.causal, need_weights=recorded_maps() is not None
+            query, keys, values, mask, causal, need_weights=recorded_maps() is not None
         )
         if weights is not None:
             context.attention.append(LayerAttention(self.name, False, weights))
-        return self.join_heads(attended)
+        return join_heads(attended)
 
     def attend_to_cache(
         self, query: Tensor, keys: Tensor, values: Tensor, context: Context, state: State
@@ -118,7 +130,8 @@ class AttentionLayer(nn.Module):
         """Append keys and values to the key-value cache and attend to the past.
 
         Args:
-            query, keys, values: R x n x hE, of n new positions.
+            query: R x n x hE, of n new positions.
+            keys, values: R x n x gE.
             context: of the forward pass.
             state: the incremental state of this layer.
         Returns:
@@ -127,19 +140,27 @@ class AttentionLayer(nn.Module):
         rows, steps, _ = query.shape
         beam_size = context.beam_size
         # Queries of a sentence are ordered by hypothesis, cache columns by position.
-        query = self.split_heads(query.reshape(rows // beam_size, beam_size * steps, -1))
+        query = split_heads(query.reshape(rows // beam_size, beam_size * steps, -1), self.heads)
         keys, values = (
-            self.split_heads(new.unflatten(0, (-1, beam_size)).transpose(1, 2).flatten(1, 2))
+            split_heads(
+                new.unflatten(0, (-1, beam_size)).transpose(1, 2).flatten(1, 2), self.kv_heads
+            )
             for new in (keys, values)
         )
         keys, values = state.kv_cache().append(keys, values)
+        mask, first = context.cache_mask, 0
+        if self.distances is not None:
+            length = keys.size(2) // beam_size
+            mask = self.distances.in_cache(query, steps, length, context)
+            # Columns before the window take no part.
+            first = self.distances.first_in_cache(steps, length) * beam_size
+            keys, values = keys[:, :, first:], values[:, :, first:]
         # For so few queries, separate matrix multiplications are faster than fused kernels.
-        attended, weights = self.attend(
-            query, keys, values, mask=context.cache_mask, need_weights=True
-        )
+        attended, weights = self.attend(query, keys, values, mask=mask, need_weights=True)
         if recorded_maps() is not None and weights is not None:
-            context.attention.append(LayerAttention(self.name, False, weights))
-        return self.join_heads(attended).reshape(rows, steps, -1)
+            found = LayerAttention(self.name, False, F.pad(weights, (first, 0)))
+            context.attention.append(found)
+        return join_heads(attended).reshape(rows, steps, -1)
 
     def attend(
         self,
@@ -155,13 +176,15 @@ class AttentionLayer(nn.Module):
             query, keys, values, mask, self.scale, causal, self.dropout, need_weights
         )
 
-    def split_heads(self, x: Tensor) -> Tensor:
-        """B x T x hE to B x h x T x E."""
-        return x.unflatten(-1, (self.heads, -1)).transpose(1, 2)
 
-    def join_heads(self, x: Tensor) -> Tensor:
-        """B x h x T x E to B x T x hE."""
-        return x.transpose(1, 2).flatten(2)
+def split_heads(x: Tensor, heads: int) -> Tensor:
+    """B x T x hE to B x h x T x E."""
+    return x.unflatten(-1, (heads, -1)).transpose(1, 2)
+
+
+def join_heads(x: Tensor) -> Tensor:
+    """B x h x T x E to B x T x hE."""
+    return x.transpose(1, 2).flatten(2)
 
 
 @implements("dot_att")
@@ -182,24 +205,28 @@ class DotAttentionLayer(AttentionLayer):
 
 @implements("proj_dot_src_att", "proj_dot_self_att")
 class ProjectedAttentionLayer(AttentionLayer):
-    """``proj_dot_src_att``, ``proj_dot_self_att``: dot attention after linear maps.
+    """``proj_dot_src_att``, ``proj_dot_self_att``: dot attention after linear maps, for one head.
 
     Args:
         spec: the resolved layer.
         heads: h (1).
+        kv_heads: g, heads of keys and values; None for h.
         bias: whether the maps have biases (False).
     """
 
-    def __init__(self, spec: LayerSpec, heads: int = 1, bias: bool = False):
-        super().__init__(spec, heads, spec["s"] ** -0.5)
-        inner = spec["d_p"]
+    def __init__(
+        self, spec: LayerSpec, heads: int = 1, kv_heads: int | None = None, bias: bool = False
+    ):
+        super().__init__(spec, heads, spec["s"] ** -0.5, kv_heads)
+        inner, shared = spec["d_p"], kv_width(spec)
+        self.widths = [inner, shared, shared]
         if spec.source_width is None:
             # As in the authors' code: the fan-out of one matrix gives smaller weights than that of
             # three, so that the first attention is more even.
-            self.queries_keys_values = xavier_linear(spec.input_width, 3 * inner, bias)
+            self.queries_keys_values = xavier_linear(spec.input_width, sum(self.widths), bias)
         else:
             self.queries = xavier_linear(spec.input_width, inner, bias)
-            self.keys_values = xavier_linear(spec.source_width, 2 * inner, bias, parts=2)
+            self.keys_values = xavier_linear(spec.source_width, 2 * shared, bias, parts=2)
 
     def q_proj(self, x: Tensor) -> Tensor:
         """Queries, for attention to the source."""
@@ -209,22 +236,9 @@ class ProjectedAttentionLayer(AttentionLayer):
         """Keys and values of the source."""
         return self.keys_values(source).chunk(2, dim=-1)
 
-    def qkv_proj(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def qkv_proj(self, x: Tensor, context: Context) -> tuple[Tensor, Tensor, Tensor]:
         """Queries, keys and values in one matrix multiplication, for self-attention."""
-        return self.queries_keys_values(x).chunk(3, dim=-1)
-
-
-@implements("mh_dot_src_att", "mh_dot_self_att")
-class MultiHeadAttentionLayer(ProjectedAttentionLayer):
-    """``mh_dot_src_att``, ``mh_dot_self_att``: several heads, and a linear map of all of them."""
-
-    def __init__(self, spec: LayerSpec):
-        super().__init__(spec, spec["h"], spec["bias"])
-        self.output = xavier_linear(spec["d_p"], spec.width, spec["bias"])
-
-    def forward(self, x: Tensor, context: Context) -> Tensor:
-        """Map R x T x C to R x T x C'."""
-        return self.output(super().forward(x, context))
+        return self.queries_keys_values(x).split(self.widths, dim=-1)
 
 
 @implements("mlp_src_att", "mlp_self_att")

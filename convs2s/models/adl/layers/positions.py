@@ -27,28 +27,41 @@ def sinusoids(positions: int, channels: int) -> Tensor:
     return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1).float()
 
 
-@implements("pos")
-class SinusoidalPositionsLayer(nn.Module):
-    """``pos``: dropout(sqrt(C) x + p)."""
+class SinusoidTable(nn.Module):
+    """Sinusoids of all positions, in a table that grows.
+
+    Args:
+        channels: C.
+    """
 
     table: Tensor
 
-    def __init__(self, spec: LayerSpec):
+    def __init__(self, channels: int):
         super().__init__()
-        root = math.sqrt(spec.input_width)
-        self.input_scale, self.position_scale = (root, 1.0) if spec["scale"] else (1.0, 1.0 / root)
-        self.dropout = Dropout(spec["dropout"])
-        self.register_buffer(
-            "table", sinusoids(INITIAL_POSITIONS, spec.input_width), persistent=False
-        )
+        self.register_buffer("table", sinusoids(INITIAL_POSITIONS, channels), persistent=False)
 
-    def forward(self, x: Tensor, context: Context) -> Tensor:
-        """Map B x T x C to B x T x C."""
+    def look_up(self, context: Context) -> Tensor:
+        """The sinusoids of the positions of a pass, T x C or B x T x C."""
         # Another thread may replace the table by a smaller one at any time.
         table = self.table
         if context.longest > len(table):
-            self.table = table = sinusoids(2 * context.longest, x.size(-1)).to(table)
-        vectors = F.embedding(context.positions, table)
+            self.table = table = sinusoids(2 * context.longest, table.size(1)).to(table)
+        return F.embedding(context.positions, table)
+
+
+@implements("pos")
+class SinusoidalPositionsLayer(SinusoidTable):
+    """``pos``: dropout(sqrt(C) x + p)."""
+
+    def __init__(self, spec: LayerSpec):
+        super().__init__(spec.input_width)
+        root = math.sqrt(spec.input_width)
+        self.input_scale, self.position_scale = (root, 1.0) if spec["scale"] else (1.0, 1.0 / root)
+        self.dropout = Dropout(spec["dropout"])
+
+    def forward(self, x: Tensor, context: Context) -> Tensor:
+        """Map B x T x C to B x T x C."""
+        vectors = self.look_up(context)
         if self.position_scale != 1.0:
             vectors = vectors * self.position_scale
         return self.dropout(x * self.input_scale + vectors.to(x.dtype))

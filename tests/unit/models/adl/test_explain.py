@@ -71,6 +71,13 @@ def size(*modules):
         ),
         ("mh_dot_self_att(d=16)", [nn.MultiheadAttention(16, 4, bias=False)]),
         ("mh_dot_self_att(2, d=8, d_p=6)", [nn.Linear(16, 18, bias=False), nn.Linear(6, 8, False)]),
+        ("mh_dot_self_att(d=16, kv_heads=2)", [nn.Linear(16, 32, False), nn.Linear(16, 16, False)]),
+        (
+            "mh_dot_self_att(d=16, qk_norm=true, pos=rope)",
+            [nn.MultiheadAttention(16, 4, bias=False), nn.RMSNorm(4), nn.RMSNorm(4)],
+        ),
+        ("mh_dot_self_att(d=16, window=3)", [nn.MultiheadAttention(16, 4, bias=False)]),
+        ("mh_dot_self_att(d=16, pos=alibi)", [nn.MultiheadAttention(16, 4, bias=False)]),
         ("proj_dot_self_att(8)", [nn.Linear(16, 24, bias=False)]),
         ("mlp_self_att(8)", [nn.Linear(16, 16, bias=False), nn.Linear(8, 1, bias=False)]),
         ("highway(id)", [nn.Linear(16, 16)]),
@@ -90,6 +97,10 @@ def test_parameters_are_those_of_torch(text, modules):
             "mh_dot_src_att(d=16, d_p=16)",
             [nn.MultiheadAttention(16, 4, bias=False, kdim=12, vdim=12)],
         ),
+        (
+            "mh_dot_src_att(d=16, kv_heads=1, qk_norm=true)",
+            [nn.Linear(16, 32, bias=False), nn.Linear(12, 8, bias=False), nn.RMSNorm(8)],
+        ),
         ("proj_dot_att(8)", [nn.Linear(16, 8, bias=False), nn.Linear(12, 16, bias=False)]),
         ("mlp_att(8)", [nn.Linear(16 + 12, 8, bias=False), nn.Linear(8, 1, bias=False)]),
         ("linear(12, bias=false) -> dot_att", [nn.Linear(16, 12, bias=False)]),
@@ -108,6 +119,11 @@ def test_parameters_of_source_attention(text, modules):
         ("birnn(gru)", 2 * 3 * 12 * (16 + 12)),
         # Projections of queries, keys, values and output; scores and sums over 7 positions.
         ("mh_dot_self_att(d=16)", 4 * 16 * 16 + 2 * 7 * 16),
+        # Keys and values of one of four heads.
+        ("mh_dot_self_att(d=16, kv_heads=1)", 2 * 16 * 16 + 2 * 16 * 4 + 2 * 7 * 16),
+        # A position and two others on either side; the window is larger than the sentence.
+        ("mh_dot_self_att(d=16, window=2)", 4 * 16 * 16 + 2 * 5 * 16),
+        ("mh_dot_self_att(d=16, window=4)", 4 * 16 * 16 + 2 * 7 * 16),
         ("mlp_self_att(8)", 2 * 16 * 8 + 7 * (8 + 16)),
         ("res_nd(linear(16) -> act)", 16 * 16),
     ],
@@ -120,6 +136,11 @@ def test_multiply_adds_of_source_attention():
     # Keys and values of one source token per target token: both sides have the same length.
     expected = 16 * 24 + 24 * 24 + 2 * 12 * 24 + 2 * 7 * 24
     assert figures(decoder("mh_dot_src_att"), 7).multiply_adds == expected
+    shared = expected - 2 * 12 * 24 // 2
+    assert figures(decoder("mh_dot_src_att(kv_heads=2)"), 7).multiply_adds == shared
+    # In a decoder, the last two positions.
+    window = 3 * 16 * 24 + 24 * 24 + 2 * 2 * 24
+    assert figures(decoder("mh_dot_self_att(window=2)"), 7).multiply_adds == window
     assert figures(decoder("linear(12) -> dot_att"), 7).multiply_adds == 16 * 12 + 2 * 7 * 12
 
 
@@ -142,6 +163,9 @@ INF = float("inf")
         ("rnn -> cnn", (INF, 1)),
         ("birnn", (INF, INF)),
         ("res(mh_dot_self_att(d=16))", (INF, INF)),
+        ("mh_dot_self_att(window=2)", (2, 2)),
+        ("repeat(3, mh_dot_self_att(window=2, pos=alibi)) -> cnn", (7, 7)),
+        ("mh_dot_self_att(pos=rope)", (INF, INF)),
         ("qrnn", (INF, 0)),
         ("ssru -> res(rg_lru)", (INF, 0)),
         ("light_conv(k=5) -> dynamic_conv(k=4)", (2 + 1, 2 + 2)),
@@ -160,6 +184,9 @@ def test_receptive_field_in_an_encoder(text, expected):
         ("cnn(k=5)", (4, 0)),
         ("repeat(3, cnn(k=3, dilation=2))", (12, 0)),
         ("mh_dot_self_att", (INF, 0)),
+        ("mh_dot_self_att(window=1)", (0, 0)),
+        ("repeat(3, mh_dot_self_att(window=4))", (9, 0)),
+        ("mh_dot_src_att(kv_heads=2)", (0, 0)),
         ("mlp_self_att -> cnn", (INF, 0)),
         ("mh_dot_src_att -> mlp_att", (0, 0)),
         ("rnn -> qrnn", (INF, 0)),

@@ -1,14 +1,26 @@
 """Attention layers (Domhan 2018, section 2.3): dot attention, multi-head attention, and MLP scores.
 
-Projections have no biases, as in the original implementation, unless a definition asks for them.
+Projections have no biases, as in the original implementation. Multi-head attention has arguments
+beyond the paper: biases, windows, shared heads of keys and values (Ainslie et al. 2023),
+normalized queries and keys (Henry et al. 2020), and relative positions (Su et al. 2021, Press et
+al. 2022).
 """
 
 from collections.abc import Callable
 from typing import Any
 
-from .....common.limits import MAX_HEADS, MAX_WIDTH, option_name
-from ..arguments import Argument, Default, Flag, Integer, LayerError, Real, setting_default
-from ..registry import BLOCK, PAST, POSITION, SENTENCE, Cost, declare
+from .....common.limits import MAX_HEADS, MAX_POSITIONS, MAX_WIDTH, option_name
+from ..arguments import (
+    Argument,
+    Choice,
+    Default,
+    Flag,
+    Integer,
+    LayerError,
+    Real,
+    setting_default,
+)
+from ..registry import BLOCK, PAST, POSITION, SENTENCE, UNBOUNDED, Cost, Reach, declare
 from ..spec import LayerSpec
 from .common import PROBABILITY, WIDTH, given_width
 from .macros import register_alias
@@ -39,6 +51,31 @@ HEADS_WIDTH = Argument(
     Integer(1, MAX_WIDTH),
     Default(lambda spec: spec["d"], "d"),
     "channels of the projected queries, keys or values of all heads together",
+)
+WINDOW = Argument(
+    "window",
+    Integer(1, MAX_POSITIONS),
+    Default(lambda spec: None, "all"),
+    "attend to so many positions on either side; in a decoder, to the last ones, its own included",
+)
+KV_HEADS = Argument(
+    "kv_heads",
+    Integer(1, MAX_HEADS),
+    Default(lambda spec: spec["h"], "h"),
+    "heads of keys and values, which heads of queries share",
+)
+QK_NORM = Argument(
+    "qk_norm",
+    Flag(),
+    False,
+    "whether to divide each head's queries and keys by their root mean square, with learned scales",
+)
+ROPE, ALIBI = "rope", "alibi"
+DISTANCES = Argument(
+    "pos",
+    Choice(("none", ROPE, ALIBI)),
+    "none",
+    "how scores depend on distances: rope rotates queries and keys, alibi subtracts a multiple",
 )
 
 
@@ -80,6 +117,30 @@ def check_heads(spec: LayerSpec) -> None:
         )
 
 
+def check_multi_head(spec: LayerSpec) -> None:
+    check_heads(spec)
+    if spec["h"] % spec["kv_heads"]:
+        raise LayerError(
+            f"{spec['kv_heads']} heads of keys and values (kv_heads) do not divide the "
+            f"{spec['h']} heads of queries (h), which share them evenly",
+            "kv_heads",
+        )
+    size = spec["d_p"] // spec["h"]
+    if spec.arguments.get("pos") == ROPE and size % 2:
+        raise LayerError(
+            f"pos=rope rotates pairs of channels, but {spec['d_p']} channels (d_p) of {spec['h']} "
+            f"heads (h) are {size} for each: take an even number for each head, or pos=alibi",
+            "pos",
+        )
+
+
+def sentence_reach(spec: LayerSpec) -> Reach:
+    window = spec.arguments.get("window")
+    if window is None:
+        return PAST if spec.in_decoder else SENTENCE
+    return Reach(window - 1, 0) if spec.in_decoder else Reach(window, window)
+
+
 def attention_cost(spec: LayerSpec, query: int, attended: int, pair: int) -> Cost:
     """The cost of an attention layer.
 
@@ -94,24 +155,34 @@ def attention_cost(spec: LayerSpec, query: int, attended: int, pair: int) -> Cos
     return Cost(position=query, source=attended, pair=pair)
 
 
+def kv_width(spec: LayerSpec) -> int:
+    """Channels of the projected keys of all heads together, and of the values."""
+    inner: int = spec["d_p"]
+    return inner // spec["h"] * spec["kv_heads"] if "kv_heads" in spec.arguments else inner
+
+
 def projected_cost(spec: LayerSpec) -> Cost:
     inner = spec["d_p"]
-    queries, keys_values = inner * spec.input_width, 2 * inner * attended_width(spec)
+    queries, keys_values = inner * spec.input_width, 2 * kv_width(spec) * attended_width(spec)
     return attention_cost(spec, queries, keys_values, 2 * inner)
 
 
 def projected_parameters(spec: LayerSpec) -> int:
-    return spec["d_p"] * (spec.input_width + 2 * attended_width(spec))
+    return spec["d_p"] * spec.input_width + 2 * kv_width(spec) * attended_width(spec)
 
 
 def multi_head_cost(spec: LayerSpec) -> Cost:
     cost = projected_cost(spec)
-    return cost._replace(position=cost.position + spec["d_p"] * spec["d"])
+    left, right = sentence_reach(spec)
+    # A window limits attention to the sentence itself; attention to the source has none.
+    span = UNBOUNDED if spec.source_width is not None else left + 1 + right
+    return cost._replace(position=cost.position + spec["d_p"] * spec["d"], span=span)
 
 
 def multi_head_parameters(spec: LayerSpec) -> int:
-    biases = 3 * spec["d_p"] + spec["d"] if spec["bias"] else 0
-    return projected_parameters(spec) + spec["d_p"] * spec["d"] + biases
+    scales = 2 * (spec["d_p"] // spec["h"]) if spec["qk_norm"] else 0
+    biases = spec["d_p"] + 2 * kv_width(spec) + spec["d"] if spec["bias"] else 0
+    return projected_parameters(spec) + spec["d_p"] * spec["d"] + scales + biases
 
 
 def mlp_cost(spec: LayerSpec) -> Cost:
@@ -128,6 +199,7 @@ def declare_attention(
     summary: str,
     before: tuple[Argument, ...],
     after: tuple[Argument, ...],
+    within: tuple[Argument, ...] = (),
     **facts: Any,
 ) -> None:
     """Declare attention to the source, ``*_src_att``, and to the sentence itself, ``*_self_att``.
@@ -136,6 +208,7 @@ def declare_attention(
         name: the names of both without these ends.
         summary: one line for the list of layers, with {} for what the layer attends to.
         before, after: the arguments before and after BLOCK, which self-attention does not have.
+        within: further arguments, of self-attention alone.
         facts: as for ``declare``.
     """
     declare(
@@ -153,7 +226,8 @@ def declare_attention(
         summary.format("the sentence itself"),
         *before,
         *after,
-        reach=lambda spec: PAST if spec.in_decoder else SENTENCE,
+        *within,
+        reach=sentence_reach,
         **facts,
     )
 
@@ -184,9 +258,10 @@ declare_attention(
     "mh_dot",
     "multi-head dot attention to {}, with all projections (section 2.3)",
     (HEADS, HEAD_SCALE),
-    (WIDTH, HEADS_WIDTH, WEIGHT_DROPOUT, BIAS),
+    (WIDTH, HEADS_WIDTH, WEIGHT_DROPOUT, BIAS, KV_HEADS, QK_NORM),
+    (WINDOW, DISTANCES),
     width=given_width,
-    check=check_heads,
+    check=check_multi_head,
     cost=multi_head_cost,
     parameters=multi_head_parameters,
 )
@@ -200,8 +275,10 @@ declare_attention(
     parameters=mlp_parameters,
 )
 
-register_alias("dot_src_att", "mh_dot_src_att", "mh_dot_src_att(h=1) (section 2.3)", h=1)
-register_alias("dot_self_att", "mh_dot_self_att", "mh_dot_self_att(h=1)", h=1)
+register_alias(
+    "dot_src_att", "mh_dot_src_att", "mh_dot_src_att(h=1) (section 2.3)", h=1, kv_heads=1
+)
+register_alias("dot_self_att", "mh_dot_self_att", "mh_dot_self_att(h=1)", h=1, kv_heads=1)
 register_alias("mh_dot_att", "mh_dot_src_att", "mh_dot_src_att: attention to the source")
 register_alias("proj_dot_att", "proj_dot_src_att", "proj_dot_src_att: attention to the source")
 register_alias("mlp_att", "mlp_src_att", "mlp_src_att: attention to the source")

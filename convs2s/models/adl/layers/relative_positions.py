@@ -1,0 +1,149 @@
+"""Relative positions in self-attention: windows, biases by distance (ALiBi), and rotations (RoPE).
+
+Padding lies after the tokens of a sentence, or before them in a key-value cache, so that two tokens
+are as far apart as their columns.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from ..context import Context
+from .positions import SinusoidTable
+
+
+def alibi_slopes(heads: int, like: Tensor) -> Tensor:
+    """The slope of each head (Press et al. 2022, section 3, and their implementation).
+
+    The slopes of h heads are 2^(-8/h), 2^(-16/h), ..., 2^-8. If h is not a power of two, the first
+    heads have those of the largest power below it; the others have every other one of twice as
+    many heads.
+
+    Args:
+        heads: h.
+        like: a tensor of the device and the dtype of the result.
+    Returns:
+        h.
+    """
+    power = 1 << (heads.bit_length() - 1)
+    numbers = torch.arange(1, heads + 1, dtype=like.dtype, device=like.device)
+    exponents = torch.where(numbers <= power, numbers, numbers - power - 0.5) / power
+    return torch.exp2(-8 * exponents)
+
+
+@dataclass(frozen=True)
+class DistanceMask:
+    """What distances allow and add to the scores of self-attention.
+
+    Args:
+        causal: whether positions attend to the past only.
+        window: how many positions on either side a position attends to, or if causal, how many of
+            the last ones, its own included; None for all.
+        alibi_heads: the number of heads, each of which has a slope; None to add nothing.
+    """
+
+    causal: bool
+    window: int | None
+    alibi_heads: int | None
+
+    def in_sentence(self, query: Tensor, context: Context) -> Tensor:
+        """The mask of whole sentences, for ``dot_product_attention``; layers share it.
+
+        Args:
+            query: B x h x T x E.
+            context: of the forward pass.
+        """
+
+        def make() -> Tensor:
+            positions = torch.arange(query.size(2), device=query.device)
+            distances = positions.unsqueeze(1) - positions
+            allowed = self._allowed(distances)
+            if context.padding_mask is not None:
+                tokens = ~context.padding_mask[:, None, None]
+                # A position may always attend to itself, so that no softmax is over an empty set.
+                allowed = allowed & (tokens | (distances == 0))
+            return self._biased(allowed, distances, query)
+
+        return context.shared((self, query.dtype), make)
+
+    def first_in_cache(self, steps: int, length: int) -> int:
+        """The first position of the past that the last ``steps`` of ``length`` positions see."""
+        return 0 if self.window is None else max(0, length - steps - self.window + 1)
+
+    def in_cache(self, query: Tensor, steps: int, length: int, context: Context) -> Tensor | None:
+        """The mask of new positions, for columns of the key-value cache from the first they see.
+
+        Args:
+            query: B x h x (beam_size * n) x E, ordered by hypothesis, then by position.
+            steps: n.
+            length: T, the positions in the cache, the new ones included.
+            context: of the forward pass.
+        Returns:
+            As for ``dot_product_attention``; None if every query may attend to every column.
+        """
+
+        def make() -> Tensor | None:
+            allowed, biased = context.cache_mask, self.alibi_heads is not None
+            first, beam_size = self.first_in_cache(steps, length), context.beam_size
+            if allowed is not None:
+                allowed = allowed[..., first * beam_size :]
+            if steps == 1 and not biased:
+                return allowed
+            positions = torch.arange(first, length, device=query.device)
+            distances = positions[-steps:].unsqueeze(1) - positions
+            distances = distances.repeat(beam_size, 1).repeat_interleave(beam_size, dim=1)
+            if allowed is None:
+                return self._biases(distances, query)
+            return self._biased(allowed & self._allowed(distances), distances, query)
+
+        return context.shared((self, query.dtype), make)
+
+    def _allowed(self, distances: Tensor) -> Tensor:
+        """Whether a query may attend to a key; distances are its position less that of the key."""
+        allowed = distances >= 0 if self.causal else torch.ones_like(distances, dtype=torch.bool)
+        if self.window is None:
+            return allowed
+        furthest = self.window - 1 if self.causal else self.window
+        return allowed & (distances.abs() <= furthest)
+
+    def _biased(self, allowed: Tensor, distances: Tensor, query: Tensor) -> Tensor:
+        """The mask of what is allowed, with the biases if there are any."""
+        if self.alibi_heads is None:
+            return allowed
+        return torch.where(allowed, self._biases(distances, query), float("-inf"))
+
+    def _biases(self, distances: Tensor, query: Tensor) -> Tensor:
+        """1 x h x T x S numbers to add to scores."""
+        assert self.alibi_heads is not None
+        # In half precision, large distances would be rounded before they are scaled.
+        exact = distances.to(torch.promote_types(query.dtype, torch.float32))
+        slopes = alibi_slopes(self.alibi_heads, exact)
+        return (slopes[:, None, None] * -exact.abs()).to(query.dtype).unsqueeze(0)
+
+
+class Rotation(SinusoidTable):
+    """Rotates pairs of channels by angles proportional to the position (Su et al. 2021).
+
+    Channels 2j and 2j + 1 of a head are a complex number, which is multiplied by e^(i t w) at
+    position t, with w = 10000^(-2j/E).
+
+    Args:
+        channels: E of each head, an even number.
+    """
+
+    def forward(self, x: Tensor, context: Context) -> Tensor:
+        """Rotate the heads of queries or keys, R x T x hE, in single precision or better."""
+        channels = self.table.size(1)
+        # Layers whose heads have as many channels share the factors.
+        factors = context.shared(("rotation", channels), lambda: self._factors(context))
+        pairs = x.to(factors.real.dtype).unflatten(-1, (-1, channels // 2, 2))
+        rotated = torch.view_as_real(torch.view_as_complex(pairs) * factors)
+        return rotated.flatten(2).to(x.dtype)
+
+    def _factors(self, context: Context) -> Tensor:
+        """T x 1 x E/2 or R x T x 1 x E/2 complex numbers."""
+        vectors = self.look_up(context)
+        vectors = vectors.to(torch.promote_types(vectors.dtype, torch.float32))
+        sines, cosines = vectors.unsqueeze(-2).unflatten(-1, (-1, 2)).unbind(-1)
+        return torch.complex(cosines, sines)
