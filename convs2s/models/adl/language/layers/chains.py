@@ -98,7 +98,7 @@ declare(
 declare(
     "share",
     "the chain of a `let`, with the same weights wherever it is shared (beyond the paper)",
-    Argument("name", LetName()),
+    Argument("name", LetName(), help="name of the chain"),
     reach=POSITION,
     width=lambda spec: spec.chains[0][-1].width,
     cost=Cost(),
