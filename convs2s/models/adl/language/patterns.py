@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple, NoReturn
 
 from ....common.errors import TextError, UserError, nearest
+from ....common.limits import MAX_ADL_LAYERS
 from ....common.lines import excerpt
 from .registry import entries
 from .resolve import resolve
@@ -79,6 +80,10 @@ def definition_of_pattern(text: str, side: str, source: str = "PATTERN") -> str:
         kinds, config = _read_json(text, source)
     else:
         kinds, config = _read_symbols(text, source), {}
+    if len(kinds) > MAX_ADL_LAYERS:
+        raise UserError(
+            f"{source} has {len(kinds)} layers, more than the {MAX_ADL_LAYERS} of a side."
+        )
     chains = {kind.name: _chain(kind, side, config) for kind in kinds}
     names = {name: f"{name}_block" if name in entries() else name for name in chains}
     lines = [f"let {names[name]} = {chain};" for name, chain in chains.items()]
@@ -139,8 +144,8 @@ def _read_json(text: str, source: str) -> tuple[list[_Kind], dict[str, Any]]:
             )
     (key,) = given
     value, number = content[key], content.get("num_hidden_layers")
-    if number is not None and (not isinstance(number, int) or not 1 <= number <= 10000):
-        _refuse(source, "num_hidden_layers", number, "a number of layers from 1 to 10000")
+    if number is not None and (type(number) is not int or not 1 <= number <= MAX_ADL_LAYERS):
+        _refuse(source, "num_hidden_layers", number, f"an integer from 1 to {MAX_ADL_LAYERS}")
     if key == "hybrid_override_pattern":
         if not isinstance(value, str):
             _refuse(source, key, value, "a string of symbols such as M-M*-")
@@ -199,7 +204,7 @@ def _unavailable(kind: _Kind, config: dict[str, Any]) -> str:
     if "window" not in [argument.name for argument in entry.arguments]:
         return f"{kind.name} needs an argument 'window', which '{kind.mixer}' does not have"
     size = config.get(kind.window)
-    if isinstance(size, int) and not isinstance(size, bool) and size > 0:
+    if type(size) is int and size > 0:
         return ""
     given = "" if size is None else f", found {excerpt(json.dumps(size))}"
     return f"{kind.name} needs {kind.window}, a number of positions, of a config.json{given}"

@@ -78,16 +78,18 @@ def repetition(items: Sequence[tuple[str, ...]]) -> tuple[int, int]:
     It is the period with which most items repeat, at least twice each; (1, 1) if there is none.
     The last of them may be longer.
     """
-    best = (1, 1)
-    for period in range(1, len(items) // 2 + 1):
+    best, size = (1, 1), len(items)
+    for period in range(1, size // 2 + 1):
         count = period
-        while count < len(items) and items[count] == items[count - period]:
+        while count < size and items[count] == items[count - period]:
             count += 1
-        if count < len(items) and items[count][: len(before := items[count - period])] == before:
+        if count < 2 * period - 1:
+            continue
+        if count < size and items[count][: len(before := items[count - period])] == before:
             count += 1
         if count >= 2 * period and count > best[1]:
             best = (period, count)
-        if best[1] == len(items):
+        if count == size:
             break
     return best
 
