@@ -124,7 +124,7 @@ def _resolve(args: argparse.Namespace) -> ModelSpec:
             args.input_feeding,
             ("ENCODER", "DECODER"),
         )
-    if set(args.encoder) & set("(>@"):
+    if set(args.encoder) & set("(>@;"):
         raise UserError(
             f"DECODER is missing after {args.encoder}: give two chains of layers, or the name of "
             "an architecture."

@@ -51,7 +51,7 @@ LAYER_TYPES = {
     "sliding_attention": _Kind(
         "sliding_attention", "mh_dot_self_att", True, False, "sliding_window"
     ),
-    "linear_attention": _Kind("linear_attention", "gated_delta_net", True, True),
+    "linear_attention": _Kind("linear_attention", "gla", True, True),
 }
 # Those of RecurrentGemma, whose attention is local.
 BLOCK_TYPES = {

@@ -19,7 +19,7 @@ SMALL = Settings(model_dim=16, attention_heads=4)
 def all_layers(monkeypatch):
     """The layers that patterns may need, where they are not registered."""
     monkeypatch.setattr(registry, "_ENTRIES", dict(registry._ENTRIES))
-    for name in ("mamba2", "gated_delta_net"):
+    for name in ("mamba2", "gla"):
         if name not in registry._ENTRIES:
             register_layer(name, "a mixer", reach=PAST)(type(name, (), {}))
     known = registry._ENTRIES["mh_dot_self_att"]
@@ -61,7 +61,7 @@ def test_layer_types(all_layers):
         f"pos -> cycle(26, {sliding}, full_attention) -> norm",
     ]
     assert lines('["linear_attention", "linear_attention", "full_attention"]', DECODER) == [
-        "let linear_attention = res_nd(gated_delta_net) -> res_nd(mh_dot_src_att) -> res_nd(ffl);",
+        "let linear_attention = res_nd(gla) -> res_nd(mh_dot_src_att) -> res_nd(ffl);",
         "let full_attention = res_nd(mh_dot_self_att) -> res_nd(mh_dot_src_att) -> res_nd(ffl);",
         "repeat(2, linear_attention) -> full_attention -> norm",
     ]
