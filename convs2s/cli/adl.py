@@ -6,8 +6,7 @@ import os
 
 from ..common.errors import UserError, nearest
 from ..common.output_files import atomic_write, check_writable
-from ..common.plain_files import can_exist
-from ..common.text_files import read_text
+from ..common.plain_files import can_exist, read_plain
 from ..common.user_code import import_user_code
 from ..models.adl.architectures import ARCHITECTURES, table
 from ..models.adl.explain import as_dict, as_text
@@ -20,6 +19,9 @@ from ..pictures.figures import check_format
 from ..pictures.model import draw
 from .arguments import add_file, add_flag, add_number
 from .plugin import add_user_dir
+
+# The size of the largest file of a pattern.
+MAX_BYTES = 2**20
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -100,7 +102,14 @@ def run(args: argparse.Namespace) -> int:
 def _import(pattern: str, side: str) -> str:
     """The definition of a pattern, which may be in a file."""
     if can_exist(pattern) and os.path.isfile(pattern):
-        return definition_of_pattern(read_text(pattern), side, pattern)
+        try:
+            text = read_plain(pattern, MAX_BYTES).decode("utf-8-sig")
+        except UnicodeDecodeError as error:
+            raise UserError(
+                f"{pattern} is not UTF-8: byte 0x{error.object[error.start]:02x} at {error.start}, "
+                "counted from 0."
+            ) from error
+        return definition_of_pattern(text, side, pattern)
     if pattern.endswith((".json", ".txt")):
         raise UserError(f"There is no file {pattern}.")
     return definition_of_pattern(pattern, side)

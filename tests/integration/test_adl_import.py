@@ -46,7 +46,8 @@ def test_a_configuration(tmp_path):
     [
         (["*-?-"], "PATTERN, line 1, column 3: there is no symbol '?'; symbols are"),
         (["config.json"], "There is no file config.json."),
-        (["latin.txt"], "latin.txt, line 1: byte 0xe9"),
+        (["latin.txt"], "latin.txt is not UTF-8: byte 0xe9 at 2, counted from 0."),
+        (["large"], "large has more than 1 MB, the most that such a file may have."),
         (["broken.json"], "broken.json, line 2, column 1: not valid JSON"),
         (['["full_atention"]'], "is 'full_atention' (did you mean 'full_attention'?)"),
         ([""], "PATTERN, line 1, column 1: the pattern is empty"),
@@ -57,6 +58,7 @@ def test_a_configuration(tmp_path):
 )
 def test_errors_are_sentences(arguments, sentence, tmp_path):
     (tmp_path / "latin.txt").write_bytes(b"*-\xe9")
+    (tmp_path / "large").write_bytes(b"*" * (2**20 + 1))
     (tmp_path / "broken.json").write_text('{"layer_types": [\n', encoding="utf-8")
     raw = [argument.encode("utf-8", "surrogatepass") for argument in arguments]
     done = adl(tmp_path, "import", *raw)

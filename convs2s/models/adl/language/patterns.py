@@ -39,7 +39,7 @@ class _Kind(NamedTuple):
     window: str = ""
 
 
-# The symbols of Megatron's --hybrid-override-pattern.
+# The symbols of Megatron's hybrid patterns.
 SYMBOLS = {
     "M": _Kind("mamba", "mamba2", recurrent=True),
     "*": _Kind("attention", "mh_dot_self_att"),

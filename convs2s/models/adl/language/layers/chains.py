@@ -43,7 +43,7 @@ def both_directions(spec: LayerSpec) -> Reach:
     """What the reversed copy adds to the field of a chain: as far to each side as to the other."""
     chain = receptive_field(spec.chains[0])
     far = max(chain)
-    return Reach(*(far if far == UNBOUNDED else far - each for each in chain))
+    return Reach(*(far if far == UNBOUNDED else int(far - each) for each in chain))
 
 
 declare(
