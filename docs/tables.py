@@ -28,7 +28,7 @@ from convs2s.common.tables import Table, markdown_table  # noqa: E402
 from convs2s.experiments.comparison import Comparison  # noqa: E402
 from convs2s.models.adl import architectures as adl_architectures  # noqa: E402
 from convs2s.models.adl.language.arguments import REQUIRED, Argument, Default, write_value  # noqa: E402
-from convs2s.models.adl.language.registry import entries  # noqa: E402
+from convs2s.models.adl.language.registry import FORMS, entries  # noqa: E402
 from convs2s.models.adl.options import AdlOptions  # noqa: E402
 from convs2s.models.convs2s.options import ConvS2SOptions  # noqa: E402
 from convs2s.models.pervasive.options import PervasiveOptions  # noqa: E402
@@ -95,7 +95,7 @@ def network_options(config: type) -> str:
 
 def layers() -> str:
     """Every layer of the language, with its arguments."""
-    found = [("`repeat(n, chain)`", "`n` copies of a chain, each with its own weights", "")]
+    found = [(f"`{form}`", text, "") for form, text in FORMS.items()]
     for name, entry in sorted(entries().items()):
         signature = name
         if entry.arguments:

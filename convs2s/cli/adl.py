@@ -1,27 +1,33 @@
-"""``convs2s adl``: explain or draw a definition; list named architectures or layers."""
+"""``convs2s adl``: explain, draw or import a definition; list named architectures or layers."""
 
 import argparse
 import json
+import os
 
 from ..common.errors import UserError, nearest
 from ..common.output_files import atomic_write, check_writable
+from ..common.plain_files import can_exist, read_plain
 from ..common.user_code import import_user_code
 from ..models.adl.architectures import ARCHITECTURES, table
 from ..models.adl.explain import as_dict, as_text
 from ..models.adl.language.arguments import REQUIRED, Default, write_value
-from ..models.adl.language.registry import LayerType, entries
+from ..models.adl.language.patterns import definition_of_pattern
+from ..models.adl.language.registry import FORMS, LayerType, entries
 from ..models.adl.language.resolve import DIALECTS, resolve
-from ..models.adl.language.spec import ModelSpec, Settings
+from ..models.adl.language.spec import DECODER, ENCODER, ModelSpec, Settings
 from ..pictures.figures import check_format
 from ..pictures.model import draw
 from .arguments import add_file, add_flag, add_number
 from .plugin import add_user_dir
 
+# The size of the largest file of a pattern.
+MAX_BYTES = 2**20
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the sub-commands and their options."""
     commands = parser.add_subparsers(
-        dest="subcommand", metavar="explain | draw | list | layers", required=True
+        dest="subcommand", metavar="explain | draw | import | list | layers", required=True
     )
     explain = commands.add_parser(
         "explain", help="print the shapes, parameters, costs and receptive fields of a model"
@@ -32,9 +38,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_flag(explain, "--json", "print JSON")
     text = "the drawing, an .svg file"
     add_file(draw, "--output", text, required=True)
+    about = "print the definition that a pattern of a hybrid language model stands for"
+    imported = commands.add_parser("import", help=about)
+    imported.add_argument(
+        "pattern",
+        metavar="PATTERN",
+        help="Megatron's symbols such as M-M*-, a JSON list of Hugging Face's layer_types, or a "
+        "file with one of them or with a config.json",
+    )
+    text = "encoder, or decoder with attention to the source (default: %(default)s)"
+    imported.add_argument("--side", choices=(ENCODER, DECODER), default=ENCODER, help=text)
     commands.add_parser("list", help="print the named architectures as a Markdown table")
     layers = commands.add_parser("layers", help="print every layer with its arguments")
-    for command in (explain, draw, layers):
+    for command in (explain, draw, imported, layers):
         add_user_dir(command)
 
 
@@ -63,6 +79,8 @@ def run(args: argparse.Namespace) -> int:
         print(table())
     elif args.subcommand == "layers":
         print(layer_list())
+    elif args.subcommand == "import":
+        print(_import(args.pattern, args.side))
     elif args.subcommand == "draw":
         check_format(args.output, [".svg"])
         model_spec = _resolve(args)
@@ -79,6 +97,22 @@ def run(args: argparse.Namespace) -> int:
         else:
             print(as_text(model_spec, args.words, args.length))
     return 0
+
+
+def _import(pattern: str, side: str) -> str:
+    """The definition of a pattern, which may be in a file."""
+    if can_exist(pattern) and os.path.isfile(pattern):
+        try:
+            text = read_plain(pattern, MAX_BYTES).decode("utf-8-sig")
+        except UnicodeDecodeError as error:
+            raise UserError(
+                f"{pattern} is not UTF-8: byte 0x{error.object[error.start]:02x} at {error.start}, "
+                "counted from 0."
+            ) from error
+        return definition_of_pattern(text, side, pattern)
+    if pattern.endswith((".json", ".txt")):
+        raise UserError(f"There is no file {pattern}.")
+    return definition_of_pattern(pattern, side)
 
 
 def _resolve(args: argparse.Namespace) -> ModelSpec:
@@ -99,7 +133,7 @@ def _resolve(args: argparse.Namespace) -> ModelSpec:
             args.input_feeding,
             ("ENCODER", "DECODER"),
         )
-    if set(args.encoder) & set("(>@"):
+    if set(args.encoder) & set("(>@;"):
         raise UserError(
             f"DECODER is missing after {args.encoder}: give two chains of layers, or the name of "
             "an architecture."
@@ -114,10 +148,10 @@ def _resolve(args: argparse.Namespace) -> ModelSpec:
 
 def layer_list() -> str:
     """Describe every layer: its arguments with their defaults, and one line each."""
-    lines = [
-        "repeat(n, chain)",
-        "    n copies of a chain, each with its own weights; i is the number of the copy, from 1",
-    ]
+    lines: list[str] = []
+    for form, text in FORMS.items():
+        about = f"{text.replace('`', '')}; i is the number of the copy, from 1"
+        lines += [form, f"    {about}"]
     for name, entry in sorted(entries().items()):
         names = ", ".join(argument.name for argument in entry.arguments)
         lines.append(f"{name}({names})" if names else name)

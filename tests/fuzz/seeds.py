@@ -16,6 +16,12 @@ from tests.support.hostile import ARCHIVES, CHECKPOINTS, YAML
 LONGEST = 2**16
 
 
+NAMES = (
+    b"let a = res(rnn); let b = a -> share(a); cycle(3, b, share(b) -> id) -> share(a)",
+    b"let block = bi(linear(8)); pos -> cycle(3, block, res(cnn)) -> block",
+)
+
+
 @functools.cache
 def seeds() -> dict[str, list[bytes]]:
     """Inputs of each target."""
@@ -23,7 +29,13 @@ def seeds() -> dict[str, list[bytes]]:
     index = struct.pack("<9sQBQ", b"MMIDIDX\x00\x00", 1, 8, 2)
     index += struct.pack("<2i2q", 1, 2, 0, 2)
     return {
-        "adl": [text.encode() for text in sorted(definitions)],
+        "adl": [*(text.encode() for text in sorted(definitions)), *NAMES],
+        "patterns": [
+            b"*-*-**-",
+            b'["full_attention", "recurrent", "full_attention"]',
+            b'{"layer_types": ["full_attention"], "num_hidden_layers": 1}',
+            b'{"block_types": ["recurrent"], "num_hidden_layers": 3}',
+        ],
         "layer_lists": [b"[(512, 3)] * 4 + [(768, 3, 2)]", b"[True, False] * 2", b"True"],
         "options": [b"[(512, 3)] * 9 + [(1024, 1)]", b"{'a': -1.5, 'b': (None, 'x')}", b"0.1"],
         "lexicon": [b"haus house 0.5\nhaus home 0.25\n", b"a\tb\t1e-3\n"],

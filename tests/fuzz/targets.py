@@ -14,6 +14,8 @@ from convs2s.common.errors import UserError
 from convs2s.evaluation.links import read_gold
 from convs2s.experiments.reader import read_experiment
 from convs2s.models.adl import Settings, resolve
+from convs2s.models.adl.language.patterns import definition_of_pattern
+from convs2s.models.adl.language.spec import ENCODER
 from convs2s.models.convs2s.layer_lists import parse_attention, parse_layers
 from convs2s.text.lexicon.files import read_lexicon, read_translations
 from convs2s.text.preparation import read_content
@@ -31,6 +33,12 @@ def adl(data: bytes) -> None:
         for feeding in (False, True):
             with ALLOWED:
                 resolve(text, text, SETTINGS, dialect, input_feeding=feeding)
+
+
+def patterns(data: bytes) -> None:
+    text = data.decode("utf-8", "replace")
+    with ALLOWED:
+        resolve(definition_of_pattern(text, ENCODER), "id", SETTINGS)
 
 
 def layer_lists(data: bytes) -> None:
@@ -101,6 +109,7 @@ TARGETS = {
     target.__name__: target
     for target in (
         adl,
+        patterns,
         layer_lists,
         options,
         lexicon,

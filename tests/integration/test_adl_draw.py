@@ -20,6 +20,10 @@ def adl(folder, *arguments):
         ["pos -> res_nd(birnn)", "rnn -> mlp_att", "--model-dim", "64", "--words", "77"],
         ["cnn->linear", "mh_dot_att", "--dialect", "sockeye", "--length", "9"],
         ["rnn", "linear -> mlp_att", "--input-feeding", "--model-dim", "48"],
+        [
+            "let a = res_nd(cnn); pos -> cycle(5, a, bi(rnn(d=8)) -> linear) -> a",
+            "let b = res(rnn); repeat(2, share(b)) -> share(b) -> mlp_att",
+        ],
     ],
 )
 def test_the_drawing_has_what_explain_prints(arguments, tmp_path):

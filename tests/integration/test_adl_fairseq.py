@@ -4,6 +4,7 @@ import pytest
 import torch
 import yaml
 
+from convs2s.cli import main as convs2s
 from convs2s.translation.precision import is_supported
 from convs2s_plugin.models import AdlModel
 from tests.conftest import WORDS
@@ -93,6 +94,38 @@ def test_scores_of_the_search_are_those_of_a_full_pass(hybrid, corpus):
 def test_an_ensemble_with_convs2s(hybrid, trained, corpus):
     both = f"{hybrid}:{trained / 'checkpoint_last.pt'}"
     assert sorted(hypotheses(generate(corpus, both, *TASK))) == list(range(SENTENCES))
+
+
+def test_shared_weights_with_every_tool(corpus, tmp_path):
+    """Names in a file, training with averages, int8, the average of checkpoints, translation."""
+    (tmp_path / "block.adl").write_text("let att = res_nd(mh_dot_self_att);\nshare(att) -> norm\n")
+    definitions = (
+        *("--encoder-adl", f"pos -> cycle(3, @{tmp_path}/block.adl, bi(rnn(d=16)))"),
+        *("--decoder-adl", "let b = res_nd(rnn) -> res_nd(mh_dot_src_att); repeat(3, share(b))"),
+    )
+    train(corpus, tmp_path, "--max-epoch", "2", "--store-ema", *definitions, options=TRAINING)
+    path = tmp_path / "checkpoint_last.pt"
+    checkpoint = torch.load(path, weights_only=True)
+    saved = checkpoint["cfg"]["model"]["encoder_adl"]
+    assert saved.startswith("let att = res_nd(mh_dot_self_att); pos -> cycle(3, share(att) -> norm")
+    names = [name for name in checkpoint["model"] if "queries" in name]
+    assert len(names) == 2  # one in each side
+    expected = hypotheses(generate(corpus, path, *TASK, "--beam", 3))
+    lines = corpus / "test.de"
+    for command in (
+        ["quantize", path, tmp_path / "int8.pt"],
+        ["average", "--inputs", path, path, "--output", tmp_path / "mean.pt"],
+        ["average", "--ema", path, "-o", tmp_path / "ema.pt"],
+    ):
+        assert convs2s(list(map(str, command))) == 0
+        output = tmp_path / "output"
+        files = ("--data", corpus / "bin", "--input", lines, "--output", output)
+        found = ("translate", "--path", command[-1], *files, "--beam", 3, "--device", "cpu")
+        assert convs2s(list(map(str, found))) == 0
+        translated = output.read_text(encoding="utf-8").splitlines()
+        assert len(translated) == SENTENCES
+        if command[-1].name == "mean.pt":
+            assert translated == [expected[number][0][1] for number in range(SENTENCES)]
 
 
 def test_a_custom_layer(corpus, tmp_path):

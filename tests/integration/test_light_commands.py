@@ -109,11 +109,13 @@ def test_help_lists_every_command():
         (
             ["adl", "explian"],
             2,
-            "convs2s adl: error: argument explain | draw | list | layers: there is no",
+            "convs2s adl: error: argument explain | draw | import | list | layers: there is no",
         ),
         (["adl", "explain", "rnn", "--wrods", "3"], 2, "convs2s adl explain: error: unrecognized"),
         (["adl", "explain", "rnn", "--wrods", "3"], 2, "did you mean '--words'"),
         (["adl", "explain", "pos -> res(cn)"], 2, "DECODER is missing"),
+        (["adl", "explain", "let a = rnn; a"], 2, "DECODER is missing"),
+        (["adl", "import", "x.json"], 2, "There is no file x.json."),
         (["adl", "explain", "adl_transformer", "rnn"], 2, "adl_transformer names both sides"),
         (["plot", "lenghts"], 2, "there is no 'lenghts' (did you mean 'lengths'?)"),
         (

@@ -18,6 +18,8 @@ TO_SOURCE = tuple(
     name for name in sorted(entries()) if name.endswith("_att") and not name.endswith("_self_att")
 )
 
+TO_ENCODER = ("bi", "birnn")
+
 
 class Definition(NamedTuple):
     """The arguments of ``resolve``."""
@@ -37,13 +39,22 @@ def random_definition(seed: int) -> Definition:
         attention_heads=rng.choice(HEADS),
     )
     dim = settings.model_dim
-    encoder, _ = _Generator(rng, settings, []).chain(dim, 0, True)
+    encoder, _ = _Generator(rng, settings, []).definition(dim)
     side = resolve(encoder, "id", settings).encoder
     widths = [side.block_width(block) for block in range(side.blocks + 1)]
     input_feeding = rng.random() < 0.15
-    decoder, _ = _Generator(rng, settings, widths).chain(dim, 0, True)
     # With input feeding, the width of the output must not depend on the input.
-    return Definition(encoder, f"linear -> {decoder}", settings, input_feeding)
+    decoder, _ = _Generator(rng, settings, widths).definition(dim, "linear -> ")
+    return Definition(encoder, decoder, settings, input_feeding)
+
+
+class _Let(NamedTuple):
+    """A name for a chain, and the channels of its input and output."""
+
+    name: str
+    chain: str
+    width: int
+    out: int
 
 
 class _Generator:
@@ -60,14 +71,32 @@ class _Generator:
         self.names = [
             name
             for name in sorted(entries())
-            if (name != "birnn" if widths else name not in TO_SOURCE) and name in KNOWN
+            if (name not in TO_ENCODER if widths else name not in TO_SOURCE) and name in KNOWN
         ]
+        self.lets: list[_Let] = []
+
+    def definition(self, width: int, start: str = "") -> tuple[str, int]:
+        chain, out = self.chain(width, 0, True)
+        lets = [f"let {let.name} = {let.chain};" for let in self.lets]
+        return self.rng.choice((" ", "\n")).join([*lets, start + chain]), out
+
+    def let(self, width: int, depth: int) -> "_Let":
+        """A name for a chain: a new one, or one that there is."""
+        known = [let for let in self.lets if let.width == width]
+        if known and (depth > 2 or self.rng.random() < 0.7):
+            return self.rng.choice(known)
+        chain, out = ("id", width) if depth > 2 else self.chain(width, depth + 1)
+        self.lets.append(_Let(f"chain_{len(self.lets) + 1}", chain, width, out))
+        return self.lets[-1]
 
     def chain(self, width: int, depth: int, top: bool = False) -> tuple[str, int]:
         texts = []
         for _ in range(self.rng.randint(1, 4 if top else 3)):
             if depth < 2 and self.rng.random() < (0.3 if top else 0.1):
                 text, width = self.repetition(width, depth)
+            elif self.rng.random() < 0.05:
+                let = self.let(width, depth)
+                text, width = let.name, let.out
             else:
                 text, width = self.layer(width, depth)
             texts.append(text)
@@ -77,6 +106,11 @@ class _Generator:
         text, out = self.chain(width, depth + 1)
         if out != width:
             text, out = f"{text} -> linear({width})", width
+        if self.rng.random() < 0.3:
+            other, out = self.chain(width, depth + 1)
+            if out != width:
+                other = f"{other} -> linear({width})"
+            return f"cycle({self.rng.randint(2, 2 if depth else 5)}, {text}, {other})", width
         blocks = len(self.widths) - 1
         count = self.rng.randint(1, 2 if depth else 3)
         if 1 < blocks and len(set(self.widths)) == 1:
@@ -87,13 +121,19 @@ class _Generator:
 
     def layer(self, width: int, depth: int) -> tuple[str, int]:
         name = self.rng.choice(self.names)
-        if name in (*WRAPPERS, "concat", "sum") and depth > 2:
+        if name in (*WRAPPERS, "concat", "sum", "bi") and depth > 2:
             name = "id"
         if name in WRAPPERS:
             text, out = self.chain(width, depth + 1)
             if out != width:
                 text = f"{text} -> linear({width})"
             return f"{name}({text})", width
+        if name == "share":
+            let = self.let(width, depth)
+            return f"share({let.name})", let.out
+        if name == "bi":
+            text, out = self.chain(width, depth + 1)
+            return (f"bi({text}) -> linear(8)", 8) if out > 12 else (f"bi({text})", 2 * out)
         if name == "sum":
             chains = [self.chain(width, depth + 1) for _ in range(self.rng.randint(1, 3))]
             out = chains[0][1]

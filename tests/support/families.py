@@ -87,6 +87,13 @@ ADL = {
         "proj_dot_self_att -> res(rg_lru) -> res(ffl(v=swiglu)) -> min_lstm -> rnn(lngru) -> "
         "concat(id, mh_dot_src_att) -> linear(12)",
     ),
+    "adl-names": dict(
+        encoder_adl=f"let cell = res_nd({SELF}) -> res_nd(cnn(glu)); let both = bi(rnn(d=8) -> "
+        f"res({SELF}(d=8))); pos -> cycle(3, share(cell), both) -> share(cell)",
+        decoder_adl=f"let part = res_nd({SELF}) -> res_nd(ssru); let block = share(part) -> "
+        "res_nd(mh_dot_src_att(block=2)); repeat(2, share(block)) -> share(part) -> norm",
+        share_all_embeddings=True,
+    ),
 }
 PERVASIVE = {
     "pervasive": {},

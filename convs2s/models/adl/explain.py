@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from .figures import figures, receptive_field, sequential_parts, stack_receptive_field
-from .language.registry import UNBOUNDED, Reach
+from .figures import figures, sequential_parts, stack_receptive_field
+from .language.registry import UNBOUNDED, Reach, receptive_field
 from .language.spec import LayerSpec, ModelSpec, StackSpec
 from .language.writer import definition
 from .outline import outline
@@ -61,8 +61,9 @@ def _field_dict(reach: Reach) -> dict[str, int | None]:
     return {"left": left, "right": right}
 
 
-def _layer_dict(spec: LayerSpec, length: int) -> dict[str, Any]:
-    total = figures([spec], length)
+def _layer_dict(spec: LayerSpec, length: int, own_weights: bool = True) -> dict[str, Any]:
+    total = figures([spec], length, own_weights)
+    own = own_weights and spec.owns_weights
     where = spec.place.error("")
     return {
         "name": spec.name,
@@ -74,7 +75,8 @@ def _layer_dict(spec: LayerSpec, length: int) -> dict[str, Any]:
         "receptive_field": _field_dict(receptive_field([spec])),
         "line": where.line,
         "column": where.column,
-        "chains": [[_layer_dict(part, length) for part in chain] for chain in spec.chains],
+        "lets": [use.name for use in spec.lets],
+        "chains": [[_layer_dict(part, length, own) for part in chain] for chain in spec.chains],
     }
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import NamedTuple
 
-from .language.registry import POSITION, UNBOUNDED, Cost, Reach, layer_type
+from .language.registry import UNBOUNDED, Cost, Reach, layer_type, receptive_field
 from .language.spec import LayerSpec, ModelSpec, StackSpec
 
 
@@ -36,22 +36,27 @@ class Figures(NamedTuple):
         )
 
 
-def figures(layers: Iterable[LayerSpec], length: int) -> Figures:
+def figures(layers: Iterable[LayerSpec], length: int, own_weights: bool = True) -> Figures:
     """Sum over layers and all layers inside them.
 
     Args:
         layers: resolved layers.
         length: tokens of source and target, for attention.
+        own_weights: whether to count parameters (True). Those of a ``share`` are counted where it
+            is used first.
     """
     total = Figures()
     for layer in layers:
-        for part in layer.walk():
-            total = total.plus(_own_figures(part, length))
+        own = own_weights and layer.owns_weights
+        total = total.plus(_own_figures(layer, length, own))
+        for chain in layer.chains:
+            total = total.plus(figures(chain, length, own))
     return total
 
 
-def _own_figures(spec: LayerSpec, length: int) -> Figures:
-    parameters, cost = own_parameters(spec), layer_type(spec).cost_of(spec)
+def _own_figures(spec: LayerSpec, length: int, own_weights: bool) -> Figures:
+    parameters = own_parameters(spec) if own_weights else 0
+    cost = layer_type(spec).cost_of(spec)
     position, pair, source, span = cost or Cost()
     return Figures(
         parameters or 0,
@@ -93,17 +98,6 @@ def _count_parameters(spec: LayerSpec, module: type) -> int | None:
     except Exception:
         # The constructor of a user's layer may need data, which fails in many ways.
         return None
-
-
-def receptive_field(layers: Iterable[LayerSpec]) -> Reach:
-    """The receptive field of a chain: the positions of its input that an output sees."""
-    left = right = 0.0
-    for layer in layers:
-        own = layer_type(layer).reach_of(layer)
-        inner = [receptive_field(chain) for chain in layer.chains] or [POSITION]
-        left += own.left + max(chain.left for chain in inner)
-        right += own.right + max(chain.right for chain in inner)
-    return Reach(left, right)
 
 
 def stack_receptive_field(model_spec: ModelSpec, stack: StackSpec) -> Reach:

@@ -1,22 +1,24 @@
 """The outline of a resolved model, which ``convs2s adl explain`` prints and ``draw`` draws."""
 
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from .figures import Figures, figures, receptive_field, sequential_parts, stack_receptive_field
-from .language.registry import POSITION, UNBOUNDED, Reach
+from .figures import Figures, figures, sequential_parts, stack_receptive_field
+from .language.registry import POSITION, UNBOUNDED, Reach, receptive_field
 from .language.spec import ENCODER, LayerSpec, ModelSpec, StackSpec
-from .language.writer import label, runs
+from .language.writer import Run, label, runs
 
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """A layer, or several together: a stack, equal blocks, or one of several chains of a layer.
+    """A layer, or several together: a stack, equal blocks, a named chain, or one of several chains
+    of a layer.
 
     Attributes:
-        label: the text of the layer, or what the part is.
-        figures: sums over the layers in it.
+        label: the text of the layer, the name of the chain, or what the part is.
+        figures: sums over the layers in it; parameters of a ``share`` count at its first use.
         output: shape of its output; empty for equal blocks and for chains.
         reach: its receptive field; None for all layers of a model together.
         parts: what it consists of, from the input on; of equal blocks, only the first.
@@ -88,6 +90,12 @@ def outline(model_spec: ModelSpec, vocabulary_size: int, length: int) -> Outline
     sentences.append(_embeddings(model_spec, vocabulary_size))
     for stack in (model_spec.encoder, model_spec.decoder):
         sentences.append(f"The receptive field of the {stack.side} is {_field(model_spec, stack)}.")
+        uses = Counter(layer["name"] for layer in stack.walk() if layer.name == "share")
+        sentences += [
+            f"The weights of '{name}' are used {count} times in the {stack.side}."
+            for name, count in uses.items()
+            if count > 1
+        ]
     sequential = sequential_parts(model_spec)
     sentences.append(
         f"Training is not parallel over time: {', '.join(sequential)}."
@@ -120,61 +128,153 @@ def _field(model_spec: ModelSpec, stack: StackSpec) -> str:
 
 
 def _stack(model_spec: ModelSpec, stack: StackSpec, length: int) -> Part:
-    positions = "S" if stack.side == ENCODER else "T"
+    builder = _Builder(stack, length)
+    return Part(
+        stack.side,
+        figures(stack.layers, length),
+        f"{builder.positions} x {stack.width}",
+        stack_receptive_field(model_spec, stack),
+        tuple(builder.parts()),
+    )
 
-    def part_of(layer: LayerSpec, blocks: tuple[int, ...] = ()) -> Part:
-        chains = [tuple(map(part_of, chain)) for chain in layer.chains]
+
+class _Builder:
+    """Makes the parts of a stack."""
+
+    def __init__(self, stack: StackSpec, length: int):
+        self.stack, self.length = stack, length
+        self.positions = "S" if stack.side == ENCODER else "T"
+
+    def parts(self) -> list[Part]:
+        """The parts of the stack, with equal blocks together."""
+        before = self.stack.starts[0]
+        parts = self.chain(self.stack.layers[:before], blocks=(0,)) if before else []
+        block = 0
+        for run in runs(self.stack):
+            numbers = range(block + 1, block + run.copies + 1)
+            parts += self.run(run, numbers)
+            block += run.copies
+        return parts
+
+    def run(self, run: Run, numbers: range) -> list[Part]:
+        """The parts of blocks that repeat, which have some numbers."""
+        sizes = [len(block) for block in run.blocks]
+        period = len(sizes)
+        times = run.copies // period
+        # The output of the last copy is that of the layers after it.
+        of_copies = numbers[:-1] if run.rest else numbers
+        start = run.blocks[0][0]
+        parts: list[Part] = []
+        copies = range(run.copies)
+        if times > 1:
+            copies = copies[times * period :]
+            layers = self.stack.layers[start : start + times * sum(sizes)]
+            of_times = of_copies[: times * period]
+            inner: list[Part] = []
+            for number, block in enumerate(run.blocks):
+                own = tuple(of_times[number::period]) if period > 1 else ()
+                inner += self.chain([self.stack.layers[index] for index in block], blocks=own)
+            parts.append(
+                Part(
+                    f"{times} times",
+                    figures(layers, self.length),
+                    "",
+                    receptive_field(layers),
+                    tuple(inner),
+                    times=times,
+                    blocks=tuple(of_times) if period == 1 else (),
+                )
+            )
+            start += len(layers)
+        for copy in copies:
+            size = sizes[copy % period]
+            own = tuple(of_copies[copy : copy + 1])
+            parts += self.chain(self.stack.layers[start : start + size], blocks=own)
+            start += size
+        if run.rest:
+            rest = [self.stack.layers[index] for index in run.rest]
+            parts += self.chain(rest, blocks=tuple(numbers[-1:]))
+        return parts
+
+    def chain(
+        self,
+        layers: Sequence[LayerSpec],
+        own_weights: bool = True,
+        level: int = 0,
+        blocks: tuple[int, ...] = (),
+    ) -> list[Part]:
+        """The parts of a chain.
+
+        Args:
+            layers: the layers.
+            own_weights: whether to count their parameters (True).
+            level: how many of the names that they were written with have parts already (0).
+            blocks: numbers of the blocks whose output is that of the last layer (none).
+        """
+        parts: list[Part] = []
+        while layers:
+            level_of_name, size = _named(layers, level)
+            group, layers = layers[:size], layers[size:]
+            last = () if layers else blocks
+            if level_of_name is None:
+                parts.append(self.layer(group[0], own_weights, last))
+                continue
+            parts.append(
+                Part(
+                    group[0].lets[level_of_name].name,
+                    figures(group, self.length, own_weights),
+                    "",
+                    receptive_field(group),
+                    tuple(self.chain(group, own_weights, level_of_name + 1, last)),
+                )
+            )
+        return parts
+
+    def layer(self, layer: LayerSpec, own_weights: bool, blocks: tuple[int, ...] = ()) -> Part:
+        """The part of a layer, with those of its chains."""
+        own = own_weights and layer.owns_weights
+        chains = [tuple(self.chain(chain, own)) for chain in layer.chains]
         if len(chains) == 1:
             parts = chains[0]
         else:
+            labels = [f"chain {number}" for number in range(1, len(chains) + 1)]
+            if layer.name == "bi":
+                labels = ["from left to right", "from right to left"]
             parts = tuple(
-                Part(f"chain {number}", figures(chain, length), "", receptive_field(chain), inside)
-                for number, (chain, inside) in enumerate(zip(layer.chains, chains), start=1)
+                Part(
+                    text,
+                    figures(chain, self.length, own),
+                    "",
+                    receptive_field(chain),
+                    inside,
+                )
+                for text, chain, inside in zip(labels, layer.chains, chains)
             )
         return Part(
             label(layer),
-            figures([layer], length),
-            f"{positions} x {layer.width}",
+            figures([layer], self.length, own_weights),
+            f"{self.positions} x {layer.width}",
             receptive_field([layer]),
             parts,
             layer,
             blocks=blocks,
         )
 
-    def chain_of(indices: Iterable[int], *blocks: int) -> list[Part]:
-        """Layers, the last of which has the output of some blocks."""
-        *before, last = indices
-        return [
-            *(part_of(stack.layers[index]) for index in before),
-            part_of(stack.layers[last], blocks),
-        ]
 
-    parts = chain_of(range(stack.starts[0]), 0) if stack.starts[0] else []
-    block = 0
-    for run in runs(stack):
-        numbers = tuple(range(block + 1, block + run.times + 1))
-        block += run.times
-        of_run, of_rest = (numbers[:-1], numbers[-1:]) if run.rest else (numbers, ())
-        if run.times == 1:
-            parts += chain_of(run.block, *of_run)
-        else:
-            layers = [stack.layers[index] for index in run.block * run.times]
-            parts.append(
-                Part(
-                    f"{run.times} times",
-                    figures(layers, length),
-                    "",
-                    receptive_field(layers),
-                    tuple(chain_of(run.block)),
-                    times=run.times,
-                    blocks=of_run,
-                )
-            )
-        parts += chain_of(run.rest, *of_rest) if run.rest else []
-    return Part(
-        stack.side,
-        figures(stack.layers, length),
-        f"{positions} x {stack.width}",
-        stack_receptive_field(model_spec, stack),
-        tuple(parts),
-    )
+def _named(layers: Sequence[LayerSpec], level: int) -> tuple[int | None, int]:
+    """How many layers at the beginning of a chain belong to one use of a name.
+
+    Only names whose layers are all in the chain count, from a level on.
+
+    Returns:
+        The level of the name, and the number of layers; (None, 1) if there is none.
+    """
+    names = layers[0].lets
+    for number in range(level, len(names)):
+        use = names[number]
+        size = 0
+        while size < len(layers) and layers[size].lets[number : number + 1] == (use,):
+            size += 1
+        if size == use.layers:
+            return number, size
+    return None, 1

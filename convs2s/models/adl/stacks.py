@@ -18,7 +18,7 @@ from ...nn.padding import PaddingOrder, order_padding_last, select_columns
 from ...nn.state import Backpointers, State
 from .context import Context, LayerAttention, Source
 from .language.spec import StackSpec
-from .layers.chains import build_layer
+from .layers.chains import build_layer, share_weights_
 
 
 class EncoderStack(nn.ModuleList):
@@ -32,6 +32,7 @@ class EncoderStack(nn.ModuleList):
 
     def __init__(self, spec: StackSpec, blocks: Iterable[int] = ()):
         super().__init__(map(build_layer, spec.layers))
+        share_weights_(self)
         # The number of layers below the output of a block -> the number of the block.
         self.ends = {spec.block_end(block): block for block in blocks if block < spec.blocks}
 
@@ -78,6 +79,7 @@ class DecoderStack(nn.ModuleList):
 
     def __init__(self, spec: StackSpec, input_feeding: bool = False):
         super().__init__(map(build_layer, spec.layers))
+        share_weights_(self)
         self.width = spec.width
         self.input_feeding = input_feeding
 

@@ -18,7 +18,9 @@ from tests.support.adl_random import random_definition
 SVG = "{http://www.w3.org/2000/svg}"
 SETTINGS = Settings(model_dim=24, attention_heads=4)
 V, LENGTH = 12345, 17
-LONG = " -> ".join(["cnn", "rnn", "norm", "qrnn(k=2)"] * 300)
+LONG = " -> ".join(f"cnn -> rnn -> norm -> qrnn(k={k})" for k in range(1, 301))
+NAMES = "let a = res_nd(cnn); let b = a -> res(bi(rnn(d=12))); pos -> cycle(7, a, b, norm) -> b"
+SHARED = "let a = res_nd(rnn) -> res(mlp_att(block=-2)); repeat(4, share(a)) -> norm -> share(a)"
 DEEP = "res(" * (MAX_DEPTH - 2) + "cnn" + ")" * (MAX_DEPTH - 2)
 PARALLEL = "concat(cnn, res(norm -> rnn), concat(id, mlp_att(block=-2) -> ff)) -> linear"
 
@@ -64,8 +66,20 @@ def test_named_architectures(name):
         ("pos -> repeat(4, cnn) -> norm", "repeat(4, cnn -> res(mlp_att(block=-i)))"),
         ("rnn -> cnn", "rnn"),
         ("repeat(2000, id)", "repeat(2, mlp_att(block=0)) -> dot_src_att"),
+        (NAMES, SHARED),
+        (NAMES, "cycle(7, res(mlp_att(block=i)), rnn)"),
     ],
-    ids=["long", "long decoder", "deep", "parallel", "blocks", "no attention", "2,000 layers"],
+    ids=[
+        "long",
+        "long decoder",
+        "deep",
+        "parallel",
+        "blocks",
+        "no attention",
+        "2,000 layers",
+        "names",
+        "cycles",
+    ],
 )
 def test_other_definitions(encoder, decoder):
     assert_as_explained(resolve(encoder, decoder, SETTINGS))
@@ -153,6 +167,18 @@ def test_the_input_of_a_residual_connection_goes_around_its_chain():
 def test_equal_blocks_are_drawn_once():
     _, texts = drawn(resolve("repeat(6, cnn -> rnn) -> cnn", "mlp_att", SETTINGS))
     assert (texts.count("x 6"), texts.count("cnn"), texts.count("rnn")) == (1, 2, 1)
+
+
+def test_each_block_belongs_to_one_part():
+    for seed in range(60):
+        drawn_definition = random_definition(seed)
+        spec = resolve(drawn_definition.encoder, "id", drawn_definition.settings)
+        found = outline(spec, V, LENGTH).encoder
+        blocks = [block for _, part in found.walk() for block in part.blocks if block]
+        assert sorted(blocks) == list(range(1, spec.encoder.blocks + 1)), seed
+    found = outline(resolve(NAMES, "id", SETTINGS), V, LENGTH).encoder
+    of_blocks = {part.label: part.blocks for _, part in found.walk() if len(part.blocks) > 1}
+    assert of_blocks == {"res": (2, 5), "norm": (3, 6)}
 
 
 def test_both_schemes():

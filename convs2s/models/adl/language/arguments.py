@@ -108,7 +108,22 @@ class SubChain:
         return "chains of layers" if self.many else "a chain of layers"
 
 
-Kind = Integer | Real | Choice | Flag | SubChain
+@dataclass(frozen=True)
+class LetName:
+    """The name of a ``let``."""
+
+    def parse(self, value: Value) -> str:
+        if isinstance(value, tuple) and len(value) == 1:
+            (call,) = value
+            if isinstance(call, Call) and not call.items:
+                return call.name
+        raise LayerError(f"must be {self}, found {excerpt(write(value))}")
+
+    def __str__(self) -> str:
+        return "the name of a 'let'"
+
+
+Kind = Integer | Real | Choice | Flag | SubChain | LetName
 
 
 @dataclass(frozen=True)

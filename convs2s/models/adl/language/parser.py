@@ -1,15 +1,17 @@
 """ADL text -> syntax tree (Domhan 2018, section 2.2).
 
-    chain  = layer { "->" layer }
-    layer  = name [ "(" [ item { "," item } [","] ] ")" ]
-           | "repeat" "(" integer "," chain ")"
-           | "@" file                                  the chain in a file
-    item   = [ name "=" ] value
-    value  = chain | number | [ "-" ] "i"              i: the number of the repetition, from 1
+    definition = { "let" name "=" chain ";" } chain
+    chain      = layer { "->" layer }
+    layer      = name [ "(" [ item { "," item } [","] ] ")" ]
+               | "repeat" "(" integer "," chain ")"
+               | "cycle" "(" integer "," chain "," chain { "," chain } ")"
+               | "@" file                              the definition in a file
+    item       = [ name "=" ] value
+    value      = chain | number | [ "-" ] "i"          i: the number of the repetition, from 1
 
 Spaces and line breaks do not matter, ``#`` starts a comment, ``→`` means ``->``. The parser does
-not know the names of layers. It rejects text that is too long or too deeply nested; the resolver
-counts the layers.
+not know the names of layers, nor which names are those of a ``let``. It rejects text that is too
+long or too deeply nested; the resolver counts the layers.
 
 Needs neither torch nor fairseq.
 """
@@ -19,37 +21,43 @@ import re
 
 from ....common.errors import TextError
 from ....common.limits import MAX_ADL_LAYERS
+from ....common.lines import excerpt
 from ....common.tokens import TokenParser
-from .tree import Call, Chain, Index, Item, Number, Place, Repeat, Value
+from .tree import Call, Chain, Definition, Index, Item, Let, Number, Place, Repeat, Value
 
 MAX_LENGTH = 20000
 MAX_DEPTH = 50
 MAX_FILES = 100
 _MAX_FILE_NAME = 400
 _MAX_DIGITS = 25
+# Names with a meaning of their own, which neither a layer nor a chain can have.
+RESERVED = ("cycle", "i", "let", "repeat", "true", "false")
 
 _TOKEN = re.compile(
     r"(?P<skip>\s+|\#[^\n]*)"
-    r"|(?P<mark>->|→|[(),=]|-(?=i\b))"
+    r"|(?P<mark>->|→|[(),=;]|-(?=i\b))"
     r"|(?P<number>-?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?)"
     r"|(?P<name>[A-Za-z_][A-Za-z0-9_]*)"
-    r'|(?P<file>@(?:"[^"\x00-\x1f]*"|(?:(?!->|→)[^\s,()#"\x00-\x1f])*))'
+    r'|(?P<file>@(?:"[^"\x00-\x1f]*"|(?:(?!->|→)[^\s,;()#"\x00-\x1f])*))'
 )
 
 
-def parse(text: str, source: str = "ADL") -> Chain:
+def parse(text: str, source: str = "ADL") -> Definition:
     """Parse one definition.
 
     Args:
-        text: a chain of layers, e.g. ``pos -> repeat(6, res_nd(cnn)) -> norm``. ``@path`` stands
-            for the chain in a file; the path is relative to the file that includes it.
+        text: a chain of layers, e.g. ``pos -> repeat(6, res_nd(cnn)) -> norm``, after names for
+            chains in it. ``@path`` stands for the chain in a file; the path is relative to the
+            file that includes it. The names that a file defines are those of the definition.
         source: a name for the text in error messages, e.g. the option that it was given to.
     Returns:
-        The layers and repetitions of the chain.
+        The names, and the layers and repetitions of the chain.
     Raises:
         TextError: the text is not a chain, is too large, or includes a file that cannot be read.
     """
-    return _Parser(text, source, (), 0, []).definition()
+    lets: dict[str, Let] = {}
+    chain = _Parser(text, source, (), 0, [], lets).definition()
+    return Definition(tuple(lets.values()), chain)
 
 
 class _Parser(TokenParser):
@@ -60,16 +68,23 @@ class _Parser(TokenParser):
         files: paths of the files that are being parsed, outermost first.
         depth: current nesting depth.
         opened: paths of all files opened so far, shared with the parsers of included files.
+        lets: all names defined so far, shared in the same way.
     """
 
     def __init__(
-        self, text: str, source: str, files: tuple[str, ...], depth: int, opened: list[str]
+        self,
+        text: str,
+        source: str,
+        files: tuple[str, ...],
+        depth: int,
+        opened: list[str],
+        lets: dict[str, Let],
     ):
         super().__init__(text, source, _TOKEN, MAX_LENGTH)
         self.tokens = [
             token._replace(text="->") if token.text == "→" else token for token in self.tokens
         ]
-        self.files, self.depth, self.opened = files, depth, opened
+        self.files, self.depth, self.opened, self.lets = files, depth, opened, lets
 
     @property
     def here(self) -> Place:
@@ -80,10 +95,27 @@ class _Parser(TokenParser):
         return self.kind != "end" and self.tokens[self.next + 1].text in marks
 
     def definition(self) -> Chain:
+        while self.token == "let":
+            self.let()
         chain = self.chain()
         if self.kind != "end":
             raise self.unexpected("'->' or the end")
         return chain
+
+    def let(self) -> None:
+        self.take()
+        place, name = self.here, self.token
+        if self.kind != "name" or name in RESERVED:
+            raise self.unexpected("a name for the chain after 'let'")
+        self.take()
+        if not self.accept("="):
+            raise self.unexpected("'=' after the name of a 'let'")
+        let = Let(name, self.chain(), place)
+        if not self.accept(";"):
+            raise self.unexpected("'->' or ';' after the chain of a 'let'")
+        # A file that is included twice defines its names twice.
+        if self.lets.setdefault(name, let) != let:
+            raise place.error(f"{excerpt(name)} is defined already: take another name")
 
     def chain(self) -> Chain:
         layers = list(self.layer())
@@ -97,8 +129,13 @@ class _Parser(TokenParser):
         if self.kind != "name":
             raise self.unexpected("a layer")
         place, name = self.here, self.take()
-        if name == "repeat":
-            return self.repetition(place)
+        if name in ("repeat", "cycle"):
+            return self.repetition(place, name)
+        if name == "let":
+            raise place.error(
+                "'let' stands at the beginning of a definition, before its chain: "
+                "'let name = chain; chain'"
+            )
         items: list[Item] = []
         opened = self.here
         if self.accept("("):
@@ -153,7 +190,7 @@ class _Parser(TokenParser):
             raise place.error(f"the number {text} is too large")
         return value
 
-    def repetition(self, place: Place) -> Chain:
+    def repetition(self, place: Place, name: str) -> Chain:
         opened = self.here
         if not self.accept("("):
             raise self.unexpected("'(' and the number of repetitions")
@@ -164,11 +201,20 @@ class _Parser(TokenParser):
             raise error
         if not self.accept(","):
             raise self.unclosed(opened, "','")
-        chain = self.chain()
+        chains: list[Chain] = []
+        while not chains or (name == "cycle" and self.accept(",")):
+            if len(chains) == count:
+                raise self.here.error(
+                    f"'cycle' has {count} copies in all, so that it never reaches this chain: "
+                    "give it a larger number"
+                )
+            chains.append(self.chain())
+        if name == "cycle" and len(chains) == 1 and self.token == ")":
+            raise self.unexpected("'->' or ',' and another chain ('repeat' has a single one)")
         if not self.accept(")"):
-            raise self.unclosed(opened, "'->' or ')'")
+            raise self.unclosed(opened, "'->', ',' or ')'" if name == "cycle" else "'->' or ')'")
         self.depth -= 1
-        return (Repeat(count, chain, place),)
+        return (Repeat(count, tuple(chains), place),)
 
     def included(self) -> Chain:
         place, name = self.here, self.take()[1:].strip('"')
@@ -183,7 +229,7 @@ class _Parser(TokenParser):
         if len(self.opened) > MAX_FILES:
             raise place.error(f"more than {MAX_FILES} files are included")
         text = _read_text(path, name, place)
-        inner = _Parser(text, name, (*self.files, path), self.depth, self.opened)
+        inner = _Parser(text, name, (*self.files, path), self.depth, self.opened, self.lets)
         self.depth -= 1
         return inner.definition()
 

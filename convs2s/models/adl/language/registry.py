@@ -30,17 +30,22 @@ Needs neither torch nor fairseq.
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from ....common.limits import MAX_ADL_LAYERS
 from .arguments import Argument, Default, Integer
+from .parser import RESERVED
 from .spec import LayerSpec
 from .tree import Chain, Item
 
 UNBOUNDED = float("inf")
-_RESERVED = ("i", "repeat", "true", "false")
+# What definitions may contain beside layers.
+FORMS = {
+    "repeat(n, chain)": "`n` copies of a chain, each with its own weights",
+    "cycle(n, chains)": "`n` copies in all, of several chains in turn, each with its own weights",
+}
 
 
 class Reach(NamedTuple):
@@ -87,7 +92,8 @@ class LayerType:
     """A declared layer; see `register_layer`.
 
     ``module`` is the class that implements it; None for a layer of the package, whose module is
-    found in ``adl/layers``.
+    found in ``adl/layers``. A layer with ``copies`` takes one chain and makes that many chains of
+    it, each with its own weights.
     """
 
     name: str
@@ -101,6 +107,7 @@ class LayerType:
     parallel: bool = True
     attends: bool = False
     module: type | None = None
+    copies: int = 1
 
     def reach_of(self, spec: LayerSpec) -> Reach:
         """The receptive field of one layer, without the chains inside it."""
@@ -204,7 +211,7 @@ def declare(name: str, summary: str, *arguments: Argument, **facts: Any) -> None
 
 def register(entry: LayerType | Macro) -> None:
     """Add a declaration. The same declaration may run again, as it does in a notebook."""
-    if not re.fullmatch("[A-Za-z_][A-Za-z0-9_]*", entry.name) or entry.name in _RESERVED:
+    if not re.fullmatch("[A-Za-z_][A-Za-z0-9_]*", entry.name) or entry.name in RESERVED:
         raise ValueError(f"'{entry.name}' cannot be the name of a layer.")
     known = _ENTRIES.get(entry.name)
     if known is not None and known.origin != entry.origin:
@@ -240,3 +247,14 @@ def layer_type(spec: LayerSpec) -> LayerType:
     entry = _ENTRIES[spec.name]
     assert isinstance(entry, LayerType)
     return entry
+
+
+def receptive_field(layers: Iterable[LayerSpec]) -> Reach:
+    """The receptive field of a chain: the positions of its input that an output sees."""
+    left = right = 0.0
+    for layer in layers:
+        own = layer_type(layer).reach_of(layer)
+        inner = [receptive_field(chain) for chain in layer.chains] or [POSITION]
+        left += own.left + max(chain.left for chain in inner)
+        right += own.right + max(chain.right for chain in inner)
+    return Reach(left, right)

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from .arguments import Argument, Flag, SubChain, bind, make_item, parse_item
 from .registry import why_unsupported
 from .spec import Settings
-from .tree import Call, Chain, Item, Number, Repeat, unknown_layer, write
+from .tree import Call, Chain, Definition, Item, Number, Repeat, unknown_layer, write
 
 
 class _Special(Enum):
@@ -124,21 +124,30 @@ RULES = {
 }
 
 
-def translate(chain: Chain, settings: Settings) -> Chain:
+def translate(definition: Definition, settings: Settings) -> Definition:
     """Translate a definition to the paper's language.
 
     Args:
-        chain: the syntax tree of a definition in Sockeye's dialect.
+        definition: the syntax tree of a definition in Sockeye's dialect.
         settings: the model's options.
     Raises:
         TextError: a layer or an argument is unknown or is not offered.
     """
+    for let in definition.lets:
+        raise let.place.error("Sockeye's dialect has no 'let': write the chain out")
+    return Definition((), _translate_chain(definition.chain, settings))
+
+
+def _translate_chain(chain: Chain, settings: Settings) -> Chain:
     layers: list[Call | Repeat] = []
     for part in chain:
-        if isinstance(part, Repeat):
-            layers.append(replace(part, chain=translate(part.chain, settings)))
-        else:
+        if not isinstance(part, Repeat):
             layers += _translate_layer(part, settings)
+        elif len(part.chains) > 1:
+            raise part.place.error(unknown_layer("cycle", RULES))
+        else:
+            inner = _translate_chain(part.chains[0], settings)
+            layers.append(replace(part, chains=(inner,)))
     return tuple(layers)
 
 
@@ -155,7 +164,7 @@ def _translate_layer(call: Call, settings: Settings) -> Chain:
             after = (replace(item, name="p"),)
         elif how is _Special.INNER_CHAIN:
             inner = item.value
-            translated = translate(inner, settings) if isinstance(inner, tuple) else inner
+            translated = _translate_chain(inner, settings) if isinstance(inner, tuple) else inner
             items.append(Item(None, translated, item.place))
         elif how is _Special.NO_BIAS:
             no_bias = parse_item(call, Argument(name, Flag()), item)

@@ -1,14 +1,15 @@
 """The checked specification of a model: layers with all arguments and widths, ready to be built.
 
-A specification has no repetitions and no macros left. Two texts that describe the same network
-give equal specifications; spelling and places in the text do not count.
+A specification has no repetitions and no macros left, and names of chains only where they share
+weights. Two texts that describe the same network give equal specifications; spelling and places in
+the text do not count.
 
 Needs neither torch nor fairseq.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from ....common.limits import (
     MAX_HEADS,
@@ -63,6 +64,20 @@ _LIMITS = {
 }
 
 
+class LetUse(NamedTuple):
+    """One use of the name of a ``let``.
+
+    Attributes:
+        name: the name.
+        number: of the use, among all of a stack.
+        layers: how many layers the use stands for.
+    """
+
+    name: str
+    number: int
+    layers: int
+
+
 @dataclass(frozen=True)
 class LayerSpec:
     """One layer of a model; ``spec["d"]`` is its argument d.
@@ -77,8 +92,10 @@ class LayerSpec:
         width: channels C' of the output.
         source_width: channels of the encoder block that the layer attends to, or None.
         source_blocks: number of the topmost encoder block; None without an encoder.
+        owns_weights: False for a ``share`` whose weights are those of an earlier one.
         place: its place in the text.
         items: the arguments as written, by name.
+        lets: the names that it was written with, outermost first.
     """
 
     name: str
@@ -90,8 +107,10 @@ class LayerSpec:
     width: int = 0
     source_width: int | None = None
     source_blocks: int | None = None
+    owns_weights: bool = True
     place: Place = field(compare=False, repr=False, default=Place("", 0, ""))
     items: dict[str, tuple[Item, ...]] = field(compare=False, repr=False, default_factory=dict)
+    lets: tuple[LetUse, ...] = field(compare=False, repr=False, default=())
 
     def __getitem__(self, argument: str) -> Any:
         return self.arguments[argument]

@@ -59,15 +59,32 @@ class Call:
 
 @dataclass(frozen=True)
 class Repeat:
-    """``repeat(count, chain)``."""
+    """``repeat(count, chain)``, or ``cycle(count, chain, chain, ...)`` with several chains."""
 
     count: int
-    chain: "Chain"
+    chains: tuple["Chain", ...]
     place: Place = field(compare=False, repr=False)
 
 
 Chain = tuple[Call | Repeat, ...]
 Value = Chain | Number | Index
+
+
+@dataclass(frozen=True)
+class Let:
+    """``let name = chain;``."""
+
+    name: str
+    chain: Chain
+    place: Place = field(compare=False, repr=False)
+
+
+@dataclass(frozen=True)
+class Definition:
+    """A whole text: names for chains, in the order of the text, and the chain that uses them."""
+
+    lets: tuple[Let, ...]
+    chain: Chain
 
 
 def unknown_layer(name: str, known: Iterable[str]) -> str:
@@ -79,8 +96,11 @@ def unknown_layer(name: str, known: Iterable[str]) -> str:
     )
 
 
-def write(value: Value) -> str:
+def write(value: Value | Definition) -> str:
     """The text of a syntax tree on one line. Parsing it gives the same tree."""
+    if isinstance(value, Definition):
+        lets = "".join(f"let {let.name} = {write(let.chain)}; " for let in value.lets)
+        return lets + write(value.chain)
     if isinstance(value, Number):
         return repr(value.value)
     if isinstance(value, Index):
@@ -90,6 +110,7 @@ def write(value: Value) -> str:
 
 def _write_layer(layer: Call | Repeat) -> str:
     if isinstance(layer, Repeat):
-        return f"repeat({layer.count}, {write(layer.chain)})"
+        name = "repeat" if len(layer.chains) == 1 else "cycle"
+        return f"{name}({layer.count}, {', '.join(map(write, layer.chains))})"
     items = [(f"{item.name}=" if item.name else "") + write(item.value) for item in layer.items]
     return f"{layer.name}({', '.join(items)})" if items else layer.name

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from ....nn.linear import Linear
+from ....nn.padding import select_columns
 from ..language.registry import LayerType, entries
 
 # The modules of the package's layers, by the name of the layer.
@@ -92,3 +93,18 @@ def xavier_linear(
     if bias:
         nn.init.zeros_(built.bias)
     return built
+
+
+def reverse(x: Tensor, padding_mask: Tensor | None, dim: int = 1) -> Tensor:
+    """Reverse the tokens of each sentence; padding stays in its place.
+
+    Args:
+        x: B x S x C, or of any shape that starts with B.
+        padding_mask: B x S, True at padding on the right; None if there is none.
+        dim: the dimension of the tokens (1).
+    """
+    if padding_mask is None:
+        return x.flip(dim)
+    positions = torch.arange(x.size(dim), device=x.device)
+    last = (~padding_mask).sum(dim=1, keepdim=True) - 1
+    return select_columns(x, torch.where(padding_mask, positions, last - positions), dim)

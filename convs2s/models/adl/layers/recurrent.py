@@ -8,7 +8,7 @@ from ....nn.state import State
 from ..context import Context
 from ..language.spec import LayerSpec
 from .cells import build_network
-from .common import implements
+from .common import implements, reverse
 
 # Hidden states, and cells in case of an LSTM, as torch's networks take and return them.
 HiddenState = Tensor | tuple[Tensor, Tensor]
@@ -75,18 +75,3 @@ class BidirectionalRecurrentLayer(nn.Module):
         forwards, _ = self.forwards(x)
         backwards, _ = self.backwards(reverse(x, mask))
         return torch.cat([forwards, reverse(backwards, mask)], dim=-1)
-
-
-def reverse(x: Tensor, padding_mask: Tensor | None) -> Tensor:
-    """Reverse the tokens of each sentence; padding stays in its place.
-
-    Args:
-        x: B x S x C.
-        padding_mask: B x S, True at padding on the right; None if there is none.
-    """
-    if padding_mask is None:
-        return x.flip(1)
-    positions = torch.arange(x.size(1), device=x.device)
-    last = (~padding_mask).sum(dim=1, keepdim=True) - 1
-    order = torch.where(padding_mask, positions, last - positions)
-    return x.gather(1, order.unsqueeze(-1).expand_as(x))

@@ -8,8 +8,8 @@ from torch import nn
 from convs2s.cli import main
 from convs2s.models.adl import Settings, resolve
 from convs2s.models.adl.explain import as_dict, as_text
-from convs2s.models.adl.figures import figures, receptive_field
-from convs2s.models.adl.language.registry import entries
+from convs2s.models.adl.figures import figures
+from convs2s.models.adl.language.registry import entries, receptive_field
 
 SETTINGS = Settings(model_dim=24, attention_heads=4, max_source_positions=50)
 

@@ -9,8 +9,9 @@ from torch.nn import functional as F
 from convs2s.models.adl import Settings, resolve
 from convs2s.models.adl.context import Context, Source
 from convs2s.models.adl.layers.chains import LayerChain
+from convs2s.nn.attention import record_attention
 from tests.support.batches import PAD, random_batch
-from tests.support.families import MODELS, tiny_adl
+from tests.support.families import MODELS, build, outputs, tiny_adl
 
 C, S, T = 8, 6, 5
 SETTINGS = Settings(model_dim=C, attention_heads=2, dropout=0.0, max_source_positions=16)
@@ -127,6 +128,57 @@ def test_birnn_starts_at_the_end_of_each_sentence(cell):
         back = CELLS[cell](layer.backwards, xs[::-1])[::-1]
         expected = torch.stack([torch.cat(pair) for pair in zip(ahead, back)])
         torch.testing.assert_close(row[:length], expected, atol=1e-10, rtol=1e-10)
+
+
+@pytest.mark.parametrize("padding", ["right", "left", "none"])
+@pytest.mark.parametrize("cell", CELLS)
+def test_bi_of_a_recurrent_network_is_birnn(cell, padding):
+    options = dict(arch="adl", decoder_adl="mlp_att", model_dim=C)
+    birnn = build(**options, encoder_adl=f"birnn({cell})").double()
+    bi = build(**options, encoder_adl=f"bi(rnn({cell}, d={C // 2}))", seed=2).double()
+    weights = {
+        name.replace("forwards.", "forwards.0.network.").replace(
+            "backwards.", "backwards.0.network."
+        ): weight
+        for name, weight in birnn.state_dict().items()
+    }
+    bi.load_state_dict(weights)
+    lengths = [(7, 2)] * 2 if padding == "none" else [(7, 2), (3, 2), (1, 2)]
+    batch = random_batch(lengths, left_pad_source=padding == "left")["net_input"]
+    assert torch.equal(outputs(bi, batch)[0], outputs(birnn, batch)[0])
+
+
+def test_bi_runs_a_second_chain_from_the_end_of_each_sentence():
+    text = "bi(pos(scale=false) -> cnn(tanh, k=4, padding=causal, d=6) -> res(ssru(d=6)))"
+    chain, layer = built(text)
+    x, lengths = random_input(), [5, 3, 1]
+    mask = torch.arange(T) >= torch.tensor(lengths).unsqueeze(1)
+    actual = chain(x, context(x, padding_mask=mask))
+    assert actual.shape == (3, T, 12)
+    for row, sentence, length in zip(actual, x, lengths):
+        xs = sentence[:length].unsqueeze(0)
+        ahead = layer.forwards(xs, context(xs))[0]
+        back = layer.backwards(xs.flip(1), context(xs))[0].flip(0)
+        expected = torch.cat([ahead, back], dim=-1)
+        torch.testing.assert_close(row[:length], expected, atol=1e-10, rtol=1e-10)
+    assert not torch.equal(ahead, back)
+
+
+@pytest.mark.parametrize("lengths", [[5, 5, 5], [5, 3, 1]])
+def test_recorded_attention_of_bi_is_in_the_order_of_the_sentence(lengths):
+    chain, layer = built("bi(mh_dot_self_att)")
+    layer.backwards.load_state_dict(layer.forwards.state_dict())
+    x = random_input()
+    mask = torch.arange(T) >= torch.tensor(lengths).unsqueeze(1)
+    given = context(x, padding_mask=mask if min(lengths) < T else None)
+    with record_attention():
+        chain(x, given)
+    first, second = (found.weights for found in given.attention)
+    # Without positions, attention is the same for any order of the tokens.
+    for length, ahead, back in zip(lengths, first, second):
+        torch.testing.assert_close(
+            back[:, :length, :length], ahead[:, :length, :length], atol=1e-10, rtol=1e-10
+        )
 
 
 def test_qrnn():

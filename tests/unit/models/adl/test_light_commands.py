@@ -43,6 +43,7 @@ def run(*arguments):
             "concat(rnn(lngru), mlp_att) -> linear -> highway(qrnn)",
         ),
         ("explain", "cnn->linear", "mh_dot_att", "--dialect", "sockeye", "--json"),
+        ("import", "*-*-*-"),
         ("list",),
         ("layers",),
     ],

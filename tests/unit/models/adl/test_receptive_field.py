@@ -7,7 +7,7 @@ import torch
 
 from convs2s.models.adl import resolve
 from convs2s.models.adl.context import Context, Source
-from convs2s.models.adl.figures import receptive_field
+from convs2s.models.adl.language.registry import receptive_field
 from convs2s.models.adl.layers.chains import LayerChain
 from tests.support.adl_random import random_definition
 

@@ -1,7 +1,7 @@
 """Layers that contain chains (Domhan 2018, section 2.3)."""
 
-from ..arguments import CHAIN, Argument, LayerError, SubChain
-from ..registry import POSITION, Cost, declare
+from ..arguments import CHAIN, Argument, LayerError, LetName, SubChain
+from ..registry import POSITION, UNBOUNDED, Cost, Reach, declare, receptive_field
 from ..spec import LayerSpec
 
 
@@ -29,6 +29,21 @@ def check_equal_widths(spec: LayerSpec) -> None:
                 f"example by ending this chain with 'linear({widths[0]})'",
                 place=chain[-1].place,
             )
+
+
+def check_encoder(spec: LayerSpec) -> None:
+    if spec.in_decoder:
+        raise LayerError(
+            f"'{spec.name}' reads the sentence from its end, but a decoder must not see the tokens "
+            "that it still has to predict"
+        )
+
+
+def both_directions(spec: LayerSpec) -> Reach:
+    """What the reversed copy adds to the field of a chain: as far to each side as to the other."""
+    chain = receptive_field(spec.chains[0])
+    far = max(chain)
+    return Reach(*(far if far == UNBOUNDED else int(far - each) for each in chain))
 
 
 declare(
@@ -65,6 +80,27 @@ declare(
     reach=POSITION,
     width=lambda spec: spec.chains[0][-1].width,
     check=check_equal_widths,
+    cost=Cost(),
+    parameters=0,
+)
+declare(
+    "bi",
+    "a chain from left to right and a second copy from right to left, concatenated (beyond the "
+    "paper); only in an encoder",
+    CHAIN,
+    reach=both_directions,
+    width=lambda spec: sum(chain[-1].width for chain in spec.chains),
+    check=check_encoder,
+    cost=Cost(),
+    parameters=0,
+    copies=2,
+)
+declare(
+    "share",
+    "the chain of a `let`, with the same weights wherever it is shared (beyond the paper)",
+    Argument("name", LetName(), help="name of the chain"),
+    reach=POSITION,
+    width=lambda spec: spec.chains[0][-1].width,
     cost=Cost(),
     parameters=0,
 )

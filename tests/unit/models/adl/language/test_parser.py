@@ -6,7 +6,15 @@ import pytest
 
 from convs2s.common.errors import TextError
 from convs2s.models.adl.language.parser import MAX_DEPTH, parse
-from convs2s.models.adl.language.tree import Call, Index, Item, Number, Repeat, write
+from convs2s.models.adl.language.tree import (
+    Call,
+    Definition,
+    Index,
+    Item,
+    Number,
+    Repeat,
+    write,
+)
 from tests.support.work import at_most_calls
 
 
@@ -42,7 +50,9 @@ VALID = [
         "concat(id, rnn -> ff(8), res(rnn))",
         (call("concat", word("id"), (RNN, call("ff", number(8))), (call("res", (RNN,)),)),),
     ),
-    ("repeat(2, rnn -> id)", (Repeat(2, (RNN, call("id")), None),)),
+    ("repeat(2, rnn -> id)", (Repeat(2, ((RNN, call("id")),), None),)),
+    ("cycle(3, rnn -> id, id)", (Repeat(3, ((RNN, call("id")), word("id")), None),)),
+    ("share(a)", (call("share", word("a")),)),
     (
         "a(block=i, k=-i)",
         (call("a", block=Index(1, None), k=Index(-1, None)),),
@@ -53,7 +63,7 @@ VALID = [
 
 @pytest.mark.parametrize("text, expected", VALID)
 def test_syntax_tree(text, expected):
-    assert parse(text) == expected
+    assert parse(text) == Definition((), expected)
 
 
 @pytest.mark.parametrize("text", [text for text, _ in VALID])
@@ -77,7 +87,25 @@ INVALID = [
     ("a(k=)", 1, 5, "expected an argument, found ')'"),
     ("a(k=b=1)", 1, 6, "expected '->', ',' or ')', found '='"),
     ("rnn - > rnn", 1, 5, "found '-', which has no meaning here"),
-    ("rnn; rnn", 1, 4, "found ';', which has no meaning here"),
+    ("rnn; rnn", 1, 4, "expected '->' or the end, found ';'"),
+    ("rnn;", 1, 4, "expected '->' or the end, found ';'"),
+    ("let", 1, 4, "expected a name for the chain after 'let', found the end"),
+    ("let repeat = rnn; rnn", 1, 5, "expected a name for the chain after 'let', found 'repeat'"),
+    ("let 3 = rnn; rnn", 1, 5, "expected a name for the chain after 'let', found '3'"),
+    ("let a rnn", 1, 7, "expected '=' after the name of a 'let', found 'rnn'"),
+    ("let a = rnn\na", 2, 1, "expected '->' or ';' after the chain of a 'let', found 'a'"),
+    ("let a = ; a", 1, 9, "expected a layer, found ';'"),
+    ("let a = rnn;", 1, 13, "expected a layer, found the end"),
+    ("let a = rnn; let a = id; a", 1, 18, "'a' is defined already: take another name"),
+    ("rnn -> let a = rnn; a", 1, 8, "'let' stands at the beginning of a definition"),
+    ("res(let)", 1, 5, "'let' stands at the beginning of a definition"),
+    ("cycle", 1, 6, "expected '(' and the number of repetitions, found the end"),
+    ("cycle(0, a, b)", 1, 7, "expected the number of repetitions, from 1 to 2000, found '0'"),
+    ("cycle(3, a)", 1, 11, "expected '->' or ',' and another chain ('repeat' has a single one)"),
+    ("cycle(2, a, b, id)", 1, 16, "'cycle' has 2 copies in all, so that it never reaches this"),
+    ("cycle(2, a, 3)", 1, 13, "expected a layer, found '3'"),
+    ("cycle(2, a, b", 1, 14, "after the '(' of line 1, column 6, found the end"),
+    ("cycle(2, a b)", 1, 12, "expected '->', ',' or ')', found 'b'"),
     ("rnn ->\n  cnn ->\n  $", 3, 3, "found '$', which has no meaning here"),
     ("__import__('os')", 1, 12, "found '''"),
     ("repeat", 1, 7, "expected '(' and the number of repetitions, found the end"),

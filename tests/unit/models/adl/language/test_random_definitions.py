@@ -32,12 +32,12 @@ def test_all_are_valid_and_resolve_again():
 def test_every_layer_is_drawn():
     text = " ".join(f"{drawn.encoder} {drawn.decoder}" for drawn in map(random_definition, SEEDS))
     words = set("".join(c if c.isalnum() or c == "_" else " " for c in text).split())
-    assert words >= KNOWN | {"repeat", "i"}
+    assert words >= KNOWN | {"repeat", "cycle", "let", "i"}
 
 
 def test_damaged_text_is_an_error_in_a_sentence():
     rng = random.Random(1)
-    alphabet = "abcdilnrst_(),=->@#0123456789.e \n$\0é→"
+    alphabet = "abcdilnrst_(),;=->@#0123456789.e \n$\0é→"
     errors = 0
     for seed in range(400):
         drawn = random_definition(seed % 50)
@@ -66,6 +66,10 @@ def test_noise_is_an_error_after_little_work():
         "1e9",
         "-i",
         "concat(",
+        "cycle(",
+        "let a =",
+        "share(a)",
+        ";",
         "@x",
         "d=",
         "\n",

@@ -143,7 +143,7 @@ def test_a_decoder_without_source_attention_causes_a_warning():
     assert resolve("rnn", "res(concat(rnn, mlp_att) -> linear)", SMALL).warnings == ()
 
 
-LAYERS = "layers are act, birnn, cnn, concat, dot_att,"
+LAYERS = "layers are act, bi, birnn, cnn, concat, cycle, dot_att,"
 
 INVALID_ENCODERS = [
     ("rnn -> cn", 8, f"there is no layer 'cn' (did you mean 'cnn'?); {LAYERS}"),
