@@ -1,0 +1,144 @@
+"""Measure what ``convs2s adl verify`` measures, for every layer: ``python docs/proofs.py``.
+
+The deviations are written to docs/proofs.json, from which docs/tables.py makes the tables of
+docs/proofs.md. They differ in their last digits from machine to machine, and are rounded up to a
+power of ten.
+"""
+
+import json
+import math
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+DOCS = Path(__file__).resolve().parent
+sys.path.insert(0, str(DOCS.parent))
+
+from convs2s.cli.adl import OTHER_SIDE, SMALL, SMALL_WORDS  # noqa: E402
+from convs2s.common.errors import TextError  # noqa: E402
+from convs2s.common.tables import markdown_table  # noqa: E402
+from convs2s.models.adl.language.arguments import (  # noqa: E402
+    REQUIRED,
+    Argument,
+    Choice,
+    Flag,
+    Integer,
+    Real,
+    SubChain,
+    write_value,
+)
+from convs2s.models.adl.language.registry import entries  # noqa: E402
+from convs2s.models.adl.language.spec import DECODER, ENCODER  # noqa: E402
+from convs2s.models.adl.options import AdlOptions  # noqa: E402
+
+FILE = DOCS / "proofs.json"
+# Chains inside a layer: the first has a state, so that a layer that loses it is found.
+CHAIN, SECOND_CHAIN = "cnn", "rnn"
+SIDES = (ENCODER, DECODER)
+# Layer -> side -> property -> the power of ten above the deviation, None for 0.
+Proofs = dict[str, dict[str, dict[str, int | None]]]
+
+
+def definitions(name: str) -> Iterator[str]:
+    """A layer with its defaults, then with each other value of its choices, one at a time."""
+    arguments = entries()[name].arguments
+    needed = [_written(each, value) for each in arguments for value in _needed(each)]
+    yield _call(name, needed)
+    for argument in arguments:
+        values: tuple[Any, ...] = ()
+        if isinstance(argument.kind, Choice):
+            values = argument.kind.names
+        elif isinstance(argument.kind, Flag):
+            values = (True, False)
+        for value in values:
+            others = [each for each in needed if not each.startswith(f"{argument.name}=")]
+            yield _call(name, [*others, f"{argument.name}={write_value(value)}"])
+
+
+def _needed(argument: Argument) -> tuple[Any, ...]:
+    """The values of an argument without which a layer is an error."""
+    kind = argument.kind
+    if isinstance(kind, SubChain) and kind.many:
+        return CHAIN, SECOND_CHAIN
+    if argument.default is not REQUIRED:
+        return ()
+    if isinstance(kind, SubChain):
+        return (CHAIN,)
+    if isinstance(kind, Integer):
+        return (min(max(2, kind.low), kind.high),)
+    if isinstance(kind, Real):
+        return (min(max(0.5, kind.low), kind.high),)
+    return (kind.names[0],) if isinstance(kind, Choice) else (True,)
+
+
+def _written(argument: Argument, value: Any) -> str:
+    many = isinstance(argument.kind, SubChain) and argument.kind.many
+    return value if many else f"{argument.name}={write_value(value)}"
+
+
+def _call(name: str, arguments: list[str]) -> str:
+    return f"{name}({', '.join(arguments)})" if arguments else name
+
+
+def options_of(definition: str, side: str) -> AdlOptions:
+    """The small network with one layer on a side."""
+    other = OTHER_SIDE[side]
+    encoder, decoder = (definition, other) if side == ENCODER else (other, definition)
+    return AdlOptions(
+        encoder_adl=encoder,
+        decoder_adl=decoder,
+        model_dim=SMALL.model_dim,
+        attention_heads=SMALL.attention_heads,
+    )
+
+
+def resolved(name: str, side: str) -> Iterator[tuple[str, AdlOptions]]:
+    """The definitions of a layer that are allowed on a side, and their networks."""
+    for definition in definitions(name):
+        options = options_of(definition, side)
+        try:
+            options.resolve()
+        except TextError:
+            continue
+        yield definition, options
+
+
+def measure(name: str, side: str) -> dict[str, int | None]:
+    """The largest deviation of each property among the definitions of a layer on a side.
+
+    Raises:
+        AssertionError: a property does not hold.
+    """
+    from convs2s.models.adl.verify import verify
+
+    found: dict[str, int | None] = {}
+    for definition, options in resolved(name, side):
+        for result in verify(options, options.resolve(), SMALL_WORDS):
+            assert result.ok, f"{definition} in the {side}: {result.sentence}"
+            if side in result.property.sides and result.deviation is not None:
+                power = math.ceil(math.log10(result.deviation)) if result.deviation else None
+                known = found.setdefault(result.property.name, power)
+                if power is not None and (known is None or power > known):
+                    found[result.property.name] = power
+    return found
+
+
+def tables() -> str:
+    """The tables of both sides, from the file."""
+    proofs: Proofs = json.loads(FILE.read_text(encoding="utf-8"))
+    return json.dumps(proofs)
+
+
+def main() -> None:
+    """Measure every layer."""
+    proofs: Proofs = {}
+    for name in sorted(entries()):
+        proofs[name] = {side: found for side in SIDES if (found := measure(name, side))}
+        print(name, flush=True)
+        assert proofs[name], f"no definition of {name} is allowed"
+    FILE.write_text(json.dumps(proofs, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
