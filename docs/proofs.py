@@ -40,6 +40,11 @@ SIDES = (ENCODER, DECODER)
 Proofs = dict[str, dict[str, dict[str, int | None]]]
 
 
+def layers() -> list[str]:
+    """The layers of the package, without those of users."""
+    return [name for name, entry in sorted(entries().items()) if not getattr(entry, "module", None)]
+
+
 def definitions(name: str) -> Iterator[str]:
     """A layer with its defaults, then with each other value of its choices, one at a time."""
     arguments = entries()[name].arguments
@@ -110,34 +115,52 @@ def measure(name: str, side: str) -> dict[str, int | None]:
     Raises:
         AssertionError: a property does not hold.
     """
-    from convs2s.models.adl.verify import verify
+    from convs2s.models.adl.verify import faults, verify
 
     found: dict[str, int | None] = {}
     for definition, options in resolved(name, side):
         for result in verify(options, options.resolve(), SMALL_WORDS):
-            assert result.ok, f"{definition} in the {side}: {result.sentence}"
-            if side in result.property.sides and result.deviation is not None:
+            assert result.ok, f"{definition} in the {side}: {faults([result])[0]}"
+            if side in result.tested.sides and result.deviation is not None:
                 power = math.ceil(math.log10(result.deviation)) if result.deviation else None
-                known = found.setdefault(result.property.name, power)
+                known = found.setdefault(result.tested.name, power)
                 if power is not None and (known is None or power > known):
-                    found[result.property.name] = power
+                    found[result.tested.name] = power
     return found
 
 
-def tables() -> str:
-    """The tables of both sides, from the file."""
+def properties() -> str:
+    """The properties and their bounds as a Markdown table."""
+    from convs2s.models.adl.verify import PROPERTIES, shown
+
+    rows = [(each.name, each.claim, shown(each.bound)) for each in PROPERTIES]
+    return markdown_table(("property", "what holds", "bound"), rows)
+
+
+def table(side: str) -> str:
+    """The deviations of the layers of a side as a Markdown table, from the file."""
+    from convs2s.models.adl.verify import PROPERTIES
+
     proofs: Proofs = json.loads(FILE.read_text(encoding="utf-8"))
-    return json.dumps(proofs)
+    names = [each.name for each in PROPERTIES if side in each.sides]
+    rows = []
+    for layer, sides in proofs.items():
+        if side in sides:
+            powers = [sides[side][name] for name in names]
+            cells = ["0" if power is None else f"1e{power}" for power in powers]
+            rows.append((f"`{layer}`", *cells))
+    return markdown_table(("layer", *names), rows)
 
 
 def main() -> None:
     """Measure every layer."""
     proofs: Proofs = {}
-    for name in sorted(entries()):
+    for name in layers():
         proofs[name] = {side: found for side in SIDES if (found := measure(name, side))}
         print(name, flush=True)
         assert proofs[name], f"no definition of {name} is allowed"
-    FILE.write_text(json.dumps(proofs, indent=1) + "\n", encoding="utf-8")
+    lines = (f"{json.dumps(name)}: {json.dumps(sides)}" for name, sides in proofs.items())
+    FILE.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

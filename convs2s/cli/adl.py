@@ -136,15 +136,16 @@ def _verify(args: argparse.Namespace) -> int:
     if args.length is not None:
         check_range("--length", args.length, 1, MAX_LENGTH)
     model_spec = _resolve(args)
-    from ..models.adl.verify import TITLES, remarks, verify, write_row
+    from ..models.adl.verify import TITLES, faults, remarks, verify, write_row
 
+    measuring, results = verify(_options(args), model_spec, args.words, args.length), []
     print(write_row(TITLES), flush=True)
-    failed = []
-    for result in verify(_options(args), model_spec, args.words, args.length):
+    for result in measuring:
         print(write_row(result.row), flush=True)
-        failed += [] if result.ok else [f"FAILED {result.sentence}"]
-    print("", *(failed or ["All of this holds."]), *remarks(model_spec, args.length), sep="\n")
-    return 1 if failed else 0
+        results.append(result)
+    found = faults(results)
+    print("", *(found or ["All of this holds."]), *remarks(model_spec, args.length), sep="\n")
+    return 1 if found else 0
 
 
 def _sizes(args: argparse.Namespace) -> dict[str, int]:

@@ -6,6 +6,16 @@ the two must not exceed a bound.
 """
 
 from .properties import PROPERTIES, Property
-from .results import TITLES, Result, remarks, verify, write_row
+from .results import TITLES, Result, faults, remarks, shown, verify, write_row
 
-__all__ = ["PROPERTIES", "TITLES", "Property", "Result", "remarks", "verify", "write_row"]
+__all__ = [
+    "PROPERTIES",
+    "TITLES",
+    "Property",
+    "Result",
+    "faults",
+    "remarks",
+    "shown",
+    "verify",
+    "write_row",
+]

@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 import torch
@@ -12,24 +12,27 @@ from ..figures import figures, stack_receptive_field
 from ..language.registry import UNBOUNDED
 from ..language.spec import ModelSpec
 from ..options import AdlOptions
-from .properties import PROPERTIES, Found, Property
-from .subject import Subject, length_for
+from .comparisons import Found
+from .properties import PROPERTIES, Property
+from .subject import LayerFault, Subject, in_short, length_for
 
 
 class Result(NamedTuple):
     """The result of one property.
 
     Attributes:
-        property: the property.
+        tested: the property.
         deviation: the largest one; None if there is none.
         ok: whether it holds, or cannot be measured on this machine.
-        sentence: what a fault means and where to look; empty if the property holds.
+        raised: the exception with which a layer failed, as part of a sentence; or "".
+        where: where a fault begins, or "".
     """
 
-    property: Property
+    tested: Property
     deviation: float | None
     ok: bool
-    sentence: str = ""
+    raised: str = ""
+    where: str = ""
 
     @property
     def row(self) -> tuple[str, str, str, str]:
@@ -38,7 +41,7 @@ class Result(NamedTuple):
         verdict = "ok" if self.ok else "FAILED"
         if self.ok and self.deviation is None:
             verdict = "not available here"
-        return self.property.name, deviation, shown(self.property.bound), verdict
+        return self.tested.name, deviation, shown(self.tested.bound), verdict
 
 
 TITLES = ("property", "largest deviation", "bound", "")
@@ -82,13 +85,15 @@ def shown(number: float) -> str:
     """A deviation with two digits; 0 is exact."""
     if number < 1e15 and number == int(number):
         return f"{number:,.0f}"
+    if 0.01 <= number < 100:
+        return f"{number:.2g}"
     return re.sub(r"e([-+])0", r"e\1", f"{number:.1e}").replace(".0e", "e")
 
 
 def verify(
     options: AdlOptions, spec: ModelSpec, words: int, length: int | None = None
 ) -> Iterator[Result]:
-    """Measure the properties of a definition, one after the other.
+    """Build the network of a definition, then measure one property after the other.
 
     Args:
         options: the options of the network, with its definitions.
@@ -100,6 +105,10 @@ def verify(
     """
     with torch.random.fork_rng(devices=[]):
         subject = Subject(options, spec, words, length)
+    return _results(subject)
+
+
+def _results(subject: Subject) -> Iterator[Result]:
     for each in PROPERTIES:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(len(each.name))
@@ -110,17 +119,34 @@ def verify(
 def _result(subject: Subject, each: Property) -> Result:
     try:
         found: Found | None = each.measure(subject, each.bound)
+    except LayerFault as error:
+        return Result(each, None, False, f"{subject.where_it_failed()} {error}")
     except Exception as error:
         # Layers of users fail in many ways.
         if os.environ.get(TRACEBACK_VARIABLE):
             raise
-        where = subject.where_it_failed()
-        what = f"{type(error).__name__}: {error}".splitlines()[0]
-        sentence = f"{each.name}: {where or 'the network'} cannot compute it: {what}"
-        return Result(each, None, False, f"{sentence.rstrip('.')}.")
+        where = subject.where_it_failed() or "the network"
+        return Result(each, None, False, f"{where} raises {in_short(error)}")
     if found is None:
         return Result(each, None, True)
-    if found.deviation <= each.bound:
-        return Result(each, found.deviation, True)
-    where = f" Look at {found.where}." if found.where else ""
-    return Result(each, found.deviation, False, f"{each.name}: {each.fault}.{where}")
+    return Result(each, found.deviation, found.deviation <= each.bound, where=found.where)
+
+
+def faults(results: Iterable[Result]) -> list[str]:
+    """A sentence for each property that fails: what that means, and where to look.
+
+    An exception that several properties share is in one sentence.
+    """
+    failed = [result for result in results if not result.ok]
+    found = []
+    for result in failed:
+        names = [each.tested.name for each in failed if each.raised == result.raised]
+        fault = f"{result.tested.fault}."
+        if not result.raised:
+            look = f" Look at {result.where}." if result.where else ""
+            found.append(f"FAILED {result.tested.name}: {fault}{look}")
+        elif len(names) == 1:
+            found.append(f"FAILED {names[0]}: {result.raised}: {fault}")
+        elif names[0] == result.tested.name:
+            found.append(f"FAILED {'; '.join(names)}: {result.raised}.")
+    return found

@@ -2,7 +2,7 @@
 
 import copy
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
@@ -12,12 +12,13 @@ from ....common.errors import TextError, UserError
 from ....nn.padding import order_padding_last
 from ....nn.state import State
 from ...interface import Vocabularies
+from ..context import Source
 from ..figures import stack_receptive_field
 from ..language.registry import UNBOUNDED
 from ..language.spec import LayerSpec, ModelSpec
 from ..language.writer import label
 from ..layers.chains import LayerChain, build_layer
-from ..network import AdlNetwork
+from ..network import AdlDecoder, AdlEncoder, AdlNetwork
 from ..options import AdlOptions
 
 SEED = 1
@@ -60,6 +61,7 @@ class Subject:
     Attributes:
         network: the network. At padding, its embeddings are random numbers, which must not matter.
         layers: its layers, each before those inside it.
+        words: the size of both vocabularies.
         length: tokens of the longest sentence.
         sources, targets: tokens of the sentences; those of the target are shifted already.
     Raises:
@@ -67,7 +69,7 @@ class Subject:
     """
 
     def __init__(self, options: AdlOptions, spec: ModelSpec, words: int, length: int | None = None):
-        self.spec = spec
+        self.spec, self.words = spec, words
         self.length = length or length_for(spec)
         torch.manual_seed(SEED)
         try:
@@ -94,19 +96,17 @@ class Subject:
             target[0] = EOS
 
     def _watch(self, number: int, layer: Layer) -> None:
-        """Record the outputs of a layer; plain functions, so that copies of the network share them."""
+        """Record the outputs of a layer, also in copies of the network."""
 
         def enter(module: nn.Module, inputs: Any) -> None:
             self._entered.append(number)
 
         def leave(module: nn.Module, inputs: Any, output: Any) -> None:
-            shape = (*inputs[0].shape[:2], layer.spec.width)
-            if not isinstance(output, Tensor) or output.shape != shape:
-                what = tuple(output.shape) if isinstance(output, Tensor) else type(output).__name__
-                raise LayerFault(f"returns {what} where its declaration says {shape}")
+            _check_output(output, inputs[0], layer.spec.width)
             self._entered.pop()
             self.calls.append((number, output.detach()))
 
+        # No methods: copies of the network would have copies of this object.
         layer.module.register_forward_pre_hook(enter)
         layer.module.register_forward_hook(leave)
 
@@ -122,39 +122,42 @@ class Subject:
     def reference(self, network: AdlNetwork | None = None) -> Trace:
         """What full passes compute of each sentence by itself, one sentence after the other."""
         network = network or self.network
-        return joined(
-            [
-                self.full(network, source.unsqueeze(0), target.unsqueeze(0))
-                for source, target in zip(self.sources, self.targets)
-            ]
-        )
+        pairs = zip(self.sources, self.targets)
+        return joined([self.full(network, *map(_alone, pair)) for pair in pairs])
 
-    @torch.no_grad()
     def full(self, network: AdlNetwork, source: Tensor, target: Tensor) -> Trace:
         """What a full pass computes of B x S source and B x T target tokens, padded on any side."""
+        encoded, trace = self.encode(network, source)
+        return {**trace, **self.decode(network, target, encoded)}
+
+    @torch.no_grad()
+    def encode(self, network: AdlNetwork, source: Tensor) -> tuple[dict[str, Any], Trace]:
+        """The encoder's dictionary for B x S tokens, and what its layers compute."""
         self.calls.clear()
-        encoded = network.encode(source)
-        trace = self._layer_outputs(_first(source))
-        trace["encoder"] = encoded["encoder_out"][_first(source)]
+        encoded, real = network.encode(source), _first(source)
+        return encoded, {**self._layer_outputs(real), "encoder": encoded["encoder_out"][real]}
+
+    @torch.no_grad()
+    def source(self) -> Source:
+        """The encoder output of the longest sentence, as layers attend to it."""
+        encoded = self.network.encode(_alone(self.sources[0]))
+        return cast(AdlDecoder, self.network.decoder).source(encoded)
+
+    @torch.no_grad()
+    def decode(self, network: AdlNetwork, target: Tensor, encoded: dict[str, Any]) -> Trace:
+        """What the decoder computes of B x T tokens in a full pass."""
         self.calls.clear()
         features, _ = network.decode(target, encoded)
-        trace.update(self._layer_outputs(_first(target)))
-        trace["decoder"] = network.logits(features)[target.ne(PAD)]
-        return trace
+        outputs = self._layer_outputs(_first(target))
+        return {**outputs, "decoder": network.logits(features)[target.ne(PAD)]}
 
     @torch.no_grad()
     def steps(
-        self, network: AdlNetwork, source: Tensor, target: Tensor, sizes: Iterator[int]
+        self, network: AdlNetwork, target: Tensor, encoded: dict[str, Any], sizes: Iterator[int]
     ) -> Trace:
-        """What incremental decoding computes, some positions at a time.
-
-        Args:
-            network: the network.
-            source, target: as for ``full``.
-            sizes: the number of positions of each step.
-        """
-        encoded, state, logits, end = network.encode(source), State(), [], 0
+        """As ``decode``, some positions at a time: ``sizes`` are their numbers."""
         self.calls.clear()
+        state, logits, end = State(), [], 0
         while end < target.size(1):
             end = min(end + next(sizes), target.size(1))
             features, _ = network.decode(target[:, :end], encoded, state)
@@ -172,7 +175,9 @@ class Subject:
             parts.setdefault(number, []).append(output)
         whole = {number: torch.cat(outputs, dim=1) for number, outputs in parts.items()}
         return {
-            number: output[real] for number, output in whole.items() if output.shape[:2] == real.shape
+            number: output[real]
+            for number, output in whole.items()
+            if output.shape[:2] == real.shape
         }
 
 
@@ -205,8 +210,8 @@ def layers_of(network: AdlNetwork, spec: ModelSpec) -> Iterator[Layer]:
                 for chain, inside in zip(chains, each.chains):
                     visit(chain, inside)
 
-    visit(network.encoder.layers, spec.encoder.layers)
-    visit(network.decoder.layers, spec.decoder.layers)
+    visit(cast(AdlEncoder, network.encoder).layers, spec.encoder.layers)
+    visit(cast(AdlDecoder, network.decoder).layers, spec.decoder.layers)
     return (Layer(module, each) for module, each in found.items())
 
 
@@ -217,6 +222,10 @@ def _chains_in(module: nn.Module) -> Iterator[LayerChain]:
             yield part
         else:
             yield from _chains_in(part)
+
+
+def _alone(tokens: Tensor) -> Tensor:
+    return tokens.unsqueeze(0)
 
 
 def _first(tokens: Tensor) -> Tensor:
@@ -232,6 +241,15 @@ def length_for(spec: ModelSpec) -> int:
     return min(max([LENGTH, *ends]), MAX_LENGTH)
 
 
+def _check_output(output: Any, x: Tensor, width: int) -> None:
+    if not isinstance(output, Tensor):
+        raise LayerFault(f"returns a {type(output).__name__}, and not a tensor B x T x C'")
+    if output.dim() != 3 or output.shape[:2] != x.shape[:2]:
+        raise LayerFault("returns something else than B x T x C' for B x T x C")
+    if output.size(2) != width:
+        raise LayerFault(f"returns {output.size(2)} channels and declares {width} (`width=`)")
+
+
 def _cannot_be_built(spec: ModelSpec, error: Exception) -> str:
     """A sentence that names the innermost layer that cannot be built."""
     where = "A layer"
@@ -240,7 +258,13 @@ def _cannot_be_built(spec: ModelSpec, error: Exception) -> str:
             build_layer(each)
         except Exception as found:
             error, where = found, Layer(nn.Identity(), each).text
-    return f"{where} cannot be built: {type(error).__name__}: {error}"
+    return f"{where} cannot be built: it raises {in_short(error)}."
+
+
+def in_short(error: Exception) -> str:
+    """The type and the first line of an exception, without a full stop."""
+    first, *_ = f"{type(error).__name__}: {error}".splitlines()
+    return first.rstrip(". :")
 
 
 @torch.no_grad()
