@@ -33,8 +33,10 @@ from convs2s.models.adl.language.spec import DECODER, ENCODER  # noqa: E402
 from convs2s.models.adl.options import AdlOptions  # noqa: E402
 
 FILE = DOCS / "proofs.json"
-# Chains inside a layer: the first has a state, so that a layer that loses it is found.
-CHAIN, SECOND_CHAIN = "cnn", "rnn"
+# Chains inside a layer, which have a state in a decoder.
+CHAINS = ("cnn", "rnn")
+# What arguments that are integers are, besides their defaults.
+SMALL_NUMBER = 2
 SIDES = (ENCODER, DECODER)
 # Layer -> side -> property -> the power of ten above the deviation, None for 0.
 Proofs = dict[str, dict[str, dict[str, int | None]]]
@@ -46,35 +48,45 @@ def layers() -> list[str]:
 
 
 def definitions(name: str) -> Iterator[str]:
-    """A layer with its defaults, then with each other value of its choices, one at a time."""
+    """A layer with its defaults, then with other values of its arguments, one at a time."""
     arguments = entries()[name].arguments
-    needed = [_written(each, value) for each in arguments for value in _needed(each)]
-    yield _call(name, needed)
+    needed = {each.name: values for each in arguments if (values := _needed(each))}
+    chosen = {each.name: values for each in arguments if (values := _choices(each))}
+    first = [_written(each, needed[each.name][0]) for each in arguments if each.name in needed]
+    yield _call(name, first)
+    for number, argument in enumerate(each for each in arguments if each.name in needed):
+        for value in needed[argument.name][1:]:
+            others = [*first]
+            others[number] = _written(argument, value)
+            yield _call(name, others)
     for argument in arguments:
-        values: tuple[Any, ...] = ()
-        if isinstance(argument.kind, Choice):
-            values = argument.kind.names
-        elif isinstance(argument.kind, Flag):
-            values = (True, False)
-        for value in values:
-            others = [each for each in needed if not each.startswith(f"{argument.name}=")]
-            yield _call(name, [*others, f"{argument.name}={write_value(value)}"])
+        for value in chosen.get(argument.name, ()):
+            others = [each for each in first if not each.startswith(f"{argument.name}=")]
+            yield _call(name, [*others, _written(argument, value)])
 
 
 def _needed(argument: Argument) -> tuple[Any, ...]:
-    """The values of an argument without which a layer is an error."""
+    """Values of an argument without which a layer is an error."""
     kind = argument.kind
     if isinstance(kind, SubChain) and kind.many:
-        return CHAIN, SECOND_CHAIN
+        return (", ".join(CHAINS),)
     if argument.default is not REQUIRED:
         return ()
     if isinstance(kind, SubChain):
-        return (CHAIN,)
-    if isinstance(kind, Integer):
-        return (min(max(2, kind.low), kind.high),)
+        return CHAINS
     if isinstance(kind, Real):
         return (min(max(0.5, kind.low), kind.high),)
-    return (kind.names[0],) if isinstance(kind, Choice) else (True,)
+    return _choices(argument)[:1]
+
+
+def _choices(argument: Argument) -> tuple[Any, ...]:
+    """Values that make another layer; what is not allowed is left out later."""
+    kind = argument.kind
+    if isinstance(kind, Choice):
+        return kind.names
+    if isinstance(kind, Flag):
+        return True, False
+    return (SMALL_NUMBER,) if isinstance(kind, Integer) else ()
 
 
 def _written(argument: Argument, value: Any) -> str:

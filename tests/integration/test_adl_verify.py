@@ -1,4 +1,4 @@
-"""``convs2s adl verify`` as a user starts it: each property can fail, for a layer that breaks it."""
+"""``convs2s adl verify`` as a user starts it: for each property, a layer with which it fails."""
 
 import subprocess
 

@@ -109,7 +109,7 @@ def test_help_lists_every_command():
         (
             ["adl", "explian"],
             2,
-            "convs2s adl: error: argument explain | draw | list | layers: there is no",
+            "convs2s adl: error: argument explain | draw | verify | list | layers: there is no",
         ),
         (["adl", "explain", "rnn", "--wrods", "3"], 2, "convs2s adl explain: error: unrecognized"),
         (["adl", "explain", "rnn", "--wrods", "3"], 2, "did you mean '--words'"),

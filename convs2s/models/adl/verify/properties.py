@@ -147,8 +147,8 @@ PROPERTIES = (
     ),
     Property(
         "multiply-adds",
-        "what `convs2s adl explain` prints has each product of matrices that a layer computes, and no "
-        "product that it does not compute",
+        "what `convs2s adl explain` prints has each product of matrices that a layer computes, and "
+        "no product that it does not compute",
         0.0,
         multiply_adds,
         "`convs2s adl explain` prints a wrong number of multiply-adds. Correct `cost=` of the "

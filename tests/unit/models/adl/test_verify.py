@@ -49,12 +49,14 @@ def test_a_sample_is_measured_again(name, on_the_page):
 
 
 def test_a_layer_is_measured_with_every_choice():
-    assert [*proofs.definitions("linear")] == ["linear", "linear(bias=true)", "linear(bias=false)"]
-    assert "rnn(cell=lngru)" in [*proofs.definitions("rnn")]
-    assert [*proofs.definitions("res")] == ["res(chain=cnn)"]
+    assert [*proofs.definitions("linear")] == [
+        *("linear", "linear(d=2)", "linear(bias=true)", "linear(bias=false)")
+    ]
+    assert {"rnn", "rnn(cell=lngru)", "rnn(d=2)"} < {*proofs.definitions("rnn")}
+    assert [*proofs.definitions("res")] == ["res(chain=cnn)", "res(chain=rnn)"]
     assert [*proofs.definitions("sum")] == ["sum(cnn, rnn)"]
     causal = [text for text, _ in proofs.resolved("light_conv", DECODER)]
-    assert causal == ["light_conv", "light_conv(padding=causal)"]
+    assert causal == ["light_conv", *(f"light_conv({a})" for a in ("k=2", "h=2", "padding=causal"))]
     assert [*proofs.resolved("birnn", DECODER)] == [*proofs.resolved("mlp_att", ENCODER)] == []
 
 
