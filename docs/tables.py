@@ -29,6 +29,7 @@ from convs2s.experiments.comparison import Comparison  # noqa: E402
 from convs2s.models.adl import architectures as adl_architectures  # noqa: E402
 from convs2s.models.adl.language.arguments import REQUIRED, Argument, Default, write_value  # noqa: E402
 from convs2s.models.adl.language.registry import FORMS, entries  # noqa: E402
+from convs2s.models.adl.language.spec import DECODER, ENCODER  # noqa: E402
 from convs2s.models.adl.options import AdlOptions  # noqa: E402
 from convs2s.models.convs2s.options import ConvS2SOptions  # noqa: E402
 from convs2s.models.pervasive.options import PervasiveOptions  # noqa: E402
@@ -36,7 +37,7 @@ from convs2s_plugin.criterions.sequence_risk import ConvS2SSequenceRiskConfig  #
 from convs2s_plugin.models.options import EMBEDDING_FILES  # noqa: E402
 from convs2s_plugin.schedulers import ReduceLROnValidationConfig  # noqa: E402
 from convs2s_plugin.tasks.translation import ConvS2STranslationConfig  # noqa: E402
-from docs import other_projects, published, results  # noqa: E402
+from docs import other_projects, proofs, published, results  # noqa: E402
 from docs.generated import write_or_check  # noqa: E402
 
 PAGES = (
@@ -148,6 +149,9 @@ GENERATORS: dict[str, Callable[[], str]] = {
     "options scheduler": lambda: options(ReduceLROnValidationConfig),
     "layers": layers,
     "commands": commands,
+    "properties": proofs.properties,
+    "proofs encoder": lambda: proofs.table(ENCODER),
+    "proofs decoder": lambda: proofs.table(DECODER),
     "multi30k in short": lambda: results.scores_in_short(multi30k()),
     "multi30k scores": lambda: results.scores(multi30k()),
     "multi30k trials": lambda: results.trials(multi30k()),

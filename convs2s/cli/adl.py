@@ -1,10 +1,12 @@
-"""``convs2s adl``: explain, draw or import a definition; list named architectures or layers."""
+"""``convs2s adl``: explain, draw, verify or import a definition; list architectures or layers."""
 
 import argparse
 import json
 import os
+from typing import Any
 
 from ..common.errors import UserError, nearest
+from ..common.limits import check_range
 from ..common.output_files import atomic_write, check_writable
 from ..common.plain_files import can_exist, read_plain
 from ..common.user_code import import_user_code
@@ -15,6 +17,7 @@ from ..models.adl.language.patterns import definition_of_pattern
 from ..models.adl.language.registry import FORMS, LayerType, entries
 from ..models.adl.language.resolve import DIALECTS, resolve
 from ..models.adl.language.spec import DECODER, ENCODER, ModelSpec, Settings
+from ..models.adl.options import AdlOptions
 from ..pictures.figures import check_format
 from ..pictures.model import draw
 from .arguments import add_file, add_flag, add_number
@@ -22,22 +25,32 @@ from .plugin import add_user_dir
 
 # The size of the largest file of a pattern.
 MAX_BYTES = 2**20
+# Sizes with which `verify` takes a few seconds; the properties do not depend on them.
+SMALL = Settings(model_dim=16, attention_heads=4)
+SMALL_WORDS, MAX_LENGTH = 30, 1000
+# Side -> what `verify` takes for the other one, in each dialect.
+OTHER_SIDE = {ENCODER: "res(mh_dot_att(1))", DECODER: "id"}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the sub-commands and their options."""
     commands = parser.add_subparsers(
-        dest="subcommand", metavar="explain | draw | import | list | layers", required=True
+        dest="subcommand",
+        metavar="explain | draw | verify | import | list | layers",
+        required=True,
     )
     explain = commands.add_parser(
         "explain", help="print the shapes, parameters, costs and receptive fields of a model"
     )
     draw = commands.add_parser("draw", help="draw the layers of a model, with the same numbers")
     for command in (explain, draw):
-        _add_model(command)
+        _add_model(command, Settings())
+        add_number(command, "--words", "vocabulary size of source and target", 40000, least=1)
+        add_number(command, "--length", "tokens of a sentence", 30, least=1)
     add_flag(explain, "--json", "print JSON")
     text = "the drawing, an .svg file"
     add_file(draw, "--output", text, required=True)
+    _add_verify(commands)
     about = "print the definition that a pattern of a hybrid language model stands for"
     imported = commands.add_parser("import", help=about)
     imported.add_argument(
@@ -54,22 +67,50 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         add_user_dir(command)
 
 
-def _add_model(command: argparse.ArgumentParser) -> None:
-    """Add the definition of a model, and the options that its numbers depend on."""
+def _add_verify(commands: Any) -> None:
+    """Add the sub-command ``verify``."""
+    text = "compute with a small network whether the layers of a model do what they must"
+    verify = commands.add_parser(
+        "verify",
+        help=text,
+        description=f"{text}: steps of generation are the full pass, padding changes nothing, no "
+        "output sees later tokens, gradients are right, and the like. The weights and the "
+        "sentences are random, and the same in each run. The exit code is 1 if a property fails.",
+    )
+    _add_model(verify, SMALL)
+    verify.set_defaults(model_dim=SMALL.model_dim, attention_heads=SMALL.attention_heads)
+    text = "the side of a single definition; the other side gets a simple one"
+    verify.add_argument("--side", choices=[ENCODER, DECODER], help=text)
+    text = "vocabulary size of source and target"
+    add_number(verify, "--words", text, SMALL_WORDS, least=5)
+    text = "tokens of the longest sentence (default: enough for the receptive fields, 9 to 64)"
+    add_number(verify, "--length", text)
+    add_user_dir(verify)
+    verify.example = (
+        "\nexample:\n  convs2s adl verify --user-dir my_layers 'pos -> res(mine)' "
+        "'rnn -> res(mine) -> mlp_att'\n"
+    )
+
+
+def _add_model(command: argparse.ArgumentParser, settings: Settings) -> None:
+    """Add the definition of a model, and the options that its layers depend on.
+
+    Args:
+        command: a sub-command.
+        settings: the defaults.
+    """
     command.add_argument(
         "encoder", metavar="ENCODER", help="a chain of layers, or the name of an architecture"
     )
     command.add_argument("decoder", metavar="DECODER", nargs="?", help="a chain of layers")
     text = f"dialect of both definitions: {' or '.join(DIALECTS)} (default: %(default)s)"
     command.add_argument("--dialect", default="paper", help=text)
-    text = f"channels of embeddings and layers (default: {Settings.model_dim})"
+    text = f"channels of embeddings and layers (default: {settings.model_dim})"
     add_number(command, "--model-dim", text)
     add_number(command, "--ff-dim", "inner channels of ffl (default: 4 times its input)")
-    text = f"heads of multi-head attention (default: {Settings.attention_heads})"
+    text = f"heads of multi-head attention (default: {settings.attention_heads})"
     add_number(command, "--attention-heads", text)
     add_flag(command, "--input-feeding", "the decoder's previous output is part of its input")
-    add_number(command, "--words", "vocabulary size of source and target", 40000, least=1)
-    add_number(command, "--length", "tokens of a sentence", 30, least=1)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -90,6 +131,8 @@ def run(args: argparse.Namespace) -> int:
         with atomic_write(args.output) as file:
             file.write(draw(model_spec, args.words, args.length))
         print(args.output)
+    elif args.subcommand == "verify":
+        return _verify(args)
     else:
         model_spec = _resolve(args)
         if args.json:
@@ -115,9 +158,53 @@ def _import(pattern: str, side: str) -> str:
     return definition_of_pattern(pattern, side)
 
 
-def _resolve(args: argparse.Namespace) -> ModelSpec:
+def _verify(args: argparse.Namespace) -> int:
+    """Print the properties of a model, each as soon as it is measured; 1 if one fails."""
+    if args.side is not None:
+        if args.decoder is not None:
+            raise UserError("--side is for a single definition, but there are two: omit it.")
+        if args.encoder in ARCHITECTURES:
+            raise UserError(f"{args.encoder} names both sides of a model: omit --side.")
+        other = OTHER_SIDE[args.side]
+        sides = (args.encoder, other) if args.side == ENCODER else (other, args.encoder)
+        args.encoder, args.decoder = sides
+    if args.length is not None:
+        check_range("--length", args.length, 1, MAX_LENGTH)
+    model_spec = _resolve(args)
+    from ..models.adl.verify import TITLES, faults, remarks, verify, write_row
+
+    measuring, results = verify(_options(args), model_spec, args.words, args.length), []
+    print(write_row(TITLES), flush=True)
+    for result in measuring:
+        print(write_row(result.row), flush=True)
+        results.append(result)
+    found = faults(results)
+    print("", *(found or ["All of this holds."]), *remarks(model_spec, args.length), sep="\n")
+    return 1 if found else 0
+
+
+def _sizes(args: argparse.Namespace) -> dict[str, int]:
+    """The sizes that were given."""
     names = ("model_dim", "ff_dim", "attention_heads")
-    given = {name: getattr(args, name) for name in names if getattr(args, name) is not None}
+    return {name: getattr(args, name) for name in names if getattr(args, name) is not None}
+
+
+def _options(args: argparse.Namespace) -> AdlOptions:
+    """The options of the network that ``_resolve`` has checked."""
+    if args.decoder is None:
+        given = ARCHITECTURES[args.encoder].as_options().options
+    else:
+        given = {
+            "encoder_adl": args.encoder,
+            "decoder_adl": args.decoder,
+            "adl_dialect": args.dialect,
+            "input_feeding": args.input_feeding,
+        }
+    return AdlOptions(**{**given, **_sizes(args)})
+
+
+def _resolve(args: argparse.Namespace) -> ModelSpec:
+    given = _sizes(args)
     if args.decoder is not None:
         for definition in (args.encoder, args.decoder):
             if definition in ARCHITECTURES:

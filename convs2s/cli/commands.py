@@ -30,8 +30,8 @@ COMMANDS = {
     "several models",
     "experiment": "train, translate and compare systems that a YAML file describes",
     "plot": "plot the curves of trainings, BLEU by length, or the sweep of an option",
-    "adl": "explain, draw or import a definition in the Architecture Definition Language, or list "
-    "named architectures and layers",
+    "adl": "explain, draw, verify or import a definition in the Architecture Definition Language, "
+    "or list named architectures and layers",
     "flops": "count the parameters and the training cost of an architecture, or of all named ones",
     "average": "average the weights of several checkpoints of one training",
     "quantize": "save a trained model with weights in 8 bits, for generation on a CPU",

@@ -109,7 +109,8 @@ def test_help_lists_every_command():
         (
             ["adl", "explian"],
             2,
-            "convs2s adl: error: argument explain | draw | import | list | layers: there is no",
+            "convs2s adl: error: argument explain | draw | verify | import | list | layers: there "
+            "is no",
         ),
         (["adl", "explain", "rnn", "--wrods", "3"], 2, "convs2s adl explain: error: unrecognized"),
         (["adl", "explain", "rnn", "--wrods", "3"], 2, "did you mean '--words'"),

@@ -69,13 +69,11 @@ class Cost(NamedTuple):
         position: for each position.
         pair: for each position and each position that it attends to.
         source: for each source position, once per sentence (keys and values).
-        span: how many positions a position attends to at most (no limit).
     """
 
     position: int = 0
     pair: int = 0
     source: int = 0
-    span: float = UNBOUNDED
 
 
 BLOCK = Argument(

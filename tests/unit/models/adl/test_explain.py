@@ -121,9 +121,8 @@ def test_parameters_of_source_attention(text, modules):
         ("mh_dot_self_att(d=16)", 4 * 16 * 16 + 2 * 7 * 16),
         # Keys and values of one of four heads.
         ("mh_dot_self_att(d=16, kv_heads=1)", 2 * 16 * 16 + 2 * 16 * 4 + 2 * 7 * 16),
-        # A position and two others on either side; the window is larger than the sentence.
-        ("mh_dot_self_att(d=16, window=2)", 4 * 16 * 16 + 2 * 5 * 16),
-        ("mh_dot_self_att(d=16, window=4)", 4 * 16 * 16 + 2 * 7 * 16),
+        # All scores are computed, and those outside of the window are masked.
+        ("mh_dot_self_att(d=16, window=2)", 4 * 16 * 16 + 2 * 7 * 16),
         ("mlp_self_att(8)", 2 * 16 * 8 + 7 * (8 + 16)),
         ("res_nd(linear(16) -> act)", 16 * 16),
     ],
@@ -138,9 +137,6 @@ def test_multiply_adds_of_source_attention():
     assert figures(decoder("mh_dot_src_att"), 7).multiply_adds == expected
     shared = expected - 2 * 12 * 24 // 2
     assert figures(decoder("mh_dot_src_att(kv_heads=2)"), 7).multiply_adds == shared
-    # In a decoder, the last two positions.
-    window = 3 * 16 * 24 + 24 * 24 + 2 * 2 * 24
-    assert figures(decoder("mh_dot_self_att(window=2)"), 7).multiply_adds == window
     assert figures(decoder("linear(12) -> dot_att"), 7).multiply_adds == 16 * 12 + 2 * 7 * 12
 
 

@@ -20,7 +20,7 @@ from ..arguments import (
     Real,
     setting_default,
 )
-from ..registry import BLOCK, PAST, POSITION, SENTENCE, UNBOUNDED, Cost, Reach, declare
+from ..registry import BLOCK, PAST, POSITION, SENTENCE, Cost, Reach, declare
 from ..spec import LayerSpec
 from .common import PROBABILITY, WIDTH, given_width
 from .macros import register_alias
@@ -173,10 +173,7 @@ def projected_parameters(spec: LayerSpec) -> int:
 
 def multi_head_cost(spec: LayerSpec) -> Cost:
     cost = projected_cost(spec)
-    left, right = sentence_reach(spec)
-    # A window limits attention to the sentence itself; attention to the source has none.
-    span = UNBOUNDED if spec.source_width is not None else left + 1 + right
-    return cost._replace(position=cost.position + spec["d_p"] * spec["d"], span=span)
+    return cost._replace(position=cost.position + spec["d_p"] * spec["d"])
 
 
 def multi_head_parameters(spec: LayerSpec) -> int:
