@@ -170,6 +170,10 @@ def table(side: str) -> str:
 
 def main() -> None:
     """Measure every layer."""
+    from convs2s.nn import int8
+
+    if not int8.is_supported():
+        sys.exit("The tables have a column of int8, for which this CPU has no instructions.")
     proofs: Proofs = {}
     for name in layers():
         proofs[name] = {side: found for side in SIDES if (found := measure(name, side))}
