@@ -7,12 +7,10 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from ..context import Context
+from ..language.layers.moving_average import CHUNK
 from ..language.spec import LayerSpec
 from .common import implements
 from .recurrent import save_state
-
-# Positions in a chunk, at most: within it, the layer is a product with a Toeplitz matrix.
-CHUNK = 64
 
 
 class Coefficients(NamedTuple):

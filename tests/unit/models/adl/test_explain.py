@@ -147,15 +147,23 @@ def test_parameters_of_source_attention(text, modules):
         ("mh_dot_self_att(d=16, window=2)", 4 * 16 * 16 + 2 * 7 * 16),
         ("mlp_self_att(8)", 2 * 16 * 8 + 7 * (8 + 16)),
         ("res_nd(linear(16) -> act)", 16 * 16),
-        # Projections; then each head updates its state and reads it.
-        ("retention(h=2)", 16 * (2 * 16 + 3 * 32) + 2 * 2 * 8 * 16),
-        ("gla", 16 * (2 * 8 + 3 * 16) + 16 * (16 + 8) + 2 * 4 * 2 * 4),
-        ("mamba2(n=5, h=2)", 16 * (76 + 32) + 4 * 42 + 2 * 5 * 32),
-        ("ema(3)", 2 * 3 * 16),
+        # Projections; scores and sums over 7 positions, as in attention.
+        ("retention(h=2)", 16 * (2 * 16 + 3 * 32) + 7 * (16 + 32)),
+        ("gla", 16 * (2 * 8 + 3 * 16) + 16 * (16 + 8) + 16 + 7 * (2 * 8 + 16)),
+        ("mamba2(n=5, h=2)", 16 * (76 + 32) + 4 * 42 + 32 + 7 * (5 + 32)),
+        ("ema(3)", 2 * 3 * 16 + 7 * 16),
     ],
 )
 def test_multiply_adds_of_one_position(text, products):
     assert figures(encoder(text), 7).multiply_adds == products
+
+
+def test_multiply_adds_of_long_sentences():
+    """Pairs of positions in a chunk; then the heads update a state and read it."""
+    projections, state = 16 * (2 * 16 + 3 * 32), 2 * 2 * 8 * 16
+    actual = figures(encoder("retention(h=2)"), 4 * 128).multiply_adds
+    assert actual == projections + 128 * (16 + 32) + state * 3 // 4
+    assert actual < figures(encoder("mh_dot_self_att(d=16)"), 4 * 128).multiply_adds
 
 
 def test_multiply_adds_of_source_attention():

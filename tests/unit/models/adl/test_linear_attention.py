@@ -8,8 +8,9 @@ import torch
 from convs2s.common.errors import TextError
 from convs2s.models.adl import Settings, resolve
 from convs2s.models.adl.context import Context
+from convs2s.models.adl.language.layers import linear_attention as declared
+from convs2s.models.adl.language.layers.moving_average import CHUNK
 from convs2s.models.adl.layers.chains import LayerChain
-from convs2s.models.adl.layers.moving_average import CHUNK
 from convs2s.nn.linear_attention import CHANNEL_CHUNK, HEAD_CHUNK
 from convs2s.nn.state import State
 from tests.unit.models.adl.test_layers import C, built, check, context, random_input, sigmoid
@@ -119,6 +120,10 @@ EVERY_LAYER = pytest.mark.parametrize("text", LAYERS)
 # Around the ends of chunks of 32 and of 64 positions.
 SIZES = {CHANNEL_CHUNK, HEAD_CHUNK, CHUNK}
 LENGTHS = sorted({1, 2, 3, *(x for s in SIZES for x in (s - 1, s, s + 1, 3 * s + 5))})
+
+
+def test_chunks_are_those_of_the_declarations():
+    assert (HEAD_CHUNK, CHANNEL_CHUNK) == (declared.HEAD_CHUNK, declared.CHANNEL_CHUNK)
 
 
 @EVERY_LAYER

@@ -10,6 +10,9 @@ from .attention import HEADS
 
 # Channels between the two matrices of the gates of gla (Yang et al. 2024, section 4.4).
 GATE_RANK = 16
+# Positions in a chunk, at most: longer ones have more pairs, shorter ones more states. The first is
+# that of decays for each head, the second that of decays for each channel.
+HEAD_CHUNK, CHANNEL_CHUNK = 128, 32
 
 
 def key_width(text: str, default: Callable[[LayerSpec], int]) -> Argument:
@@ -43,12 +46,6 @@ def check_rotated_heads(spec: LayerSpec) -> None:
             "(d_k): take an even number of channels for each head",
             "h",
         )
-
-
-def state_products(spec: LayerSpec) -> int:
-    """Multiply-adds of a position that update the states of all heads and read them."""
-    products: int = 2 * spec["d_k"] * spec["d_v"] // spec["h"]
-    return products
 
 
 def projections(spec: LayerSpec) -> int:
@@ -98,9 +95,24 @@ def mamba_projections(spec: LayerSpec) -> int:
     return weights
 
 
+def retention_cost(spec: LayerSpec) -> Cost:
+    keys, values = spec["d_k"], spec["d_v"]
+    state = 2 * keys * values // spec["h"]
+    return Cost(projections(spec), keys + values, chunk=HEAD_CHUNK, state=state)
+
+
+def gla_cost(spec: LayerSpec) -> Cost:
+    keys, values = spec["d_k"], spec["d_v"]
+    # Log decays are summed up, and squares of the values, as matrix products.
+    position = projections(spec) + gate_products(spec) + values
+    state = 2 * keys * values // spec["h"]
+    return Cost(position, 2 * keys + values, chunk=CHANNEL_CHUNK, state=state)
+
+
 def mamba_cost(spec: LayerSpec) -> Cost:
-    state = 2 * spec["n"] * inner_width(spec)
-    return Cost(mamba_projections(spec) + spec["k"] * convolved_width(spec) + state)
+    inner = inner_width(spec)
+    position = mamba_projections(spec) + spec["k"] * convolved_width(spec) + inner
+    return Cost(position, spec["n"] + inner, chunk=HEAD_CHUNK, state=2 * spec["n"] * inner)
 
 
 def mamba_parameters(spec: LayerSpec) -> int:
@@ -118,7 +130,7 @@ declare(
     value_width("2 C", lambda spec: 2 * spec.input_width),
     reach=PAST,
     check=check_rotated_heads,
-    cost=lambda spec: Cost(projections(spec) + state_products(spec)),
+    cost=retention_cost,
     parameters=projections,
 )
 declare(
@@ -129,7 +141,7 @@ declare(
     value_width("C", lambda spec: spec.input_width),
     reach=PAST,
     check=check_heads,
-    cost=lambda spec: Cost(projections(spec) + gate_products(spec) + state_products(spec)),
+    cost=gla_cost,
     # The gates have biases, and the normalization has weights that all heads share.
     parameters=lambda spec: (
         projections(spec) + gate_products(spec) + spec["d_k"] + spec["d_v"] // spec["h"]
