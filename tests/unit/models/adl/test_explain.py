@@ -150,7 +150,7 @@ def test_parameters_of_source_attention(text, modules):
         # Projections; scores and sums over 7 positions, as in attention.
         ("retention(h=2)", 16 * (2 * 16 + 3 * 32) + 7 * (16 + 32)),
         ("gla", 16 * (2 * 8 + 3 * 16) + 16 * (16 + 8) + 16 + 7 * (2 * 8 + 16)),
-        ("mamba2(n=5, h=2)", 16 * (76 + 32) + 4 * 42 + 32 + 7 * (5 + 32)),
+        ("mamba2(n=5, h=2)", 16 * (76 + 32) + 32 + 7 * (5 + 32)),
         ("ema(3)", 2 * 3 * 16 + 7 * 16),
     ],
 )
