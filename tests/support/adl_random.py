@@ -149,14 +149,19 @@ class _Generator:
         before = ""
         if name == "dot_att" and self.source_width(given) != width:
             before = f"linear({self.source_width(given)}) -> "
+        if name in MIXERS:
+            before = "norm -> "
         items = [f"{key}={self.shown(value)}" for key, value in given.items()]
         text = f"{name}({', '.join(items)})" if items or self.rng.random() < 0.2 else name
         return before + text, self.width_of(name, given, width)
 
     def arguments(self, name: str) -> dict[str, Any]:
         given: dict[str, Any] = {}
+        if name in ("retention", "gla"):
+            # Divides the default widths too, and leaves retention pairs of channels.
+            given["h"] = self.rng.choice((1, 2))
         for argument in entries()[name].arguments:
-            if self.rng.random() < 0.5:
+            if argument.name not in given and self.rng.random() < 0.5:
                 value = self.value(name, argument, given)
                 if value is not None:
                     given[argument.name] = value
@@ -166,8 +171,12 @@ class _Generator:
         rng, key = self.rng, argument.name
         if key in ("d", "d_p"):
             return rng.choice(WIDTHS)
+        if key in ("d_k", "d_v"):
+            return rng.choice(WIDTHS)
         if key == "h":
             return rng.choice(HEADS)
+        if key in ("n", "expand"):
+            return rng.randint(1, 3)
         if key == "s":
             return rng.choice((0.25, 1, 1.5, 64))
         if key == "k":
@@ -222,6 +231,9 @@ class _Generator:
         return width
 
 
+# Their outputs are products of four projections of the input: without normalization, numbers are
+# soon too small for double precision.
+MIXERS = ("retention", "gla", "mamba2")
 # Gated linear recurrences of any width.
 RECURRENCES = ("ssru", "min_gru", "min_lstm")
 # Without layers that a test registers.

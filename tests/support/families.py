@@ -58,9 +58,9 @@ ADL = {
     ),
     "adl-cnn": dict(
         encoder_adl="learn_pos -> repeat(2, res(cnn(glu) -> dropout)) -> cnn(k=4, dilation=2) -> "
-        "res(sum(light_conv(k=4, h=2), linear))",
+        "res(sum(light_conv(k=4, h=2), linear)) -> res(ema(4))",
         decoder_adl="learn_pos -> repeat(2, res_d(cnn(glu, k=4, dilation=2)) -> "
-        "res(dot_att(s=1))) -> res(dynamic_conv(h=4))",
+        "res(dot_att(s=1))) -> res(dynamic_conv(h=4)) -> res(ema(3))",
     ),
     "adl-blocks": dict(
         encoder_adl=f"repeat(2, res_nd({SELF})) -> linear(24) -> birnn(gru, d=16)",
@@ -79,6 +79,11 @@ ADL = {
         decoder_adl=f"linear -> res({SELF}(pos=rope, window=2, h=2, qk_norm=true)) -> "
         "mh_dot_src_att(kv_heads=1)",
         input_feeding=True,
+    ),
+    "adl-mixers": dict(
+        encoder_adl="res_nd(mamba2(n=4, k=2)) -> res_nd(gla(h=2)) -> res_nd(retention) -> norm",
+        decoder_adl="pos -> res_nd(retention) -> res_nd(mh_dot_src_att) -> res_nd(gla(h=2, d_v=8)) "
+        "-> res_nd(mamba2(n=3)) -> res_nd(ema(2)) -> norm",
     ),
     "adl-beyond": dict(
         encoder_adl="highway(qrnn -> act(gelu)) -> min_gru(d=24) -> rms_norm -> "

@@ -14,7 +14,10 @@ from tests.support.families import MODELS, make, outputs, tiny_adl, tiny_convs2s
 EVERY_MODEL = pytest.mark.parametrize("name", MODELS)
 LENGTHS = [(7, 5), (3, 9), (11, 2), (1, 1)]
 # The only matrices that stay in single precision.
-KEPT = ("weight_ih_l0", "weight_hh_l0", "scores.weight", ".scores")
+KEPT = (
+    *("weight_ih_l0", "weight_hh_l0", "scores.weight", ".scores", ".convolution"),
+    *(".alpha", ".beta", ".delta", ".eta"),
+)
 
 
 def quantized(name, **options):

@@ -57,12 +57,9 @@ def figures(layers: Iterable[LayerSpec], length: int, own_weights: bool = True) 
 def _own_figures(spec: LayerSpec, length: int, own_weights: bool) -> Figures:
     parameters = own_parameters(spec) if own_weights else 0
     cost = layer_type(spec).cost_of(spec)
-    position, pair, source = cost or Cost()
     return Figures(
         parameters or 0,
-        # Source and target are equally long, so that each position has the cost of one source
-        # position.
-        position + pair * length + source,
+        (cost or Cost()).of_position(length),
         frozenset() if parameters is not None else frozenset([spec.name]),
         frozenset() if cost is not None else frozenset([spec.name]),
     )

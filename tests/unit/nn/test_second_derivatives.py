@@ -6,9 +6,12 @@ from torch.autograd import gradgradcheck
 
 from convs2s.nn.conv1d import winograd_conv1d
 from convs2s.nn.cross_entropy import linear_cross_entropy
+from convs2s.nn.depthwise_conv1d import causal_depthwise_conv1d
 from convs2s.nn.dropout import Dropout
 from convs2s.nn.gradient import scale_gradient
 from convs2s.nn.linear import linear
+from convs2s.nn.linear_attention import linear_attention
+from convs2s.nn.normalization import rms_norm
 from convs2s.nn.parts import sum_of_parts
 from convs2s.nn.token_scores import token_log_probabilities
 
@@ -23,6 +26,11 @@ def cross_entropy(x):
     return linear_cross_entropy(x, weight, None, target, label_smoothing=0.1).loss
 
 
+def attend(x, decays):
+    x, log_decay = x[None, None], -decays[None, None].square()
+    return linear_attention(x, x, x, log_decay)[0].sum()
+
+
 REFUSED = {
     "cross entropy": cross_entropy,
     "log-probabilities": lambda x: token_log_probabilities(
@@ -30,6 +38,12 @@ REFUSED = {
     ).sum(),
     "sum of parts": lambda x: sum_of_parts([lambda inputs: (inputs[0] ** 3).sum()], [x], []),
     "scaled gradient": lambda x: (scale_gradient(x, 0.5) ** 3).sum(),
+    "linear attention": lambda x: attend(x, x[:, :1]),
+    "linear attention with decays for each channel": lambda x: attend(x, x),
+    "root mean square": lambda x: (rms_norm(x, x.new_ones(3), 1e-6) ** 3).sum(),
+    "depthwise convolution": lambda x: (
+        causal_depthwise_conv1d(x[None], x.new_ones(2, 3), x.new_ones(3)) ** 2
+    ).sum(),
     "convolution": lambda x: (
         winograd_conv1d(x[None], x.new_ones(2, 9), x.new_ones(2), 2) ** 2
     ).sum(),

@@ -69,11 +69,27 @@ class Cost(NamedTuple):
         position: for each position.
         pair: for each position and each position that it attends to.
         source: for each source position, once per sentence (keys and values).
+        chunk: where a sentence is cut into chunks, the positions in one of them, at most; pairs are
+            those of a chunk. 0 for whole sentences.
+        state: for each position of the second and later chunks (what chunks leave each other).
     """
 
     position: int = 0
     pair: int = 0
     source: int = 0
+    chunk: int = 0
+    state: int = 0
+
+    def of_position(self, length: int) -> int:
+        """Multiply-adds for one position of sentences of ``length`` tokens.
+
+        Source and target are equally long, so that each position has the cost of one source
+        position.
+        """
+        chunks = -(-length // self.chunk) if self.chunk else 1
+        size = -(-length // chunks)
+        in_chunks = self.pair * chunks * size + self.state * (chunks - 1)
+        return self.position + self.source - (-in_chunks * size // length)
 
 
 BLOCK = Argument(

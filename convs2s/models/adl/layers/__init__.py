@@ -10,6 +10,8 @@ from . import (  # noqa: F401  (attach the modules to the declarations)
     convolution,
     gated_recurrence,
     light_convolution,
+    linear_attention,
+    moving_average,
     multi_head_attention,
     positions,
     positionwise,

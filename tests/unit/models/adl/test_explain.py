@@ -45,6 +45,28 @@ def size(*modules):
         ("rms_norm", [nn.RMSNorm(16)]),
         ("light_conv(5, h=4)", [nn.Linear(4, 5, bias=False)]),
         ("dynamic_conv(5, h=4)", [nn.Linear(16, 20, bias=False)]),
+        ("retention", [nn.Linear(16, 2 * 16 + 3 * 32, bias=False)]),
+        ("retention(2, d_k=8, d_v=6)", [nn.Linear(16, 2 * 8 + 3 * 6, bias=False)]),
+        (
+            "gla",
+            [
+                nn.Linear(16, 2 * 8 + 3 * 16, bias=False),
+                nn.Linear(16, 16, bias=False),
+                nn.Linear(16, 8),
+                nn.RMSNorm(4),
+            ],
+        ),
+        (
+            "mamba2(n=5, h=2)",
+            [
+                nn.Linear(16, 32 + 32 + 5 + 5 + 2, bias=False),
+                nn.Conv1d(42, 42, 4, groups=42),
+                nn.Linear(2, 3, bias=False),
+                nn.RMSNorm(32),
+                nn.Linear(32, 16, bias=False),
+            ],
+        ),
+        ("ema", [nn.Linear(16, 4 * 16, bias=False)]),
         ("norm", [nn.LayerNorm(16)]),
         ("rnn", [nn.LSTM(16, 24)]),
         ("rnn(gru)", [nn.GRU(16, 24)]),
@@ -125,10 +147,23 @@ def test_parameters_of_source_attention(text, modules):
         ("mh_dot_self_att(d=16, window=2)", 4 * 16 * 16 + 2 * 7 * 16),
         ("mlp_self_att(8)", 2 * 16 * 8 + 7 * (8 + 16)),
         ("res_nd(linear(16) -> act)", 16 * 16),
+        # Projections; scores and sums over 7 positions, as in attention.
+        ("retention(h=2)", 16 * (2 * 16 + 3 * 32) + 7 * (16 + 32)),
+        ("gla", 16 * (2 * 8 + 3 * 16) + 16 * (16 + 8) + 16 + 7 * (2 * 8 + 16)),
+        ("mamba2(n=5, h=2)", 16 * (76 + 32) + 32 + 7 * (5 + 32)),
+        ("ema(3)", 2 * 3 * 16 + 7 * 16),
     ],
 )
 def test_multiply_adds_of_one_position(text, products):
     assert figures(encoder(text), 7).multiply_adds == products
+
+
+def test_multiply_adds_of_long_sentences():
+    """Pairs of positions in a chunk; then the heads update a state and read it."""
+    projections, state = 16 * (2 * 16 + 3 * 32), 2 * 2 * 8 * 16
+    actual = figures(encoder("retention(h=2)"), 4 * 128).multiply_adds
+    assert actual == projections + 128 * (16 + 32) + state * 3 // 4
+    assert actual < figures(encoder("mh_dot_self_att(d=16)"), 4 * 128).multiply_adds
 
 
 def test_multiply_adds_of_source_attention():
@@ -164,6 +199,7 @@ INF = float("inf")
         ("mh_dot_self_att(pos=rope)", (INF, INF)),
         ("qrnn", (INF, 0)),
         ("ssru -> res(rg_lru)", (INF, 0)),
+        ("retention -> gla -> mamba2 -> ema", (INF, 0)),
         ("light_conv(k=5) -> dynamic_conv(k=4)", (2 + 1, 2 + 2)),
         ("dynamic_conv(k=5, padding=causal)", (4, 0)),
     ],

@@ -1,0 +1,42 @@
+"""Normalization by the root mean square (Zhang and Sennrich 2019)."""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from .gradient import first_derivatives_only
+
+
+def rms_norm(x: Tensor, weight: Tensor, epsilon: float) -> Tensor:
+    """w x / sqrt(mean of the squares of its channels + epsilon), in single precision or better.
+
+    On a CPU, ``F.rms_norm`` and its gradient take five times as long.
+
+    Args:
+        x: ... x C.
+        weight: C.
+        epsilon: added to the mean.
+    """
+    exact = torch.promote_types(x.dtype, torch.float32)
+    return _RmsNorm.apply(x.to(exact).contiguous(), weight.to(exact), epsilon)
+
+
+class _RmsNorm(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor, epsilon: float) -> Tensor:
+        squares = (x.unsqueeze(-2) @ x.unsqueeze(-1)).squeeze(-1)
+        inverse = (squares / x.size(-1)).add_(epsilon).rsqrt_()
+        ctx.save_for_backward(x, weight, inverse)
+        return (x * inverse).mul_(weight)
+
+    @staticmethod
+    @first_derivatives_only
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, None]:
+        x, weight, inverse = ctx.saved_tensors
+        grad = grad.contiguous()
+        products = grad * x
+        of_weight = inverse.flatten() @ products.flatten(0, -2)
+        share = (products @ weight).unsqueeze(-1).mul_(inverse**3).div_(-x.size(-1))
+        of_x = torch.mul(grad, weight, out=products).mul_(inverse).addcmul_(x, share)
+        return of_x, of_weight, None
