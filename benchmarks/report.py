@@ -78,12 +78,13 @@ def mebibytes(size: int) -> str:
 
 
 def measured_table(result: dict) -> str | None:
-    """What ``speed``, ``translate``, ``families`` or ``systems`` measured; None for others."""
+    """What a command measured that has a table of its own; None for others."""
     for key, table in (
         ("sentences_per_second", speed_table),
         ("lines_per_second", commands_table),
         ("relative_times", families_table),
         ("relative_rates", systems_table),
+        ("relative_to_attention", layers_table),
     ):
         if key in result:
             return table(result)
@@ -129,6 +130,20 @@ def families_table(result: dict) -> str:
         for family, values in by_family.items()
     ]
     return markdown_table(titles, rows)
+
+
+def layers_table(result: dict) -> str:
+    """The times that ``layers`` measured, in Markdown."""
+    works = result["relative_to_attention"]
+    titles = [
+        f"{work}, {sentences} x {length}" for work in works for sentences, length in result["sizes"]
+    ]
+    names = next(iter(works.values()))
+    rows = [
+        (f"`{name}`", *(_with_range(ratio, 2) for work in works.values() for ratio in work[name]))
+        for name in names
+    ]
+    return markdown_table(("layer", *titles), rows)
 
 
 def systems_table(result: dict) -> str:
