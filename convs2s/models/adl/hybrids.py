@@ -55,10 +55,31 @@ def _deep_encoder(encoder: int, source: str, dim: int, ff_dim: int, heads: int) 
     )
 
 
+def _state_space(depths: tuple[int, int], source: str, dim: int, heads: int) -> AdlArchitecture:
+    """The Mamba Enc-Dec of Pitorro et al. (2024), whose encoder runs from left to right only.
+
+    Args:
+        depths: blocks of the encoder and of the decoder.
+        source, dim, heads: as of other architectures.
+    """
+    encoder, decoder = depths
+    mamba, attention, feed_forward = (
+        f"res(rms_norm -> {layer} -> dropout)"
+        for layer in ("mamba2", "mh_dot_src_att", "ffl(v=swiglu)")
+    )
+    return AdlArchitecture(
+        f"repeat({encoder}, {mamba}) -> rms_norm",
+        f"repeat({decoder}, {mamba} -> {attention} -> {feed_forward}) -> rms_norm",
+        source,
+        {"model_dim": dim, "attention_heads": heads, "share_input_output_embed": True},
+    )
+
+
 _PAPER = _ENCODER_KERNELS, _DECODER_KERNELS
 _SMALL = _SMALL_KERNELS, _SMALL_KERNELS
 _WU = "Wu et al. (2019), section 4.1"
 _SHALLOW = "the decoder of Kim et al. (2019) below the encoder of Kasai et al. (2021), 12-1"
+_MAMBA = "the Mamba Enc-Dec of Pitorro et al. (2024), in their code, with Mamba-2 for Mamba"
 _HERE = "for some ten thousand sentence pairs"
 
 HYBRIDS = {
@@ -72,4 +93,6 @@ HYBRIDS = {
     ),
     "adl_deep_ssru": _deep_encoder(12, _SHALLOW, 512, 2048, 8),
     "adl_deep_ssru_small": _deep_encoder(6, f"{_SHALLOW}, {_HERE}", 128, 256, 4),
+    "adl_mamba2": _state_space((8, 6), _MAMBA, 512, 8),
+    "adl_mamba2_small": _state_space((4, 4), f"{_MAMBA}, {_HERE}", 128, 4),
 }

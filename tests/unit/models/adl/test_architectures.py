@@ -168,6 +168,17 @@ def test_light_convolutions_have_the_blocks_of_their_paper(kind):
         assert len(attended(spec)) == 6 and sequential_parts(spec) == []
 
 
+def test_the_state_space_model_has_the_blocks_of_its_authors():
+    spec = ARCHITECTURES["adl_mamba2"].resolve()
+    encoder, decoder = (
+        [layer.name for layer in side.walk() if layer.name not in ("res", "rms_norm", "dropout")]
+        for side in (spec.encoder, spec.decoder)
+    )
+    assert encoder == ["mamba2"] * 8
+    assert decoder == ["mamba2", "mh_dot_src_att", "ff", "linear"] * 6
+    assert {layer["d"] for layer in spec.decoder.walk() if layer.name == "ff"} == {2048}
+
+
 def test_a_shallow_decoder_keeps_one_state():
     spec = ARCHITECTURES["adl_deep_ssru"].resolve()
     kinds = [layer.name for layer in spec.decoder.walk()]
