@@ -19,7 +19,9 @@ def rms_norm(x: Tensor, weight: Tensor, epsilon: float) -> Tensor:
         epsilon: added to the mean.
     """
     exact = torch.promote_types(x.dtype, torch.float32)
-    return _RmsNorm.apply(x.to(exact).contiguous(), weight.to(exact), epsilon)
+    # Autocast would round the squares to half precision.
+    with torch.autocast(x.device.type, enabled=False):
+        return _RmsNorm.apply(x.to(exact).contiguous(), weight.to(exact), epsilon)
 
 
 class _RmsNorm(torch.autograd.Function):

@@ -159,7 +159,7 @@ def test_pages_show_all_results():
         text = page.read_text(encoding="utf-8")
         shown |= {match["name"] for match in pages.MARKED_TABLE.finditer(text)}
         assert pages.updated(text) == text
-    others = {"families.json", "multi30k.json", "systems.json", "translate.json"}
+    others = {"families.json", "layers.json", "multi30k.json", "systems.json", "translate.json"}
     assert shown == {*(f"{device}.json" for device in rows.ROWS), *others}
     assert "sentences/s" in pages.results_table("multi30k.json")
     assert pages.results_table("missing.json") == ""

@@ -52,9 +52,13 @@ def dry_run(text, tmp_path, capsys, monkeypatch):
         parser = argparse.ArgumentParser()
         command.add_arguments(parser)
         words = [path, "--text", text, "--out", tmp_path / "out", "--dry-run", "--speed"]
-        if read_experiment(path).data.sets:
+        experiment = read_experiment(path)
+        if experiment.data.sets:
+            names = experiment.tuning.sets or [text.name]
+            for name in names:
+                (text.parent / name).exists() or (text.parent / name).symlink_to(text)
             words[2] = text.parent / "{set}"
-            words += ["--sets", text.name, "--source", "de", "--target", "en"]
+            words += ["--sets", *names, "--source", "de", "--target", "en"]
         assert command.run(parser.parse_args([*map(str, words)])) == 0
         assert not (tmp_path / "out").exists()
         return commands(capsys.readouterr().out)
@@ -80,9 +84,12 @@ def test_there_are_experiments():
 def test_fairseq_knows_the_options(path, dry_run):
     experiment = read_experiment(path)
     trained = [s for s in experiment.systems.values() if s.runs_of is None]
+    trainings = [
+        len(s.seeds) + len(s.trials) + sum(round_sizes(s, experiment.tuning)[1:]) for s in trained
+    ]
+    sets = max(1, len(experiment.tuning.sets))
     # --speed trains each system in three rounds, except those that have trials only.
-    expected = sum(len(s.seeds) + len(s.trials) + 3 * bool(s.seeds) for s in trained)
-    expected += sum(sum(round_sizes(s, experiment.tuning)[1:]) for s in trained)
+    expected = sets * sum(trainings) + sum(3 * bool(s.seeds) for s in trained)
     assert check(dry_run(path)) == expected
 
 

@@ -90,10 +90,9 @@ class Definition:
 def unknown_layer(name: str, known: Iterable[str]) -> str:
     """The message for a name that is not a layer."""
     known = sorted(known)
-    return (
-        f"there is no layer {excerpt(name)}{nearest(name, known)}; layers are "
-        f"{', '.join(known)}, and repeat"
-    )
+    if near := nearest(name, known):
+        return f"there is no layer {excerpt(name)}{near}"
+    return f"there is no layer {excerpt(name)}; layers are {', '.join(known)}, and repeat"
 
 
 def write(value: Value | Definition) -> str:
