@@ -9,6 +9,7 @@ A page marks the place of a table with two comments, and the table stands betwee
 import json
 import re
 from pathlib import Path
+from textwrap import fill
 
 from convs2s.common.output_files import atomic_write
 from convs2s.common.tables import markdown_table
@@ -23,6 +24,8 @@ DOCS = ROOT / "docs"
 RESULTS = ROOT / "benchmarks" / "results"
 PAGES = (ROOT / "README.md", *sorted(DOCS.glob("*.md")))
 
+# The longest line of a page, tables excepted.
+WIDTH = 112
 MARKED_TABLE = re.compile(
     r"(<!-- table of benchmarks/results/(?P<name>\w+\.json) -->\n).*?(<!-- end of table -->)",
     re.DOTALL,
@@ -45,7 +48,7 @@ def comparison_table(results: dict[str, dict]) -> str:
     machines = {
         _machine(result["machine"]): None for result in results.values() if "error" not in result
     }
-    measured = "\n".join(f"Measured on {machine}." for machine in machines)
+    measured = "\n".join(fill(f"Measured on {machine}.", WIDTH) for machine in machines)
     return f"{markdown_table(titles, rows)}\n\n{measured}"
 
 
@@ -101,7 +104,8 @@ def results_table(name: str) -> str:
     table = measured_table(result)
     if table is None:
         return comparison_table(result) + "\n"
-    return f"{table}\n\nMeasured on {_machine(result['machine'])}.\n"
+    measured = fill(f"Measured on {_machine(result['machine'])}.", WIDTH)
+    return f"{table}\n\n{measured}\n"
 
 
 def updated(text: str) -> str:
