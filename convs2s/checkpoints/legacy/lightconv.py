@@ -297,7 +297,7 @@ def _is_translation_model(arch: str) -> bool:
 
 def _read_options(checkpoint: dict[str, Any], path: str) -> argparse.Namespace:
     """The options of a training, with fairseq's defaults where it does not say them."""
-    given = {key: value for key, value in vars(model_options(checkpoint)).items()}
+    given = vars(model_options(checkpoint))
     options = argparse.Namespace(**{**DEFAULTS, **given})
     for name in DEFAULTS:
         if name.startswith("encoder_"):

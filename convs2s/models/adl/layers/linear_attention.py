@@ -20,8 +20,8 @@ from ..context import Context
 from ..language.layers.linear_attention import GATE_RANK, convolved_width, inner_width
 from ..language.spec import LayerSpec
 from .common import EPSILON, implements
-from .positions import SinusoidTable
 from .recurrent import save_state
+from .relative_positions import Rotation
 
 # The initial gain of projections in the authors' code of RetNet and of GLA.
 GAIN = 2.0**-2.5
@@ -109,41 +109,29 @@ class RetentionLayer(nn.Module):
         self.projections = stacked_projection(spec.input_width, (keys, keys, values, values))
         self.output = Linear(values, spec.width, bias=False)
         nn.init.xavier_uniform_(self.output.weight)
-        self.table = SinusoidTable(keys // self.heads)
+        self.rotation = Rotation(keys // self.heads)
         decays = 1.0 - 2.0 ** (-5.0 - torch.arange(self.heads, dtype=torch.float64))
         self.register_buffer("log_decay", decays.log().float(), persistent=False)
 
     def forward(self, x: Tensor, context: Context) -> Tensor:
         """Map B x T x C to B x T x C."""
         both, value, gate = self.projections(x).split(self.widths, dim=-1)
-        query, key = self.rotate(both, context).chunk(2, dim=2)
+        query, key = (
+            split_heads(part, self.heads) for part in self.rotation(both, context).chunk(2, dim=-1)
+        )
         log_decay = self.log_decay.view(1, -1, 1, 1).expand(-1, -1, x.size(1), -1)
         attended = attend(
-            query.transpose(1, 2),
-            key.transpose(1, 2),
+            query,
+            key,
             split_heads(value, self.heads),
             log_decay,
             context.layer_state(self),
             context.padding_mask,
         )
-        normalized = F.layer_norm(attended, attended.shape[-1:], eps=EPSILON)
+        # As if queries had been divided by sqrt(E).
+        epsilon = EPSILON * query.size(-1)
+        normalized = F.layer_norm(attended, attended.shape[-1:], eps=epsilon)
         return self.output(gated(normalized, gate))
-
-    def rotate(self, both: Tensor, context: Context) -> Tensor:
-        """Rotate queries and keys, as complex numbers, and divide their products by sqrt(E).
-
-        Args:
-            both: queries and keys, B x T x 2hE.
-            context: of the pass.
-        Returns:
-            B x T x 2h x E, in single precision or better.
-        """
-        exact = torch.promote_types(both.dtype, torch.float32)
-        pairs = both.to(exact).unflatten(-1, (2 * self.heads, -1, 2))
-        sines, cosines = self.table.look_up(context).to(exact).unflatten(-1, (-1, 2)).unbind(-1)
-        scale = (2 * pairs.size(-2)) ** -0.25
-        turns = torch.complex(scale * cosines, scale * sines).unsqueeze(-2)
-        return torch.view_as_real(torch.view_as_complex(pairs) * turns).flatten(-2)
 
 
 @implements("gla")
