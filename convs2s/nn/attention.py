@@ -10,6 +10,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from .dropout import Dropout
+from .softmax import causal_mask, masked_softmax
 
 # Sequence length up to which separate matrix multiplications are faster on a CPU than torch's
 # fused attention kernels.
@@ -122,30 +123,6 @@ def _is_short(query: Tensor, keys: Tensor) -> bool:
         and query.dtype in (torch.bfloat16, torch.float32, torch.float64)
         and query.size(-2) * keys.size(-2) <= MAX_UNFUSED_LENGTH**2
     )
-
-
-def masked_softmax(scores: Tensor, mask: Tensor | None = None, scale: float = 1.0) -> Tensor:
-    """Attention weights ... x S from attention scores ... x S, in single precision or better.
-
-    Args:
-        scores: in any precision.
-        mask: broadcastable to ``scores``, True at positions that may be attended to; or numbers to
-            add to the scaled scores; None for all.
-        scale: factor of the scores (1).
-    """
-    if scores.dtype in (torch.float16, torch.bfloat16):
-        scores = scores.float()
-    if scale != 1.0:
-        scores = scores * scale
-    if mask is not None:
-        is_selection = mask.dtype == torch.bool
-        scores = scores.masked_fill(~mask, float("-inf")) if is_selection else scores + mask
-    return scores.softmax(dim=-1)
-
-
-def causal_mask(scores: Tensor) -> Tensor:
-    """Mask T x T for scores ... x T x T, True on and below the diagonal."""
-    return torch.ones(scores.shape[-2:], dtype=torch.bool, device=scores.device).tril()
 
 
 def source_attention(

@@ -9,9 +9,11 @@ from torch.nn import functional as F
 # Random bits per element, and elements per 64-bit random integer.
 BITS = 16
 DRAWS_PER_INTEGER = 64 // BITS
-# Elements that a CPU masks at a time. Torch converts the integer mask to the type of x first, and
-# allocating fresh memory for a large converted mask takes longer than everything else.
+# Elements that a CPU masks at a time. First, torch converts the mask to integers of the size of a
+# number of x, and allocating fresh memory for a large mask takes longer than everything else.
 CHUNK = 2**20
+# Integers as large as a floating point number, by its bytes.
+INTEGERS = {2: torch.int16, 4: torch.int32, 8: torch.int64}
 
 
 class Dropout(nn.Module):
@@ -50,18 +52,19 @@ class Dropout(nn.Module):
         Torch's own dropout draws a random integer per element; a quarter of one is enough.
 
         Returns:
-            16-bit integers, 1 for elements to keep and 0 for elements to drop.
+            16-bit integers: -1, all of whose bits are set, for elements to keep, and 0 for elements
+            to drop.
         """
         if not self.active:
             return None
         if self.p == 1.0:
             return torch.zeros(x.shape, dtype=torch.int16, device=x.device)
         if torch.compiler.is_compiling():
-            return torch.rand(x.shape, device=x.device).ge(self.p).to(torch.int16)
+            return torch.rand(x.shape, device=x.device).ge(self.p).to(torch.int16).neg()
         size = -(-x.numel() // DRAWS_PER_INTEGER)
         draws = torch.empty(size, dtype=torch.int64, device=x.device).random_(-(2**63), None)
         bits = draws.view(torch.int16)[: x.numel()].view(x.shape)
-        return bits.ge_(_dropped_draws(self.p) - 2 ** (BITS - 1))
+        return bits.ge_(_dropped_draws(self.p) - 2 ** (BITS - 1)).neg_()
 
     def apply_mask(self, x: Tensor, mask: Tensor | None) -> Tensor:
         """Zero the masked elements of x, or of its gradient, and scale the others by 1 / (1 - p).
@@ -75,12 +78,14 @@ class Dropout(nn.Module):
         if mask is None:
             return x
         scale = 2**BITS / (2**BITS - _dropped_draws(self.p))
-        if x.numel() <= CHUNK or x.device.type != "cpu":
-            return (x * mask).mul_(scale)
+        if x.device.type != "cpu" or torch.compiler.is_compiling():
+            return (x * mask).mul_(-scale)
+        if x.numel() <= CHUNK:
+            return _select(x, mask).mul_(scale)
         out = torch.empty(x.shape, dtype=x.dtype)
         chunks = (tensor.reshape(-1).split(CHUNK) for tensor in (x, mask, out))
         for x_chunk, mask_chunk, out_chunk in zip(*chunks):
-            torch.mul(x_chunk, mask_chunk, out=out_chunk).mul_(scale)
+            torch.mul(_select(x_chunk, mask_chunk), scale, out=out_chunk)
         return out
 
     def extra_repr(self) -> str:
@@ -90,6 +95,11 @@ class Dropout(nn.Module):
 def _dropped_draws(p: float) -> int:
     """The number of the 2^BITS equally likely draws that drop an element."""
     return min(round(p * 2**BITS), 2**BITS - 1)
+
+
+def _select(x: Tensor, mask: Tensor) -> Tensor:
+    """x where the mask is -1, and 0 where it is 0, in less time than a product takes."""
+    return (x.view(INTEGERS[x.element_size()]) & mask).view(x.dtype)
 
 
 class _MaskedDropout(torch.autograd.Function):

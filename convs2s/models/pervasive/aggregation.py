@@ -13,7 +13,7 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 
-from ...nn.attention import masked_softmax
+from ...nn.softmax import masked_softmax
 from .grid import Grid
 
 

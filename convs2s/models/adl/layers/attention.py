@@ -12,9 +12,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from ....nn.attention import causal_mask, dot_product_attention, masked_softmax, recorded_maps
+from ....nn.attention import dot_product_attention, recorded_maps
 from ....nn.dropout import Dropout
 from ....nn.linear import to_autocast_dtype
+from ....nn.softmax import causal_mask, masked_softmax
 from ....nn.state import State
 from ..context import Context, LayerAttention
 from ..language.layers.attention import attended_width, kv_width

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from ....nn.conv1d import unfold
 from ....nn.dropout import Dropout
+from ....nn.softmax import softmax
 from ..context import Context
 from ..language.spec import LayerSpec
 from .common import implements, xavier_linear
@@ -42,7 +43,7 @@ class _WeightedMean(nn.Module):
         # B x T x k x h x C/h
         windows = windows.unflatten(-1, (self.kernel_size, self.heads, -1))
         exact = torch.promote_types(scores.dtype, torch.float32)
-        shares = self.dropout(torch.softmax(scores, dim=-1, dtype=exact))
+        shares = self.dropout(softmax(scores.to(exact)))
         shares = shares.transpose(-1, -2).unsqueeze(-1)
         return (windows * shares.to(x.dtype)).sum(dim=2).flatten(2)
 
