@@ -5,10 +5,13 @@ workers still do, since each of them would have to end with the same update.
 """
 
 import copy
+import logging
 import signal
 import sys
 import threading
 from typing import Any
+
+from convs2s.common.logs import DONE
 
 from .patches import Tier, patched
 from .resuming import unlock
@@ -41,10 +44,21 @@ def _train(original: Any, cfg: Any, *more: Any, **options: Any) -> None:
     if not (saves and alone and threading.current_thread() is threading.main_thread()):
         return original(cfg, *more, **options)
     before = signal.signal(signal.SIGINT, _interrupt)
+    logger = logging.getLogger("fairseq_cli.train")
+    logger.addFilter(_is_true)
     try:
         original(cfg, *more, **options)
     finally:
+        logger.removeFilter(_is_true)
         signal.signal(signal.SIGINT, before)
+
+
+def _is_true(record: logging.LogRecord) -> bool:
+    """Whether a message may be logged: an interrupted training is not done.
+
+    Who reads the log would otherwise take it for a whole one.
+    """
+    return not (_interrupted.is_set() and record.getMessage().startswith(DONE))
 
 
 def _interrupt(number: int, frame: Any) -> None:

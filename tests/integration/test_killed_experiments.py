@@ -77,6 +77,17 @@ def test_kills_at_chosen_moments(experiment):
     assert "has ended before: num_updates: 10 >= max_update: 10" in log
 
 
+@pytest.mark.slow
+def test_a_training_run_that_alone_gets_ctrl_c_is_not_done(experiment):
+    expected = experiment("whole", EXPERIMENT).finish()
+    interrupted = experiment("interrupted", EXPERIMENT)
+    interrupted.interrupt_training("after 1")
+    log = (interrupted.folder / "e_out/runs/a.1/train.log").read_text(encoding="utf-8")
+    assert "Interrupted: saving after this update" in log and "done training" not in log
+    assert "Failed: a.1" in interrupted.printed
+    assert interrupted.finish() == expected
+
+
 @pytest.mark.skipif(not KILLS, reason="only `make faults` kills at random times")
 def test_kills_at_random_moments(experiment):
     whole = experiment("whole", EXPERIMENT + MORE)

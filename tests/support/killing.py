@@ -10,14 +10,17 @@ from pathlib import Path
 from tests.support.commands import kill_forks, server
 
 # fairseq-train that writes the file "stopped" and waits, at a moment in the file "stop_at": before
-# or after checkpoint_last.pt has got its name for the Nth time.
+# or after checkpoint_last.pt has got its name for the Nth time; or that gets Ctrl-C at the moment.
 TRAIN = """
 import os, pathlib, signal, sys
 count = 0
 replace = os.replace
 def stop(moment):
     wanted = pathlib.Path("stop_at")
-    if wanted.exists() and wanted.read_text() == f"{moment} {count}":
+    if wanted.exists() and wanted.read_text() == f"Ctrl-C {moment} {count}":
+        wanted.unlink()
+        os.kill(os.getpid(), signal.SIGINT)
+    elif wanted.exists() and wanted.read_text() == f"{moment} {count}":
         wanted.unlink()
         pathlib.Path("stopped").touch()
         signal.pause()
@@ -74,6 +77,11 @@ class KilledExperiment:
         (self.folder / "stop_at").write_text(moment, encoding="utf-8")
         self.kill_when("stopped")
         (self.folder / "stopped").unlink()
+
+    def interrupt_training(self, moment: str) -> None:
+        """Start it; its fairseq-train, and nothing else, gets Ctrl-C at a moment of TRAIN."""
+        (self.folder / "stop_at").write_text(f"Ctrl-C {moment}", encoding="utf-8")
+        assert self.start().wait() == 1, self.printed
 
     def kill_when(self, name: str) -> None:
         """Start it, and kill it when there is a file in its folder."""
