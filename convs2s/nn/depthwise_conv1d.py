@@ -37,7 +37,13 @@ def causal_depthwise_conv1d(
         before = x.new_zeros(len(x), span, x.size(-1))
     x = torch.cat([before, x], dim=1)
     state.rows["inputs"] = x[:, -span:]
-    return _Convolution.apply(x.to(exact), weight, bias)[:, span:]
+    x = x.to(exact)
+    if x.size(1) > span + 1:
+        return _Convolution.apply(x, weight, bias)[:, span:]
+    y = bias
+    for tap in reversed(range(span + 1)):
+        y = torch.addcmul(y, x[:, tap], weight[tap])
+    return y.unsqueeze(1)
 
 
 class _Convolution(torch.autograd.Function):

@@ -54,6 +54,10 @@ class KVCache:
         self.values = _write(self.values, values, start)
         return self.contents()
 
+    def clear(self) -> None:
+        """Remove all columns."""
+        self.length = 0
+
     def select(self, sentences: Tensor) -> None:
         """Reorder the sentences: sentence i becomes a copy of sentence ``sentences[i]``."""
         keys, values = self.contents()

@@ -133,7 +133,10 @@ class Backpointers:
             sentences = torch.div(new_order, self.beam_size, rounding_mode="floor")
             columns = self.columns().index_select(0, new_order)
             for cache in kv_caches:
-                cache.select_hypotheses(sentences, columns)
+                # A layer may have removed the first positions from its cache.
+                first = columns.size(1) - cache.length // self.beam_size
+                own = columns[:, first:] - first * self.beam_size
+                cache.select_hypotheses(sentences, own)
             self.beam_size, self.writers = 1, torch.zeros_like(self.writers)
         self.writers = self.writers.index_select(0, new_order)
         if self.padding_mask is not None:

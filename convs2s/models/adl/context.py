@@ -53,7 +53,7 @@ class Context:
         state: the incremental state; None in a full pass.
         beam_size: how many consecutive hypotheses share a row of the key-value caches (1).
         cache_mask: in incremental decoding, which columns of the key-value cache a query may
-            attend to (see `decoding.kv_cache.Backpointers.extend`); None for all.
+            attend to (see `nn.state.Backpointers.extend`); None for all.
         source: the encoder output that a decoder attends to; without blocks in an encoder.
         need_weights: whether layers that attend to the source append their weights to
             ``attention`` (False). Self-attention layers do so if weights are recorded.

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from ....nn import recent_positions
 from ....nn.depthwise_conv1d import causal_depthwise_conv1d
 from ....nn.linear import Linear
 from ....nn.linear_attention import linear_attention
@@ -61,32 +62,65 @@ def attend(
     key: Tensor,
     value: Tensor,
     log_decay: Tensor,
+    context: Context,
     state: State | None,
-    padding_mask: Tensor | None,
     key_scale: Tensor | None = None,
     skip: Tensor | None = None,
 ) -> Tensor:
-    """``linear_attention`` from the state of a layer, which keeps the last S.
+    """``linear_attention`` from the state of a layer, which follows the positions.
 
     Args:
         query, key, value, log_decay, key_scale, skip: as for ``linear_attention``.
+        context: of the pass.
         state: the incremental state of the layer; None in training.
-        padding_mask: R x 1, True at padding, in a step of generation; None if there is none.
     Returns:
         B x h x T x F, in single precision or better.
     """
+    inputs = query, key, value, log_decay
     if state is None:
-        output, _ = linear_attention(query, key, value, log_decay, key_scale=key_scale, skip=skip)
-    else:
-        shape = value.size(1), key.size(3), value.size(3)
-        before = state.rows.get("hidden")
-        before = None if before is None else before.unflatten(1, shape)
-        output, after = linear_attention(
-            query, key, value, log_decay, before, True, key_scale, skip
-        )
-        assert after is not None
-        save_state(state, after.flatten(1).unsqueeze(0), padding_mask)
+        return linear_attention(*inputs, key_scale=key_scale, skip=skip)[0]
+    steps, mask = value.size(2), context.cache_mask
+    if steps == 1:
+        return step(*inputs, context, state, key_scale, skip)
+    if mask is not None:
+        # The first query of each hypothesis, and the columns before the new ones
+        mask = mask[:, :, ::steps, : -steps * context.beam_size]
+    recent_positions.fold(state, mask, context.beam_size)
+    before = state.rows.get("hidden")
+    if before is not None:
+        before = before.unflatten(1, (value.size(1), key.size(3), value.size(3)))
+        before = before * state.rows["decay"].unsqueeze(3)
+    output, after = linear_attention(*inputs, before, True, key_scale, skip)
+    assert after is not None
+    save_state(state, after.flatten(1).unsqueeze(0), context.padding_mask)
+    state.rows["decay"] = after.new_ones(*after.shape[:2], log_decay.size(3))
     return output
+
+
+def step(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    log_decay: Tensor,
+    context: Context,
+    state: State,
+    key_scale: Tensor | None,
+    skip: Tensor | None,
+) -> Tensor:
+    """One position; arguments are those of ``attend``."""
+    exact = torch.promote_types(value.dtype, torch.float32)
+    with torch.autocast(value.device.type, enabled=False):
+        query, key, value = (each.to(exact) for each in (query, key, value))
+        factor = log_decay.squeeze(2).to(exact).exp().expand(len(value), -1, -1)
+        scale = factor.new_ones(()) if key_scale is None else key_scale.squeeze(3).to(exact)
+        scale = scale.expand_as(factor[..., :1])
+        if context.padding_mask is not None:
+            padding = context.padding_mask.unsqueeze(1)
+            factor, scale = factor.masked_fill(padding, 1.0), scale.masked_fill(padding, 0.0)
+        output = recent_positions.step(
+            state, query, key, value, factor, scale, context.beam_size, context.cache_mask
+        )
+        return output if skip is None else output + skip.to(exact).view(-1, 1, 1) * value
 
 
 @implements("retention")
@@ -125,8 +159,8 @@ class RetentionLayer(nn.Module):
             key,
             split_heads(value, self.heads),
             log_decay,
+            context,
             context.layer_state(self),
-            context.padding_mask,
         )
         # As if queries had been divided by sqrt(E).
         epsilon = EPSILON * query.size(-1)
@@ -164,9 +198,7 @@ class GatedLinearAttentionLayer(nn.Module):
         query, key, value, log_decay = (
             split_heads(part, self.heads) for part in (query, key, value, log_decay)
         )
-        attended = attend(
-            query, key, value, log_decay, context.layer_state(self), context.padding_mask
-        )
+        attended = attend(query, key, value, log_decay, context, context.layer_state(self))
         # As if queries had been divided by sqrt(E).
         epsilon = EPSILON * query.size(-1)
         return self.output(gated(rms_norm(attended, self.norm_weight, epsilon), gate))
@@ -217,8 +249,8 @@ class Mamba2Layer(nn.Module):
             key.unsqueeze(1),
             split_heads(value, self.heads),
             log_decay.transpose(1, 2).unsqueeze(-1),
+            context,
             state,
-            mask,
             key_scale=dt.transpose(1, 2).unsqueeze(-1),
             skip=self.skip,
         )

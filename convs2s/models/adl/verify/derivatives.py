@@ -145,13 +145,13 @@ def _parts(subject: Subject, trained: list[nn.Parameter]) -> dict[str, list[nn.P
 def _derivative(
     value: Callable[[], Tensor], members: list[nn.Parameter], directions: list[Tensor], step: float
 ) -> float:
-    """The numerical derivative of a value in a direction of some parameters."""
+    """The numerical derivative of a value in a direction of some parameters, of fourth order."""
     before = [member.clone() for member in members]
-    values = []
-    for sign in (step, -step):
+    total = 0.0
+    for multiple, weight in ((1, 8), (-1, -8), (2, -1), (-2, 1)):
         for member, old, direction in zip(members, before, directions):
-            member.copy_(old + sign * direction)
-        values.append(float(value()))
+            member.copy_(old + multiple * step * direction)
+        total += weight * float(value())
     for member, old in zip(members, before):
         member.copy_(old)
-    return (values[0] - values[1]) / (2 * step)
+    return total / (12 * step)

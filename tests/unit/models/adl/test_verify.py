@@ -9,6 +9,7 @@ from convs2s.models.adl.architectures import NAMED
 from convs2s.models.adl.language.spec import DECODER, ENCODER
 from convs2s.models.adl.options import AdlOptions
 from convs2s.models.adl.verify import PROPERTIES, faults, shown, verify
+from convs2s.nn import recent_positions
 from docs import proofs
 
 LAYERS = proofs.layers()
@@ -46,6 +47,21 @@ def test_a_sample_is_measured_again(name, on_the_page):
             else:
                 # Where the page has 0, rounding of another machine is as small as any.
                 assert power <= (stated[what] or -6) + MORE, (name, side, what)
+
+
+@pytest.mark.parametrize("name", ["retention", "mamba2", "gla"])
+def test_states_after_few_positions(name, monkeypatch):
+    """What holds while keys and values are cached also holds with states."""
+    for limit in ("RECENT", "RECENT_OF_CHANNELS"):
+        monkeypatch.setattr(recent_positions, limit, 2)
+    options = AdlOptions(
+        encoder_adl="pos -> linear",
+        decoder_adl=f"pos -> res({name} -> dropout) -> res(dot_src_att) -> res({name})",
+        model_dim=16,
+        ff_dim=16,
+        attention_heads=2,
+    )
+    assert faults(verify(options, options.resolve(), 9)) == []
 
 
 def test_a_layer_is_measured_with_every_choice():
