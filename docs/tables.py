@@ -26,6 +26,7 @@ from convs2s.cli import flops  # noqa: E402
 from convs2s.cli.commands import COMMANDS  # noqa: E402
 from convs2s.common.tables import Table, markdown_table  # noqa: E402
 from convs2s.experiments.comparison import Comparison  # noqa: E402
+from convs2s.experiments.tables import data_set_table  # noqa: E402
 from convs2s.models.adl import architectures as adl_architectures  # noqa: E402
 from convs2s.models.adl.language.arguments import REQUIRED, Argument, Default, write_value  # noqa: E402
 from convs2s.models.adl.language.registry import FORMS, entries  # noqa: E402
@@ -129,6 +130,16 @@ def multi30k() -> Comparison:
     return results.finished("multi30k/compare.yaml")
 
 
+def pronunciation() -> Comparison:
+    """The published systems of the benchmark of 15 languages."""
+    return results.finished("pronunciation/benchmark.yaml")
+
+
+def of_data_sets(comparison: Comparison) -> str:
+    """The scores on the test set of each data set."""
+    return data_set_table(comparison, comparison.tests[0]).markdown().rstrip("\n")
+
+
 def in_small(file: str, published: Mapping[str, str]) -> str:
     """The table of an experiment on Multi30k that repeats one of a paper."""
     return results.beside_published(results.finished(file), published)
@@ -172,6 +183,8 @@ GENERATORS: dict[str, Callable[[], str]] = {
     "adl pairs": lambda: in_small("adl/tables.yaml", published.ADL_PAIRS),
     "adl steps": lambda: in_small("adl/tables.yaml", published.ADL_STEPS),
     "adl convolutions": lambda: in_small("adl/tables.yaml", published.ADL_CONVOLUTIONS),
+    "pronunciation scores": lambda: results.scores(pronunciation()),
+    "pronunciation languages": lambda: of_data_sets(pronunciation()),
     "other fconv": other_projects.fconv,
     "other attn2d": other_projects.attn2d,
     "other sockeye options": other_projects.sockeye_options,

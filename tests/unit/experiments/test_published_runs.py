@@ -8,7 +8,7 @@ import pytest
 
 from convs2s.cli import main
 from convs2s.common.text_files import read_text
-from convs2s.evaluation.scores import score
+from convs2s.evaluation.scores import error_rates, score
 from convs2s.experiments.reader import read_experiment
 from convs2s.experiments.results import Workplace
 from convs2s.experiments.runs import all_runs
@@ -57,11 +57,14 @@ def test_scores_are_those_of_the_translations(name, unpacked):
         for split in tests:
             files = (
                 unpacked / name / "runs" / run / f"{split}.hyp",
-                unpacked / name / "references" / split,
+                unpacked / name / "references" / (result.get("data_set") or "") / split,
             )
-            found = score(*(read_text(str(path)).splitlines() for path in files))
-            assert found["sacrebleu"] == pytest.approx(result["splits"][split]["sacrebleu"])
-            assert found["chrf"] == pytest.approx(result["splits"][split]["chrf"])
+            texts = [read_text(str(path)).splitlines() for path in files]
+            expected = result["splits"][split]
+            for found in (score(*texts), error_rates(*texts) if "wer" in expected else {}):
+                for metric in ("sacrebleu", "chrf", "wer", "per"):
+                    if metric in found:
+                        assert found[metric] == pytest.approx(expected[metric])
 
 
 def test_recipes_have_the_options_that_the_comparison_chose():
