@@ -4,7 +4,7 @@ import statistics
 from collections.abc import Collection, Iterable
 from typing import Any
 
-from .values import Metric, Options
+from .values import UPDATES, Metric, Options
 
 Result = dict[str, Any]  # the content of a result.json
 TITLES: dict[Metric, str] = {"bleu": "BLEU", "wer": "WER"}
@@ -92,9 +92,10 @@ def metric_sign(metric: Metric) -> int:
 
 
 def has_options(train: Options, tried: Options) -> bool:
-    """The options of a training are those of a trial. Values with "{updates}" are not compared."""
+    """The options of a training are those of a trial. Values with UPDATES are not compared."""
     return all(
-        train.get(name) == (None if value is False else value) or "{updates}" in str(value)
+        train.get(name) == (None if value is False else value)
+        or UPDATES.search(str(value)) is not None
         for name, value in tried.items()
         if name != "updates"
     )

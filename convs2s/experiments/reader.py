@@ -14,7 +14,7 @@ from ..common.data_files import read_yaml
 from ..common.errors import UserError
 from .file import FOLDERS, PLACE_OF_SET, DataSettings, Experiment, Smoke, System, Tuning
 from .runs import round_sizes
-from .values import MAX_RUNS, Options, shown
+from .values import MAX_RUNS, UPDATES, Options, shown
 
 # A system that uses the trained models of another one.
 REUSING_KEYS = ("title", "runs_of", "ensemble", "generate", "searches")
@@ -159,7 +159,7 @@ def _faults_of_updates(system: System) -> Iterator[str]:
     if system.average.every is not None:
         yield f"{place} has no updates, but average.every is a share of them"
     for name, value in train.items():
-        if "{updates}" in str(value):
+        if UPDATES.search(str(value)):
             yield f"{place} has no updates, but its training option {name} is '{value}'"
     if not train.get("max-epoch"):
         yield f"{place} has neither updates nor the training option max-epoch"

@@ -8,7 +8,7 @@ from typing import Any
 
 from ..common.errors import UserError
 from .file import Experiment, System, Tuning
-from .values import Options, folder_name
+from .values import UPDATES, Options, folder_name
 
 
 @dataclass(frozen=True)
@@ -19,7 +19,7 @@ class Run:
         system: the system.
         seed: seed of the training.
         updates: number of updates; None if a training option ends it.
-        options: options of fairseq-train, in which "{updates}" stands for their number. If the
+        options: options of fairseq-train, in which UPDATES stand for numbers of updates. If the
             system has trials, those of the best one are missing until the trials are done; see
             ``with_options``.
         data_set: name of its data; "" for the only ones.
@@ -76,7 +76,7 @@ class Run:
     def train(self) -> Options:
         """Options of fairseq-train, with the number of updates."""
         return {
-            name: value.replace("{updates}", str(self.updates)) if isinstance(value, str) else value
+            name: value if self.updates is None else with_updates(value, self.updates)
             for name, value in self.options.items()
         }
 
@@ -258,6 +258,18 @@ def arguments(options: Options) -> list[str]:
 
 def _given(options: Options) -> Options:
     return {name: value for name, value in options.items() if not (value is None or value is False)}
+
+
+def with_updates(value: Any, updates: int) -> Any:
+    """The value of an option, in which UPDATES are replaced by the numbers of a run.
+
+    Args:
+        value: of any type; others than strings have none.
+        updates: the number of updates of the run.
+    """
+    if not isinstance(value, str):
+        return value
+    return UPDATES.sub(lambda match: str(updates * int(match[1] or 100) // 100), value)
 
 
 def _limited(updates: int | None, limit: int | None) -> int | None:

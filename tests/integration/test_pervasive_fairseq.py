@@ -5,6 +5,7 @@ import torch
 import yaml
 
 from benchmarks.sentences import read_task, real_batches
+from convs2s.checkpoints.files import load_checkpoint
 from convs2s.cli import main as convs2s
 from convs2s.models.pervasive.batch_norm import RunningStats
 from convs2s_plugin.models import PervasiveModel
@@ -42,6 +43,25 @@ def expected(corpus):
     """The reference of each test sentence: its words in reverse order, with another ending."""
     lines = (corpus / "test.de").read_text("utf-8").splitlines()
     return {i: [f"{word}-th" for word in reversed(line.split())] for i, line in enumerate(lines)}
+
+
+def test_updates_with_the_statistics_of_their_batches(corpus, tmp_path):
+    """The averages stay as they are after them, also in a training that is continued."""
+    options = ("--statistics-updates", "3", "--save-interval-updates", "1", "--disable-validation")
+    train(corpus, tmp_path, "--max-update", "4", *options, options=TINY)
+    train(corpus, tmp_path, "--max-update", "6", *options, options=TINY)
+    weights, averages = {}, {}
+    for path in tmp_path.glob("checkpoint_*_*.pt"):
+        updates, model = int(path.stem.split("_")[2]), load_checkpoint(str(path))["model"]
+        weights[updates] = model["decoder.network.dense.layers.0.conv1"]
+        names = [name for name in model if "running" in name]
+        averages[updates] = torch.cat([model[name] for name in names])
+    # The fourth one ends the epoch.
+    assert [*sorted(averages)] == [1, 2, 3, 5, 6]
+    for updates, following in ((1, 2), (2, 3), (3, 5), (5, 6)):
+        assert not torch.equal(weights[updates], weights[following])
+        same = torch.equal(averages[updates], averages[following])
+        assert same == (updates >= 3)
 
 
 @pytest.mark.parametrize("options", [(), ("--score-reference",), ("--autocast-dtype", "bfloat16")])

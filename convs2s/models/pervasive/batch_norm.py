@@ -55,6 +55,10 @@ class RunningStats(nn.Module):
         channels: C.
         affine: whether it has the scale and shift of the only layer that normalizes the channels
             (False).
+
+    Attributes:
+        frozen: whether training normalizes with the running averages, too, and leaves them as they
+            are (False).
     """
 
     running_mean: Tensor
@@ -64,6 +68,7 @@ class RunningStats(nn.Module):
 
     def __init__(self, channels: int, affine: bool = False):
         super().__init__()
+        self.frozen = False
         if affine:
             self.weight = nn.Parameter(torch.ones(channels))
             self.bias = nn.Parameter(torch.zeros(channels))
@@ -79,7 +84,7 @@ class RunningStats(nn.Module):
             all_workers: whether the batch is that of all workers (False).
         """
         mean, var, _ = running = self.running().slice(start, start + cells.size(-1))
-        if not self.training:
+        if self.frozen or not self.training:
             return running
         stats = batch_stats(cells, mean.dtype, all_workers)
         mean.lerp_(stats.mean, MOMENTUM)

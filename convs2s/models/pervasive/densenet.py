@@ -83,6 +83,17 @@ class DenseNet2d(nn.Module):
         """The layers, a transition last."""
         return cast(list[LayerParameters], list(self.layers))
 
+    def set_num_updates(self, num_updates: int) -> None:
+        """Choose the statistics of an update; fairseq calls this before each.
+
+        Args:
+            num_updates: the number of updates before this one.
+        """
+        last = self.options.statistics_updates
+        frozen = last is not None and num_updates >= last
+        for stats in (self.features, *(layer.norm2 for layer in self.dense_layers)):
+            stats.frozen = frozen
+
     def forward(self, x: Tensor, grid: Grid, state: State | None = None) -> Tensor:
         """Map the first features of the real cells to the last.
 

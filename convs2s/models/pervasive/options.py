@@ -7,6 +7,7 @@ from ...common.limits import (
     MAX_KERNEL_SIZE,
     MAX_LAYERS,
     MAX_WIDTH,
+    check_at_least,
     check_probability,
     check_range,
     option_name,
@@ -92,6 +93,11 @@ class PervasiveOptions(LayerOptions):
         "start the target sentence with the token for a beginning instead of that for an end, as "
         "the authors' code does",
     )
+    statistics_updates: int | None = option(
+        None,
+        "updates that normalize with the statistics of their batch; later ones normalize with the "
+        "running averages, as generation does (default: all updates)",
+    )
     local_statistics: bool = option(
         False,
         "in distributed training, normalize with the statistics of each worker's own batch "
@@ -154,6 +160,7 @@ class PervasiveOptions(LayerOptions):
         for name, limit in _LIMITS.items():
             check_range(option_name(name), getattr(self, name), 1, limit)
         super().check()
+        check_at_least(self, statistics_updates=0)
         for name in _DROPOUTS:
             check_probability(option_name(name), self.dropout_of(name))
         if self.share_all_embeddings and self.encoder_embed_dim != self.decoder_embed_dim:

@@ -5,7 +5,7 @@ import pytest
 from convs2s.common.errors import UserError
 from convs2s.experiments.file import Averaging, Experiment, System
 from convs2s.experiments.reader import read_experiment, schema
-from convs2s.experiments.runs import all_runs, arguments
+from convs2s.experiments.runs import all_runs, arguments, with_updates
 
 SMALL = """
 data: {source: de, target: en}
@@ -62,6 +62,16 @@ def test_outer_options_and_trials(read):
 BLOCK = """  a:
     updates: 8
     train: {arch: some, flag: null, warmup: "{updates}"}"""
+
+
+@pytest.mark.parametrize(
+    "value, expected",
+    [("{updates}", "50"), ("{80% of updates}", "40"), ("{1% of updates}", "0")]
+    + [("-{100% of updates},{50% of updates}", "-50,25"), (0.1, 0.1), (True, True), (None, None)]
+    + [(text, text) for text in ("{101% of updates}", "{% of updates}", "{-1% of updates}", "80%")],
+)
+def test_numbers_of_updates(value, expected):
+    assert with_updates(value, 50) == expected
 
 
 def test_arguments():
@@ -199,6 +209,11 @@ ERRORS = [
         "updates: 8, train: {",
         'train: {max-epoch: 2, warmup: "{updates}", ',
         "systems.a has no updates, but its training option warmup is '{updates}'",
+    ),
+    (
+        "updates: 8, train: {",
+        'train: {max-epoch: 2, warmup: "{5% of updates}", ',
+        "systems.a has no updates, but its training option warmup is '{5% of updates}'",
     ),
     (A, "", "systems is empty: it must be at least one system"),
     (A, "  a/b: {updates: 1}", "systems has the name 'a/b': only letters, digits"),

@@ -62,6 +62,17 @@ def test_equals_the_plain_network(variant, training):
     compare(ours, plain, sentences(left_source=True))
 
 
+def test_after_some_updates_training_normalizes_as_generation_does():
+    ours, plain = twins(statistics_updates=3)
+    for updates in (2, 3, 5, 0):
+        ours.train().dense.set_num_updates(updates)
+        plain.train(updates < 3)
+        before = {name: buffer.clone() for name, buffer in ours.named_buffers()}
+        compare(ours, plain, sentences(left_source=True))
+        unchanged = all(torch.equal(before[name], now) for name, now in ours.named_buffers())
+        assert unchanged == (updates >= 3)
+
+
 @pytest.mark.parametrize("variant", VARIANTS)
 @torch.no_grad()
 def test_equals_the_plain_network_with_normalization_folded_into_the_weights(variant):
