@@ -8,7 +8,6 @@ from ...common.programs import available_threads
 from ...models import FAMILIES
 from ...models.convs2s.layer_lists import ConvSpec, parse_layers
 from ...models.convs2s.options import ConvS2SOptions
-from ...text.binarize import count_tokens
 from ...text.vocabulary import Vocabulary
 from ..commands import count_gpus
 from .recipes import find_recipe
@@ -35,10 +34,7 @@ def forecast(data: Data) -> float | None:
     recipe = find_recipe(None, data.pairs)[1]
     architecture = FAMILIES["convs2s"].architectures()[recipe.arch]
     options = ConvS2SOptions(**architecture.options)
-    pair = "-".join(data.languages)
-    source, target = (
-        count_tokens(data.folder / f"train.{pair}.{language}") for language in data.languages
-    )
+    source, target = data.count_tokens()
     words = len(Vocabulary.load(data.folder / f"dict.{data.languages[1]}.txt"))
     operations = multiplications(options, source, target, words)
     # The backward pass computes the gradients of the inputs and of the weights.

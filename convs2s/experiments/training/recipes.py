@@ -49,6 +49,8 @@ class Recipe:
         epochs: their number; None for as many as show ``pairs`` pairs.
         pairs: sentence pairs to see.
         width: channels of ``arch``. The learning rate of another width is that much smaller.
+        batch_statistics: share of the updates that normalize with the statistics of their batch;
+            None for families without batch normalization, and for the paper's training.
     """
 
     least: int
@@ -59,6 +61,7 @@ class Recipe:
     epochs: int | None = None
     pairs: int = 0
     width: int | None = None
+    batch_statistics: float | None = None
 
     def epochs_for(self, pairs: int) -> int:
         """The number of epochs for a text of some pairs."""
@@ -109,6 +112,7 @@ RECIPES: dict[str, tuple[Recipe, ...]] = {
             {**ADAM, "lr": 0.016, "warmup-updates": 400, "dropout": 0.1, "max-tokens": 1000},
             model={"num-layers": 12, "kernel-size": 3},
             pairs=350_000,
+            batch_statistics=0.8,
         ),
         Recipe(
             100_000,

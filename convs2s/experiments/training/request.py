@@ -11,7 +11,7 @@ from typing import NamedTuple
 from ...common.errors import UserError
 from ...common.names import is_name
 from ...common.plain_files import check_can_exist, open_plain
-from ...text.binarize import HEADER, MARK, training_data
+from ...text.binarize import HEADER, MARK, count_tokens, training_data
 from ...text.preparation import DATA, FILE_NAME, check_counts, digest, read_content
 from ...text.tokenizers import OF_CHARACTERS, of_sides
 from ..commands import USER_DIR, find_machine
@@ -43,6 +43,12 @@ class Data(NamedTuple):
     tokenizer: str = "none"
     subwords: str = "subword_nmt"
     longest: int = 0
+
+    def count_tokens(self) -> tuple[int, int]:
+        """The tokens of the training text in the source and in the target language."""
+        text = self.folder / f"train.{'-'.join(self.languages)}"
+        source, target = (count_tokens(Path(f"{text}.{each}")) for each in self.languages)
+        return source, target
 
 
 def read_data(folder: Path) -> Data:
@@ -122,10 +128,17 @@ class Request:
         return find_recipe(self.chosen_arch, self.data.pairs)
 
     def length(self) -> Options:
-        """The options that end the training."""
+        """The options that end the training, and those that depend on its length."""
         if self.minutes is not None:
             return {"stop-time-hours": round(self.minutes / 60, 4)}
-        return {"max-epoch": self.epochs or self.recipe()[1].epochs_for(self.data.pairs)}
+        recipe = self.recipe()[1]
+        epochs = self.epochs or recipe.epochs_for(self.data.pairs)
+        length: Options = {"max-epoch": epochs}
+        if recipe.batch_statistics is not None:
+            # About as many as fairseq will make: batches have padding, but also whole sentences.
+            updates = epochs * max(self.data.count_tokens()) / recipe.options["max-tokens"]
+            length["statistics-updates"] = round(recipe.batch_statistics * updates)
+        return length
 
     def train_options(self) -> Options:
         """Options of fairseq-train, without those that the user gave, and without the length."""

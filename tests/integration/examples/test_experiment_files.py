@@ -83,7 +83,7 @@ def test_there_are_experiments():
 @pytest.mark.parametrize("path", FILES, ids=lambda path: f"{path.parent.name}/{path.name}")
 def test_fairseq_knows_the_options(path, dry_run):
     experiment = read_experiment(path)
-    trained = [s for s in experiment.systems.values() if s.runs_of is None]
+    trained = [s for s in experiment.systems.values() if s.runs_of is None and not s.ensemble]
     trainings = [
         len(s.seeds) + len(s.trials) + sum(round_sizes(s, experiment.tuning)[1:]) for s in trained
     ]

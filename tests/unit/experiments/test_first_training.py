@@ -7,10 +7,15 @@ import pytest
 from convs2s.common.errors import UserError
 from convs2s.experiments.training.recipes import OTHERS, RECIPES, find_recipe, model_options
 from convs2s.experiments.training.request import Data, Request, in_lines, read_data
+from convs2s.text.binarize import write_numbers
 
 
 def request(tmp_path, pairs=29_000, joined=True, tokenizer="moses", subwords="subword_nmt", **more):
-    data = Data(tmp_path / "bin", ("de", "en"), pairs, joined, tokenizer, subwords)
+    folder = tmp_path / "bin"
+    folder.mkdir(exist_ok=True)
+    for language, length in (("de", 20), ("en", 50)):
+        write_numbers(folder / f"train.de-en.{language}", [[5] * length] * 100, 10)
+    data = Data(folder, ("de", "en"), pairs, joined, tokenizer, subwords)
     return Request(data, tmp_path / "checkpoints", **more)
 
 
@@ -65,6 +70,16 @@ def test_characters_are_not_smoothed_and_scored_as_text(tmp_path):
     assert options["label-smoothing"] == 0.0
     assert options["eval-bleu-remove-bpe"] == "sentencepiece"
     assert "eval-bleu-detok" not in options
+
+
+def test_pervasive_attention_ends_with_the_statistics_of_generation(tmp_path):
+    wanted = request(tmp_path, arch="pervasive_iwslt_de_en", epochs=10)
+    # 5,000 tokens in batches of 1,000 are 50 updates in 10 epochs.
+    assert wanted.length() == {"max-epoch": 10, "statistics-updates": 40}
+    # A longer training can continue it.
+    assert "statistics-updates" not in wanted.settings
+    paper = request(tmp_path, 150_000, arch="pervasive_iwslt_de_en", epochs=10)
+    assert paper.length() == {"max-epoch": 10}
 
 
 def test_minutes_end_a_training(tmp_path):
