@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import torch
 
+from convs2s.checkpoints.files import allow_plain_data
 from convs2s.checkpoints.legacy.reading import clean, read_old_checkpoint
 from convs2s.cli import main as convs2s
 from convs2s.common.errors import UserError
@@ -40,6 +41,7 @@ def cleaned(tmp_path, content, *options):
     torch.save(content, tmp_path / "old.pt")
     command = ["clean-checkpoint", str(tmp_path / "old.pt"), str(tmp_path / "new.pt"), *options]
     assert convs2s(command) == 0
+    allow_plain_data()
     return torch.load(tmp_path / "new.pt", weights_only=True)
 
 
