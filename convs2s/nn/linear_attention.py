@@ -49,28 +49,7 @@ def linear_attention(
     with torch.autocast(value.device.type, enabled=False):
         inputs = query.to(exact), key.to(exact), value.to(exact), log_decay.to(exact)
         further = (None if each is None else each.to(exact) for each in (before, key_scale, skip))
-        if value.size(2) == 1:
-            return _step(*inputs, *further)
         return _by_chunks(need_state, *inputs, *further)
-
-
-def _step(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    log_decay: Tensor,
-    before: Tensor | None,
-    key_scale: Tensor | None,
-    skip: Tensor | None,
-) -> tuple[Tensor, Tensor]:
-    """One position; arguments are those of ``linear_attention``."""
-    if key_scale is not None:
-        key = key * key_scale
-    state = key.transpose(2, 3) * value
-    if before is not None:
-        state = torch.addcmul(state, log_decay.exp().transpose(2, 3), before)
-    output = query @ state
-    return output if skip is None else output + skip.view(-1, 1, 1) * value, state
 
 
 def _by_chunks(
@@ -83,7 +62,7 @@ def _by_chunks(
     key_scale: Tensor | None,
     skip: Tensor | None,
 ) -> tuple[Tensor, Tensor | None]:
-    """Several positions; arguments are those of ``linear_attention``."""
+    """Arguments are those of ``linear_attention``."""
     length, by_channel = value.size(2), log_decay.size(3) > 1
     assert not by_channel or key_scale is skip is None, "both are for decays of heads"
     chunks = -(-length // (CHANNEL_CHUNK if by_channel else HEAD_CHUNK))

@@ -73,7 +73,7 @@ def step(
     output = _by_hypothesis(of_columns @ value_columns)
     if "hidden" in rows:
         rows["decay"] = decay = rows["decay"] * factor
-        before = rows["hidden"].unflatten(1, (value.size(1), key.size(3) or query.size(3), -1))
+        before = rows["hidden"].unflatten(1, (value.size(1), query.size(3), -1))
         output = output + (query * decay.unsqueeze(2)) @ before
     if weights.size(2) >= (RECENT_OF_CHANNELS if by_channel else RECENT):
         fold(state, mask, beam_size)

@@ -74,8 +74,12 @@ def test_characters_are_not_smoothed_and_scored_as_text(tmp_path):
 
 def test_pervasive_attention_ends_with_the_statistics_of_generation(tmp_path):
     wanted = request(tmp_path, arch="pervasive_iwslt_de_en", epochs=10)
-    # 5,000 tokens in batches of 1,000 are 50 updates in 10 epochs.
-    assert wanted.length() == {"max-epoch": 10, "statistics-updates": 40}
+    # 5,000 tokens in batches of 1,000, of which 850 are filled, are 59 updates in 10 epochs.
+    assert wanted.length() == {"max-epoch": 10, "statistics-updates": 47}
+    for given, updates in (("500", 94), ("0", 47), ("many", 47)):
+        options = ("--max-tokens", given)
+        other = request(tmp_path, arch="pervasive_iwslt_de_en", epochs=10, options=options)
+        assert other.length()["statistics-updates"] == updates
     # A longer training can continue it.
     assert "statistics-updates" not in wanted.settings
     paper = request(tmp_path, 150_000, arch="pervasive_iwslt_de_en", epochs=10)

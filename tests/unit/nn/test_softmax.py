@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from convs2s.nn import softmax as module
 from convs2s.nn.softmax import LANES, MIN_ROWS, causal_mask, masked_softmax, softmax
 
 
@@ -22,8 +23,6 @@ def test_value_and_gradient_equal_torch(rows, dtype):
 
 
 def test_short_rows_are_padded(monkeypatch):
-    from convs2s.nn import softmax as module
-
     sizes, pad = [], module.F.pad
     monkeypatch.setattr(
         module.F, "pad", lambda x, *rest, **more: sizes.append(x.size(-1)) or pad(x, *rest, **more)

@@ -1,7 +1,8 @@
 """Linear attention with decays: ``retention``, ``gla`` and ``mamba2``.
 
 All of them compute o_t = q_t S_t with S_t = a_t S_(t-1) + k_t v_t^T for each head; decays, and what
-comes before and after, differ. A step of generation keeps S, in single precision.
+comes before and after, differ. A step of generation keeps the last keys and values, and S before
+them, in single precision.
 """
 
 import math
@@ -20,6 +21,7 @@ from ....nn.state import State
 from ..context import Context
 from ..language.layers.linear_attention import GATE_RANK, convolved_width, inner_width
 from ..language.spec import LayerSpec
+from .attention import split_heads
 from .common import EPSILON, implements
 from .recurrent import save_state
 from .relative_positions import Rotation
@@ -44,11 +46,6 @@ def stacked_projection(inputs: int, outputs: Sequence[int]) -> Linear:
     for weight in built.weight.detach().split(list(outputs)):
         nn.init.xavier_uniform_(weight, GAIN)
     return built
-
-
-def split_heads(x: Tensor, heads: int) -> Tensor:
-    """B x T x hE to B x h x T x E."""
-    return x.unflatten(-1, (heads, -1)).transpose(1, 2)
 
 
 def gated(x: Tensor, gate: Tensor) -> Tensor:
