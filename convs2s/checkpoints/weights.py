@@ -1,5 +1,6 @@
 """Weights that can be computed with: what is checked once, where a checkpoint is read."""
 
+import re
 from typing import Any
 
 import torch
@@ -10,6 +11,8 @@ from ..nn.int8 import SUFFIX
 
 FLOATING = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 COUNTERS = (torch.int32, torch.int64)
+# The bias of fairseq's dynamic convolutions, which it neither sets nor adds: any numbers.
+UNUSED = re.compile(r"\.conv\.conv_bias$")
 DIVERGED = "the training has diverged, or the file is damaged. Use an earlier checkpoint."
 
 
@@ -38,7 +41,7 @@ def check_weights(weights: Any, name: str) -> None:
 
 
 def check_finite(weights: dict[str, Tensor], name: str) -> None:
-    """Check that all numbers of weights are finite.
+    """Check that all numbers of weights are finite, but for weights that compute nothing.
 
     Args:
         weights: plain tensors; see ``check_weights``.
@@ -47,7 +50,7 @@ def check_finite(weights: dict[str, Tensor], name: str) -> None:
         UserError: if one is infinite or not a number.
     """
     for key, tensor in weights.items():
-        if not is_finite(tensor):
+        if not is_finite(tensor) and not UNUSED.search(key):
             what = "NaN (not a number)" if tensor.isnan().any() else "an infinite number"
             raise UserError(f"{name} cannot be used: its weight {key} has {what}: {DIVERGED}")
 

@@ -37,6 +37,20 @@ def test_the_same_translations_and_scores(corpus, lightconv, tmp_path, capsys):
     assert_translates_alike(corpus, lightconv, new, "--score-reference")
 
 
+def test_a_bias_that_fairseq_never_sets(corpus, lightconv, tmp_path):
+    """Memory that is not set may be anything: neither fairseq's commands nor ours mind."""
+    checkpoint = torch.load(lightconv, weights_only=False)
+    unused = [name for name in checkpoint["model"] if name.endswith(".conv.conv_bias")]
+    assert unused
+    for name in unused:
+        checkpoint["model"][name].fill_(torch.nan)
+    undefined, new = tmp_path / "undefined.pt", tmp_path / "new.pt"
+    torch.save(checkpoint, undefined)
+    assert convs2s(["convert-lightconv", str(undefined), str(new)]) == 0
+    assert_translates_alike(corpus, lightconv, undefined)
+    assert_translates_alike(corpus, lightconv, new)
+
+
 def test_a_released_archive(corpus, lightconv, tmp_path):
     folder = tmp_path / "wmt.de-en.dynamicconv"
     folder.mkdir()
