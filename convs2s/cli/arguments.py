@@ -191,8 +191,11 @@ def add_speed(parser: argparse.ArgumentParser) -> None:
     add_number(speed, "--batch-size", "largest number of sentences in a batch")
     text = "number of lines that are sorted by length and translated together"
     add_number(speed, "--buffer-size", text, BUFFER_SIZE)
-    text = "number of processes that translate with one copy of the weights"
-    add_number(speed, "--workers", text, 1)
+    text = (
+        "number of processes that translate with one copy of the weights (default: for lines of a "
+        "file on a CPU, one for each thread if there are as many batches; else 1)"
+    )
+    add_number(speed, "--workers", text)
     speed.add_argument(
         "--autocast-dtype", choices=AUTOCAST_DTYPES, default="none", help="precision"
     )

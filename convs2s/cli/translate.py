@@ -3,6 +3,7 @@
 import argparse
 import logging
 import os
+import stat
 import sys
 from contextlib import ExitStack
 from dataclasses import fields
@@ -71,7 +72,7 @@ def run(args: argparse.Namespace) -> int:
     _check(args)
     is_terminal = args.input is None and sys.stdin.isatty()
     by_line = args.line_by_line or is_terminal
-    if by_line and args.workers > 1:
+    if by_line and (args.workers or 1) > 1:
         raise UserError(
             f"--workers {args.workers} needs many lines at a time, but lines are answered one by "
             "one here: leave out --workers, or give --input FILE."
@@ -87,6 +88,9 @@ def run(args: argparse.Namespace) -> int:
             options = given(args, TRANSLATOR)
             if by_line:
                 options["buffer_size"] = 1
+            if args.workers is None and (by_line or not _is_file(args.input)):
+                # Several processes would read on before they answer.
+                options["workers"] = 1
             translator = Translator(
                 ensemble_paths(args),
                 nbest=args.nbest or 1,
@@ -159,9 +163,17 @@ def _translate(args: argparse.Namespace, translator: "Translator", by_line: bool
         print(cut_off_remark(num_cut_off, args.max_len_b, where), file=sys.stderr)
 
 
+def _is_file(path: str | None) -> bool:
+    """Whether the lines are those of a file, which has them all at once; None: standard input."""
+    try:
+        return stat.S_ISREG(os.stat(path if path else sys.stdin.fileno()).st_mode)
+    except (OSError, ValueError):
+        return False
+
+
 def _count_lines(path: str) -> int | None:
     """Number of lines in a file; None if it is a pipe, which can be read only once."""
-    if not os.path.isfile(path):
+    if not _is_file(path):
         return None
     try:
         with open_binary(path) as file:

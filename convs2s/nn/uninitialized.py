@@ -40,11 +40,24 @@ class WithoutInitialization(TorchFunctionMode):
         return func(*args, **kwargs)
 
 
+def computed(make: Callable[[], Tensor]) -> Tensor:
+    """A constant or the initial values of a weight, computed on the CPU for the default device.
+
+    On the device "meta", torch would import its compiler to compute, which takes seconds.
+
+    Args:
+        make: computes it from new tensors.
+    """
+    device = torch.get_default_device()
+    with torch.device("cpu"):
+        return make().to(device)
+
+
 @contextmanager
 def without_memory() -> Iterator[None]:
     """In its body, tensors have shapes, but no memory.
 
-    Random functions on the device "meta" would import the compiler of torch, which takes a second.
+    Random functions on the device "meta" would import the compiler of torch, too.
     """
     with torch.device("meta"), WithoutInitialization():
         yield

@@ -4,11 +4,12 @@ import copy
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
-from itertools import count
+from itertools import chain, count, islice
 from pathlib import Path
 
 from ..common.errors import UserError, check_names
 from ..common.lines import as_sentence, check_text, excerpt
+from ..common.programs import available_threads
 from .attention import Attention, attention_of_pair, best_translation
 from .buffers import Done, Job, Report, translate_in_buffers
 from .decoding import Model
@@ -18,7 +19,7 @@ from .loading import load_model
 from .options import BUFFER_SIZE, EnsembleOptions
 from .results import Translation
 from .text import find_places, find_text, given_text, target_text
-from .workers import Workers
+from .workers import CAN_FORK, Workers
 
 
 class Translator:
@@ -44,7 +45,8 @@ class Translator:
         source_lang, target_lang: the languages, if neither the checkpoint nor the names of the
             binarized data say them.
         workers: number of processes that translate; they share the weights. More than one needs
-            a CPU and a system that can fork processes.
+            a CPU and a system that can fork processes. None: one for each thread if there are as
+            many batches, else one for each batch (1).
         buffer_size: number of lines that are sorted by length and translated together (2,000).
         load: makes models, as ``loading.load_model`` does.
         options: see ``EnsembleOptions``.
@@ -68,7 +70,7 @@ class Translator:
         raw: bool = False,
         source_lang: str | None = None,
         target_lang: str | None = None,
-        workers: int = 1,
+        workers: int | None = 1,
         buffer_size: int = BUFFER_SIZE,
         load: Callable[..., Model] = load_model,
         **options: object,
@@ -78,14 +80,18 @@ class Translator:
         if not paths:
             raise UserError("There is no checkpoint: give at least one.")
         for name, value in (("workers", workers), ("buffer-size", buffer_size)):
-            if value < 1:
+            if value is not None and value < 1:
                 raise UserError(f"--{name} is {value}: it must be at least 1.")
-        self.workers, self.buffer_size = workers, buffer_size
+        self.buffer_size = buffer_size
         text = given_text(preparation, bpe_codes, raw)
         places = find_places(paths[0], data, (source_lang, target_lang), text)
         self.ensemble = Ensemble(paths, EnsembleOptions(**options), places, load)  # type: ignore[arg-type]
         self.text = find_text(text, paths[0], self.ensemble.dictionaries)
-        if workers > 1 and self.ensemble.device.type != "cpu":
+        on_cpu = self.ensemble.device.type == "cpu"
+        if workers is None and not (on_cpu and CAN_FORK):
+            workers = 1
+        self.workers = workers
+        if workers not in (None, 1) and not on_cpu:
             raise UserError(
                 f"--workers {workers} needs a CPU, but the model is on {self.ensemble.device}: "
                 "leave out --workers or give --device cpu."
@@ -128,11 +134,7 @@ class Translator:
             WorkerError: if a worker process ends.
         """
         arguments = checked_lines(lines), self.buffer_size, self.text, self.ensemble
-        if self.workers == 1:
-            yield from translate_in_buffers(*arguments, self._do, report)
-            return
-        with Workers(self.ensemble.translate, self.workers) as workers:
-            yield from translate_in_buffers(*arguments, workers.do, report)
+        yield from translate_in_buffers(*arguments, self._do, report)
 
     def attention(self, source: str, target: str | None = None) -> Attention:
         """The attention of every layer and head between a line and its translation.
@@ -188,7 +190,15 @@ class Translator:
         return score_pairs(self.ensemble, list(zip(*tokens)))
 
     def _do(self, jobs: Iterator[Job]) -> Iterator[Done]:
-        """Do jobs one by one."""
+        """Do jobs one by one, or with several processes."""
+        number = self.workers
+        if number is None:
+            first = list(islice(jobs, available_threads()))
+            number, jobs = max(1, len(first)), chain(first, jobs)
+        if number > 1:
+            with Workers(self.ensemble.translate, number) as workers:
+                yield from workers.do(jobs)
+            return
         for job in jobs:
             yield job, self.ensemble.translate(job.sentences)
 

@@ -28,6 +28,8 @@ from .results import Hypothesis
 _connections: set[Connection] = set()
 _forking = threading.Lock()
 
+CAN_FORK = "fork" in multiprocessing.get_all_start_methods()
+
 Translate = Callable[[Sequence[Sequence[str]]], Sequence[Sequence[Hypothesis]]]
 
 
@@ -51,7 +53,7 @@ class Workers:
         self._killed: set[int] = set()
 
     def __enter__(self) -> "Workers":
-        if "fork" not in multiprocessing.get_all_start_methods():
+        if not CAN_FORK:
             raise UserError(
                 f"--workers {self._number} needs an operating system that can fork a process: "
                 "leave it out."

@@ -2,12 +2,15 @@
 
 import os
 import subprocess
+from contextlib import ExitStack
 
 import pytest
 
 from convs2s.cli import main as convs2s
 from convs2s.common import progress
+from convs2s.translation import translator
 from convs2s.translation.ensemble import Ensemble
+from convs2s.translation.workers import Workers
 from tests.support.commands import server
 from tests.support.translation import DATA, FIXTURES, LINES, SENTENCE, text_file, translate
 
@@ -57,6 +60,46 @@ def test_workers(tmp_path):
     arguments = ("--nbest", 2, "--max-tokens", 60, "--buffer-size", 7, "--replace-unk")
     one = translate(path, lines, tmp_path, *arguments)
     assert translate(path, lines, tmp_path, *arguments, "--workers", 2) == one
+
+
+@pytest.mark.parametrize(
+    "threads, batch_size, source, expected",
+    [
+        (3, 2, "--input FILE", [3]),
+        (3, 2, "< FILE", [3]),
+        # As many as there are batches
+        (64, 4, "--input FILE", [2]),
+        (3, 100, "--input FILE", []),
+        (1, 2, "--input FILE", []),
+        (3, 2, "--input FILE --workers 2", [2]),
+        # The lines of a pipe may come one by one.
+        (3, 2, "cat FILE |", []),
+    ],
+)
+def test_the_number_of_workers(threads, batch_size, source, expected, tmp_path, monkeypatch):
+    started = []
+
+    class Counted(Workers):
+        def __init__(self, translate, number):
+            started.append(number)
+            super().__init__(translate, number)
+
+    monkeypatch.setattr(translator, "Workers", Counted)
+    monkeypatch.setattr(translator, "available_threads", lambda: threads)
+    file, output = text_file(tmp_path, LINES), tmp_path / "output"
+    arguments = ["translate", "--path", str(FIXTURES / "adl.pt"), "--data", str(DATA)]
+    arguments += ["--device", "cpu", "--batch-size", str(batch_size), "--output", str(output)]
+    with ExitStack() as stack:
+        if source.startswith("--input"):
+            arguments += source.replace("FILE", str(file)).split()
+        elif source.startswith("<"):
+            monkeypatch.setattr("sys.stdin", stack.enter_context(file.open(encoding="utf-8")))
+        else:
+            command = subprocess.Popen(["cat", file], stdout=subprocess.PIPE, encoding="utf-8")
+            monkeypatch.setattr("sys.stdin", stack.enter_context(command).stdout)
+        assert convs2s(arguments) == 0
+    assert started == expected
+    assert output.read_text(encoding="utf-8").count("\n") == len(LINES)
 
 
 def test_a_worker_that_crashes(tmp_path, monkeypatch, capsys):

@@ -183,7 +183,7 @@ class _Generator:
             return rng.randint(1, 4)
         if key == "dilation":
             return rng.randint(1, 3)
-        if key in ("dropout", "p"):
+        if key in ("dropout", "hidden_dropout", "p"):
             return rng.choice((0, 0.1, 0.5))
         if key == "eps":
             return rng.choice((0.000001, 0.01))

@@ -85,6 +85,11 @@ ADL = {
         decoder_adl="pos -> res_nd(retention) -> res_nd(mh_dot_src_att) -> res_nd(gla(h=2, d_v=8)) "
         "-> res_nd(mamba2(n=3)) -> res_nd(ema(2)) -> norm",
     ),
+    "adl-gated-attention": dict(
+        encoder_adl="norm -> repeat(2, mega_self_att(n=3) -> norm)",
+        decoder_adl="norm -> repeat(2, mega_self_att(n=2, d_v=8) -> norm -> mega_src_att(d_k=6) -> "
+        "norm -> res_d(ffl(v=swish)) -> norm)",
+    ),
     "adl-beyond": dict(
         encoder_adl="highway(qrnn -> act(gelu)) -> min_gru(d=24) -> rms_norm -> "
         "rnn(lngru, d=24) -> birnn(lnlstm)",

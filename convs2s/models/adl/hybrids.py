@@ -75,11 +75,25 @@ def _state_space(depths: tuple[int, int], source: str, dim: int, heads: int) -> 
     )
 
 
+def _gated_attention(depth: int, source: str, dim: int, ff_dim: int) -> AdlArchitecture:
+    """The translation model of Ma et al. (2023)."""
+    own, attention, feed_forward = (
+        f"{layer} -> norm" for layer in ("mega_self_att", "mega_src_att", "res_d(ffl(v=swish))")
+    )
+    return AdlArchitecture(
+        f"norm -> dropout -> repeat({depth}, {own} -> {feed_forward})",
+        f"norm -> dropout -> repeat({depth}, {own} -> {attention} -> {feed_forward})",
+        source,
+        {"model_dim": dim, "ff_dim": ff_dim},
+    )
+
+
 _PAPER = _ENCODER_KERNELS, _DECODER_KERNELS
 _SMALL = _SMALL_KERNELS, _SMALL_KERNELS
 _WU = "Wu et al. (2019), section 4.1"
 _SHALLOW = "the decoder of Kim et al. (2019) below the encoder of Kasai et al. (2021), 12-1"
 _MAMBA = "the Mamba Enc-Dec of Pitorro et al. (2024), in their code, with Mamba-2 for Mamba"
+_MEGA = "Ma et al. (2023), WMT, in their code, with normalized embeddings"
 _HERE = "for some ten thousand sentence pairs"
 
 HYBRIDS = {
@@ -95,4 +109,6 @@ HYBRIDS = {
     "adl_deep_ssru_small": _deep_encoder(6, f"{_SHALLOW}, {_HERE}", 128, 256, 4),
     "adl_mamba2": _state_space((8, 6), _MAMBA, 512, 8),
     "adl_mamba2_small": _state_space((4, 4), f"{_MAMBA}, {_HERE}", 128, 4),
+    "adl_mega": _gated_attention(6, _MEGA, 512, 1024),
+    "adl_mega_small": _gated_attention(4, f"{_MEGA}, {_HERE}", 128, 256),
 }

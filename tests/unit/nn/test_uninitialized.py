@@ -38,6 +38,21 @@ def test_every_family_is_built_without_memory():
         assert tensors and all(tensor.is_meta for tensor in tensors), name
 
 
+def test_networks_without_memory_do_not_import_the_compiler():
+    """Whatever is computed for the initial weights of a family."""
+    program = (
+        "import sys\n"
+        "from convs2s.nn.uninitialized import without_memory\n"
+        "from tests.support.families import MODELS, make\n"
+        "for name in MODELS:\n"
+        "    with without_memory():\n"
+        "        make(name)\n"
+        "    assert 'torch._dynamo' not in sys.modules, name\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, timeout=300)
+    assert done.returncode == 0, done.stderr.decode()
+
+
 def test_translating_does_not_import_the_compiler():
     program = (
         "import sys; from convs2s.cli import main; code = main(sys.argv[1:]); "

@@ -69,8 +69,9 @@ class Cost(NamedTuple):
         position: for each position.
         pair: for each position and each position that it attends to.
         source: for each source position, once per sentence (keys and values).
-        chunk: where a sentence is cut into chunks, the positions in one of them, at most; pairs are
-            those of a chunk. 0 for whole sentences.
+        chunk: where a sentence is cut into chunks, the positions in one of them, at most (0 for
+            whole sentences).
+        chunk_pair: for each position and each position of its chunk.
         state: for each position of the second and later chunks (what chunks leave each other).
     """
 
@@ -78,6 +79,7 @@ class Cost(NamedTuple):
     pair: int = 0
     source: int = 0
     chunk: int = 0
+    chunk_pair: int = 0
     state: int = 0
 
     def of_position(self, length: int) -> int:
@@ -88,8 +90,8 @@ class Cost(NamedTuple):
         """
         chunks = -(-length // self.chunk) if self.chunk else 1
         size = -(-length // chunks)
-        in_chunks = self.pair * chunks * size + self.state * (chunks - 1)
-        return self.position + self.source - (-in_chunks * size // length)
+        in_chunks = self.chunk_pair * chunks * size + self.state * (chunks - 1)
+        return self.position + self.source + self.pair * length - (-in_chunks * size // length)
 
 
 BLOCK = Argument(

@@ -8,6 +8,7 @@ from . import (  # noqa: F401  (attach the modules to the declarations)
     attention,
     chains,
     convolution,
+    gated_attention,
     gated_recurrence,
     light_convolution,
     linear_attention,

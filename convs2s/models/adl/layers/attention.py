@@ -66,24 +66,24 @@ class AttentionLayer(nn.Module):
         """Map R x T x C to R x T x C'."""
         x = to_autocast_dtype(x)
         if self.block is None:
-            return self.attend_to_sentence(x, context)
-        return self.attend_to_source(x, context.source.blocks[self.block], context)
+            return self.attend_to_sentence(*self.qkv_proj(x, context), context)
+        return self.attend_to_source(self.q_proj(x), context)
 
-    def attend_to_source(self, x: Tensor, source: Tensor, context: Context) -> Tensor:
+    def attend_to_source(self, query: Tensor, context: Context) -> Tensor:
         """Attend to a block of the source, and append the weights to those of the context.
 
         Args:
-            x: R x T x C.
-            source: B x S x C', the output of the block.
+            query: R x T x hE.
             context: of the forward pass.
+        Returns:
+            R x T x hE'.
         """
-        rows, steps, _ = x.shape
-        keys, values = self.source_keys_values(source, context)
-        query = self.q_proj(x)
+        rows, steps, _ = query.shape
+        assert self.block is not None
+        keys, values = self.source_keys_values(context.source.blocks[self.block], context)
         # All hypotheses of a sentence are in one row, one after the other.
         query = split_heads(query.reshape(len(keys), -1, query.size(-1)), self.heads)
-        padding = context.source.padding_mask
-        mask = None if padding is None else ~padding[:, None, None]
+        mask = self.source_mask(query, keys, context)
         attended, weights = self.attend(
             query, keys, values, mask=mask, need_weights=context.need_weights
         )
@@ -91,6 +91,17 @@ class AttentionLayer(nn.Module):
             by_row = weights.unflatten(2, (-1, steps)).transpose(1, 2).flatten(0, 1)
             context.attention.append(LayerAttention(self.name, True, by_row))
         return join_heads(attended).reshape(rows, steps, -1)
+
+    def source_mask(self, query: Tensor, keys: Tensor, context: Context) -> Tensor | None:
+        """The mask of attention to the source, for ``dot_product_attention``.
+
+        Args:
+            query: B x h x (beam_size * T) x E, ordered by hypothesis, then by position.
+            keys: B x g x S x E.
+            context: of the forward pass.
+        """
+        padding = context.source.padding_mask
+        return None if padding is None else ~padding[:, None, None]
 
     def source_keys_values(self, source: Tensor, context: Context) -> tuple[Tensor, Tensor]:
         """Keys and values of the source, B x g x S x E, computed once per sentence."""
@@ -106,9 +117,19 @@ class AttentionLayer(nn.Module):
             state.sentences.update(keys=keys, values=values)
         return keys, values
 
-    def attend_to_sentence(self, x: Tensor, context: Context) -> Tensor:
-        """Attend to the sentence itself; in a decoder, to the past."""
-        query, keys, values = self.qkv_proj(x, context)
+    def attend_to_sentence(
+        self, query: Tensor, keys: Tensor, values: Tensor, context: Context
+    ) -> Tensor:
+        """Attend to the sentence itself; in a decoder, to the past.
+
+        Args:
+            query: R x T x hE.
+            keys: R x T x gE.
+            values: R x T x gE'.
+            context: of the forward pass.
+        Returns:
+            R x T x hE'.
+        """
         state = context.layer_state(self)
         if state is not None:
             return self.attend_to_cache(query, keys, values, context, state)

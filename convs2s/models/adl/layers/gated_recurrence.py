@@ -12,6 +12,7 @@ from ....nn.conv1d import unfold
 from ....nn.linear import to_autocast_dtype
 from ....nn.scan import linear_scan
 from ....nn.state import State
+from ....nn.uninitialized import computed
 from ..context import Context
 from ..language.spec import LayerSpec
 from .common import ACTIVATIONS, implements, xavier_linear
@@ -151,6 +152,12 @@ class MinLstmLayer(_GatedRecurrence):
         return (F.logsigmoid(forget_gate) - F.logsigmoid(input_gate)).sigmoid()
 
 
+def _initial_decay(channels: int) -> Tensor:
+    """The logits of a, which keep a between 0 and 1: log a = -softplus(-logit)."""
+    log_a = torch.empty(channels).uniform_(FASTEST, SLOWEST).log() / SHARPNESS
+    return -torch.log(torch.expm1(-log_a))
+
+
 @implements("rg_lru")
 class RgLruLayer(nn.Module):
     """``rg_lru``: h_t = a_t h_(t-1) + sqrt(1 - a_t^2) i_t x_t, a_t = a^(8 r_t).
@@ -164,9 +171,7 @@ class RgLruLayer(nn.Module):
         super().__init__()
         channels = spec.input_width
         self.linear = xavier_linear(channels, 2 * channels, parts=2)
-        log_a = torch.empty(channels).uniform_(FASTEST, SLOWEST).log() / SHARPNESS
-        # The logit of a, which keeps a between 0 and 1: log a = -softplus(-logit).
-        self.decay = nn.Parameter(-torch.log(torch.expm1(-log_a)))
+        self.decay = nn.Parameter(computed(lambda: _initial_decay(channels)))
 
     def forward(self, x: Tensor, context: Context) -> Tensor:
         """Map B x T x C to B x T x C."""

@@ -18,6 +18,7 @@ from ....nn.linear import Linear
 from ....nn.linear_attention import linear_attention
 from ....nn.normalization import rms_norm
 from ....nn.state import State
+from ....nn.uninitialized import computed
 from ..context import Context
 from ..language.layers.linear_attention import GATE_RANK, convolved_width, inner_width
 from ..language.spec import LayerSpec
@@ -141,8 +142,12 @@ class RetentionLayer(nn.Module):
         self.output = Linear(values, spec.width, bias=False)
         nn.init.xavier_uniform_(self.output.weight)
         self.rotation = Rotation(keys // self.heads)
+        self.register_buffer("log_decay", computed(self._log_decay), persistent=False)
+
+    def _log_decay(self) -> Tensor:
+        """log(1 - 2^(-5 - i)) for each head i."""
         decays = 1.0 - 2.0 ** (-5.0 - torch.arange(self.heads, dtype=torch.float64))
-        self.register_buffer("log_decay", decays.log().float(), persistent=False)
+        return decays.log().float()
 
     def forward(self, x: Tensor, context: Context) -> Tensor:
         """Map B x T x C to B x T x C."""
@@ -223,13 +228,18 @@ class Mamba2Layer(nn.Module):
         self.convolution_bias = nn.Parameter(torch.empty(convolved_width(spec)))
         for parameter in (self.convolution, self.convolution_bias):
             nn.init.uniform_(parameter, -bound, bound)
-        dt = torch.empty(self.heads).uniform_(math.log(SHORTEST), math.log(LONGEST)).exp()
-        # Softplus of the bias is dt.
-        self.dt_bias = nn.Parameter(dt + torch.log(-torch.expm1(-dt)))
-        self.log_a = nn.Parameter(torch.empty(self.heads).uniform_(SLOWEST, FASTEST).log())
+        self.dt_bias = nn.Parameter(computed(self._initial_dt_bias))
+        self.log_a = nn.Parameter(
+            computed(lambda: torch.empty(self.heads).uniform_(SLOWEST, FASTEST).log())
+        )
         self.skip = nn.Parameter(torch.ones(self.heads))
         self.norm_weight = nn.Parameter(torch.ones(inner))
         self.output = Linear(inner, spec.width, bias=False)
+
+    def _initial_dt_bias(self) -> Tensor:
+        """Numbers whose softplus is between SHORTEST and LONGEST."""
+        dt = torch.empty(self.heads).uniform_(math.log(SHORTEST), math.log(LONGEST)).exp()
+        return dt + torch.log(-torch.expm1(-dt))
 
     def forward(self, x: Tensor, context: Context) -> Tensor:
         """Map B x T x C to B x T x C."""

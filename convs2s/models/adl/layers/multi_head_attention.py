@@ -15,7 +15,7 @@ from ..language.layers.attention import ALIBI, ROPE
 from ..language.spec import LayerSpec
 from .attention import ProjectedAttentionLayer
 from .common import EPSILON, implements, xavier_linear
-from .relative_positions import DistanceMask, Rotation
+from .relative_positions import AlibiBiases, DistanceMask, Rotation
 
 
 class HeadNorm(nn.RMSNorm):
@@ -50,9 +50,9 @@ class MultiHeadAttentionLayer(ProjectedAttentionLayer):
         self.rotation = None
         if self.block is None:
             self.rotation = Rotation(size) if spec["pos"] == ROPE else None
-            alibi_heads = self.heads if spec["pos"] == ALIBI else None
-            if spec["window"] is not None or alibi_heads is not None:
-                self.distances = DistanceMask(self.causal, spec["window"], alibi_heads)
+            biases = AlibiBiases(self.heads) if spec["pos"] == ALIBI else None
+            if spec["window"] is not None or biases is not None:
+                self.distances = DistanceMask(self.causal, spec["window"], biases)
 
     def forward(self, x: Tensor, context: Context) -> Tensor:
         """Map R x T x C to R x T x C'."""

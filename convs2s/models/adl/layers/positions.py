@@ -9,6 +9,7 @@ from torch.nn import functional as F
 from ....nn.dropout import Dropout
 from ....nn.embedding import check_length, look_up
 from ....nn.int8 import quantize_parameter_
+from ....nn.uninitialized import computed
 from ..context import Context
 from ..language.spec import LayerSpec
 from .common import implements
@@ -38,7 +39,8 @@ class SinusoidTable(nn.Module):
 
     def __init__(self, channels: int):
         super().__init__()
-        self.register_buffer("table", sinusoids(INITIAL_POSITIONS, channels), persistent=False)
+        table = computed(lambda: sinusoids(INITIAL_POSITIONS, channels))
+        self.register_buffer("table", table, persistent=False)
 
     def look_up(self, context: Context) -> Tensor:
         """The sinusoids of the positions of a pass, T x C or B x T x C."""

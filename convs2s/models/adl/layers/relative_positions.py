@@ -1,14 +1,17 @@
-"""Relative positions in self-attention: windows, biases by distance (ALiBi), and rotations (RoPE).
+"""Relative positions in attention: windows, biases by distance, and rotations (RoPE).
 
-Padding lies after the tokens of a sentence, or before them in a key-value cache, so that two tokens
-are as far apart as their columns.
+Biases are multiples of the distance (ALiBi), or learned for each distance (MEGA). Padding lies
+after the tokens of a sentence, or before them in a key-value cache, so that two tokens are as far
+apart as their columns.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
+from ....nn.embedding import check_length
 from ..context import Context
 from .positions import SinusoidTable
 
@@ -33,6 +36,60 @@ def alibi_slopes(heads: int, like: Tensor) -> Tensor:
 
 
 @dataclass(frozen=True)
+class AlibiBiases:
+    """Biases in proportion to the distance.
+
+    Args:
+        heads: h, each of which has a slope.
+    """
+
+    heads: int
+
+    def __call__(self, distances: Tensor, query: Tensor) -> Tensor:
+        """1 x h x T x S numbers to add to scores, for distances T x S."""
+        # In half precision, large distances would be rounded before they are scaled.
+        exact = distances.to(torch.promote_types(query.dtype, torch.float32))
+        slopes = alibi_slopes(self.heads, exact)
+        return (slopes[:, None, None] * -exact.abs()).to(query.dtype).unsqueeze(0)
+
+
+class LearnedBiases(nn.Module):
+    """A learned bias for each distance (Ma et al. 2023, "simple" in the authors' code).
+
+    Args:
+        max_positions: the largest number of positions on either side.
+    """
+
+    def __init__(self, max_positions: int):
+        super().__init__()
+        self.max_positions = max_positions
+        # From the furthest position on the left to that on the right
+        self.weight = nn.Parameter(torch.empty(2 * max_positions - 1))
+        nn.init.normal_(self.weight, std=0.02)
+
+    def forward(self, distances: Tensor, query: Tensor) -> Tensor:
+        """Look up numbers to add to scores.
+
+        Args:
+            distances: ... x T x S, positions of queries less those of keys; any number at padding.
+            query: a tensor of the dtype of the result.
+        Returns:
+            ... x 1 x T x S.
+        """
+        furthest = self.max_positions - 1
+        found = self.weight[furthest - distances.clamp(-furthest, furthest)]
+        return found.to(query.dtype).unsqueeze(-3)
+
+    def check_length(self, longest: int) -> None:
+        """Raise SequenceTooLong if a sentence has more positions than there are distances for."""
+        check_length(longest, self.max_positions)
+
+
+# Distances, positions of queries less those of keys, and queries -> numbers to add to scores.
+Biases = Callable[[Tensor, Tensor], Tensor]
+
+
+@dataclass(frozen=True)
 class DistanceMask:
     """What distances allow and add to the scores of self-attention.
 
@@ -40,12 +97,12 @@ class DistanceMask:
         causal: whether positions attend to the past only.
         window: how many positions on either side a position attends to, or if causal, how many of
             the last ones, its own included; None for all.
-        alibi_heads: the number of heads, each of which has a slope; None to add nothing.
+        biases: what is added; None to add nothing.
     """
 
     causal: bool
     window: int | None
-    alibi_heads: int | None
+    biases: Biases | None
 
     def in_sentence(self, query: Tensor, context: Context) -> Tensor:
         """The mask of whole sentences, for ``dot_product_attention``; layers share it.
@@ -84,23 +141,24 @@ class DistanceMask:
         """
 
         def make() -> Tensor | None:
-            allowed, biased = context.cache_mask, self.alibi_heads is not None
+            allowed = context.cache_mask
             first, beam_size = self.first_in_cache(steps, length), context.beam_size
             if allowed is not None:
                 allowed = allowed[..., first * beam_size :]
-            if steps == 1 and not biased:
+            if steps == 1 and self.biases is None:
                 return allowed
             positions = torch.arange(first, length, device=query.device)
             distances = positions[-steps:].unsqueeze(1) - positions
             distances = distances.repeat(beam_size, 1).repeat_interleave(beam_size, dim=1)
             if allowed is None:
-                return self._biases(distances, query)
+                assert self.biases is not None
+                return self.biases(distances, query)
             return self._biased(allowed & self._allowed(distances), distances, query)
 
         return context.shared((self, query.dtype), make)
 
     def _allowed(self, distances: Tensor) -> Tensor:
-        """Whether a query may attend to a key; distances are its position less that of the key."""
+        """Whether a query may attend to a key."""
         allowed = distances >= 0 if self.causal else torch.ones_like(distances, dtype=torch.bool)
         if self.window is None:
             return allowed
@@ -109,17 +167,9 @@ class DistanceMask:
 
     def _biased(self, allowed: Tensor, distances: Tensor, query: Tensor) -> Tensor:
         """The mask of what is allowed, with the biases if there are any."""
-        if self.alibi_heads is None:
+        if self.biases is None:
             return allowed
-        return torch.where(allowed, self._biases(distances, query), float("-inf"))
-
-    def _biases(self, distances: Tensor, query: Tensor) -> Tensor:
-        """1 x h x T x S numbers to add to scores."""
-        assert self.alibi_heads is not None
-        # In half precision, large distances would be rounded before they are scaled.
-        exact = distances.to(torch.promote_types(query.dtype, torch.float32))
-        slopes = alibi_slopes(self.alibi_heads, exact)
-        return (slopes[:, None, None] * -exact.abs()).to(query.dtype).unsqueeze(0)
+        return torch.where(allowed, self.biases(distances, query), float("-inf"))
 
 
 class Rotation(SinusoidTable):

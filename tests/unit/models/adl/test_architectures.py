@@ -179,6 +179,17 @@ def test_the_state_space_model_has_the_blocks_of_its_authors():
     assert {layer["d"] for layer in spec.decoder.walk() if layer.name == "ff"} == {2048}
 
 
+def test_the_gated_attention_model_has_the_sizes_of_its_authors():
+    spec = ARCHITECTURES["adl_mega"].resolve()
+    for side, layers in ((spec.encoder, ["mega_self_att"]), (spec.decoder, ["mega_src_att"])):
+        found = [layer for layer in side.walk() if layer.name in layers]
+        assert len(found) == 6 and {layer["d_k"] for layer in found} == {128}
+    own = [layer for side in (spec.encoder, spec.decoder) for layer in side.walk() if "n" in
+           layer.arguments]  # fmt: skip
+    assert {(layer["n"], layer["d_v"]) for layer in own} == {(16, 1024)} and len(own) == 12
+    assert {layer["d"] for layer in spec.decoder.walk() if layer.name == "ff"} == {1024}
+
+
 def test_a_shallow_decoder_keeps_one_state():
     spec = ARCHITECTURES["adl_deep_ssru"].resolve()
     kinds = [layer.name for layer in spec.decoder.walk()]

@@ -266,19 +266,19 @@ def test_layers_share_angles_and_masks(monkeypatch):
         monkeypatch.setattr(owner, name, lambda *a: made.append(name) or original(*a))
 
     count(Rotation, "_factors")
-    count(relative_positions.DistanceMask, "_biases")
+    count(relative_positions.AlibiBiases, "__call__")
     layers = "mh_dot_self_att(pos=rope) -> mh_dot_self_att(pos=alibi, window=4)"
     model = tiny_adl(
         arch="adl", encoder_adl=f"repeat(5, {layers})", decoder_adl=f"repeat(5, {layers})"
     )
     batch = random_batch([(7, 5), (3, 4)])["net_input"]
     encoded = model.encode(batch["src_tokens"])
-    assert sorted(made) == ["_biases", "_factors"]
+    assert sorted(made) == ["__call__", "_factors"]
     state = State()
     for end in (1, 2, 4):
         made.clear()
         model.decode(batch["prev_output_tokens"][:, :end], encoded, state)
-        assert sorted(made) == ["_biases", "_factors"]
+        assert sorted(made) == ["__call__", "_factors"]
 
 
 @torch.no_grad()

@@ -67,6 +67,18 @@ def size(*modules):
             ],
         ),
         ("ema", [nn.Linear(16, 4 * 16, bias=False)]),
+        (
+            "mega_self_att(d_k=5, n=3)",
+            [
+                # Averages from both ends, the weight of the input, and the distances
+                nn.Linear(2 * 4 * 3 + 1, 16, bias=False),
+                nn.Linear(2 * 50 - 1, 1, bias=False),
+                nn.Linear(16, 32),
+                nn.Linear(16, 16 + 5 + 32 + 16),
+                nn.Linear(5, 4, bias=False),
+                nn.Linear(32, 16),
+            ],
+        ),
         ("norm", [nn.LayerNorm(16)]),
         ("rnn", [nn.LSTM(16, 24)]),
         ("rnn(gru)", [nn.GRU(16, 24)]),
@@ -123,6 +135,15 @@ def test_parameters_are_those_of_torch(text, modules):
             "mh_dot_src_att(d=16, kv_heads=1, qk_norm=true)",
             [nn.Linear(16, 32, bias=False), nn.Linear(12, 8, bias=False), nn.RMSNorm(8)],
         ),
+        (
+            "mega_src_att",
+            [
+                nn.Linear(2 * 1024 - 1, 1, bias=False),
+                nn.Linear(16, 2 * 16 + 4),
+                nn.Linear(12, 4 + 16),
+                nn.Linear(16, 16),
+            ],
+        ),
         ("proj_dot_att(8)", [nn.Linear(16, 8, bias=False), nn.Linear(12, 16, bias=False)]),
         ("mlp_att(8)", [nn.Linear(16 + 12, 8, bias=False), nn.Linear(8, 1, bias=False)]),
         ("linear(12, bias=false) -> dot_att", [nn.Linear(16, 12, bias=False)]),
@@ -152,6 +173,11 @@ def test_parameters_of_source_attention(text, modules):
         ("gla", 16 * (2 * 8 + 3 * 16) + 16 * (16 + 8) + 16 + 7 * (2 * 8 + 16)),
         ("mamba2(n=5, h=2)", 16 * (76 + 32) + 32 + 7 * (5 + 32)),
         ("ema(3)", 2 * 3 * 16 + 7 * 16),
+        # Averages from both ends; four projections; scores and sums.
+        (
+            "mega_self_att(d_k=5, n=3)",
+            2 * (2 * 3 * 16 + 7 * 16) + 16 * (2 * 32 + 69) + 7 * (5 + 32),
+        ),
     ],
 )
 def test_multiply_adds_of_one_position(text, products):
@@ -164,6 +190,13 @@ def test_multiply_adds_of_long_sentences():
     actual = figures(encoder("retention(h=2)"), 4 * 128).multiply_adds
     assert actual == projections + 128 * (16 + 32) + state * 3 // 4
     assert actual < figures(encoder("mh_dot_self_att(d=16)"), 4 * 128).multiply_adds
+
+
+def test_chunks_are_those_of_the_averages_alone():
+    own = figures(encoder("mega_self_att(n=2)"), 3 * 64).multiply_adds
+    without = 16 * (2 * 32 + 68) + 3 * 64 * (4 + 32)
+    averages = figures(encoder("ema(2)"), 3 * 64).multiply_adds
+    assert own - without in (2 * averages, 2 * averages - 1)
 
 
 def test_multiply_adds_of_source_attention():
@@ -200,6 +233,7 @@ INF = float("inf")
         ("qrnn", (INF, 0)),
         ("ssru -> res(rg_lru)", (INF, 0)),
         ("retention -> gla -> mamba2 -> ema", (INF, 0)),
+        ("mega_self_att", (INF, INF)),
         ("light_conv(k=5) -> dynamic_conv(k=4)", (2 + 1, 2 + 2)),
         ("dynamic_conv(k=5, padding=causal)", (4, 0)),
     ],
@@ -222,6 +256,7 @@ def test_receptive_field_in_an_encoder(text, expected):
         ("mlp_self_att -> cnn", (INF, 0)),
         ("mh_dot_src_att -> mlp_att", (0, 0)),
         ("rnn -> qrnn", (INF, 0)),
+        ("mega_self_att -> mega_src_att", (INF, 0)),
     ],
 )
 def test_receptive_field_in_a_decoder(text, expected):

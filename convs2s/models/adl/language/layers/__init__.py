@@ -7,6 +7,7 @@ from . import (  # noqa: F401
     attention,
     chains,
     convolution,
+    gated_attention,
     gated_recurrence,
     light_convolution,
     linear_attention,

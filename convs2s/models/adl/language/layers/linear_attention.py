@@ -98,7 +98,7 @@ def mamba_projections(spec: LayerSpec) -> int:
 def retention_cost(spec: LayerSpec) -> Cost:
     keys, values = spec["d_k"], spec["d_v"]
     state = 2 * keys * values // spec["h"]
-    return Cost(projections(spec), keys + values, chunk=HEAD_CHUNK, state=state)
+    return Cost(projections(spec), chunk=HEAD_CHUNK, chunk_pair=keys + values, state=state)
 
 
 def gla_cost(spec: LayerSpec) -> Cost:
@@ -106,14 +106,14 @@ def gla_cost(spec: LayerSpec) -> Cost:
     # Log decays are summed up, and squares of the values, as matrix products.
     position = projections(spec) + gate_products(spec) + values
     state = 2 * keys * values // spec["h"]
-    return Cost(position, 2 * keys + values, chunk=CHANNEL_CHUNK, state=state)
+    return Cost(position, chunk=CHANNEL_CHUNK, chunk_pair=2 * keys + values, state=state)
 
 
 def mamba_cost(spec: LayerSpec) -> Cost:
-    inner = inner_width(spec)
+    inner, keys = inner_width(spec), spec["n"]
     # The convolution, of each channel by itself, has no matrix products.
     position = mamba_projections(spec) + inner
-    return Cost(position, spec["n"] + inner, chunk=HEAD_CHUNK, state=2 * spec["n"] * inner)
+    return Cost(position, chunk=HEAD_CHUNK, chunk_pair=keys + inner, state=2 * keys * inner)
 
 
 def mamba_parameters(spec: LayerSpec) -> int:

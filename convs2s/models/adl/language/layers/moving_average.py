@@ -9,16 +9,26 @@ from ..spec import LayerSpec
 CHUNK = 64
 
 
-def cost(spec: LayerSpec) -> Cost:
+NUMBER = Argument("n", Integer(1, MAX_WIDTH), 16, "averages of each channel")
+
+
+def averages_cost(spec: LayerSpec) -> Cost:
+    """The cost of the averages of all channels."""
     averages = 2 * spec["n"] * spec.input_width
-    return Cost(averages, spec.input_width, chunk=CHUNK, state=averages)
+    return Cost(averages, chunk=CHUNK, chunk_pair=spec.input_width, state=averages)
+
+
+def averages_parameters(spec: LayerSpec) -> int:
+    """The four numbers of each average."""
+    parameters: int = 4 * spec["n"] * spec.input_width
+    return parameters
 
 
 declare(
     "ema",
     "several damped exponential moving averages of each channel, summed up (beyond the paper)",
-    Argument("n", Integer(1, MAX_WIDTH), 16, "averages of each channel"),
+    NUMBER,
     reach=PAST,
-    cost=cost,
-    parameters=lambda spec: 4 * spec["n"] * spec.input_width,
+    cost=averages_cost,
+    parameters=averages_parameters,
 )
