@@ -10,15 +10,44 @@ from ..common.errors import UserError
 # the first one at the end of a training.
 CHECKPOINT_FILES = ("average.pt", "checkpoint_best.pt", "model.pt", "checkpoint_last.pt")
 CHECKPOINTS = "checkpoints"
+# The fast copy of a model, which `convs2s fast` writes beside it.
+FAST = "fast.pt"
 
 
-def split_paths(value: str) -> list[str]:
+def split_paths(value: str, fast: bool = False) -> list[str]:
     """The checkpoints in the value of an option: a file, a folder, or several, as in fairseq.
 
+    Args:
+        value: the paths.
+        fast: whether to take the fast copies of the models, which are in folders (False).
     Raises:
         UserError: if there is no such file, or a folder has no checkpoint.
     """
-    return [str(find_checkpoints(Path(path))[0]) for path in split_names(value)]
+    paths = map(Path, split_names(value))
+    return [str(fast_copy(path) if fast else find_checkpoints(path)[0]) for path in paths]
+
+
+def fast_copy(path: Path) -> Path:
+    """The fast copy of the model in a folder.
+
+    Raises:
+        UserError: if there is none, or if it is older than the model.
+    """
+    if not path.is_dir():
+        raise UserError(
+            f"--fast takes {FAST} of a folder, but {path} is none: leave out --fast, or give the "
+            "folder of the model."
+        )
+    model = find_checkpoints(path)[0]
+    found = model.parent / FAST
+    if not found.is_file():
+        raise UserError(f"There is no {found}: make it with `convs2s fast`, or leave out --fast.")
+    if found.stat().st_mtime < model.stat().st_mtime:
+        raise UserError(
+            f"{found} is older than {model}: make it anew with `convs2s fast`, or name it with "
+            "--path and without --fast if it is the right one."
+        )
+    return found
 
 
 def split_names(value: str, exists: Callable[[str], bool] = os.path.exists) -> list[str]:

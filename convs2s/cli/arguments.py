@@ -136,7 +136,8 @@ def add_ensemble(parser: argparse.ArgumentParser) -> None:
 
 def ensemble_paths(args: argparse.Namespace) -> list[str]:
     """The checkpoints that the option of ``add_ensemble`` names."""
-    return [path for value in args.path for path in split_paths(value)]
+    fast = getattr(args, "fast", False)
+    return [path for value in args.path for path in split_paths(value, fast)]
 
 
 def add_preparation(parser: argparse.ArgumentParser) -> None:

@@ -35,6 +35,7 @@ COMMANDS = {
     "flops": "count the parameters and the training cost of an architecture, or of all named ones",
     "average": "average the weights of several checkpoints of one training",
     "quantize": "save a trained model with weights in 8 bits, for generation on a CPU",
+    "fast": "make a fast copy of a trained model: weights in 8 bits, and shortlists of words",
     "lexicon": "estimate a bilingual lexicon from parallel text, for candidate vocabularies and "
     "--replace-unk",
     "export-onnx": "export a model of ConvS2S to ONNX, as an encoder and a decoding step",
@@ -58,7 +59,7 @@ GROUPS = {
     ),
     "comparisons and architectures": ("experiment", "plot", "adl", "flops"),
     "models and their files": (
-        *("average", "quantize", "lexicon", "export-onnx", "export-transformer"),
+        *("average", "quantize", "fast", "lexicon", "export-onnx", "export-transformer"),
         *("convert-fconv", "convert-lightconv", "convert-attn2d", "clean-checkpoint"),
     ),
     "this installation": ("path", "doctor", "completion"),
@@ -78,6 +79,7 @@ EXAMPLES = {
     "flops": "--arch convs2s_iwslt_de_en --dropout 0.2",
     "average": "checkpoint8.pt checkpoint9.pt --output average.pt",
     "quantize": "checkpoint_best.pt small.pt",
+    "fast": "prepared",
     "lexicon": "--source train.de --target train.en --output lexicon.txt",
     "export-onnx": "checkpoint_best.pt onnx",
     "export-transformer": "checkpoint_best.pt transformer.pt",

@@ -47,6 +47,7 @@ if TYPE_CHECKING:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of the command; those that fairseq-interactive has too, have its names."""
     add_ensemble(parser)
+    add_flag(parser, "--fast", "translate with the fast copy of the model (`convs2s fast`)")
     files = parser.add_argument_group("files")
     add_input(files, "--input", "text to translate (default: standard input)")
     add_file(files, "--output", "translations (default: standard output)")

@@ -20,7 +20,7 @@ from .options import EnsembleOptions
 from .precision import Precision
 from .results import Hypothesis
 from .search import Finished, Symbols, beam_search
-from .shortlist import load_shortlist
+from .shortlist import load_shortlist, saved_shortlist
 
 
 class Ensemble:
@@ -67,7 +67,11 @@ class Ensemble:
                     f"to {target}: an ensemble needs models of the same languages."
                 )
         self.source, self.target = self.dictionaries.vocabularies
-        self._shortlist = load_shortlist(options, self.source, self.target)
+        vocabularies = self.source, self.target
+        self._shortlist = load_shortlist(options, *vocabularies)
+        if self._shortlist is None:
+            states = [checkpoint.state for checkpoint in (first, *others)]
+            self._shortlist = saved_shortlist(states, paths, *vocabularies)
         self._translations: Mapping[str, str] = {}
         if options.replace_unk is not None and (options.replace_unk or options.lexicon):
             self._translations = read_translations(str(options.replace_unk or options.lexicon))

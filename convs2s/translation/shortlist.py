@@ -6,7 +6,7 @@ task call the tokens candidates.
 
 import heapq
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -17,6 +17,10 @@ from ..text.lexicon.files import Entry, read_lexicon
 from .search import Symbols
 
 logger = logging.getLogger(__name__)
+
+
+# The entry of a checkpoint that has shortlists.
+ENTRY = "shortlist"
 
 
 class Shortlist:
@@ -57,6 +61,53 @@ class Shortlist:
         if len(tokens) < min_size:
             tokens = torch.cat([tokens, by_frequency[:min_size]]).unique()
         return tokens
+
+    def saved(self) -> dict[str, Any]:
+        """What a checkpoint has of it."""
+        return {
+            "by_source": self.by_source.to(torch.int32, copy=True),
+            "frequent": self.num_frequent,
+        }
+
+
+def saved_shortlist(
+    states: Sequence[Mapping[str, Any]], paths: Sequence[str], source: Symbols, target: Symbols
+) -> Shortlist | None:
+    """The shortlists of checkpoints: candidates of any of them; None unless all have some.
+
+    Args:
+        states: contents of the checkpoints.
+        paths: their files, for the error.
+        source: source vocabulary.
+        target: target vocabulary.
+    Raises:
+        UserError: if what a checkpoint has does not fit the vocabularies.
+    """
+    found = [state.get(ENTRY) for state in states]
+    if not all(found):
+        return None
+    tables: list[Any] = []
+    frequent = 0
+    for path, each in zip(paths, found):
+        each = each if isinstance(each, Mapping) else {}
+        table = each.get("by_source")
+        fits = (
+            isinstance(table, Tensor)
+            and table.dtype == torch.int32
+            and table.dim() == 2
+            and len(table) == len(source)
+            and table.numel() > 0
+            and 0 <= int(table.min()) <= int(table.max()) < len(target)
+        )
+        number = each.get("frequent") if fits else None
+        if not isinstance(number, int) or number < target.nspecial:
+            raise UserError(
+                f"The shortlists in {path} do not fit its dictionaries: the file is damaged. Make "
+                "it anew with `convs2s fast`."
+            )
+        tables.append(table)
+        frequent = max(frequent, number)
+    return Shortlist(torch.cat(tables, dim=1).long(), _by_frequency(target), frequent)
 
 
 def load_shortlist(options: Any, source: Symbols, target: Symbols) -> Shortlist | None:
@@ -135,8 +186,12 @@ def build_shortlist(
     by_source = torch.full((len(source), per_word), target.pad())
     for index, heap in best.items():
         by_source[index, : len(heap)] = torch.tensor([candidate for _, candidate in heap])
-    num_special = target.nspecial
-    counts = torch.tensor(target.count[num_special:])
-    order = counts.argsort(descending=True, stable=True) + num_special
-    by_frequency = torch.cat([torch.arange(num_special), order])
-    return Shortlist(by_source, by_frequency, num_special + frequent)
+    return Shortlist(by_source, _by_frequency(target), target.nspecial + frequent)
+
+
+def _by_frequency(target: Symbols) -> Tensor:
+    """All target tokens: the special symbols, then the others, the most frequent first."""
+    special = target.nspecial
+    counts = torch.tensor(target.count[special:])
+    order = counts.argsort(descending=True, stable=True) + special
+    return torch.cat([torch.arange(special), order])

@@ -1,0 +1,97 @@
+"""``convs2s fast``: a fast copy of a model, which loses no quality on the validation text."""
+
+import argparse
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from ..checkpoints.folders import FAST, find_checkpoints
+from ..common.errors import UserError
+from ..common.output_files import check_writable
+from ..common.progress import Progress
+from ..common.quiet import quiet
+from ..common.tables import Table, number, show
+from ..common.text_files import read_lines, read_parallel
+from ..evaluation.metrics import MetricOptions, default_tokenizer, sacrebleu_score
+from ..text.lexicon.aligner import align
+from ..text.lexicon.counts import LinkCounts
+from ..text.lexicon.files import write_lexicon
+from ..text.preparation import Preparation
+from .arguments import add_input
+from .lexicon import BLOCK_PAIRS, DEFAULT_METHOD
+
+# The most translations of a word in the lexicon.
+MAX_PER_WORD = 100
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of the command."""
+    text = "folder that `convs2s prepare` wrote, with the text that the model was trained on"
+    add_input(parser, "prepared", text, "folder", metavar="PREPARED", type=Path)
+    text = "the trained model, or its folder (default: PREPARED)"
+    add_input(parser, "--path", text, "checkpoint or folder", metavar="CHECKPOINT")
+
+
+@quiet()
+def run(args: argparse.Namespace) -> int:
+    """Measure what makes the model faster, print a table, and write the fast copy."""
+    path = find_checkpoints(Path(args.path or args.prepared))[0]
+    output = path.parent / FAST
+    check_writable(str(output), [str(path)])
+    preparation = Preparation.read(args.prepared)
+    languages = preparation.source.language, preparation.target.language
+    train, source, target = _texts(args.prepared, languages)
+    lines, references = list(read_lines(str(source))), list(read_lines(str(target)))
+    from ..checkpoints.files import save_checkpoint
+    from ..translation.fast import fast_checkpoint, fastest, measure
+
+    options = MetricOptions(tokenize=default_tokenizer(languages[1]))
+
+    def score(texts: list[str]) -> float:
+        return float(sacrebleu_score("BLEU", texts, [references], options)[0].score)
+
+    with TemporaryDirectory() as folder:
+        lexicon = str(Path(folder, "lexicon"))
+        _write_lexicon(train, lexicon)
+        found = []
+        with Progress(unit="ways to translate") as progress:
+            for each in measure(str(path), args.prepared, lexicon, lines, score):
+                found.append(each)
+                progress.update()
+        chosen = fastest(found)
+        rows = [[each.what, number(each.bleu), number(each.speed, 0)] for each in found]
+        print(show(Table(["model", "BLEU (validation)", "sentences/s"], rows)))
+        if chosen is found[0]:
+            print(f"Nothing is faster without a loss of quality: {output} is not written.")
+            return 0
+        save_checkpoint(fast_checkpoint(str(path), args.prepared, chosen.options), str(output))
+    print(f"{output}: {chosen.what}. Translate with it:")
+    print(f"convs2s translate --path {path.parent} --fast --input FILE")
+    return 0
+
+
+def _texts(prepared: Path, languages: tuple[str, str]) -> tuple[list[Path], Path, Path]:
+    """The files of tokens to learn from, and of text to measure with, source and target each.
+
+    Raises:
+        UserError: if one is missing.
+    """
+    train = [prepared / "tokens" / f"train.{language}" for language in languages]
+    source, target = (prepared / "text" / f"valid.{language}" for language in languages)
+    for file in (*train, source, target):
+        if not file.is_file():
+            raise UserError(
+                f"There is no {file}, from which `convs2s fast` learns or measures: prepare the "
+                "text again with `convs2s prepare`."
+            )
+    return train, source, target
+
+
+def _write_lexicon(train: list[Path], path: str) -> None:
+    """Align the words of the training text, and write a lexicon."""
+    counts = LinkCounts()
+    pairs = ((source, target) for _, (source, target) in read_parallel([*map(str, train)]))
+    with Progress(unit="sentence pairs") as progress:
+        for pair in align(pairs, DEFAULT_METHOD, BLOCK_PAIRS, lambda first, last: None):
+            counts.add(pair)
+            progress.update()
+    write_lexicon(path, counts.entries(0.0, MAX_PER_WORD))
