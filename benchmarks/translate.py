@@ -94,7 +94,7 @@ def run(args: argparse.Namespace) -> dict:
 
 
 def _name(workers: int) -> str:
-    return "convs2s translate" + (f" --workers {workers}" if workers > 1 else "")
+    return f"convs2s translate --workers {workers}"
 
 
 def _interactive(args: argparse.Namespace, buffer_size: int, output: Path) -> Callable[[], None]:

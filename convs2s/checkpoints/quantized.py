@@ -7,7 +7,7 @@ from torch import Tensor
 
 from ..common.errors import UserError
 from .files import check_not_quantized, load_checkpoint
-from .networks import build_network, read_checkpoint
+from .networks import Checkpoint, build_network, read_checkpoint
 
 
 class Quantized(NamedTuple):
@@ -23,8 +23,8 @@ class Quantized(NamedTuple):
     after: float
 
 
-def quantized(path: str) -> Quantized:
-    """Quantize the weights of a checkpoint.
+def read_unquantized(path: str) -> Checkpoint:
+    """Read a checkpoint that can be quantized.
 
     Raises:
         UserError: if it is in 8 bits already, or has no model of this package.
@@ -32,7 +32,17 @@ def quantized(path: str) -> Quantized:
     checkpoint = read_checkpoint(path)
     check_not_quantized(path, checkpoint.weights, "quantized once more")
     if checkpoint.family is None:
-        raise UserError(f"{path} has no model of this package, which quantize needs.")
+        raise UserError(f"{path} has no model of this package, which alone has weights in 8 bits.")
+    return checkpoint
+
+
+def quantized(path: str) -> Quantized:
+    """Quantize the weights of a checkpoint.
+
+    Raises:
+        UserError: as for ``read_unquantized``.
+    """
+    checkpoint = read_unquantized(path)
     network = build_network(checkpoint).float()
     network.prepare_for_generation_()
     before = _megabytes(network.state_dict().values())

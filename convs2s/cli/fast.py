@@ -17,10 +17,7 @@ from ..text.lexicon.counts import LinkCounts
 from ..text.lexicon.files import write_lexicon
 from ..text.preparation import Preparation
 from .arguments import add_input
-from .lexicon import BLOCK_PAIRS, DEFAULT_METHOD
-
-# The most translations of a word in the lexicon.
-MAX_PER_WORD = 100
+from .lexicon import BLOCK_PAIRS, DEFAULT_METHOD, MAX_PER_WORD
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -42,8 +39,11 @@ def run(args: argparse.Namespace) -> int:
     train, source, target = _texts(args.prepared, languages)
     lines, references = list(read_lines(str(source))), list(read_lines(str(target)))
     from ..checkpoints.files import save_checkpoint
+    from ..checkpoints.quantized import read_unquantized
     from ..translation.fast import fast_checkpoint, fastest, measure
 
+    # Before the text is aligned, which may take long.
+    read_unquantized(str(path))
     options = MetricOptions(tokenize=default_tokenizer(languages[1]))
 
     def score(texts: list[str]) -> float:
@@ -89,7 +89,7 @@ def _texts(prepared: Path, languages: tuple[str, str]) -> tuple[list[Path], Path
 def _write_lexicon(train: list[Path], path: str) -> None:
     """Align the words of the training text, and write a lexicon."""
     counts = LinkCounts()
-    pairs = ((source, target) for _, (source, target) in read_parallel([*map(str, train)]))
+    pairs = ((source, target) for _, (source, target) in read_parallel(list(map(str, train))))
     with Progress(unit="sentence pairs") as progress:
         for pair in align(pairs, DEFAULT_METHOD, BLOCK_PAIRS, lambda first, last: None):
             counts.add(pair)

@@ -14,7 +14,7 @@ from ..text.lexicon.links import METHODS, AlignedPair, read_aligned
 from .arguments import add_file, add_input, add_number
 
 DEFAULT_METHOD = "grow-diag-final-and"
-BLOCK_PAIRS = 500_000
+BLOCK_PAIRS, MAX_PER_WORD = 500_000, 100
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -39,7 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     text = "leave out entries with a smaller probability"
     add_number(parser, "--min-probability", text, 0.0, metavar="P")
     text = "keep the N most probable translations of each word"
-    add_number(parser, "--max-per-word", text, 100, least=1)
+    add_number(parser, "--max-per-word", text, MAX_PER_WORD, least=1)
     text = "align N sentence pairs at a time to limit the memory of eflomal"
     add_number(parser, "--block-pairs", text, BLOCK_PAIRS, least=1)
 

@@ -5,21 +5,32 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..common.text_files import read_sentences
-from ..evaluation.significance import Significance, over_data_sets, over_seeds, paired_bootstrap
 from .choices import Result, has_options, means_over_sets, ranked_trials
 from .file import Experiment, System
 from .results import read_json
 from .runs import round_sizes
 
+if TYPE_CHECKING:
+    from ..evaluation.significance import Significance
+
 Lines = tuple[str, ...]
 VALID = "valid"
 # The fewest seeds of two systems to compare their scores over seeds.
 SEEDS = 3
+
+
 # Its results are kept, because the report is written after each run.
-compare = lru_cache(maxsize=256)(paired_bootstrap)
+@lru_cache(maxsize=256)
+def compare(
+    references: Lines, baseline: tuple[Lines, ...], system: tuple[Lines, ...], metric: str
+) -> "Significance":
+    """``paired_bootstrap``, whose packages would delay a report without anything to compare."""
+    from ..evaluation.significance import paired_bootstrap
+
+    return paired_bootstrap(references, baseline, system, metric=metric)
 
 
 @dataclass(frozen=True)
@@ -133,7 +144,7 @@ class Comparison:
         by_set = {name: [run for run in final if run.get("data_set") == name] for name in sets}
         return Summary(system, means_over_sets(final, sets), trials, chosen, by_set, runs, speeds)
 
-    def _compare(self, references: Path) -> Iterator[tuple[tuple[str, str], Significance]]:
+    def _compare(self, references: Path) -> Iterator[tuple[tuple[str, str], "Significance"]]:
         """Compare all systems with the baseline on all test sets."""
         base = self.baseline
         if base is None or not base.runs:
@@ -151,13 +162,15 @@ class Comparison:
                     found = compare(lines, *texts, metric=self.experiment.metric)
                 yield (summary.system.name, split), found
 
-    def _over_data_sets(self, base: Summary, summary: Summary, split: str) -> Significance:
+    def _over_data_sets(self, base: Summary, summary: Summary, split: str) -> "Significance":
         """The mean difference over data sets, and its p-value."""
         differences = [
             statistics.mean(summary.scores(split, self.metric, name))
             - statistics.mean(base.scores(split, self.metric, name))
             for name in self.experiment.data.sets
         ]
+        from ..evaluation.significance import Significance, over_data_sets
+
         return Significance(statistics.mean(differences), over_data_sets(differences))
 
     def p_over_seeds(self, summary: Summary, split: str) -> float | None:
@@ -166,7 +179,11 @@ class Comparison:
         if base is None or base is summary:
             return None
         scores = [each.scores(split, self.metric) for each in (base, summary)]
-        return over_seeds(*scores) if min(map(len, scores)) >= SEEDS else None
+        if min(map(len, scores)) < SEEDS:
+            return None
+        from ..evaluation.significance import over_seeds
+
+        return over_seeds(*scores)
 
     @property
     def baseline(self) -> Summary | None:

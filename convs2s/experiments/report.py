@@ -8,7 +8,6 @@ from typing import Any
 
 from ..common.output_files import atomic_write
 from ..common.tables import Table, escape_markdown
-from ..evaluation.significance import SAMPLES
 from .choices import TITLES, Result
 from .comparison import VALID, Comparison, Summary
 from .file import Experiment
@@ -80,7 +79,9 @@ def legend(comparison: Comparison) -> str:
         "Training time and speeds are medians over seeds, unless a range (minimum–maximum) "
         "follows: then they are medians of repeated measurements.",
     ]
-    if comparison.baseline is not None:
+    if comparison.baseline is not None and comparison.differences:
+        from ..evaluation.significance import SAMPLES
+
         title = escape_markdown(comparison.baseline.system.title)
         test = f"paired bootstrap resampling of the sentences, {SAMPLES:,} samples"
         if experiment.data.sets:

@@ -40,6 +40,7 @@ class Ensemble:
         search_models: the same, as the search needs them.
         source, target: the vocabularies.
         max_source_tokens: largest number of tokens in a source sentence, without its end.
+        shortlist: the target tokens that a batch may need; None for all.
     Raises:
         UserError: if a checkpoint or the dictionaries cannot be read or do not fit, or if an
             option has a value that is not allowed.
@@ -67,11 +68,10 @@ class Ensemble:
                     f"to {target}: an ensemble needs models of the same languages."
                 )
         self.source, self.target = self.dictionaries.vocabularies
-        vocabularies = self.source, self.target
-        self._shortlist = load_shortlist(options, *vocabularies)
-        if self._shortlist is None:
-            states = [checkpoint.state for checkpoint in (first, *others)]
-            self._shortlist = saved_shortlist(states, paths, *vocabularies)
+        self.shortlist = load_shortlist(options, self.source, self.target)
+        if self.shortlist is None:
+            states = {checkpoint.path: checkpoint.state for checkpoint in (first, *others)}
+            self.shortlist = saved_shortlist(states, self.source, self.target)
         self._translations: Mapping[str, str] = {}
         if options.replace_unk is not None and (options.replace_unk or options.lexicon):
             self._translations = read_translations(str(options.replace_unk or options.lexicon))
@@ -139,9 +139,9 @@ class Ensemble:
         order = sorted(range(len(tokens)), key=lambda i: -len(tokens[i]))
         source = padded_before([tokens[i] for i in order], self.source.pad()).to(self.device)
         shortlist = None
-        if self._shortlist is not None:
+        if self.shortlist is not None:
             start = source.new_tensor(self.target.eos())
-            shortlist = self._shortlist(source, start, min_size=2 * self.options.beam + 1)
+            shortlist = self.shortlist(source, start, min_size=2 * self.options.beam + 1)
         with self.autocast():
             found = beam_search(
                 self.search_models,

@@ -8,8 +8,7 @@ from typing import Any, NamedTuple
 from ..checkpoints.files import load_checkpoint
 from ..checkpoints.quantized import quantized
 from ..nn.int8 import is_supported
-from ..text.lexicon.files import read_lexicon
-from .shortlist import ENTRY, build_shortlist
+from .shortlist import ENTRY
 from .translator import Translator
 
 # Candidates of each source token, and frequent tokens of every batch; the fewest are tried first.
@@ -97,12 +96,7 @@ def fast_checkpoint(path: str, preparation: Path, options: dict[str, Any]) -> di
         content = quantized(path).content
     else:
         content = {**load_checkpoint(path), "last_optimizer_state": None}
-    if "lexicon" in options:
-        ensemble = Translator(path, preparation=preparation, device="cpu").ensemble
-        lexicon, *sizes = (
-            options[name] for name in ("lexicon", "candidates_per_word", "frequent_candidates")
-        )
-        entries = read_lexicon(lexicon)
-        shortlist = build_shortlist(entries, lexicon, ensemble.source, ensemble.target, *sizes)
-        content[ENTRY] = shortlist.saved()
+    ensemble = Translator(path, preparation=preparation, device="cpu", **options).ensemble
+    if ensemble.shortlist is not None:
+        content[ENTRY] = ensemble.shortlist.saved()
     return content

@@ -6,7 +6,7 @@ task call the tokens candidates.
 
 import heapq
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import torch
@@ -71,24 +71,23 @@ class Shortlist:
 
 
 def saved_shortlist(
-    states: Sequence[Mapping[str, Any]], paths: Sequence[str], source: Symbols, target: Symbols
+    states: Mapping[str, Mapping[str, Any]], source: Symbols, target: Symbols
 ) -> Shortlist | None:
     """The shortlists of checkpoints: candidates of any of them; None unless all have some.
 
     Args:
-        states: contents of the checkpoints.
-        paths: their files, for the error.
+        states: the file of each checkpoint -> its content.
         source: source vocabulary.
         target: target vocabulary.
     Raises:
         UserError: if what a checkpoint has does not fit the vocabularies.
     """
-    found = [state.get(ENTRY) for state in states]
-    if not all(found):
+    found = {path: state.get(ENTRY) for path, state in states.items()}
+    if not all(found.values()):
         return None
     tables: list[Any] = []
     frequent = 0
-    for path, each in zip(paths, found):
+    for path, each in found.items():
         each = each if isinstance(each, Mapping) else {}
         table = each.get("by_source")
         fits = (

@@ -33,7 +33,7 @@ def test_both_commands_give_the_same_lines(arguments, tmp_path, monkeypatch, cap
     seconds = result["buffers"]
     assert set(seconds) == {"2", "100"}
     best = min(seconds, key=seconds.__getitem__)
-    ours = ["convs2s translate", "convs2s translate --workers 2"]
+    ours = [f"convs2s translate --workers {number}" for number in (1, 2)]
     names = [f"fairseq-interactive --buffer-size {best}", *ours]
     assert list(result["lines_per_second"]) == names and list(result["times_as_fast"]) == ours
     for name in names:

@@ -77,7 +77,7 @@ def test_shortlists_of_an_ensemble_are_those_of_all(folder, monkeypatch):
     content["shortlist"] = {"by_source": table + table.eq(4), "frequent": 5}
     save_checkpoint(content, str(second))
     lists = [
-        Translator(path, device="cpu").ensemble._shortlist
+        Translator(path, device="cpu").ensemble.shortlist
         for path in (first, second, [first, second], [first, folder / "checkpoints/average.pt"])
     ]
     one, other, both, none = lists

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from ...common.errors import UserError
 from ..files import new_training
+from ..weights import UNUSED
 from .reading import architecture, model_options
 
 # fairseq numbers positions from padding_idx + 1.
@@ -47,8 +48,8 @@ REFUSED: dict[str, tuple[Any, str]] = {
     "adaptive_softmax_cutoff": (None, "its output layer is an adaptive softmax"),
     "no_token_positional_embeddings": (False, "it has no positions"),
 }
-# Entries that compute nothing; dynamic convolutions have a bias that is never added.
-_DROPPED = re.compile(r"(\.version|\._float_tensor|embed_positions\.weights|\.conv\.conv_bias)$")
+# Entries that compute nothing.
+_DROPPED = re.compile(rf"(\.version|\._float_tensor|embed_positions\.weights)$|{UNUSED.pattern}")
 
 
 class _Weights:

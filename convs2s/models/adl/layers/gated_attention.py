@@ -113,7 +113,12 @@ class MegaSourceAttentionLayer(AttentionLayer):
         self.hidden_dropout = Dropout(spec["hidden_dropout"])
 
     def forward(self, x: Tensor, context: Context) -> Tensor:
-        """Map R x T x C to R x T x C."""
+        """Map R x T x C to R x T x C.
+
+        Raises:
+            SequenceTooLong: a sentence is longer than the options allow.
+        """
+        self.biases.check_length(context.longest)
         queries = self.queries(to_autocast_dtype(x))
         update, reset, query = queries.split(self.query_widths, dim=-1)
         attended = self.attend_to_source(query, context)

@@ -158,6 +158,10 @@ def test_sentences_that_are_longer_than_the_options_allow():
     x = random_input(MAX_SOURCE + 1, 1)
     with pytest.raises(SequenceTooLong):
         chain(x, context(x))
+    chain, _ = built(SOURCE, "decoder")
+    x = random_input(MAX_TARGET + 1, 1)
+    with pytest.raises(SequenceTooLong):
+        chain(x, context(x, source=Source({1: random_input(S, 1)})))
 
 
 def test_distances_of_both_sides():
