@@ -71,9 +71,9 @@ class MegaSelfAttentionLayer(AttentionLayer):
         self.values = normal_linear(width, spec["d_v"])
         self.gates = normal_linear(width, sum(self.widths))
         self.output = normal_linear(spec["d_v"], width)
-        # Of queries and of keys
-        self.scales = nn.Parameter(torch.empty(2, spec["d_k"]))
-        self.shifts = nn.Parameter(torch.zeros(2, spec["d_k"]))
+        # Those of queries, then those of keys
+        self.scales = nn.Parameter(torch.empty(2 * spec["d_k"]))
+        self.shifts = nn.Parameter(torch.zeros(2 * spec["d_k"]))
         nn.init.normal_(self.scales, std=0.02)
         self.biases = LearnedBiases(max_distance(spec))
         self.distances = DistanceMask(self.causal, None, self.biases)
@@ -89,8 +89,8 @@ class MegaSelfAttentionLayer(AttentionLayer):
         averages = self.hidden_dropout(self.averages(x, context))
         gates = self.gates(to_autocast_dtype(averages))
         update, shared, reset, candidate = gates.split(self.widths, dim=-1)
-        shared = F.silu(shared).unsqueeze(2) * self.scales + self.shifts
-        query, keys = shared.to(gates.dtype).unbind(2)
+        shared = F.silu(shared).repeat(1, 1, 2) * self.scales + self.shifts
+        query, keys = shared.to(gates.dtype).chunk(2, dim=-1)
         values = self.hidden_dropout(F.silu(self.values(to_autocast_dtype(x))))
         attended = self.attend_to_sentence(query, keys, values, context)
         candidate = F.silu(candidate + self.output(attended * F.silu(reset)))

@@ -50,7 +50,10 @@ def own_attention(layer, xs, causal=False):
     ]
     values = [swish(linear(layer.values, x)) for x in xs]
     queries, keys = (
-        [layer.scales[i] * swish(shared) + layer.shifts[i] for _, shared, _, _ in gates]
+        [
+            layer.scales.chunk(2)[i] * swish(shared) + layer.shifts.chunk(2)[i]
+            for _, shared, _, _ in gates
+        ]
         for i in range(2)
     )
     outputs = []
