@@ -8,6 +8,7 @@ from pathlib import Path
 from ..common.installation import available_cores
 from ..text.binarize import training_data
 from .runs import Run, arguments
+from .values import Options
 
 USER_DIR = Path(__file__).resolve().parents[2] / "convs2s_plugin"
 # Models of fairseq's own get the fixes that the plugin makes for its models.
@@ -37,6 +38,10 @@ class Data:
     def pair(self) -> str:
         """The languages, as in the names of binarized data."""
         return f"{self.source}-{self.target}"
+
+    def languages(self, reverse: bool) -> tuple[str, str]:
+        """The languages that a system translates from and to."""
+        return (self.target, self.source) if reverse else (self.source, self.target)
 
     @property
     def subsets(self) -> dict[str, str]:
@@ -114,7 +119,7 @@ def basic_training_command(
         runs: folder of all runs.
         log_interval: updates between two lines of the log.
     """
-    command = _command("fairseq-train", data, machine) + arguments(run.train)
+    command = _command("fairseq-train", data, machine, run) + arguments(run.train)
     if run.start is not None:
         command += ["--finetune-from-model", runs / run.start / "average.pt"]
     return command + ["--seed", run.seed, "--log-format", "json", "--log-interval", log_interval]
@@ -151,18 +156,36 @@ def translation_command(
     data: Data, machine: Machine, run: Run, checkpoints: Sequence[Path], subset: str
 ) -> list[object]:
     """The command that translates a split, given by fairseq's name for it."""
-    command = _command("fairseq-generate", data, machine)
-    command += [
-        "--path",
-        os.pathsep.join(map(str, checkpoints)),
-        "--gen-subset",
-        subset,
-        *arguments(run.generate),
-    ]
+    command = _search_command(data, machine, run, checkpoints, subset, run.generate)
     return command + ["--remove-bpe", "sentencepiece"] * data.marks_spaces
 
 
-def _command(program: str, data: Data, machine: Machine) -> list[object]:
-    languages = ["--source-lang", data.source, "--target-lang", data.target]
+def training_text_command(
+    data: Data, machine: Machine, run: Run, checkpoints: Sequence[Path]
+) -> list[object]:
+    """The command that translates the training text to tokens, for others to train on."""
+    removals = ("remove-bpe", "post-process")
+    options = {name: value for name, value in run.generate.items() if name not in removals}
+    # A training leaves out what is too long for its model.
+    options["skip-invalid-size-inputs-valid-test"] = True
+    return _search_command(data, machine, run, checkpoints, "train", options)
+
+
+def _search_command(
+    data: Data,
+    machine: Machine,
+    run: Run,
+    checkpoints: Sequence[Path],
+    subset: str,
+    options: Options,
+) -> list[object]:
+    command = _command("fairseq-generate", data, machine, run)
+    command += ["--path", os.pathsep.join(map(str, checkpoints)), "--gen-subset", subset]
+    return command + arguments(options)
+
+
+def _command(program: str, data: Data, machine: Machine, run: Run) -> list[object]:
+    source, target = data.languages(run.system.reverse)
+    languages = ["--source-lang", source, "--target-lang", target]
     folder = training_data(data.bin) if program == "fairseq-train" else data.bin
     return [program, folder, "--user-dir", USER_DIR, *languages, *machine.options]

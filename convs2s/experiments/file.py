@@ -16,8 +16,8 @@ from pydantic_core import ArgsKwargs
 
 from .values import (
     AnyNames,
+    Chosen,
     Count,
-    Ensemble,
     Flag,
     Folder,
     GenerateOptions,
@@ -197,6 +197,20 @@ class Smoke(Section):
 
 
 @dataclass(frozen=True)
+class TrainingText(Section):
+    """The pairs of sentences that a system trains on.
+
+    Attributes:
+        text: those of the training text.
+        translations: systems and seeds of their trained models, each of which translates one side
+            of the training text; its translations are pairs with what it translated.
+    """
+
+    text: Flag = True
+    translations: Chosen = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class System(Section):
     """A system: a model with its training and its search.
 
@@ -215,6 +229,9 @@ class System(Section):
         runs_of: name of the system whose trained models this one uses.
         ensemble: systems and the seeds of their trained models, which translate together.
         continues: name of the system whose trained models this one goes on to train.
+        train_on: the pairs that it trains on.
+        reverse: it translates from the target language to the source language, for systems that
+            train on its translations, and is not in the tables.
         smoke: options of a smoke run.
     """
 
@@ -228,8 +245,10 @@ class System(Section):
     trials: Trials = ()
     searches: Searches = ()
     runs_of: Text | None = None
-    ensemble: Ensemble = field(default_factory=dict)
+    ensemble: Chosen = field(default_factory=dict)
     continues: Text | None = None
+    train_on: Annotated[TrainingText, BeforeValidator(given_section)] = TrainingText()
+    reverse: Flag = False
     smoke: Annotated[Smoke, BeforeValidator(given_section)] = Smoke()
 
     @property

@@ -13,11 +13,13 @@ from pydantic import TypeAdapter, ValidationError
 from ..common.data_files import read_yaml
 from ..common.errors import UserError
 from .file import FOLDERS, PLACE_OF_SET, DataSettings, Experiment, Smoke, System, Tuning
-from .runs import round_sizes
+from .runs import final_seeds, round_sizes
 from .values import MAX_RUNS, UPDATES, Options, shown
 
 # A system that uses the trained models of another one.
 REUSING_KEYS = ("title", "runs_of", "ensemble", "generate", "searches")
+# They have scores, which systems that translate to the source language do not have.
+SCORED_KEYS = ("trials", "searches")
 # What a system takes from the experiment if it does not have it.
 INHERITED = ("average", "seeds", "searches")
 # The smoke run: updates and merges at most, the sizes of its splits, and the words in them.
@@ -85,6 +87,11 @@ def _completed(experiment: Experiment, given: dict[Any, dict[str, Any]], path: P
             ),
             **{key: getattr(experiment, key) for key in INHERITED if key not in keys},
         )
+    for name, own in systems.items():
+        others = [systems.get(str(other)) for other in (own.runs_of, *own.ensemble)]
+        if own.reverse or any(other is not None and other.reverse for other in others):
+            kept = own.searches if "searches" in given[name] else ()
+            systems[name] = replace(own, reverse=True, searches=kept)
     data = experiment.data
     folders = {
         name: path.parent / os.path.expanduser(folder)
@@ -131,6 +138,13 @@ def _faults(experiment: Experiment, given: dict[Any, dict[str, Any]]) -> Iterato
             yield from _faults_of_ensemble(system, systems)
         if system.continues is not None:
             yield from _faults_of_start(system, systems)
+        yield from _faults_of_pairs(system, systems)
+        for key in SCORED_KEYS:
+            if system.reverse and getattr(system, key):
+                yield (
+                    f"{system.place} has {key}, but translates to the source language, which has "
+                    "no scores: leave them out"
+                )
     runs = max(1, len(data.sets)) * sum(
         len(system.seeds) * max(1, len(system.searches))
         + sum(round_sizes(system, experiment.tuning))
@@ -138,8 +152,10 @@ def _faults(experiment: Experiment, given: dict[Any, dict[str, Any]]) -> Iterato
     )
     if runs > MAX_RUNS:
         yield f"it has {runs:,} runs and searches of runs: at most {MAX_RUNS:,} are allowed"
-    if experiment.baseline is not None and experiment.baseline not in systems:
-        yield f"baseline is '{experiment.baseline}', which is no system; {_choose(systems)}"
+    scored = [name for name, each in systems.items() if not each.reverse]
+    if experiment.baseline is not None and experiment.baseline not in scored:
+        what = "no system" if experiment.baseline not in systems else "a system without scores"
+        yield f"baseline is '{experiment.baseline}', which is {what}; {_choose(scored)}"
     yield from faults_of_sets(data, experiment.tuning)
     if data.needs_text and None in (data.source, data.target):
         yield "data has no source or no target language"
@@ -199,6 +215,8 @@ def _faults_of_ensemble(system: System, systems: dict[str, System]) -> Iterator[
     """``ensemble`` must name runs of systems that are trained."""
     if system.runs_of is not None:
         yield f"{system.place} has both runs_of and ensemble: leave one of them out"
+    if len({systems[name].reverse for name in system.ensemble if name in systems}) > 1:
+        yield f"{system.place}.ensemble has systems of both directions"
     trained = [each.name for each in systems.values() if each.runs_of is None and not each.ensemble]
     for name, seeds in system.ensemble.items():
         found = f"{system.place}.ensemble has '{name}', which"
@@ -252,6 +270,27 @@ def _faults_of_start(system: System, systems: dict[str, System]) -> Iterator[str
         )
 
 
+def _faults_of_pairs(system: System, systems: dict[str, System]) -> Iterator[str]:
+    """``train_on`` must name runs of systems above."""
+    train_on = system.train_on
+    if not (train_on.text or train_on.translations):
+        yield f"{system.place}.train_on has neither text nor translations"
+    names = list(systems)
+    above = names[: names.index(system.name)]
+    for name, seeds in train_on.translations.items():
+        found = f"{system.place}.train_on.translations has '{name}', which"
+        if name not in above:
+            yield f"{found} is no system above it; {_choose(above) if above else 'put it below it'}"
+            continue
+        if not seeds:
+            yield f"{found} has no seeds"
+        known = final_seeds(systems[name], systems)
+        for seed in seeds:
+            if seed not in known:
+                has = " and ".join(map(str, known)) or "none"
+                yield f"{found} has no run with the seed {seed}; its seeds: {has}"
+
+
 def _faults_of_prepared(data: DataSettings, systems: dict[str, System]) -> Iterator[str]:
     """``convs2s prepare`` has made all choices about the data."""
     for name in ("text", "bin", "download", "bpe_merges", "joined_dictionary"):
@@ -297,6 +336,13 @@ def smoke_run(experiment: Experiment, folder: Path) -> Experiment:
                 generate={**system.generate, **system.smoke.generate},
                 seeds=system.seeds[:1],
                 ensemble={each: systems[each].seeds[:1] for each in system.ensemble},
+                train_on=replace(
+                    system.train_on,
+                    translations={
+                        each: final_seeds(systems[each], systems)[:1]
+                        for each in system.train_on.translations
+                    },
+                ),
             )
             for name, system in systems.items()
         },

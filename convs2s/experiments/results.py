@@ -76,9 +76,23 @@ class Workplace:
         return read_result(self.folder(name) / "result.json", self.metric)
 
     def splits(self, run: Run) -> dict[str, str]:
-        """The splits that a run translates: a trial must not see the test sets."""
+        """The splits that a run translates and that are scored.
+
+        A trial must not see the test sets; translations to the source language have no scores.
+        """
+        if run.system.reverse:
+            return {}
         subsets = self.data[run.data_set].subsets
         return {"valid": "valid"} if run.trial is not None else subsets
+
+    def translated(self, name: str) -> Path:
+        """The file with the translations of the training text by a run."""
+        return self.folder(name) / "train.out"
+
+    def is_done(self, run: Run) -> bool:
+        """A run has its result, and the translations that others train on."""
+        translated = not run.translates_text or self.translated(run.name).exists()
+        return translated and self.result(run.name) is not None
 
     def searches(self, run: Run) -> list[dict[str, Any]]:
         """The search options that a run has tried, each with its score on the validation set.
@@ -171,6 +185,7 @@ class Workplace:
 
     def collect(self, run: Run) -> dict[str, Any]:
         """The result of a run whose translations are written."""
+        splits = self.splits(run)
         first = "valid" if run.trial is not None else self.data[run.data_set].first_test
         output = self.folder(run.name) / f"{first}.out"
         return {
@@ -181,8 +196,8 @@ class Workplace:
             "generate": {**run.settings["generate"], **run.search},
             "searches": self.searches(run),
             "device": self.machine.device,
-            "sentences_per_second": logs.sentences_per_second(output),
-            "splits": {split: self._scores(run, split) for split in self.splits(run)},
+            "sentences_per_second": logs.sentences_per_second(output) if splits else None,
+            "splits": {split: self._scores(run, split) for split in splits},
         }
 
     def collect_diverged(self, run: Run) -> dict[str, Any]:

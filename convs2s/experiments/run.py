@@ -5,7 +5,7 @@ import shutil
 import statistics
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -13,13 +13,20 @@ from typing import Any
 from ..common import logs
 from ..common.errors import UserError
 from ..common.output_files import write_lines
-from ..common.programs import ProgramFailed
+from ..common.programs import ProgramFailed, relative_path
 from ..common.text_files import read_sentences, read_text
 from ..evaluation.nbest import first_texts
 from ..text.binarize import count_sentences
+from ..text.preparation import DATA
 from ..text.texts import TEXT
 from .choices import best_search
-from .commands import Data, basic_training_command, training_command, translation_command
+from .commands import (
+    Data,
+    basic_training_command,
+    training_command,
+    training_text_command,
+    translation_command,
+)
 from .data import detokenizer
 from .file import Averaging
 from .results import (
@@ -29,6 +36,7 @@ from .results import (
     write_json,
 )
 from .runs import Run, as_json
+from .translated import write_training_data
 from .values import Options
 
 LAST = "checkpoint_last.pt"
@@ -95,8 +103,18 @@ class Job:
             self.finish(place.collect_diverged(self.run))
             return
         place.check(self.run)
-        if place.result(self.run.name) is not None:
+        if place.result(self.run.name) is None and not self.make_result():
             return
+        if self.run.translates_text:
+            self.translate_training_text()
+
+    def make_result(self) -> bool:
+        """Train, translate and score.
+
+        Returns:
+            False if the run is a trial that diverged.
+        """
+        place, dry = self.place, self.place.programs.dry
         if not dry:
             if place.settings(self.run.name) not in (None, as_json(self.run.settings)):
                 # It failed before it trained, and its options were corrected.
@@ -105,7 +123,7 @@ class Job:
             write_json(self.folder / "settings.json", self.run.settings)
         if not self.run.models and not self.make_model():
             self.finish(place.collect_diverged(self.run))
-            return
+            return False
         self.run = self.run.with_search(self.choose_search())
         for split in place.splits(self.run):
             self.step(f"translates {split}")
@@ -114,13 +132,32 @@ class Job:
                 self.write_texts(split, read_text(str(output)))
         if not dry:
             self.finish(place.collect(self.run))
+        return True
+
+    def translate_training_text(self) -> None:
+        """Translate the training text, unless that is done."""
+        place, output = self.place, self.place.translated(self.run.name)
+        models = place.models(self.run)
+        for model in models:
+            if not (model.exists() or place.programs.dry):
+                raise UserError(
+                    f"{model} is missing, which must translate the training text for other "
+                    f"systems: remove {model.parent} to train it again."
+                )
+        self.step("translates the training text")
+        run = self.run.with_search(best_search(place.searches(self.run), place.metric))
+        command = training_text_command(self.data, place.machine, run, models)
+        place.programs.run(
+            command, output.with_suffix(".log"), stdout=output, environment=self.environment
+        )
 
     def finish(self, result: dict[str, Any]) -> None:
         """Write the result, and remove the checkpoints unless they are kept."""
         self.folder.mkdir(parents=True, exist_ok=True)
         write_json(self.folder / "result.json", result)
         if not self.place.keep_checkpoints:
-            shutil.rmtree(self.folder / "checkpoints", ignore_errors=True)
+            for name in ("checkpoints", DATA):
+                shutil.rmtree(self.folder / name, ignore_errors=True)
 
     def make_model(self) -> bool:
         """Train, resume from the last checkpoint, or link the model of a trial, unless it is there.
@@ -147,6 +184,7 @@ class Job:
 
     def train(self, log: Path) -> None:
         """Train, or resume from the last checkpoint."""
+        data = self.make_data() if self.run.translations else self.data
         self.step("starts to train")
 
         def watch(line: str) -> None:
@@ -156,12 +194,26 @@ class Job:
 
         place = self.place
         place.programs.run(
-            training_command(self.data, place.machine, self.run, self.folder / "checkpoints"),
+            training_command(data, place.machine, self.run, self.folder / "checkpoints"),
             log,
             environment=self.environment,
             watch=watch,
             add_time=partial(add_time, self.folder / "times.json"),
         )
+
+    def make_data(self) -> Data:
+        """The data of a system that trains on the translations of others."""
+        folder = self.folder / DATA
+        if self.place.programs.dry:
+            print(f"# makes {relative_path(folder)} of {', '.join(self.run.translations)}")
+        else:
+            self.step("makes its data")
+            translated = [
+                (self.place.translated(name), *self.data.languages(reverse))
+                for name, reverse in self.run.translations.items()
+            ]
+            write_training_data(folder, self.data, translated, self.run.system.train_on.text)
+        return replace(self.data, bin=folder)
 
     def average(self, model: Path) -> None:
         """Average the last checkpoint and those before it, or take the best one."""

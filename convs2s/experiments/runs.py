@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -36,6 +36,9 @@ class Run:
         trained_by: name of the trial that has the same training; None to train.
         start: name of the run whose model the training begins with; None for random weights.
         models: names of the runs whose trained models this one uses; none if it trains.
+        translations: names of the runs whose translations of the training text it trains on ->
+            they translate to the source language.
+        translates_text: others train on its translations of the training text.
     """
 
     system: System
@@ -53,6 +56,8 @@ class Run:
     trained_by: str | None = None
     start: str | None = None
     models: tuple[str, ...] = ()
+    translations: dict[str, bool] = field(default_factory=dict)
+    translates_text: bool = False
 
     @property
     def name(self) -> str:
@@ -101,9 +106,16 @@ class Run:
     @property
     def training_settings(self) -> dict[str, Any]:
         """All that the trained model depends on."""
-        start = {} if self.start is None else {"start": self.start}
+        special: dict[str, Any] = {} if self.start is None else {"start": self.start}
+        if self.translations:
+            special["train_on"] = {
+                "text": self.system.train_on.text,
+                "translations": list(self.translations),
+            }
+        if self.system.reverse:
+            special["reverse"] = True
         return {
-            **start,
+            **special,
             "updates": self.updates,
             "seed": self.seed,
             "average": _given(asdict(self.system.average)),
@@ -132,12 +144,20 @@ def all_runs(experiment: Experiment) -> list[Run]:
                     runs.append(trial)
             last = tuple(trial.name for trials in rounds[-1:] for trial in trials)
             runs += _final_runs(system, experiment, data_set, last)
-    return runs
+    teachers = {name for run in runs for name in run.translations}
+    return [replace(run, translates_text=run.name in teachers) for run in runs]
+
+
+def final_seeds(system: System, systems: Mapping[str, System]) -> tuple[int, ...]:
+    """The seeds of the final runs of a system; an ensemble has that of its first model."""
+    if system.ensemble:
+        return next(iter(system.ensemble.values()))[:1]
+    return system.seeds if system.runs_of is None else systems[system.runs_of].seeds
 
 
 def needs(run: Run, other: Run) -> bool:
     """``run`` cannot start before ``other`` is done."""
-    return other.name in run.awaits or other.name == run.start
+    return other.name in (*run.awaits, *run.translations, run.start)
 
 
 def _final_runs(
@@ -146,22 +166,25 @@ def _final_runs(
     """The runs of a system on one of the data sets, one for each seed."""
     systems, limit = experiment.systems, experiment.limit_updates
     if system.ensemble:
-        models = tuple(
-            _name(name, str(seed), data_set)
-            for name, seeds in system.ensemble.items()
-            for seed in seeds
-        )
-        first, seeds = next(iter(system.ensemble.items()))
-        trained = systems[first]
-        train = trained.train
-        yield Run(system, seeds[0], None, train, data_set, awaits=models, models=models)
+        models = _names(system.ensemble, data_set)
+        train = systems[next(iter(system.ensemble))].train
+        for seed in final_seeds(system, systems):
+            yield Run(system, seed, None, train, data_set, awaits=models, models=models)
         return
     trained = system if system.runs_of is None else systems[system.runs_of]
     updates = _limited(trained.updates, limit)
-    for seed in trained.seeds:
-        start = _start(system, seed, experiment, data_set)
-        run = Run(system, seed, updates, trained.train, data_set, limit=limit, start=start)
-        run = replace(run, awaits=awaits)
+    for seed in final_seeds(system, systems):
+        run = Run(
+            system,
+            seed,
+            updates,
+            trained.train,
+            data_set,
+            limit=limit,
+            awaits=awaits,
+            start=_start(system, seed, experiment, data_set),
+            translations=_translations(system, experiment, data_set),
+        )
         if system.runs_of is not None:
             models = (_name(system.runs_of, str(seed), data_set),)
             run = replace(run, awaits=models, models=models)
@@ -190,6 +213,7 @@ def _rounds(system: System, experiment: Experiment, data_sets: Sequence[str]) ->
                 limit=limit,
                 awaits=awaits,
                 start=_start(system, tuning.seed, experiment, data_set),
+                translations=_translations(system, experiment, data_set),
             )
             for place in range(number):
                 trial = replace(run, trial=first + place)
@@ -217,6 +241,22 @@ def _start(system: System, seed: int, experiment: Experiment, data_set: str) -> 
         return None
     seeds = experiment.systems[system.continues].seeds
     return _name(system.continues, str(seed if seed in seeds else seeds[0]), data_set)
+
+
+def _translations(system: System, experiment: Experiment, data_set: str) -> dict[str, bool]:
+    """What a run of a system has as ``translations``."""
+    return {
+        run: experiment.systems[name].reverse
+        for name, seeds in system.train_on.translations.items()
+        for run in _names({name: seeds}, data_set)
+    }
+
+
+def _names(chosen: Mapping[str, Sequence[int]], data_set: str) -> tuple[str, ...]:
+    """The names of final runs of systems, given with their seeds."""
+    return tuple(
+        _name(name, str(seed), data_set) for name, seeds in chosen.items() for seed in seeds
+    )
 
 
 def _name(system: str, number: str, data_set: str) -> str:

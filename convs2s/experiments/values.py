@@ -275,7 +275,7 @@ Seeds = Annotated[
     BeforeValidator(_listed, json_schema_input_type=int | list[int]),
     must("an integer of at least 0, or a list of different integers"),
 ]
-Ensemble = Annotated[
+Chosen = Annotated[
     dict[StrictStr, Seeds],
     BeforeValidator(given_section),
     must("systems, each with a seed or a list of seeds"),

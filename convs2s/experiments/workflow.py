@@ -175,7 +175,7 @@ class _Experiment:
         self.check()
         self.place = self.prepare()
         for run in self.selected:
-            if self.place.result(run.name) is None:
+            if not self.place.is_done(run):
                 print(f"# {run.name}")
                 Job(self.place, run, 0, lambda *_: None).carry_out()
         if self.request.speed:
@@ -226,6 +226,8 @@ class _Experiment:
             self.place.check(completed)
             if self.place.result(run.name) is not None:
                 found.append(run)
+        waiting = {name for run in self.selected if run not in found for name in run.translations}
+        found = [run for run in found if run.name not in waiting or self.place.is_done(run)]
         while lost := [
             run
             for run in found
@@ -278,7 +280,7 @@ class _Experiment:
         Job(self.place, run, slot, partial(self.progress.step, run)).carry_out()
         result = self.place.result(run.name)
         assert result is not None
-        text, metric = "diverged", self.experiment.metric
+        text, metric = "diverged" if result.get("diverged") else "done", self.experiment.metric
         for split in [*result["splits"]][:2]:
             text = f"done: {TITLES[metric]} {result['splits'][split][metric]:.2f} on {split}"
         self.progress.end(run, f"{run.name} {text}", True)
@@ -287,6 +289,8 @@ class _Experiment:
         """Measure the speeds of the systems that have a finished run and its model."""
         first: dict[str, Run] = {}
         for run in self.selected:
+            if run.system.reverse:
+                continue
             models = self.place.models(run)
             finished = self.place.result(run.name) and all(path.exists() for path in models)
             if run.trial is None and (self.programs.dry or finished):
@@ -312,7 +316,11 @@ class _Experiment:
         if not self.request.report:
             # The tables keep what was finished before.
             chosen |= {result["system"] for result in results}
-        systems = {name: each for name, each in experiment.systems.items() if name in chosen}
+        systems = {
+            name: each
+            for name, each in experiment.systems.items()
+            if name in chosen and not each.reverse
+        }
         baseline = experiment.baseline if experiment.baseline in systems else None
         return report.write(
             self.out,

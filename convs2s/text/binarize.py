@@ -123,16 +123,21 @@ def write_numbers(path: Path, sentences: Iterable[Sequence[int]], size: int) -> 
     return len(lengths)
 
 
-def training_data(folder: Path) -> str:
-    """What fairseq-train takes as its data: the folder, and those of its segmentations, in turn.
+def training_folders(folder: Path) -> list[Path]:
+    """The folders that epochs of a training take in turn.
 
     Args:
-        folder: binarized data.
+        folder: binarized data; it is the first one, those of its segmentations follow.
     """
     found = [folder / f"{SEGMENTATION}2"]
     while found[-1].is_dir():
         found.append(folder / f"{SEGMENTATION}{len(found) + 2}")
-    return os.pathsep.join(map(str, [folder, *found[:-1]]))
+    return [folder, *found[:-1]]
+
+
+def training_data(folder: Path) -> str:
+    """What fairseq-train takes as its data: the folders of the training, joined."""
+    return os.pathsep.join(map(str, training_folders(folder)))
 
 
 def count_sentences(path: Path) -> int | None:

@@ -246,3 +246,57 @@ def test_data_of_prepare(folder):
     assert references == (folder / "test.en").read_text(encoding="utf-8")
     hypotheses = (out / "runs/convs2s.1/test.hyp").read_text(encoding="utf-8")
     assert "\N{LOWER ONE EIGHTH BLOCK}" not in hypotheses and "-th" in hypotheses
+
+
+SMALL = """{
+      arch: convs2s_iwslt_de_en, encoder-embed-dim: 16, decoder-embed-dim: 16,
+      decoder-out-embed-dim: 16, encoder-layers: "[(16, 3)]", decoder-layers: "[(16, 3)]"}"""
+TRANSLATED = f"""
+  teacher: {{updates: 30, train: &small {SMALL}, seeds: [1, 2]}}
+  both: {{ensemble: {{teacher: [1, 2]}}, generate: {{beam: 1}}, searches: {{lenpen: [1, 2]}}}}
+  backward: {{updates: 20, train: *small, reverse: true}}
+  distilled:
+    updates: 10
+    train: *small
+    train_on: {{text: false, translations: {{both: 1}}}}
+  more:
+    updates: 10
+    train: *small
+    train_on: {{translations: {{teacher: [1, 2], backward: 1}}}}
+"""
+
+
+def test_systems_train_on_the_translations_of_others(folder):
+    text = EXPERIMENT.partition("systems:\n")[0].replace("average: 2\nbaseline: fconv\n", "")
+    # A new model ends no sentence.
+    text = text.replace("{beam: 2,", "{beam: 2, max-len-b: 10,")
+    (folder / "numbers.yaml").write_text(f"{text}systems:{TRANSLATED}", encoding="utf-8")
+    planned = start(folder, "--dry-run")
+    assert planned.returncode == 0, planned.stdout + planned.stderr
+    assert planned.stdout.count("--gen-subset train") == 4
+    assert "# makes numbers_out/runs/more.1/data-bin of teacher.1, teacher.2, backward.1" in (
+        planned.stdout
+    )
+    done = start(folder, "--keep-checkpoints")
+    assert done.returncode == 0, done.stdout + done.stderr
+    runs = folder / "numbers_out" / "runs"
+    pairs = re.compile(r"\| (?:\S+ )?(train\d?) de-en (\d+) examples")
+    read = {name: (runs / f"{name}.1/train.log").read_text() for name in ("distilled", "more")}
+    count = len(gzip.decompress((folder / "text/train.tok.de.gz").read_bytes()).splitlines())
+    assert pairs.findall(read["distilled"]) == [("train", f"{count}")]
+    assert pairs.findall(read["more"]) == [
+        (name, f"{count}") for name in ("train", "train1", "train2", "train3")
+    ]
+    # What translates to the source language is trained, and translates the targets.
+    (backward,) = {
+        line.partition("\t")[2]
+        for line in (runs / "backward.1/train.out").read_text().splitlines()
+        if line.startswith("S-0\t")
+    }
+    tokens = (folder / "numbers_out/data/tokens/train.en").read_text(encoding="utf-8").splitlines()
+    assert backward == tokens[0]
+    table = [line.split("|")[1].strip() for line in done.stdout.splitlines() if "|" in line]
+    assert "both" in table and "more" in table and "backward" not in table
+    assert start(folder).returncode == 0
+    commands = (folder / "numbers_out/commands.log").read_text()
+    assert commands.count("--gen-subset train ") == 4

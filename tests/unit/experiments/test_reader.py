@@ -250,6 +250,48 @@ ERRORS = [
         f"{A}\n  b: {{updates: 1, continues: a, train: {{arch: x, finetune-from-model: y}}}}",
         "systems.b has both continues and the training option finetune-from-model",
     ),
+    (
+        "updates: 8",
+        "updates: 8, train_on: {translation: {a: 1}}",
+        r"systems.a.train_on has an unknown key 'translation' \(.*'translations'",
+    ),
+    ("updates: 8", "updates: 8, train_on: {text: false}", "train_on has neither text nor transl"),
+    (
+        "updates: 8",
+        "updates: 8, train_on: {translations: {a: 1}}",
+        "train_on.translations has 'a', which is no system above it; put it below it",
+    ),
+    (
+        A,
+        f"{A}\n  b: {{updates: 1, train: {{arch: x}}, train_on: {{translations: {{a: 2}}}}}}",
+        "systems.b.train_on.translations has 'a', which has no run with the seed 2; its seeds: 1",
+    ),
+    (
+        A,
+        f"{A}\n  b: {{updates: 1, train: {{arch: x}}, train_on: {{translations: {{a: []}}}}}}",
+        "systems.b.train_on.translations has 'a', which has no seeds",
+    ),
+    (
+        "updates: 8",
+        "updates: 8, reverse: true, trials: {lr: [1, 2]}",
+        "systems.a has trials, but translates to the source language, which has no scores",
+    ),
+    (
+        "updates: 8",
+        "updates: 8, reverse: true, searches: {lenpen: [1, 2]}",
+        "systems.a has searches, but translates to the source language, which has no scores",
+    ),
+    (
+        A,
+        f"{A}\n  b: {{updates: 1, train: {{arch: x}}, reverse: true}}\nbaseline: b",
+        "baseline is 'b', which is a system without scores; choose a",
+    ),
+    (
+        A,
+        f"{A}\n  b: {{updates: 1, train: {{arch: x}}, reverse: true}}\n"
+        "  c: {ensemble: {a: 1, b: 1}}",
+        "systems.c.ensemble has systems of both directions",
+    ),
 ]
 
 
