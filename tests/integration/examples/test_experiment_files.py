@@ -109,13 +109,13 @@ def test_systems_of_the_page(dry_run, tmp_path):
     path = tmp_path / "small.yaml"
     path.write_text(file + entries(page), encoding="utf-8")
     assert list(read_experiment(path).systems) == [
-        "convs2s",
-        "fconv",
-        "transformer",
-        "unnormalized",
+        *("convs2s", "fconv"),
+        *("teacher", "teachers", "backward", "distilled", "diversified"),
+        *("transformer", "unnormalized"),
     ]
-    # Three systems have two seeds and three measurements of speed; two of them have two trials.
-    assert check(dry_run(path)) == 3 * 5 + 2 * 2
+    # Seven systems are trained with two seeds, six of them have three measurements of speed, and
+    # two of them two trials.
+    assert check(dry_run(path)) == 7 * 2 + 6 * 3 + 2 * 2
 
 
 def entries(page):

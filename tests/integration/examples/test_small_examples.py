@@ -44,16 +44,6 @@ def test_error_correction(example, tmp_path):
     assert "sentences without an error stay the same" in printed
 
 
-@NEEDS_FAIRSEQ
-def test_distillation_of_generated_text(example):
-    pytest.importorskip("num2words")
-    pytest.importorskip("babel")
-    printed = example("distillation")
-    assert (
-        printed.count("| real |") == 2 and "| distilled | the teacher's translations |" in printed
-    )
-
-
 def test_back_translation_of_own_text(example, corpus, tmp_path):
     printed = example(
         "back_translation", corpus / "train.de", corpus / "train.en", "--tokenizer", "none"
@@ -67,7 +57,7 @@ def test_back_translation_of_own_text(example, corpus, tmp_path):
 
 def test_a_single_file_is_refused(corpus, tmp_path):
     done = server().bash(
-        f"python {EXAMPLES}/distillation/run.py {corpus}/train.de --smoke --out out", tmp_path
+        f"python {EXAMPLES}/back_translation/run.py {corpus}/train.de --smoke --out out", tmp_path
     )
     assert done.returncode == 1
     assert "There are 1 files" in done.stderr
