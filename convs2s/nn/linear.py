@@ -11,6 +11,8 @@ from .int8 import Int8Matrix, Weight, dense, quantize_parameter_, select_rows
 
 # For single precision on a CPU, torch calls another library than oneDNN. On an AMD EPYC with
 # AVX-512, oneDNN took up to a quarter less time for most sizes, and half the time for a few rows.
+# It takes 20 microseconds to start, though, which is longer than a small product takes.
+SMALL_PRODUCT = 600_000
 _ONEDNN = torch.backends.mkldnn.is_available() and hasattr(torch.ops.mkldnn, "_linear_pointwise")
 
 
@@ -26,7 +28,8 @@ def linear(x: Tensor, weight: Weight, bias: Tensor | None = None) -> Tensor:
     """
     if isinstance(weight, Int8Matrix):
         return weight.linear(x, bias)
-    if not _is_for_onednn(x) or weight.dtype != x.dtype or x.numel() == 0:
+    is_small = x.numel() * weight.size(0) < SMALL_PRODUCT
+    if is_small or not _is_for_onednn(x) or weight.dtype != x.dtype:
         return F.linear(x, weight, bias)
     if torch.is_grad_enabled():
         # A view that an autograd function returns cannot be changed in place: reshape outside.

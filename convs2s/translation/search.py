@@ -160,15 +160,20 @@ class _Search:
 
     def run(self) -> list[list[Finished]]:
         """Search until all sentences are finished."""
-        order = torch.arange(len(self.sentences), device=self.device)
-        order = order.repeat_interleave(self.beam_size)
+        order = None
+        if self.beam_size > 1:
+            order = torch.arange(len(self.sentences), device=self.device)
+            order = order.repeat_interleave(self.beam_size)
         for step in range(self.max_len + 1):
-            for decoding in self.decodings:
-                decoding.reorder_(order)
+            if order is not None:
+                for decoding in self.decodings:
+                    decoding.reorder_(order)
             following = next_tokens(self.decodings, self.tokens, self.options.temperature)
             found = self._continuations(step, following)
             ends = found.tokens.eq(self.eos) & found.scores.ne(-math.inf)
-            ends[:, : self.beam_size] &= ~self.has_ended
+            if self.beam_size > 1:
+                # Otherwise, a sentence is finished when its only row has ended.
+                ends[:, : self.beam_size] &= ~self.has_ended
             kept = self._finish(step, found, ends[:, : self.beam_size])
             if not self.sentences:
                 return self.finished
@@ -201,7 +206,8 @@ class _Search:
         """Forbid padding, and what would be too long or too short; punish unknown words."""
         log_probs.masked_fill_(log_probs.isnan(), -math.inf)
         log_probs[:, self.pad] = -math.inf
-        log_probs[:, self.unk] -= self.options.unkpen
+        if self.options.unkpen:
+            log_probs[:, self.unk] -= self.options.unkpen
         if step == self.max_len:
             log_probs[:, : self.eos] = -math.inf
             log_probs[:, self.eos + 1 :] = -math.inf
@@ -269,15 +275,19 @@ class _Search:
         each = [weights[row] for weights, row in zip(self.attention, writers.unbind(1))]
         return torch.stack(each, dim=1)
 
-    def _continue(self, found: Continuations, ends: Tensor, kept: list[int] | None) -> Tensor:
+    def _continue(
+        self, found: Continuations, ends: Tensor, kept: list[int] | None
+    ) -> Tensor | None:
         """Take the best hypotheses that have not ended.
 
         Args:
             found, ends: the continuations, B x N, and which of them are finished.
             kept: the positions of the sentences that remain; None for all.
         Returns:
-            For each new row, the old row that it continues.
+            For each new row, the old row that it continues; None if each continues its own.
         """
+        if self.beam_size == 1:
+            return self._continue_best(found, kept)
         starts = torch.arange(len(ends), device=self.device).unsqueeze(1) * self.beam_size
         rows = starts + found.beams
         number = ends.size(1)
@@ -295,9 +305,33 @@ class _Search:
         priority, chosen = priority.topk(self.beam_size, dim=1, largest=False)
         self.has_ended = priority >= number
         order, scores, tokens = (each.gather(1, chosen).view(-1) for each in (rows, scores, tokens))
+        self._append(order, scores, tokens)
+        return order
+
+    def _continue_best(self, found: Continuations, kept: list[int] | None) -> Tensor | None:
+        """As ``_continue``, for greedy search: a sentence that remains has its best token."""
+        scores, tokens = found.scores[:, 0], found.tokens[:, 0]
+        order = None
+        if kept is not None:
+            order = torch.tensor(kept, device=self.device)
+            scores, tokens = scores[order], tokens[order]
+            if self.prefix is not None:
+                self.prefix = self.prefix[order]
+        self._append(order, scores, tokens)
+        return order
+
+    def _append(self, order: Tensor | None, scores: Tensor, tokens: Tensor) -> None:
+        """Let new rows continue old ones.
+
+        Args:
+            order: the old row of each new one; None if all stay in place.
+            scores, tokens: log-probability and last token of each new row.
+        """
         if self.attention:
             now = torch.arange(len(self.tokens), device=self.device).unsqueeze(1)
-            self.writers = torch.cat([self.writers, now], dim=1)[order]
-        self.tokens = torch.cat([self.tokens[order], tokens.unsqueeze(1)], dim=1)
-        self.totals = torch.cat([self.totals[order], scores.unsqueeze(1)], dim=1)
-        return order
+            self.writers = torch.cat([self.writers, now], dim=1)
+        if order is not None:
+            self.writers = self.writers[order]
+            self.tokens, self.totals = self.tokens[order], self.totals[order]
+        self.tokens = torch.cat([self.tokens, tokens.unsqueeze(1)], dim=1)
+        self.totals = torch.cat([self.totals, scores.unsqueeze(1)], dim=1)

@@ -94,10 +94,11 @@ def test_options(name, options):
 
 @pytest.mark.parametrize("name", MODELS)
 @pytest.mark.parametrize("double", [False, True])
-def test_every_model(name, double):
+@pytest.mark.parametrize("beam", [1, 4])
+def test_every_model(name, double, beam):
     model = change_logits(build(name) if double else build(name).float(), prefer_the_end)
     for need_weights in (True, False):
-        assert_same_search([model], need_weights=need_weights, beam=4)
+        assert_same_search([model], need_weights=need_weights, beam=beam)
 
 
 @IN_DETAIL
@@ -120,14 +121,16 @@ def test_all_scores_equal(max_len):
 def test_prefixes(name, size, max_len):
     model = change_logits(build(name), prefer_the_end)
     prefix = batch()["target"][:, :size]
-    assert_same_search([model], prefix, beam=4, max_len_b=max_len)
+    for beam in (1, 4):
+        assert_same_search([model], prefix, beam=beam, max_len_b=max_len)
 
 
 @IN_DETAIL
 def test_ensembles(name):
     names = (name, "convs2s-residuals", "adl-transformer")
     models = [change_logits(build(each), prefer_the_end) for each in names]
-    assert_same_search(models, beam=4)
+    for beam in (1, 4):
+        assert_same_search(models, beam=beam)
 
 
 @pytest.mark.parametrize("change", [None, round_coarsely])
