@@ -41,7 +41,11 @@ def finished(file: str, **changes: Any) -> Comparison:
 def _finished(experiment: Experiment, name: str) -> Comparison:
     planned, published = all_runs(experiment), runs.read(name)
     missing = {run.system.name for run in planned if run.name not in published}
-    systems = {name: system for name, system in experiment.systems.items() if name not in missing}
+    systems = {
+        name: system
+        for name, system in experiment.systems.items()
+        if name not in missing and not system.reverse
+    }
     results = [published[run.name]["result"] for run in planned if run.system.name in systems]
     with TemporaryDirectory() as folder:
         out = Path(folder)

@@ -33,7 +33,7 @@ PARTS = (
     Part(("sacremoses", "sentencepiece"), "text", "prepare and translate raw text"),
     Part(("matplotlib",), "plot", "plot, plot-attention (pictures)"),
     Part(("rouge_score", "nltk"), "evaluate", "evaluate (ROUGE, METEOR)"),
-    Part(("eflomal",), "lexicon", "fast, lexicon (without --alignments)"),
+    Part(("eflomal",), "lexicon", "lexicon (without --alignments)"),
     Part(("onnx", "onnxscript", "onnxruntime"), "export", "export-onnx"),
 )
 

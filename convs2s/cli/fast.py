@@ -1,6 +1,7 @@
 """``convs2s fast``: a fast copy of a model, which loses no quality on the validation text."""
 
 import argparse
+from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -12,12 +13,14 @@ from ..common.quiet import quiet
 from ..common.tables import Table, number, show
 from ..common.text_files import read_lines, read_parallel
 from ..evaluation.metrics import MetricOptions, default_tokenizer, sacrebleu_score
-from ..text.lexicon.aligner import align
 from ..text.lexicon.counts import LinkCounts
 from ..text.lexicon.files import write_lexicon
 from ..text.preparation import Preparation
 from .arguments import add_input
-from .lexicon import BLOCK_PAIRS, DEFAULT_METHOD, MAX_PER_WORD
+from .lexicon import MAX_PER_WORD
+
+# Sentence pairs that the model aligns at most, for its lexicon.
+MAX_PAIRS = 100_000
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -40,7 +43,7 @@ def run(args: argparse.Namespace) -> int:
     lines, references = list(read_lines(str(source))), list(read_lines(str(target)))
     from ..checkpoints.files import save_checkpoint
     from ..checkpoints.quantized import read_unquantized
-    from ..translation.fast import fast_checkpoint, fastest, measure
+    from ..translation.fast import align, fast_checkpoint, fastest, measure
 
     # Before the text is aligned, which may take long.
     read_unquantized(str(path))
@@ -51,7 +54,11 @@ def run(args: argparse.Namespace) -> int:
 
     with TemporaryDirectory() as folder:
         lexicon = str(Path(folder, "lexicon"))
-        _write_lexicon(train, lexicon)
+        pairs = ((source, target) for _, (source, target) in read_parallel(list(map(str, train))))
+        counts = LinkCounts()
+        for pair in align(str(path), args.prepared, list(islice(pairs, MAX_PAIRS))):
+            counts.add(pair)
+        write_lexicon(lexicon, counts.entries(0.0, MAX_PER_WORD))
         found = []
         with Progress(unit="ways to translate") as progress:
             for each in measure(str(path), args.prepared, lexicon, lines, score):
@@ -84,14 +91,3 @@ def _texts(prepared: Path, languages: tuple[str, str]) -> tuple[list[Path], Path
                 "text again with `convs2s prepare`."
             )
     return train, source, target
-
-
-def _write_lexicon(train: list[Path], path: str) -> None:
-    """Align the words of the training text, and write a lexicon."""
-    counts = LinkCounts()
-    pairs = ((source, target) for _, (source, target) in read_parallel(list(map(str, train))))
-    with Progress(unit="sentence pairs") as progress:
-        for pair in align(pairs, DEFAULT_METHOD, BLOCK_PAIRS, lambda first, last: None):
-            counts.add(pair)
-            progress.update()
-    write_lexicon(path, counts.entries(0.0, MAX_PER_WORD))

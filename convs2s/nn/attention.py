@@ -10,11 +10,15 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from .dropout import Dropout
+from .linear import is_eager_cpu
 from .softmax import causal_mask, masked_softmax
 
 # Sequence length up to which separate matrix multiplications are faster on a CPU than torch's
 # fused attention kernels.
 MAX_UNFUSED_LENGTH = 32
+# Number of scores in a step of generation up to which the fused kernels are faster again: they are
+# one operation in place of six.
+MAX_FUSED_SCORES = 4_000
 
 
 def dot_product_attention(
@@ -42,12 +46,12 @@ def dot_product_attention(
             None (False).
         dropout: drops attention weights; None for no dropout.
         need_weights: whether to return attention weights (True). If not, torch's fused kernels
-            compute the attention, except for short sequences on a CPU.
+            compute the attention, except for short sequences of several sentences on a CPU.
     Returns:
         The attention context B x h x T x E', and the attention weights B x h x T x S before
         dropout, or None if they are not needed.
     """
-    if not need_weights and not _is_short(query, keys):
+    if not need_weights and (has_few_scores(query, keys) or not _is_short(query, keys)):
         p = dropout.p if dropout is not None and dropout.active else 0.0
         if (shares := query.size(-3) // keys.size(-3)) > 1:
             keys, values = (x.repeat_interleave(shares, dim=1) for x in (keys, values))
@@ -123,6 +127,18 @@ def _is_short(query: Tensor, keys: Tensor) -> bool:
         and query.dtype in (torch.bfloat16, torch.float32, torch.float64)
         and query.size(-2) * keys.size(-2) <= MAX_UNFUSED_LENGTH**2
     )
+
+
+def has_few_scores(query: Tensor, keys: Tensor) -> bool:
+    """Whether a step of generation has so few scores that fused kernels are the fastest.
+
+    Args:
+        query: B x h x T x E.
+        keys: B x g x S x E.
+    """
+    if torch.is_grad_enabled() or not is_eager_cpu(query):
+        return False
+    return query.size(0) * query.size(1) * query.size(2) * keys.size(2) <= MAX_FUSED_SCORES
 
 
 def source_attention(

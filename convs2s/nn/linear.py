@@ -28,8 +28,12 @@ def linear(x: Tensor, weight: Weight, bias: Tensor | None = None) -> Tensor:
     """
     if isinstance(weight, Int8Matrix):
         return weight.linear(x, bias)
-    is_small = x.numel() * weight.size(0) < SMALL_PRODUCT
-    if is_small or not _is_for_onednn(x) or weight.dtype != x.dtype:
+    # In this order: a graph that is made must not depend on the size of x.
+    if (
+        not _is_for_onednn(x)
+        or weight.dtype != x.dtype
+        or x.numel() * weight.size(0) < SMALL_PRODUCT
+    ):
         return F.linear(x, weight, bias)
     if torch.is_grad_enabled():
         # A view that an autograd function returns cannot be changed in place: reshape outside.

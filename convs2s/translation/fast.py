@@ -8,6 +8,8 @@ from typing import Any, NamedTuple
 from ..checkpoints.files import load_checkpoint
 from ..checkpoints.quantized import quantized
 from ..nn.int8 import is_supported
+from ..text.lexicon.links import AlignedPair
+from .forced import score_pairs
 from .shortlist import ENTRY
 from .translator import Translator
 
@@ -31,6 +33,32 @@ class Measured(NamedTuple):
     options: dict[str, Any]
     bleu: float
     speed: float
+
+
+def align(path: str, preparation: Path, pairs: Sequence[tuple[str, str]]) -> Iterator[AlignedPair]:
+    """Align the tokens of sentence pairs with the attention of a model.
+
+    Pairs that are too long for the model are left out.
+
+    Args:
+        path: the checkpoint.
+        preparation: the folder of its preparation.
+        pairs: source and target tokens.
+    Raises:
+        UserError: if the model has no attention.
+    """
+    ensemble = Translator(path, preparation=preparation, device="cpu").ensemble
+    most = min(
+        length
+        for model in ensemble.search_models
+        for length in (model.max_source_length, model.max_target_length)
+    )
+    words = [(source.split(), target.split()) for source, target in pairs]
+    fitting = [number for number, sides in enumerate(words) if max(map(len, sides)) < most]
+    for number, scored in zip(
+        fitting, score_pairs(ensemble, [pairs[number] for number in fitting], align=True)
+    ):
+        yield *words[number], set(scored.alignment or ())
 
 
 def measure(

@@ -53,7 +53,7 @@ def test_what_is_missing_or_broken(tmp_path):
     assert lines["plot, plot-attention (pictures)"] == (
         "matplotlib cannot be imported: no fonts: pip install 'convs2s-plugin[plot]'"
     )
-    assert "eflomal is not installed" in lines["fast, lexicon (without --alignments)"]
+    assert "eflomal is not installed" in lines["lexicon (without --alignments)"]
     code, printed = quick_doctor(tmp_path, "--json")
     assert code == 0 and json.loads(printed)["commands"] == lines
 

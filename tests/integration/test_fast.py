@@ -20,7 +20,6 @@ from tests.support.translation import FIXTURES, LINES, prepared
 @pytest.fixture
 def folder(tmp_path):
     """A prepared folder with a model, whose own translations are its text."""
-    pytest.importorskip("eflomal")
     folder = tmp_path / "prepared"
     folder.mkdir()
     prepared(folder)
@@ -65,6 +64,18 @@ def test_a_fast_copy_translates_as_well(folder, capsys, monkeypatch):
     assert not searched
     assert texts(folder, "--fast") == plain
     assert searched
+
+
+def test_the_model_aligns_what_it_can_read(folder):
+    path = str(folder / "checkpoints" / "average.pt")
+    long = " ".join(["w1"] * 2000)
+    pairs = [("w1 w2", "w3"), (long, "w3"), ("w1", long), ("w2", "w1 w4")]
+    found = list(fast.align(path, folder, pairs))
+    assert [(source, target) for source, target, _ in found] == [
+        (["w1", "w2"], ["w3"]),
+        (["w2"], ["w1", "w4"]),
+    ]
+    assert [{target for _, target in links} for *_, links in found] == [{0}, {0, 1}]
 
 
 def test_shortlists_of_an_ensemble_are_those_of_all(folder, monkeypatch):

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from ....nn.attention import dot_product_attention, recorded_maps
+from ....nn.attention import dot_product_attention, has_few_scores, recorded_maps
 from ....nn.dropout import Dropout
 from ....nn.linear import to_autocast_dtype
 from ....nn.softmax import causal_mask, masked_softmax
@@ -177,9 +177,12 @@ class AttentionLayer(nn.Module):
             # Columns before the window take no part.
             first = self.distances.first_in_cache(steps, length) * beam_size
             keys, values = keys[:, :, first:], values[:, :, first:]
-        # For so few queries, separate matrix multiplications are faster than fused kernels.
-        attended, weights = self.attend(query, keys, values, mask=mask, need_weights=True)
-        if recorded_maps() is not None and weights is not None:
+        # Separate matrix multiplications are faster than fused kernels for the few queries of many
+        # sentences.
+        recorded = recorded_maps() is not None
+        need_weights = recorded or not has_few_scores(query, keys)
+        attended, weights = self.attend(query, keys, values, mask=mask, need_weights=need_weights)
+        if recorded and weights is not None:
             found = LayerAttention(self.name, False, F.pad(weights, (first, 0)))
             context.attention.append(found)
         return join_heads(attended).reshape(rows, steps, -1)
