@@ -218,16 +218,8 @@ def _faults_of_ensemble(system: System, systems: dict[str, System]) -> Iterator[
     if len({systems[name].reverse for name in system.ensemble if name in systems}) > 1:
         yield f"{system.place}.ensemble has systems of both directions"
     trained = [each.name for each in systems.values() if each.runs_of is None and not each.ensemble]
-    for name, seeds in system.ensemble.items():
-        found = f"{system.place}.ensemble has '{name}', which"
-        if name not in trained:
-            yield f"{found} is no system that is trained; {_choose(trained)}"
-            continue
-        if not seeds:
-            yield f"{found} has no seeds"
-        for seed in seeds:
-            if seed not in systems[name].seeds:
-                yield f"{found} has no run with the seed {seed}: {systems[name].place}.seeds"
+    place = f"{system.place}.ensemble"
+    yield from _faults_of_runs(place, system.ensemble, trained, "that is trained", systems)
 
 
 def faults_of_sets(data: DataSettings, tuning: Tuning) -> Iterator[str]:
@@ -276,11 +268,31 @@ def _faults_of_pairs(system: System, systems: dict[str, System]) -> Iterator[str
     if not (train_on.text or train_on.translations):
         yield f"{system.place}.train_on has neither text nor translations"
     names = list(systems)
-    above = names[: names.index(system.name)]
-    for name, seeds in train_on.translations.items():
-        found = f"{system.place}.train_on.translations has '{name}', which"
-        if name not in above:
-            yield f"{found} is no system above it; {_choose(above) if above else 'put it below it'}"
+    above, place = names[: names.index(system.name)], f"{system.place}.train_on.translations"
+    yield from _faults_of_runs(place, train_on.translations, above, "above it", systems)
+
+
+def _faults_of_runs(
+    place: str,
+    chosen: dict[str, tuple[int, ...]],
+    allowed: list[str],
+    which: str,
+    systems: dict[str, System],
+) -> Iterator[str]:
+    """Systems and seeds must name final runs.
+
+    Args:
+        place: of the systems and seeds in the file.
+        chosen: name of a system -> seeds.
+        allowed: the names that are allowed.
+        which: what these systems have in common, as in "no system above it".
+        systems: all systems.
+    """
+    for name, seeds in chosen.items():
+        found = f"{place} has '{name}', which"
+        if name not in allowed:
+            choice = _choose(allowed) if allowed else "there is none"
+            yield f"{found} is no system {which}; {choice}"
             continue
         if not seeds:
             yield f"{found} has no seeds"

@@ -11,7 +11,8 @@ from .int8 import Int8Matrix, Weight, dense, quantize_parameter_, select_rows
 
 # For single precision on a CPU, torch calls another library than oneDNN. On an AMD EPYC with
 # AVX-512, oneDNN took up to a quarter less time for most sizes, and half the time for a few rows.
-# It takes 20 microseconds to start, though, which is longer than a small product takes.
+# It takes 20 microseconds to start, though, which is longer than a small product takes: one with
+# fewer multiplications than this.
 SMALL_PRODUCT = 600_000
 _ONEDNN = torch.backends.mkldnn.is_available() and hasattr(torch.ops.mkldnn, "_linear_pointwise")
 

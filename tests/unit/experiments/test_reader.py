@@ -259,7 +259,7 @@ ERRORS = [
     (
         "updates: 8",
         "updates: 8, train_on: {translations: {a: 1}}",
-        "train_on.translations has 'a', which is no system above it; put it below it",
+        "train_on.translations has 'a', which is no system above it; there is none",
     ),
     (
         A,
