@@ -6,9 +6,11 @@ from pathlib import Path
 
 from ..common.errors import UserError
 
+# The newest checkpoint of a training, with which it goes on.
+LAST = "checkpoint_last.pt"
 # Tried in this order, in the folder of a model and in CHECKPOINTS below it. `convs2s train` writes
 # the first one at the end of a training.
-CHECKPOINT_FILES = ("average.pt", "checkpoint_best.pt", "model.pt", "checkpoint_last.pt")
+CHECKPOINT_FILES = ("average.pt", "checkpoint_best.pt", "model.pt", LAST)
 CHECKPOINTS = "checkpoints"
 # The fast copy of a model, which `convs2s fast` writes beside it.
 FAST = "fast.pt"
@@ -99,3 +101,12 @@ def find_checkpoints(path: Path, names: str | None = None) -> list[Path]:
             raise UserError(f"There is no checkpoint {name} in {path} (checkpoint_file).")
         found.append(files[0])
     return found
+
+
+def saved_checkpoints(folder: Path) -> dict[str, int]:
+    """The names of the checkpoints in a folder, each with its number of updates."""
+    # Only this needs torch.
+    from .files import num_updates
+
+    found = {path.name: num_updates(str(path)) for path in sorted(folder.glob("checkpoint*.pt"))}
+    return {name: number for name, number in found.items() if number is not None}

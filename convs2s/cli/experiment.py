@@ -2,23 +2,26 @@
 
 import argparse
 import json
+import os
 import tempfile
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..common.errors import UserError
 from ..common.names import check_name
-from ..experiments.file import Experiment
-from ..experiments.reader import faults_of_sets, read_experiment, schema, smoke_run
-from ..experiments.workflow import Request, perform
 from .arguments import add_flag, add_folder, add_number
+
+if TYPE_CHECKING:
+    from ..experiments.file import Experiment
 
 
 class _PrintSchema(argparse.Action):
     """Print the JSON schema of an experiment file and exit, as ``--help`` does with the help."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
+        from ..experiments.reader import schema
+
         print(json.dumps(schema(), indent=2))
         parser.exit()
 
@@ -66,6 +69,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Carry out what is missing of the experiment and print its tables."""
+    # Looking for plugins of pydantic in every installed package takes longer than reading the file.
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
+    # Only help does without these, and answers at once.
+    from ..experiments.reader import read_experiment, smoke_run
+    from ..experiments.workflow import Request, perform
+
     experiment = _override(read_experiment(args.file), args)
     args.out = args.out or Path(f"{args.file.stem}_{'smoke' if args.smoke else 'out'}")
     request = Request(**{each.name: getattr(args, each.name) for each in fields(Request)})
@@ -76,8 +85,10 @@ def run(args: argparse.Namespace) -> int:
         return perform(smoke_run(experiment, Path(folder)), replace(request, seeds=()))
 
 
-def _override(experiment: Experiment, args: argparse.Namespace) -> Experiment:
+def _override(experiment: "Experiment", args: argparse.Namespace) -> "Experiment":
     """The experiment with the changes of the command line."""
+    from ..experiments.reader import faults_of_sets
+
     if min(args.seeds, default=0) < 0 or len(set(args.seeds)) < len(args.seeds):
         shown = " ".join(map(str, args.seeds))
         raise UserError(f"--seeds is {shown}: give different integers of at least 0.")

@@ -17,8 +17,6 @@ from pathlib import Path
 from threading import Lock
 from typing import BinaryIO
 
-import psutil
-
 from .errors import UserError
 from .installation import available_cores
 from .locks import release
@@ -312,6 +310,8 @@ def cpu_time(pid: int) -> float:
     Args:
         pid: number of the process.
     """
+    import psutil
+
     try:
         times = psutil.Process(pid).cpu_times()
     except psutil.Error:

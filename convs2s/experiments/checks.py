@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..common.errors import UserError
 from .commands import (
@@ -19,15 +19,17 @@ from .commands import (
     translation_command,
     unless_set,
 )
-from .file import Experiment
-from .runs import Run
+
+if TYPE_CHECKING:
+    from .file import Experiment
+    from .runs import Run
 
 # Without the current folder, which may have a folder with the name of a package.
 CODE = "import sys; sys.path[0] = sys.argv[1]; from convs2s_plugin.checks import main; main()"
 
 
 def check_options(
-    experiment: Experiment, runs: Sequence[Run], data: dict[str, Data], smoke: bool
+    experiment: "Experiment", runs: Sequence["Run"], data: dict[str, Data], smoke: bool
 ) -> None:
     """Check the options of runs with fairseq's parsers, and build each model without memory.
 
@@ -74,7 +76,7 @@ def find_faults(commands: Sequence[Sequence[str]], joined: bool) -> list[list[tu
     return found
 
 
-def _commands(run: Run, data: Data) -> list[list[object]]:
+def _commands(run: "Run", data: Data) -> list[list[object]]:
     """The commands of a run; those of runs that differ in their seeds alone are the same."""
     run = replace(run, seed=1, start=None)
     machine, path = find_machine(1, dry=True), Path("any")
@@ -87,7 +89,7 @@ def _commands(run: Run, data: Data) -> list[list[object]]:
     ]
 
 
-def _place(experiment: Experiment, run: Run, program: str, option: Any, smoke: bool) -> str:
+def _place(experiment: "Experiment", run: "Run", program: str, option: Any, smoke: bool) -> str:
     """The place of an option in the file; that of all options if it is none of them."""
     system = run.system
     # A translation has the task of the training.

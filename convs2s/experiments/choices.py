@@ -4,7 +4,8 @@ import statistics
 from collections.abc import Collection, Iterable
 from typing import Any
 
-from .values import UPDATES, Metric, Options
+from .options import UPDATES, Options
+from .values import Metric
 
 Result = dict[str, Any]  # the content of a result.json
 TITLES: dict[Metric, str] = {"bleu": "BLEU", "wer": "WER"}

@@ -4,11 +4,14 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ..common.installation import available_cores
 from ..text.binarize import training_data
-from .runs import Run, arguments
-from .values import Options
+from .options import Options, arguments
+
+if TYPE_CHECKING:
+    from .runs import Run
 
 USER_DIR = Path(__file__).resolve().parents[2] / "convs2s_plugin"
 # Models of fairseq's own get the fixes that the plugin makes for its models.
@@ -108,7 +111,7 @@ def unless_set(variables: dict[str, str]) -> dict[str, str]:
 
 
 def basic_training_command(
-    data: Data, machine: Machine, run: Run, runs: Path, log_interval: int
+    data: Data, machine: Machine, run: "Run", runs: Path, log_interval: int
 ) -> list[object]:
     """The command of a training, without what it saves and when it ends.
 
@@ -125,7 +128,7 @@ def basic_training_command(
     return command + ["--seed", run.seed, "--log-format", "json", "--log-interval", log_interval]
 
 
-def training_command(data: Data, machine: Machine, run: Run, checkpoints: Path) -> list[object]:
+def training_command(data: Data, machine: Machine, run: "Run", checkpoints: Path) -> list[object]:
     """The command of a training.
 
     Args:
@@ -153,7 +156,7 @@ def training_command(data: Data, machine: Machine, run: Run, checkpoints: Path) 
 
 
 def translation_command(
-    data: Data, machine: Machine, run: Run, checkpoints: Sequence[Path], subset: str
+    data: Data, machine: Machine, run: "Run", checkpoints: Sequence[Path], subset: str
 ) -> list[object]:
     """The command that translates a split, given by fairseq's name for it."""
     command = _search_command(data, machine, run, checkpoints, subset, run.generate)
@@ -161,7 +164,7 @@ def translation_command(
 
 
 def training_text_command(
-    data: Data, machine: Machine, run: Run, checkpoints: Sequence[Path]
+    data: Data, machine: Machine, run: "Run", checkpoints: Sequence[Path]
 ) -> list[object]:
     """The command that translates the training text to tokens, for others to train on."""
     removals = ("remove-bpe", "post-process")
@@ -174,7 +177,7 @@ def training_text_command(
 def _search_command(
     data: Data,
     machine: Machine,
-    run: Run,
+    run: "Run",
     checkpoints: Sequence[Path],
     subset: str,
     options: Options,
@@ -184,7 +187,7 @@ def _search_command(
     return command + arguments(options)
 
 
-def _command(program: str, data: Data, machine: Machine, run: Run) -> list[object]:
+def _command(program: str, data: Data, machine: Machine, run: "Run") -> list[object]:
     source, target = data.languages(run.system.reverse)
     languages = ["--source-lang", source, "--target-lang", target]
     folder = training_data(data.bin) if program == "fairseq-train" else data.bin

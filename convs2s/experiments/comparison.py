@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ..common.text_files import read_sentences
 from .choices import Result, has_options, means_over_sets, ranked_trials
 from .file import Experiment, System
-from .results import read_json
+from .records import read_json
 from .runs import round_sizes
 
 if TYPE_CHECKING:

@@ -24,8 +24,7 @@ from ..text.tokenizers import OF_CHARACTERS, make_tokenizer, of_sides
 from ..text.workflow import TOKENS
 from .commands import Data
 from .file import DataSettings
-from .results import read_json, write_json
-from .runs import as_json, check_unchanged
+from .records import as_json, check_unchanged, read_json, write_json
 
 Pair = tuple[Path, Path]
 

@@ -57,7 +57,7 @@ def _averaging(content: Any) -> Any:
     raise wrong("an integer of at least 0, 'best', or a section with checkpoints and every")
 
 
-@dataclass(frozen=True, config=ConfigDict(extra="forbid"))
+@dataclass(frozen=True, config=ConfigDict(extra="forbid", defer_build=True))
 class Section:
     """A section of the file. Keys with ``SkipJsonSchema`` are not in the file."""
 

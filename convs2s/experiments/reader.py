@@ -13,8 +13,9 @@ from pydantic import TypeAdapter, ValidationError
 from ..common.data_files import read_yaml
 from ..common.errors import UserError
 from .file import FOLDERS, PLACE_OF_SET, DataSettings, Experiment, Smoke, System, Tuning
+from .options import UPDATES, Options
 from .runs import final_seeds, round_sizes
-from .values import MAX_RUNS, UPDATES, Options, shown
+from .values import MAX_RUNS, shown
 
 # A system that uses the trained models of another one.
 REUSING_KEYS = ("title", "runs_of", "ensemble", "generate", "searches")

@@ -11,7 +11,7 @@ from ..common.tables import Table, escape_markdown
 from .choices import TITLES, Result
 from .comparison import VALID, Comparison, Summary
 from .file import Experiment
-from .results import write_json
+from .records import write_json
 from .tables import (
     columns_by_test_set,
     data_set_table,

@@ -1,6 +1,5 @@
 """The folders of runs: what they hold, and the results in them."""
 
-import json
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -9,16 +8,17 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from ..common import data_files, logs
+from ..common import logs
 from ..common.errors import UserError
 from ..common.names import check_name
-from ..common.output_files import atomic_write
 from ..common.programs import Programs
 from ..common.text_files import read_sentences, read_text
 from .choices import has_options, ranked_trials
 from .commands import Data, Machine
-from .runs import Run, as_json, check_unchanged
-from .values import Metric, Options
+from .options import Options
+from .records import as_json, check_unchanged, read_json, write_json
+from .runs import Run
+from .values import Metric
 
 # The results of a training, which do not depend on the translations.
 TRAINING = (
@@ -309,27 +309,10 @@ def _sum(values: list[float | None]) -> float | None:
     return sum(known) if known else None
 
 
-def read_json(path: Path, kind: type = dict) -> Any:
-    """The content of a file; None if there is no file.
-
-    Args:
-        path: the file.
-        kind: the type of its content.
-    Raises:
-        UserError: if it is damaged.
-    """
-    if not path.exists():
-        return None
-    content = data_files.read_json(path)
-    if not isinstance(content, kind):
-        raise UserError(f"{path} is damaged: `convs2s` has not written it. Remove it.")
-    return content
-
-
 class _Result(BaseModel):
     """What paths, options and tables are made of in ``result.json``."""
 
-    model_config = ConfigDict(strict=True)
+    model_config = ConfigDict(strict=True, defer_build=True)
 
     system: str
     seed: int
@@ -376,9 +359,3 @@ def read_result(path: Path, metric: Metric) -> dict[str, Any] | None:
 
 def _part(content: Any, name: str) -> Any:
     return content.get(name) if isinstance(content, dict) else None
-
-
-def write_json(path: Path, content: object) -> None:
-    """Write a file atomically."""
-    with atomic_write(str(path)) as file:
-        file.write(json.dumps(content, indent=2, ensure_ascii=False) + "\n")

@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from ..checkpoints.folders import LAST, saved_checkpoints
 from ..common import logs
 from ..common.errors import UserError
 from ..common.output_files import write_lines
@@ -29,17 +30,12 @@ from .commands import (
 )
 from .data import detokenizer
 from .file import Averaging
-from .results import (
-    Workplace,
-    add_time,
-    read_json,
-    write_json,
-)
-from .runs import Run, as_json
+from .options import Options
+from .records import as_json, read_json, write_json
+from .results import Workplace, add_time
+from .runs import Run
 from .translated import write_training_data
-from .values import Options
 
-LAST = "checkpoint_last.pt"
 # The speed of each system is measured so many times, in turn with the others.
 ROUNDS = 3
 # Updates of a measured training, and between two lines of its log, of which the first is a warm-up.
@@ -360,15 +356,6 @@ def last_checkpoints(folder: Path, averaging: Averaging, updates: int | None) ->
     count = averaging.checkpoints - 1
     before = names[max(0, len(names) - count) :]
     return [folder / name for name in (*before, LAST)]
-
-
-def saved_checkpoints(folder: Path) -> dict[str, int]:
-    """The names of the checkpoints in a folder, each with its number of updates."""
-    # Only this needs torch.
-    from ..checkpoints.files import num_updates
-
-    found = {path.name: num_updates(str(path)) for path in sorted(folder.glob("checkpoint*.pt"))}
-    return {name: number for name, number in found.items() if number is not None}
 
 
 def measure_speeds(place: Workplace, runs: Sequence[Run], say: Callable[[str], None]) -> None:

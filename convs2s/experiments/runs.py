@@ -1,14 +1,14 @@
 """The runs of an experiment and the options of their programs."""
 
-import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from ..common.errors import UserError
 from .file import Experiment, System, Tuning
-from .values import UPDATES, Options, folder_name
+from .options import Options, given, with_updates
+from .records import as_json
+from .values import folder_name
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ class Run:
         trained = self.training_settings if runs_of is None else {"runs_of": runs_of}
         trained = {"ensemble": ensemble} if ensemble else trained
         choice = {"searches": list(self.searches)} if self.searches else {}
-        return {**trained, "generate": _given(replace(self, search={}).generate), **choice}
+        return {**trained, "generate": given(replace(self, search={}).generate), **choice}
 
     @property
     def training_settings(self) -> dict[str, Any]:
@@ -118,8 +118,8 @@ class Run:
             **special,
             "updates": self.updates,
             "seed": self.seed,
-            "average": _given(asdict(self.system.average)),
-            "train": _given(self.train),
+            "average": given(asdict(self.system.average)),
+            "train": given(self.train),
         }
 
     @property
@@ -265,57 +265,5 @@ def _name(system: str, number: str, data_set: str) -> str:
     return f"{data_set}/{name}" if data_set else name
 
 
-def check_unchanged(earlier: dict[str, Any], now: dict[str, Any], made: str, advice: str) -> None:
-    """Refuse settings that differ from those of an earlier start.
-
-    Args:
-        earlier, now: both settings.
-        made: what was made with them, up to the name of a setting, for the error.
-        advice: what to do.
-    Raises:
-        UserError: naming the first setting that differs and both values ("unset" if there is none).
-    """
-    for name in [*now, *earlier]:
-        before, after = earlier.get(name, "unset"), now.get(name, "unset")
-        if isinstance(before, dict) and isinstance(after, dict):
-            check_unchanged(before, after, f"{made}{name}.", advice)
-        elif before != after:
-            raise UserError(f"{made}{name} {before}, but now it is {after}: {advice}.")
-
-
-def arguments(options: Options) -> list[str]:
-    """Options as arguments of a command line."""
-    words = []
-    for name, value in _given(options).items():
-        if value is True:
-            words.append(f"--{name}")
-        elif str(value).startswith("-"):
-            words.append(f"--{name}={value}")
-        else:
-            words += [f"--{name}", str(value)]
-    return words
-
-
-def _given(options: Options) -> Options:
-    return {name: value for name, value in options.items() if not (value is None or value is False)}
-
-
-def with_updates(value: Any, updates: int) -> Any:
-    """The value of an option, in which UPDATES are replaced by the numbers of a run.
-
-    Args:
-        value: of any type; others than strings have none.
-        updates: the number of updates of the run.
-    """
-    if not isinstance(value, str):
-        return value
-    return UPDATES.sub(lambda match: str(updates * int(match[1] or 100) // 100), value)
-
-
 def _limited(updates: int | None, limit: int | None) -> int | None:
     return min((number for number in (updates, limit) if number is not None), default=None)
-
-
-def as_json(content: Any) -> Any:
-    """Data as they are after they were written and read: tuples become lists."""
-    return json.loads(json.dumps(content))

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from ..common.tables import MISSING, Table, number, speed
 from .choices import TITLES, metric_sign
 from .comparison import VALID, Comparison, Summary
-from .runs import arguments
+from .options import arguments
 
 Cell = Callable[[Summary], str]
 # Further scores of the main test set, by the score that comes first.

@@ -25,8 +25,6 @@ from pydantic_core import PydanticCustomError
 from ..common.errors import nearest
 from ..common.names import NAME, is_name
 
-# In a value, the number of updates of a run, or a share of it.
-UPDATES = re.compile(r"\{(?:(100|\d\d?)% of )?updates\}")
 # The options that the runs set themselves.
 RESERVED = "user-dir source-lang target-lang cpu distributed-world-size".split()
 RESERVED_IN_GENERATION = RESERVED + "path gen-subset results-path quiet".split()

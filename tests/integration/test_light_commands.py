@@ -1,6 +1,7 @@
 """Help, and commands that only read files, import neither torch nor fairseq, and answer at once."""
 
 import json
+import math
 import os
 import platform
 import shlex
@@ -34,8 +35,22 @@ print(json.dumps([code, list(sys.modules), time.process_time(), int(memory[1]) /
 """
 
 
-def run(*arguments, folder=ROOT):
-    """Exit code, standard output, standard error, modules, seconds and megabytes of a command."""
+def run(*arguments, folder=ROOT, limit=MAX_SECONDS):
+    """Exit code, standard output, standard error, modules, seconds and megabytes of a command.
+
+    If it takes longer than the limit, it runs again, and the least time counts: the first run of a
+    module compiles it, and other programs may be in the caches.
+    """
+    found = _run(arguments, folder)
+    for _ in range(5):
+        if found[4] <= limit:
+            break
+        *_, seconds, megabytes = _run(arguments, folder)
+        found = (*found[:4], min(found[4], seconds), megabytes)
+    return found
+
+
+def _run(arguments, folder):
     done = subprocess.run(
         [sys.executable, "-c", REPORT, *arguments],
         check=True,
@@ -54,10 +69,6 @@ def assert_light(*arguments, folder=ROOT):
     code, output, errors, modules, seconds, megabytes = run(*arguments, folder=folder)
     assert code == 0, errors
     assert not modules & HEAVY
-    for _ in range(3):
-        # The first run of a module compiles it, and other programs may be in the caches.
-        if seconds > MAX_SECONDS:
-            *_, seconds, megabytes = run(*arguments, folder=folder)
     assert seconds <= MAX_SECONDS and megabytes <= MAX_MEGABYTES, (seconds, megabytes)
     return output
 
@@ -221,14 +232,16 @@ def test_experiments_that_start_nothing(arguments, tmp_path):
 def test_a_comparison_of_files_needs_no_model(texts):
     """Its 1,000 resamples take longer."""
     code, output, _, modules, _, megabytes = run(
-        *"evaluate first second --references references".split(), folder=texts
+        *"evaluate first second --references references".split(), folder=texts, limit=math.inf
     )
     assert code == 0 and "(p = " in output
     assert not modules & HEAVY and megabytes <= MAX_MEGABYTES
 
 
 def test_plots_need_no_model(texts):
-    code, output, _, modules, seconds, megabytes = run("plot", "training", "log", folder=texts)
+    code, output, _, modules, seconds, megabytes = run(
+        "plot", "training", "log", folder=texts, limit=MAX_SECONDS_OF_PLOTS
+    )
     assert code == 0 and output == "training.png"
     assert modules & HEAVY == {"matplotlib"}
     assert seconds <= MAX_SECONDS_OF_PLOTS and megabytes <= MAX_MEGABYTES

@@ -5,13 +5,11 @@ for more are the papers'.
 """
 
 from dataclasses import dataclass, field
-from typing import Any
 
 from ...models import FAMILIES, family_of
 from ...models.adl.architectures import SIZES
 from ...models.adl.language.spec import Settings
-
-Options = dict[str, Any]
+from ..options import Options
 
 ADAM: Options = {
     "optimizer": "adam",

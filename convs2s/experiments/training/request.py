@@ -15,8 +15,8 @@ from ...text.binarize import HEADER, MARK, count_tokens, training_data
 from ...text.preparation import DATA, FILE_NAME, check_counts, digest, read_content
 from ...text.tokenizers import OF_CHARACTERS, of_sides
 from ..commands import USER_DIR, find_machine
-from ..runs import arguments
-from .recipes import Options, Recipe, find_recipe, model_options
+from ..options import Options, arguments
+from .recipes import Recipe, find_recipe, model_options
 
 # Checkpoints of epochs that are kept for the average.
 KEPT = 4

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ...checkpoints.folders import LAST, saved_checkpoints
 from ...common.errors import UserError
 from ...common.locks import lock_folder, locked_file, release
 from ...common.logs import read_stats
@@ -19,9 +20,7 @@ from ...common.quiet import Shown
 from ...common.signals import not_ignored
 from ..checks import find_faults
 from ..commands import FIXES, unless_set
-from ..results import read_json, write_json
-from ..run import LAST, saved_checkpoints
-from ..runs import check_unchanged
+from ..records import check_unchanged, read_json, write_json
 from .request import Request
 
 AVERAGE, LOG, RECORD, COMMANDS = "average.pt", "train.log", "training.json", "commands"

@@ -4,8 +4,9 @@ import pytest
 
 from convs2s.common.errors import UserError
 from convs2s.experiments.file import Averaging, Experiment, System
+from convs2s.experiments.options import arguments, with_updates
 from convs2s.experiments.reader import read_experiment, schema
-from convs2s.experiments.runs import all_runs, arguments, with_updates
+from convs2s.experiments.runs import all_runs
 
 SMALL = """
 data: {source: de, target: en}

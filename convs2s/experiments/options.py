@@ -1,0 +1,38 @@
+"""Options of fairseq's programs, as an experiment or a recipe gives them."""
+
+import re
+from typing import Any
+
+Options = dict[str, Any]
+# In a value, the number of updates of a run, or a share of it.
+UPDATES = re.compile(r"\{(?:(100|\d\d?)% of )?updates\}")
+
+
+def arguments(options: Options) -> list[str]:
+    """Options as arguments of a command line."""
+    words = []
+    for name, value in given(options).items():
+        if value is True:
+            words.append(f"--{name}")
+        elif str(value).startswith("-"):
+            words.append(f"--{name}={value}")
+        else:
+            words += [f"--{name}", str(value)]
+    return words
+
+
+def given(options: Options) -> Options:
+    """The options that a command line has: False and None leave one out."""
+    return {name: value for name, value in options.items() if not (value is None or value is False)}
+
+
+def with_updates(value: Any, updates: int) -> Any:
+    """The value of an option, in which UPDATES are replaced by the numbers of a run.
+
+    Args:
+        value: of any type; others than strings have none.
+        updates: the number of updates of the run.
+    """
+    if not isinstance(value, str):
+        return value
+    return UPDATES.sub(lambda match: str(updates * int(match[1] or 100) // 100), value)

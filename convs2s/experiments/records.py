@@ -1,0 +1,55 @@
+"""What earlier runs have written down, as JSON, and whether it still holds."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from ..common import data_files
+from ..common.errors import UserError
+from ..common.output_files import atomic_write
+
+
+def read_json(path: Path, kind: type = dict) -> Any:
+    """The content of a file; None if there is no file.
+
+    Args:
+        path: the file.
+        kind: the type of its content.
+    Raises:
+        UserError: if it is damaged.
+    """
+    if not path.exists():
+        return None
+    content = data_files.read_json(path)
+    if not isinstance(content, kind):
+        raise UserError(f"{path} is damaged: `convs2s` has not written it. Remove it.")
+    return content
+
+
+def write_json(path: Path, content: object) -> None:
+    """Write a file atomically."""
+    with atomic_write(str(path)) as file:
+        file.write(json.dumps(content, indent=2, ensure_ascii=False) + "\n")
+
+
+def as_json(content: Any) -> Any:
+    """Data as they are after they were written and read: tuples become lists."""
+    return json.loads(json.dumps(content))
+
+
+def check_unchanged(earlier: dict[str, Any], now: dict[str, Any], made: str, advice: str) -> None:
+    """Refuse settings that differ from those of an earlier start.
+
+    Args:
+        earlier, now: both settings.
+        made: what was made with them, up to the name of a setting, for the error.
+        advice: what to do.
+    Raises:
+        UserError: naming the first setting that differs and both values ("unset" if there is none).
+    """
+    for name in [*now, *earlier]:
+        before, after = earlier.get(name, "unset"), now.get(name, "unset")
+        if isinstance(before, dict) and isinstance(after, dict):
+            check_unchanged(before, after, f"{made}{name}.", advice)
+        elif before != after:
+            raise UserError(f"{made}{name} {before}, but now it is {after}: {advice}.")
