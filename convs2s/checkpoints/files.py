@@ -16,6 +16,7 @@ import torch
 from ..common.errors import UserError
 from ..common.output_files import atomic_path
 from ..nn.int8 import is_quantized
+from .folders import SAFETENSORS
 from .legacy import inert_pickle
 from .sizes import check_packed, check_unpacked, is_zip
 from .weights import check_finite, check_weights
@@ -108,7 +109,7 @@ def allow_plain_data() -> None:
 
 
 def load_checkpoint(path: str, memory_mapped: bool = False) -> dict[str, Any]:
-    """Read a checkpoint of fairseq-train as it is in the file.
+    """Read a checkpoint of fairseq-train as it is in the file, or the weights of a folder.
 
     Args:
         path: the file.
@@ -117,16 +118,23 @@ def load_checkpoint(path: str, memory_mapped: bool = False) -> dict[str, Any]:
         UserError: if the file cannot be read or is no such checkpoint, or if a weight is not
             finite.
     """
-    check_packed(path)
-    allow_plain_data()
-    try:
-        mmap = memory_mapped and is_zip(path)
-        checkpoint = torch.load(path, map_location="cpu", mmap=mmap, weights_only=True)
-    except FileNotFoundError as error:
-        raise UserError(f"There is no file {path}.") from error
-    except Exception as error:
-        raise unreadable_checkpoint(path, error) from error
-    check_unpacked(checkpoint, path)
+    checkpoint: Any
+    if path.endswith(SAFETENSORS):
+        # Its packages would delay reading other files.
+        from .model_folder import read_state
+
+        checkpoint = read_state(path)
+    else:
+        check_packed(path)
+        allow_plain_data()
+        try:
+            mmap = memory_mapped and is_zip(path)
+            checkpoint = torch.load(path, map_location="cpu", mmap=mmap, weights_only=True)
+        except FileNotFoundError as error:
+            raise UserError(f"There is no file {path}.") from error
+        except Exception as error:
+            raise unreadable_checkpoint(path, error) from error
+        check_unpacked(checkpoint, path)
     weights: Any = checkpoint.get("model") if isinstance(checkpoint, dict) else None
     check_weights(weights, path)
     check_finite(weights, path)

@@ -10,8 +10,10 @@ from ..common.errors import UserError
 LAST = "checkpoint_last.pt"
 # Tried in this order, in the folder of a model and in CHECKPOINTS below it. `convs2s train` writes
 # the first one at the end of a training.
-CHECKPOINT_FILES = ("average.pt", "checkpoint_best.pt", "model.pt", LAST)
+CHECKPOINT_FILES = ("average.pt", "checkpoint_best.pt", "model.pt", "model.safetensors", LAST)
 CHECKPOINTS = "checkpoints"
+# The ending of weights that `convs2s export` writes.
+SAFETENSORS = ".safetensors"
 # The fast copy of a model, which `convs2s fast` writes beside it.
 FAST = "fast.pt"
 

@@ -17,14 +17,16 @@ from fairseq import checkpoint_utils
 from fairseq.file_io import PathManager
 from fairseq.models import ARCH_MODEL_REGISTRY
 from fairseq.optim import FairseqOptimizer
-from omegaconf import DictConfig
+from omegaconf import DictConfig, OmegaConf
 
 from convs2s.checkpoints.files import (
     UNREADABLE,
     allow_plain_data,
+    load_checkpoint,
     save_checkpoint,
     unreadable_checkpoint,
 )
+from convs2s.checkpoints.folders import SAFETENSORS
 from convs2s.checkpoints.networks import check_no_files
 from convs2s.checkpoints.sizes import check_packed, check_unpacked
 from convs2s.checkpoints.weights import check_finite, check_finite_state, check_weights
@@ -57,6 +59,8 @@ def load_checkpoint_to_cpu(original: Any, path: str, *args: Any, **kwargs: Any) 
     model is one of this package, the changes of ``Tier.EXTRA`` are made. With these, the weights
     are checked, and the model is built without the files that its training began with.
     """
+    if path.endswith(SAFETENSORS):
+        return _read_folder(path, *args, **kwargs)
     check_packed(path)
     try:
         state = original(path, *args, **kwargs)
@@ -74,6 +78,18 @@ def load_checkpoint_to_cpu(original: Any, path: str, *args: Any, **kwargs: Any) 
         check_finite(state["model"], path)
         check_training(state, path)
     return state
+
+
+def _read_folder(
+    path: str, arg_overrides: Any = None, load_on_all_ranks: bool = False
+) -> dict[str, Any]:
+    """What ``convs2s export`` wrote, as fairseq has a checkpoint."""
+    state = load_checkpoint(path)
+    state["cfg"] = OmegaConf.create(state["cfg"])
+    if arg_overrides is not None:
+        checkpoint_utils.overwrite_args_by_name(state["cfg"], arg_overrides)
+    upgraded: dict[str, Any] = checkpoint_utils._upgrade_state_dict(state)
+    return upgraded
 
 
 def _check_entries(path: str, state: Any) -> None:

@@ -1,0 +1,193 @@
+"""A model as plain files that other programs read: ``model.safetensors`` and ``config.json``.
+
+``read_state`` makes of them what a checkpoint of fairseq-train holds, so that all that reads
+checkpoints reads them.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import torch
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from .. import __version__
+from ..common.data_files import read_json
+from ..common.errors import UserError
+from ..common.output_files import atomic_path, atomic_write
+from .dictionaries import DICTIONARIES, TASK_STATE, saved_digests
+from .files import new_training
+from .folders import SAFETENSORS
+from .networks import network_options, read_checkpoint
+
+WEIGHTS, CONFIG = f"model{SAFETENSORS}", "config.json"
+FORMAT = 1
+# What a task says about the model; its other options are those of a training.
+OF_TASK = (
+    "_name",
+    "source_lang",
+    "target_lang",
+    "left_pad_source",
+    "left_pad_target",
+    "max_source_positions",
+    "max_target_positions",
+)
+# The tensor of shortlists, and its entry in the state.
+SHORTLIST = "shortlist.by_source"
+
+
+class Config(BaseModel):
+    """The content of ``config.json``.
+
+    Attributes:
+        format: FORMAT.
+        model_type: "convs2s".
+        version: of the package that wrote it.
+        updates: of the training.
+        model: all options of the network, and its architecture as ``_name``.
+        task: what the task says about the model; see OF_TASK.
+        dictionaries: digests of the dictionaries; see ``dictionaries.digests``.
+        tied: name of a weight -> name of the same one in the file.
+        frequent: of the shortlists, if the model has any.
+    """
+
+    model_config = ConfigDict(strict=True, extra="forbid")
+
+    format: int
+    model_type: str = "convs2s"
+    version: str = __version__
+    updates: int = Field(default=0, ge=0)
+    model: dict[str, Any]
+    task: dict[str, Any]
+    dictionaries: dict[str, dict[str, int | str]] = {}
+    tied: dict[str, str] = {}
+    frequent: int | None = None
+
+
+def read_state(path: str) -> dict[str, Any]:
+    """Read a model as a checkpoint.
+
+    Args:
+        path: the file of the weights; ``config.json`` is beside it.
+    Raises:
+        UserError: if a file is missing or damaged, or was written by a newer version.
+    """
+    if not Path(path).is_file():
+        raise UserError(f"There is no file {path}.")
+    config = _read_config(Path(path).with_name(CONFIG))
+    try:
+        weights = load_file(path)
+    except (SafetensorError, OSError) as error:
+        raise UserError(
+            f"{path} is not a complete file of weights ({error}). If copying or downloading it was "
+            "interrupted, copy or download it again."
+        ) from error
+    state: dict[str, Any] = new_training(config.updates)
+    table = weights.pop(SHORTLIST, None)
+    for name, other in config.tied.items():
+        if other not in weights or name in weights:
+            raise UserError(f"{path} does not belong to {CONFIG} beside it: it has no {other}.")
+    weights |= {name: weights[other] for name, other in config.tied.items()}
+    if table is not None:
+        state["shortlist"] = {"by_source": table, "frequent": config.frequent}
+    return {
+        **state,
+        "args": None,
+        "cfg": {"model": config.model, "task": {"data": None, **config.task}},
+        "model": weights,
+        TASK_STATE: {DICTIONARIES: config.dictionaries},
+    }
+
+
+def _read_config(path: Path) -> Config:
+    """Read and check ``config.json``.
+
+    Raises:
+        UserError: if there is none, or it is not as ``convs2s export`` writes it.
+    """
+    if not path.is_file():
+        raise UserError(
+            f"There is no {path}, without which weights are no model: give the folder that "
+            "`convs2s export` wrote."
+        )
+    content = read_json(path)
+    advice = "give the folder that `convs2s export` wrote"
+    if not isinstance(content, dict) or content.get("model_type") != "convs2s":
+        raise UserError(f"{path} describes no model of this package: {advice}.")
+    if content.get("format") != FORMAT:
+        raise UserError(
+            f"{path} has format {content.get('format')}, but this version reads {FORMAT}: it was "
+            f"written by version {content.get('version')} of convs2s-plugin. Install that version."
+        )
+    try:
+        config = Config.model_validate(content)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        place = ".".join(map(str, first["loc"]))
+        raise UserError(f"{path} is damaged: {place}: {first['msg']}; {advice}.") from error
+    for name in ("model", "task"):
+        if not isinstance(getattr(config, name).get("_name"), str):
+            raise UserError(f"{path} is damaged: {name}._name is no text; {advice}.")
+    return config
+
+
+def write_model(folder: Path, path: str) -> Config:
+    """Write the weights and the options of a checkpoint.
+
+    Args:
+        folder: the folder to write to.
+        path: the checkpoint of a model of this package.
+    Returns:
+        What ``config.json`` says.
+    Raises:
+        UserError: if the checkpoint cannot be read, or has another model.
+    """
+    checkpoint = read_checkpoint(path)
+    if checkpoint.family is None:
+        raise UserError(
+            f"{path} has a model of --arch {checkpoint.architecture}, which is none of this "
+            "package's and cannot be exported."
+        )
+    history = checkpoint.state.get("optimizer_history") or [{}]
+    weights, tied = _without_copies(checkpoint.weights)
+    shortlist = checkpoint.state.get("shortlist")
+    config = Config(
+        format=FORMAT,
+        updates=int(history[-1].get("num_updates") or 0),
+        model={"_name": checkpoint.architecture, **asdict(network_options(checkpoint))},
+        task={name: checkpoint.task[name] for name in OF_TASK if name in checkpoint.task},
+        dictionaries=dict(saved_digests(checkpoint.state.get(TASK_STATE))),
+        tied=tied,
+        frequent=shortlist["frequent"] if shortlist else None,
+    )
+    if shortlist:
+        weights[SHORTLIST] = shortlist["by_source"].contiguous()
+    with atomic_path(str(folder / WEIGHTS)) as partial:
+        save_file(weights, partial, {"format": "pt"})
+    with atomic_write(str(folder / CONFIG)) as file:
+        file.write(json.dumps(config.model_dump(), indent=2, ensure_ascii=False) + "\n")
+    return config
+
+
+def _without_copies(weights: Mapping[str, Tensor]) -> tuple[dict[str, Tensor], dict[str, str]]:
+    """Matrices once each, and name of a matrix that is left out -> name of the same one."""
+    kept: dict[str, Tensor] = {}
+    tied: dict[str, str] = {}
+    for name, tensor in weights.items():
+        same = (
+            other
+            for other, each in kept.items()
+            if tensor.dim() > 1
+            and (each.dtype, each.shape) == (tensor.dtype, tensor.shape)
+            and torch.equal(each, tensor)
+        )
+        if (other := next(same, None)) is not None:
+            tied[name] = other
+        else:
+            kept[name] = tensor.contiguous()
+    return kept, tied
