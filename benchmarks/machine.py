@@ -1,11 +1,11 @@
 """The machine and the versions that a result was measured with."""
 
 import platform
-import re
 from importlib import metadata
-from pathlib import Path
 
 import torch
+
+from convs2s.common.installation import cpu_field, processor
 
 # CPU flags of fast matrix multiplication in lower precision.
 LOW_PRECISION_FLAGS = (
@@ -23,7 +23,7 @@ LOW_PRECISION_FLAGS = (
 def machine(device: str) -> dict[str, object]:
     """Describe the CPU or GPU and the versions of Python, torch, fairseq and this package."""
     description = {
-        "device": torch.cuda.get_device_name() if device == "cuda" else processor(),
+        "device": torch.cuda.get_device_name() if device == "cuda" else _processor(),
         "threads": torch.get_num_threads(),
         "python": platform.python_version(),
         "torch": torch.__version__,
@@ -37,16 +37,11 @@ def machine(device: str) -> dict[str, object]:
     return description
 
 
-def processor() -> str:
+def _processor() -> str:
     """The CPU's name and its flags for lower precision."""
-    try:
-        text = Path("/proc/cpuinfo").read_text(encoding="utf-8")
-    except OSError:
-        text = ""
-    name = re.search(r"^model name\s*:\s*(.+)$", text, re.MULTILINE)
-    flags = re.search(r"^(?:flags|Features)\s*:\s*(.+)$", text, re.MULTILINE)
-    found = [flag for flag in LOW_PRECISION_FLAGS if flags and flag in flags.group(1).split()]
-    title = name.group(1).strip() if name else platform.processor() or platform.machine()
+    flags = cpu_field("flags|Features").split()
+    found = [flag for flag in LOW_PRECISION_FLAGS if flag in flags]
+    title = processor()
     return f"{title} ({', '.join(found)})" if found else title
 
 

@@ -5,10 +5,11 @@ checkpoints reads them.
 """
 
 import json
+from argparse import Namespace
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -37,6 +38,18 @@ OF_TASK = (
     "max_source_positions",
     "max_target_positions",
 )
+# What a training was given besides the options of its model: names in each part of a checkpoint's
+# options; None for all of them.
+OF_TRAINING: dict[str, tuple[str, ...] | None] = {
+    "common": ("seed", "fp16", "bf16"),
+    "distributed_training": ("distributed_world_size",),
+    "dataset": ("max_tokens", "batch_size"),
+    "optimization": ("max_epoch", "max_update", "clip_norm", "update_freq", "lr"),
+    "task": ("autocast_dtype", "max_length_ratio", "equal_length_batches", "max_cells"),
+    "criterion": None,
+    "optimizer": None,
+    "lr_scheduler": None,
+}
 # The tensor of shortlists, and its entry in the state.
 SHORTLIST = "shortlist.by_source"
 
@@ -51,6 +64,7 @@ class Config(BaseModel):
         updates: of the training.
         model: all options of the network, and its architecture as ``_name``.
         task: what the task says about the model; see OF_TASK.
+        training: options of fairseq-train, without those of the model; see OF_TRAINING.
         dictionaries: digests of the dictionaries; see ``dictionaries.digests``.
         tied: name of a weight -> name of the same one in the file.
         frequent: of the shortlists, if the model has any.
@@ -64,6 +78,7 @@ class Config(BaseModel):
     updates: int = Field(default=0, ge=0)
     model: dict[str, Any]
     task: dict[str, Any]
+    training: dict[str, Any] = {}
     dictionaries: dict[str, dict[str, int | str]] = {}
     tied: dict[str, str] = {}
     frequent: int | None = None
@@ -136,14 +151,20 @@ def _read_config(path: Path) -> Config:
     return config
 
 
-def write_model(folder: Path, path: str) -> Config:
+class Written(NamedTuple):
+    """What was written: ``config.json``, and the number of parameters."""
+
+    config: Config
+    parameters: int
+
+
+def write_model(folder: Path, path: str, languages: tuple[str, str]) -> Written:
     """Write the weights and the options of a checkpoint.
 
     Args:
         folder: the folder to write to.
         path: the checkpoint of a model of this package.
-    Returns:
-        What ``config.json`` says.
+        languages: source and target, which a training may have found in its data.
     Raises:
         UserError: if the checkpoint cannot be read, or has another model.
     """
@@ -160,18 +181,41 @@ def write_model(folder: Path, path: str) -> Config:
         format=FORMAT,
         updates=int(history[-1].get("num_updates") or 0),
         model={"_name": checkpoint.architecture, **asdict(network_options(checkpoint))},
-        task={name: checkpoint.task[name] for name in OF_TASK if name in checkpoint.task},
+        task={
+            **{name: checkpoint.task[name] for name in OF_TASK if name in checkpoint.task},
+            **dict(zip(("source_lang", "target_lang"), languages)),
+        },
+        training=_training(checkpoint.state),
         dictionaries=dict(saved_digests(checkpoint.state.get(TASK_STATE))),
         tied=tied,
         frequent=shortlist["frequent"] if shortlist else None,
     )
+    parameters = sum(tensor.numel() for tensor in weights.values())
     if shortlist:
         weights[SHORTLIST] = shortlist["by_source"].contiguous()
     with atomic_path(str(folder / WEIGHTS)) as partial:
         save_file(weights, partial, {"format": "pt"})
     with atomic_write(str(folder / CONFIG)) as file:
         file.write(json.dumps(config.model_dump(), indent=2, ensure_ascii=False) + "\n")
-    return config
+    return Written(config, parameters)
+
+
+def _training(state: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of the training, as far as a checkpoint has them."""
+    cfg, args = state.get("cfg"), state.get("args")
+    found: dict[str, Any] = {}
+    for part, names in OF_TRAINING.items():
+        # Older checkpoints have the options of all parts in one namespace.
+        options = args if cfg is None else cfg.get(part)
+        options = options if isinstance(options, Mapping) else vars(options or Namespace())
+        if names is None:
+            names = (part,) if cfg is None else tuple(options)
+        for name in names:
+            value = options.get(name)
+            if value is not None and value is not False:
+                found[part if name == "_name" else name] = value
+    plain: dict[str, Any] = json.loads(json.dumps(found, default=str))
+    return plain
 
 
 def _without_copies(weights: Mapping[str, Tensor]) -> tuple[dict[str, Tensor], dict[str, str]]:

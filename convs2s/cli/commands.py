@@ -38,6 +38,8 @@ COMMANDS = {
     "fast": "make a fast copy of a trained model: weights in 8 bits, and shortlists of words",
     "lexicon": "estimate a bilingual lexicon from parallel text, for candidate vocabularies and "
     "--replace-unk",
+    "export": "write a trained model as a folder of plain files with a card, or make it a "
+    "checkpoint again",
     "export-onnx": "export a model of ConvS2S to ONNX, as an encoder and a decoding step",
     "export-transformer": "export a model in ADL with the layers of a transformer to fairseq's own "
     "transformer",
@@ -59,7 +61,8 @@ GROUPS = {
     ),
     "comparisons and architectures": ("experiment", "plot", "adl", "flops"),
     "models and their files": (
-        *("average", "quantize", "fast", "lexicon", "export-onnx", "export-transformer"),
+        *("average", "quantize", "fast", "lexicon"),
+        *("export", "export-onnx", "export-transformer"),
         *("convert-fconv", "convert-lightconv", "convert-attn2d", "clean-checkpoint"),
     ),
     "this installation": ("path", "doctor", "completion"),
@@ -81,6 +84,7 @@ EXAMPLES = {
     "quantize": "checkpoint_best.pt small.pt",
     "fast": "prepared",
     "lexicon": "--source train.de --target train.en --output lexicon.txt",
+    "export": "prepared wmt14-de-en --license cc-by-4.0",
     "export-onnx": "checkpoint_best.pt onnx",
     "export-transformer": "checkpoint_best.pt transformer.pt",
     "convert-fconv": "wmt14.en-de.fconv-py.tar.bz2 wmt14",

@@ -2,6 +2,7 @@
 
 import os
 import platform
+import re
 import sys
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
@@ -60,3 +61,22 @@ def available_cores() -> int:
     """The number of CPUs that this process may use."""
     # Not all systems limit a process to some CPUs.
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def processor() -> str:
+    """The name of the CPU."""
+    return cpu_field("model name") or platform.processor() or platform.machine()
+
+
+def cpu_field(name: str) -> str:
+    """What Linux says about the first CPU; "" where it does not.
+
+    Args:
+        name: of the field in ``/proc/cpuinfo``; a regular expression.
+    """
+    try:
+        text = Path("/proc/cpuinfo").read_text(encoding="utf-8")
+    except OSError:
+        return ""
+    found = re.search(rf"^(?:{name})\s*:\s*(.+)$", text, re.MULTILINE)
+    return found[1].strip() if found else ""

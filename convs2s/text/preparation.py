@@ -6,6 +6,7 @@ text = preparation.decode("Two dogs are run@@ ning .")
 """
 
 import hashlib
+import shutil
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -268,7 +269,6 @@ def write_preparation(
         data: folder of the dictionaries, in ``out``.
         more: what ``Preparation`` does not need.
     """
-    files = [(PurePosixPath(data) / f"dict.{language}.txt") for language in languages]
     content = {
         "format": FORMAT,
         "languages": dict(zip(SIDES, languages)),
@@ -276,17 +276,56 @@ def write_preparation(
         "tokenizer": tokenizer,
         "subwords": subwords,
         "data": data,
-        "dictionaries": {
-            side: {
-                "file": str(file),
-                "tokens": (out / file).read_bytes().count(b"\n"),
-                "sha256": digest(out / file),
-            }
-            for side, file in zip(SIDES, files)
-        },
+        "dictionaries": _dictionaries(out, languages, data),
         **more,
     }
+    _save(out, command, content)
+    return content
+
+
+def copy_preparation(preparation: Preparation, out: Path, command: str) -> None:
+    """Write a preparation into the folder of a model, without the names of the text's files.
+
+    Args:
+        preparation: the preparation.
+        out: the folder; the dictionaries must be there.
+        command: the command that writes it.
+    """
+    content = {name: value for name, value in preparation.content.items() if name != "settings"}
+    for name in dict.fromkeys((content["subwords"].get("files") or {}).values()):
+        (out / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(preparation.folder / name, out / name)
+    languages = preparation.source.language, preparation.target.language
+    content |= {"data": ".", "dictionaries": _dictionaries(out, languages, ".")}
+    _save(out, command, content)
+
+
+def write_codes(out: Path, command: str, languages: Sequence[str], codes: Path) -> None:
+    """Write the preparation of tokenized text that codes of subword-nmt split.
+
+    Args:
+        out, command, languages: as for ``write_preparation``.
+        codes: the file of the codes.
+    """
+    shutil.copyfile(codes, out / codes.name)
+    files = dict.fromkeys(SIDES, codes.name)
+    subwords = {"method": "subword_nmt", "files": files}
+    write_preparation(out, command, languages, "none", False, subwords, ".", {})
+
+
+def _dictionaries(out: Path, languages: Sequence[str], data: str) -> dict[str, dict[str, Any]]:
+    files = [(PurePosixPath(data) / f"dict.{language}.txt") for language in languages]
+    return {
+        side: {
+            "file": str(file),
+            "tokens": (out / file).read_bytes().count(b"\n"),
+            "sha256": digest(out / file),
+        }
+        for side, file in zip(SIDES, files)
+    }
+
+
+def _save(out: Path, command: str, content: dict[str, Any]) -> None:
     with atomic_write(str(out / FILE_NAME)) as file:
         file.write(COMMENT.format(command))
         yaml.safe_dump(content, file, sort_keys=False, allow_unicode=True)
-    return content

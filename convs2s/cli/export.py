@@ -1,0 +1,191 @@
+"""``convs2s export``: a trained model as a folder of plain files that explains itself."""
+
+import argparse
+import shlex
+import shutil
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ..checkpoints.folders import SAFETENSORS, find_checkpoints
+from ..common.data_files import read_json
+from ..common.errors import UserError
+from ..common.installation import processor
+from ..common.output_files import (
+    atomic_folder,
+    atomic_write,
+    check_folder_writable,
+    check_writable,
+)
+from ..common.quiet import quiet
+from ..common.text_files import read_lines
+from ..evaluation.metrics import MetricOptions, default_tokenizer, sacrebleu_score
+from ..text.preparation import FILE_NAME, Preparation, copy_preparation, write_codes
+from ..translation.options import SearchOptions
+from .arguments import add_input, add_number, add_preparation, given
+
+if TYPE_CHECKING:
+    from ..checkpoints.export.card import Measured
+    from ..translation.translator import Translator
+
+TEXT = ["preparation", "data", "bpe_codes", "raw", "source_lang", "target_lang"]
+# Splits of prepared text that the model was not trained on.
+HELD_OUT = ("test", "valid")
+METRICS = ("BLEU", "chrF")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
+    text = "trained model, or its folder"
+    add_input(parser, "checkpoint", text, "checkpoint or folder", metavar="CHECKPOINT")
+    text = "folder to write; or NAME.pt, which makes a checkpoint of fairseq of such a folder again"
+    parser.add_argument("output", metavar="FOLDER", help=text)
+    text = "license of the model for its card, such as cc-by-4.0"
+    parser.add_argument("--license", metavar="NAME", help=text)
+    add_input(
+        parser,
+        "--test",
+        "text and its translation, to measure the model with (default: the test text of the "
+        "preparation, or else the validation text)",
+        nargs=2,
+        metavar=("SOURCE", "TARGET"),
+    )
+    for name, text in (("beam", "beam size"), ("lenpen", "exponent of the length in the score")):
+        add_number(parser, f"--{name}", f"{text} to measure with", getattr(SearchOptions, name))
+    add_preparation(parser)
+
+
+@quiet()
+def run(args: argparse.Namespace) -> int:
+    """Write the folder and print how good the model is."""
+    path = find_checkpoints(Path(args.checkpoint))[0]
+    if args.output.endswith(".pt"):
+        return _make_checkpoint(path, args.output)
+    check_folder_writable(args.output)
+    from ..translation.translator import Translator
+
+    translator = Translator(path, device="cpu", **given(args, TEXT))
+    pair = _held_out(args.test, translator)
+    with atomic_folder(args.output) as folder:
+        _write(path, Path(folder), translator, pair, args)
+    names = sorted(file.name for file in Path(args.output).iterdir())
+    print(f"{args.output}: {', '.join(names)}. Translate with it:")
+    search = f"--beam {args.beam} --lenpen {args.lenpen:g}"
+    print(f"convs2s translate --path {shlex.quote(args.output)} {search} --input FILE")
+    return 0
+
+
+def _make_checkpoint(path: Path, output: str) -> int:
+    """Write a checkpoint of fairseq from an exported folder."""
+    if path.suffix != SAFETENSORS:
+        raise UserError(
+            f"{path} is a checkpoint of fairseq already: give the folder that `convs2s export` "
+            "wrote, or a folder to write, which does not end in .pt."
+        )
+    check_writable(output, [str(path)])
+    from ..checkpoints.files import load_checkpoint, save_checkpoint
+
+    save_checkpoint(load_checkpoint(str(path)), output)
+    print(f"{output}: {Path(output).stat().st_size / 1e6:,.1f} MB")
+    return 0
+
+
+def _write(
+    path: Path,
+    folder: Path,
+    translator: "Translator",
+    pair: tuple[str, list[str], list[str]] | None,
+    args: argparse.Namespace,
+) -> None:
+    """Write all files, read them again, and write the card."""
+    from ..checkpoints.export.card import Card
+    from ..checkpoints.model_folder import WEIGHTS, write_model
+    from ..translation.translator import Translator
+
+    dictionaries = translator.ensemble.dictionaries
+    for file in dict.fromkeys(dictionaries.files):
+        shutil.copyfile(file, folder / file.name)
+    command = "convs2s export"
+    if isinstance(translator.text, Preparation):
+        copy_preparation(translator.text, folder, command)
+    elif args.bpe_codes:
+        write_codes(folder, command, dictionaries.languages, Path(args.bpe_codes))
+    exported = write_model(folder, str(path), dictionaries.languages)
+    prepared = (folder / FILE_NAME).is_file()
+    again = Translator(
+        folder / WEIGHTS, device="cpu", raw=not prepared, beam=args.beam, lenpen=args.lenpen
+    )
+    source, target = dictionaries.vocabularies
+    run = path.parent / "result.json"
+    card = Card(
+        Path(args.output).resolve().name,
+        dictionaries.languages,
+        exported.config,
+        (len(source), len(target)),
+        exported.parameters,
+        (folder / WEIGHTS).stat().st_size / 1e6,
+        translator.text.content if isinstance(translator.text, Preparation) else None,
+        read_json(run) if run.is_file() else None,
+        None if pair is None else _measure(again, *pair, args),
+        args.license,
+    )
+    with atomic_write(str(folder / "README.md")) as readme:
+        readme.write(card.text())
+
+
+def _measure(
+    translator: "Translator",
+    name: str,
+    lines: Sequence[str],
+    references: Sequence[str],
+    args: argparse.Namespace,
+) -> "Measured":
+    """Translate held-out text, and score it."""
+    import torch
+
+    from ..checkpoints.export.card import Measured
+
+    # What is made once is not measured.
+    translator.translate(lines[:1])
+    start = time.perf_counter()
+    texts = [translation.text for translation in translator.translate(lines)]
+    seconds = time.perf_counter() - start
+    options = MetricOptions(tokenize=default_tokenizer(translator.languages[1]))
+    scores = {}
+    for metric in METRICS:
+        score, signature = sacrebleu_score(metric, texts, [references], options)
+        scores[metric] = float(score.score), signature
+        print(f"{metric} {scores[metric][0]:.2f} ({name})")
+    search = {"beam": args.beam, "lenpen": args.lenpen}
+    count = torch.get_num_threads()
+    threads = f"{count} thread{'s' * (count > 1)}, {processor()}"
+    return Measured(name, len(texts), search, scores, seconds, threads)
+
+
+def _held_out(
+    test: Sequence[str] | None, translator: "Translator"
+) -> tuple[str, list[str], list[str]] | None:
+    """The name of a text that the model was not trained on, and its lines on both sides.
+
+    Raises:
+        UserError: if both sides differ in their numbers of lines, or have none.
+    """
+    name = "test"
+    if test is None and isinstance(translator.text, Preparation):
+        for name in HELD_OUT:
+            files = [
+                translator.text.folder / "text" / f"{name}.{side}" for side in translator.languages
+            ]
+            if all(file.is_file() for file in files):
+                test = [str(file) for file in files]
+                break
+    if test is None:
+        return None
+    source, target = (list(read_lines(file)) for file in test)
+    if len(source) != len(target) or not source:
+        raise UserError(
+            f"{test[0]} has {len(source):,} lines and {test[1]} has {len(target):,}: they must "
+            "have the same number, and at least one."
+        )
+    return name, source, target
