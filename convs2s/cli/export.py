@@ -21,7 +21,7 @@ from ..common.output_files import (
 from ..common.quiet import quiet
 from ..common.text_files import read_lines
 from ..evaluation.metrics import MetricOptions, default_tokenizer, sacrebleu_score
-from ..text.preparation import FILE_NAME, Preparation, copy_preparation, write_codes
+from ..text.preparation import FILE_NAME, TEXT, Preparation, copy_preparation, write_codes
 from ..translation.options import SearchOptions
 from .arguments import add_input, add_number, add_preparation, given
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from ..checkpoints.export.card import Measured
     from ..translation.translator import Translator
 
-TEXT = ["preparation", "data", "bpe_codes", "raw", "source_lang", "target_lang"]
+PREPARATION = ["preparation", "data", "bpe_codes", "raw", "source_lang", "target_lang"]
 # Splits of prepared text that the model was not trained on.
 HELD_OUT = ("test", "valid")
 METRICS = ("BLEU", "chrF")
@@ -65,7 +65,7 @@ def run(args: argparse.Namespace) -> int:
     check_folder_writable(args.output)
     from ..translation.translator import Translator
 
-    translator = Translator(path, device="cpu", **given(args, TEXT))
+    translator = Translator(path, device="cpu", **given(args, PREPARATION))
     pair = _held_out(args.test, translator)
     with atomic_folder(args.output) as folder:
         _write(path, Path(folder), translator, pair, args)
@@ -175,7 +175,7 @@ def _held_out(
     if test is None and isinstance(translator.text, Preparation):
         for name in HELD_OUT:
             files = [
-                translator.text.folder / "text" / f"{name}.{side}" for side in translator.languages
+                translator.text.folder / TEXT / f"{name}.{side}" for side in translator.languages
             ]
             if all(file.is_file() for file in files):
                 test = [str(file) for file in files]

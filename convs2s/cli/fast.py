@@ -15,7 +15,7 @@ from ..common.text_files import read_lines, read_parallel
 from ..evaluation.metrics import MetricOptions, default_tokenizer, sacrebleu_score
 from ..text.lexicon.counts import LinkCounts
 from ..text.lexicon.files import write_lexicon
-from ..text.preparation import Preparation
+from ..text.preparation import TEXT, TOKENS, Preparation
 from .arguments import add_input
 from .lexicon import MAX_PER_WORD
 
@@ -82,8 +82,8 @@ def _texts(prepared: Path, languages: tuple[str, str]) -> tuple[list[Path], Path
     Raises:
         UserError: if one is missing.
     """
-    train = [prepared / "tokens" / f"train.{language}" for language in languages]
-    source, target = (prepared / "text" / f"valid.{language}" for language in languages)
+    train = [prepared / TOKENS / f"train.{language}" for language in languages]
+    source, target = (prepared / TEXT / f"valid.{language}" for language in languages)
     for file in (*train, source, target):
         if not file.is_file():
             raise UserError(

@@ -10,11 +10,10 @@ from typing import Any
 from ..common.errors import UserError, WorkInterrupted
 from ..text import settings as defaults
 from ..text.cleaning import REASONS, Limits
-from ..text.preparation import FILE_NAME, SIDES
+from ..text.preparation import FILE_NAME, SIDES, TEXT
 from ..text.settings import Settings
 from ..text.sources import ParallelText, find_languages
 from ..text.subwords import METHODS
-from ..text.texts import TEXT
 from ..text.tokenizers import OF_CHARACTERS, TOKENIZERS, of_sides
 from ..text.workflow import prepare
 from .arguments import add_file, add_flag, add_folder, add_number

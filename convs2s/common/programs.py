@@ -340,10 +340,11 @@ def find_program(name: str) -> list[str]:
 
 def relative_path(path: object) -> str:
     """A path relative to the current folder if it is below it; any other text as it is."""
-    try:
-        return str(Path(str(path)).relative_to(Path.cwd())) if "/" in str(path) else str(path)
-    except ValueError:
-        return str(path)
+    text = str(path)
+    if "/" not in text:
+        return text
+    folder = os.getcwd()
+    return "." if text == folder else text.removeprefix(os.path.join(folder, ""))
 
 
 def available_threads() -> int:

@@ -16,12 +16,10 @@ from ..common.names import check_name, is_name
 from ..common.output_files import atomic_path
 from ..common.programs import relative_path
 from ..common.text_files import read_parallel
-from ..text import prepare_tokens
-from ..text.preparation import DATA, FILE_NAME, MARKS, read_content
+from ..text.preparation import DATA, FILE_NAME, MARKS, TEXT, TOKENS, read_content
 from ..text.sources import PairWriter
 from ..text.symbols import unescape, unescape_joints
 from ..text.tokenizers import OF_CHARACTERS, make_tokenizer, of_sides
-from ..text.workflow import TOKENS
 from .commands import Data
 from .file import DataSettings
 from .records import as_json, check_unchanged, read_json, write_json
@@ -196,7 +194,7 @@ def _binarize(
 ) -> dict[str, str]:
     """Write text, sub-words and binarized data; return the test sets."""
     languages, merges = settings.languages, settings.bpe_merges
-    made = [folders.data / name for name in ("text", TOKENS, DATA)]
+    made = [folders.data / name for name in (TEXT, TOKENS, DATA)]
     for path in (path for pair in splits.values() for path in pair):
         if any(path.resolve().is_relative_to(folder) for folder in made):
             raise UserError(
@@ -212,6 +210,9 @@ def _binarize(
         say(f"{name}: {unpack_pair(pair, text, name, languages):,} sentence pairs")
         if name != "train":
             shutil.copyfile(text / f"{name}.{languages[1]}", folders.references / name)
+    # It imports what starts processes, which would delay a dry run.
+    from ..text.workflow import prepare_tokens
+
     say(f"Binarized data with {merges:,} merges of sub-words")
     tests = numbered(splits)
     prepare_tokens(text, languages, [*tests], folders.data, merges, settings.joined_dictionary)

@@ -18,8 +18,7 @@ from ..common.programs import ProgramFailed, relative_path
 from ..common.text_files import read_sentences, read_text
 from ..evaluation.nbest import first_texts
 from ..text.binarize import count_sentences
-from ..text.preparation import DATA
-from ..text.texts import TEXT
+from ..text.preparation import DATA, TEXT
 from .choices import best_search
 from .commands import (
     Data,

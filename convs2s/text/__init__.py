@@ -21,7 +21,19 @@ model, and turns the tokens of a translation into text. ``prepare_tokens`` carri
 for text that needs no cleaning. Nothing here imports torch or fairseq.
 """
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from .preparation import Preparation, Side
-from .workflow import prepare, prepare_tokens
+
+if TYPE_CHECKING:
+    from .workflow import prepare, prepare_tokens
 
 __all__ = ["Preparation", "Side", "prepare", "prepare_tokens"]
+
+
+def __getattr__(name: str) -> Any:
+    # Programs that only read a preparation start sooner.
+    if name in ("prepare", "prepare_tokens"):
+        return getattr(import_module(".workflow", __name__), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

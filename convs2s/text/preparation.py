@@ -29,8 +29,8 @@ from .tokenizers import TOKENIZERS, Tokenizer, make_tokenizer, normalize, of_sid
 FILE_NAME = "preparation.yaml"
 FORMAT = 1
 SIDES = ("source", "target")
-# The folder of the binarized data.
-DATA = "data-bin"
+# Folders of a preparation: held-out text, the tokens of all text, and binarized data.
+TEXT, TOKENS, DATA = "text", "tokens", "data-bin"
 # The entry of text whose tokens have marks of spaces; without it, they have none.
 MARKS = "marks_spaces"
 PACKAGES = ("sacremoses", "sentencepiece", "subword-nmt")

@@ -14,13 +14,13 @@ from ..common.errors import UserError
 from ..common.progress import Progress
 from .cleaning import REASONS, Cleaner, HashSet, choose_held_out, held_out_size, pair_hash
 from .parallel import mapper
-from .preparation import Side
+from .preparation import TEXT, Side
 from .settings import SPLITS, Settings
 from .sources import Languages, Pair, PairWriter, read_pairs
 from .subwords import Tokenized, make_sampler, make_subwords
 from .tokenizers import TOKENIZERS, of_sides
 
-TOKENIZED, TEXT = "tokenized", "text"
+TOKENIZED = "tokenized"
 
 
 def clean(folder: Path, settings: Settings, workers: int) -> dict[str, Any]:

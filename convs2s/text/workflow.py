@@ -13,15 +13,15 @@ from ..common.locks import is_at, lock_folder, release
 from ..common.output_files import make_folder
 from . import texts
 from .binarize import SEGMENTATION, binarize, check_count
-from .preparation import DATA, FILE_NAME, check_counts, read_content, write_record
+from .preparation import DATA, FILE_NAME, TEXT, TOKENS, check_counts, read_content, write_record
 from .settings import SPLITS, Settings, coverage, default_size, dictionary_limit
 from .sources import Languages
 from .stages import Stages, check_settings
 from .subwords import learn_sentencepiece, learn_subword_nmt
-from .texts import TEXT, TOKENIZED
+from .texts import TOKENIZED
 from .tokenizers import import_extra, of_sides
 
-TOKENS, WORK, CHECKPOINTS = "tokens", "work", "checkpoints"
+WORK, CHECKPOINTS = "work", "checkpoints"
 # Files of models of sub-words.
 SUFFIXES = {"subword_nmt": "codes.bpe", "sentencepiece": "sentencepiece.model"}
 

@@ -18,6 +18,8 @@ for tenth in range(1, 4):
 def test_relative_path(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert relative_path(tmp_path / "a" / "b") == "a/b"
+    assert relative_path(tmp_path) == "."
+    assert relative_path(f"{tmp_path}b") == f"{tmp_path}b"
     assert relative_path("--option") == "--option"
     assert relative_path("/elsewhere/a") == "/elsewhere/a"
 
