@@ -6,7 +6,7 @@ checkpoints reads them.
 
 import json
 from argparse import Namespace
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -21,13 +21,18 @@ from .. import __version__
 from ..common.data_files import read_json
 from ..common.errors import UserError
 from ..common.output_files import atomic_path, atomic_write
-from .dictionaries import DICTIONARIES, TASK_STATE, saved_digests
+from ..models.interface import Vocabularies
+from .dictionaries import DICTIONARIES, TASK_STATE, digests, saved_digests
 from .files import new_training
 from .folders import SAFETENSORS
-from .networks import network_options, read_checkpoint
+from .networks import Checkpoint, network_options, read_checkpoint
 
 WEIGHTS, CONFIG = f"model{SAFETENSORS}", "config.json"
+# The search, for programs that use transformers.
+GENERATION = "generation_config.json"
 FORMAT = 1
+# Numbers of tokens of a translation, without the end of the sentence: `--min-len`, `--max-len-b`.
+MIN_LEN, MAX_LEN = 1, 200
 # What a task says about the model; its other options are those of a training.
 OF_TASK = (
     "_name",
@@ -94,7 +99,7 @@ def read_state(path: str) -> dict[str, Any]:
     """
     if not Path(path).is_file():
         raise UserError(f"There is no file {path}.")
-    config = _read_config(Path(path).with_name(CONFIG))
+    config = read_config(Path(path).with_name(CONFIG))
     try:
         weights = load_file(path)
     except (SafetensorError, OSError) as error:
@@ -102,24 +107,35 @@ def read_state(path: str) -> dict[str, Any]:
             f"{path} is not a complete file of weights ({error}). If copying or downloading it was "
             "interrupted, copy or download it again."
         ) from error
-    state: dict[str, Any] = new_training(config.updates)
-    table = weights.pop(SHORTLIST, None)
     for name, other in config.tied.items():
         if other not in weights or name in weights:
             raise UserError(f"{path} does not belong to {CONFIG} beside it: it has no {other}.")
     weights |= {name: weights[other] for name, other in config.tied.items()}
+    return checkpoint_of(config, weights).state
+
+
+def checkpoint_of(config: Config, weights: dict[str, Tensor]) -> Checkpoint:
+    """A checkpoint as fairseq-train writes it.
+
+    Args:
+        config: what ``config.json`` says.
+        weights: name -> weight; tied ones under each of their names.
+    """
+    state: dict[str, Any] = new_training(config.updates)
+    table = weights.pop(SHORTLIST, None)
     if table is not None:
         state["shortlist"] = {"by_source": table, "frequent": config.frequent}
-    return {
-        **state,
+    task = {"data": None, **config.task}
+    state |= {
         "args": None,
-        "cfg": {"model": config.model, "task": {"data": None, **config.task}},
+        "cfg": {"model": config.model, "task": task},
         "model": weights,
         TASK_STATE: {DICTIONARIES: config.dictionaries},
     }
+    return Checkpoint(WEIGHTS, state, config.model, task)
 
 
-def _read_config(path: Path) -> Config:
+def read_config(path: Path) -> Config:
     """Read and check ``config.json``.
 
     Raises:
@@ -158,13 +174,16 @@ class Written(NamedTuple):
     parameters: int
 
 
-def write_model(folder: Path, path: str, languages: tuple[str, str]) -> Written:
+def write_model(
+    folder: Path, path: str, languages: tuple[str, str], words: Sequence[Sequence[str]]
+) -> Written:
     """Write the weights and the options of a checkpoint.
 
     Args:
         folder: the folder to write to.
         path: the checkpoint of a model of this package.
         languages: source and target, which a training may have found in its data.
+        words: those of both dictionaries, special symbols included.
     Raises:
         UserError: if the checkpoint cannot be read, or has another model.
     """
@@ -175,7 +194,7 @@ def write_model(folder: Path, path: str, languages: tuple[str, str]) -> Written:
             "package's and cannot be exported."
         )
     history = checkpoint.state.get("optimizer_history") or [{}]
-    weights, tied = _without_copies(checkpoint.weights)
+    saved = saved_digests(checkpoint.state.get(TASK_STATE)) or digests(words)
     shortlist = checkpoint.state.get("shortlist")
     config = Config(
         format=FORMAT,
@@ -186,18 +205,59 @@ def write_model(folder: Path, path: str, languages: tuple[str, str]) -> Written:
             **dict(zip(("source_lang", "target_lang"), languages)),
         },
         training=_training(checkpoint.state),
-        dictionaries=dict(saved_digests(checkpoint.state.get(TASK_STATE))),
-        tied=tied,
+        dictionaries=dict(saved),
         frequent=shortlist["frequent"] if shortlist else None,
     )
-    parameters = sum(tensor.numel() for tensor in weights.values())
-    if shortlist:
-        weights[SHORTLIST] = shortlist["by_source"].contiguous()
+    table = shortlist["by_source"] if shortlist else None
+    return write_folder(folder, checkpoint.weights, config, table)
+
+
+def write_folder(
+    folder: Path, weights: Mapping[str, Tensor], config: Config, shortlist: Tensor | None = None
+) -> Written:
+    """Write weights, and ``config.json`` with the names of those that are the same.
+
+    Args:
+        folder: the folder to write to.
+        weights: name -> weight.
+        config: what ``config.json`` says otherwise.
+        shortlist: the table of the shortlists; None if the model has none.
+    """
+    kept, tied = _without_copies(weights)
+    config = config.model_copy(update={"tied": tied})
+    parameters = sum(tensor.numel() for tensor in kept.values())
+    if shortlist is not None:
+        kept[SHORTLIST] = shortlist.contiguous()
     with atomic_path(str(folder / WEIGHTS)) as partial:
-        save_file(weights, partial, {"format": "pt"})
+        save_file(kept, partial, {"format": "pt"})
     with atomic_write(str(folder / CONFIG)) as file:
         file.write(json.dumps(config.model_dump(), indent=2, ensure_ascii=False) + "\n")
     return Written(config, parameters)
+
+
+def generation_config(beam: int, lenpen: float, longest: int) -> dict[str, Any]:
+    """The options of ``generate`` of transformers with which it searches as this library does.
+
+    Args:
+        beam: beam size.
+        lenpen: exponent of the length in the score.
+        longest: the largest number of target tokens of the model, end of sentence included.
+    """
+    symbols = Vocabularies(0, 0)
+    of_beams = {"length_penalty": lenpen, "early_stopping": True} if beam > 1 else {}
+    return {
+        "num_beams": beam,
+        **of_beams,
+        "do_sample": False,
+        "min_new_tokens": MIN_LEN,
+        "max_new_tokens": min(MAX_LEN + 1, longest),
+        "forced_eos_token_id": symbols.eos,
+        "suppress_tokens": [symbols.pad],
+        "bos_token_id": symbols.bos,
+        "pad_token_id": symbols.pad,
+        "eos_token_id": symbols.eos,
+        "decoder_start_token_id": symbols.eos,
+    }
 
 
 def _training(state: Mapping[str, Any]) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from ..models.interface import Network, Vocabularies
 from ..models.options import NetworkOptions, checked_values
 from ..nn.int8 import SUFFIX
 from ..nn.uninitialized import WithoutInitialization, without_memory
+from .dictionaries import SIDES, TASK_STATE, saved_digests
 from .files import load_checkpoint
 from .sizes import check_network
 
@@ -169,6 +170,23 @@ def build_network(checkpoint: Checkpoint, vocabularies: Vocabularies | None = No
         built: Network = network(options, vocabularies)
     built.load_state_dict(checkpoint.weights)
     return built.eval()
+
+
+def new_network(checkpoint: Checkpoint) -> Network:
+    """A network with random weights.
+
+    Args:
+        checkpoint: its options and the digests of its dictionaries; it needs no weights.
+    Raises:
+        UserError: if the architecture is unknown, an option is wrong, or there are no digests.
+    """
+    saved = saved_digests(checkpoint.state.get(TASK_STATE))
+    if checkpoint.family is None or not all(side in saved for side in SIDES):
+        raise UserError(f"{checkpoint.path} has no network of this library, or no dictionaries.")
+    sizes = [int(saved[side]["tokens"]) for side in SIDES]
+    network: Any = FAMILIES[checkpoint.family].network()
+    built: Network = network(network_options(checkpoint), Vocabularies(*sizes))
+    return built
 
 
 def _vocabularies(checkpoint: Checkpoint) -> Vocabularies:

@@ -1,6 +1,7 @@
 """``convs2s export``: a trained model as a folder of plain files that explains itself."""
 
 import argparse
+import json
 import shlex
 import shutil
 import time
@@ -100,23 +101,27 @@ def _write(
 ) -> None:
     """Write all files, read them again, and write the card."""
     from ..checkpoints.export.card import Card
-    from ..checkpoints.model_folder import WEIGHTS, write_model
+    from ..checkpoints.model_folder import GENERATION, WEIGHTS, generation_config, write_model
     from ..translation.translator import Translator
 
     dictionaries = translator.ensemble.dictionaries
-    for file in dict.fromkeys(dictionaries.files):
-        shutil.copyfile(file, folder / file.name)
+    for path_of_words in dict.fromkeys(dictionaries.files):
+        shutil.copyfile(path_of_words, folder / path_of_words.name)
     command = "convs2s export"
     if isinstance(translator.text, Preparation):
         copy_preparation(translator.text, folder, command)
     elif args.bpe_codes:
         write_codes(folder, command, dictionaries.languages, Path(args.bpe_codes))
-    exported = write_model(folder, str(path), dictionaries.languages)
+    source, target = dictionaries.vocabularies
+    words = source.symbols, target.symbols
+    exported = write_model(folder, str(path), dictionaries.languages, words)
+    longest = exported.config.model["max_target_positions"]
+    with atomic_write(str(folder / GENERATION)) as file:
+        json.dump(generation_config(args.beam, args.lenpen, longest), file, indent=2)
     prepared = (folder / FILE_NAME).is_file()
     again = Translator(
         folder / WEIGHTS, device="cpu", raw=not prepared, beam=args.beam, lenpen=args.lenpen
     )
-    source, target = dictionaries.vocabularies
     run = path.parent / "result.json"
     card = Card(
         Path(args.output).resolve().name,

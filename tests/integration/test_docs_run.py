@@ -156,6 +156,8 @@ def test_what_a_page_says_works(page, your_data, tmp_path, request):
     if page.stem == "export":
         pytest.importorskip("onnxscript")
         pytest.importorskip("onnxruntime")
+    if page.stem == "hugging_face":
+        pytest.importorskip("transformers")
     folder = tmp_path / "folder"
     shutil.copytree(your_data, folder)
     if page.stem != "prepare" and any("prepared" in block.code for block in found):

@@ -253,7 +253,7 @@ DAMAGE = {
     "shape": (change_weights(of_another_size), "those of another architecture"),
     "no tensor": (change_weights(lambda weights: weights.popitem()), "1 .* missing"),
     "tied": (change_config(tied={"a": "b"}), "it has no b"),
-    "words": (other_words, "dict.en.txt"),
+    "words": (other_words, "another target dictionary"),
     "no dictionary": (lambda folder: (folder / "dict.en.txt").unlink(), "dict.en.txt"),
 }
 
