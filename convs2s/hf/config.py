@@ -7,12 +7,11 @@ from huggingface_hub import snapshot_download
 from transformers import PretrainedConfig
 
 from ..checkpoints.model_folder import Config
+from ..common.errors import UserError
 from ..models.interface import Vocabularies
 
 # Options of `from_pretrained` that say where on the Hub the folder is.
 OF_THE_HUB = ("cache_dir", "force_download", "local_files_only", "revision", "token")
-
-
 # The same for every model: special symbols have these indices.
 SYMBOLS = Vocabularies(0, 0)
 DEFAULTS = {
@@ -47,9 +46,17 @@ def folder_of(name: str | Path, options: dict[str, Any]) -> Path:
     Args:
         name: a folder, or a name on the Hub.
         options: of ``from_pretrained``; those in OF_THE_HUB count.
+    Raises:
+        UserError: if there is no such folder, and it cannot be fetched.
     """
     folder = Path(name)
     if folder.is_dir():
         return folder
     given = {key: value for key in OF_THE_HUB if (value := options.get(key)) is not None}
-    return Path(snapshot_download(str(name), **given))
+    try:
+        return Path(snapshot_download(str(name), **given))
+    except (OSError, ValueError) as error:
+        reason = next(iter(str(error).splitlines()), "")
+        raise UserError(
+            f"There is no folder {name}, and it cannot be fetched from the Hub: {reason}"
+        ) from error

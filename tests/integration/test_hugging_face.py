@@ -199,3 +199,16 @@ def test_a_damaged_folder_is_one_sentence(tmp_path):
     path.write_bytes(path.read_bytes()[:-10])
     with pytest.raises(UserError, match="not a complete file of weights"):
         AutoModelForSeq2SeqLM.from_pretrained(tmp_path / "exported")
+
+
+@pytest.mark.parametrize("name", ["no/such/model", "nobody/nothing"])
+def test_a_missing_folder_is_one_sentence(name, monkeypatch):
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    for model in (convs2s.hf.Convs2sForConditionalGeneration, convs2s.hf.Convs2sTokenizer):
+        with pytest.raises(UserError, match=f"There is no folder {name}, and it cannot be fetched"):
+            model.from_pretrained(name, local_files_only=True)
+
+
+def test_unknown_options_are_refused(folder):
+    with pytest.raises(UserError, match="revison is not an option of from_pretrained .did you"):
+        AutoModelForSeq2SeqLM.from_pretrained(folder, revison="main")
