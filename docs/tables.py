@@ -174,6 +174,7 @@ GENERATORS: dict[str, Callable[[], str]] = {
             "multi30k_sweep_convs2s_10000": "10,000 BPE merges",
         },
     ),
+    "distillation": lambda: results.scores(results.finished("distillation/multi30k.yaml")),
     "multi30k regularized": lambda: results.scores(results.finished("multi30k/regularized.yaml")),
     "multi30k sweep of dropout": lambda: results.sweep("multi30k/sweep_dropout.yaml"),
     "multi30k sweep of pervasive attention": lambda: results.sweep("multi30k/sweep_pervasive.yaml"),
