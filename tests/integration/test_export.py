@@ -59,7 +59,7 @@ def test_a_folder_translates_as_its_checkpoint(model, tmp_path):
     names = {path.name for path in (tmp_path / "exported").iterdir()}
     assert names == {
         *("model.safetensors", "config.json", "preparation.yaml", "README.md"),
-        *("dict.de.txt", "dict.en.txt"),
+        *("dict.de.txt", "dict.en.txt", "generation_config.json"),
     }
     expected = translate(FIXTURES / f"{model}.pt", LINES, tmp_path)
     found = load_translator(tmp_path / "exported").translate(LINES)
