@@ -9,13 +9,9 @@ from pathlib import Path
 import pytest
 
 from convs2s.cli import experiment as command
-from convs2s.experiments import (
-    data,
-    results,
-    run,
-    workflow,
-)
+from convs2s.experiments import results, run, workflow
 from convs2s.experiments.commands import Machine
+from convs2s.text import workflow as workflow_of_text
 
 from .words import FILE
 
@@ -30,7 +26,7 @@ def programs(tmp_path, monkeypatch):
         (folder / name).write_text(f"#!{sys.executable} -IS\n{fake}", encoding="utf-8")
         (folder / name).chmod(0o755)
     monkeypatch.setattr(sys, "executable", str(folder / "python"))
-    monkeypatch.setattr(data, "prepare_tokens", prepare_tokens)
+    monkeypatch.setattr(workflow_of_text, "prepare_tokens", prepare_tokens)
     monkeypatch.setattr(results, "vocabulary_parameters", vocabulary_parameters)
     monkeypatch.setattr(run, "saved_checkpoints", saved_checkpoints)
     # tests/integration/test_experiment.py has the checks of options.

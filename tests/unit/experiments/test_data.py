@@ -11,6 +11,7 @@ from convs2s.experiments import data
 from convs2s.experiments.file import DataSettings
 from convs2s.experiments.results import Workplace
 from convs2s.experiments.run import Job
+from convs2s.text import workflow
 from convs2s.text.binarize import write_numbers
 
 from .words import change, commands, results
@@ -60,8 +61,8 @@ def test_other_direction_and_few_updates(start, folder):
 @pytest.mark.parametrize("merges", [7, 0])
 def test_other_number_of_merges(start, monkeypatch, merges):
     given = []
-    prepare = data.prepare_tokens
-    monkeypatch.setattr(data, "prepare_tokens", lambda *all: (given.extend(all), prepare(*all)))
+    prepare = workflow.prepare_tokens
+    monkeypatch.setattr(workflow, "prepare_tokens", lambda *all: (given.extend(all), prepare(*all)))
     start("--bpe-merges", merges, "--systems", "b, c", "--seeds", 1)
     assert given[2:] == [["test_1", "test_2"], given[0].parent, merges, False]
 
