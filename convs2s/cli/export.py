@@ -7,7 +7,7 @@ import shutil
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ..checkpoints.folders import SAFETENSORS, find_checkpoints
 from ..common.data_files import read_json
@@ -122,7 +122,6 @@ def _write(
     again = Translator(
         folder / WEIGHTS, device="cpu", raw=not prepared, beam=args.beam, lenpen=args.lenpen
     )
-    run = path.parent / "result.json"
     card = Card(
         Path(args.output).resolve().name,
         dictionaries.languages,
@@ -131,12 +130,24 @@ def _write(
         exported.parameters,
         (folder / WEIGHTS).stat().st_size / 1e6,
         translator.text.content if isinstance(translator.text, Preparation) else None,
-        read_json(run) if run.is_file() else None,
+        _run(path.parent / "result.json"),
         None if pair is None else _measure(again, *pair, args),
         args.license,
     )
     with atomic_write(str(folder / "README.md")) as readme:
         readme.write(card.text())
+
+
+def _run(path: Path) -> dict[str, Any] | None:
+    """The result of the run that an experiment made of the model, if one did."""
+    content = read_json(path) if path.is_file() else None
+    # Other programs write files of this name, too.
+    kinds = {"trial_options": dict, "searches": list}
+    if isinstance(content, dict) and all(
+        isinstance(content.get(name), kind) for name, kind in kinds.items()
+    ):
+        return content
+    return None
 
 
 def _measure(

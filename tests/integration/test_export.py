@@ -147,6 +147,14 @@ def test_the_card_says_what_was_measured(tmp_path, capsys):
     assert str(tmp_path) not in card
 
 
+@pytest.mark.parametrize("content", ["[1]", '{"trial_options": [1], "searches": 2}', "{}"])
+def test_results_of_other_programs_are_left_out(content, tmp_path):
+    folder = copied("convs2s", tmp_path / "prepared")
+    (folder / "result.json").write_text(content)
+    export(folder, tmp_path / "exported")
+    assert "trial" not in (tmp_path / "exported" / "README.md").read_text(encoding="utf-8")
+
+
 def test_the_text_of_the_preparation_is_measured(tmp_path, capsys):
     folder = copied("convs2s", tmp_path / "prepared")
     (folder / "text").mkdir()

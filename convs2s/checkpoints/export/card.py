@@ -195,8 +195,8 @@ class Card:
         yield f"```sh\n{training_command(self.config)}\n```"
         if self.run is None:
             return
-        tried = _shell(self.run.get("trial_options") or {})
-        searches = [each.get("options") or {} for each in self.run.get("searches") or []]
+        tried = _shell(self.run["trial_options"])
+        searches = [each.get("options", {}) for each in self.run["searches"]]
         if tried:
             yield f"Of the trials, `{' '.join(tried)}` was best on the validation text."
         if len(searches) > 1:
