@@ -5,7 +5,6 @@ import signal
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
-from multiprocessing import parent_process
 from types import FrameType
 
 # A child process that is stopped for twice as many seconds is killed.
@@ -56,6 +55,9 @@ def begin_child() -> None:
 
 def end_with_parent() -> None:
     """End this process, in the middle of its work, as soon as the one that started it has ended."""
+    # Commands without processes start sooner.
+    from multiprocessing import parent_process
+
     parent = parent_process()
     assert parent is not None
 

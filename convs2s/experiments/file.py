@@ -240,16 +240,18 @@ class System(Section):
     updates: Positive | None = None
     train: TrainOptions = field(default_factory=dict)
     generate: GenerateOptions = field(default_factory=dict)
-    average: Average = Averaging(1)
+    average: Average = field(default_factory=partial(Averaging, 1))
     seeds: Seeds = (1,)
     trials: Trials = ()
     searches: Searches = ()
     runs_of: Text | None = None
     ensemble: Chosen = field(default_factory=dict)
     continues: Text | None = None
-    train_on: Annotated[TrainingText, BeforeValidator(given_section)] = TrainingText()
+    train_on: Annotated[TrainingText, BeforeValidator(given_section)] = field(
+        default_factory=TrainingText
+    )
     reverse: Flag = False
-    smoke: Annotated[Smoke, BeforeValidator(given_section)] = Smoke()
+    smoke: Annotated[Smoke, BeforeValidator(given_section)] = field(default_factory=Smoke)
 
     @property
     def folder_name(self) -> str:
@@ -284,10 +286,10 @@ class Experiment(Section):
     train: TrainOptions = field(default_factory=dict)
     generate: GenerateOptions = field(default_factory=dict)
     searches: Searches = ()
-    average: Average = Averaging(1)
+    average: Average = field(default_factory=partial(Averaging, 1))
     seeds: Seeds = (1,)
     baseline: Text | None = None
-    tuning: Annotated[Tuning, BeforeValidator(given_section)] = Tuning()
-    smoke: Annotated[Smoke, BeforeValidator(given_section)] = Smoke()
+    tuning: Annotated[Tuning, BeforeValidator(given_section)] = field(default_factory=Tuning)
+    smoke: Annotated[Smoke, BeforeValidator(given_section)] = field(default_factory=Smoke)
     systems: Annotated[dict[str, System], BeforeValidator(named_systems)]
     limit_updates: SkipJsonSchema[int | None] = None

@@ -4,7 +4,7 @@ import os
 import random
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
+from dataclasses import MISSING, asdict, fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -49,7 +49,15 @@ def read_experiment(path: Path) -> Experiment:
 
 def schema() -> dict[str, Any]:
     """The JSON schema of an experiment file, for editors."""
-    return TypeAdapter(Experiment).json_schema()
+    found = TypeAdapter(Experiment).json_schema()
+    for section, described in ((Experiment, found), (System, found["$defs"]["System"])):
+        for key in fields(section):
+            if key.default_factory is MISSING or key.name not in described["properties"]:
+                continue
+            # pydantic leaves out the defaults that are made.
+            if is_dataclass(made := key.default_factory()):
+                described["properties"][key.name]["default"] = asdict(made)  # type: ignore[arg-type]
+    return found
 
 
 def _sentence(errors: ValidationError) -> str:

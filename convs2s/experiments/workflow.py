@@ -3,7 +3,6 @@
 import signal
 import sys
 from collections.abc import Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -244,6 +243,9 @@ class _Experiment:
         Returns:
             The runs that were not started, because one that they need has failed.
         """
+        # A report and a dry run start sooner without.
+        from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+
         waiting = sorted(runs, key=lambda run: (run.trial is None, -(run.updates or 0)))
         slots = list(range(self.request.jobs))
         running: dict[Future[None], tuple[Run, int]] = {}

@@ -249,7 +249,7 @@ DAMAGE = {
     "newer": (change_config(format=9, version="7.0"), "written by version 7.0"),
     "unknown key": (change_config(more=1), "more: Extra inputs are not permitted"),
     "no task": (change_config(task={}), "task._name is no text"),
-    "no model": (change_config(model={"_name": "x"}), "has a model that is unknown here"),
+    "no model": (change_config(model={"_name": "x"}), "has a model"),
     "wrong option": (change_config(model={"_name": "convs2s", "dropout": "x"}), "must be a number"),
     "not json": (lambda folder: (folder / "config.json").write_text("{"), "config.json"),
     "cut": (cut, "not a complete file of weights"),
