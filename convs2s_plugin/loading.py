@@ -14,7 +14,7 @@ from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from fairseq.models import ARCH_MODEL_REGISTRY, build_model
 from torch import nn
 
-from convs2s.checkpoints.networks import Checkpoint
+from convs2s.checkpoints.networks import OF_THE_MODEL, Checkpoint
 from convs2s.common.errors import UserError, nearest
 from convs2s.translation.decoding import Model
 from convs2s.translation.loading import Dictionaries, check_words
@@ -25,15 +25,6 @@ from .compat.messages import is_unknown_model
 from .search.decoding import search_model
 from .tasks.translation import ConvS2STranslationConfig, ConvS2STranslationTask
 
-# The options of fairseq's translation task that a model depends on.
-OF_THE_MODEL = (
-    "source_lang",
-    "target_lang",
-    "left_pad_source",
-    "left_pad_target",
-    "max_source_positions",
-    "max_target_positions",
-)
 # fairseq reads options with hydra, which has one state for all threads.
 _loading = threading.Lock()
 # What fairseq's fconv finds in checkpoints that it wrote in 2017.

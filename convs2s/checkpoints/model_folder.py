@@ -21,28 +21,15 @@ from .. import __version__
 from ..common.data_files import read_json
 from ..common.errors import UserError
 from ..common.output_files import atomic_path, atomic_write
-from ..models.interface import Vocabularies
 from .dictionaries import DICTIONARIES, TASK_STATE, digests, saved_digests
 from .files import new_training
 from .folders import SAFETENSORS
-from .networks import Checkpoint, network_options, read_checkpoint
+from .networks import OF_THE_MODEL, Checkpoint, network_options, read_checkpoint
 
 WEIGHTS, CONFIG = f"model{SAFETENSORS}", "config.json"
 # The search, for programs that use transformers.
 GENERATION = "generation_config.json"
 FORMAT = 1
-# Numbers of tokens of a translation, without the end of the sentence: `--min-len`, `--max-len-b`.
-MIN_LEN, MAX_LEN = 1, 200
-# What a task says about the model; its other options are those of a training.
-OF_TASK = (
-    "_name",
-    "source_lang",
-    "target_lang",
-    "left_pad_source",
-    "left_pad_target",
-    "max_source_positions",
-    "max_target_positions",
-)
 # What a training was given besides the options of its model: names in each part of a checkpoint's
 # options; None for all of them.
 OF_TRAINING: dict[str, tuple[str, ...] | None] = {
@@ -68,7 +55,7 @@ class Config(BaseModel):
         version: of the package that wrote it.
         updates: of the training.
         model: all options of the network, and its architecture as ``_name``.
-        task: what the task says about the model; see OF_TASK.
+        task: its name as ``_name``, and what it says about the model; see ``OF_THE_MODEL``.
         training: options of fairseq-train, without those of the model; see OF_TRAINING.
         dictionaries: digests of the dictionaries; see ``dictionaries.digests``.
         tied: name of a weight -> name of the same one in the file.
@@ -194,6 +181,7 @@ def write_model(
             "package's and cannot be exported."
         )
     history = checkpoint.state.get("optimizer_history") or [{}]
+    names = ("_name", *OF_THE_MODEL)
     saved = saved_digests(checkpoint.state.get(TASK_STATE)) or digests(words)
     shortlist = checkpoint.state.get("shortlist")
     config = Config(
@@ -201,7 +189,7 @@ def write_model(
         updates=int(history[-1].get("num_updates") or 0),
         model={"_name": checkpoint.architecture, **asdict(network_options(checkpoint))},
         task={
-            **{name: checkpoint.task[name] for name in OF_TASK if name in checkpoint.task},
+            **{name: checkpoint.task[name] for name in names if name in checkpoint.task},
             **dict(zip(("source_lang", "target_lang"), languages)),
         },
         training=_training(checkpoint.state),
@@ -233,31 +221,6 @@ def write_folder(
     with atomic_write(str(folder / CONFIG)) as file:
         file.write(json.dumps(config.model_dump(), indent=2, ensure_ascii=False) + "\n")
     return Written(config, parameters)
-
-
-def generation_config(beam: int, lenpen: float, longest: int) -> dict[str, Any]:
-    """The options of ``generate`` of transformers with which it searches as this library does.
-
-    Args:
-        beam: beam size.
-        lenpen: exponent of the length in the score.
-        longest: the largest number of target tokens of the model, end of sentence included.
-    """
-    symbols = Vocabularies(0, 0)
-    of_beams = {"length_penalty": lenpen, "early_stopping": True} if beam > 1 else {}
-    return {
-        "num_beams": beam,
-        **of_beams,
-        "do_sample": False,
-        "min_new_tokens": MIN_LEN,
-        "max_new_tokens": min(MAX_LEN + 1, longest),
-        "forced_eos_token_id": symbols.eos,
-        "suppress_tokens": [symbols.pad],
-        "bos_token_id": symbols.bos,
-        "pad_token_id": symbols.pad,
-        "eos_token_id": symbols.eos,
-        "decoder_start_token_id": symbols.eos,
-    }
 
 
 def _training(state: Mapping[str, Any]) -> dict[str, Any]:

@@ -23,6 +23,8 @@ from .sizes import check_network
 # The tasks whose models translate from one language to another.
 TASKS = ("translation", "convs2s_translation")
 OF_THE_TASK = ("max_source_positions", "max_target_positions")
+# The options of fairseq's translation task that a model depends on.
+OF_THE_MODEL = ("source_lang", "target_lang", "left_pad_source", "left_pad_target", *OF_THE_TASK)
 
 
 @dataclass(frozen=True)

@@ -19,10 +19,18 @@ from ..common.output_files import (
     check_folder_writable,
     check_writable,
 )
+from ..common.progress import Progress
 from ..common.quiet import quiet
 from ..common.text_files import read_lines
 from ..evaluation.metrics import MetricOptions, default_tokenizer, sacrebleu_score
-from ..text.preparation import FILE_NAME, TEXT, Preparation, copy_preparation, write_codes
+from ..text.preparation import (
+    FILE_NAME,
+    TEXT,
+    Preparation,
+    check_counts,
+    copy_preparation,
+    write_codes,
+)
 from ..translation.options import SearchOptions
 from .arguments import add_input, add_number, add_preparation, given
 
@@ -101,15 +109,17 @@ def _write(
 ) -> None:
     """Write all files, read them again, and write the card."""
     from ..checkpoints.export.card import Card
-    from ..checkpoints.model_folder import GENERATION, WEIGHTS, generation_config, write_model
+    from ..checkpoints.model_folder import GENERATION, WEIGHTS, write_model
     from ..translation.translator import Translator
 
-    dictionaries = translator.ensemble.dictionaries
+    dictionaries, text = translator.ensemble.dictionaries, translator.text
+    if isinstance(text, Preparation) and "pairs" in text.content:
+        check_counts(text.content, text.folder / FILE_NAME)
     for path_of_words in dict.fromkeys(dictionaries.files):
         shutil.copyfile(path_of_words, folder / path_of_words.name)
     command = "convs2s export"
-    if isinstance(translator.text, Preparation):
-        copy_preparation(translator.text, folder, command)
+    if isinstance(text, Preparation):
+        copy_preparation(text, folder, command)
     elif args.bpe_codes:
         write_codes(folder, command, dictionaries.languages, Path(args.bpe_codes))
     source, target = dictionaries.vocabularies
@@ -117,7 +127,7 @@ def _write(
     exported = write_model(folder, str(path), dictionaries.languages, words)
     longest = exported.config.model["max_target_positions"]
     with atomic_write(str(folder / GENERATION)) as file:
-        json.dump(generation_config(args.beam, args.lenpen, longest), file, indent=2)
+        json.dump(_search_of_transformers(args.beam, args.lenpen, longest), file, indent=2)
     prepared = (folder / FILE_NAME).is_file()
     again = Translator(
         folder / WEIGHTS, device="cpu", raw=not prepared, beam=args.beam, lenpen=args.lenpen
@@ -129,7 +139,7 @@ def _write(
         (len(source), len(target)),
         exported.parameters,
         (folder / WEIGHTS).stat().st_size / 1e6,
-        translator.text.content if isinstance(translator.text, Preparation) else None,
+        text.content if isinstance(text, Preparation) else None,
         _run(path.parent / "result.json"),
         None if pair is None else _measure(again, *pair, args),
         args.license,
@@ -138,16 +148,42 @@ def _write(
         readme.write(card.text())
 
 
+def _search_of_transformers(beam: int, lenpen: float, longest: int) -> dict[str, Any]:
+    """The options of ``generate`` of transformers with which it searches as this library does.
+
+    Args:
+        beam: beam size.
+        lenpen: exponent of the length in the score.
+        longest: the largest number of target tokens of the model, end of sentence included.
+    """
+    from ..models.interface import Vocabularies
+
+    symbols = Vocabularies(0, 0)
+    of_beams = {"length_penalty": lenpen, "early_stopping": True} if beam > 1 else {}
+    return {
+        "num_beams": beam,
+        **of_beams,
+        "do_sample": False,
+        "min_new_tokens": SearchOptions.min_len,
+        "max_new_tokens": min(SearchOptions.max_len_b + 1, longest),
+        "forced_eos_token_id": symbols.eos,
+        "suppress_tokens": [symbols.pad],
+        "bos_token_id": symbols.bos,
+        "pad_token_id": symbols.pad,
+        "eos_token_id": symbols.eos,
+        "decoder_start_token_id": symbols.eos,
+    }
+
+
 def _run(path: Path) -> dict[str, Any] | None:
     """The result of the run that an experiment made of the model, if one did."""
     content = read_json(path) if path.is_file() else None
     # Other programs write files of this name, too.
-    kinds = {"trial_options": dict, "searches": list}
-    if isinstance(content, dict) and all(
-        isinstance(content.get(name), kind) for name, kind in kinds.items()
-    ):
-        return content
-    return None
+    if not isinstance(content, dict) or not isinstance(content.get("trial_options"), dict):
+        return None
+    searches = content.get("searches")
+    known = isinstance(searches, list) and all(isinstance(each, dict) for each in searches)
+    return content if known else None
 
 
 def _measure(
@@ -165,7 +201,9 @@ def _measure(
     # What is made once is not measured.
     translator.translate(lines[:1])
     start = time.perf_counter()
-    texts = [translation.text for translation in translator.translate(lines)]
+    with Progress(unit="lines", desc=f"Translating {name}", total=len(lines)) as progress:
+        found = translator.stream(lines, progress.update)
+        texts = [translation.text for translation in found]
     seconds = time.perf_counter() - start
     options = MetricOptions(tokenize=default_tokenizer(translator.languages[1]))
     scores = {}

@@ -34,7 +34,7 @@ RESERVED_IN_TRAINING = (
     + "no-progress-bar keep-last-epochs keep-interval-updates".split()
     + "no-epoch-checkpoints no-last-checkpoints".split()
 )
-# Options that write files elsewhere, send results to a server, or start a program.
+# OptionValues that write files elsewhere, send results to a server, or start a program.
 REFUSED = "tensorboard-logdir aim-repo aim-run-hash wandb-project azureml-logging".split()
 REFUSED += "use-plasma-view plasma-path".split()
 # The most variants of a grid, systems, runs with their searches, and options of a section.
@@ -167,7 +167,7 @@ def _increasing(shares: tuple[float, ...]) -> tuple[float, ...]:
     return shares
 
 
-def _with_updates(trials: "tuple[Options, ...]") -> "tuple[Options, ...]":
+def _with_updates(trials: "tuple[OptionValues, ...]") -> "tuple[OptionValues, ...]":
     """Trials may have other numbers of updates."""
     for options in trials:
         updates = options.get("updates", 1)
@@ -212,18 +212,20 @@ Value = Annotated[
     StrictStr | StrictInt | StrictFloat | StrictBool | None,
     must("text, a number, true, false or null"),
 ]
-Options = dict[str, Value]
+OptionValues = dict[str, Value]
 TrainOptions = Annotated[
-    Options,
-    BeforeValidator(partial(_options, RESERVED_IN_TRAINING), json_schema_input_type=Options | None),
-]
-GenerateOptions = Annotated[
-    Options,
+    OptionValues,
     BeforeValidator(
-        partial(_options, RESERVED_IN_GENERATION), json_schema_input_type=Options | None
+        partial(_options, RESERVED_IN_TRAINING), json_schema_input_type=OptionValues | None
     ),
 ]
-Variants = list[Options] | dict[str, list[Value]] | None
+GenerateOptions = Annotated[
+    OptionValues,
+    BeforeValidator(
+        partial(_options, RESERVED_IN_GENERATION), json_schema_input_type=OptionValues | None
+    ),
+]
+Variants = list[OptionValues] | dict[str, list[Value]] | None
 Trials = Annotated[
     tuple[TrainOptions, ...],
     BeforeValidator(_variants, json_schema_input_type=Variants),

@@ -12,7 +12,7 @@ from transformers.modeling_outputs import Seq2SeqLMOutput
 
 from ..checkpoints.model_folder import GENERATION, WEIGHTS, checkpoint_of, write_folder
 from ..checkpoints.networks import build_network, new_network, read_checkpoint
-from ..common.errors import check_names
+from ..common.errors import UserError, check_names
 from ..models.interface import Network
 from ..nn.state import BeamOrder, State, reorder_encoder_output
 from .config import OF_THE_HUB, Convs2sConfig, folder_of
@@ -86,7 +86,8 @@ class Convs2sForConditionalGeneration(PreTrainedModel, GenerationMixin):
         self.encoder, self.decoder = network.encoder, network.decoder
         self._network = (network,)
         setattr(self.encoder, "main_input_name", self.main_input_name)  # noqa: B010
-        self._keys_to_ignore_on_save = _further_names(network)
+        # A Trainer misses them in the file.
+        self._keys_to_ignore_on_save = list(getattr(config, "tied", ()))
         self.post_init()
 
     @property
@@ -202,14 +203,21 @@ class Convs2sForConditionalGeneration(PreTrainedModel, GenerationMixin):
             use_cache: whether to return a ``DecoderCache``, which later steps take.
             output_attentions: whether to return the attention to the source.
             more: the cache.
+        Raises:
+            UserError: if there is no source or target text.
         """
         cache: DecoderCache | None = more.get(CACHE)
+        if input_ids is None and encoder_outputs is None:
+            raise UserError("There is no source text: give input_ids or encoder_outputs.")
+        if decoder_input_ids is None:
+            if labels is None:
+                raise UserError("There is no target text: give decoder_input_ids or labels.")
+            decoder_input_ids = self.prepare_decoder_input_ids_from_labels(labels)
         if encoder_outputs is None:
             encoder_outputs = self.get_encoder()(input_ids, attention_mask)
-        if decoder_input_ids is None:
-            assert labels is not None, "give decoder_input_ids or labels"
-            decoder_input_ids = self.prepare_decoder_input_ids_from_labels(labels)
+        # As transformers has repeated it for the hypotheses of each sentence.
         encoded = {**encoder_outputs, "beam_size": 1}
+        last = encoded.pop("last_hidden_state")
         if cache is None and use_cache and labels is None:
             cache = DecoderCache(encoded)
         features, attention = self.network.decode(
@@ -227,19 +235,6 @@ class Convs2sForConditionalGeneration(PreTrainedModel, GenerationMixin):
             loss=loss,
             logits=logits,
             cross_attentions=None if attention is None else (attention.unsqueeze(1),),
-            encoder_last_hidden_state=encoder_outputs["last_hidden_state"],
+            encoder_last_hidden_state=last,
             **({} if cache is None else {CACHE: cache}),
         )
-
-
-def _further_names(network: Network) -> list[str]:
-    """The names of weights that have another name before."""
-    names = {
-        id(weight): name
-        for name, weight in reversed([*network.named_parameters(remove_duplicate=False)])
-    }
-    return [
-        name
-        for name, weight in network.named_parameters(remove_duplicate=False)
-        if names[id(weight)] != name
-    ]

@@ -8,7 +8,9 @@ from typing import Any
 from transformers import PreTrainedTokenizer
 from transformers.tokenization_utils_base import AddedToken
 
-from ..checkpoints.model_folder import CONFIG, read_config
+from ..checkpoints.dictionaries import DICTIONARIES, SIDES, check_dictionaries
+from ..checkpoints.model_folder import CONFIG, WEIGHTS, read_config
+from ..common.errors import UserError
 from ..text.preparation import FILE_NAME, Preparation
 from ..text.subwords import Tokenized
 from ..text.vocabulary import Vocabulary
@@ -39,15 +41,21 @@ class Convs2sTokenizer(PreTrainedTokenizer):
         self.vocabularies = tuple(
             Vocabulary.load(self.folder / f"dict.{language}.txt") for language in self.languages
         )
+        words = [vocabulary.symbols for vocabulary in self.vocabularies]
+        for side, of_side in zip(SIDES, words):
+            if config.dictionaries.get(side, {}).get("tokens") != len(of_side):
+                raise UserError(f"{self.folder} has a {side} dictionary of another model.")
+        state = {DICTIONARIES: config.dictionaries}
+        check_dictionaries(state, words, str(self.folder / WEIGHTS))
         has_preparation = (self.folder / FILE_NAME).is_file()
         self.preparation = Preparation.read(self.folder) if has_preparation else None
         self._in_target = False
         source = self.vocabularies[0]
-        words = {"bos": source.bos, "pad": source.pad, "eos": source.eos, "unk": source.unk}
-        special = {f"{name}_token": source[index()] for name, index in words.items()}
+        symbols = {"bos": source.bos, "pad": source.pad, "eos": source.eos, "unk": source.unk}
+        special = {f"{name}_token": source[index()] for name, index in symbols.items()}
         # Otherwise, transformers gives them new indices.
         self._added_tokens_decoder = {
-            index(): AddedToken(source[index()], special=True) for index in words.values()
+            index(): AddedToken(source[index()], special=True) for index in symbols.values()
         }
         options.setdefault("model_max_length", config.model["max_source_positions"])
         # In text, </s> is text.

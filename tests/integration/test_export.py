@@ -16,21 +16,18 @@ from convs2s.common.installation import missing_fairseq
 from convs2s.translation.pretrained import load_translator
 from convs2s.translation.translator import Translator
 from tests.support.commands import TASK, generate, hypotheses, train
-from tests.support.translation import DATA, FIXTURES, LINES, MODELS, prepared, text_file, translate
+from tests.support.translation import (
+    DATA,
+    FIXTURES,
+    LINES,
+    MODELS,
+    copied,
+    export,
+    text_file,
+    translate,
+)
 
 needs_fairseq = pytest.mark.skipif(missing_fairseq() is not None, reason="needs fairseq")
-
-
-def export(*arguments):
-    assert convs2s(["export", *map(str, arguments)]) == 0
-
-
-def copied(model, folder):
-    """A prepared folder with a model of the fixtures."""
-    folder.mkdir()
-    prepared(folder)
-    shutil.copyfile(FIXTURES / f"{model}.pt", folder / "model.pt")
-    return folder
 
 
 def refusal(capsys, *arguments):
@@ -164,6 +161,15 @@ def test_the_text_of_the_preparation_is_measured(tmp_path, capsys):
     assert "(valid)" in capsys.readouterr().out
 
 
+def test_what_was_exported_can_be_exported(exported, tmp_path):
+    """The options of the training are those of the checkpoint alone."""
+    export(exported, tmp_path / "again")
+    for name in ("model.safetensors", "preparation.yaml", "dict.de.txt"):
+        assert (exported / name).read_bytes() == (tmp_path / "again" / name).read_bytes()
+    card = (tmp_path / "again" / "README.md").read_text(encoding="utf-8")
+    assert "updates; the model does not say with which options." in card
+
+
 @needs_fairseq
 def test_fairseq_trains_and_translates_as_the_folder_says(corpus, tmp_path):
     options = (
@@ -180,6 +186,15 @@ def test_fairseq_trains_and_translates_as_the_folder_says(corpus, tmp_path):
     expected = hypotheses(generate(corpus, path, *TASK))
     weights = tmp_path / "exported" / "model.safetensors"
     assert hypotheses(generate(corpus, weights, *TASK)) == expected
+    # fairseq's interface in Python.
+    from convs2s_plugin.hub import from_pretrained
+
+    lines = (corpus / "test.de").read_text(encoding="utf-8").splitlines()
+    loaded = [
+        from_pretrained(folder, data_name_or_path=str(corpus / "bin"), raw=True).translate(lines)
+        for folder in (tmp_path / "first", tmp_path / "exported")
+    ]
+    assert loaded[0] == loaded[1]
     # The command of the card trains the same model.
     card = (tmp_path / "exported" / "README.md").read_text(encoding="utf-8")
     (command,) = re.findall(r"```sh\n(fairseq-train .*?)\n```", card, re.DOTALL)

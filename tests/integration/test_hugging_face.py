@@ -1,5 +1,6 @@
 """Exported models in transformers: they search, learn and are saved as its own models are."""
 
+import shutil
 import subprocess
 import sys
 from importlib.util import find_spec
@@ -21,10 +22,9 @@ from convs2s.models.adl.options import AdlOptions
 from convs2s.models.interface import Vocabularies
 from convs2s.translation.pretrained import load_translator
 from tests import ROOT
-from tests.integration.test_export import copied, export
 from tests.support.adl_random import random_definition
 from tests.support.batches import vocabulary
-from tests.support.translation import FIXTURES, LIMIT, LINES, MODELS
+from tests.support.translation import FIXTURES, LIMIT, LINES, MODELS, copied, export
 
 # Models of the fixtures refuse longer lines, which `convs2s translate` splits.
 SHORT = [line for line in LINES if line and len(line.split()) < LIMIT]
@@ -107,15 +107,7 @@ def test_attention_to_the_source(folder):
 def test_the_state_of_definitions_at_random(seed):
     """Scores of a beam search are those of its translations at once."""
     torch.manual_seed(seed)
-    drawn, symbols = random_definition(seed), vocabulary()
-    options = AdlOptions(
-        encoder_adl=drawn.encoder,
-        decoder_adl=drawn.decoder,
-        model_dim=drawn.settings.model_dim,
-        ff_dim=drawn.settings.ff_dim,
-        attention_heads=drawn.settings.attention_heads,
-        input_feeding=drawn.input_feeding,
-    )
+    options, symbols = AdlOptions(**random_definition(seed).options()), vocabulary()
     network = AdlNetwork(options, Vocabularies(len(symbols), len(symbols))).eval()
     config = convs2s.hf.Convs2sConfig(dictionaries={"target": {"tokens": len(symbols)}})
     model = convs2s.hf.Convs2sForConditionalGeneration(config, network)
@@ -174,7 +166,9 @@ def test_one_epoch_of_a_trainer(folder, tmp_path):
     assert all(torch.equal(weight, again[name]) for name, weight in model.state_dict().items())
 
 
-@pytest.mark.skipif(transformers.__version__ >= "5", reason="transformers 5 has no such pipeline")
+@pytest.mark.skipif(
+    int(transformers.__version__.split(".")[0]) >= 5, reason="transformers 5 has no such pipeline"
+)
 def test_a_pipeline(folder):
     pipeline = transformers.pipeline("translation", model=str(folder))
     found = [each["translation_text"] for each in pipeline(SHORT[:3])]
@@ -207,6 +201,25 @@ def test_a_missing_folder_is_one_sentence(name, monkeypatch):
     for model in (convs2s.hf.Convs2sForConditionalGeneration, convs2s.hf.Convs2sTokenizer):
         with pytest.raises(UserError, match=f"There is no folder {name}, and it cannot be fetched"):
             model.from_pretrained(name, local_files_only=True)
+
+
+def test_a_dictionary_of_another_model_is_one_sentence(folder, tmp_path):
+    shutil.copytree(folder, tmp_path / "copy")
+    words = tmp_path / "copy" / "dict.en.txt"
+    text = words.read_text(encoding="utf-8")
+    for changed in (text.replace("eins-th", "one"), text + "more 1\n"):
+        words.write_text(changed, encoding="utf-8")
+        with pytest.raises(UserError, match="target dictionary|dict.en.txt"):
+            AutoTokenizer.from_pretrained(tmp_path / "copy")
+
+
+def test_what_a_model_needs_is_asked_for(folder):
+    model, tokenizer = load(folder)
+    batch = tokenizer(SHORT[:1], return_tensors="pt")
+    with pytest.raises(UserError, match="no target text: give decoder_input_ids or labels"):
+        model(**batch)
+    with pytest.raises(UserError, match="no source text: give input_ids or encoder_outputs"):
+        model(labels=batch["input_ids"])
 
 
 def test_unknown_options_are_refused(folder):

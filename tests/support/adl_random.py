@@ -29,6 +29,17 @@ class Definition(NamedTuple):
     settings: Settings
     input_feeding: bool
 
+    def options(self) -> dict[str, Any]:
+        """The options of a network."""
+        return {
+            "encoder_adl": self.encoder,
+            "decoder_adl": self.decoder,
+            "model_dim": self.settings.model_dim,
+            "ff_dim": self.settings.ff_dim,
+            "attention_heads": self.settings.attention_heads,
+            "input_feeding": self.input_feeding,
+        }
+
 
 def random_definition(seed: int) -> Definition:
     """A valid definition; the same for the same seed."""

@@ -73,3 +73,16 @@ def prepared(folder, **changes):
     path = folder / "preparation.yaml"
     path.write_text(json.dumps({**content, **changes}), encoding="utf-8")
     return path
+
+
+def export(*arguments):
+    """Run ``convs2s export``, which must succeed."""
+    assert convs2s(["export", *map(str, arguments)]) == 0
+
+
+def copied(model, folder):
+    """A prepared folder with a model of the fixtures."""
+    folder.mkdir()
+    prepared(folder)
+    shutil.copyfile(FIXTURES / f"{model}.pt", folder / "model.pt")
+    return folder

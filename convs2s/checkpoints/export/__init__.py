@@ -1,1 +1,1 @@
-"""Export of models to other programs: fairseq's own transformer, and ONNX."""
+"""Export of models: the card of a folder to share, fairseq's own transformer, and ONNX."""

@@ -97,7 +97,7 @@ class Card:
             self._front(),
             f"# {escape_markdown(self.name)}",
             f"A model that translates from `{self.languages[0]}` to `{self.languages[1]}`, of "
-            f"`{self.config.model['_name']}`, trained with convs2s-plugin "
+            f"`{self.config.model['_name']}`, exported by convs2s-plugin "
             f"{self.config.version}.",
             *self._use(),
             *self._quality(),
@@ -186,13 +186,16 @@ class Card:
             yield f"Training text: {', '.join(names)}."
         yield (
             f"Tokenizer: {self.preparation['tokenizer']}{case}. "
-            f"Sub-words: {subwords['method']}{size}. `preparation.yaml` has all settings."
+            f"Sub-words: {subwords['method']}{size}."
         )
 
     def _training(self) -> Iterable[str]:
         yield "## Training"
-        yield f"{self.config.updates:,} updates:"
-        yield f"```sh\n{training_command(self.config)}\n```"
+        if self.config.training:
+            yield f"{self.config.updates:,} updates:"
+            yield f"```sh\n{training_command(self.config)}\n```"
+        else:
+            yield f"{self.config.updates:,} updates; the model does not say with which options."
         if self.run is None:
             return
         tried = _shell(self.run["trial_options"])
@@ -206,9 +209,9 @@ class Card:
     def _rest(self) -> Iterable[str]:
         yield "## Limits"
         yield (
-            "The model knows what its training text has. It was made for one direction, text of "
-            "this kind and lines of one sentence; other text is translated worse, and nothing "
-            "marks where. Errors and prejudices of the training text can return in translations."
+            "The model is made for one direction, and for lines of one sentence that are like its "
+            "training text. It translates other text worse, and does not say so. Errors and biases "
+            "of the training text can return in translations."
         )
         yield "## License"
         given = "Not stated: ask who made the model, and mind the license of its training text."

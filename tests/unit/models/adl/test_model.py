@@ -30,17 +30,7 @@ SMALL = dict(model_dim=32, attention_heads=4, max_source_positions=64, max_targe
 
 
 def random_model(seed, **options):
-    drawn = random_definition(seed)
-    return tiny_adl(
-        arch="adl",
-        encoder_adl=drawn.encoder,
-        decoder_adl=drawn.decoder,
-        model_dim=drawn.settings.model_dim,
-        ff_dim=drawn.settings.ff_dim,
-        attention_heads=drawn.settings.attention_heads,
-        input_feeding=drawn.input_feeding,
-        **options,
-    )
+    return tiny_adl(arch="adl", **random_definition(seed).options(), **options)
 
 
 def named_model(name, **options):
