@@ -20,17 +20,19 @@ signals.STOPPED_SECONDS = 1.0
 sys.exit(main())
 """
 
+# Two workers translate the lines this many times for some seconds.
+TIMES = 4000
 
-def start(name, folder, hangup=signal.SIG_DFL, program=("-m", "convs2s"), times=4000):
+
+def start(name, folder, hangup=signal.SIG_DFL, program=("-m", "convs2s")):
     """A command with two workers that is in the middle of its work, and its workers.
 
     Args:
         program: arguments of Python that run the command.
-        times: how often the lines to translate are repeated.
     """
     if name == "translate":
         (folder / "input").write_text(
-            "".join(f"{line}\n" for line in LINES * times), encoding="utf-8"
+            "".join(f"{line}\n" for line in LINES * TIMES), encoding="utf-8"
         )
         options = ("--path", FIXTURES / "convs2s.pt", "--data", DATA, "--raw", "--device", "cpu")
         arguments = (*options, "--input", folder / "input", "--output", folder / "output")
@@ -91,7 +93,7 @@ def test_a_worker_that_is_stopped_ends_the_command(name, tmp_path):
 
 @pytest.mark.slow
 def test_a_command_that_is_stopped_with_its_workers_goes_on(tmp_path):
-    process, workers = start("translate", tmp_path, program=("-c", IMPATIENT), times=600)
+    process, workers = start("translate", tmp_path, program=("-c", IMPATIENT))
     for each in (psutil.Process(process.pid), *workers):
         each.suspend()
     time.sleep(3)
@@ -99,7 +101,7 @@ def test_a_command_that_is_stopped_with_its_workers_goes_on(tmp_path):
         each.resume()
     assert process.communicate(timeout=120)[1] == "" and process.returncode == 0
     translations = (tmp_path / "output").read_text(encoding="utf-8")
-    assert translations.count("\n") == len(LINES) * 600
+    assert translations.count("\n") == len(LINES) * TIMES
 
 
 def test_a_hangup_that_is_ignored_stays_so(tmp_path):
