@@ -40,7 +40,7 @@ COMMANDS = {
     "--replace-unk",
     "export": "write a trained model as a folder of plain files with a card, or make it a "
     "checkpoint again",
-    "export-onnx": "export a model of ConvS2S to ONNX, as an encoder and a decoding step",
+    "export-onnx": "export a model to ONNX, as an encoder and a decoding step",
     "export-transformer": "export a model in ADL with the layers of a transformer to fairseq's own "
     "transformer",
     "convert-fconv": "convert checkpoints and released archives of fairseq's fconv (version 1 or "

@@ -1,8 +1,7 @@
-"""``convs2s export-onnx``: a model of ConvS2S as ONNX files."""
+"""``convs2s export-onnx``: a model as ONNX files."""
 
 import argparse
 from pathlib import Path
-from typing import cast
 
 from ..checkpoints.folders import find_checkpoints
 from ..common.output_files import check_folder_writable
@@ -11,7 +10,7 @@ from .arguments import add_dictionaries, add_input
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
-    add_input(parser, "checkpoint", "a model of ConvS2S, or its folder", metavar="CHECKPOINT")
+    add_input(parser, "checkpoint", "a model, or its folder", metavar="CHECKPOINT")
     parser.add_argument("output", metavar="FOLDER", help="new folder to write")
     add_dictionaries(parser)
 
@@ -22,7 +21,6 @@ def run(args: argparse.Namespace) -> int:
     check_folder_writable(args.output)
     from ..checkpoints.export.onnx_files import DECODER, ENCODER, check_exportable, export_onnx
     from ..checkpoints.networks import read_checkpoint
-    from ..models.convs2s.network import ConvS2S
     from ..translation.loading import Places, find_dictionaries, load_network
 
     checkpoint = read_checkpoint(args.checkpoint)
@@ -30,7 +28,7 @@ def run(args: argparse.Namespace) -> int:
     folders = [Path(args.data)] if args.data else [Path(args.checkpoint).resolve().parent]
     places = Places(folders, (args.source_lang, args.target_lang), with_training_data=not args.data)
     dictionaries = find_dictionaries(checkpoint, places)
-    network = cast(ConvS2S, load_network(checkpoint, dictionaries).float())
+    network = load_network(checkpoint, dictionaries).float()
     export_onnx(network, args.output, dictionaries.files)
     print(
         f"{args.output}: {ENCODER}, {DECODER}, dict.{dictionaries.source}.txt, "

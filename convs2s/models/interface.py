@@ -54,8 +54,7 @@ class _Part(nn.Module):
         """
         raise NotImplementedError(
             f"{type(self).__name__} cannot be compiled with torch.jit.script. Use `convs2s "
-            "export-onnx` for models of ConvS2S and `convs2s export-transformer` for transformers "
-            "in ADL."
+            "export-onnx`, and `convs2s export-transformer` for transformers in ADL."
         )
 
 

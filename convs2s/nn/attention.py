@@ -51,7 +51,9 @@ def dot_product_attention(
         The attention context B x h x T x E', and the attention weights B x h x T x S before
         dropout, or None if they are not needed.
     """
-    if not need_weights and (has_few_scores(query, keys) or not _is_short(query, keys)):
+    # Other programs that read a graph have kernels of their own for the plain formula.
+    may_fuse = not (need_weights or torch.compiler.is_compiling())
+    if may_fuse and (has_few_scores(query, keys) or not _is_short(query, keys)):
         p = dropout.p if dropout is not None and dropout.active else 0.0
         if (shares := query.size(-3) // keys.size(-3)) > 1:
             keys, values = (x.repeat_interleave(shares, dim=1) for x in (keys, values))

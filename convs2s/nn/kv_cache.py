@@ -79,9 +79,9 @@ class KVCache:
 def _write(buffer: Tensor | None, new: Tensor, start: int) -> Tensor:
     """Write ``new`` at column ``start``; return the buffer, which grows by doubling.
 
-    If gradients are enabled, nothing is written in place.
+    If gradients are enabled, or if a graph is made, nothing is written in place.
     """
-    if torch.is_grad_enabled():
+    if torch.is_grad_enabled() or torch.compiler.is_compiling():
         return new if buffer is None else torch.cat([buffer[:, :, :start], new], dim=2)
     end = start + new.size(2)
     if buffer is None or buffer.size(2) < end:

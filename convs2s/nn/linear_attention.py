@@ -12,6 +12,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from .gradient import first_derivatives_only
+from .scan import linear_scan
 
 # Positions in a chunk, at most: longer ones have more pairs, shorter ones more states.
 HEAD_CHUNK, CHANNEL_CHUNK = 128, 32
@@ -48,8 +49,32 @@ def linear_attention(
     # Autocast would round states and scores to half precision.
     with torch.autocast(value.device.type, enabled=False):
         inputs = query.to(exact), key.to(exact), value.to(exact), log_decay.to(exact)
+        if torch.compiler.is_compiling():
+            return _in_graph(*inputs, key_scale, skip), None
         further = (None if each is None else each.to(exact) for each in (before, key_scale, skip))
         return _by_chunks(need_state, *inputs, *further)
+
+
+def _in_graph(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    log_decay: Tensor,
+    key_scale: Tensor | None,
+    skip: Tensor | None,
+) -> Tensor:
+    """o of any number of positions, in a graph; arguments are those of ``linear_attention``."""
+    if log_decay.size(3) == 1:
+        key_scale = None if key_scale is None else key_scale.to(query.dtype)
+        scores = _HeadScores.apply(query @ key.transpose(2, 3), log_decay, key_scale)
+        output = scores @ value
+        return output if skip is None else output + skip.to(value.dtype).view(-1, 1, 1) * value
+    # B x T x hEF
+    updates = key.unsqueeze(4) * value.unsqueeze(3)
+    decay = log_decay.exp().unsqueeze(4).expand_as(updates)
+    flat = (each.transpose(1, 2).flatten(2) for each in (decay, updates))
+    states = linear_scan(*flat).unflatten(2, (updates.size(1), *updates.shape[3:])).transpose(1, 2)
+    return (query.unsqueeze(3) @ states).squeeze(3)
 
 
 def _by_chunks(

@@ -62,7 +62,7 @@ def select_columns(x: Tensor, columns: Tensor | None, dim: int) -> Tensor:
     """
     if columns is None:
         return x
-    by_sentence = x.unflatten(0, (len(columns), -1))
+    by_sentence = x.unflatten(0, (columns.size(0), -1))
     shape = [1] * by_sentence.dim()
     shape[0], shape[dim + 1 if dim > 0 else dim] = columns.shape
     index = columns.view(shape).expand_as(by_sentence)
@@ -91,16 +91,36 @@ def lengths_and_mask(padding_mask: Tensor) -> tuple[Tensor, Tensor | None]:
     return lengths, padding_mask if shortest < padding_mask.size(1) else None
 
 
+def starts_with_padding(padding_mask: Tensor) -> bool:
+    """Whether padding precedes the tokens of a sentence.
+
+    A graph of ``torch.export`` or ``torch.compile`` is for target tokens without padding there.
+
+    Args:
+        padding_mask: B x T, True at padding.
+    """
+    return not torch.compiler.is_compiling() and bool(padding_mask[:, :1].any())
+
+
 def order_padding_last(padding_mask: Tensor) -> PaddingOrder:
     """The column order that moves padding to the right.
 
-    All that a pass must know of its padding is read from the device here, at once.
+    All that a pass must know of its padding is read from the device here, at once. A graph of
+    ``torch.export`` or ``torch.compile`` is one for all batches, in which every column may move.
 
     Args:
         padding_mask: B x T, True at padding, on any side.
     """
     lengths, num_columns = (~padding_mask).sum(dim=1), padding_mask.size(1)
-    new_mask = torch.arange(num_columns, device=padding_mask.device) >= lengths.unsqueeze(1)
+    columns = torch.arange(num_columns, device=padding_mask.device)
+    new_mask = columns >= lengths.unsqueeze(1)
+    if torch.compiler.is_compiling():
+        tokens_before, padding_before = (
+            each.cumsum(dim=1) - 1 for each in (~padding_mask, padding_mask)
+        )
+        inverse = torch.where(padding_mask, lengths.unsqueeze(1) + padding_before, tokens_before)
+        moved = torch.zeros_like(inverse).scatter(1, inverse, columns.expand_as(inverse))
+        return PaddingOrder(moved, inverse, lengths, new_mask, num_columns, num_columns, 1)
     differs = (new_mask != padding_mask).any()
     facts = torch.stack([lengths.max(), lengths.min(), differs.to(lengths.dtype)])
     longest, shortest, moves = facts.tolist()

@@ -75,7 +75,9 @@ def step(
         rows["decay"] = decay = rows["decay"] * factor
         before = rows["hidden"].unflatten(1, (value.size(1), query.size(3), -1))
         output = output + (query * decay.unsqueeze(2)) @ before
-    if weights.size(2) >= (RECENT_OF_CHANNELS if by_channel else RECENT):
+    limit = RECENT_OF_CHANNELS if by_channel else RECENT
+    # A graph is one for all steps.
+    if torch.compiler.is_compiling() or weights.size(2) >= limit:
         fold(state, mask, beam_size)
     return output
 

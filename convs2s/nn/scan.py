@@ -1,5 +1,6 @@
 """The linear recurrence that gated recurrent layers share."""
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -24,9 +25,44 @@ def linear_scan(decay: Tensor, update: Tensor, before: Tensor | None = None) -> 
     b = update.transpose(0, 1).to(exact)
     if before is not None:
         b = torch.cat([torch.addcmul(b[:1], a[:1], before.to(exact).unsqueeze(0)), b[1:]])
-    if len(b) > 1:
+    if isinstance(b.size(0), torch.SymInt):
+
+        def step(hidden: Tensor, decay: Tensor, update: Tensor) -> tuple[Tensor, Tensor]:
+            hidden = decay * hidden + update
+            return hidden, hidden
+
+        return loop(step, torch.zeros_like(b[0]), a, b)[1]
+    if b.size(0) > 1:
         b = _Scan.apply(a, b, False)
     return b.transpose(0, 1)
+
+
+def loop(step: Callable[..., tuple[Any, Tensor]], before: Any, *inputs: Tensor) -> Any:
+    """One step for each position, also of a graph that is for any number of positions.
+
+    Args:
+        step: a function of what the step before has left, and of the inputs at a position; returns
+            what it leaves, and its output, B x C.
+        before: what the first step finds: a tensor or several.
+        inputs: T x B x C each.
+    Returns:
+        What the last step has left, and the outputs B x T x C.
+    """
+    if isinstance(inputs[0].size(0), torch.SymInt):
+        from torch._higher_order_ops.scan import scan
+
+        def in_graph(before: Any, at_position: tuple[Tensor, ...]) -> tuple[Any, Tensor]:
+            after, output = step(before, *at_position)
+            # What a step leaves and what it outputs may not share memory.
+            return after, output.clone()
+
+        after, outputs = scan(in_graph, before, inputs)
+        return after, outputs.transpose(0, 1)
+    found = []
+    for at_position in zip(*(each.unbind() for each in inputs)):
+        before, output = step(before, *at_position)
+        found.append(output)
+    return before, torch.stack(found, dim=1)
 
 
 class _Scan(torch.autograd.Function):

@@ -179,6 +179,10 @@ class State:
             self._kv_cache = KVCache()
         return self._kv_cache
 
+    def filled_cache(self) -> KVCache | None:
+        """The key-value cache, or None if there are no columns in one."""
+        return self._kv_cache if self._kv_cache is not None and self._kv_cache.length else None
+
     def constant(self, name: str, make: Callable[[], Any]) -> Any:
         """The constant called ``name``, computed by ``make`` on first use."""
         if name not in self.constants:

@@ -160,6 +160,7 @@ def test_what_a_page_says_works(page, your_data, tmp_path, request):
         pytest.importorskip("transformers")
     folder = tmp_path / "folder"
     shutil.copytree(your_data, folder)
+    (folder / "examples").symlink_to(ROOT / "examples")
     if page.stem != "prepare" and any("prepared" in block.code for block in found):
         folder_of_readme, _ = request.getfixturevalue("readme")
         (folder / "prepared").symlink_to(folder_of_readme / "prepared")

@@ -89,4 +89,7 @@ class Context:
         per sentence in ``.sentences``; beam search reorders both. Self-attention appends its keys
         and values to ``.kv_cache()``.
         """
-        return None if self.state is None else self.state.child(layer)
+        if self.state is None:
+            return None
+        # A layer of a decoder has a number; one that is called alone stands for itself.
+        return self.state.child(getattr(layer, "state_number", layer))

@@ -14,7 +14,12 @@ from torch.nn import functional as F
 from ...common.errors import EmptySequence
 from ...nn.attention import DECODER, ENCODER, MEAN_ALIGNMENT, SOURCE, Alignment, recorded_maps
 from ...nn.embedding import Embedding
-from ...nn.padding import PaddingOrder, order_padding_last, select_columns
+from ...nn.padding import (
+    PaddingOrder,
+    order_padding_last,
+    select_columns,
+    starts_with_padding,
+)
 from ...nn.state import Backpointers, State
 from .context import Context, LayerAttention, Source
 from .language.spec import StackSpec
@@ -80,6 +85,9 @@ class DecoderStack(nn.ModuleList):
     def __init__(self, spec: StackSpec, input_feeding: bool = False):
         super().__init__(map(build_layer, spec.layers))
         share_weights_(self)
+        # Their incremental states have numbers: where a graph is made, modules have stand-ins.
+        for number, module in enumerate(self.modules()):
+            setattr(module, "state_number", number)  # noqa: B010
         self.width = spec.width
         self.input_feeding = input_feeding
 
@@ -151,7 +159,7 @@ class DecoderStack(nn.ModuleList):
         x = embed(tokens, padding_mask, start)
         # The device is asked at the first position; later, the backpointers know the answer.
         padded = backpointers.padding_mask is not None
-        if padded or (start == 0 and bool(padding_mask[:, 0].any())):
+        if padded or (start == 0 and starts_with_padding(padding_mask)):
             positions = ((~padding_mask).cumsum(dim=1) - 1).clamp(min=0)
             length, positions = int(positions.max()) + 1, positions[:, start:]
             mask = padding_mask[:, start:]
@@ -198,7 +206,7 @@ class DecoderStack(nn.ModuleList):
                 attention=[],
             )
             if self.input_feeding:
-                previous = state.rows.get("output", x.new_zeros(len(x), self.width))
+                previous = state.rows.get("output", x.new_zeros(x.size(0), self.width))
                 inputs = torch.cat([inputs, previous.unsqueeze(1)], dim=-1)
             output = self.apply_layers(inputs, step)
             if self.input_feeding:

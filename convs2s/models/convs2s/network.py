@@ -14,7 +14,7 @@ from ...nn.embedding import Embedding, EmbeddingMatrix, LearnedPositions
 from ...nn.gradient import scale_gradient
 from ...nn.linear import WeightNormLinear, to_autocast_dtype
 from ...nn.output import TiedOutputProjection
-from ...nn.padding import lengths_and_mask
+from ...nn.padding import lengths_and_mask, starts_with_padding
 from ...nn.state import State, child
 from ..interface import Decoder, Encoder, Network, Vocabularies, build_embedding_matrices
 from .blocks import ConvBlocks
@@ -137,15 +137,12 @@ class ConvS2SDecoder(Decoder):
         start = 0 if state is None else state.length
         embedded = self.embed(tokens, padding_mask, start)
 
-        def is_left_padded() -> bool:
-            return bool(padding_mask[:, :1].any())
-
         # A causal convolution does not read padding on the right. Later steps know the answer of
         # the first one.
         if state is None:
-            left_padded = is_left_padded()
+            left_padded = starts_with_padding(padding_mask)
         else:
-            left_padded = state.constant("left_padded", is_left_padded)
+            left_padded = state.constant("left_padded", lambda: starts_with_padding(padding_mask))
         mask = padding_mask[:, start:] if left_padded else None
         features, attention = self.decode_embedded(embedded, mask, encoded, state, need_weights)
         if (maps := recorded_maps()) is not None:

@@ -104,7 +104,7 @@ class InferencePass(NamedTuple):
             N x C, or N x the output channels of a transition.
         """
         end = x.size(1)
-        features = x.new_empty(len(x), self.channels)
+        features = x.new_empty(x.size(0), self.channels)
         features[:, :end] = x
         for i, layer in enumerate(self.layers):
             hidden = _hidden(features[:, :end], layer)
@@ -125,9 +125,9 @@ class InferencePass(NamedTuple):
 
 def _hidden(features: Tensor, layer: FoldedLayer) -> Tensor:
     """The output N x H of a layer's 1x1 convolution, normalized and rectified, for N x C."""
-    chunk = len(features) if features.is_cuda else CHUNK
+    whole = features.is_cuda or torch.compiler.is_compiling()
     hidden = [
         linear(torch.addcmul(layer.shift, cells, layer.scale).relu_(), layer.conv1, layer.bias)
-        for cells in features.split(chunk)
+        for cells in ([features] if whole else features.split(CHUNK))
     ]
     return (hidden[0] if len(hidden) == 1 else torch.cat(hidden)).relu_()

@@ -1,5 +1,6 @@
 """The grid of target and source positions, and the list of its real cells."""
 
+import torch
 from torch import Tensor
 
 
@@ -7,7 +8,9 @@ class Grid:
     """The R x T x S cells of a batch, N of which are real, that is, not padding.
 
     Operations on single cells run on a list of the real cells, N x C. Padding then costs no time
-    and is part of no batch statistics. Only convolutions and aggregators need the full grid.
+    and is part of no batch statistics. Only convolutions and aggregators need the full grid. In a
+    graph of ``torch.export`` or ``torch.compile``, which is one for all batches, the list has all
+    cells.
 
     Args:
         rows: R, hypotheses (or sentences).
@@ -29,31 +32,38 @@ class Grid:
         self.rows, self.target_len, self.source_len = rows, target_len, source_len
         # R x S, True at padding, or None.
         self.source_padding: Tensor | None = None
-        # N, the indices of the real cells in the flattened grid, or None if all cells are real.
+        # N, the indices of the listed cells in the flattened grid, or None if all are listed.
         self.real_cells: Tensor | None = None
+        # R x T x S, True at listed cells that are padding, or None.
+        self.listed_padding: Tensor | None = None
+        in_graph = torch.compiler.is_compiling()
         padding = None
-        if source_padding is not None and bool(source_padding.any()):
+        if source_padding is not None and (in_graph or bool(source_padding.any())):
             self.source_padding = source_padding.repeat_interleave(
-                rows // len(source_padding), dim=0
+                rows // source_padding.size(0), dim=0
             )
             padding = self.source_padding.unsqueeze(1).expand(-1, target_len, -1)
-        if target_padding is not None and bool(target_padding.any()):
+        if target_padding is not None and (in_graph or bool(target_padding.any())):
             target_cells = target_padding.unsqueeze(2)
             if padding is None:
                 padding = target_cells.expand(-1, -1, source_len)
             else:
                 padding = padding | target_cells
-        if padding is not None:
+        if in_graph:
+            self.listed_padding = padding
+        elif padding is not None:
             self.real_cells = (~padding).reshape(-1).nonzero().squeeze(1)
 
     def pack(self, x: Tensor) -> Tensor:
-        """List the real cells: R x T x S x C to N x C."""
+        """List the cells: R x T x S x C to N x C."""
         cells = x.reshape(-1, x.size(-1))
         return cells if self.real_cells is None else cells.index_select(0, self.real_cells)
 
     def unpack(self, cells: Tensor) -> Tensor:
         """Put N x C back on the grid, R x T x S x C, with zeros at padding."""
         shape = (self.rows, self.target_len, self.source_len, cells.size(-1))
+        if self.listed_padding is not None:
+            return cells.view(shape).masked_fill(self.listed_padding.unsqueeze(3), 0.0)
         if self.real_cells is None:
             return cells.view(shape)
         flat = cells.new_zeros(self.rows * self.target_len * self.source_len, cells.size(-1))

@@ -113,7 +113,7 @@ class PervasiveAttention(nn.Module):
         rows, target_len, _ = target.shape
         grid = Grid(rows, target_len, source.size(1), source_padding, target_padding)
         projected = self.target(target)
-        first = projected.reshape(len(source), -1, 1, projected.size(-1)) + source.unsqueeze(1)
+        first = projected.reshape(source.size(0), -1, 1, projected.size(-1)) + source.unsqueeze(1)
         cells = grid.pack(first.view(rows, target_len, source.size(1), -1))
         cells = self.dense(cells, grid, child(state, "dense"))
         features = self.aggregator(cells, grid)

@@ -82,7 +82,7 @@ class AttentionLayer(nn.Module):
         assert self.block is not None
         keys, values = self.source_keys_values(context.source.blocks[self.block], context)
         # All hypotheses of a sentence are in one row, one after the other.
-        query = split_heads(query.reshape(len(keys), -1, query.size(-1)), self.heads)
+        query = split_heads(query.reshape(keys.size(0), -1, query.size(-1)), self.heads)
         mask = self.source_mask(query, keys, context)
         attended, weights = self.attend(
             query, keys, values, mask=mask, need_weights=context.need_weights

@@ -1,9 +1,13 @@
 """Recurrent networks, with layer normalization inside or not (Ba et al. 2016, section 3.1)."""
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from ....nn.linear import Linear
+from ....nn.scan import loop
 from .common import layer_norm, xavier_linear
 
 
@@ -27,11 +31,11 @@ class _NormalizedNetwork(nn.Module):
 
     def initial_state(self, x: Tensor) -> Tensor:
         """Zeros, B x C'."""
-        return x.new_zeros(len(x), self.recurrent.in_features)
+        return x.new_zeros(x.size(0), self.recurrent.in_features)
 
-    def input_proj(self, x: Tensor) -> tuple[Tensor, ...]:
-        """The normalized projection of the input at each position, B x gC' each."""
-        return self.input_norm(self.input(x)).unbind(dim=1)
+    def input_proj(self, x: Tensor) -> Tensor:
+        """The normalized projection of the input at each position, T x B x gC'."""
+        return self.input_norm(self.input(x)).transpose(0, 1)
 
     def recurrent_proj(self, hidden: Tensor) -> Tensor:
         """The normalized projection of the hidden state, B x gC'."""
@@ -57,15 +61,21 @@ class NormalizedLstm(_NormalizedNetwork):
         self, x: Tensor, state: tuple[Tensor, Tensor] | None = None
     ) -> tuple[Tensor, tuple[Tensor, Tensor]]:
         """Map B x T x C and a pair of 1 x B x C' to B x T x C' and a pair of 1 x B x C'."""
-        hidden, cell = (part.squeeze(0) for part in state) if state else [self.initial_state(x)] * 2
-        outputs = []
-        for projected in self.input_proj(x):
+
+        def step(
+            before: tuple[Tensor, Tensor], projected: Tensor
+        ) -> tuple[tuple[Tensor, Tensor], Tensor]:
+            hidden, cell = before
             gates = (projected + self.recurrent_proj(hidden)).chunk(4, dim=-1)
             input_gate, forget_gate, output_gate = (gates[i].sigmoid() for i in (0, 1, 3))
             cell = forget_gate * cell + input_gate * gates[2].tanh()
             hidden = output_gate * self.cell_norm(cell).tanh()
-            outputs.append(hidden)
-        return torch.stack(outputs, dim=1), (hidden.unsqueeze(0), cell.unsqueeze(0))
+            return (hidden, cell), hidden
+
+        zeros = self.initial_state(x)
+        before = (state[0].squeeze(0), state[1].squeeze(0)) if state else (zeros, zeros.clone())
+        (hidden, cell), outputs = loop(step, before, self.input_proj(x))
+        return outputs, (hidden.unsqueeze(0), cell.unsqueeze(0))
 
 
 class NormalizedGru(_NormalizedNetwork):
@@ -81,16 +91,71 @@ class NormalizedGru(_NormalizedNetwork):
 
     def forward(self, x: Tensor, state: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Map B x T x C and 1 x B x C' to B x T x C' and 1 x B x C'."""
-        hidden = self.initial_state(x) if state is None else state.squeeze(0)
-        outputs = []
-        for projected in self.input_proj(x):
+
+        def step(hidden: Tensor, projected: Tensor) -> tuple[Tensor, Tensor]:
             reset_in, update_in, new_in = projected.chunk(3, dim=-1)
             reset, update, new = self.recurrent_proj(hidden).chunk(3, dim=-1)
             update = (update_in + update).sigmoid()
             new = (new_in + (reset_in + reset).sigmoid() * new).tanh()
             hidden = torch.lerp(new, hidden, update)
-            outputs.append(hidden)
-        return torch.stack(outputs, dim=1), hidden.unsqueeze(0)
+            return hidden, hidden
+
+        before = self.initial_state(x) if state is None else state.squeeze(0)
+        hidden, outputs = loop(step, before, self.input_proj(x))
+        return outputs, hidden.unsqueeze(0)
+
+
+def _weights(network: nn.RNNBase) -> list[Tensor]:
+    """Weights of the input and of the hidden state, then their biases."""
+    return [getattr(network, name) for name in network._flat_weights_names]
+
+
+class Lstm(nn.LSTM):
+    """``nn.LSTM`` of one layer, also in a graph for any number of positions."""
+
+    def forward(self, input: Any, hx: Any = None) -> Any:
+        """Map B x T x C and a pair of 1 x B x C' to B x T x C' and a pair of 1 x B x C'."""
+        if not isinstance(input.size(1), torch.SymInt):
+            return super().forward(input, hx)
+        input_weight, weight, input_bias, bias = _weights(self)
+
+        def step(
+            before: tuple[Tensor, Tensor], projected: Tensor
+        ) -> tuple[tuple[Tensor, Tensor], Tensor]:
+            hidden, cell = before
+            gates = (projected + F.linear(hidden, weight, bias)).chunk(4, dim=-1)
+            input_gate, forget_gate, output_gate = (gates[i].sigmoid() for i in (0, 1, 3))
+            cell = forget_gate * cell + input_gate * gates[2].tanh()
+            hidden = output_gate * cell.tanh()
+            return (hidden, cell), hidden
+
+        projected = F.linear(input, input_weight, input_bias).transpose(0, 1)
+        zeros = input.new_zeros(input.size(0), self.hidden_size)
+        (hidden, cell), outputs = loop(step, (zeros, zeros.clone()), projected)
+        return outputs, (hidden.unsqueeze(0), cell.unsqueeze(0))
+
+
+class Gru(nn.GRU):
+    """``nn.GRU`` of one layer, also in a graph for any number of positions."""
+
+    def forward(self, input: Any, hx: Any = None) -> Any:
+        """Map B x T x C and 1 x B x C' to B x T x C' and 1 x B x C'."""
+        if not isinstance(input.size(1), torch.SymInt):
+            return super().forward(input, hx)
+        input_weight, weight, input_bias, bias = _weights(self)
+
+        def step(hidden: Tensor, projected: Tensor) -> tuple[Tensor, Tensor]:
+            reset_in, update_in, new_in = projected.chunk(3, dim=-1)
+            reset, update, new = F.linear(hidden, weight, bias).chunk(3, dim=-1)
+            update = (update_in + update).sigmoid()
+            new = (new_in + (reset_in + reset).sigmoid() * new).tanh()
+            hidden = torch.lerp(new, hidden, update)
+            return hidden, hidden
+
+        projected = F.linear(input, input_weight, input_bias).transpose(0, 1)
+        before = input.new_zeros(input.size(0), self.hidden_size)
+        hidden, outputs = loop(step, before, projected)
+        return outputs, hidden.unsqueeze(0)
 
 
 def build_network(cell: str, inputs: int, outputs: int, forget_bias: float) -> nn.Module:
@@ -109,7 +174,7 @@ def build_network(cell: str, inputs: int, outputs: int, forget_bias: float) -> n
         return NormalizedLstm(inputs, outputs, forget_bias)
     if cell == "lngru":
         return NormalizedGru(inputs, outputs)
-    module = {"lstm": nn.LSTM, "gru": nn.GRU}[cell](inputs, outputs, batch_first=True)
+    module = {"lstm": Lstm, "gru": Gru}[cell](inputs, outputs, batch_first=True)
     gates = 4 if cell == "lstm" else 3
     with torch.no_grad():
         for weight in module.weight_ih_l0.chunk(gates):

@@ -136,9 +136,9 @@ class MegaSourceAttentionLayer(AttentionLayer):
         positions = context.positions
         if positions.dim() == 2:
             # Hypotheses of a sentence are in one row, as their queries are.
-            positions = positions.reshape(len(keys), -1)
+            positions = positions.reshape(keys.size(0), -1)
         else:
-            positions = positions.repeat(query.size(2) // len(positions))
+            positions = positions.repeat(query.size(2) // positions.size(0))
         biases = self.biases(positions.unsqueeze(-1) - columns, query)
         padding = context.source.padding_mask
         if padding is None:

@@ -109,7 +109,7 @@ def step(
     exact = torch.promote_types(value.dtype, torch.float32)
     with torch.autocast(value.device.type, enabled=False):
         query, key, value = (each.to(exact) for each in (query, key, value))
-        factor = log_decay.squeeze(2).to(exact).exp().expand(len(value), -1, -1)
+        factor = log_decay.squeeze(2).to(exact).exp().expand(value.size(0), -1, -1)
         scale = factor.new_ones(()) if key_scale is None else key_scale.squeeze(3).to(exact)
         scale = scale.expand_as(factor[..., :1])
         if context.padding_mask is not None:

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from ....nn.scan import linear_scan
 from ..context import Context
 from ..language.layers.moving_average import CHUNK
 from ..language.spec import LayerSpec
@@ -98,6 +99,12 @@ def averages(x: Tensor, given: Coefficients, before: Tensor | None = None) -> tu
         The sums, B x T x C, and the averages at the last position, B x C x n.
     """
     batch, length, channels = x.shape
+    if isinstance(length, torch.SymInt):
+        # In a graph, whose sentences have any length.
+        updates = (x.unsqueeze(3) * given.gain).flatten(2)
+        decay = given.log_decay.exp().flatten().expand_as(updates)
+        scanned = linear_scan(decay, updates).unflatten(2, given.gain.shape)
+        return (scanned * given.eta).sum(dim=3), scanned[:, -1]
     chunks = -(-length // CHUNK)
     size = -(-length // chunks)
     last = length - (chunks - 1) * size

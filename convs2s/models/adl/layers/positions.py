@@ -23,9 +23,14 @@ def sinusoids(positions: int, channels: int) -> Tensor:
     Returns:
         positions x C, the first row for t = 0.
     """
-    exponents = torch.arange(0, channels, 2, dtype=torch.float64) / channels
-    angles = torch.arange(positions, dtype=torch.float64)[:, None] * 10000.0**-exponents
-    return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1).float()
+    return sinusoids_of(torch.arange(positions), channels).float()
+
+
+def sinusoids_of(positions: Tensor, channels: int) -> Tensor:
+    """As ``sinusoids``, of any positions, in double precision."""
+    exponents = torch.arange(0, channels, 2, dtype=torch.float64, device=positions.device)
+    angles = positions.unsqueeze(-1) * 10000.0 ** -(exponents / channels)
+    return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(-2)
 
 
 class SinusoidTable(nn.Module):
@@ -44,6 +49,9 @@ class SinusoidTable(nn.Module):
 
     def look_up(self, context: Context) -> Tensor:
         """The sinusoids of the positions of a pass, T x C or B x T x C."""
+        if isinstance(context.longest, torch.SymInt):
+            # In a graph, whose sentences have any length.
+            return sinusoids_of(context.positions, self.table.size(1)).to(self.table.dtype)
         # Another thread may replace the table by a smaller one at any time.
         table = self.table
         if context.longest > len(table):

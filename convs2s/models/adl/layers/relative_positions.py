@@ -126,7 +126,9 @@ class DistanceMask:
 
     def first_in_cache(self, steps: int, length: int) -> int:
         """The first position of the past that the last ``steps`` of ``length`` positions see."""
-        return 0 if self.window is None else max(0, length - steps - self.window + 1)
+        if self.window is None or torch.compiler.is_compiling():
+            return 0
+        return max(0, length - steps - self.window + 1)
 
     def in_cache(self, query: Tensor, steps: int, length: int, context: Context) -> Tensor | None:
         """The mask of new positions, for columns of the key-value cache from the first they see.
@@ -145,15 +147,17 @@ class DistanceMask:
             first, beam_size = self.first_in_cache(steps, length), context.beam_size
             if allowed is not None:
                 allowed = allowed[..., first * beam_size :]
-            if steps == 1 and self.biases is None:
+            # Columns before the window are left out, except in graphs, which are one for all steps.
+            only_window = self.window is None or not torch.compiler.is_compiling()
+            if steps == 1 and self.biases is None and only_window:
                 return allowed
             positions = torch.arange(first, length, device=query.device)
             distances = positions[-steps:].unsqueeze(1) - positions
             distances = distances.repeat(beam_size, 1).repeat_interleave(beam_size, dim=1)
-            if allowed is None:
-                assert self.biases is not None
+            if allowed is None and self.biases is not None and only_window:
                 return self.biases(distances, query)
-            return self._biased(allowed & self._allowed(distances), distances, query)
+            seen = self._allowed(distances)
+            return self._biased(seen if allowed is None else allowed & seen, distances, query)
 
         return context.shared((self, query.dtype), make)
 
@@ -188,7 +192,13 @@ class Rotation(SinusoidTable):
         # Layers whose heads have as many channels share the factors.
         factors = context.shared(("rotation", channels), lambda: self._factors(context))
         pairs = x.to(factors.real.dtype).unflatten(-1, (-1, channels // 2, 2))
-        rotated = torch.view_as_real(torch.view_as_complex(pairs) * factors)
+        if torch.compiler.is_compiling():
+            # Other programs that read a graph may have no complex numbers.
+            (left, right), (cosine, sine) = pairs.unbind(-1), torch.view_as_real(factors).unbind(-1)
+            turned = left * cosine - right * sine, left * sine + right * cosine
+            rotated = torch.stack(turned, dim=-1)
+        else:
+            rotated = torch.view_as_real(torch.view_as_complex(pairs) * factors)
         return rotated.flatten(2).to(x.dtype)
 
     def _factors(self, context: Context) -> Tensor:

@@ -1,0 +1,38 @@
+"""``examples/onnx/translate.py`` translates as this package does, without torch."""
+
+import subprocess
+import sys
+
+import pytest
+
+from convs2s.cli import main as convs2s
+from convs2s.translation import Translator
+from tests import ROOT
+from tests.support.translation import DATA, FIXTURES, LINES
+
+SCRIPT = ROOT / "examples" / "onnx" / "translate.py"
+# What is not installed where the script runs.
+WITHOUT = """
+import runpy, sys
+sys.modules.update(dict.fromkeys(("torch", "fairseq", "convs2s", "onnx")))
+runpy.run_path(sys.argv.pop(1))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("model", ["convs2s", "adl", "pervasive", "pervasive_adl"])
+def test_the_same_translations(model, tmp_path):
+    pytest.importorskip("onnxscript", reason="the extra export is not installed")
+    checkpoint = FIXTURES / f"{model}.pt"
+    arguments = ["export-onnx", checkpoint, tmp_path / "onnx", "--data", DATA]
+    assert convs2s([*map(str, arguments)]) == 0
+    lines = [*LINES, "", "neverseen words"]
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT, SCRIPT, tmp_path / "onnx"],
+        input="".join(f"{line}\n" for line in lines),
+        capture_output=True,
+        encoding="utf-8",
+    )
+    translator = Translator(checkpoint, data=DATA, device="cpu", raw=True, beam=5)
+    assert done.stderr == ""
+    assert done.stdout.splitlines() == [each.text for each in translator.translate(lines)]
