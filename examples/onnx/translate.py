@@ -1,7 +1,4 @@
-"""Translate lines of tokens with onnxruntime and NumPy alone.
-
-python translate.py FOLDER < tokens > translations
-"""
+"""Translate lines of tokens with ONNX Runtime and NumPy alone: translate.py FOLDER < tokens."""
 
 import sys
 from pathlib import Path
@@ -24,13 +21,15 @@ def read_dictionary(name):
 
 
 def run(session, **inputs):
-    """The outputs of a session by name."""
-    return dict(zip([each.name for each in session.get_outputs()], session.run(None, inputs)))
+    """The outputs of a session by name; those of a step have the names of its inputs."""
+    names = [each.name.removeprefix("new_") for each in session.get_outputs()]
+    return dict(zip(names, session.run(None, inputs)))
 
 
-def translate(source):
+def translate(tokens):
     """The token numbers of the best translation that a beam search finds."""
-    found = run(encoder, src_tokens=np.array([source]))
+    found = run(encoder, src_tokens=np.array([tokens]))
+    source = {name: found.pop(name) for name in list(found) if name.startswith("source")}
     found = {name: np.repeat(value, BEAM, axis=0) for name, value in found.items()}
     prefix, scores = np.full((BEAM, 1), EOS), np.where(np.arange(BEAM) == 0, 0.0, -np.inf)
     finished, longest = [], min(MAX_LENGTH, int(facts["max_target_positions"]) - 1)
@@ -47,9 +46,8 @@ def translate(source):
             return max(finished[:BEAM], key=lambda each: each[0])[1]
         rows, tokens = (each[tokens != EOS][:BEAM] for each in (rows, tokens))
         scores, prefix = totals[rows, tokens], np.column_stack([prefix[rows], tokens])
-        kept = {name: found[name][rows] for name in found if name.startswith(("source", "state"))}
-        after = run(step, prefix=prefix, **kept)
-        found = {**kept, **{name.removeprefix("new_"): after[name] for name in after}}
+        state = {name: found[name][rows] for name in found if name.startswith("state")}
+        found = run(step, prefix=prefix, **source, **state)
 
 
 known = {token: number for number, token in enumerate(read_dictionary(facts["source_dictionary"]))}

@@ -20,7 +20,7 @@ from ...models.interface import Network, resolve_attention
 from ...nn.state import Backpointers, State
 
 # Sizes of the examples that are traced. Each size differs from the others.
-BATCH, SOURCE_LENGTH, TARGET_LENGTH = 3, 5, 2
+BATCH, BEAM, SOURCE_LENGTH, TARGET_LENGTH = 3, 4, 5, 2
 # More sentences than anybody translates at once.
 MAX_BATCH = 2**15
 FIXED_SIZE = (
@@ -169,8 +169,9 @@ class LaterStep(nn.Module):
         """Compute the logits of the next token of each hypothesis.
 
         Args:
-            prefix: R x T tokens, the end of the sentence first; none of them is padding.
-            source: ``First.source``, one row for each hypothesis.
+            prefix: R x T tokens, the end of the sentence first; none of them is padding. R is a
+                multiple of B: the hypotheses of a beam are consecutive and share a sentence.
+            source: ``First.source``.
             state: that after T - 1 steps.
         """
         layout, of_search = self.layout, source[len(self.layout.encoded) :]
@@ -227,6 +228,8 @@ def trace(network: Network, eos: int) -> Graphs:
         UserError: if a layer cannot be traced; it names the layer.
     """
     batch = Dim("batch", max=MAX_BATCH)
+    # A trace is of several sentences with several rows each; ONNX computes with any numbers.
+    rows = Dim("rows", min=4, max=MAX_BATCH)
     length = Dim("source_length", max=network.max_source_length)
     past = Dim("past", max=network.max_target_length - 1)
     of_source = ({0: batch, 1: length},)
@@ -238,21 +241,22 @@ def trace(network: Network, eos: int) -> Graphs:
         found, grown = (graph.module()(tokens) for graph in (first_graph, longer))
         other = first_graph.module()(torch.full((BATCH + 1, SOURCE_LENGTH + 1), eos))
 
-        def dynamic(here: Tensor, later: Tensor, there: Tensor) -> dict[int, Any]:
+        def dynamic(first: Any, here: Tensor, later: Tensor, there: Tensor) -> dict[int, Any]:
             sizes = enumerate(zip(here.shape, later.shape, there.shape))
             changing = {dim: each for dim, each in sizes if len(set(each)) > 1}
             return {
-                dim: past if size != grown else batch if dim == 0 else length
+                dim: past if size != grown else first if dim == 0 else length
                 for dim, (size, grown, _) in changing.items()
             }
 
         shapes = (
-            {0: batch, 1: past + 1},
-            [dynamic(*each) for each in zip(found.source, found.source, other.source)],
-            [dynamic(*each) for each in zip(found.state, grown.state, other.state)],
+            {0: rows, 1: past + 1},
+            [dynamic(batch, *each) for each in zip(found.source, found.source, other.source)],
+            [dynamic(rows, *each) for each in zip(found.state, grown.state, other.state)],
         )
-        prefix = torch.full((BATCH, TARGET_LENGTH + 1), eos)
-        step, inputs = LaterStep(network, first.layout), (prefix, grown.source, grown.state)
+        prefix = torch.full((BATCH * BEAM, TARGET_LENGTH + 1), eos)
+        state = [each.repeat_interleave(BEAM, dim=0) for each in grown.state]
+        step, inputs = LaterStep(network, first.layout), (prefix, grown.source, state)
         later = watch.trace(step, inputs, shapes)
     attends = found.attention is not None
     return Graphs(first_graph, later, len(found.source), len(found.state), attends)

@@ -39,9 +39,8 @@ class Grid:
         in_graph = torch.compiler.is_compiling()
         padding = None
         if source_padding is not None and (in_graph or bool(source_padding.any())):
-            self.source_padding = source_padding.repeat_interleave(
-                rows // source_padding.size(0), dim=0
-            )
+            of_rows = source_padding.new_zeros(rows).view(source_padding.size(0), -1, 1)
+            self.source_padding = (source_padding.unsqueeze(1) | of_rows).flatten(0, 1)
             padding = self.source_padding.unsqueeze(1).expand(-1, target_len, -1)
         if target_padding is not None and (in_graph or bool(target_padding.any())):
             target_cells = target_padding.unsqueeze(2)

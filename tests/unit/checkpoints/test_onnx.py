@@ -15,13 +15,13 @@ from tests.support.batches import EOS, PAD, random_batch, vocabulary
 from tests.support.families import make, tiny_adl
 
 STEPS = 7
-# Numbers of tokens of each sentence, and whether padding precedes them.
+# Numbers of tokens of each sentence, whether padding precedes them, and hypotheses of each.
 BATCHES = {
-    "padded on the left": ([7, 3, 11, 1], True),
-    "padded on the right": ([7, 3, 11, 1], False),
-    "two words": ([2, 2], False),
-    "one sentence": ([3], False),
-    "one word": ([1], False),
+    "padded on the left": ([7, 3, 11, 1], True, 1),
+    "padded on the right": ([7, 3, 11, 1], False, 3),
+    "two words": ([2, 2], False, 2),
+    "one sentence": ([3], False, 1),
+    "one word": ([1], False, 4),
 }
 # Together, they have all kinds of state, and most layers that differ in a graph.
 NETWORKS = ["adl-rnmt", "adl-attention", "adl-mixers", "adl-beyond", "pervasive-max-attn-gated"]
@@ -65,12 +65,18 @@ def run(session, feed):
 @torch.no_grad()
 def test_onnxruntime_computes_what_the_network_computes(exported):
     network, encoder, step = exported
-    for lengths, left_pad in BATCHES.values():
+    for lengths, left_pad, beam in BATCHES.values():
         batch = random_batch([(length, 1) for length in lengths], left_pad)
         tokens = batch["net_input"]["src_tokens"]
-        encoded, state = network.encode(tokens), State()
-        prefix = torch.full((len(tokens), 1), EOS)
+        encoded, state = network.encode(tokens.repeat_interleave(beam, dim=0)), State()
+        prefix = torch.full((len(tokens) * beam, 1), EOS)
         found = run(encoder, {"src_tokens": tokens.numpy()})
+        # The rows of a sentence share its source.
+        for name in found:
+            if not name.startswith("source"):
+                found[name] = np.repeat(found[name], beam, axis=0)
+        # Each continues with another token.
+        ranks = torch.arange(len(prefix)).remainder(beam)[:, None]
         for _ in range(STEPS):
             features, attention = network.decoder.run(prefix, encoded, state, need_weights=True)
             logits = network.logits(features[:, -1:])
@@ -78,7 +84,8 @@ def test_onnxruntime_computes_what_the_network_computes(exported):
             np.testing.assert_allclose(found["logits"], logits[:, -1].numpy(), atol=1e-4)
             np.testing.assert_allclose(found["attention"], weights[:, -1].numpy(), atol=1e-4)
             logits[..., PAD] = -torch.inf
-            prefix = torch.cat([prefix, logits.argmax(dim=-1)], dim=1)
+            best = logits[:, -1].topk(beam).indices.gather(1, ranks)
+            prefix = torch.cat([prefix, best], dim=1)
             names = {each.name for each in step.get_inputs()} - {"prefix"}
             assert all(name.startswith(("source", "state")) for name in names)
             feed = {name: found[name] for name in names}
