@@ -4,29 +4,22 @@ The state between steps is a list of tensors, arguments and results of the step.
 depends on the layers: the first trace of a network finds out.
 """
 
-import inspect
-import re
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
-from torch.export import Dim, ExportedProgram, export
+from torch.export import Dim, ExportedProgram
 
-from ...common.errors import UserError
 from ...models.interface import Network, resolve_attention
 from ...nn.state import Backpointers, State
+from .layer_watch import LayerWatch
 
 # Sizes of the examples that are traced. Each size differs from the others.
 BATCH, BEAM, SOURCE_LENGTH, TARGET_LENGTH = 3, 4, 5, 2
 # More sentences than anybody translates at once.
 MAX_BATCH = 2**15
-FIXED_SIZE = (
-    "it computes with the size of one batch, as `len(x)` and `int(x.size(1))` do, and not with "
-    "that of any batch, `x.size(1)`"
-)
 
 
 class Place(NamedTuple):
@@ -235,7 +228,7 @@ def trace(network: Network, eos: int) -> Graphs:
     of_source = ({0: batch, 1: length},)
     first = FirstStep(network, eos)
     tokens = torch.full((BATCH, SOURCE_LENGTH), eos)
-    with _LayerWatch(network) as watch:
+    with LayerWatch(network) as watch:
         first_graph = watch.trace(first, (tokens,), of_source)
         longer = watch.trace(FirstStep(network, eos, TARGET_LENGTH), (tokens,), of_source)
         found, grown = (graph.module()(tokens) for graph in (first_graph, longer))
@@ -260,77 +253,3 @@ def trace(network: Network, eos: int) -> Graphs:
         later = watch.trace(step, inputs, shapes)
     attends = found.attention is not None
     return Graphs(first_graph, later, len(found.source), len(found.state), attends)
-
-
-def _has_one_value(size: torch.SymInt) -> bool:
-    node = size.node
-    return bool(node.shape_env.bound_sympy(node.expr).is_singleton())
-
-
-class _LayerWatch:
-    """Finds the layer that is to blame for a trace that fails.
-
-    Args:
-        network: has the layers.
-    """
-
-    def __init__(self, network: Network):
-        self.layers = {
-            name: module
-            for name, module in network.named_modules()
-            if "context" in inspect.signature(module.forward).parameters
-        }
-        # The name of each layer that has started, and its sizes that may differ.
-        self.entered: list[tuple[str, list[torch.SymInt]]] = []
-        self.specializing: str | None = None
-
-    def __enter__(self) -> "_LayerWatch":
-        self.handles = []
-        for name, module in self.layers.items():
-            self.handles += [
-                module.register_forward_pre_hook(partial(self.enter, name)),
-                module.register_forward_hook(self.leave),
-            ]
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for handle in self.handles:
-            handle.remove()
-
-    def enter(self, name: str, _: nn.Module, inputs: tuple[Any, ...]) -> None:
-        """Remember a layer that starts."""
-        sizes = [size for size in inputs[0].shape if isinstance(size, torch.SymInt)]
-        self.entered.append((name, sizes))
-
-    def leave(self, *_: object) -> None:
-        """Forget it, unless a size that may differ has only one value since."""
-        name, sizes = self.entered.pop()
-        if self.specializing is None and any(map(_has_one_value, sizes)):
-            self.specializing = name
-
-    def trace(self, module: nn.Module, inputs: tuple[Any, ...], shapes: Any) -> ExportedProgram:
-        """Trace a module; arguments are those of ``torch.export``.
-
-        Raises:
-            UserError: if it cannot be traced.
-        """
-        self.entered, self.specializing = [], None
-        try:
-            return export(
-                module.eval(),
-                inputs,
-                dynamic_shapes=shapes,
-                strict=False,
-                prefer_deferred_runtime_asserts_over_guards=True,
-            )
-        except Exception as error:
-            if self.specializing:
-                name, reason = self.specializing, FIXED_SIZE
-            else:
-                first, *_ = str(error).strip().splitlines()
-                place = re.search(r"Caused by: \((.+?)\)", str(error))
-                name = self.entered[-1][0] if self.entered else ""
-                reason = f"{type(error).__name__}: {first.rstrip('.')}"
-                reason += f" ({place.group(1)})" if place else ""
-            where = f" because of {name} ({type(self.layers[name]).__name__})" if name else ""
-            raise UserError(f"The network cannot be exported{where}: {reason}.") from error
