@@ -36,6 +36,7 @@ COMMANDS = {
     "average": "average the weights of several checkpoints of one training",
     "quantize": "save a trained model with weights in 8 bits, for generation on a CPU",
     "fast": "make a fast copy of a trained model: weights in 8 bits, and shortlists of words",
+    "compile": "make graphs of a trained model, with which ONNX Runtime translates faster on a CPU",
     "lexicon": "estimate a bilingual lexicon from parallel text, for candidate vocabularies and "
     "--replace-unk",
     "export": "write a trained model as a folder of plain files with a card, or make it a "
@@ -61,7 +62,7 @@ GROUPS = {
     ),
     "comparisons and architectures": ("experiment", "plot", "adl", "flops"),
     "models and their files": (
-        *("average", "quantize", "fast", "lexicon"),
+        *("average", "quantize", "fast", "compile", "lexicon"),
         *("export", "export-onnx", "export-transformer"),
         *("convert-fconv", "convert-lightconv", "convert-attn2d", "clean-checkpoint"),
     ),
@@ -83,6 +84,7 @@ EXAMPLES = {
     "average": "checkpoint8.pt checkpoint9.pt --output average.pt",
     "quantize": "checkpoint_best.pt small.pt",
     "fast": "prepared",
+    "compile": "prepared",
     "lexicon": "--source train.de --target train.en --output lexicon.txt",
     "export": "prepared wmt14-de-en --license cc-by-4.0",
     "export-onnx": "checkpoint_best.pt onnx",

@@ -34,7 +34,7 @@ PARTS = (
     Part(("matplotlib",), "plot", "plot, plot-attention (pictures)"),
     Part(("rouge_score", "nltk"), "evaluate", "evaluate (ROUGE, METEOR)"),
     Part(("eflomal",), "lexicon", "lexicon (without --alignments)"),
-    Part(("onnx", "onnxscript", "onnxruntime"), "export", "export-onnx"),
+    Part(("onnx", "onnxscript", "onnxruntime"), "export", "export-onnx, compile"),
     Part(("transformers",), "hf", "exported models in transformers"),
 )
 

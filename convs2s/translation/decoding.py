@@ -134,7 +134,7 @@ class NetworkModel:
         encoded: dict[str, Any],
         need_weights: bool = False,
         shortlist: Tensor | None = None,
-    ) -> "NetworkDecoding":
+    ) -> Decoding:
         """Start to decode a batch; see ``Model``."""
         return NetworkDecoding(self.module, encoded, need_weights, shortlist)
 

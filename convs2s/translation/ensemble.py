@@ -14,6 +14,7 @@ from ..common.errors import UserError
 from ..models.options import checked_value
 from ..text.lexicon.files import read_translations
 from .alignment import aligned_sources, hard_alignment
+from .compiled import with_graphs
 from .decoding import Model
 from .loading import Places, find_dictionaries, load_model
 from .options import EnsembleOptions
@@ -80,8 +81,11 @@ class Ensemble:
         ]
         self.models = [model.module for model in self.search_models]
         self.precision = Precision(options.autocast_dtype, options.int8, emulate=False)
-        for model in self.search_models:
+        for number, model in enumerate(self.search_models):
             self.precision.prepare_(model.module, model.output_weights())
+            if device.type == "cpu" and self.precision.is_single(model.module):
+                path = (first, *others)[number].path
+                self.search_models[number] = with_graphs(model, path)
         limits = [model.max_source_length for model in self.search_models]
         if (of_task := first.task.get("max_source_positions")) is not None:
             limits.append(checked_value("max_source_positions", int, of_task))

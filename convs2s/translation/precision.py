@@ -98,6 +98,12 @@ class Precision:
             if dtype is not None:
                 cast_weights_(model, dtype, extra)
 
+    def is_single(self, model: nn.Module) -> bool:
+        """Whether a model that is prepared computes in single precision, without 8 bits."""
+        if self.dtype is not None or getattr(model, "quantized", False):
+            return False
+        return all(each.dtype == torch.float32 for each in model.parameters())
+
     def _dtype_of(self, model: nn.Module) -> torch.dtype | None:
         """The dtype of autocast for a model; None for single precision."""
         if self.dtype is None or self.emulate:

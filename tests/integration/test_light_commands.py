@@ -166,6 +166,7 @@ def test_answers_of_the_parser(arguments, code, answer):
         "convert-fconv nope b.pt",
         "convert-lightconv nope b.pt",
         "export-onnx nope onnx",
+        "compile nope",
         "export-transformer nope b.pt",
         "rerank nope --utility bleu",
         "evaluate nope --references a.pt",

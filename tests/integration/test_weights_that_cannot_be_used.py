@@ -81,6 +81,7 @@ COMMANDS = {
     "convert-lightconv": "MODEL NEW",
     "export-transformer": "MODEL NEW",
     "export-onnx": "MODEL NEW --data DATA",
+    "compile": "MODEL --data DATA",
 }
 
 

@@ -68,8 +68,9 @@ class First(NamedTuple):
     """What the encoder and the first step of a search compute.
 
     Attributes:
-        logits: B x V.
-        attention: B x S, averaged over layers and heads; None if there is none.
+        predictions: logits B x V, or without the output layer, features B x C.
+        attention: B x S, averaged over layers and heads; None if there is none, and without the
+            output layer.
         source: tensors with one row for each sentence, which no step changes.
         state: tensors with one row for each hypothesis.
     """
@@ -83,7 +84,7 @@ class First(NamedTuple):
 class Next(NamedTuple):
     """What a later step computes; see ``First``."""
 
-    logits: Tensor
+    predictions: Tensor
     attention: Tensor | None
     state: list[Tensor]
 
@@ -113,15 +114,16 @@ class FirstStep(nn.Module):
     Args:
         network: ready for generation.
         eos: the end of the sentence, with which a translation starts.
+        output: whether the output layer takes part.
         steps: of the decoder, which reads as many ends of sentences (1).
 
     Attributes:
         layout: what the state consists of, after a trace.
     """
 
-    def __init__(self, network: Network, eos: int, steps: int = 1):
+    def __init__(self, network: Network, eos: int, output: bool, steps: int = 1):
         super().__init__()
-        self.network, self.eos, self.steps = network, eos, steps
+        self.network, self.eos, self.output, self.steps = network, eos, output, steps
         self.layout = Layout()
 
     def forward(self, src_tokens: Tensor) -> First:
@@ -133,7 +135,7 @@ class FirstStep(nn.Module):
         encoded, state = self.network.encode(src_tokens), State()
         for length in range(1, self.steps + 1):
             prefix = src_tokens.new_full((src_tokens.size(0), length), self.eos)
-            logits, attention = _step(self.network, prefix, encoded, state)
+            predictions = _step(self.network, prefix, encoded, state, self.output)
         tensors, layout = dict(tensors_of(state)), self.layout
         layout.encoded = [name for name, value in encoded.items() if isinstance(value, Tensor)]
         others = encoded.keys() - set(layout.encoded)
@@ -143,7 +145,7 @@ class FirstStep(nn.Module):
         layout.caches = state.backpointers is not None
         source = [encoded[name] for name in layout.encoded]
         source += [tensors[place] for place in layout.shared]
-        return First(logits, attention, source, [tensors[place] for place in layout.places])
+        return First(*predictions, source, [tensors[place] for place in layout.places])
 
 
 class LaterStep(nn.Module):
@@ -151,15 +153,16 @@ class LaterStep(nn.Module):
 
     Args:
         network: ready for generation.
+        output: whether the output layer takes part.
         layout: what its state consists of.
     """
 
-    def __init__(self, network: Network, layout: Layout):
+    def __init__(self, network: Network, output: bool, layout: Layout):
         super().__init__()
-        self.network, self.layout = network, layout
+        self.network, self.output, self.layout = network, output, layout
 
     def forward(self, prefix: Tensor, source: list[Tensor], state: list[Tensor]) -> Next:
-        """Compute the logits of the next token of each hypothesis.
+        """Predict the next token of each hypothesis.
 
         Args:
             prefix: R x T tokens, the end of the sentence first; none of them is padding. R is a
@@ -175,18 +178,20 @@ class LaterStep(nn.Module):
             before.backpointers = Backpointers(1)
             before.backpointers.writers = torch.zeros_like(prefix[:, :-1])
         encoded = {**layout.constants, **dict(zip(layout.encoded, source))}
-        logits, attention = _step(self.network, prefix, encoded, before)
+        predictions = _step(self.network, prefix, encoded, before, self.output)
         after = dict(tensors_of(before))
         if after.keys() != tensors.keys():
             raise ValueError("after this step, the state has other tensors than before")
-        return Next(logits, attention, [after[place] for place in layout.places])
+        return Next(*predictions, [after[place] for place in layout.places])
 
 
 def _step(
-    network: Network, prefix: Tensor, encoded: dict[str, Any], state: State
+    network: Network, prefix: Tensor, encoded: dict[str, Any], state: State, output: bool
 ) -> tuple[Tensor, Tensor | None]:
-    """Logits R x V and attention R x S of the next tokens."""
-    features, found = network.decoder.run(prefix, encoded, state, need_weights=True)
+    """Logits R x V and attention R x S of the next tokens; or features R x C alone."""
+    features, found = network.decoder.run(prefix, encoded, state, need_weights=output)
+    if not output:
+        return features[:, -1], None
     logits = network.logits(features[:, -1:])
     attention = resolve_attention(found, logits)
     return logits[:, -1], None if attention is None else attention[:, -1]
@@ -211,12 +216,13 @@ class Graphs(NamedTuple):
 
 
 @torch.no_grad()
-def trace(network: Network, eos: int) -> Graphs:
+def trace(network: Network, eos: int, output: bool = True) -> Graphs:
     """Trace a network, for any numbers of sentences and tokens.
 
     Args:
         network: ready for generation, on the CPU.
         eos: the end of a sentence.
+        output: whether the output layer takes part (True).
     Raises:
         UserError: if a layer cannot be traced; it names the layer.
     """
@@ -226,11 +232,11 @@ def trace(network: Network, eos: int) -> Graphs:
     length = Dim("source_length", max=network.max_source_length)
     past = Dim("past", max=network.max_target_length - 1)
     of_source = ({0: batch, 1: length},)
-    first = FirstStep(network, eos)
+    first = FirstStep(network, eos, output)
     tokens = torch.full((BATCH, SOURCE_LENGTH), eos)
     with LayerWatch(network) as watch:
         first_graph = watch.trace(first, (tokens,), of_source)
-        longer = watch.trace(FirstStep(network, eos, TARGET_LENGTH), (tokens,), of_source)
+        longer = watch.trace(FirstStep(network, eos, output, TARGET_LENGTH), (tokens,), of_source)
         found, grown = (graph.module()(tokens) for graph in (first_graph, longer))
         other = first_graph.module()(torch.full((BATCH + 1, SOURCE_LENGTH + 1), eos))
 
@@ -249,7 +255,7 @@ def trace(network: Network, eos: int) -> Graphs:
         )
         prefix = torch.full((BATCH * BEAM, TARGET_LENGTH + 1), eos)
         state = [each.repeat_interleave(BEAM, dim=0) for each in grown.state]
-        step, inputs = LaterStep(network, first.layout), (prefix, grown.source, state)
+        step, inputs = LaterStep(network, output, first.layout), (prefix, grown.source, state)
         later = watch.trace(step, inputs, shapes)
     attends = found.attention is not None
     return Graphs(first_graph, later, len(found.source), len(found.state), attends)

@@ -1,7 +1,7 @@
 """ONNX files of a network: the encoder and a decoding step, with any batch size and lengths."""
 
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -60,20 +60,38 @@ def export_onnx(network: Network, folder: str, dictionaries: Sequence[Path]) -> 
         "source_dictionary": dictionaries[0].name,
         "target_dictionary": dictionaries[1].name,
     }
-    with atomic_folder(folder) as partial, quiet():
-        graphs = trace(network, EOS)
-        predictions = ["logits", "attention"] if graphs.attends else ["logits"]
-        source = [f"source{i}" for i in range(graphs.sources)]
-        state = [f"state{i}" for i in range(graphs.states)]
-        later = [f"new_{name}" for name in state]
-        encoder = _convert(graphs.first, ["src_tokens"], [*predictions, *source, *state])
-        step = _convert(graphs.later, ["prefix", *source, *state], [*predictions, *later])
-        _remove_unread(encoder, step, source)
-        for name, model in ((ENCODER, encoder), (DECODER, step)):
-            model.metadata_props.update({key: str(value) for key, value in facts.items()})
-            _save(model, Path(partial, name))
+    with atomic_folder(folder) as partial:
+        write_graphs(network, Path(partial), facts)
         for file in dictionaries:
             shutil.copy(file, partial)
+
+
+@quiet()
+def write_graphs(
+    network: Network, folder: Path, facts: Mapping[str, object], output: bool = True
+) -> None:
+    """Write the encoder and the decoding step of a network to a folder.
+
+    Args:
+        network: ready for generation, on the CPU.
+        folder: the folder, which exists.
+        facts: the metadata of both files.
+        output: whether the step computes logits and attention (True), or the input of the output
+            layer.
+    Raises:
+        UserError: if a layer cannot be exported.
+    """
+    graphs = trace(network, EOS, output)
+    predictions = ["logits" if output else "features", *(["attention"] if graphs.attends else [])]
+    source = [f"source{i}" for i in range(graphs.sources)]
+    state = [f"state{i}" for i in range(graphs.states)]
+    later = [f"new_{name}" for name in state]
+    encoder = _convert(graphs.first, ["src_tokens"], [*predictions, *source, *state])
+    step = _convert(graphs.later, ["prefix", *source, *state], [*predictions, *later])
+    _remove_unread(encoder, step, source)
+    for name, model in ((ENCODER, encoder), (DECODER, step)):
+        model.metadata_props.update({key: str(value) for key, value in facts.items()})
+        _save(model, folder / name)
 
 
 def _convert(graph: ExportedProgram, inputs: list[str], outputs: list[str]) -> Any:

@@ -1,0 +1,47 @@
+"""``convs2s compile``: graphs of a model with which ONNX Runtime translates faster."""
+
+import argparse
+import shutil
+from pathlib import Path
+
+from ..checkpoints.folders import find_checkpoints
+from .arguments import add_dictionaries, add_input
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
+    add_input(parser, "checkpoint", "a model, or its folder", metavar="CHECKPOINT")
+    add_dictionaries(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Write the graphs beside the checkpoint, and say what uses them."""
+    path = str(find_checkpoints(Path(args.checkpoint))[0])
+    from ..checkpoints.export.onnx_files import check_exportable, write_graphs
+    from ..checkpoints.networks import read_checkpoint
+    from ..common.output_files import atomic_folder, check_folder_writable
+    from ..translation.compiled import (
+        DIGEST,
+        ENCODER,
+        STEP,
+        check_graphs,
+        digest_of,
+        folder_of,
+    )
+    from ..translation.loading import Places, find_dictionaries, load_network
+
+    folder = folder_of(path)
+    if folder.is_dir() and {each.name for each in folder.iterdir()} <= {ENCODER, STEP, DIGEST}:
+        shutil.rmtree(folder)
+    check_folder_writable(str(folder))
+    checkpoint = read_checkpoint(path)
+    check_exportable(checkpoint)
+    folders = [Path(args.data)] if args.data else [Path(path).resolve().parent]
+    places = Places(folders, (args.source_lang, args.target_lang), with_training_data=not args.data)
+    network = load_network(checkpoint, find_dictionaries(checkpoint, places)).float()
+    with atomic_folder(str(folder)) as partial:
+        write_graphs(network, Path(partial), {}, output=False)
+        check_graphs(network, Path(partial))
+        Path(partial, DIGEST).write_text(f"{digest_of(network)}\n", encoding="utf-8")
+    print(f"{folder}: `convs2s translate --path {path}` uses it on a CPU.")
+    return 0

@@ -1,0 +1,135 @@
+"""``convs2s compile``: ONNX Runtime finds the translations that torch finds."""
+
+import shutil
+
+import pytest
+import torch
+
+from convs2s.checkpoints.files import load_checkpoint, save_checkpoint
+from convs2s.cli import main as convs2s
+from convs2s.translation import compiled
+from convs2s.translation.compiled import CompiledModel, Graphs
+from convs2s.translation.decoding import NetworkModel
+from convs2s.translation.translator import Translator
+from tests.support.translation import DATA, FIXTURES, LINES
+
+for name in ("onnx", "onnxscript", "onnxruntime"):
+    pytest.importorskip(name, reason="the extra export is not installed")
+
+MANY = LINES * 2
+
+
+def translator(path, **options):
+    return Translator(path, data=DATA, raw=True, device="cpu", **options)
+
+
+def model_of(path, **options):
+    return translator(path, **options).ensemble.search_models[0]
+
+
+@pytest.fixture(scope="module", params=["adl", "convs2s", "pervasive_adl"])
+def checkpoint(request, tmp_path_factory):
+    """A compiled checkpoint."""
+    path = tmp_path_factory.mktemp("compiled") / "model.pt"
+    shutil.copyfile(FIXTURES / f"{request.param}.pt", path)
+    assert convs2s(["compile", str(path), "--data", str(DATA)]) == 0
+    return path
+
+
+@pytest.fixture
+def copied(checkpoint, tmp_path):
+    """A copy of it."""
+    shutil.copyfile(checkpoint, tmp_path / "model.pt")
+    shutil.copytree(checkpoint.with_suffix(".onnx"), tmp_path / "model.onnx")
+    return tmp_path / "model.pt"
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"beam": 1}, {"batch_size": 1, "nbest": 2}, {"alignment": True}, {"workers": 2}],
+    ids=lambda options: ", ".join(options) or "default",
+)
+def test_the_same_translations(checkpoint, options, tmp_path):
+    plain = shutil.copyfile(checkpoint, tmp_path / "plain.pt")
+    expected = translator(plain, **options).translate(MANY)
+    mine = translator(checkpoint, **options)
+    for ours, theirs in zip(mine.translate(MANY), expected, strict=True):
+        for one, other in zip(ours.hypotheses, theirs.hypotheses, strict=True):
+            assert (one.tokens, one.alignment) == (other.tokens, other.alignment)
+            assert one.score == pytest.approx(other.score, abs=1e-4)
+    model = mine.ensemble.search_models[0]
+    assert isinstance(model, CompiledModel)
+    # Torch computes attention, and processes have graphs of their own.
+    by_torch = "alignment" in options and not model.aligns_tokens
+    assert (model._graphs is None) == (by_torch or "workers" in options)
+
+
+def test_a_few_sentences_do_not_start_it(checkpoint):
+    mine = translator(checkpoint)
+    mine.translate(LINES[:4])
+    assert mine.ensemble.search_models[0]._graphs is None
+    mine.translate(LINES)
+    assert isinstance(mine.ensemble.search_models[0]._graphs, Graphs)
+
+
+def test_shortlists(checkpoint, tmp_path):
+    lexicon = tmp_path / "lexicon"
+    words = (
+        (DATA / f"dict.{language}.txt").read_text(encoding="utf-8").split()[::2]
+        for language in ("de", "en")
+    )
+    pairs = "".join(f"{source} {target} 0.5\n" for source, target in zip(*words))
+    lexicon.write_text(pairs, encoding="utf-8")
+    options = {"lexicon": str(lexicon), "frequent_candidates": 12}
+    plain = shutil.copyfile(checkpoint, tmp_path / "plain.pt")
+    found, expected = (
+        [each.text for each in translator(path, **options).translate(MANY)]
+        for path in (checkpoint, plain)
+    )
+    assert found == expected
+
+
+def test_what_has_another_precision_is_not_computed_with_it(checkpoint):
+    for options in ({"autocast_dtype": "bfloat16"}, {"int8": True}):
+        model = model_of(checkpoint, **options)
+        is_single = next(model.module.parameters()).dtype == torch.float32
+        if options == {"int8": True}:
+            is_single = not model.module.quantized
+        assert (type(model) is NetworkModel) or is_single
+
+
+def test_graphs_of_other_weights_are_refused(copied, capsys):
+    content = load_checkpoint(str(copied))
+    name = next(iter(content["model"]))
+    content["model"][name] = content["model"][name] * 1.5
+    save_checkpoint(content, str(copied))
+    command = ["translate", "--path", str(copied), "--data", str(DATA), "--raw", "--device", "cpu"]
+    assert convs2s([*command, "--input", str(DATA / "test.de")]) == 2
+    error = capsys.readouterr().err
+    assert f"The graphs in {copied.with_suffix('.onnx')} are not those of {copied}: " in error
+    # They are written again.
+    assert convs2s(["compile", str(copied), "--data", str(DATA)]) == 0
+    assert isinstance(model_of(copied), CompiledModel)
+
+
+def test_damaged_graphs_are_refused(copied, capsys):
+    step = copied.with_suffix(".onnx") / "decoder_step.onnx"
+    step.write_bytes(step.read_bytes()[:1000])
+    command = ["translate", "--path", str(copied), "--data", str(DATA), "--raw", "--device", "cpu"]
+    (copied.parent / "lines").write_text("".join(f"{line}\n" for line in MANY), encoding="utf-8")
+    arguments = ["--input", str(copied.parent / "lines"), "--workers", "1"]
+    assert convs2s([*command, *arguments]) == 2
+    assert f"{step} cannot be used: " in capsys.readouterr().err
+
+
+def test_graphs_that_compute_something_else_are_not_written(monkeypatch, tmp_path, capsys):
+    path = shutil.copyfile(FIXTURES / "convs2s.pt", tmp_path / "model.pt")
+    monkeypatch.setattr(compiled, "linear", lambda x, weight, bias: x @ weight.t() + 1.0)
+    assert convs2s(["compile", str(path), "--data", str(DATA)]) == 2
+    assert "ONNX Runtime computes something else than torch" in capsys.readouterr().err
+    assert [each.name for each in tmp_path.iterdir()] == ["model.pt"]
+
+
+def test_without_onnxruntime_torch_computes(checkpoint, monkeypatch):
+    monkeypatch.setattr(compiled, "find_spec", lambda name: None)
+    assert type(model_of(checkpoint)) is NetworkModel
