@@ -16,6 +16,8 @@ CHECKPOINTS = "checkpoints"
 SAFETENSORS = ".safetensors"
 # The fast copy of a model, which `convs2s fast` writes beside it.
 FAST = "fast.pt"
+# The graphs that `convs2s export-onnx` and `compile` write to a folder.
+ENCODER_GRAPH, STEP_GRAPH = "encoder.onnx", "decoder_step.onnx"
 
 
 def split_paths(value: str, fast: bool = False) -> list[str]:

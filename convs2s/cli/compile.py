@@ -4,7 +4,7 @@ import argparse
 import shutil
 from pathlib import Path
 
-from ..checkpoints.folders import find_checkpoints
+from ..checkpoints.folders import ENCODER_GRAPH, STEP_GRAPH, find_checkpoints
 from .arguments import add_dictionaries, add_input
 
 
@@ -22,23 +22,21 @@ def run(args: argparse.Namespace) -> int:
     from ..common.output_files import atomic_folder, check_folder_writable
     from ..translation.compiled import (
         DIGEST,
-        ENCODER,
-        STEP,
         check_graphs,
         digest_of,
         folder_of,
     )
-    from ..translation.loading import Places, find_dictionaries, load_network
+    from ..translation.loading import load_network, own_dictionaries
 
     folder = folder_of(path)
-    if folder.is_dir() and {each.name for each in folder.iterdir()} <= {ENCODER, STEP, DIGEST}:
-        shutil.rmtree(folder)
-    check_folder_writable(str(folder))
     checkpoint = read_checkpoint(path)
     check_exportable(checkpoint)
-    folders = [Path(args.data)] if args.data else [Path(path).resolve().parent]
-    places = Places(folders, (args.source_lang, args.target_lang), with_training_data=not args.data)
-    network = load_network(checkpoint, find_dictionaries(checkpoint, places)).float()
+    written = {ENCODER_GRAPH, STEP_GRAPH, DIGEST}
+    if folder.is_dir() and {each.name for each in folder.iterdir()} <= written:
+        shutil.rmtree(folder)
+    check_folder_writable(str(folder))
+    languages = args.source_lang, args.target_lang
+    network = load_network(checkpoint, own_dictionaries(checkpoint, args.data, languages)).float()
     with atomic_folder(str(folder)) as partial:
         write_graphs(network, Path(partial), {}, output=False)
         check_graphs(network, Path(partial))

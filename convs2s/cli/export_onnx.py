@@ -3,7 +3,7 @@
 import argparse
 from pathlib import Path
 
-from ..checkpoints.folders import find_checkpoints
+from ..checkpoints.folders import ENCODER_GRAPH, STEP_GRAPH, find_checkpoints
 from ..common.output_files import check_folder_writable
 from .arguments import add_dictionaries, add_input
 
@@ -19,19 +19,18 @@ def run(args: argparse.Namespace) -> int:
     """Write the ONNX files and the dictionaries, and print a summary."""
     args.checkpoint = str(find_checkpoints(Path(args.checkpoint))[0])
     check_folder_writable(args.output)
-    from ..checkpoints.export.onnx_files import DECODER, ENCODER, check_exportable, export_onnx
+    from ..checkpoints.export.onnx_files import check_exportable, export_onnx
     from ..checkpoints.networks import read_checkpoint
-    from ..translation.loading import Places, find_dictionaries, load_network
+    from ..translation.loading import load_network, own_dictionaries
 
     checkpoint = read_checkpoint(args.checkpoint)
     check_exportable(checkpoint)
-    folders = [Path(args.data)] if args.data else [Path(args.checkpoint).resolve().parent]
-    places = Places(folders, (args.source_lang, args.target_lang), with_training_data=not args.data)
-    dictionaries = find_dictionaries(checkpoint, places)
+    languages = args.source_lang, args.target_lang
+    dictionaries = own_dictionaries(checkpoint, args.data, languages)
     network = load_network(checkpoint, dictionaries).float()
     export_onnx(network, args.output, dictionaries.files)
     print(
-        f"{args.output}: {ENCODER}, {DECODER}, dict.{dictionaries.source}.txt, "
+        f"{args.output}: {ENCODER_GRAPH}, {STEP_GRAPH}, dict.{dictionaries.source}.txt, "
         f"dict.{dictionaries.target}.txt"
     )
     return 0

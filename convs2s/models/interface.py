@@ -40,6 +40,10 @@ class Vocabularies(NamedTuple):
     bos: int = 0
 
 
+# That of every dictionary.
+EOS: int = Vocabularies._field_defaults["eos"]
+
+
 class _Part(nn.Module):
     """A module that ``torch.jit.script`` cannot compile.
 

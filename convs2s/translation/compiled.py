@@ -14,19 +14,19 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from ..checkpoints.folders import ENCODER_GRAPH, STEP_GRAPH
 from ..common.errors import UserError
-from ..models.interface import Vocabularies
+from ..models.interface import EOS
 from ..nn.linear import linear
 from ..nn.state import BeamOrder
 from .decoding import Decoding, Forced, Model, NetworkModel, log_softmax
 
-# The graphs, and the digest of the weights that they have.
-ENCODER, STEP, DIGEST = "encoder.onnx", "decoder_step.onnx", "weights.sha256"
+# Beside the graphs, the digest of the weights that they have.
+DIGEST = "weights.sha256"
 # Starting ONNX Runtime takes as long as it saves in this many sentences, one at a time.
 WORTH_IT = 10
 # The largest difference to torch, as a part of the largest number.
 TOLERANCE = 1e-3
-EOS = Vocabularies._field_defaults["eos"]
 
 
 def folder_of(checkpoint: str) -> Path:
@@ -181,7 +181,9 @@ class CompiledModel(NetworkModel):
         """The graphs in this process."""
         with self._lock:
             if self._graphs is None or self._graphs.process != os.getpid():
-                encoder, step = (_session(self._folder / name) for name in (ENCODER, STEP))
+                encoder, step = (
+                    _session(self._folder / name) for name in (ENCODER_GRAPH, STEP_GRAPH)
+                )
                 inputs = [each.name for each in step.get_inputs()]
                 self._graphs = Graphs(
                     os.getpid(),

@@ -100,7 +100,7 @@ class Precision:
 
     def is_single(self, model: nn.Module) -> bool:
         """Whether a model that is prepared computes in single precision, without 8 bits."""
-        if self.dtype is not None or getattr(model, "quantized", False):
+        if self._dtype_of(model) is not None or getattr(model, "quantized", False):
             return False
         return all(each.dtype == torch.float32 for each in model.parameters())
 

@@ -10,6 +10,7 @@ from convs2s.cli import main as convs2s
 from convs2s.translation import compiled
 from convs2s.translation.compiled import CompiledModel, Graphs
 from convs2s.translation.decoding import NetworkModel
+from convs2s.translation.precision import is_supported
 from convs2s.translation.translator import Translator
 from tests.support.translation import DATA, FIXTURES, LINES
 
@@ -90,12 +91,11 @@ def test_shortlists(checkpoint, tmp_path):
 
 
 def test_what_has_another_precision_is_not_computed_with_it(checkpoint):
-    for options in ({"autocast_dtype": "bfloat16"}, {"int8": True}):
-        model = model_of(checkpoint, **options)
-        is_single = next(model.module.parameters()).dtype == torch.float32
-        if options == {"int8": True}:
-            is_single = not model.module.quantized
-        assert (type(model) is NetworkModel) or is_single
+    bfloat16 = model_of(checkpoint, autocast_dtype="bfloat16")
+    has_bfloat16 = is_supported(torch.bfloat16, torch.device("cpu"))
+    assert isinstance(bfloat16, CompiledModel) == (not has_bfloat16)
+    int8 = model_of(checkpoint, int8=True)
+    assert isinstance(int8, CompiledModel) == (not int8.module.quantized)
 
 
 def test_graphs_of_other_weights_are_refused(copied, capsys):

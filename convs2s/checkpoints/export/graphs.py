@@ -75,7 +75,7 @@ class First(NamedTuple):
         state: tensors with one row for each hypothesis.
     """
 
-    logits: Tensor
+    predictions: Tensor
     attention: Tensor | None
     source: list[Tensor]
     state: list[Tensor]

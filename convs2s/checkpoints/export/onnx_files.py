@@ -12,14 +12,13 @@ from torch.export import ExportedProgram
 from ...common.errors import UserError
 from ...common.output_files import atomic_folder
 from ...common.quiet import quiet
-from ...models.interface import Network, Vocabularies
+from ...models.interface import EOS, Network
 from ..files import check_not_quantized
+from ..folders import ENCODER_GRAPH, STEP_GRAPH
 from ..networks import Checkpoint
 from .graphs import trace
 
-ENCODER, DECODER = "encoder.onnx", "decoder_step.onnx"
 NEEDED = ("onnx", "onnxscript")
-EOS = Vocabularies._field_defaults["eos"]
 
 
 def check_exportable(checkpoint: Checkpoint) -> None:
@@ -89,7 +88,7 @@ def write_graphs(
     encoder = _convert(graphs.first, ["src_tokens"], [*predictions, *source, *state])
     step = _convert(graphs.later, ["prefix", *source, *state], [*predictions, *later])
     _remove_unread(encoder, step, source)
-    for name, model in ((ENCODER, encoder), (DECODER, step)):
+    for name, model in ((ENCODER_GRAPH, encoder), (STEP_GRAPH, step)):
         model.metadata_props.update({key: str(value) for key, value in facts.items()})
         _save(model, folder / name)
 

@@ -4,9 +4,11 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
+from torch.export import Dim, export
 
 from convs2s.checkpoints.export.graphs import trace
-from convs2s.checkpoints.export.onnx_files import DECODER, ENCODER, check_exportable, export_onnx
+from convs2s.checkpoints.export.onnx_files import check_exportable, export_onnx
+from convs2s.checkpoints.folders import ENCODER_GRAPH, STEP_GRAPH
 from convs2s.checkpoints.networks import Checkpoint
 from convs2s.common.errors import UserError
 from convs2s.models.interface import resolve_attention
@@ -46,12 +48,12 @@ def exported(request, tmp_path_factory):
     network = ready(make(request.param))
     export_onnx(network, str(folder / "onnx"), files)
     names = sorted(path.name for path in (folder / "onnx").iterdir())
-    assert names == [DECODER, "dict.de.txt", "dict.en.txt", ENCODER]
+    assert names == [STEP_GRAPH, "dict.de.txt", "dict.en.txt", ENCODER_GRAPH]
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     return network, *(
         onnxruntime.InferenceSession(str(folder / "onnx" / name), options)
-        for name in (ENCODER, DECODER)
+        for name in (ENCODER_GRAPH, STEP_GRAPH)
     )
 
 
@@ -96,6 +98,46 @@ def test_onnxruntime_computes_what_the_network_computes(exported):
             **{"max_target_positions": "64", "source_dictionary": "dict.de.txt"},
             "target_dictionary": "dict.en.txt",
         }
+
+
+# Those whose computation over a whole sentence differs in a graph.
+LAYERS = (
+    *("pos", "learn_pos", "birnn", "birnn(gru)", "birnn(lnlstm)", "birnn(lngru)", "qrnn(k=3)"),
+    *("min_gru", "min_lstm", "ssru", "rg_lru", "ema(3)", "mega_self_att(n=2)", "retention"),
+    *("gla(h=2)", "mamba2(n=4, k=3)", "light_conv(k=4)", "dynamic_conv(h=2)", "cnn(k=4)"),
+    *("mh_dot_self_att(window=2)", "mh_dot_self_att(pos=rope)", "mh_dot_self_att(pos=alibi)"),
+)
+
+
+@pytest.mark.parametrize("layer", LAYERS)
+@torch.no_grad()
+def test_a_graph_encodes_sentences_of_any_length(layer):
+    network = ready(tiny_adl(encoder_adl=layer, decoder_adl="mh_dot_src_att"))
+    columns = {0: Dim("batch"), 1: Dim("length", max=64)}
+
+    class Encode(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.network = network
+
+        def forward(self, tokens):
+            return self.network.encode(tokens)["encoder_out"]
+
+    graph = export(
+        Encode().eval(),
+        (torch.full((3, 5), EOS),),
+        dynamic_shapes=(columns,),
+        strict=False,
+        prefer_deferred_runtime_asserts_over_guards=True,
+    ).module()
+    for lengths, left_pad in (([7, 3, 11, 1], True), ([7, 3, 11, 1], False), ([40, 40], False)):
+        batch = random_batch([(length, 1) for length in lengths], left_pad)
+        tokens = batch["net_input"]["src_tokens"]
+        encoded = network.encode(tokens)
+        found, expected = graph(tokens), encoded["encoder_out"]
+        if (padding := encoded["encoder_padding_mask"]) is not None:
+            found, expected = (each[~padding] for each in (found, expected))
+        torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-4)
 
 
 class Fails(nn.Module):

@@ -6,7 +6,7 @@ import torch
 from convs2s.common.errors import SequenceTooLong
 from convs2s.models.adl.context import Context, Source
 from convs2s.nn.state import State
-from tests.unit.models.adl.test_layers import SETTINGS, C, S, T, built, check, context, random_input
+from tests.support.adl_layers import SETTINGS, C, S, T, built, check, context, random_input
 from tests.unit.models.adl.test_linear_attention import ema, sigmoid, swish
 
 N = 3

@@ -1,4 +1,4 @@
-"""Every layer against its formula, written plainly in float64 for one sentence at a time."""
+"""Every layer without recurrence against its formula, in float64 for one sentence at a time."""
 
 import math
 
@@ -6,146 +6,22 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from convs2s.models.adl import Settings, resolve
-from convs2s.models.adl.context import Context, Source
+from convs2s.models.adl.context import Source
 from convs2s.models.adl.layers.chains import LayerChain
 from convs2s.nn.attention import record_attention
+from tests.support.adl_layers import (
+    C,
+    S,
+    T,
+    built,
+    check,
+    context,
+    norm,
+    random_input,
+    sigmoid,
+)
 from tests.support.batches import PAD, random_batch
-from tests.support.families import MODELS, build, outputs, tiny_adl
-
-C, S, T = 8, 6, 5
-SETTINGS = Settings(model_dim=C, attention_heads=2, dropout=0.0, max_source_positions=16)
-
-
-def built(text, side="encoder", source="id"):
-    """The module of a definition of one layer, with random weights, in float64."""
-    torch.manual_seed(1)
-    definitions = (text, "id") if side == "encoder" else (source, text)
-    layers = getattr(resolve(*definitions, SETTINGS), side).layers
-    chain = LayerChain(layers).double().eval()
-    for parameter in chain.parameters():
-        torch.nn.init.normal_(parameter, std=0.4)
-    return chain.requires_grad_(False), chain[-1]
-
-
-def random_input(length=T, sentences=3, channels=C, seed=2):
-    generator = torch.Generator().manual_seed(seed)
-    return torch.randn(sentences, length, channels, dtype=torch.float64, generator=generator)
-
-
-def context(x, **options):
-    return Context(torch.arange(x.size(1)), x.size(1), **options)
-
-
-def sigmoid(x):
-    return 1 / (1 + (-x).exp())
-
-
-def norm(x, module):
-    mean, variance = x.mean(), ((x - x.mean()) ** 2).mean()
-    return module.weight * (x - mean) / (variance + 1e-6).sqrt() + module.bias
-
-
-def check(chain, x, reference, given=None):
-    """The output of the chain for each sentence equals that of the reference for it alone."""
-    actual = chain(x, given or context(x))
-    for row, sentence in zip(actual, x):
-        expected = torch.stack(reference(list(sentence)))
-        torch.testing.assert_close(row, expected, atol=1e-10, rtol=1e-10)
-
-
-def lstm(module, xs):
-    w, u, b = module.weight_ih_l0, module.weight_hh_l0, module.bias_ih_l0 + module.bias_hh_l0
-    d = u.size(1)
-    h = c = torch.zeros(d, dtype=torch.float64)
-    outputs = []
-    for x in xs:
-        i, f, g, o = (w @ x + u @ h + b).split(d)
-        c = sigmoid(f) * c + sigmoid(i) * g.tanh()
-        h = sigmoid(o) * c.tanh()
-        outputs.append(h)
-    return outputs
-
-
-def gru(module, xs):
-    w, u, b, e = module.weight_ih_l0, module.weight_hh_l0, module.bias_ih_l0, module.bias_hh_l0
-    d = u.size(1)
-    h = torch.zeros(d, dtype=torch.float64)
-    outputs = []
-    for x in xs:
-        (r, z, n), (p, q, m) = (w @ x + b).split(d), (u @ h + e).split(d)
-        z = sigmoid(z + q)
-        h = (1 - z) * (n + sigmoid(r + p) * m).tanh() + z * h
-        outputs.append(h)
-    return outputs
-
-
-def normalized_lstm(module, xs):
-    d = module.recurrent.in_features
-    h = c = torch.zeros(d, dtype=torch.float64)
-    outputs = []
-    for x in xs:
-        gates = norm(module.input.weight @ x, module.input_norm)
-        gates = gates + norm(module.recurrent.weight @ h, module.recurrent_norm)
-        i, f, g, o = gates.split(d)
-        c = sigmoid(f) * c + sigmoid(i) * g.tanh()
-        h = sigmoid(o) * norm(c, module.cell_norm).tanh()
-        outputs.append(h)
-    return outputs
-
-
-def normalized_gru(module, xs):
-    d = module.recurrent.in_features
-    h = torch.zeros(d, dtype=torch.float64)
-    outputs = []
-    for x in xs:
-        r, z, n = norm(module.input.weight @ x, module.input_norm).split(d)
-        p, q, m = norm(module.recurrent.weight @ h, module.recurrent_norm).split(d)
-        z = sigmoid(z + q)
-        h = (1 - z) * (n + sigmoid(r + p) * m).tanh() + z * h
-        outputs.append(h)
-    return outputs
-
-
-CELLS = {"lstm": lstm, "gru": gru, "lnlstm": normalized_lstm, "lngru": normalized_gru}
-
-
-@pytest.mark.parametrize("cell", CELLS)
-def test_rnn(cell):
-    chain, layer = built(f"rnn({cell}, d=6)")
-    check(chain, random_input(), lambda xs: CELLS[cell](layer.network, xs))
-
-
-@pytest.mark.parametrize("cell", CELLS)
-def test_birnn_starts_at_the_end_of_each_sentence(cell):
-    chain, layer = built(f"birnn({cell}, d=6)")
-    x, lengths = random_input(), [5, 3, 1]
-    mask = torch.arange(T) >= torch.tensor(lengths).unsqueeze(1)
-    actual = chain(x, context(x, padding_mask=mask))
-    for row, sentence, length in zip(actual, x, lengths):
-        xs = list(sentence[:length])
-        ahead = CELLS[cell](layer.forwards, xs)
-        back = CELLS[cell](layer.backwards, xs[::-1])[::-1]
-        expected = torch.stack([torch.cat(pair) for pair in zip(ahead, back)])
-        torch.testing.assert_close(row[:length], expected, atol=1e-10, rtol=1e-10)
-
-
-@pytest.mark.parametrize("padding", ["right", "left", "none"])
-@pytest.mark.parametrize("cell", CELLS)
-def test_bi_of_a_recurrent_network_is_birnn(cell, padding):
-    options = dict(arch="adl", decoder_adl="mlp_att", model_dim=C)
-    birnn = build(**options, encoder_adl=f"birnn({cell})").double()
-    bi = build(**options, encoder_adl=f"bi(rnn({cell}, d={C // 2}))", seed=2).double()
-    weights = {
-        name.replace("forwards.", "forwards.0.network.").replace(
-            "backwards.", "backwards.0.network."
-        ): weight
-        for name, weight in birnn.state_dict().items()
-    }
-    bi.load_state_dict(weights)
-    lengths = [(7, 2)] * 2 if padding == "none" else [(7, 2), (3, 2), (1, 2)]
-    batch = random_batch(lengths, left_pad_source=padding == "left")["net_input"]
-    assert torch.equal(outputs(bi, batch)[0], outputs(birnn, batch)[0])
+from tests.support.families import MODELS, tiny_adl
 
 
 def test_bi_runs_a_second_chain_from_the_end_of_each_sentence():
@@ -181,70 +57,6 @@ def test_recorded_attention_of_bi_is_in_the_order_of_the_sentence(lengths):
         )
 
 
-def test_qrnn():
-    chain, layer = built("qrnn(d=6, k=2, v=relu)")
-    weight, bias = layer.linear.weight, layer.linear.bias
-
-    def reference(xs):
-        outputs, cell = [], torch.zeros(6, dtype=torch.float64)
-        for t, x in enumerate(xs):
-            before = xs[t - 1] if t else torch.zeros_like(x)
-            z, f = (weight @ torch.cat([before, x]) + bias).split(6)
-            cell = sigmoid(f) * cell + (1 - sigmoid(f)) * z.clamp(min=0)
-            outputs.append(cell)
-        return outputs
-
-    check(chain, random_input(), reference)
-
-
-def ssru(layer, x, h):
-    f = sigmoid(layer.forget.weight @ x + layer.forget.bias)
-    c = f * h + (1 - f) * (layer.candidate.weight @ x)
-    return c, c.clamp(min=0)
-
-
-def min_gru(layer, x, h):
-    candidate, z = (layer.linear.weight @ x + layer.linear.bias).split(len(h))
-    h = (1 - sigmoid(z)) * h + sigmoid(z) * candidate
-    return h, h
-
-
-def min_lstm(layer, x, h):
-    candidate, i, f = (layer.linear.weight @ x + layer.linear.bias).split(len(h))
-    i, f = sigmoid(i), sigmoid(f)
-    h = f / (f + i) * h + i / (f + i) * candidate
-    return h, h
-
-
-def rg_lru(layer, x, h):
-    i, r = sigmoid(layer.linear.weight @ x + layer.linear.bias).split(len(h))
-    a = sigmoid(layer.decay) ** (8 * r)
-    h = a * h + (1 - a**2).sqrt() * i * x
-    return h, h
-
-
-RECURRENCES = {
-    "ssru(d=6)": ssru,
-    "min_gru(d=6)": min_gru,
-    "min_lstm(d=6)": min_lstm,
-    "rg_lru": rg_lru,
-}
-
-
-@pytest.mark.parametrize("text", RECURRENCES)
-def test_gated_recurrences(text):
-    chain, layer = built(text)
-
-    def reference(xs):
-        hidden, outputs = torch.zeros(6 if "6" in text else C, dtype=torch.float64), []
-        for x in xs:
-            hidden, output = RECURRENCES[text](layer, x, hidden)
-            outputs.append(output)
-        return outputs
-
-    check(chain, random_input(), reference)
-
-
 @pytest.mark.parametrize("padding", ["centred", "causal"])
 @pytest.mark.parametrize("k", [1, 2, 5])
 @pytest.mark.parametrize("name", ["light_conv", "dynamic_conv"])
@@ -267,26 +79,6 @@ def test_weighted_means_of_neighbors(name, k, padding):
         return outputs
 
     check(chain, random_input(), reference)
-
-
-def test_the_initial_decays_of_rg_lru():
-    (layer,) = resolve("rg_lru", "id", Settings(model_dim=4096)).encoder.layers
-    decays = torch.sigmoid(LayerChain((layer,))[0].decay.double()) ** 8
-    assert 0.9 - 1e-6 <= decays.min() < 0.902 and 0.997 < decays.max() <= 0.999 + 1e-6
-
-
-def test_extreme_gates():
-    """Gates that are open or closed for good have finite values and gradients."""
-    for text in RECURRENCES:
-        chain, layer = built(text)
-        x = random_input(length=40) * 1e4
-        x.requires_grad_()
-        for part in chain.parameters():
-            part.requires_grad_()
-        y = chain(x, context(x))
-        y.sum().backward()
-        assert y.isfinite().all() and x.grad.isfinite().all(), text
-        assert all(part.grad.isfinite().all() for part in chain.parameters()), text
 
 
 def test_sum():

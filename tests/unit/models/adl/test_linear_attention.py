@@ -13,7 +13,7 @@ from convs2s.models.adl.language.layers.moving_average import CHUNK
 from convs2s.models.adl.layers.chains import LayerChain
 from convs2s.nn.linear_attention import CHANNEL_CHUNK, HEAD_CHUNK
 from convs2s.nn.state import State
-from tests.unit.models.adl.test_layers import C, built, check, context, random_input, sigmoid
+from tests.support.adl_layers import C, built, check, context, random_input, sigmoid
 
 
 def swish(x):
