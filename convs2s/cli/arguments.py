@@ -12,12 +12,13 @@ from ..translation.options import AUTOCAST_DTYPES, BUFFER_SIZE, EnsembleOptions
 
 # The options of a ``Translator`` that the functions below add, by their names in Python.
 PREPARATION = "data preparation bpe_codes raw source_lang target_lang".split()
-TRANSLATOR = (
+MODEL = (
     PREPARATION
     + "beam lenpen unnormalized min_len max_len_b lexicon candidates_per_word".split()
-    + "frequent_candidates replace_unk max_tokens batch_size buffer_size workers".split()
+    + "frequent_candidates replace_unk max_tokens batch_size".split()
     + "autocast_dtype int8 device".split()
 )
+TRANSLATOR = [*MODEL, "buffer_size", "workers"]
 
 
 class AtLeast(argparse.Action):
@@ -185,11 +186,20 @@ def add_search(parser: argparse.ArgumentParser) -> None:
     add_input(search, "--replace-unk", text, nargs="?", const="")
 
 
-def add_speed(parser: argparse.ArgumentParser) -> None:
-    """Add the options that change the speed."""
+def add_speed(parser: argparse.ArgumentParser) -> argparse._ArgumentGroup:
+    """Add the options that change the speed of each batch; return their group."""
     speed = parser.add_argument_group("speed")
     add_batches(speed, "largest number of source tokens in a batch")
     add_number(speed, "--batch-size", "largest number of sentences in a batch")
+    speed.add_argument(
+        "--autocast-dtype", choices=AUTOCAST_DTYPES, default="none", help="precision"
+    )
+    add_flag(speed, "--int8", "weights in 8 bits, on CPUs with VNNI or AMX")
+    return speed
+
+
+def add_many_lines(speed: argparse._ArgumentGroup) -> None:
+    """Add the options that change how many lines are translated at once, to those of the speed."""
     text = "number of lines that are sorted by length and translated together"
     add_number(speed, "--buffer-size", text, BUFFER_SIZE)
     text = (
@@ -197,10 +207,6 @@ def add_speed(parser: argparse.ArgumentParser) -> None:
         "file on a CPU, one for each thread if there are as many batches; else 1)"
     )
     add_number(speed, "--workers", text)
-    speed.add_argument(
-        "--autocast-dtype", choices=AUTOCAST_DTYPES, default="none", help="precision"
-    )
-    add_flag(speed, "--int8", "weights in 8 bits, on CPUs with VNNI or AMX")
 
 
 def add_batches(group: argparse._ActionsContainer, text: str) -> None:

@@ -26,6 +26,7 @@ COMMANDS = {
     "score": "compute the log-probabilities of given translations with a trained model",
     "plot-attention": "show the attention of every layer and head between sentences and their "
     "translations, as a picture, a page or data",
+    "serve": "show a page to try models with, and translate over HTTP",
     "rerank": "choose translations from n-best lists: by minimum Bayes risk, or by the scores of "
     "several models",
     "experiment": "train, translate and compare systems that a YAML file describes",
@@ -58,7 +59,8 @@ COMMANDS = {
 # Title -> the commands that --help lists below it.
 GROUPS = {
     "from text to text": (
-        *("prepare", "train", "translate", "evaluate", "score", "plot-attention", "rerank"),
+        *("prepare", "train", "translate", "serve", "evaluate", "score", "plot-attention"),
+        "rerank",
     ),
     "comparisons and architectures": ("experiment", "plot", "adl", "flops"),
     "models and their files": (
@@ -76,6 +78,7 @@ EXAMPLES = {
     "evaluate": "prepared --source test.de --references test.en",
     "score": "--path prepared --input test.de --target-input test.en",
     "plot-attention": "'Zwei Hunde rennen.' --path prepared --output attention.html",
+    "serve": "--path prepared",
     "rerank": "lists.txt --utility bleu --output chosen.en",
     "experiment": "compare.yaml --text corpus --out results --dry-run",
     "plot": "training prepared/checkpoints/train.log --output training.png",

@@ -36,6 +36,7 @@ PARTS = (
     Part(("eflomal",), "lexicon", "lexicon (without --alignments)"),
     Part(("onnx", "onnxscript", "onnxruntime"), "export", "export-onnx, compile"),
     Part(("transformers",), "hf", "exported models in transformers"),
+    Part(("starlette", "uvicorn"), "serve", "serve"),
 )
 
 

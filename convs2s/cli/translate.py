@@ -30,6 +30,7 @@ from .arguments import (
     add_file,
     add_flag,
     add_input,
+    add_many_lines,
     add_number,
     add_preparation,
     add_search,
@@ -64,7 +65,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_flag(files, "--scores", "write the score and a tab before each translation")
     add_preparation(parser)
     add_search(parser)
-    add_speed(parser)
+    add_many_lines(add_speed(parser))
     add_user_dir(parser)
 
 

@@ -149,8 +149,21 @@ def page(content: Document, title: str) -> str:
     """
     names = ("page.html", "style.css", *SCRIPTS)
     template, style, *scripts = ((FOLDER / name).read_text(encoding="utf-8") for name in names)
+    return filled(template, style, scripts, as_json(content).rstrip(), title)
+
+
+def filled(template: str, style: str, scripts: Sequence[str], data: str, title: str) -> str:
+    """A page that needs no other file.
+
+    Args:
+        template: HTML with comments in the places of the other parts.
+        style: CSS.
+        scripts: JavaScript.
+        data: JSON.
+        title: plain text.
+    """
     # No tag and no comment can start in the data.
-    data = as_json(content).rstrip().translate({ord(sign): f"\\u{ord(sign):04x}" for sign in "<>&"})
+    data = data.translate({ord(sign): f"\\u{ord(sign):04x}" for sign in "<>&"})
     parts = {
         "title": html.escape(title),
         "style": f"<style>\n{style}</style>",

@@ -24,7 +24,7 @@ os.dup2(int(answers), 4)
 os.execv(program[0], program)
 """
 KEY_CODES = {
-    **{"PageUp": 33, "PageDown": 34, "End": 35, "Home": 36, "Escape": 27, "Tab": 9},
+    **{"PageUp": 33, "PageDown": 34, "End": 35, "Home": 36, "Escape": 27, "Tab": 9, "Enter": 13},
     **{"ArrowLeft": 37, "ArrowUp": 38, "ArrowRight": 39, "ArrowDown": 40},
 }
 
@@ -41,6 +41,7 @@ class Browser:
         self.program = program
         self.number = 0
         self.errors: list[str] = []
+        self.address = "about:blank"
 
     def __enter__(self):
         self.profile = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
@@ -126,15 +127,20 @@ class Browser:
             self.errors.append(about["entry"]["text"])
         elif name == "Network.requestWillBeSent":
             url = about["request"]["url"]
-            if not url.startswith(("file:", "data:", "about:")):
+            if not url.startswith(("file:", "data:", "about:", self.address)):
                 self.errors.append(f"request of {url}")
         elif name == "Page.javascriptDialogOpening":
             self.errors.append(f"dialog {about['message']}")
             # The page waits for an answer to the dialog.
             self._write("Page.handleJavaScriptDialog", accept=True)
 
-    def open(self, path: Path, width: int = 1200, height: int = 1000, dark: bool = False) -> None:
-        """Open a file, with a window of some size, and wait until it is loaded."""
+    def open(
+        self, page: Path | str, width: int = 1200, height: int = 1000, dark: bool = False
+    ) -> None:
+        """Open a file or an address, with a window of some size, and wait until it is loaded."""
+        url = page if isinstance(page, str) else page.resolve().as_uri()
+        # Requests to all others are errors.
+        self.address = url
         self.errors.clear()
         self.send(
             "Emulation.setDeviceMetricsOverride",
@@ -145,11 +151,15 @@ class Browser:
         )
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         self.send("Emulation.setEmulatedMedia", features=[scheme])
-        self.send("Page.navigate", url=Path(path).resolve().as_uri())
-        wanted = json.dumps(Path(path).resolve().as_uri())
+        self.send("Page.navigate", url=url)
+        self.wait(f"document.readyState === 'complete' && location.href === {json.dumps(url)}")
+
+    def wait(self, code: str) -> None:
+        """Wait until an expression is true."""
         end = time.monotonic() + PATIENCE
-        while not self.run(f"document.readyState === 'complete' && location.href === {wanted}"):
-            assert time.monotonic() < end, f"{path} does not load"
+        while not self.run(code):
+            assert time.monotonic() < end, f"never true: {code}"
+            time.sleep(0.01)
 
     def run(self, code: str):
         """Evaluate an expression in the page and return its value."""
@@ -157,8 +167,8 @@ class Browser:
         assert "exceptionDetails" not in result, result["exceptionDetails"]
         return result["result"].get("value")
 
-    def press(self, key: str) -> None:
-        """Press and release a key."""
+    def press(self, key: str, control: bool = False) -> None:
+        """Press and release a key, with the control key or without."""
         for kind in ("rawKeyDown", "keyUp"):
             self.send(
                 "Input.dispatchKeyEvent",
@@ -166,7 +176,12 @@ class Browser:
                 key=key,
                 code=key,
                 windowsVirtualKeyCode=KEY_CODES[key],
+                modifiers=2 if control else 0,
             )
+
+    def write(self, text: str) -> None:
+        """Type text into what has the focus."""
+        self.send("Input.insertText", text=text)
 
     def hover(self, x: float, y: float) -> None:
         """Move the mouse."""

@@ -11,7 +11,7 @@ import json
 import re
 import subprocess
 import sys
-from contextlib import redirect_stdout
+from contextlib import redirect_stdout, suppress
 
 import psutil
 import pytest
@@ -57,7 +57,9 @@ def kill_forks():
     """Kill all commands that the server has started, and all that these have started."""
     while alive := psutil.Process(server().process.pid).children(recursive=True):
         for each in alive:
-            each.kill()
+            # One that has just been ended by the end of another is gone.
+            with suppress(psutil.NoSuchProcess):
+                each.kill()
         psutil.wait_procs(alive, timeout=5)
 
 

@@ -1,0 +1,117 @@
+"""``convs2s serve``: a page to try models with, and translations over HTTP."""
+
+import argparse
+import logging
+import socket
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ..checkpoints.folders import split_paths
+from ..common.errors import UserError
+from ..common.quiet import hidden_messages
+from .arguments import MODEL, add_number, add_preparation, add_search, add_speed, given
+from .plugin import add_user_dir, load_model, use_user_dir
+
+if TYPE_CHECKING:
+    from ..translation.translator import Translator
+
+LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
+# Seconds that requests have to finish when the server ends.
+PATIENCE = 60
+MAX_KILOBYTES, QUEUE = 100, 2000
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of the command."""
+    text = (
+        "a trained model, or its folder; several are an ensemble; several --path are shown side by "
+        "side"
+    )
+    names = {"nargs": "+", "action": "append", "metavar": "CHECKPOINT"}
+    parser.add_argument("--path", required=True, help=text, **names)  # type: ignore[arg-type]
+    server = parser.add_argument_group("server")
+    text = (
+        "address to listen at, which decides who can connect (default: %(default)s, this machine)"
+    )
+    server.add_argument("--host", default=LOOPBACK[0], metavar="ADDRESS", help=text)
+    add_number(server, "--port", "port to listen at; 0 for a free one", 8000, least=0)
+    text = "largest size of a request, in kilobytes"
+    add_number(server, "--max-kilobytes", text, MAX_KILOBYTES, least=1)
+    text = "largest number of lines that wait; further requests are refused"
+    add_number(server, "--queue", text, QUEUE, least=1)
+    add_preparation(parser)
+    add_search(parser)
+    add_speed(parser)
+    add_user_dir(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Serve until Ctrl-C or SIGTERM; requests that are being answered are answered first."""
+    missing = [name for name in ("starlette", "uvicorn") if find_spec(name) is None]
+    if missing:
+        raise UserError(
+            f"The server needs {' and '.join(missing)}: run `pip install 'convs2s-plugin[serve]'`."
+        )
+    models = [[one for path in paths for one in split_paths(path)] for paths in args.path]
+    with _listening(args.host, args.port) as listening:
+        use_user_dir(args.user_dir)
+        import uvicorn
+
+        from ..serving.app import Limits, Server
+
+        with hidden_messages(logging.INFO):
+            translators = _load(models, args)
+            server = Server(translators, Limits(1000 * args.max_kilobytes, args.queue))
+        # To all addresses of the machine, clients come with names that it does not know.
+        is_any = args.host in ("0.0.0.0", "::", "")
+        app = server.app(["*"] if is_any else [*LOOPBACK, args.host])
+        settings = {"lifespan": "on", "log_config": None, "access_log": False, "ws": "none"}
+        config = uvicorn.Config(app, timeout_graceful_shutdown=PATIENCE, **settings)  # type: ignore[arg-type]
+        port = listening.getsockname()[1]
+        name = f"[{args.host}]" if ":" in args.host else args.host
+        print(f"Open http://{LOOPBACK[0] if is_any else name}:{port}/ (Ctrl-C ends).", flush=True)
+        try:
+            uvicorn.Server(config).run(sockets=[listening])
+        except (KeyboardInterrupt, SystemExit):
+            # uvicorn raises the signal again that has ended it in order.
+            pass
+    return 0
+
+
+def _listening(host: str, port: int) -> socket.socket:
+    """A socket that listens.
+
+    Raises:
+        UserError: if it cannot.
+    """
+    try:
+        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
+        return socket.create_server((host, port), family=family, backlog=1024)
+    except (OSError, OverflowError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise UserError(
+            f"The server cannot listen at port {port} of {host}: {reason}. Choose another with "
+            "--port (0: a free one), or another --host."
+        ) from error
+
+
+def _load(models: list[list[str]], args: argparse.Namespace) -> "dict[str, Translator]":
+    """Load the models: name -> what translates with it."""
+    from ..text.subwords import Tokenized
+    from ..translation.text import NOT_PREPARED
+    from ..translation.translator import Translator
+
+    names = [", ".join(Path(path).name for path in paths) for paths in models]
+    if len(set(names)) < len(names):
+        names = [", ".join(paths) for paths in models]
+    if len(set(names)) < len(names):
+        raise UserError("A model is given twice with --path: give each once.")
+    options = given(args, MODEL)
+    found = {
+        name: Translator(paths, load=load_model, **options) for name, paths in zip(names, models)
+    }
+    if not args.raw and any(isinstance(each.text, Tokenized) for each in found.values()):
+        print(NOT_PREPARED, file=sys.stderr)
+    return found

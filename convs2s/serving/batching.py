@@ -1,0 +1,123 @@
+"""Lines of requests that come at the same time are translated together."""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor
+from typing import NamedTuple, TypeVar
+
+from ..common.errors import UserError
+from ..translation.results import Translation
+from ..translation.translator import Translator
+
+# Lines that are translated together, so that a long request does not hold up those after it.
+MAX_LINES = 256
+
+
+class QueueFull(UserError):
+    """More lines wait than are allowed."""
+
+
+class _Waiting(NamedTuple):
+    line: str
+    nbest: int
+    future: "asyncio.Future[Translation]"
+
+
+Result = TypeVar("Result")
+
+
+class Batcher:
+    """Translates lines in the order in which they come, those that wait together.
+
+    All methods are for the thread of one event loop.
+
+    Args:
+        translator: translates.
+        executor: where it does so; several translators may share one.
+        max_waiting: largest number of lines that wait.
+    """
+
+    def __init__(self, translator: Translator, executor: Executor, max_waiting: int):
+        self.translator = translator
+        self._executor, self._max_waiting = executor, max_waiting
+        self._waiting: deque[_Waiting] = deque()
+        self._work: asyncio.Task[None] | None = None
+        self._calls = 0
+
+    async def translate(self, lines: Sequence[str], nbest: int) -> list[Translation]:
+        """Translate lines.
+
+        Args:
+            lines: N lines.
+            nbest: number of hypotheses of each, at least; not more than the beam size.
+        Returns:
+            The N translations.
+        Raises:
+            QueueFull: if too many lines wait already.
+            UserError: if a line cannot be translated.
+        """
+        self._check_room(len(lines))
+        loop = asyncio.get_running_loop()
+        futures = [loop.create_future() for _ in lines]
+        self._waiting += (_Waiting(line, nbest, future) for line, future in zip(lines, futures))
+        if self._work is None:
+            self._work = loop.create_task(self._translate_waiting())
+        try:
+            return list(await asyncio.gather(*futures))
+        finally:
+            # A failed or cancelled request needs no more of its lines.
+            for future in futures:
+                future.cancel()
+
+    async def run(self, work: Callable[[], Result]) -> Result:
+        """Do other work with the models, which counts as one line that waits.
+
+        Args:
+            work: what to do.
+        Raises:
+            QueueFull: if too many lines wait already.
+        """
+        self._check_room(1)
+        self._calls += 1
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._executor, work)
+        finally:
+            self._calls -= 1
+
+    def _check_room(self, count: int) -> None:
+        waiting = len(self._waiting) + self._calls
+        if waiting + count > self._max_waiting:
+            raise QueueFull(
+                f"{waiting:,} lines wait to be translated, and at most {self._max_waiting:,} may: "
+                "try again later, or with fewer lines at a time."
+            )
+
+    async def _translate_waiting(self) -> None:
+        loop = asyncio.get_running_loop()
+        while self._waiting:
+            count = min(len(self._waiting), MAX_LINES)
+            taken = [self._waiting.popleft() for _ in range(count)]
+            wanted = [each for each in taken if not each.future.done()]
+            found = await loop.run_in_executor(self._executor, self._each, wanted)
+            for each, result in zip(wanted, found, strict=True):
+                if each.future.done():
+                    continue
+                if isinstance(result, Exception):
+                    each.future.set_exception(result)
+                else:
+                    each.future.set_result(result)
+        self._work = None
+
+    def _each(self, wanted: Sequence[_Waiting]) -> Sequence[Translation | Exception]:
+        """The translation of each line, or what is wrong with it."""
+        if not wanted:
+            return []
+        translator = self.translator.with_options(nbest=max(each.nbest for each in wanted))
+        try:
+            return translator.translate([each.line for each in wanted])
+        except Exception as error:
+            if len(wanted) == 1:
+                return [error]
+            # A request must not fail for the lines of others.
+            return [self._each([each])[0] for each in wanted]
