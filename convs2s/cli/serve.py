@@ -69,6 +69,8 @@ def run(args: argparse.Namespace) -> int:
         app = server.app(["*"] if is_any else [*LOOPBACK, args.host])
         settings = {"lifespan": "on", "log_config": None, "access_log": False, "ws": "none"}
         config = uvicorn.Config(app, timeout_graceful_shutdown=PATIENCE, **settings)  # type: ignore[arg-type]
+        # It warns of clients that do not speak HTTP.
+        logging.getLogger("uvicorn.error").setLevel(logging.ERROR)
         port = listening.getsockname()[1]
         name = f"[{args.host}]" if ":" in args.host else args.host
         print(f"Open http://{LOOPBACK[0] if is_any else name}:{port}/ (Ctrl-C ends).", flush=True)

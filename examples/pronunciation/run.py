@@ -3,6 +3,8 @@
 FOLDER has the files of SIGMORPHON 2020, task 1: LANGUAGE_train.tsv, LANGUAGE_dev.tsv and
 LANGUAGE_test.tsv with a word, a tab and its phones in a line. They may be in folders inside it, and
 compressed. The same command continues what was interrupted.
+
+With --multilingual, one model reads the code of the language and a space before the word.
 """
 
 from __future__ import annotations
@@ -17,8 +19,10 @@ from pathlib import Path
 import yaml
 
 from convs2s.common.errors import UserError
+from convs2s.common.output_files import atomic_write
 from convs2s.common.programs import find_program
 from convs2s.common.tables import Table, number
+from convs2s.common.text_files import read_lines
 from convs2s.text.preparation import FILE_NAME
 
 HERE = Path(__file__).resolve().parent
@@ -68,6 +72,19 @@ def prepare(files: dict[str, Path], out: Path) -> None:
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
 
 
+def join(files: dict[str, dict[str, Path]], languages: list[str], out: Path) -> dict[str, Path]:
+    """Write the words of all languages, each after the code of its language: split -> file."""
+    out.mkdir(parents=True, exist_ok=True)
+    joined = {}
+    for split in SPLITS.values():
+        joined[split] = out / f"{split}.tsv"
+        with atomic_write(str(joined[split])) as file:
+            for language in languages:
+                lines = read_lines(str(files[language][split]))
+                file.writelines(f"{language} {line.rstrip()}\n" for line in lines)
+    return joined
+
+
 def comparison(results: Path, is_complete: bool) -> str:
     """A table with the systems of the experiment and, on all languages, the published ones."""
     content = json.loads(results.read_text(encoding="utf-8"))
@@ -93,6 +110,7 @@ def main() -> int:
     parser.add_argument("data", metavar="FOLDER", type=Path, help="the task's data")
     parser.add_argument("--out", type=Path, default=Path("pronunciation_out"), help="output folder")
     parser.add_argument("--languages", nargs="+", metavar="NAME", help="only these, such as ady")
+    parser.add_argument("--multilingual", action="store_true", help="one model for all languages")
     args, options = parser.parse_known_args()
     files = find_files(args.data)
     all_languages = yaml.safe_load((HERE / "benchmark.yaml").read_text())["data"]["sets"]
@@ -102,17 +120,25 @@ def main() -> int:
             raise UserError(
                 f"{args.data} has no language {language}: choose {', '.join(files)} (--languages)."
             )
-        prepare(files[language], args.out / "prepared" / language)
-    out = args.out / "experiment"
-    command = [*CONVS2S, "experiment", str(HERE / "benchmark.yaml")]
-    command += ["--prepared", str(args.out / "prepared" / "{set}"), "--sets", *languages]
+    prepared = args.out / "prepared"
+    if args.multilingual:
+        prepare(join(files, languages, args.out / "text"), prepared / "multilingual")
+        file, out = "multilingual.yaml", args.out / "multilingual"
+        data = [str(prepared / "multilingual")]
+    else:
+        for language in languages:
+            prepare(files[language], prepared / language)
+        file, out = "benchmark.yaml", args.out / "experiment"
+        data = [str(prepared / "{set}"), "--sets", *languages]
+    command = [*CONVS2S, "experiment", str(HERE / file), "--prepared", *data]
     code = subprocess.run([*command, "--out", str(out), *options]).returncode
     results = out / "results.json"
     if code == 0 and results.exists() and "--dry-run" not in options:
         print(comparison(results, set(languages) == set(all_languages)))
-        picture = args.out / "errors.png"
-        command = [*CONVS2S, "plot", "sets", str(results)]
-        code = subprocess.run([*command, "--output", str(picture)]).returncode
+        if not args.multilingual:
+            picture = args.out / "errors.png"
+            command = [*CONVS2S, "plot", "sets", str(results)]
+            code = subprocess.run([*command, "--output", str(picture)]).returncode
     return code
 
 

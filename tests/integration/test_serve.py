@@ -151,7 +151,6 @@ def test_lines_that_wait_have_a_limit():
 
 def test_fifty_clients(translator):
     expected = {line: found.text for line, found in zip(LINES, translator.translate(LINES))}
-    process = None
     wrong: list[object] = []
     counts = [0] * 50
     memory: list[int] = []
@@ -195,17 +194,18 @@ def test_fifty_clients(translator):
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_the_end_answers_what_has_been_asked(number, translator):
     expected = [found.text for found in translator.translate(LINES)]
-    with Served("adl") as served, ThreadPoolExecutor(8) as clients:
-        asked = [clients.submit(served.translate, LINES * 4) for _ in range(8)]
+    many = ["--raw", "--queue", 10_000, "--max-kilobytes", 1000]
+    with Served("adl", arguments=many) as served, ThreadPoolExecutor(8) as clients:
         process = psutil.Process(served.process.pid)
         start = process.cpu_times().user
-        while process.cpu_times().user < start + 0.2:
+        asked = [clients.submit(served.translate, LINES * 120) for _ in range(8)]
+        while process.cpu_times().user < start + 0.5:
             time.sleep(0.01)
         served.process.send_signal(number)
+        assert not all(each.done() for each in asked)
         for each in asked:
-            assert [one["text"] for one in each.result()] == expected * 4
+            assert [one["text"] for one in each.result()] == expected * 120
         assert served.process.wait(60) == 0
-        assert served.process.stderr.read() == ""
         with pytest.raises(urllib.error.URLError):
             served.translate(LINES[:1])
 

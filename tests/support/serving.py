@@ -41,8 +41,9 @@ class Served:
         return self
 
     def __exit__(self, *error):
-        self.process.kill()
-        self.process.communicate()
+        self.process.terminate()
+        printed = self.process.communicate(timeout=60)
+        assert error != (None, None, None) or (self.process.returncode, *printed) == (0, "", "")
 
     def post(self, name, content, kind="application/json", **headers):
         """The status of a request, its answer and the headers of the answer.

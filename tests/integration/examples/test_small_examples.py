@@ -82,6 +82,14 @@ def test_pronunciation(tmp_path):
     assert "ᄀ ᅡ" in (tmp_path / "out/prepared/bbb/tokens/train.word").read_text("utf-8")
     # Nothing is done again.
     assert "2 of 2 runs were finished before" in server().bash(command, tmp_path).stdout
+    # One model, which reads the code of the language before the word.
+    done = server().bash(command.replace("--languages", "--multilingual --languages"), tmp_path)
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    assert "WER test" in done.stdout and "(here)" in done.stdout
+    tokens = (tmp_path / "out/prepared/multilingual/tokens/train.word").read_text("utf-8")
+    assert tokens.startswith("a a a ▁ ") and "b b b ▁ ᄀ ᅡ" in tokens
+    joined = (tmp_path / "out/text/train.tsv").read_text("utf-8").splitlines()
+    assert len(joined) == 80 and joined[79].startswith("bbb ") and joined[79].count("\t") == 1
     done = server().bash(command.replace("bbb", "ccc"), tmp_path)
     assert done.returncode == 1 and "has no language ccc: choose aaa, bbb" in done.stderr
     (tmp_path / "bbb_dev.tsv").unlink()
