@@ -19,7 +19,7 @@ help:
 	@echo "make properties    check 1,000 random models (CASES=N: N), all ensembles, and more systems of papers"
 	@echo "make faults        kill trainings, experiments and other commands, 50 times each; KILLS=N: N times"
 	@echo "make random-bytes  translate 100,000 lines of random bytes; LINES=N translates N"
-	@echo "make endurance     train, then translate, for an hour each; memory and files stay flat; MINUTES=N for N minutes"
+	@echo "make endurance     train, then translate, then serve, for an hour each; memory and files stay flat; MINUTES=N for N minutes"
 	@echo "make fuzz TARGET=adl  fuzz what reads files with atheris for SECONDS=60 (tests/fuzz/targets.py)"
 	@echo "make lint       check the code, the imports, and the spelling and layout of the pages; 'make format' formats the code"
 	@echo "make docs       build the site of docs/ into site/; 'make docs-tables' writes its tables and figures"
@@ -76,6 +76,8 @@ random-bytes: $(STAMP)
 MINUTES ?= 60
 endurance: $(STAMP)
 	OMP_NUM_THREADS=1 $(BIN)/python -m tests.support.endurance --minutes $(MINUTES)
+	CONVS2S_SERVE_SECONDS=$$((60 * $(MINUTES))) OMP_NUM_THREADS=1 $(BIN)/python -m pytest \
+		tests/integration/test_serve.py -k fifty_clients --timeout 0
 
 TARGET ?= adl
 SECONDS ?= 60

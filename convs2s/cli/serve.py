@@ -30,7 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "side"
     )
     names = {"nargs": "+", "action": "append", "metavar": "CHECKPOINT"}
-    parser.add_argument("--path", required=True, help=text, **names)  # type: ignore[arg-type]
+    parser.add_argument("--path", required=True, help=text, **names)
     server = parser.add_argument_group("server")
     text = (
         "address to listen at, which decides who can connect (default: %(default)s, this machine)"

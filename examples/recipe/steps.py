@@ -6,13 +6,14 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from convs2s.common.installation import plugin_folder
 from convs2s.text import Preparation, prepare_tokens
 
 from .inputs import read_text, write_text
 from .runner import Runner
 from .training import device_options, run_training
 
-USER_DIR = Path(__file__).resolve().parents[2] / "convs2s_plugin"
+USER_DIR = plugin_folder()
 
 
 class Recipe(Runner):
