@@ -49,7 +49,9 @@ SYSTEM = {
     "cat",
     "cd",
     "cp",
+    "curl",
     "cut",
+    "docker",
     "echo",
     "grep",
     "mkdir",
@@ -93,6 +95,7 @@ def shell_commands() -> Iterator[tuple[Block, list[str]]]:
     [pytest.param(*pair, id=f"{pair[0].place}-{pair[1][0]}") for pair in shell_commands()],
 )
 def test_every_command_has_the_options_that_it_is_given(block, words, tmp_path, monkeypatch):
+    monkeypatch.setattr(Input, "check", lambda self, path, option: None)
     program, *arguments = words
     arguments = [word.replace("$(convs2s path)", str(PLUGIN)) for word in arguments]
     arguments = [re.sub(r"^\$\w+$", "1", word) for word in arguments]
@@ -110,7 +113,6 @@ def test_every_command_has_the_options_that_it_is_given(block, words, tmp_path, 
         name = arguments[arguments.index("--config-name") + 1]
         assert (ROOT / arguments[arguments.index("--config-dir") + 1] / f"{name}.yaml").is_file()
     elif program == "convs2s":
-        monkeypatch.setattr(Input, "check", lambda self, path, option: None)
         parse_convs2s(arguments)
     elif program == "make":
         targets = re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
@@ -126,6 +128,12 @@ def test_every_command_has_the_options_that_it_is_given(block, words, tmp_path, 
         batch_statistics.parse_arguments(arguments[2:])
     elif program == "python" and arguments[:2] == ["-m", "pytest"]:
         assert all((ROOT / word).exists() for word in arguments[2:] if "/" in word)
+    elif program == "docker" and arguments[0] == "run":
+        given = arguments[arguments.index("convs2s") + 1 :]
+        if "--entrypoint" in arguments:
+            assert (ROOT / given[0].removeprefix("/opt/")).is_file()
+        else:
+            parse_convs2s(given)
     elif program == "python":
         assert (ROOT / arguments[0]).is_file()
     else:
