@@ -66,18 +66,13 @@ class Engine:
         return answer
 
 
-def is_installed() -> bool:
-    """Whether ctranslate2 is there."""
-    return importlib.util.find_spec("ctranslate2") is not None
-
-
 def check_installed() -> None:
     """Check that ctranslate2 is there.
 
     Raises:
         UserError: if it is not.
     """
-    if not is_installed():
+    if importlib.util.find_spec("ctranslate2") is None:
         raise UserError(
             "This peer needs ctranslate2: run `pip install ctranslate2`, or choose other rows "
             "and models."

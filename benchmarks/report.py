@@ -2,10 +2,10 @@
 
 from convs2s.common.tables import markdown_table
 
-from .setting import CTRANSLATE2, TORCH
+from .setting import CTRANSLATE2, ONNXRUNTIME, TORCH
 
 MILLISECONDS = 1000
-ENGINES = {CTRANSLATE2: " in CTranslate2"}
+ENGINES = {ONNXRUNTIME: " in ONNX Runtime", CTRANSLATE2: " in CTranslate2"}
 
 
 def report(result: dict) -> str:

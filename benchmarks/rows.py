@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from .setting import CTRANSLATE2, Setting
+from .setting import CTRANSLATE2, ONNXRUNTIME, TORCH, Setting
 
 
 class Row(NamedTuple):
@@ -29,6 +29,18 @@ LSTM_SIZES = (
     ("encoder_layers", 3),
     ("decoder_layers", 3),
 )
+# fairseq's transformer with the network of adl_transformer_small.
+TRANSFORMER_SIZES = tuple(
+    (f"{side}_{name}", value)
+    for side in ("encoder", "decoder")
+    for name, value in (
+        ("layers", 4),
+        ("embed_dim", 128),
+        ("ffn_embed_dim", 256),
+        ("attention_heads", 4),
+        ("normalize_before", True),
+    )
+)
 # The criteria of the two sides of sequence-level training.
 SEQUENCE = "convs2s_sequence_risk", "convs2s_cross_entropy"
 ADL_RNN = "adl_rnn_mh_pos_norm_multi_att_ff_iwslt"
@@ -42,6 +54,10 @@ def cpu_rows() -> list[Row]:
     wmt = Setting("convs2s_fconv_wmt_en_de", **large), Setting("fconv_wmt_en_de", **large)
     adl = Setting("adl_transformer_iwslt", **small), Setting("transformer", **small)
     fast = Setting("transformer", engine=CTRANSLATE2, **small)
+    # A batch of Multi30k.
+    captions = {"words": 6000, "sentences": 128, "length": 15}
+    network = Setting("adl_transformer_small", **captions)
+    captioned = Setting("transformer", engine=CTRANSLATE2, options=TRANSFORMER_SIZES, **captions)
     rnn = Setting(ADL_RNN, **small), Setting("lstm", options=LSTM_SIZES, **small)
 
     def grid(sentences: int, length: int) -> tuple[Setting, Setting]:
@@ -87,6 +103,18 @@ def cpu_rows() -> list[Row]:
             (adl[0], fast._replace(**int8)),
             0.85,
             **int8,
+        ),
+        *(
+            row(
+                f"adl transformer small{name}{of_beam}{of_size}, CTranslate2",
+                "generate",
+                (network._replace(engine=engine), captioned),
+                beam=beam,
+                sentences=size,
+            )
+            for name, engine in (("", TORCH), (", ONNX Runtime", ONNXRUNTIME))
+            for of_beam, beam in (("", 5), (" beam 1", 1))
+            for of_size, size in (("", 128), (" one sentence", 1))
         ),
         row("adl rnn", "train", rnn),
         row("adl rnn", "generate", rnn),

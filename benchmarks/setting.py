@@ -21,7 +21,7 @@ DROPOUT = 0.1
 # int8 is for generation on a CPU.
 DTYPES = ("float32", "bfloat16", "float16", "half", "int8")
 DEVICES = ("cpu", "cuda")
-TORCH, CTRANSLATE2 = "torch", "ctranslate2"
+TORCH, ONNXRUNTIME, CTRANSLATE2 = "torch", "onnxruntime", "ctranslate2"
 # Layers of the encoder, and of the decoder, in all definitions of the ADL paper.
 ADL_LAYERS = 6
 
@@ -36,7 +36,8 @@ class Setting(NamedTuple):
         length: tokens in each source and target, the end of sentence included (25).
         layers: layers of the encoder and of the decoder, or of the DenseNet; None for the
             architecture's own number.
-        engine: what computes: TORCH, or CTRANSLATE2 for the generation of fairseq's transformer.
+        engine: what computes: TORCH; for generation also ONNXRUNTIME with graphs of `convs2s compile`
+            for a model of this package, and CTRANSLATE2 for fairseq's transformer.
         dtype: one of DTYPES.
         beam: beam size of generation (5).
         candidates: number of target tokens that generation scores; None for the whole vocabulary.

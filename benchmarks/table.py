@@ -8,6 +8,7 @@ import multiprocessing
 import sys
 import time
 from concurrent.futures import ProcessPoolExecutor
+from importlib.util import find_spec
 from pathlib import Path
 
 import torch
@@ -18,10 +19,9 @@ from convs2s.common.signals import end_with_parent
 
 from . import pages
 from .compare import compare
-from .ctranslate2_engine import is_installed
 from .options import add_device
 from .rows import ROWS, Row
-from .setting import CTRANSLATE2, use_device
+from .setting import CTRANSLATE2, ONNXRUNTIME, use_device
 
 # Time limit and number of rounds for each row.
 MAX_SECONDS = {"cpu": 20.0, "cuda": 3.0}
@@ -81,10 +81,16 @@ def run(args: argparse.Namespace) -> int:
 
 def without_missing_engines(rows: list[Row]) -> list[Row]:
     """The rows whose engines are installed; a sentence names the others."""
-    missing = [] if is_installed() else [row for row in rows if row.peer.engine == CTRANSLATE2]
-    if missing:
-        names = ", ".join(f"'{row.name}'" for row in missing)
-        print(f"Not measured without ctranslate2 (`pip install ctranslate2`): {names}.", flush=True)
+    needed = {CTRANSLATE2: ["ctranslate2"], ONNXRUNTIME: ["onnx", "onnxscript", "onnxruntime"]}
+    missing: list[Row] = []
+    for engine, packages in needed.items():
+        without = [row for row in rows if engine in (row.ours.engine, row.peer.engine)]
+        absent = [package for package in packages if find_spec(package) is None]
+        if without and absent:
+            missing += without
+            names = ", ".join(f"'{row.name}'" for row in without)
+            advice = f"{' and '.join(absent)} (`pip install {' '.join(absent)}`)"
+            print(f"Not measured without {advice}: {names}.", flush=True)
     return [row for row in rows if row not in missing]
 
 

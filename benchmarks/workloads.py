@@ -1,7 +1,9 @@
 """The workloads that are measured: training steps and beam search."""
 
+import tempfile
 from argparse import Namespace
 from collections.abc import Callable
+from pathlib import Path
 
 import torch
 from fairseq.criterions import FairseqCriterion
@@ -10,17 +12,21 @@ from fairseq.data import Dictionary
 from fairseq.models import BaseFairseqModel
 from fairseq.sequence_generator import SequenceGenerator
 
+from convs2s.checkpoints.export.onnx_files import write_graphs
 from convs2s.common.errors import UserError
+from convs2s.translation.compiled import CompiledModel
+from convs2s.translation.decoding import Model
 from convs2s.translation.shortlist import Shortlist
 from convs2s_plugin.criterions import ConvS2SCrossEntropy, ConvS2SSequenceRisk
 from convs2s_plugin.criterions.sequence_risk import ConvS2SSequenceRiskConfig
 from convs2s_plugin.criterions.sequences.search import CandidateSearch
 from convs2s_plugin.models import PluginModel
+from convs2s_plugin.search.decoding import search_model
 from convs2s_plugin.search.generator import TranslationGenerator
 
 from . import ctranslate2_peer
 from .sentences import Sentences, sentences
-from .setting import CTRANSLATE2, Setting, build
+from .setting import CTRANSLATE2, ONNXRUNTIME, Setting, build
 from .workload import Workload
 
 LABEL_SMOOTHING = 0.1
@@ -101,11 +107,26 @@ def generation(setting: Setting) -> Workload:
         generator_class = TranslationGenerator
         shortlist = frequent_candidates(len(data.source), len(data.target), setting.candidates)
         options = {"vocab_size": len(data.target), "shortlist": shortlist}
+    decoded = compiled(model) if setting.engine == ONNXRUNTIME else None
     tiny, batches = (
-        searches(model, data.target, some, setting, generator_class, options)
+        searches(model, data.target, some, setting, generator_class, options, decoded)
         for some in (data.tiny, data.batches)
     )
     return Workload(tiny, batches, _count_parameters(model))
+
+
+def compiled(model: PluginModel) -> CompiledModel:
+    """A model as `convs2s compile` makes it, which ONNX Runtime computes from its first sentence.
+
+    Raises:
+        UserError: if it cannot be exported, or a package is not installed.
+    """
+    network = search_model(model).module
+    with tempfile.TemporaryDirectory() as folder:
+        write_graphs(network, Path(folder), {}, output=False)
+        found = CompiledModel(network, Path(folder), worth_it=0)
+        found.graphs()
+    return found
 
 
 def searches(
@@ -115,6 +136,7 @@ def searches(
     setting: Setting,
     generator_class: type,
     options: dict[str, object],
+    decoded: Model | None = None,
 ) -> Callable[[], list]:
     """A function that translates all batches, each into hypotheses of one length.
 
@@ -123,6 +145,7 @@ def searches(
         batches: every hypothesis is as long as the longest source of its batch.
         setting: beam size and precision.
         generator_class, options: the generator, and its options beyond lengths and beam.
+        decoded: what takes the place of the model in the search of this package.
     """
     prepared = []
     for batch in batches:
@@ -135,6 +158,8 @@ def searches(
             max_len_b=length,
             **options,
         )
+        if decoded is not None:
+            generator.translation_models = [decoded]
         prepared.append((generator, batch))
 
     def run_searches() -> list:

@@ -141,12 +141,13 @@ class CompiledModel(NetworkModel):
     Args:
         network: on a CPU, in single precision.
         folder: the folder of its graphs.
+        worth_it: number of sentences before them (WORTH_IT).
     """
 
-    def __init__(self, network: Any, folder: Path):
+    def __init__(self, network: Any, folder: Path, worth_it: int = WORTH_IT):
         super().__init__(network)
         self._folder = folder
-        self._sentences = 0
+        self._missing = worth_it
         self._graphs: Graphs | None = None
         self._lock = threading.Lock()
 
@@ -158,10 +159,10 @@ class CompiledModel(NetworkModel):
         self, encoded: Any, need_weights: bool = False, shortlist: Tensor | None = None
     ) -> Decoding:
         """Start to decode a batch; see ``Model``."""
-        self._sentences += encoded.size(0)
+        self._missing -= encoded.size(0)
         # Torch refuses what is too long in a sentence.
         is_short = encoded.size(1) <= self.max_source_length
-        if need_weights or self._sentences < WORTH_IT or not is_short:
+        if need_weights or self._missing > 0 or not is_short:
             return super().start(super().encode(encoded), need_weights, shortlist)
         return CompiledDecoding(self.module, self.graphs(), encoded, shortlist)
 

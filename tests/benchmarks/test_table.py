@@ -127,7 +127,7 @@ def test_rows_of_an_engine_that_is_missing_are_left_out(
     )
     earlier = {"generate two": {"error": "kept"}}
     (tmp_path / "cpu.json").write_text(json.dumps(earlier), encoding="utf-8")
-    monkeypatch.setattr(table, "is_installed", lambda: False)
+    monkeypatch.setattr(table, "find_spec", lambda name: None)
     assert benchmark(monkeypatch, "table", "--out", tmp_path, "--rows", "*o*") == 0
     assert (
         "Not measured without ctranslate2 (`pip install ctranslate2`): 'generate two'.\n"

@@ -1,4 +1,4 @@
-"""CTranslate2 as a peer: the same network, sentences and lengths."""
+"""Other engines: the same network, sentences and lengths."""
 
 import sys
 from argparse import Namespace
@@ -9,7 +9,7 @@ from benchmarks import ctranslate2_peer, speed
 from benchmarks.compare import compare
 from benchmarks.report import report
 from benchmarks.sentences import sentences
-from benchmarks.setting import CTRANSLATE2, Setting, build
+from benchmarks.setting import CTRANSLATE2, ONNXRUNTIME, Setting, build
 from benchmarks.workloads import generation
 from convs2s.common.errors import UserError
 from convs2s.translation.precision import Precision
@@ -52,3 +52,15 @@ def test_without_ctranslate2(monkeypatch):
     monkeypatch.setitem(sys.modules, "ctranslate2", None)
     with pytest.raises(UserError, match="needs ctranslate2: run `pip install ctranslate2`"):
         ctranslate2_peer.generation(PEER)
+
+
+def test_graphs_find_the_same_translations():
+    for name in ("onnx", "onnxscript", "onnxruntime"):
+        pytest.importorskip(name, reason="the extra export is not installed")
+    setting = Setting("adl_transformer_small", words=60, sentences=3, length=6, layers=1, beam=2)
+    words, graphs = (
+        [[each["tokens"].tolist() for each in hypotheses] for hypotheses in found]
+        for side in (setting, setting._replace(engine=ONNXRUNTIME))
+        for found in generation(side).run()
+    )
+    assert words == graphs
