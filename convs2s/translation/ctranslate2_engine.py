@@ -1,7 +1,8 @@
 """Transformers in ADL that CTranslate2 translates with, on a CPU.
 
-The search of CTranslate2 takes the place of ``search.beam_search``. It follows the same rules but
-one: of the hypotheses that end in the last step of a search, it keeps also those beyond the beam.
+The search of CTranslate2 takes the place of ``search.beam_search``. It follows the same rules with
+two exceptions: of the hypotheses that end in the last step of a search, it also takes those beyond
+the beam; and it compares hypotheses of the largest length before they have an end.
 """
 
 import logging
@@ -162,9 +163,9 @@ class _Batch:
         self.beam = min(options.beam, len(symbols) - 1)
 
     def has_forbidden(self, hypotheses: list[Finished]) -> bool:
-        """Whether one of the n best hypotheses has no word, or has padding."""
-        best = [each.tokens.tolist() for each in hypotheses[: self.options.nbest]]
-        return any(len(tokens) == 1 or int(self.pad) in tokens for tokens in best)
+        """Whether a hypothesis has no word, or has padding."""
+        found = [each.tokens.tolist() for each in hypotheses]
+        return any(len(tokens) == 1 or int(self.pad) in tokens for tokens in found)
 
     def search(self, sources: list[list[str]], strict: bool) -> list[list[Finished]]:
         """Search for the best translations.

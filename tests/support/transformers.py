@@ -5,7 +5,8 @@ import torch
 from convs2s.checkpoints.files import load_checkpoint, save_checkpoint
 from convs2s.checkpoints.networks import Checkpoint
 from convs2s.models.interface import Vocabularies
-from tests.support.families import tiny_adl
+from tests.support.batches import SYMBOLS
+from tests.support.families import outputs, tiny_adl
 from tests.support.translation import FIXTURES
 
 SIZES = dict(model_dim=16, attention_heads=4, max_source_positions=64, max_target_positions=64)
@@ -76,15 +77,30 @@ def model_and_checkpoint(encoder, decoder, options, bias=True):
     )
 
 
+@torch.no_grad()
+def like_trained_(network):
+    """Let the choice of words depend on the sentence, and translations end, without padding."""
+    network.decoder.layers[-1].norm.weight.mul_(3.0)
+    bias = network.decoder.output.bias
+    bias[[SYMBOLS.pad(), SYMBOLS.bos()]] = -30.0
+    words = torch.randint(4, len(bias), (20, 10), generator=torch.Generator().manual_seed(5))
+    logits = outputs(network, {"src_tokens": words, "prev_output_tokens": words})[0]
+    # The end is the best continuation of most random prefixes.
+    missing = logits.amax(dim=-1) - logits[..., SYMBOLS.eos()]
+    bias[SYMBOLS.eos()] += missing.quantile(0.7)
+
+
 def write_checkpoint(path, encoder, decoder, **options):
     """Write a checkpoint with random weights, for the dictionaries of the fixtures."""
     content = load_checkpoint(str(FIXTURES / "adl.pt"))
-    options = {"encoder_adl": encoder, "decoder_adl": decoder, "max_source_positions": 20, **options}
+    options = {
+        "encoder_adl": encoder,
+        "decoder_adl": decoder,
+        "max_source_positions": 20,
+        **options,
+    }
     network = tiny_adl(arch="adl", vocabularies=Vocabularies(16, 16), **{**SIZES, **options})
-    with torch.no_grad():
-        # Distributions that are not even.
-        for parameter in network.decoder.output.parameters():
-            parameter.mul_(3)
+    like_trained_(network)
     content["cfg"]["model"] = {"_name": "adl", **SIZES, **options}
     save_checkpoint({**content, "model": network.state_dict()}, str(path))
     return path

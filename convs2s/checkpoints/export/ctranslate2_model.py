@@ -9,6 +9,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from ...models.adl.language.spec import ModelSpec
@@ -74,7 +75,8 @@ def ctranslate2_files(
     from ctranslate2.specs import TransformerSpec
 
     shape = transformer_shape(spec, CTRANSLATE2)
-    weights = {name: tensor.float() for name, tensor in weights.items()}
+    # CTranslate2 quantizes in place.
+    weights = {name: tensor.to(torch.float32, copy=True) for name, tensor in weights.items()}
     encoder, decoder = (_Stack(stack, weights) for stack in (shape.encoder, shape.decoder))
     model = TransformerSpec(encoder.convert(), decoder.convert())
     source, target = vocabularies
