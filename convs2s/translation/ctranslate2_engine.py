@@ -189,22 +189,28 @@ class _Batch:
             return_end_token=True,
             return_scores=True,
         )
-        found = []
-        for source, result in zip(sources, results):
-            hypotheses = result.hypotheses
-            if strict or any(hypothesis[-1] != self.end for hypothesis in hypotheses):
-                scores = self.exact_scores(source, hypotheses)
-            else:
-                scores = result.scores
-            each = map(self.finished, hypotheses, scores)
-            found.append(sorted(each, key=lambda one: one.score, reverse=True))
-        return found
+        scores = [list(result.scores) for result in results]
+        inexact = [
+            (number, rank, [token for token in hypothesis if token != self.end])
+            for number, result in enumerate(results)
+            for rank, hypothesis in enumerate(result.hypotheses)
+            if strict or hypothesis[-1] != self.end
+        ]
+        targets = [target for _, _, target in inexact]
+        exact = self.scores([sources[number] for number, _, _ in inexact], targets)
+        for (number, rank, _), score in zip(inexact, exact):
+            scores[number][rank] = score
+        return [
+            sorted(map(self.finished, result.hypotheses, each), key=lambda one: -one.score)
+            for result, each in zip(results, scores)
+        ]
 
-    def exact_scores(self, source: list[str], hypotheses: list[list[str]]) -> list[float]:
-        """The scores of hypotheses, computed again with all tokens in the softmax."""
-        targets = [[token for token in each if token != self.end] for each in hypotheses]
-        results = self.translator.score_batch([source] * len(targets), targets, max_input_length=0)
-        return [self.options.score(sum(each.log_probs), len(each.log_probs)) for each in results]
+    def scores(self, sources: list[list[str]], targets: list[list[str]]) -> list[float]:
+        """The scores of translations, with all tokens in the softmax, and with their ends."""
+        if not sources:
+            return []
+        found = self.translator.score_batch(sources, targets, max_input_length=0)
+        return [self.options.score(sum(each.log_probs), len(each.log_probs)) for each in found]
 
     def finished(self, hypothesis: list[str], score: float) -> Finished:
         """A hypothesis, whose end may be missing."""
