@@ -173,10 +173,8 @@ class _Reader:
         self.spec, self.target = spec, target
         self.layers = self._computing(f"{spec.side}.layers", spec.layers)
         self.last = spec.layers[-1]
-        # The normalization layer of the stack.
-        self.norm = next(
-            (layer.name for layer in spec.walk() if layer.name in target.norms), target.norms[0]
-        )
+        names = [layer.name for layer in spec.walk() if layer.name in target.norms]
+        self.norm = (names or target.norms)[0]
 
     def stack(self) -> StackShape:
         """Take all layers of the stack."""
