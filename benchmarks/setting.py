@@ -36,8 +36,8 @@ class Setting(NamedTuple):
         length: tokens in each source and target, the end of sentence included (25).
         layers: layers of the encoder and of the decoder, or of the DenseNet; None for the
             architecture's own number.
-        engine: what computes: TORCH; for generation also ONNXRUNTIME with graphs of `convs2s compile`
-            for a model of this package, and CTRANSLATE2 for fairseq's transformer.
+        engine: what computes: TORCH; in generation also ONNXRUNTIME with graphs of `convs2s
+            compile`, and CTRANSLATE2 for fairseq's transformer.
         dtype: one of DTYPES.
         beam: beam size of generation (5).
         candidates: number of target tokens that generation scores; None for the whole vocabulary.

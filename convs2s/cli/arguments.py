@@ -8,7 +8,7 @@ from typing import Any
 from ..checkpoints.folders import split_paths
 from ..common.errors import UserError
 from ..common.limits import check_at_least, option_name
-from ..translation.options import AUTOCAST_DTYPES, BUFFER_SIZE, EnsembleOptions
+from ..translation.options import AUTOCAST_DTYPES, BUFFER_SIZE, ENGINES, TORCH, EnsembleOptions
 
 # The options of a ``Translator`` that the functions below add, by their names in Python.
 PREPARATION = "data preparation bpe_codes raw source_lang target_lang".split()
@@ -16,7 +16,7 @@ MODEL = (
     PREPARATION
     + "beam lenpen unnormalized min_len max_len_b lexicon candidates_per_word".split()
     + "frequent_candidates replace_unk max_tokens batch_size".split()
-    + "autocast_dtype int8 device".split()
+    + "autocast_dtype int8 device engine".split()
 )
 TRANSLATOR = [*MODEL, "buffer_size", "workers"]
 
@@ -195,6 +195,10 @@ def add_speed(parser: argparse.ArgumentParser) -> argparse._ArgumentGroup:
         "--autocast-dtype", choices=AUTOCAST_DTYPES, default="none", help="precision"
     )
     add_flag(speed, "--int8", "weights in 8 bits, on CPUs with VNNI or AMX")
+    text = (
+        "what computes: ctranslate2 is for models in ADL with the layers of a transformer, on a CPU"
+    )
+    speed.add_argument("--engine", choices=ENGINES, default=TORCH, help=text)
     return speed
 
 

@@ -35,6 +35,7 @@ PARTS = (
     Part(("rouge_score", "nltk"), "evaluate", "evaluate (ROUGE, METEOR)"),
     Part(("eflomal",), "lexicon", "lexicon (without --alignments)"),
     Part(("onnx", "onnxscript", "onnxruntime"), "export", "export-onnx, compile"),
+    Part(("ctranslate2",), "export", "translate --engine ctranslate2"),
     Part(("transformers",), "hf", "exported models in transformers"),
     Part(("starlette", "uvicorn"), "serve", "serve"),
 )

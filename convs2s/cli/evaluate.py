@@ -36,6 +36,7 @@ from .arguments import (
     add_flag,
     add_folder,
     add_input,
+    add_many_lines,
     add_number,
     add_preparation,
     add_search,
@@ -99,7 +100,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_flag(alignments, "--gold-from-one", "positions of the gold alignment are counted from 1")
     add_preparation(parser)
     add_search(parser)
-    add_speed(parser)
+    add_many_lines(add_speed(parser))
     # In sacreBLEU, -t is the test set, and so it is here, instead of the target language.
     test_sets = parser.add_argument_group("test sets of sacreBLEU", conflict_handler="resolve")
     text = "name, such as wmt17, of source and references that sacreBLEU has downloaded"

@@ -15,7 +15,7 @@ from ..common.output_files import atomic_write, check_outputs, text_output
 from ..common.progress import Progress
 from ..common.quiet import hidden_messages
 from ..common.text_files import decode_lines, read_lines
-from ..translation.options import EnsembleOptions
+from ..translation.options import TORCH, EnsembleOptions
 from ..translation.results import (
     REPORT_HEADER,
     alignment_lines,
@@ -118,6 +118,11 @@ def _check(args: argparse.Namespace) -> None:
         UserError: if a value is not allowed, a file is named twice or missing, or an output cannot
             be written.
     """
+    if args.fast and args.engine != TORCH:
+        raise UserError(
+            f"--engine {args.engine} cannot translate with the shortlists of --fast: omit one of "
+            "them."
+        )
     search = {each.name for each in fields(EnsembleOptions)}
     chosen = given(args, [name for name in TRANSLATOR if name in search])
     EnsembleOptions(nbest=args.nbest or 1, **chosen).check()

@@ -15,9 +15,10 @@ from ..models.options import checked_value
 from ..text.lexicon.files import read_translations
 from .alignment import aligned_sources, hard_alignment
 from .compiled import with_graphs
+from .ctranslate2_engine import CTranslate2Engine, check_setting
 from .decoding import Model
 from .loading import Places, find_dictionaries, load_model
-from .options import EnsembleOptions
+from .options import CTRANSLATE2, EnsembleOptions
 from .precision import Precision
 from .results import Hypothesis
 from .search import Finished, Symbols, beam_search
@@ -42,6 +43,8 @@ class Ensemble:
         source, target: the vocabularies.
         max_source_tokens: largest number of tokens in a source sentence, without its end.
         shortlist: the target tokens that a batch may need; None for all.
+        engine: what translates in place of ``search_models``, or None. These score translations
+            that are given, in single precision.
     Raises:
         UserError: if a checkpoint or the dictionaries cannot be read or do not fit, or if an
             option has a value that is not allowed.
@@ -57,6 +60,8 @@ class Ensemble:
         options.check()
         self.options = options
         device = _device(options.device)
+        if options.engine == CTRANSLATE2:
+            check_setting(paths, device)
         first, *others = (read_checkpoint(path) for path in paths)
         self.checkpoint = first
         self.dictionaries = find_dictionaries(first, places)
@@ -73,6 +78,11 @@ class Ensemble:
         if self.shortlist is None:
             states = {checkpoint.path: checkpoint.state for checkpoint in (first, *others)}
             self.shortlist = saved_shortlist(states, self.source, self.target)
+        if self.shortlist is not None and options.engine == CTRANSLATE2:
+            raise UserError(
+                f"{first.path} has shortlists, with which --engine ctranslate2 cannot translate: "
+                "give the model that it is a copy of, or omit --engine."
+            )
         self._translations: Mapping[str, str] = {}
         if options.replace_unk is not None and (options.replace_unk or options.lexicon):
             self._translations = read_translations(str(options.replace_unk or options.lexicon))
@@ -80,10 +90,16 @@ class Ensemble:
             load(checkpoint, self.dictionaries, device) for checkpoint in (first, *others)
         ]
         self.models = [model.module for model in self.search_models]
-        self.precision = Precision(options.autocast_dtype, options.int8, emulate=False)
+        self.engine: CTranslate2Engine | None = None
+        if options.engine == CTRANSLATE2:
+            vocabularies = self.dictionaries.vocabularies
+            self.engine = CTranslate2Engine(self.models[0], first, vocabularies, options)
+            self.precision = Precision("none")
+        else:
+            self.precision = Precision(options.autocast_dtype, options.int8, emulate=False)
         for number, model in enumerate(self.search_models):
             self.precision.prepare_(model.module, model.output_weights())
-            if device.type == "cpu" and self.precision.is_single(model.module):
+            if not self.engine and device.type == "cpu" and self.precision.is_single(model.module):
                 path = (first, *others)[number].path
                 self.search_models[number] = with_graphs(model, path)
         limits = [model.max_source_length for model in self.search_models]
@@ -139,6 +155,20 @@ class Ensemble:
         if not sentences:
             return []
         tokens = [numbers(words, self.source) for words in sentences]
+        if self.engine is not None:
+            found = self.engine.search(tokens, self.options)
+        else:
+            found = self._search(tokens)
+        return [
+            [
+                self._hypothesis(hypothesis, tokens[i], sentences[i])
+                for hypothesis in found[i][: self.options.nbest]
+            ]
+            for i in range(len(tokens))
+        ]
+
+    def _search(self, tokens: Sequence[Tensor]) -> list[list[Finished]]:
+        """Search for the translations of sentences in any order."""
         # Some encoders need the longest sentence first.
         order = sorted(range(len(tokens)), key=lambda i: -len(tokens[i]))
         source = padded_before([tokens[i] for i in order], self.source.pad()).to(self.device)
@@ -156,13 +186,7 @@ class Ensemble:
                 need_weights=self._need_weights,
             )
         by_number = dict(zip(order, found))
-        return [
-            [
-                self._hypothesis(hypothesis, tokens[i], sentences[i])
-                for hypothesis in by_number[i][: self.options.nbest]
-            ]
-            for i in range(len(tokens))
-        ]
+        return [by_number[i] for i in range(len(tokens))]
 
     @property
     def _need_weights(self) -> bool:

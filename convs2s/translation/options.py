@@ -3,12 +3,14 @@
 from dataclasses import dataclass, fields, replace
 
 from ..common.errors import UserError, check_names
-from ..common.limits import check_at_least
+from ..common.limits import check_at_least, option_name
 
 # Lines that are sorted by length and translated together.
 BUFFER_SIZE = 2000
 # Values of --autocast-dtype.
 AUTOCAST_DTYPES = ("none", "bfloat16", "float16")
+# Values of --engine.
+TORCH, CTRANSLATE2 = ENGINES = ("torch", "ctranslate2")
 
 
 @dataclass(frozen=True)
@@ -63,6 +65,8 @@ class EnsembleOptions(SearchOptions):
             translations of words.
         alignment: whether to align each translation with its source.
         device: name of the device, such as "cpu" or "cuda:1"; None for a GPU if there is one.
+        engine: "torch", or "ctranslate2" for CTranslate2, which translates with transformers in ADL
+            on a CPU.
     """
 
     nbest: int = 1
@@ -76,6 +80,7 @@ class EnsembleOptions(SearchOptions):
     replace_unk: str | None = None
     alignment: bool = False
     device: str | None = None
+    engine: str = TORCH
 
     def check(self) -> None:
         """Check the values.
@@ -95,6 +100,23 @@ class EnsembleOptions(SearchOptions):
                 f"--nbest is {self.nbest}, but a beam search with --beam {self.beam} finds "
                 f"{self.beam} translations: use a larger --beam or a smaller --nbest."
             )
+        self._check_engine()
+
+    def _check_engine(self) -> None:
+        if self.engine not in ENGINES:
+            raise UserError(f"--engine is {self.engine}, but must be {' or '.join(ENGINES)}.")
+        if self.engine == TORCH:
+            return
+        for name, value, other in (
+            ("alignment", self.alignment, False),
+            ("replace_unk", self.replace_unk, None),
+            ("lexicon", self.lexicon, None),
+            ("unkpen", self.unkpen, 0.0),
+            ("temperature", self.temperature, 1.0),
+        ):
+            if value != other:
+                option = option_name(name)
+                raise UserError(f"--engine {self.engine} has no {option}: omit one of them.")
 
     def for_search(self, options: dict[str, object]) -> "EnsembleOptions":
         """These options with some of the search changed.
@@ -110,9 +132,15 @@ class EnsembleOptions(SearchOptions):
         changed.check()
         return changed
 
-    def score(self, token_scores: list[float]) -> float:
-        """The score of a translation with these log probabilities of its tokens."""
-        total = sum(token_scores)
-        if self.unnormalized or not token_scores:
-            return total
-        return float(total / len(token_scores) ** self.lenpen)
+    def score(self, log_prob: float, length: int) -> float:
+        """The score of a translation.
+
+        Args:
+            log_prob: the log-probability of the translation.
+            length: number of its tokens, with the end of the sentence.
+        """
+        return log_prob if self.unnormalized else float(log_prob / length**self.lenpen)
+
+    def log_prob(self, score: float, length: int) -> float:
+        """The log-probability of a translation, from its score; see ``score``."""
+        return score if self.unnormalized else float(score * length**self.lenpen)

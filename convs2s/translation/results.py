@@ -20,7 +20,8 @@ class Hypothesis:
         text: plain text, without line breaks; empty for a part, which has only its tokens.
         score: as fairseq prints it: in base 2, with the length penalty.
         tokens: T target tokens, without the end of the sentence.
-        token_scores: log probabilities of the tokens and of the end of the sentence, in base 2.
+        token_scores: log probabilities of the tokens and of the end of the sentence, in base 2;
+            CTranslate2 returns none.
         alignment: pairs of source and target token, counted from 0; None if not asked for.
         is_cut_off: whether a search ended at its largest length.
     """
@@ -116,9 +117,15 @@ def _join_best(
         token_scores += hypothesis.token_scores
         # Line breaks would shift all further lines of the output.
         texts.append(as_sentence(decode(" ".join(hypothesis.tokens))))
+    score = best[0].score
+    if len(best) > 1:
+        # With the end of each part.
+        lengths = [len(of_part.tokens) + 1 for of_part in best]
+        log_probs = (options.log_prob(one.score, size) for one, size in zip(best, lengths))
+        score = options.score(sum(log_probs), sum(lengths))
     return Hypothesis(
         " ".join(filter(None, texts)),
-        best[0].score if len(best) == 1 else options.score(token_scores),
+        score,
         tokens,
         token_scores,
         None if best[0].alignment is None else alignment,

@@ -87,13 +87,8 @@ def beam_search(
     decodings = [
         model.start(of_model, in_steps, shortlist) for model, of_model in zip(models, encoded)
     ]
-    longest = min(model.max_target_length for model in models) - 1
-    max_len = min(int(options.max_len_a * source.size(1) + options.max_len_b), longest)
-    if options.min_len > max_len:
-        raise UserError(
-            f"--min-len is {options.min_len}, but translations have at most {max_len} tokens here, "
-            "as --max-len-b and the model allow: give a smaller --min-len."
-        )
+    longest = min(model.max_target_length for model in models)
+    max_len = largest_length(options, source.size(1), longest)
     if prefix is not None and shortlist is not None:
         prefix = torch.searchsorted(shortlist, prefix.contiguous())
     finished = _Search(decodings, source, symbols, max_len, options, prefix).run()
@@ -113,6 +108,26 @@ def beam_search(
         [one._replace(attention=weights) for one, weights in zip(each, of_each)]
         for each, of_each in zip(found, attention)
     ]
+
+
+def largest_length(options: SearchOptions, source_length: int, max_target_length: int) -> int:
+    """The largest number of tokens of a translation, without the end of the sentence.
+
+    Args:
+        options: how to search.
+        source_length: S of the longest sentence of the batch, its end included.
+        max_target_length: of the models, the end of the sentence included.
+    Raises:
+        UserError: if no translation can have the smallest length.
+    """
+    of_options = int(options.max_len_a * source_length + options.max_len_b)
+    max_len = min(of_options, max_target_length - 1)
+    if options.min_len > max_len:
+        raise UserError(
+            f"--min-len is {options.min_len}, but translations have at most {max_len} tokens here, "
+            "as --max-len-b and the model allow: give a smaller --min-len."
+        )
+    return max_len
 
 
 class _Search:

@@ -57,7 +57,7 @@ def test_without_ctranslate2(monkeypatch):
 def test_graphs_find_the_same_translations():
     for name in ("onnx", "onnxscript", "onnxruntime"):
         pytest.importorskip(name, reason="the extra export is not installed")
-    setting = Setting("adl_transformer_small", words=60, sentences=3, length=6, layers=1, beam=2)
+    setting = Setting("adl_transformer_small", words=60, sentences=3, length=6, beam=2)
     words, graphs = (
         [[each["tokens"].tolist() for each in hypotheses] for hypotheses in found]
         for side in (setting, setting._replace(engine=ONNXRUNTIME))

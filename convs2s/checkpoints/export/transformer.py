@@ -9,11 +9,16 @@ from ...models.adl.language.spec import Settings
 from ...models.adl.options import AdlOptions
 from ..files import check_not_quantized, new_training
 from ..networks import Checkpoint, network_options
-from .transformer_shape import ACTIVATIONS, TransformerShape, transformer_shape
+from .transformer_shape import Target, TransformerShape, transformer_shape
 from .transformer_weights import convert_weights, has_output_bias
 
 Options = dict[str, Any]
 
+FAIRSEQ = Target(
+    "fairseq's transformer",
+    "the export",
+    {"relu": "relu", "gelu": "gelu", "swish": "swish", "tanh": "tanh", "none": "linear"},
+)
 # The options of neither model, task nor criterion that stay.
 KEPT = ("common", "dataset", "generation", "tokenizer", "bpe")
 # The options of fairseq's own task translation.
@@ -47,7 +52,7 @@ def export_transformer(checkpoint: Checkpoint) -> dict[str, Any]:
         )
     options = cast(AdlOptions, network_options(checkpoint))
     spec = options.resolve()
-    shape = transformer_shape(spec)
+    shape = transformer_shape(spec, FAIRSEQ)
     weights = checkpoint.weights
     check_not_quantized(checkpoint.path, weights, "exported")
     shared, tied = options.share_all_embeddings, options.share_input_output_embed
@@ -91,7 +96,7 @@ def _transformer_options(shape: TransformerShape, settings: Settings) -> Options
         "_name": "transformer",
         "arch": "transformer",
         "task": "translation",
-        "activation_fn": ACTIVATIONS[shape.encoder.activation],
+        "activation_fn": FAIRSEQ.activations[shape.encoder.activation],
         "dropout": dropout,
         "attention_dropout": dropout if attention_dropout is None else attention_dropout,
         "activation_dropout": dropout,

@@ -79,6 +79,15 @@ def convert_weights(weights: Weights, shape: TransformerShape, tied: bool) -> We
     return {name: of_tensor[id(tensor)] for name, tensor in converted.items()}
 
 
+def position_vectors(shape: StackShape, weights: Weights) -> Tensor:
+    """What a stack adds to embeddings: positions x C, in double precision."""
+    path, spec = shape.positions
+    if spec.name == "learn_pos":
+        return weights[f"{path}.weight"].double()
+    vectors = sinusoids(spec.max_positions, shape.width).double()
+    return vectors if spec["scale"] else vectors / math.sqrt(shape.width)
+
+
 def _last_norm(stack: StackShape) -> str:
     """fairseq's name of the last layer normalization of a stack."""
     if stack.pre_norm:
@@ -105,7 +114,7 @@ class _Stack:
         converted = {
             f"{side}.version": torch.tensor([VERSION]),
             f"{side}.embed_tokens.weight": STREAM_SCALE * self.exact(f"{side}.embed.words.weight"),
-            f"{side}.embed_positions.weight": self.positions(),
+            f"{side}.embed_positions.weight": STREAM_SCALE * self.positions(),
         }
         for number, block in enumerate(self.shape.blocks):
             for part in block:
@@ -121,18 +130,8 @@ class _Stack:
 
     def positions(self) -> Tensor:
         """Position vectors, with rows of zeros before the first position."""
-        path, spec = self.shape.positions
-        if spec.name == "learn_pos":
-            vectors = self.exact(f"{path}.weight")
-        else:
-            language = "target" if spec.in_decoder else "source"
-            positions = getattr(spec.settings, f"max_{language}_positions")
-            vectors = sinusoids(positions, self.shape.width).double()
-            if not spec["scale"]:
-                vectors /= math.sqrt(self.shape.width)
-        return torch.cat([vectors.new_zeros(POSITION_OFFSET, self.shape.width), vectors]).mul_(
-            STREAM_SCALE
-        )
+        vectors = position_vectors(self.shape, self.weights)
+        return torch.cat([vectors.new_zeros(POSITION_OFFSET, self.shape.width), vectors])
 
     def attention(self, part: SubLayer) -> Weights:
         """The projections of an attention layer."""

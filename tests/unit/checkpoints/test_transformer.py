@@ -6,74 +6,7 @@ import torch
 from convs2s.checkpoints.export.transformer import export_transformer
 from convs2s.checkpoints.networks import Checkpoint
 from convs2s.common.errors import UserError
-from tests.support.families import tiny_adl
-
-SIZES = dict(model_dim=16, attention_heads=4, max_source_positions=64, max_target_positions=64)
-
-
-def pre_norm(depth, attention=("mh_dot_self_att",), ffl="ffl"):
-    return f"repeat({depth}, {' -> '.join(f'res_nd({a})' for a in (*attention, ffl))}) -> norm"
-
-
-def post_norm(depth, attention=("mh_dot_self_att",), ffl="ffl"):
-    parts = (f"res_d({a}) -> norm" for a in (*attention, ffl))
-    return f"repeat({depth}, {' -> '.join(parts)})"
-
-
-BOTH = ("mh_dot_self_att", "mh_dot_src_att")
-SHARE_ALL = {"share_all_embeddings": True}
-TIED = {"share_input_output_embed": True}
-# name -> encoder, decoder, options.
-MODELS = {
-    "pre-norm": (f"pos -> {pre_norm(2)}", f"pos -> {pre_norm(2, BOTH)}", {}),
-    "pre-norm, shared": (f"pos -> {pre_norm(1)}", f"pos -> {pre_norm(2, BOTH)}", SHARE_ALL),
-    "pre-norm, tied": (f"pos -> {pre_norm(3)}", f"pos -> {pre_norm(1, BOTH)}", TIED),
-    "post-norm": (f"pos -> {post_norm(2)}", f"pos -> {post_norm(3, BOTH)}", {}),
-    "post-norm, shared": (f"pos -> {post_norm(2)}", f"pos -> {post_norm(2, BOTH)}", SHARE_ALL),
-    "both": (f"pos -> {pre_norm(2)}", f"pos -> {post_norm(2, BOTH)}", TIED),
-    "learned positions": (
-        f"learn_pos -> {pre_norm(1)}",
-        f"pos(scale=false) -> {pre_norm(1, BOTH)}",
-        {"ff_dim": 24},
-    ),
-    "learned positions, scaled": (
-        f"learn_pos(scale=true) -> {pre_norm(1)}",
-        f"pos -> {pre_norm(1, BOTH)}",
-        {},
-    ),
-    "other sizes": (
-        f"dropout -> pos -> {pre_norm(1, ['mh_dot_self_att(h=2, s=3)'], 'ffl(d=10)')}",
-        f"pos -> {post_norm(2, ['dot_self_att(s=1)', 'dot_src_att(block=-1)'], 'ffl(d=12)')}",
-        {"model_dim": 24},
-    ),
-    "other feed-forward": (
-        "pos -> res(norm -> mh_dot_self_att) -> res(norm -> ff(d=8, v=gelu) -> dropout -> "
-        "linear(bias=false)) -> norm",
-        "pos -> res_nd(mh_dot_self_att) -> res_nd(mh_dot_src_att) -> "
-        "res_nd(ff(d=6, v=gelu) -> linear) -> dropout -> norm",
-        {},
-    ),
-}
-
-
-def model_and_checkpoint(encoder, decoder, options, bias=True):
-    """A model with random weights in double precision, and its checkpoint."""
-    options = {**SIZES, **options, "encoder_adl": encoder, "decoder_adl": decoder}
-    model = tiny_adl(arch="adl", **options).double()
-    for name, parameter in model.named_parameters():
-        if "norm" in name:
-            torch.nn.init.normal_(parameter, mean=0.5, std=0.5)
-    if not bias:
-        torch.nn.init.zeros_(model.decoder.output.bias)
-    cfg = {"criterion": {"label_smoothing": 0.1}}
-    state = {
-        "cfg": cfg,
-        "model": model.state_dict(),
-        "optimizer_history": [{"num_updates": 7}],
-    }
-    return model, Checkpoint(
-        "model.pt", state, {"arch": "adl", **options}, {"left_pad_source": True}
-    )
+from tests.support.transformers import MODELS, SHARE_ALL, TIED, model_and_checkpoint, pre_norm
 
 
 def test_matrices_stay_shared_unless_the_output_has_a_bias():

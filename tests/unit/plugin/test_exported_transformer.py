@@ -12,7 +12,7 @@ from convs2s.checkpoints.export.transformer import export_transformer
 from tests.support.adapters import translation_task
 from tests.support.batches import PAD, random_batch
 from tests.support.families import outputs
-from tests.unit.checkpoints.test_transformer import MODELS, model_and_checkpoint
+from tests.support.transformers import MODELS, model_and_checkpoint
 
 LENGTHS = [(7, 5), (3, 9), (11, 2), (1, 1)]
 
