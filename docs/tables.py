@@ -187,6 +187,9 @@ GENERATORS: dict[str, Callable[[], str]] = {
     "adl convolutions": lambda: in_small("adl/tables.yaml", published.ADL_CONVOLUTIONS),
     "pronunciation scores": lambda: results.scores(pronunciation()),
     "pronunciation languages": lambda: of_data_sets(pronunciation()),
+    "pronunciation multilingual": lambda: results.scores(
+        results.finished("pronunciation/multilingual.yaml")
+    ),
     "other fconv": other_projects.fconv,
     "other attn2d": other_projects.attn2d,
     "other sockeye options": other_projects.sockeye_options,
