@@ -24,6 +24,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 from convs2s.checkpoints.folders import CHECKPOINT_FILES  # noqa: E402
+from convs2s.common.data_files import read_json  # noqa: E402
 from convs2s.common.errors import UserError  # noqa: E402
 from convs2s.common.output_files import atomic_path, atomic_write, write_lines  # noqa: E402
 from convs2s.common.text_files import read_lines  # noqa: E402
@@ -165,15 +166,17 @@ def prepare_captions(data: Path, folder: Path, languages: Sequence[str]) -> None
     arguments = (folder, "models/build.py", languages, "moses_scripts", True, subwords, ".", {})
     write_preparation(*arguments)
     preparation = Preparation.read(folder)
+    # That of 2016 is the first one.
+    test, *_ = read_json(data / "data.json")["tests"]
     (folder / TEXT).mkdir()
     for side in (preparation.source, preparation.target):
-        file = f"test.{side.language}"
-        lines = [line.rstrip("\n") for line in read_lines(str(data / TEXT / file))]
+        path = str(data / TEXT / f"{test}.{side.language}")
+        lines = [line.rstrip("\n") for line in read_lines(path)]
         raw = [side.tokenizer.detokenize(line) for line in lines]
         for line, text in zip(lines, raw):
             if side.tokenizer.tokenize(side.normalize(text)) != line:
                 raise UserError(f"The tokens of '{text}' are not those of Multi30k: '{line}'.")
-        write_lines(str(folder / TEXT / file), raw)
+        write_lines(str(folder / TEXT / f"test.{side.language}"), raw)
 
 
 def export(name: str, recipe: Recipe, out: Path, folder: Path) -> Path:

@@ -107,9 +107,8 @@ def fetch(name: str) -> Path:
             one, or the cache cannot be written or is damaged.
     """
     manifest = read_manifest(RELEASED)
-    place = _place(os.environ.get(VARIABLE) or manifest.address)
     cache = cache_folder()
-    model = manifest.models.get(name) or _of_place(name, place, cache, [*manifest.models])
+    model = manifest.models.get(name) or _of_place(name, manifest, cache)
     folder = cache / f"{name}-{model.sha256[:16]}"
     if not folder.is_dir():
         _make(cache)
@@ -117,7 +116,7 @@ def fetch(name: str) -> Path:
         descriptor = lock_folder(str(cache), message, PATIENCE)
         try:
             if not folder.is_dir():
-                _write(name, model, place, folder)
+                _write(name, model, _place(manifest), folder)
         finally:
             release(descriptor)
     _check(folder)
@@ -153,8 +152,13 @@ def read_manifest(path: Path) -> Manifest:
         )
 
 
-def _place(text: str) -> str | Path:
-    """A folder, or an address that ends in a slash."""
+def _place(manifest: Manifest) -> str | Path:
+    """The place of the archives: a folder, or an address that ends in a slash.
+
+    Raises:
+        UserError: if the environment variable names no place.
+    """
+    text = os.environ.get(VARIABLE) or manifest.address
     if is_address(text):
         return text.removesuffix("/") + "/"
     scheme = re.match(r"(\w[\w+.-]+)://", text)
@@ -169,24 +173,26 @@ def _place(text: str) -> str | Path:
     return folder
 
 
-def _of_place(name: str, place: str | Path, cache: Path, known: list[str]) -> Model:
-    """A model that only the manifest of a place has.
+def _of_place(name: str, manifest: Manifest, cache: Path) -> Model:
+    """A model that only the manifest of another place has.
 
     Raises:
-        UserError: if it has no such model, or cannot be read.
+        UserError: if there is no other place, or it has no such model, or cannot be read.
     """
-    names = known
+    names = [*manifest.models]
     unknown = f"There is no released model '{name}'"
-    try:
-        for path in _manifests(place, cache) if os.environ.get(VARIABLE) else ():
-            models = read_manifest(path).models
-            if name in models:
-                return models[name]
-            names = list(dict.fromkeys([*known, *models]))
-    except UserError as error:
-        raise UserError(
-            f"{unknown}; without a manifest of {place}, allowed: {', '.join(names)}. {error}"
-        ) from error
+    if os.environ.get(VARIABLE):
+        place = _place(manifest)
+        try:
+            for path in _manifests(place, cache):
+                models = read_manifest(path).models
+                if name in models:
+                    return models[name]
+                names = list(dict.fromkeys([*manifest.models, *models]))
+        except UserError as error:
+            raise UserError(
+                f"{unknown}; without a manifest of {place}, allowed: {', '.join(names)}. {error}"
+            ) from error
     raise UserError(f"{unknown}{nearest(name, names)}; allowed: {', '.join(names)}.")
 
 

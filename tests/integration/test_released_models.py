@@ -183,6 +183,18 @@ def test_a_folder_in_place_of_an_address(release, cache, tmp_path, monkeypatch, 
     assert translated(tmp_path) == expected
 
 
+def test_a_model_of_the_package_needs_no_place_once_it_is_there(
+    release, cache, tmp_path, monkeypatch, expected
+):
+    """The archive may have come from a disk that is not there any more."""
+    monkeypatch.setattr(released, "RELEASED", tmp_path / "released.json")
+    shutil.copyfile(release / released.MANIFEST, released.RELEASED)
+    monkeypatch.setenv(released.VARIABLE, str(release))
+    assert translated(tmp_path) == expected
+    shutil.rmtree(release)
+    assert translated(tmp_path) == expected
+
+
 def test_a_redirect(server, tmp_path, expected):
     def elsewhere(self):
         self.send_response(302)

@@ -87,8 +87,9 @@ def write_captions(folder):
     for language, lines in CAPTIONS.items():
         (data / "data-bin" / f"dict.{language}.txt").write_text("a 1\n")
         tokens = "".join(f"{each}\n" for _, each in lines)
-        (data / "text" / f"test.{language}").write_text(tokens, encoding="utf-8")
+        (data / "text" / f"test_2016.{language}").write_text(tokens, encoding="utf-8")
     (data / "codes.bpe").write_text("#version: 0.2\na b\n")
+    (data / "data.json").write_text('{"tests": {"test_2016": "test", "test_2017": "test1"}}')
     return data
 
 
@@ -108,7 +109,7 @@ def test_captions_are_raw_text(tmp_path):
         assert encoded == [tokens for _, tokens in lines]
     shutil.rmtree(folder)
     folder.mkdir()
-    (data / "text" / "test.en").write_text("a boy's hat\n")
+    (data / "text" / "test_2016.en").write_text("a boy's hat\n")
     with pytest.raises(UserError, match="The tokens of 'a boy's hat' are not those of Multi30k"):
         build.prepare_captions(data, folder, ("de", "en"))
 
