@@ -2,7 +2,7 @@
 #
 #   docker build --tag convs2s .
 #   docker run --rm -v "$PWD:/work" --user "$(id -u)" convs2s translate --path prepared --input new.de --output new.en
-#   docker run --rm -v "$PWD:/work" --user "$(id -u)" -p 127.0.0.1:8000:8000 convs2s serve --path prepared --host 0.0.0.0
+#   docker run --rm -p 127.0.0.1:8000:8000 convs2s serve --model multi30k-de-en --host 0.0.0.0
 #   docker run --rm -v "$PWD:/work" --user "$(id -u)" --entrypoint python convs2s /opt/examples/demo/run.py
 
 FROM python:3.11-slim AS build
@@ -16,8 +16,10 @@ RUN PIP_CONSTRAINT=constraints.txt PIP_BUILD_CONSTRAINT=constraints.txt /opt/con
 FROM python:3.11-slim
 COPY --from=build /opt/convs2s /opt/convs2s
 COPY examples /opt/examples
+COPY models /opt/models
 # Any user can be chosen with --user, also one without a name, and writes to the folder that is mounted at /work.
 ENV PATH=/opt/convs2s/bin:$PATH HOME=/work USER=convs2s
+ENV CONVS2S_MODELS=/opt/models XDG_CACHE_HOME=/tmp/cache
 WORKDIR /work
 RUN chmod 777 /work
 USER 1000

@@ -10,7 +10,7 @@ STAMP := $(VENV)/.installed
 CONSTRAINTS := $(if $(filter 3.10,$(VERSION)),constraints-py310.txt,constraints.txt)
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test test-fast properties faults random-bytes endurance fuzz bench lint format docs docs-tables wheel clean
+.PHONY: help venv demo test test-fast properties faults random-bytes endurance fuzz bench models lint format docs docs-tables wheel clean
 
 help:
 	@echo "make demo       train and translate a small German-English corpus"
@@ -24,6 +24,7 @@ help:
 	@echo "make lint       check the code, the imports, and the spelling and layout of the pages; 'make format' formats the code"
 	@echo "make docs       build the site of docs/ into site/; 'make docs-tables' writes its tables and figures"
 	@echo "make bench      measure the tables of the documentation again, on a machine that does nothing else"
+	@echo "make models SIGMORPHON=FOLDER  train the released models and pack them into models_out/release (models/README.md)"
 	@echo "make wheel      build the source archive, and the wheel from it, into dist/"
 	@echo "make venv       build $(VENV), which the targets above do when it is missing"
 	@echo "make clean      remove the environments, caches, and everything that was built or trained"
@@ -89,13 +90,20 @@ fuzz: $(STAMP)
 bench: $(STAMP)
 	$(BIN)/python -m benchmarks table
 
+# Options of models/build.py.
+MULTI30K ?=
+SIGMORPHON ?=
+MODELS ?=
+models: $(STAMP)
+	$(BIN)/python models/build.py $(if $(MULTI30K),--multi30k $(MULTI30K) )$(if $(SIGMORPHON),--sigmorphon $(SIGMORPHON) )$(MODELS)
+
 lint: $(STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/codespell *.md benchmarks convs2s convs2s_plugin docs examples
-	$(BIN)/pymarkdown --strict-config scan --recurse --exclude docs/design.md *.md docs examples results tests
+	$(BIN)/codespell *.md benchmarks convs2s convs2s_plugin docs examples models
+	$(BIN)/pymarkdown --strict-config scan --recurse --exclude docs/design.md *.md docs examples models results tests
 	$(BIN)/python docs/check_pages.py
 
 format: $(STAMP)
@@ -117,7 +125,7 @@ wheel: $(STAMP)
 
 clean:
 	rm -rf .venv .venv-* build dist site *.egg-info demo_out recipes_out compare_out tables_out \
-		number_to_words_out error_correction_out distillation_out back_translation_out fuzz_out \
+		models_out number_to_words_out error_correction_out distillation_out back_translation_out fuzz_out \
 		examples/notebook/first_hour_out
 	rm -rf .pytest_cache .ruff_cache .mypy_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -17,7 +17,7 @@ PAGES = [
     *sorted(ROOT.glob("*.md")),
     *(
         page
-        for name in ("docs", "examples", "results")
+        for name in ("docs", "examples", "models", "results")
         for page in sorted(ROOT.glob(f"{name}/**/*.md"))
     ),
 ]

@@ -242,14 +242,17 @@ def _training(state: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _without_copies(weights: Mapping[str, Tensor]) -> tuple[dict[str, Tensor], dict[str, str]]:
-    """Matrices once each, and name of a matrix that is left out -> name of the same one."""
+    """Matrices once each, and name of a matrix that is left out -> name of the same one.
+
+    Vectors are the same only if they share their memory, as the scales of a matrix in 8 bits do.
+    """
     kept: dict[str, Tensor] = {}
     tied: dict[str, str] = {}
     for name, tensor in weights.items():
         same = (
             other
             for other, each in kept.items()
-            if tensor.dim() > 1
+            if (tensor.dim() > 1 or each.data_ptr() == tensor.data_ptr())
             and (each.dtype, each.shape) == (tensor.dtype, tensor.shape)
             and torch.equal(each, tensor)
         )

@@ -130,15 +130,32 @@ def add_number(
 
 
 def add_ensemble(parser: argparse.ArgumentParser) -> None:
-    """Add the option that names the models."""
+    """Add the options that name the models."""
+    models = parser.add_mutually_exclusive_group(required=True)
     text = "a trained model, or its folder; several are an ensemble"
-    parser.add_argument("--path", nargs="+", required=True, metavar="CHECKPOINT", help=text)
+    models.add_argument("--path", nargs="+", metavar="CHECKPOINT", help=text)
+    add_released(models)
+
+
+def add_released(group: argparse._ActionsContainer) -> None:
+    """Add the option that names a released model, in place of --path."""
+    text = "a released model, such as multi30k-de-en, kept in ~/.cache/convs2s after a download"
+    group.add_argument("--model", metavar="NAME", help=text)
 
 
 def ensemble_paths(args: argparse.Namespace) -> list[str]:
-    """The checkpoints that the option of ``add_ensemble`` names."""
+    """The checkpoints that the options of ``add_ensemble`` name.
+
+    Raises:
+        UserError: if there is no such file, or a released model cannot be fetched.
+    """
     fast = getattr(args, "fast", False)
-    return [path for value in args.path for path in split_paths(value, fast)]
+    if args.path is not None:
+        return [path for value in args.path for path in split_paths(value, fast)]
+    # It imports urllib, which would delay other commands.
+    from ..translation.released import fetch
+
+    return split_paths(str(fetch(args.model)), fast)
 
 
 def add_preparation(parser: argparse.ArgumentParser) -> None:

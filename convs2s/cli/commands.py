@@ -102,6 +102,8 @@ EXAMPLES = {
 }
 # The commands that get the arguments that they do not know as ``args.forwarded``.
 FORWARDING = {"flops", "train"}
+# The beginnings of what argparse says if an argument is missing.
+MISSING = ("the following arguments are required", "one of the arguments")
 # Former names of commands: the first argument -> those that replace it.
 FORMER = {"architectures": ("flops", "--named")}
 
@@ -257,7 +259,7 @@ class Parser(argparse.ArgumentParser):
 
         # argparse says what is missing before it says what is misspelled. A command of FORWARDING
         # has options of another program, too.
-        if message.startswith("the following arguments are required") and self.allow_abbrev:
+        if message.startswith(MISSING) and self.allow_abbrev:
             unknown = [*filter(is_unknown, self.given)]
             if unknown:
                 message = f"unrecognized arguments: {' '.join(unknown)}"

@@ -22,7 +22,7 @@ from ..common.output_files import (
 from ..common.progress import Progress
 from ..common.quiet import quiet
 from ..common.text_files import read_lines
-from ..evaluation.metrics import MetricOptions, default_tokenizer, sacrebleu_score
+from ..evaluation.metrics import MetricOptions, default_tokenizer, find_metrics
 from ..text.preparation import (
     FILE_NAME,
     TEXT,
@@ -32,7 +32,7 @@ from ..text.preparation import (
     write_codes,
 )
 from ..translation.options import SearchOptions
-from .arguments import add_input, add_number, add_preparation, given
+from .arguments import add_flag, add_input, add_number, add_preparation, given
 
 if TYPE_CHECKING:
     from ..checkpoints.export.card import Measured
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 PREPARATION = ["preparation", "data", "bpe_codes", "raw", "source_lang", "target_lang"]
 # Splits of prepared text that the model was not trained on.
 HELD_OUT = ("test", "valid")
-METRICS = ("BLEU", "chrF")
+METRICS = "bleu,chrf"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -52,6 +52,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("output", metavar="FOLDER", help=text)
     text = "license of the model for its card, such as cc-by-4.0"
     parser.add_argument("--license", metavar="NAME", help=text)
+    text = "what the model is not made for, in a sentence for its card"
+    parser.add_argument("--limits", metavar="TEXT", help=text)
+    text = "leave the speed, which differs between runs and machines, out of the card"
+    add_flag(parser, "--no-speed", text)
     add_input(
         parser,
         "--test",
@@ -60,6 +64,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         nargs=2,
         metavar=("SOURCE", "TARGET"),
     )
+    text = "those of `convs2s evaluate`, separated by commas (default: %(default)s)"
+    parser.add_argument("--metrics", default=METRICS, metavar="NAMES", help=text)
     for name, text in (("beam", "beam size"), ("lenpen", "exponent of the length in the score")):
         add_number(parser, f"--{name}", f"{text} to measure with", getattr(SearchOptions, name))
     add_preparation(parser)
@@ -72,6 +78,7 @@ def run(args: argparse.Namespace) -> int:
     if args.output.endswith(".pt"):
         return _make_checkpoint(path, args.output)
     check_folder_writable(args.output)
+    find_metrics(args.metrics.split(","), MetricOptions())
     from ..translation.translator import Translator
 
     translator = Translator(path, device="cpu", **given(args, PREPARATION))
@@ -143,6 +150,7 @@ def _write(
         _run(path.parent / "result.json"),
         None if pair is None else _measure(again, *pair, args),
         args.license,
+        args.limits,
     )
     with atomic_write(str(folder / "README.md")) as readme:
         readme.write(card.text())
@@ -202,16 +210,19 @@ def _measure(
     translator.translate(lines[:1])
     start = time.perf_counter()
     with Progress(unit="lines", desc=f"Translating {name}", total=len(lines)) as progress:
-        found = translator.stream(lines, progress.update)
-        texts = [translation.text for translation in found]
+        translations = translator.stream(lines, progress.update)
+        texts = [translation.text for translation in translations]
     seconds = time.perf_counter() - start
     options = MetricOptions(tokenize=default_tokenizer(translator.languages[1]))
     scores = {}
-    for metric in METRICS:
-        score, signature = sacrebleu_score(metric, texts, [references], options)
-        scores[metric] = float(score.score), signature
-        print(f"{metric} {scores[metric][0]:.2f} ({name})")
+    for metric in find_metrics(args.metrics.split(","), options):
+        found = metric.score(texts, [references], options)
+        for title, value in found.values.items():
+            scores[title] = value, found.settings
+            print(f"{title} {value:.2f} ({name})")
     search = {"beam": args.beam, "lenpen": args.lenpen}
+    if args.no_speed:
+        return Measured(name, len(texts), search, scores)
     count = torch.get_num_threads()
     threads = f"{count} thread{'s' * (count > 1)}, {processor()}"
     return Measured(name, len(texts), search, scores, seconds, threads)

@@ -20,6 +20,7 @@ from .arguments import (
     add_input,
     add_number,
     add_preparation,
+    add_released,
     ensemble_paths,
     files_of_text,
     given,
@@ -37,7 +38,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of the command."""
     parser.add_argument("sentences", nargs="*", metavar="SENTENCE", help="source sentence")
     text = "a trained model, or its folder; several (--path A --path B) are shown side by side"
-    parser.add_argument("--path", required=True, action="append", metavar="CHECKPOINT", help=text)
+    models = parser.add_mutually_exclusive_group(required=True)
+    models.add_argument("--path", action="append", metavar="CHECKPOINT", help=text)
+    add_released(models)
     text = "a picture (.png, .pdf, .svg), a page (.html) or data (.json)"
     add_file(parser, "--output", text, required=True)
     add_input(parser, "--input", "read the sentences from a file, one a line")

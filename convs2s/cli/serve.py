@@ -6,12 +6,21 @@ import socket
 import sys
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ..checkpoints.folders import split_paths
 from ..common.errors import UserError
 from ..common.quiet import hidden_messages
-from .arguments import MODEL, add_number, add_preparation, add_search, add_speed, given
+from .arguments import (
+    MODEL,
+    add_number,
+    add_preparation,
+    add_released,
+    add_search,
+    add_speed,
+    ensemble_paths,
+    given,
+)
 from .plugin import add_user_dir, load_model, use_user_dir
 
 if TYPE_CHECKING:
@@ -29,8 +38,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "a trained model, or its folder; several are an ensemble; several --path are shown side by "
         "side"
     )
-    names = {"nargs": "+", "action": "append", "metavar": "CHECKPOINT"}
-    parser.add_argument("--path", required=True, help=text, **names)
+    names: dict[str, Any] = {"nargs": "+", "action": "append", "metavar": "CHECKPOINT"}
+    models = parser.add_mutually_exclusive_group(required=True)
+    models.add_argument("--path", help=text, **names)
+    add_released(models)
     server = parser.add_argument_group("server")
     text = (
         "address to listen at, which decides who can connect (default: %(default)s, this machine)"
@@ -54,7 +65,7 @@ def run(args: argparse.Namespace) -> int:
         raise UserError(
             f"The server needs {' and '.join(missing)}: run `pip install 'convs2s-plugin[serve]'`."
         )
-    models = [[one for path in paths for one in split_paths(path)] for paths in args.path]
+    models = _models(args)
     with _listening(args.host, args.port) as listening:
         use_user_dir(args.user_dir)
         import uvicorn
@@ -99,21 +110,33 @@ def _listening(host: str, port: int) -> socket.socket:
         ) from error
 
 
-def _load(models: list[list[str]], args: argparse.Namespace) -> "dict[str, Translator]":
+def _models(args: argparse.Namespace) -> dict[str, list[str]]:
+    """Name of a model -> its checkpoints.
+
+    Raises:
+        UserError: if there is no such file, or a model is given twice.
+    """
+    if args.path is None:
+        return {args.model: ensemble_paths(args)}
+    names = [", ".join(Path(path).name for path in paths) for paths in args.path]
+    if len(set(names)) < len(names):
+        names = [", ".join(paths) for paths in args.path]
+    if len(set(names)) < len(names):
+        raise UserError("A model is given twice with --path: give each once.")
+    return {
+        name: [one for path in paths for one in split_paths(path)]
+        for name, paths in zip(names, args.path)
+    }
+
+
+def _load(models: dict[str, list[str]], args: argparse.Namespace) -> "dict[str, Translator]":
     """Load the models: name -> what translates with it."""
     from ..text.subwords import Tokenized
     from ..translation.text import NOT_PREPARED
     from ..translation.translator import Translator
 
-    names = [", ".join(Path(path).name for path in paths) for paths in models]
-    if len(set(names)) < len(names):
-        names = [", ".join(paths) for paths in models]
-    if len(set(names)) < len(names):
-        raise UserError("A model is given twice with --path: give each once.")
     options = given(args, MODEL)
-    found = {
-        name: Translator(paths, load=load_model, **options) for name, paths in zip(names, models)
-    }
+    found = {name: Translator(paths, load=load_model, **options) for name, paths in models.items()}
     if not args.raw and any(isinstance(each.text, Tokenized) for each in found.values()):
         print(NOT_PREPARED, file=sys.stderr)
     return found

@@ -34,6 +34,8 @@ CHUNK = 1 << 20
 # The most bytes of a download, and members of an archive; a release has some tens.
 MAX_DOWNLOAD = 50 * 10**9
 MAX_MEMBERS = 10_000
+# What to do if a server does not answer.
+OTHERWISE = "download the file in another way and give its path"
 # What an archive may unpack to, as for ``largest_size``.
 LIMIT = (100 * 2**20, 100)
 # Errors of damaged archives; one that has a header before each header is read recursively.
@@ -70,26 +72,30 @@ def is_archive(path: Path, name: str) -> bool:
     return next(compressions, None) in _COMPRESSIONS or is_archive_name(name)
 
 
-def download(address: str, path: Path) -> None:
+def download(
+    address: str, path: Path, most: int = MAX_DOWNLOAD, otherwise: str = OTHERWISE
+) -> None:
     """Download a file, and show the progress.
 
     Args:
         address: http or https.
         path: the file to write.
+        most: the most bytes that it may have.
+        otherwise: what to do if the address does not answer, for the error.
     Raises:
         UserError: if the address does not answer, or too slowly, or the answer is incomplete.
         OSError: if the file cannot be written.
     """
-    with _Answer(address) as answer, path.open("wb") as file:
+    with _Answer(address, otherwise) as answer, path.open("wb") as file:
         total = answer.length
         with Progress(unit="B", desc="Downloading", total=total, scale=True) as shown:
             size = 0
             for chunk in answer.chunks():
                 size += file.write(chunk)
                 shown.update(len(chunk))
-                if size > MAX_DOWNLOAD:
+                if size > most:
                     raise UserError(
-                        f"{address} is not downloaded: it has more than {MAX_DOWNLOAD:,} bytes."
+                        f"{address} is not downloaded: it has more than {most:,} bytes."
                     )
     if total is not None and size < total:
         raise UserError(
@@ -104,8 +110,8 @@ class _Answer:
     beginning of its answer within ``TIMEOUT`` seconds, and then ``SLOWEST`` bytes a second.
     """
 
-    def __init__(self, address: str):
-        self.address = address
+    def __init__(self, address: str, otherwise: str):
+        self.address, self.otherwise = address, otherwise
         self._stopped = False
         self._received: queue.Queue[Any] = queue.Queue(maxsize=8)
 
@@ -150,8 +156,7 @@ class _Answer:
                     if not chunk:
                         return
         except urllib.error.HTTPError as error:
-            answered = f"the server answers {error.code} {error.reason}"
-            self._put(UserError(f"{self.address} cannot be downloaded: {answered}."))
+            self._put(self._failure(f"the server answers {error.code} {error.reason}"))
         except (OSError, http.client.HTTPException, ValueError) as error:
             reason = getattr(error, "reason", None) or error
             text = getattr(reason, "strerror", None) or str(reason) or type(reason).__name__
@@ -166,7 +171,7 @@ class _Answer:
     def _failure(self, reason: str) -> UserError:
         return UserError(
             f"{self.address} cannot be downloaded: {reason}. Check the address and the "
-            "connection, or download the file in another way and give its path."
+            f"connection, or {self.otherwise}."
         )
 
 

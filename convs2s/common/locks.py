@@ -68,19 +68,20 @@ def is_at(descriptor: int, path: str) -> bool:
     return os.path.samestat(os.fstat(descriptor), found)
 
 
-def lock_folder(folder: str, message: str) -> int:
+def lock_folder(folder: str, message: str, seconds: float = 0.0) -> int:
     """Lock a folder until this process ends, or until ``release``.
 
     Args:
         folder: the folder, which must exist.
         message: the error.
+        seconds: how long to wait for the lock.
     Returns:
         What ``release`` takes.
     Raises:
         Locked: if another process holds the lock.
     """
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    lock(descriptor, message)
+    lock(descriptor, message, seconds)
     return descriptor
 
 

@@ -6,7 +6,8 @@ in ``10²`` does, and a translation could not restore them.
 
 The tokenizer ``none`` leaves the text as it is, ``moses`` separates words and punctuation as the
 Moses toolkit does, and marks spaces that the Moses detokenizer would not restore, ``moses_fairseq``
-escapes special characters and splits words at hyphens, and has no such marks,
+escapes special characters and splits words at hyphens, and has no such marks, ``moses_scripts``
+normalizes punctuation and escapes special characters, as the scripts of Moses do by default,
 ``characters`` makes a token of each character, ``letters`` of each part of a decomposed one: the
 letters of a Korean syllable, a letter and its accent. ``letters/none`` is for two languages:
 ``letters`` for the source, ``none`` for the target.
@@ -102,18 +103,28 @@ class MosesTokenizer:
             know, it takes those of English.
         escape: write special characters as entities, as in ``&apos;s``.
         split_hyphens: separate the parts of words, as in ``well @-@ known``.
+        normalize: write quotation marks, apostrophes and dashes as in ASCII.
     """
 
-    def __init__(self, language: str, escape: bool = False, split_hyphens: bool = False):
+    def __init__(
+        self,
+        language: str,
+        escape: bool = False,
+        split_hyphens: bool = False,
+        normalize: bool = False,
+    ):
         sacremoses = import_extra("sacremoses", "The Moses tokenizer")
         code = language_code(language)
         self._tokenizer = sacremoses.MosesTokenizer(code)
         self._detokenizer = sacremoses.MosesDetokenizer(code)
+        self._punctuation = sacremoses.MosesPunctNormalizer(code) if normalize else None
         self._escape, self._split_hyphens = escape, split_hyphens
 
     def tokenize(self, text: str) -> str:
         if not text:
             return ""
+        if self._punctuation is not None:
+            text = self._punctuation.normalize(text)
         tokens: str = self._tokenizer.tokenize(
             text,
             return_str=True,
@@ -170,6 +181,8 @@ TOKENIZERS: dict[str, Callable[[str], Tokenizer]] = {
     "moses": ReversibleMoses,
     # The tokenizer of fairseq's scripts for WMT, and of its programs with --tokenizer moses.
     "moses_fairseq": functools.partial(MosesTokenizer, escape=True, split_hyphens=True),
+    # normalize-punctuation.perl and tokenizer.perl, as for Multi30k.
+    "moses_scripts": functools.partial(MosesTokenizer, escape=True, normalize=True),
     "characters": lambda language: CharacterTokenizer(),
     "letters": lambda language: LetterTokenizer(),
 }

@@ -91,6 +91,41 @@ def test_weights_in_8_bits_and_shortlists(tmp_path):
     assert again["shortlist"]["frequent"] == 7
 
 
+def test_shared_weights_in_8_bits(tmp_path):
+    """Their integers and their scales are in the file once."""
+    folder = copied("adl", tmp_path / "prepared")
+    # As a command that reads the checkpoint finds them: names with one memory.
+    assert convs2s(["quantize", str(folder / "model.pt"), str(tmp_path / "small.pt")]) == 0
+    shutil.move(tmp_path / "small.pt", folder / "model.pt")
+    expected = [each.text for each in load_translator(folder).translate(LINES)]
+    export(folder, tmp_path / "exported")
+    content = json.loads((tmp_path / "exported" / "config.json").read_text(encoding="utf-8"))
+    embeddings, output = "decoder.embed.words.weight", "decoder.output.words.weight"
+    assert content["tied"] == {
+        f"{output}.{end}": f"{embeddings}.{end}" for end in ("int8", "scale")
+    }
+    found = load_translator(tmp_path / "exported").translate(LINES)
+    assert [each.text for each in found] == expected
+
+
+def test_what_the_card_is_told(tmp_path, capsys):
+    """Without the speed, a model has the same card each time."""
+    folder = copied("convs2s", tmp_path / "prepared")
+    test = "--test", text_file(tmp_path, LINES), text_file(tmp_path, LINES, "target.en")
+    options = "--metrics", "wer,per", "--limits", "It knows <few> words.", "--no-speed"
+    cards = []
+    for name in ("first", "second"):
+        (tmp_path / name).mkdir()
+        export(folder, tmp_path / name / "model", *test, *options)
+        cards.append((tmp_path / name / "model" / "README.md").read_text(encoding="utf-8"))
+    assert cards[0] == cards[1]
+    assert "| WER | PER |\n" in cards[0] and "## Quality\n" in cards[0]
+    assert "sentences/s" not in cards[0] and "Speed" not in cards[0]
+    assert "few" in cards[0].partition("## Limits")[2].partition("## License")[0]
+    line = refusal(capsys, "export", folder, tmp_path / "new", "--metrics", "bleuu")
+    assert "There is no metric bleuu (did you mean 'bleu'?)" in line
+
+
 def test_a_matrix_of_several_names_is_in_the_file_once(tmp_path):
     export(copied("adl", tmp_path / "prepared"), tmp_path / "exported")
     content = json.loads((tmp_path / "exported" / "config.json").read_text(encoding="utf-8"))

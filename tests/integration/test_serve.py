@@ -242,3 +242,11 @@ def test_raw_text_of_a_prepared_model(tmp_path):
         (found,) = served.translate(["  " + LINES[0].upper()])
         (other,) = served.translate([LINES[0]])
         assert found["text"] == other["text"] != ""
+
+
+def test_a_released_model(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.delenv("CONVS2S_MODELS", raising=False)
+    with Served(arguments=["--model", "pronunciation"], data=None) as served:
+        (found,) = served.translate(["kor 가감"], model="pronunciation")
+    assert found["text"] == "k a̠ ɡ a̠ m"

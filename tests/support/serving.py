@@ -17,15 +17,17 @@ class Served:
     Args:
         models: their names.
         arguments: further options.
+        data: the folder of the dictionaries; None to find it.
     Attributes:
         address: of the page.
         process: the command.
     """
 
-    def __init__(self, *models, arguments=("--raw",)):
+    def __init__(self, *models, arguments=("--raw",), data=DATA):
         paths = [part for name in models for part in ("--path", str(FIXTURES / f"{name}.pt"))]
-        command = [sys.executable, "-m", "convs2s", "serve", *paths, "--data", str(DATA)]
-        self.command = [*command, "--device", "cpu", "--port", "0", *map(str, arguments)]
+        command = [sys.executable, "-m", "convs2s", "serve", *paths, "--device", "cpu"]
+        dictionaries = ["--data", str(data)] if data else []
+        self.command = [*command, *dictionaries, "--port", "0", *map(str, arguments)]
 
     def __enter__(self):
         self.process = subprocess.Popen(

@@ -39,6 +39,7 @@ MARKDOWN = [
     *pages(),
     ROOT / "ARCHITECTURE.md",
     ROOT / "CONTRIBUTING.md",
+    ROOT / "models" / "README.md",
     ROOT / "results" / "README.md",
     *sorted((ROOT / "examples").rglob("*.md")),
 ]
@@ -182,7 +183,8 @@ def known_options() -> set[str]:
     for module in (ROOT / "convs2s" / "cli").glob("*.py"):
         text = module.read_text(encoding="utf-8")
         known |= set(re.findall(r'"(--[\w-]+)"', text))
-    for path in [*(ROOT / "benchmarks").glob("*.py"), *(ROOT / "examples").rglob("*.py")]:
+    programs = ROOT / "benchmarks", ROOT / "examples", ROOT / "models"
+    for path in (path for folder in programs for path in folder.rglob("*.py")):
         known |= set(re.findall(r'"(--[\w-]+)"', path.read_text(encoding="utf-8")))
     return known.union(*(parser._option_string_actions for parser in parsers))
 

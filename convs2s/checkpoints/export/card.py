@@ -50,8 +50,8 @@ class Measured(NamedTuple):
         name: of the text.
         lines: their number.
         search: options of ``convs2s translate``.
-        scores: metric -> score in percent, and its signature.
-        seconds: of the translation.
+        scores: metric -> score in percent, and its signature or settings.
+        seconds: of the translation; None if the card does not say it.
         processor: the CPU, and the number of its threads.
     """
 
@@ -59,8 +59,8 @@ class Measured(NamedTuple):
     lines: int
     search: dict[str, Any]
     scores: dict[str, tuple[float, str]]
-    seconds: float
-    processor: str
+    seconds: float | None = None
+    processor: str | None = None
 
 
 @dataclass(frozen=True)
@@ -78,6 +78,7 @@ class Card:
         run: the result of the run of an experiment that trained the model, if one did.
         measured: how it translates; None if that was not measured.
         license: of the model, as SPDX or the Hub name it; None if it is not known.
+        limits: what the model is not made for; None if there is nothing to add.
     """
 
     name: str
@@ -90,6 +91,7 @@ class Card:
     run: Mapping[str, Any] | None = None
     measured: Measured | None = None
     license: str | None = None
+    limits: str | None = None
 
     def text(self) -> str:
         """The card in Markdown, with the data about the model that the Hub reads above it."""
@@ -130,19 +132,25 @@ class Card:
             yield "The text must be tokens of the dictionaries, separated by spaces."
 
     def _quality(self) -> Iterable[str]:
-        yield "## Quality and speed"
+        has_speed = self.measured is None or self.measured.seconds is not None
+        yield "## Quality and speed" if has_speed else "## Quality"
         if self.measured is None:
             yield "Not measured."
             return
         found = self.measured
         metrics = [*found.scores]
-        titles = ["text", "lines", "search", *metrics, "sentences/s"]
+        titles = ["text", "lines", "search", *metrics]
         search = ", ".join(f"{name} {value:g}" for name, value in found.search.items())
         row = [found.name, f"{found.lines:,}", search]
         row += [number(found.scores[name][0]) for name in metrics]
-        yield markdown_table(titles, [[*row, number(found.lines / found.seconds, 0)]])
         signatures = ", ".join(f"{name} `{found.scores[name][1]}`" for name in metrics)
-        yield f"Signatures of sacreBLEU: {signatures}. Speed: {found.processor}."
+        about = f"Signatures: {signatures}."
+        if found.seconds is not None:
+            titles.append("sentences/s")
+            row.append(number(found.lines / found.seconds, 0))
+            about += f" Speed: {found.processor}."
+        yield markdown_table(titles, [row])
+        yield about
 
     def _model(self) -> Iterable[str]:
         rows = [
@@ -213,6 +221,8 @@ class Card:
             "training text. It translates other text worse, and does not say so. Errors and biases "
             "of the training text can return in translations."
         )
+        if self.limits:
+            yield escape_markdown(self.limits)
         yield "## License"
         given = "Not stated: ask who made the model, and mind the license of its training text."
         yield escape_markdown(self.license) if self.license else given

@@ -198,11 +198,10 @@ def test_a_server_that_is_too_slow(answer, reason, tmp_path, monkeypatch):
     assert time.monotonic() - start < 10
 
 
-def test_a_download_has_a_largest_size(tmp_path, monkeypatch):
-    monkeypatch.setattr(archives, "MAX_DOWNLOAD", 5)
+def test_a_download_has_a_largest_size(tmp_path):
     with server(lambda self: send(self, None, b"something")) as address:
         with pytest.raises(UserError, match="it has more than 5 bytes"):
-            download(address, tmp_path / "file")
+            download(address, tmp_path / "file", most=5)
 
 
 def test_a_folder_is_written_whole_or_not_at_all(tmp_path):
