@@ -273,7 +273,7 @@ def unused_address():
         return f"http://127.0.0.1:{unused.getsockname()[1]}"
 
 
-def test_no_network(cache, monkeypatch, capsys):
+def test_no_network(cache, tmp_path, monkeypatch, capsys):
     """An address of the user, and that of the package."""
     monkeypatch.setenv("no_proxy", "*")
     address = unused_address()
@@ -289,6 +289,7 @@ def test_no_network(cache, monkeypatch, capsys):
     assert name in line and "Connection refused" in line
     assert files_of(cache) == []
     monkeypatch.delenv(released.VARIABLE)
+    monkeypatch.setattr(released, "CHECKOUT", tmp_path)
     own = released.read_manifest(released.RELEASED)
     moved = own.model_copy(update={"address": f"{address}/"})
     monkeypatch.setattr(released, "read_manifest", lambda path: moved)
