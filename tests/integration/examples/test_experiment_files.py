@@ -52,13 +52,14 @@ def dry_run(text, tmp_path, capsys, monkeypatch):
         parser = argparse.ArgumentParser()
         command.add_arguments(parser)
         words = [path, "--text", text, "--out", tmp_path / "out", "--dry-run", "--speed"]
+        words += ["--source", "de", "--target", "en"]
         experiment = read_experiment(path)
         if experiment.data.sets:
             names = experiment.tuning.sets or [text.name]
             for name in names:
                 (text.parent / name).exists() or (text.parent / name).symlink_to(text)
             words[2] = text.parent / "{set}"
-            words += ["--sets", *names, "--source", "de", "--target", "en"]
+            words += ["--sets", *names]
         assert command.run(parser.parse_args([*map(str, words)])) == 0
         assert not (tmp_path / "out").exists()
         return commands(capsys.readouterr().out)
