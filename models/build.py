@@ -139,10 +139,7 @@ def train(recipe: Recipe, text: Path | None, out: Path) -> None:
         out: the output folder.
     """
     given = ["--download"] if text is None else [str(text)]
-    if recipe.text == "sigmorphon":
-        if text is None:
-            raise UserError("The pronunciations cannot be downloaded: give --sigmorphon FOLDER.")
-    elif text is not None:
+    if recipe.text != "sigmorphon" and text is not None:
         given = ["--text", *given]
     words = {"TEXT": given, "OUT": [str(out)]}
     command = [part for word in recipe.command for part in words.get(word, [word])]
@@ -295,8 +292,22 @@ def main() -> int:
         name, _, folder = given.partition("=")
         if name not in RECIPES or not Path(folder).is_dir():
             raise UserError(f"--trained is {given}: give NAME=OUT, a model and a folder.")
+        if name not in args.models:
+            raise UserError(f"--trained has {name}, which is not built: name it with --models.")
+        recipe = RECIPES[name]
+        for needed in (Path(folder, recipe.run, file) for file in (AVERAGE, RESULT)):
+            if not needed.is_file():
+                raise UserError(
+                    f"--trained is {given}, but there is no {needed}: give the output folder of "
+                    "the experiment that has trained the model."
+                )
         trained[name] = Path(folder).resolve()
     texts = {name: getattr(args, RECIPES[name].text) for name in args.models}
+    for name, text in texts.items():
+        if text is not None and not text.is_dir():
+            raise UserError(f"There is no folder {text} (--{RECIPES[name].text}).")
+        if text is None and name not in trained and RECIPES[name].text == "sigmorphon":
+            raise UserError("The pronunciations cannot be downloaded: give --sigmorphon FOLDER.")
     out = args.out.resolve()
     (out / "release").mkdir(parents=True, exist_ok=True)
     for name in args.models:

@@ -139,7 +139,7 @@ def add_ensemble(parser: argparse.ArgumentParser) -> None:
 
 def add_released(group: argparse._ActionsContainer) -> None:
     """Add the option that names a released model, in place of --path."""
-    text = "a released model, such as multi30k-de-en, kept in ~/.cache/convs2s after a download"
+    text = "a released model: multi30k-de-en, multi30k-en-de or pronunciation"
     group.add_argument("--model", metavar="NAME", help=text)
 
 
@@ -152,10 +152,12 @@ def ensemble_paths(args: argparse.Namespace) -> list[str]:
     fast = getattr(args, "fast", False)
     if args.path is not None:
         return [path for value in args.path for path in split_paths(value, fast)]
+    if fast:
+        raise UserError("--fast needs --path: released models have 8 bits already. Omit --fast.")
     # It imports urllib, which would delay other commands.
     from ..translation.released import fetch
 
-    return split_paths(str(fetch(args.model)), fast)
+    return split_paths(str(fetch(args.model)))
 
 
 def add_preparation(parser: argparse.ArgumentParser) -> None:

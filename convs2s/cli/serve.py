@@ -1,10 +1,13 @@
 """``convs2s serve``: a page to try models with, and translations over HTTP."""
 
 import argparse
+import errno
 import logging
+import os
 import socket
 import sys
 from importlib.util import find_spec
+from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +33,7 @@ LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 # Seconds that requests have to finish when the server ends.
 PATIENCE = 60
 MAX_KILOBYTES, QUEUE = 100, 2000
+MAX_PORT = 65535
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -74,14 +78,15 @@ def run(args: argparse.Namespace) -> int:
 
         with hidden_messages(logging.INFO):
             translators = _load(models, args)
-            server = Server(translators, Limits(1000 * args.max_kilobytes, args.queue))
+            about = None if args.model is None else _about(args.model)
+            server = Server(translators, Limits(1000 * args.max_kilobytes, args.queue), about)
         # To all addresses of the machine, clients come with names that it does not know.
-        is_any = args.host in ("0.0.0.0", "::", "")
+        is_any = ip_address(listening.getsockname()[0]).is_unspecified
         app = server.app(["*"] if is_any else [*LOOPBACK, args.host])
         settings = {"lifespan": "on", "log_config": None, "access_log": False, "ws": "none"}
         config = uvicorn.Config(app, timeout_graceful_shutdown=PATIENCE, **settings)  # type: ignore[arg-type]
-        # It warns of clients that do not speak HTTP.
-        logging.getLogger("uvicorn.error").setLevel(logging.ERROR)
+        # It reports clients that do not speak HTTP, and those that have to go.
+        logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
         port = listening.getsockname()[1]
         name = f"[{args.host}]" if ":" in args.host else args.host
         print(f"Open http://{LOOPBACK[0] if is_any else name}:{port}/ (Ctrl-C ends).", flush=True)
@@ -90,6 +95,10 @@ def run(args: argparse.Namespace) -> int:
         except (KeyboardInterrupt, SystemExit):
             # uvicorn raises the signal again that has ended it in order.
             pass
+        if server.is_working:
+            # The interpreter would wait for the end of the batch.
+            sys.stdout.flush()
+            os._exit(1)
     return 0
 
 
@@ -99,15 +108,28 @@ def _listening(host: str, port: int) -> socket.socket:
     Raises:
         UserError: if it cannot.
     """
+    if port > MAX_PORT:
+        raise UserError(f"--port is {port}: it must be at most {MAX_PORT}.")
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
-        return socket.create_server((host, port), family=family, backlog=1024)
-    except (OSError, OverflowError) as error:
-        reason = getattr(error, "strerror", None) or error
+        both = family == socket.AF_INET6 and host == "::" and socket.has_dualstack_ipv6()
+        return socket.create_server((host, port), family=family, backlog=1024, dualstack_ipv6=both)
+    except OSError as error:
+        # The text of the error repeats the address.
+        taken = error.errno == errno.EADDRINUSE
+        reason = os.strerror(errno.EADDRINUSE) if taken else error.strerror or error
         raise UserError(
             f"The server cannot listen at port {port} of {host}: {reason}. Choose another with "
             "--port (0: a free one), or another --host."
         ) from error
+
+
+def _about(name: str) -> str | None:
+    """What people should know about a released model."""
+    from ..translation.released import RELEASED, read_manifest
+
+    model = read_manifest(RELEASED).models.get(name)
+    return None if model is None else f"{name}: {model.title}. {model.limits}"
 
 
 def _models(args: argparse.Namespace) -> dict[str, list[str]]:
@@ -118,11 +140,11 @@ def _models(args: argparse.Namespace) -> dict[str, list[str]]:
     """
     if args.path is None:
         return {args.model: ensemble_paths(args)}
+    if len({tuple(Path(path).resolve() for path in paths) for paths in args.path}) < len(args.path):
+        raise UserError("A model is given twice with --path: give each once.")
     names = [", ".join(Path(path).name for path in paths) for paths in args.path]
     if len(set(names)) < len(names):
         names = [", ".join(paths) for paths in args.path]
-    if len(set(names)) < len(names):
-        raise UserError("A model is given twice with --path: give each once.")
     return {
         name: [one for path in paths for one in split_paths(path)]
         for name, paths in zip(names, args.path)

@@ -1,12 +1,15 @@
 """The server's answers: the page, translations and attention."""
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+import asyncio
+import traceback
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.requests import ClientDisconnect, Request
@@ -14,17 +17,21 @@ from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
 
 from ..common.errors import UserError
+from ..common.lines import as_sentence
 from ..pictures.document import document, sentence_entry
 from ..pictures.document import page as attention_page
 from ..pictures.selection import ALL, choose_layers
 from ..translation.results import Hypothesis, Translation
+from ..translation.text import target_text
 from ..translation.translator import Translator
 from .batching import Batcher, QueueFull
 from .page import page
 from .requests import AttentionRequest, TranslationRequest, read_request
 
-# Decimals of attention weights.
+# Decimals of attention weights, and of scores.
 DIGITS = 4
+# A page with the weights of all layers and heads between more tokens is too large for a browser.
+MAX_ATTENTION_TOKENS = 120
 # Requests of other pages in the same browser cannot have this type.
 JSON_TYPE = "application/json"
 
@@ -61,16 +68,25 @@ class Server:
     Args:
         translators: name of a model -> what translates with it.
         limits: what clients may ask for.
+        about: what people should know about the models; None for nothing.
+    Attributes:
+        is_working: whether a model computes.
     """
 
-    def __init__(self, translators: Mapping[str, Translator], limits: Limits):
+    def __init__(
+        self, translators: Mapping[str, Translator], limits: Limits, about: str | None = None
+    ):
         self._limits = limits
         self._executor = ThreadPoolExecutor(1)
         self._batchers = {
             name: Batcher(translator, self._executor, limits.max_waiting)
             for name, translator in translators.items()
         }
-        self._page = page(translators)
+        self._page = page(translators, about)
+
+    @property
+    def is_working(self) -> bool:
+        return any(batcher.is_working for batcher in self._batchers.values())
 
     def app(self, hosts: Sequence[str]) -> Starlette:
         """The application.
@@ -83,7 +99,8 @@ class Server:
         @asynccontextmanager
         async def lifespan(app: Starlette):  # type: ignore[no-untyped-def]
             yield
-            self._executor.shutdown()
+            # What still runs then has run out of time.
+            self._executor.shutdown(wait=False, cancel_futures=True)
 
         return Starlette(
             routes=[
@@ -92,6 +109,7 @@ class Server:
                 Route("/attention", _answer(self._attention), methods=["POST"]),
             ],
             middleware=[Middleware(TrustedHostMiddleware, allowed_hosts=[*hosts])],
+            exception_handlers={HTTPException: _refuse},
             lifespan=lifespan,
         )
 
@@ -108,7 +126,7 @@ class Server:
                 f"nbest is {asked.nbest}, but the search of this server finds {most} translations: "
                 "ask for fewer."
             )
-        found = await batcher.translate(asked.lines, asked.nbest)
+        found = await _unless_gone(request, batcher.translate(asked.lines, asked.nbest))
         return JSONResponse({"translations": [_as_json(each, asked.nbest) for each in found]})
 
     async def _attention(self, request: Request) -> Response:
@@ -116,8 +134,16 @@ class Server:
         asked = read_request(AttentionRequest, await self._body(request), example)
         batcher = self._batcher(asked.model)
         translator, name = batcher.translator, asked.model or next(iter(self._batchers))
+        target_side = target_text(translator.text)
 
         def work() -> str:
+            for text, of_side in ((asked.line, translator.text), (asked.target, target_side)):
+                count = len(of_side.encode(as_sentence(text or "")).split())
+                if count > MAX_ATTENTION_TOKENS:
+                    raise UserError(
+                        f"The attention of {count:,} tokens is too large for a page: send at most "
+                        f"{MAX_ATTENTION_TOKENS}, or use `convs2s plot-attention`."
+                    )
             attention = translator.attention(asked.line, asked.target)
             target = translator.text.decode(" ".join(attention.target[:-1]))
             texts = asked.line.strip(), target
@@ -127,7 +153,7 @@ class Server:
             names = [name] if count == 1 else [f"{name} ({i + 1})" for i in range(count)]
             return attention_page(document(names, [entry]), f"Attention of {name}")
 
-        return HTMLResponse(await batcher.run(work))
+        return HTMLResponse(await _unless_gone(request, batcher.run(work)))
 
     def _batcher(self, name: str | None) -> Batcher:
         if name is None:
@@ -139,7 +165,7 @@ class Server:
 
     async def _body(self, request: Request) -> bytes:
         """The content of a request, of which no more is read than is allowed."""
-        kind = request.headers.get("content-type", "").split(";")[0].strip()
+        kind = request.headers.get("content-type", "").split(";")[0].strip().lower()
         if kind != JSON_TYPE:
             raise RequestRefused(
                 415, f"The content is {kind or 'of no type'}: send JSON, as {JSON_TYPE}."
@@ -157,6 +183,7 @@ class Server:
 
 
 Handler = Callable[[Request], Awaitable[Response]]
+Result = TypeVar("Result")
 
 
 def _answer(handler: Handler) -> Handler:
@@ -167,19 +194,53 @@ def _answer(handler: Handler) -> Handler:
             return await handler(request)
         except ClientDisconnect:
             return Response(status_code=400)
+        except asyncio.CancelledError:
+            return JSONResponse({"error": "The server has ended before it could answer."}, 503)
         except QueueFull as error:
             return JSONResponse({"error": str(error)}, 429, {"Retry-After": "1"})
         except RequestRefused as error:
             return JSONResponse({"error": str(error)}, error.status)
         except UserError as error:
             return JSONResponse({"error": str(error)}, 400)
+        except Exception:
+            traceback.print_exc()
+            sentence = "The server failed: its terminal says how."
+            return JSONResponse({"error": sentence}, 500)
 
     return handle
 
 
+async def _unless_gone(request: Request, work: Coroutine[Any, Any, Result]) -> Result:
+    """The result of some work, which ends early if nobody waits for it.
+
+    Raises:
+        ClientDisconnect: if the client has left.
+    """
+
+    async def has_left() -> None:
+        while (await request.receive())["type"] != "http.disconnect":
+            pass
+
+    working, left = asyncio.ensure_future(work), asyncio.ensure_future(has_left())
+    try:
+        await asyncio.wait((working, left), return_when=asyncio.FIRST_COMPLETED)
+        if not working.done():
+            raise ClientDisconnect
+        return working.result()
+    finally:
+        working.cancel()
+        left.cancel()
+
+
+def _refuse(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    sentence = f"{request.method} {request.url.path}: {error.detail}."
+    return JSONResponse({"error": sentence}, error.status_code)
+
+
 def _as_json(translation: Translation, nbest: int) -> dict[str, Any]:
     def of(hypothesis: Hypothesis) -> dict[str, Any]:
-        return {"text": hypothesis.text, "score": hypothesis.score}
+        return {"text": hypothesis.text, "score": round(hypothesis.score, DIGITS)}
 
     return {
         "source": translation.source,

@@ -4,6 +4,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
+from functools import partial
 from typing import NamedTuple, TypeVar
 
 from ..common.errors import UserError
@@ -36,6 +37,8 @@ class Batcher:
         translator: translates.
         executor: where it does so; several translators may share one.
         max_waiting: largest number of lines that wait.
+    Attributes:
+        is_working: whether the models compute, in the thread of the executor.
     """
 
     def __init__(self, translator: Translator, executor: Executor, max_waiting: int):
@@ -44,6 +47,7 @@ class Batcher:
         self._waiting: deque[_Waiting] = deque()
         self._work: asyncio.Task[None] | None = None
         self._calls = 0
+        self.is_working = False
 
     async def translate(self, lines: Sequence[str], nbest: int) -> list[Translation]:
         """Translate lines.
@@ -55,7 +59,7 @@ class Batcher:
             The N translations.
         Raises:
             QueueFull: if too many lines wait already.
-            UserError: if a line cannot be translated.
+            UserError: if there are too many lines, or one cannot be translated.
         """
         self._check_room(len(lines))
         loop = asyncio.get_running_loop()
@@ -65,10 +69,12 @@ class Batcher:
             self._work = loop.create_task(self._translate_waiting())
         try:
             return list(await asyncio.gather(*futures))
-        finally:
+        except BaseException:
             # A failed or cancelled request needs no more of its lines.
             for future in futures:
                 future.cancel()
+            self._waiting = deque(each for each in self._waiting if not each.future.done())
+            raise
 
     async def run(self, work: Callable[[], Result]) -> Result:
         """Do other work with the models, which counts as one line that waits.
@@ -81,11 +87,26 @@ class Batcher:
         self._check_room(1)
         self._calls += 1
         try:
-            return await asyncio.get_running_loop().run_in_executor(self._executor, work)
+            return await self._compute(work)
         finally:
             self._calls -= 1
 
+    def _compute(self, work: Callable[[], Result]) -> "asyncio.Future[Result]":
+        def compute() -> Result:
+            self.is_working = True
+            try:
+                return work()
+            finally:
+                self.is_working = False
+
+        return asyncio.get_running_loop().run_in_executor(self._executor, compute)
+
     def _check_room(self, count: int) -> None:
+        if count > self._max_waiting:
+            raise UserError(
+                f"The request has {count:,} lines, but at most {self._max_waiting:,} may wait: "
+                "send fewer at a time."
+            )
         waiting = len(self._waiting) + self._calls
         if waiting + count > self._max_waiting:
             raise QueueFull(
@@ -94,27 +115,25 @@ class Batcher:
             )
 
     async def _translate_waiting(self) -> None:
-        loop = asyncio.get_running_loop()
-        while self._waiting:
-            count = min(len(self._waiting), MAX_LINES)
-            taken = [self._waiting.popleft() for _ in range(count)]
-            wanted = [each for each in taken if not each.future.done()]
-            found = await loop.run_in_executor(self._executor, self._each, wanted)
-            for each, result in zip(wanted, found, strict=True):
-                if each.future.done():
-                    continue
-                if isinstance(result, Exception):
-                    each.future.set_exception(result)
-                else:
-                    each.future.set_result(result)
-        self._work = None
+        try:
+            while self._waiting:
+                count = min(len(self._waiting), MAX_LINES)
+                taken = [self._waiting.popleft() for _ in range(count)]
+                found = await self._compute(partial(self._each, taken))
+                for each, result in zip(taken, found, strict=True):
+                    if each.future.done():
+                        continue
+                    if isinstance(result, Exception):
+                        each.future.set_exception(result)
+                    else:
+                        each.future.set_result(result)
+        finally:
+            self._work = None
 
     def _each(self, wanted: Sequence[_Waiting]) -> Sequence[Translation | Exception]:
         """The translation of each line, or what is wrong with it."""
-        if not wanted:
-            return []
-        translator = self.translator.with_options(nbest=max(each.nbest for each in wanted))
         try:
+            translator = self.translator.with_options(nbest=max(each.nbest for each in wanted))
             return translator.translate([each.line for each in wanted])
         except Exception as error:
             if len(wanted) == 1:

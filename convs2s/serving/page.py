@@ -11,11 +11,12 @@ from ..translation.translator import Translator
 FOLDER = Path(__file__).parent / "page_files"
 
 
-def page(translators: Mapping[str, Translator]) -> str:
+def page(translators: Mapping[str, Translator], about: str | None = None) -> str:
     """The text of the page.
 
     Args:
         translators: name of a model -> what translates with it.
+        about: what people should know about the models; None for nothing.
     """
     models = [
         {
@@ -32,5 +33,5 @@ def page(translators: Mapping[str, Translator]) -> str:
     )
     shared = (PICTURES / "style.css").read_text(encoding="utf-8")
     languages = dict.fromkeys(f"{each['source']} → {each['target']}" for each in models)
-    data = json.dumps({"models": models}, ensure_ascii=False)
+    data = json.dumps({"models": models, "about": about}, ensure_ascii=False)
     return filled(template, shared + style, [script], data, f"Translate {', '.join(languages)}")

@@ -63,7 +63,7 @@ def read_request(kind: type[AnyRequest], body: bytes, example: str) -> AnyReques
         first = error.errors(include_url=False)[0]
         place = ".".join(map(str, first["loc"]))
         what = f"{place}: {first['msg']}" if place else first["msg"]
-        raise UserError(f"The request is not as it should be ({what}): send {example}.") from error
+        raise UserError(f"The request is not valid ({what}): send {example}.") from error
     texts: Sequence[str | None]
     if isinstance(found, TranslationRequest):
         texts = found.lines
@@ -71,4 +71,6 @@ def read_request(kind: type[AnyRequest], body: bytes, example: str) -> AnyReques
         texts = found.line, found.target
     for number, text in enumerate(texts, start=1):
         check_text(text or "", f"Text {number}")
+        if "\0" in (text or ""):
+            raise UserError(f"Text {number} has a NUL character, as no text has: leave it out.")
     return found

@@ -111,7 +111,7 @@ def fetch(name: str) -> Path:
     manifest = read_manifest(RELEASED)
     cache = cache_folder()
     model = manifest.models.get(name) or _of_place(name, manifest, cache)
-    folder = cache / f"{name}-{model.sha256[:16]}"
+    folder = _folder(cache, name, model)
     if not folder.is_dir():
         _make(cache)
         message = f"Another process is still fetching a model to {cache}: wait for its end."
@@ -126,8 +126,22 @@ def fetch(name: str) -> Path:
 
 
 def cache_folder() -> Path:
-    """The folder of released models: ``convs2s`` in $XDG_CACHE_HOME, by default ~/.cache."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "convs2s"
+    """The folder of released models: ``convs2s`` in $XDG_CACHE_HOME, by default ~/.cache.
+
+    Raises:
+        UserError: if there is neither.
+    """
+    try:
+        return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "convs2s"
+    except RuntimeError as error:
+        raise UserError(
+            "There is no home folder for the cache of models: set XDG_CACHE_HOME to a folder."
+        ) from error
+
+
+def _folder(cache: Path, name: str, model: Model) -> Path:
+    """The folder of a model in the cache, which may not exist."""
+    return cache / f"{name}-{model.sha256[:16]}"
 
 
 def read_manifest(path: Path) -> Manifest:
@@ -176,7 +190,8 @@ def _place(manifest: Manifest, file: str | None = None) -> str | Path:
         )
     folder = Path(url2pathname(urlparse(text).path) if scheme else text)
     if not folder.is_dir():
-        raise UserError(f"There is no folder {folder} ({VARIABLE}).")
+        what = f"{folder} is not a folder" if folder.exists() else f"There is no folder {folder}"
+        raise UserError(f"{what} ({VARIABLE}).")
     return folder
 
 
@@ -187,19 +202,25 @@ def _of_place(name: str, manifest: Manifest, cache: Path) -> Model:
         UserError: if there is no other place, or it has no such model, or cannot be read.
     """
     names = [*manifest.models]
+    found: Model | None = None
     unknown = f"There is no released model '{name}'"
     if os.environ.get(VARIABLE):
         place = _place(manifest)
         try:
             for path in _manifests(place, cache):
                 models = read_manifest(path).models
-                if name in models:
-                    return models[name]
+                found = models.get(name, found)
+                if found is not None and _folder(cache, name, found).is_dir():
+                    return found
                 names = list(dict.fromkeys([*manifest.models, *models]))
         except UserError as error:
+            if found is not None:
+                return found
             raise UserError(
                 f"{unknown}; without a manifest of {place}, allowed: {', '.join(names)}. {error}"
             ) from error
+    if found is not None:
+        return found
     raise UserError(f"{unknown}{nearest(name, names)}; allowed: {', '.join(names)}.")
 
 
@@ -214,7 +235,8 @@ def _manifests(place: str | Path, cache: Path) -> Iterator[Path]:
         yield kept
     _make(cache)
     with atomic_path(str(kept)) as partial:
-        download(place + MANIFEST, Path(partial), MAX_MANIFEST)
+        otherwise = f"get the archive in another way and set {VARIABLE} to its folder"
+        download(place + MANIFEST, Path(partial), MAX_MANIFEST, otherwise)
     yield kept
 
 
@@ -237,6 +259,11 @@ def _write(name: str, model: Model, place: str | Path, folder: Path) -> None:
         new = Path(partial)
         if isinstance(place, Path):
             archive, source = place / model.file, str(place / model.file)
+            if not archive.is_file():
+                raise UserError(
+                    f"There is no {model.file} in {place} ({VARIABLE}): put it there, or unset "
+                    f"{VARIABLE}."
+                )
         else:
             archive, source = new / f"{name}.download", place + model.file
             otherwise = f"get {model.file} in another way and set {VARIABLE} to its folder"

@@ -149,16 +149,20 @@ def test_the_commands_of_the_image(image):
     command = ["convs2s", "serve", "--model", "multi30k-de-en", "--host", "0.0.0.0"]
     command += ["--port", "0"]
     served = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, **image.options())
-    address = served.stdout.readline().split()[1]
-    body = json.dumps({"lines": ["Zwei Hunde rennen."]}).encode()
-    request = urllib.request.Request(
-        f"{address}translate", body, {"Content-Type": "application/json"}
-    )
-    with urllib.request.urlopen(request, timeout=60) as answer:
-        found = json.load(answer)["translations"]
+    try:
+        _, _, address = served.stdout.readline().partition("Open ")
+        assert address, "the server has not started"
+        body = json.dumps({"lines": ["Zwei Hunde rennen."]}).encode()
+        request = urllib.request.Request(
+            f"{address.split()[0]}translate", body, {"Content-Type": "application/json"}
+        )
+        with urllib.request.urlopen(request, timeout=60) as answer:
+            found = json.load(answer)["translations"]
+        served.terminate()
+        assert served.wait(60) == 0
+    finally:
+        served.kill()
     assert [one["text"] for one in found] in (["two dogs are running."], ["two dogs running."])
-    served.terminate()
-    assert served.wait(60) == 0
 
     printed = image.run(["python", str(image.root / "opt/examples/demo/run.py")])
     assert "BLEU = " in printed and (folder / "demo_out/attention.png").is_file()

@@ -346,7 +346,7 @@ def test_an_archive_of_something_else(release, cache, monkeypatch, capsys):
     write_release(release)
     assert "tiny.tar.xz is not a complete tar archive" in refusal(capsys)
     (release / ARCHIVE).unlink()
-    assert re.match("There is no file .*tiny.tar.xz", refusal(capsys))
+    assert re.match("There is no tiny.tar.xz in .* put it there", refusal(capsys))
     assert files_of(cache) == []
 
 
@@ -504,3 +504,30 @@ def test_the_models_of_a_checkout_need_no_network(name, line, expected, cache, m
     monkeypatch.setattr(socket.socket, "connect", lambda *unused: pytest.fail("a connection"))
     (found,) = load_translator(released.fetch(name)).translate([line])
     assert expected in found.text
+
+
+def test_a_release_that_has_changed(server, release, cache, exported, tmp_path):
+    """The model in the cache stays; where there is none, the manifest is read again."""
+    first = released.fetch(NAME)
+    (exported / "note").write_text("new", encoding="utf-8")
+    build.pack(exported, release / ARCHIVE)
+    (exported / "note").unlink()
+    write_release(release)
+    assert released.fetch(NAME) == first
+    shutil.rmtree(first.parent)
+    second = released.fetch(NAME)
+    assert second != first and (second / "note").read_text(encoding="utf-8") == "new"
+
+
+def test_no_home(monkeypatch, capsys):
+    def home():
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.setattr(released.Path, "home", home)
+    assert "no home folder for the cache of models: set XDG_CACHE_HOME" in refusal(capsys, "x")
+
+
+def test_no_fast_copy(cache, capsys):
+    assert convs2s(["translate", "--model", NAME, "--fast"]) == 2
+    assert "--fast needs --path" in capsys.readouterr().err

@@ -10,7 +10,7 @@ import threading
 import time
 import urllib.error
 import urllib.request
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 
 import psutil
 import pytest
@@ -96,7 +96,9 @@ def test_the_attention_to_a_given_target(served, translator):
         ("translate", {"lines": ["x" * 100_000]}, 413, "more than 100,000 bytes"),
         ("attention", {"line": " "}, 400, "There is no attention to an empty line"),
         ("attention", {"line": "ein " * 100}, 400, "tokens"),
+        ("attention", {"line": "ein", "target": "one " * 121}, 400, "attention of 121 tokens is"),
         ("attention", {"lines": ["ein"]}, 400, "line: Field required"),
+        ("translate", {"lines": ["a\0b"]}, 400, "Text 1 has a NUL character"),
     ],
 )
 def test_requests_that_are_refused(served, name, content, status, part):
@@ -114,7 +116,8 @@ def test_only_json_is_read(served):
 def test_no_file_and_no_other_name_is_served(served):
     assert get(served.address)[0] == 200
     for path in ("setup.py", "../../etc/passwd", "..%2f..%2fetc%2fpasswd", "%00", "page.js"):
-        assert get(served.address + path) == (404, "Not Found")
+        status, answer = get(served.address + path)
+        assert status == 404 and "Not Found" in json.loads(answer)["error"]
     assert get(served.address + "translate")[0] == 405
     # A page of another site whose name leads to this address.
     assert get(served.address, Host="elsewhere.example")[0] == 400
@@ -135,17 +138,19 @@ def test_clients_that_leave_and_clients_that_talk_nonsense(served):
 def test_lines_that_wait_have_a_limit():
     with Served("adl", arguments=["--raw", "--queue", 5, "--max-kilobytes", 1]) as served:
         assert len(served.translate(LINES[:5])) == 5
-        status, answer, headers = served.post("translate", {"lines": LINES[:6]})
-        assert (status, headers["Retry-After"]) == (429, "1")
-        assert "0 lines wait to be translated, and at most 5 may: try again" in answer
+        # It will never fit.
+        status, answer, _ = served.post("translate", {"lines": LINES[:6]})
+        assert status == 400 and "has 6 lines, but at most 5 may wait" in answer
         assert served.post("translate", {"lines": ["a" * 1000]})[0] == 413
         # Many at once: each is answered or refused.
         with ThreadPoolExecutor(30) as clients:
             asked = [
                 clients.submit(served.post, "translate", {"lines": LINES[:4]}) for _ in range(60)
             ]
-        statuses = [each.result()[0] for each in asked]
-        assert set(statuses) <= {200, 429} and statuses.count(200) > 0
+        refused = [headers for status, _, headers in map(Future.result, asked) if status == 429]
+        statuses = [status for status, _, _ in map(Future.result, asked)]
+        assert set(statuses) == {200, 429}
+        assert {headers["Retry-After"] for headers in refused} == {"1"}
         assert len(served.translate(LINES[:5])) == 5
 
 
@@ -191,6 +196,35 @@ def test_fifty_clients(translator):
     print(f"{sum(counts):,} requests in {SECONDS} seconds; MB: {[m >> 20 for m in memory]}")
 
 
+def test_lines_of_a_client_that_has_left_are_not_translated():
+    many = ["--raw", "--queue", 2000, "--max-kilobytes", 1000]
+    with Served("adl", arguments=many) as served:
+        port = int(served.address.rstrip("/").rpartition(":")[2])
+        body = json.dumps({"lines": LINES * 100}).encode()
+        head = f"POST /translate HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n"
+        head += "Content-Type: application/json\r\n\r\n"
+        for _ in range(20):
+            with socket.create_connection(("127.0.0.1", port)) as client:
+                client.sendall(head.encode() + body)
+                time.sleep(0.02)
+        # All of them would be more than may wait.
+        assert len(served.translate(LINES * 100)) == len(LINES) * 100
+
+
+def test_the_end_does_not_wait_for_ever(translator):
+    """Not for a client that never sends the rest, nor longer after a second Ctrl-C."""
+    with Served("adl") as served:
+        port = int(served.address.rstrip("/").rpartition(":")[2])
+        with socket.create_connection(("127.0.0.1", port)) as client:
+            head = "POST /translate HTTP/1.1\r\nHost: localhost\r\nContent-Length: 50\r\n"
+            client.sendall(f"{head}Content-Type: application/json\r\n\r\n[".encode())
+            time.sleep(0.2)
+            for _ in range(2):
+                served.process.send_signal(signal.SIGINT)
+                time.sleep(0.5)
+            assert served.process.wait(20) == 0
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_the_end_answers_what_has_been_asked(number, translator):
     expected = [found.text for found in translator.translate(LINES)]
@@ -213,10 +247,13 @@ def test_the_end_answers_what_has_been_asked(number, translator):
 @pytest.mark.parametrize(
     ("arguments", "part"),
     [
-        (["--port", "70000"], "cannot listen at port 70000"),
+        (["--port", "70000"], "--port is 70000: it must be at most 65535"),
         (["--port", "-1"], "--port is -1"),
         (["--host", "no.such.host.invalid"], "cannot listen at port 8000 of no.such.host.invalid"),
-        (["--path", str(FIXTURES / "adl.pt")], "A model is given twice with --path"),
+        (
+            ["--path", str(FIXTURES / "data" / ".." / "adl.pt")],
+            "A model is given twice with --path",
+        ),
         (["--path", "missing.pt"], "missing.pt"),
     ],
 )

@@ -104,6 +104,7 @@ def test_attention_by_layer_and_head(browser, opened):
 def test_the_keyboard(browser, opened):
     opened()
     translate(browser, LINES[0])
+    assert browser.run("element('about').hidden")
     for name in ("Translate", "135", "Attention", "Attention"):
         browser.press("Tab")
         assert browser.run("document.activeElement.textContent") == name

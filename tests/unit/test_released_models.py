@@ -137,3 +137,23 @@ def test_captions_are_raw_text(tmp_path):
 def test_the_scripts_of_moses(text, tokens):
     pytest.importorskip("sacremoses")
     assert TOKENIZERS["moses_scripts"]("en").tokenize(text) == tokens
+
+
+@pytest.mark.parametrize(
+    ("arguments", "part"),
+    [
+        (["--models", "pronunciation"], "cannot be downloaded: give --sigmorphon FOLDER"),
+        (["--multi30k", "missing"], "There is no folder missing (--multi30k)"),
+        (["--trained", "multi30k-de-en=."], "there is no runs/diversified_longer.1/average.pt"),
+        (
+            ["--trained", "multi30k-de-en=.", "--models", "pronunciation"],
+            "which is not built: name it with --models",
+        ),
+    ],
+)
+def test_arguments_are_checked_before_anything_is_trained(arguments, part, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.argv", ["build.py", *arguments])
+    with pytest.raises(UserError) as refused:
+        build.main()
+    assert part in str(refused.value) and not any(tmp_path.iterdir())

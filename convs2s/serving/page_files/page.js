@@ -2,7 +2,7 @@
 
 // The page of `convs2s serve`. Text of the server goes into text nodes only, never into markup.
 
-const { models } = JSON.parse(document.getElementById("data").textContent);
+const { models, about } = JSON.parse(document.getElementById("data").textContent);
 const element = (id) => document.getElementById(id);
 
 /** A new element in a parent. */
@@ -16,6 +16,9 @@ function add(parent, name, attributes = {}, text = "") {
 
 // What ends the requests before the latest ones.
 const latest = {};
+
+/** The attribute of a language, if its name is one that browsers know. */
+const tagged = (language) => (/^[a-z]{2,3}(-|$)/.test(language) ? { lang: language } : {});
 
 /** The response to a request; an error has the sentence of the server. */
 async function ask(address, content, signal) {
@@ -57,6 +60,7 @@ function translate() {
     element("lines").focus();
     return;
   }
+  latest.attention?.abort();
   instead("translate", async (signal) => {
     element("status").textContent = "Translating …";
     const start = performance.now();
@@ -86,12 +90,12 @@ function showLine(line, translations) {
       const list = add(column, "ol");
       for (const each of found.nbest) {
         const item = add(list, "li");
-        add(item, "span", { lang: target, dir: "auto" }, each.text);
+        add(item, "span", { ...tagged(target), dir: "auto" }, each.text);
         item.append(" ");
         add(item, "span", { class: "score" }, each.score.toFixed(3));
       }
     } else {
-      add(column, "p", { lang: target, dir: "auto" }, found.text);
+      add(column, "p", { ...tagged(target), dir: "auto" }, found.text);
     }
     if (found.is_cut_off) add(column, "p", { class: "score" }, "It may be cut off: it is as long as the server allows.");
     const label = `Attention of ${name}: ${line}`;
@@ -114,6 +118,7 @@ function showAttention(button, model, line, target) {
 }
 
 function closeAttention() {
+  latest.attention?.abort();
   element("attention").hidden = true;
   element("frame").removeAttribute("srcdoc");
 }
@@ -140,7 +145,9 @@ function start() {
   });
   const most = Math.max(...models.map(({ beam }) => beam));
   for (const count of [1, 3, 5, 10].filter((each) => each <= most)) add(element("nbest"), "option", { value: count }, count);
-  if (models.every(({ source }) => source === models[0].source)) element("lines").lang = models[0].source;
+  if (models.every(({ source }) => source === models[0].source)) Object.assign(element("lines"), tagged(models[0].source));
+  element("about").textContent = about;
+  element("about").hidden = !about;
   element("form").addEventListener("submit", (event) => { event.preventDefault(); translate(); });
   element("lines").addEventListener("keydown", (event) => {
     if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) { event.preventDefault(); translate(); }

@@ -118,6 +118,9 @@ def test_the_queue_has_an_end(translator, run):
         await asyncio.sleep(0.01)
         with pytest.raises(QueueFull, match="3 lines wait"):
             await batcher.run(lambda: "never")
+        with pytest.raises(UserError, match="has 4 lines, but at most 3 may wait"):
+            await batcher.translate(["e"] * 4, 1)
+        assert batcher.is_working
         translator.go_on.set()
         return [await other, *await asyncio.gather(*tasks), await batcher.translate(["e"], 1)]
 
