@@ -26,7 +26,8 @@ def run(args: argparse.Namespace) -> int:
         digest_of,
         folder_of,
     )
-    from ..translation.loading import load_network, own_dictionaries
+    from ..translation.loading import load_network
+    from ..translation.text import own_dictionaries
 
     folder = folder_of(path)
     checkpoint = read_checkpoint(path)

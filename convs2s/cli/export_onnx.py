@@ -21,7 +21,8 @@ def run(args: argparse.Namespace) -> int:
     check_folder_writable(args.output)
     from ..checkpoints.export.onnx_files import check_exportable, export_onnx
     from ..checkpoints.networks import read_checkpoint
-    from ..translation.loading import load_network, own_dictionaries
+    from ..translation.loading import load_network
+    from ..translation.text import own_dictionaries
 
     checkpoint = read_checkpoint(args.checkpoint)
     check_exportable(checkpoint)

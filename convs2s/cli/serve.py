@@ -9,6 +9,7 @@ import sys
 from importlib.util import find_spec
 from ipaddress import ip_address
 from pathlib import Path
+from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from ..checkpoints.folders import split_paths
@@ -90,8 +91,18 @@ def run(args: argparse.Namespace) -> int:
         port = listening.getsockname()[1]
         name = f"[{args.host}]" if ":" in args.host else args.host
         print(f"Open http://{LOOPBACK[0] if is_any else name}:{port}/ (Ctrl-C ends).", flush=True)
+        service = uvicorn.Server(config)
+        end_in_order = service.handle_exit
+
+        def end(number: int, frame: FrameType | None) -> None:
+            if service.should_exit:
+                # The second time, whoever asks does not want to wait.
+                os._exit(128 + number)
+            end_in_order(number, frame)
+
+        service.handle_exit = end  # type: ignore[method-assign,assignment]
         try:
-            uvicorn.Server(config).run(sockets=[listening])
+            service.run(sockets=[listening])
         except (KeyboardInterrupt, SystemExit):
             # uvicorn raises the signal again that has ended it in order.
             pass

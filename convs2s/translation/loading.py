@@ -116,22 +116,6 @@ def check_words(checkpoint: Checkpoint, dictionaries: Dictionaries) -> None:
     check_dictionaries(checkpoint.state.get(TASK_STATE), words, checkpoint.path)
 
 
-def own_dictionaries(
-    checkpoint: Checkpoint, data: str | None, languages: Languages
-) -> Dictionaries:
-    """The dictionaries in a folder, or those that belong to a checkpoint.
-
-    Args:
-        checkpoint: the checkpoint.
-        data: the folder; None to look beside the checkpoint, and where it was trained.
-        languages: as for ``Places``.
-    Raises:
-        UserError: if they are not there.
-    """
-    folder = Path(data) if data else Path(checkpoint.path).resolve().parent
-    return find_dictionaries(checkpoint, Places([folder], languages, with_training_data=not data))
-
-
 def load_model(checkpoint: Checkpoint, dictionaries: Dictionaries, device: torch.device) -> Model:
     """Make the network of a checkpoint, ready for generation.
 

@@ -3,11 +3,12 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+from ..checkpoints.networks import Checkpoint
 from ..common.errors import UserError
 from ..text.preparation import FILE_NAME, Preparation
 from ..text.subwords import Tokenized, make_subwords
 from .buffers import TextProcessor
-from .loading import Dictionaries, Languages, Places
+from .loading import Dictionaries, Languages, Places, find_dictionaries
 
 # What commands say if `find_text` found no preparation.
 NOT_PREPARED = (
@@ -76,6 +77,21 @@ def find_places(
     if data is not None:
         places = places._replace(folders=[Path(data)], with_training_data=False)
     return places
+
+
+def own_dictionaries(
+    checkpoint: Checkpoint, data: str | None, languages: Languages
+) -> Dictionaries:
+    """The dictionaries in a folder, or those that belong to a checkpoint.
+
+    Args:
+        checkpoint: the checkpoint.
+        data: the folder; None to look where ``find_places`` does.
+        languages: as for ``Places``.
+    Raises:
+        UserError: if they are not there.
+    """
+    return find_dictionaries(checkpoint, find_places(checkpoint.path, data, languages, None))
 
 
 def target_text(text: TextProcessor) -> TextProcessor:

@@ -13,6 +13,7 @@ from convs2s.translation.decoding import NetworkModel
 from convs2s.translation.precision import is_supported
 from convs2s.translation.translator import Translator
 from tests.support.translation import DATA, FIXTURES, LINES
+from tests.support.translation import copied as copied_model
 
 for name in ("onnx", "onnxscript", "onnxruntime"):
     pytest.importorskip(name, reason="the extra export is not installed")
@@ -133,3 +134,9 @@ def test_graphs_that_compute_something_else_are_not_written(monkeypatch, tmp_pat
 def test_without_onnxruntime_torch_computes(checkpoint, monkeypatch):
     monkeypatch.setattr(compiled, "find_spec", lambda name: None)
     assert type(model_of(checkpoint)) is NetworkModel
+
+
+def test_the_folder_of_a_prepared_model(tmp_path):
+    folder = copied_model("adl", tmp_path / "prepared")
+    assert convs2s(["compile", str(folder)]) == 0
+    assert (folder / "model.onnx").is_dir()

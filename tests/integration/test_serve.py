@@ -211,18 +211,21 @@ def test_lines_of_a_client_that_has_left_are_not_translated():
         assert len(served.translate(LINES * 100)) == len(LINES) * 100
 
 
-def test_the_end_does_not_wait_for_ever(translator):
-    """Not for a client that never sends the rest, nor longer after a second Ctrl-C."""
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_second_signal_ends_it_at_once(number):
+    """It does not wait for a client that never sends the rest."""
     with Served("adl") as served:
         port = int(served.address.rstrip("/").rpartition(":")[2])
         with socket.create_connection(("127.0.0.1", port)) as client:
             head = "POST /translate HTTP/1.1\r\nHost: localhost\r\nContent-Length: 50\r\n"
             client.sendall(f"{head}Content-Type: application/json\r\n\r\n[".encode())
             time.sleep(0.2)
-            for _ in range(2):
-                served.process.send_signal(signal.SIGINT)
-                time.sleep(0.5)
-            assert served.process.wait(20) == 0
+            served.process.send_signal(number)
+            time.sleep(0.5)
+            assert served.process.poll() is None
+            served.process.send_signal(number)
+            served.returncode = 128 + number
+            assert served.process.wait(20) == served.returncode
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

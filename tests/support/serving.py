@@ -21,7 +21,10 @@ class Served:
     Attributes:
         address: of the page.
         process: the command.
+        returncode: how it must end.
     """
+
+    returncode = 0
 
     def __init__(self, *models, arguments=("--raw",), data=DATA):
         paths = [part for name in models for part in ("--path", str(FIXTURES / f"{name}.pt"))]
@@ -45,7 +48,8 @@ class Served:
     def __exit__(self, *error):
         self.process.terminate()
         printed = self.process.communicate(timeout=60)
-        assert error != (None, None, None) or (self.process.returncode, *printed) == (0, "", "")
+        expected = (self.returncode, "", "")
+        assert error != (None, None, None) or (self.process.returncode, *printed) == expected
 
     def post(self, name, content, kind="application/json", **headers):
         """The status of a request, its answer and the headers of the answer.
