@@ -10,6 +10,7 @@ import pytest
 
 from convs2s.common.installation import missing_fairseq
 from tests import ROOT
+from tests.support.browser import Browser, find_browser
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 MISSING = missing_fairseq()
@@ -97,3 +98,13 @@ def fconv(corpus, tmp_path_factory):
     folder = tmp_path_factory.mktemp("fconv")
     train(corpus, folder, options=FCONV)
     return folder / "checkpoint_last.pt"
+
+
+@pytest.fixture(scope="module")
+def browser():
+    """A browser, for tests of pages."""
+    program = find_browser()
+    if program is None:
+        pytest.skip("no Chromium or Chrome is installed, with which this test opens the page")
+    with Browser(program) as started:
+        yield started

@@ -4,7 +4,6 @@ import json
 
 import pytest
 
-from tests.support.browser import Browser, find_browser
 from tests.support.serving import Served
 from tests.support.translation import LINES
 
@@ -18,15 +17,6 @@ HOSTILE = "</script><img src=x onerror=alert(1)> &lt;b&gt;"
 @pytest.fixture(scope="module")
 def served():
     with Served("adl", "convs2s") as started:
-        yield started
-
-
-@pytest.fixture(scope="module")
-def browser():
-    program = find_browser()
-    if program is None:
-        pytest.skip("no Chromium or Chrome is installed, with which this test opens the page")
-    with Browser(program) as started:
         yield started
 
 

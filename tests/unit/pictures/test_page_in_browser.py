@@ -6,7 +6,6 @@ import pytest
 
 from convs2s.pictures.document import page
 from tests.support.attention import made_up_document
-from tests.support.browser import Browser, find_browser
 
 SHORT = ("ein mann läuft .".split(), "a man runs .".split())
 LONG = ([f"wort{i}" for i in range(39)], [f"word{i}" for i in range(37)])
@@ -18,15 +17,6 @@ HOSTILE = (
     ["</script><script>alert(1)</script>", "<img", "src=x", "onerror=alert(2)>", "<!--"],
     ['"><svg/onload=alert(3)>', "&lt;b&gt;", "'", "`${alert(4)}`", "]]>", "\u2028"],
 )
-
-
-@pytest.fixture(scope="module")
-def browser():
-    program = find_browser()
-    if program is None:
-        pytest.skip("no Chromium or Chrome is installed, with which this test opens the page")
-    with Browser(program) as started:
-        yield started
 
 
 @pytest.fixture
