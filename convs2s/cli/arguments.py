@@ -14,7 +14,7 @@ from ..translation.options import AUTOCAST_DTYPES, BUFFER_SIZE, ENGINES, TORCH, 
 PREPARATION = "data preparation bpe_codes raw source_lang target_lang".split()
 MODEL = (
     PREPARATION
-    + "beam lenpen unnormalized min_len max_len_b lexicon candidates_per_word".split()
+    + "beam lenpen unnormalized min_len max_len_a max_len_b lexicon candidates_per_word".split()
     + "frequent_candidates replace_unk max_tokens batch_size".split()
     + "autocast_dtype int8 device engine".split()
 )
@@ -194,7 +194,8 @@ def add_search(parser: argparse.ArgumentParser) -> None:
         ("beam", "beam size"),
         ("lenpen", "exponent of the length in the score: above 1 favors long translations"),
         ("min_len", "smallest number of target tokens"),
-        ("max_len_b", "largest number of target tokens"),
+        ("max_len_a", "target tokens that are allowed for each source token, beside --max-len-b"),
+        ("max_len_b", "largest number of target tokens, or of those beside --max-len-a"),
         ("candidates_per_word", "with --lexicon: number of candidates of each source token"),
         ("frequent_candidates", "with --lexicon: number of frequent target tokens"),
     ):

@@ -66,7 +66,7 @@ def run(args: argparse.Namespace) -> int:
                 progress.update()
         chosen = fastest(found)
         rows = [[each.what, number(each.bleu), number(each.speed, 0)] for each in found]
-        print(show(Table(["model", "BLEU (validation)", "sentences/s"], rows)))
+        print(show(Table(["model", "BLEU (validation)", "sentences/s of a core"], rows)))
         if chosen is found[0]:
             print(f"Nothing is faster without a loss of quality: {output} is not written.")
             return 0

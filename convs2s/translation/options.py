@@ -1,5 +1,6 @@
 """The options of a translation; needs neither torch nor fairseq."""
 
+import math
 from dataclasses import dataclass, fields, replace
 
 from ..common.errors import UserError, check_names
@@ -89,6 +90,10 @@ class EnsembleOptions(SearchOptions):
             UserError: if a value is out of range.
         """
         check_at_least(self, beam=1, nbest=1, min_len=1, max_len_b=1, max_tokens=1, batch_size=1)
+        if not 0 <= self.max_len_a < math.inf:
+            raise UserError(
+                f"--max-len-a is {self.max_len_a}: it must be a finite number of at least 0."
+            )
         if not self.temperature > 0:
             raise UserError(f"--temperature is {self.temperature}, but must be above 0.")
         if self.min_len > self.max_len_b and not self.max_len_a:

@@ -127,6 +127,7 @@ WAYS = {
     "greedy": ("--beam", 1),
     "half precision": ("--autocast-dtype", "bfloat16"),
     "short": ("--max-len-b", 4),
+    "in proportion": ("--max-len-a", 0.3, "--max-len-b", 1),
     "unknown words": ("--replace-unk",),
     "lexicon": ("--lexicon", "LEXICON", "--frequent-candidates", 3, "--batch-size", 1),
     "translated unknown words": ("--replace-unk", "LEXICON"),
