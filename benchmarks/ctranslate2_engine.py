@@ -34,15 +34,22 @@ class Engine:
         folder: written by a converter of CTranslate2. It is not read later.
         dtype: the type to compute in; ``default`` for that of the weights.
         searches: name -> search.
+        parallel: translate as many batches at once as there are threads, with one thread each.
     Raises:
         UserError: if ctranslate2 is not installed, or the folder has no model.
     """
 
-    def __init__(self, folder: str, dtype: str, searches: Mapping[str, Search]):
+    def __init__(
+        self, folder: str, dtype: str, searches: Mapping[str, Search], parallel: bool = False
+    ):
         check_installed()
         context = multiprocessing.get_context("spawn")
         self._connection, other = context.Pipe()
-        threads = torch.get_num_threads()
+        number = torch.get_num_threads()
+        threads = {
+            "inter_threads": number if parallel else 1,
+            "intra_threads": 1 if parallel else number,
+        }
         process = context.Process(
             target=_serve, args=(other, folder, dtype, threads, dict(searches)), daemon=True
         )
@@ -80,7 +87,11 @@ def check_installed() -> None:
 
 
 def _serve(
-    connection: Connection, folder: str, dtype: str, threads: int, searches: dict[str, Search]
+    connection: Connection,
+    folder: str,
+    dtype: str,
+    threads: dict[str, int],
+    searches: dict[str, Search],
 ) -> None:
     """Load the model and answer with an empty list, or with what is wrong; then run searches."""
     import ctranslate2
@@ -88,9 +99,7 @@ def _serve(
     if not ctranslate2.contains_model(folder):
         connection.send(f"{folder} is not a folder that a converter of CTranslate2 has written.")
         return
-    translator = ctranslate2.Translator(
-        folder, device="cpu", compute_type=dtype, inter_threads=1, intra_threads=threads
-    )
+    translator = ctranslate2.Translator(folder, device="cpu", compute_type=dtype, **threads)
     connection.send([])
     while True:
         try:
@@ -101,6 +110,6 @@ def _serve(
             [
                 result.hypotheses[0]
                 for batch, options in zip(search.batches, search.options, strict=True)
-                for result in translator.translate_batch(batch, max_batch_size=0, **options)
+                for result in translator.translate_batch(batch, **options)
             ]
         )

@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import torch
 from fairseq.data import Dictionary
@@ -18,8 +19,6 @@ from .setting import Setting, build, model_options
 from .workload import Workload
 
 LANGUAGES = "de", "en"
-# fairseq's default for the longest translation.
-MAX_LENGTH = 200
 
 
 def generation(setting: Setting) -> Workload:
@@ -40,6 +39,7 @@ def generation(setting: Setting) -> Workload:
         options = [
             {
                 "beam_size": setting.beam,
+                "max_batch_size": 0,
                 "min_decoding_length": length,
                 "max_decoding_length": length,
             }
@@ -57,26 +57,22 @@ def generation(setting: Setting) -> Workload:
 
 
 def prepare(
-    folder: str, batches: list[dict], dictionary: Dictionary, beam_sizes: Iterable[int]
+    folder: str, sources: list[list[str]], options: dict[str, Any], beam_sizes: Iterable[int]
 ) -> dict[int, Callable[[], list[list[str]]]]:
-    """Beam size -> a function that translates all batches with a converted model.
+    """Beam size -> a function that translates all sentences with a converted model.
 
     Args:
         folder: written by a converter of CTranslate2; its weights give the type to compute in.
-        batches: batches of fairseq's.
-        dictionary: source dictionary.
+        sources: the tokens of each sentence.
+        options: those of ``translate_batch``, without the beam size.
         beam_sizes: the beam sizes.
     Raises:
         UserError: if ctranslate2 is not installed, or the folder has no model.
     """
-    prepared = [lines(batch, dictionary) for batch in batches]
     searches = {
-        str(size): Search(
-            prepared, [{"beam_size": size, "max_decoding_length": MAX_LENGTH}] * len(prepared)
-        )
-        for size in beam_sizes
+        str(size): Search([sources], [{**options, "beam_size": size}]) for size in beam_sizes
     }
-    engine = Engine(folder, "default", searches)
+    engine = Engine(folder, "default", searches, parallel=True)
     return {int(size): partial(engine.run, size) for size in searches}
 
 

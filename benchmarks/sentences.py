@@ -1,5 +1,6 @@
 """The sentences of a benchmark: random ones, or batches of binarized data."""
 
+from collections.abc import Sequence
 from itertools import islice
 from typing import NamedTuple
 
@@ -7,6 +8,7 @@ import torch
 from fairseq import utils
 from fairseq.data import Dictionary
 from fairseq.tasks.translation import TranslationConfig, TranslationTask
+from torch import Tensor
 
 from convs2s.common.errors import UserError
 
@@ -117,10 +119,7 @@ def real_batches(
     Raises:
         UserError: if the split does not exist or has fewer batches.
     """
-    try:
-        task.load_dataset(split)
-    except FileNotFoundError as error:
-        raise UserError(f"There is no {split} set in {task.cfg.data}.") from error
+    _load(task, split)
     iterator = task.get_batch_iterator(
         task.dataset(split),
         max_sentences=batch_size,
@@ -134,6 +133,30 @@ def real_batches(
             f"batches of {batch_size} sentences: ask for 1 to {len(iterator)}."
         )
     return list(islice(iterator.next_epoch_itr(shuffle=True), number))
+
+
+def tokens_of_split(task: TranslationTask, split: str) -> tuple[list[list[str]], list[list[str]]]:
+    """The tokens of all sources and of all targets of a split, without the ends of sentences.
+
+    Raises:
+        UserError: if the split does not exist.
+    """
+    _load(task, split)
+    dataset = task.dataset(split)
+
+    def tokens(side: Sequence[Tensor], dictionary: Dictionary) -> list[list[str]]:
+        return [
+            [dictionary[number] for number in side[i][:-1].tolist()] for i in range(len(dataset))
+        ]
+
+    return tokens(dataset.src, task.source_dictionary), tokens(dataset.tgt, task.target_dictionary)
+
+
+def _load(task: TranslationTask, split: str) -> None:
+    try:
+        task.load_dataset(split)
+    except FileNotFoundError as error:
+        raise UserError(f"There is no {split} set in {task.cfg.data}.") from error
 
 
 def to_device(batch: dict, device: str) -> dict:

@@ -4,31 +4,30 @@ Table 3 of Gehring et al. (2017) reports generation speed in the same way.
 """
 
 import argparse
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from fairseq import checkpoint_utils
-from fairseq.data import Dictionary
-from fairseq.models import BaseFairseqModel
-from fairseq.tasks.translation import TranslationTask
+import torch
 from sacrebleu.metrics import BLEU
 
 from convs2s.common.errors import UserError
 from convs2s.evaluation.nbest import join
-from convs2s.translation.options import AUTOCAST_DTYPES
-from convs2s.translation.precision import Precision
+from convs2s.translation import Translator
+from convs2s.translation.options import AUTOCAST_DTYPES, EnsembleOptions
+from convs2s_plugin.loading import load
 
 from . import ctranslate2_peer
 from .machine import machine
 from .measure import alternate, summary
-from .options import add_device, add_numbers
-from .sentences import read_task, real_batches, to_device
+from .options import add_device, add_numbers, int_at_least
+from .sentences import read_task, tokens_of_split
 from .setting import use_device
-from .workloads import generator_of
 
 BEAM_SIZES = 1, 5
-# The tokens of the best hypothesis of each sentence, in the order of the batches.
+# Source tokens in a batch.
+MAX_TOKENS = 2000
+# The tokens of the best hypothesis of each sentence.
 Translations = list[list[str]]
 
 
@@ -40,11 +39,18 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "models",
         metavar="MODEL",
         nargs="+",
-        help="checkpoints of any models, also in int8, and folders written by a converter of "
-        "CTranslate2",
+        help="checkpoints of any models, also in 8 bits or with shortlists, and folders that a "
+        "converter of CTranslate2 wrote",
     )
     add("--subset", default="test", help="the split to translate (default: %(default)s)")
-    add_numbers(parser, sentences=128, rounds=3)
+    add_numbers(parser, rounds=3)
+    for name, default, text in (
+        ("--max-tokens", MAX_TOKENS, "source tokens in a batch"),
+        ("--max-len-a", EnsembleOptions.max_len_a, "as for convs2s translate"),
+        ("--max-len-b", EnsembleOptions.max_len_b, "as for convs2s translate"),
+    ):
+        kind = float if isinstance(default, float) else int_at_least(1)
+        add(name, type=kind, default=default, metavar="N", help=f"{text} (default: %(default)s)")
     add("--autocast-dtype", choices=AUTOCAST_DTYPES, default="none", help="default: %(default)s")
     add_device(parser)
 
@@ -52,29 +58,19 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> dict:
     """Translate the split with every model and beam size in turn.
 
+    On a CPU, as many processes as there are threads translate, with one thread each.
+
     Raises:
         UserError: if the data, a model or the device cannot be used.
     """
     use_device(args.device)
-    precision = Precision(args.autocast_dtype)
-    task = read_task(args.data)
-    batches = [
-        to_device(batch, args.device) for batch in real_batches(task, args.subset, args.sentences)
-    ]
+    sources, targets = tokens_of_split(read_task(args.data), args.subset)
     timed: dict[str, Callable[[], Translations]] = {}
     for path in args.models:
-        if Path(path).is_dir():
-            prepared = ctranslate2_peer.prepare(path, batches, task.source_dictionary, BEAM_SIZES)
-        else:
-            model = load(path, args.data, precision, args.device)
-            prepared = prepare(model, task, batches, precision, BEAM_SIZES)
-        timed |= {f"{path}, beam {size}": search for size, search in prepared.items()}
-    padding = task.target_dictionary.pad()
-    references = [
-        task.target_dictionary.string(row[row != padding], "subword_nmt", escape_unk=True)
-        for batch in batches
-        for row in batch["target"]
-    ]
+        prepare = prepare_peer if Path(path).is_dir() else prepare_ours
+        for size, search in prepare(path, sources, args).items():
+            timed[f"{path}, beam {size}"] = search
+    references = [join(" ".join(tokens), "subword_nmt") for tokens in targets]
     # These calls also warm up.
     found = {name: function() for name, function in timed.items()}
     times = alternate(timed, args.rounds, 0, device=args.device)
@@ -89,7 +85,8 @@ def run(args: argparse.Namespace) -> dict:
         "data": args.data,
         "subset": args.subset,
         "sentences": len(references),
-        "batch": args.sentences,
+        "max_tokens": args.max_tokens,
+        "max_len": [args.max_len_a, args.max_len_b],
         "autocast_dtype": args.autocast_dtype,
         "machine": machine(args.device),
         "rounds": args.rounds,
@@ -108,47 +105,46 @@ def bleu(translations: Translations, references: list[str]) -> float:
     return BLEU(tokenize="none", force=True).corpus_score(texts, [references]).score
 
 
-def load(path: str, data: str, precision: Precision, device: str) -> BaseFairseqModel:
-    """Load a checkpoint's model for generation without attention weights.
+def prepare_ours(
+    path: str, sources: list[list[str]], args: argparse.Namespace
+) -> dict[int, Callable[[], Translations]]:
+    """Beam size -> a function that translates all sentences with a checkpoint.
 
     Raises:
         UserError: if there is no such file.
     """
     if not Path(path).is_file():
         raise UserError(f"There is no checkpoint {path}.")
-    models, _ = checkpoint_utils.load_model_ensemble([path], {"data": data})
-    (model,) = models
-    model.make_generation_fast_(beamable_mm_beam_size=None, need_attn=False)
-    model.to(device).eval()
-    precision.prepare_(model)
-    return model
+    names = "data max_tokens max_len_a max_len_b autocast_dtype device".split()
+    translator = Translator(
+        path,
+        raw=True,
+        load=load,
+        workers=torch.get_num_threads() if args.device == "cpu" else 1,
+        **{name: getattr(args, name) for name in names},
+    )
+    lines = [" ".join(tokens) for tokens in sources]
+
+    def search(translator: Translator) -> Translations:
+        return [each.text.split() for each in translator.translate(lines)]
+
+    return {size: partial(search, translator.with_options(beam=size)) for size in BEAM_SIZES}
 
 
-def prepare(
-    model: BaseFairseqModel,
-    task: TranslationTask,
-    batches: list[dict],
-    precision: Precision,
-    beam_sizes: Iterable[int],
+def prepare_peer(
+    folder: str, sources: list[list[str]], args: argparse.Namespace
 ) -> dict[int, Callable[[], Translations]]:
-    """Beam size -> a function that translates all batches, with fairseq's limits on length."""
-    dictionary = task.target_dictionary
-    generator_class, options = generator_of(model, dictionary)
+    """Beam size -> a function that translates all sentences with a model of CTranslate2.
 
-    def search(generator) -> Translations:
-        with precision.autocast(model):
-            return [
-                tokens_of(hypotheses[0]["tokens"].tolist(), dictionary)
-                for batch in batches
-                for hypotheses in generator.generate([model], batch)
-            ]
+    Its largest length is that of the longest source.
 
-    return {
-        size: partial(search, generator_class([model], dictionary, beam_size=size, **options))
-        for size in beam_sizes
+    Raises:
+        UserError: if ctranslate2 is not installed, or the folder has no model.
+    """
+    longest = max(map(len, sources)) + 1
+    options = {
+        "max_batch_size": args.max_tokens,
+        "batch_type": "tokens",
+        "max_decoding_length": int(args.max_len_a * longest + args.max_len_b),
     }
-
-
-def tokens_of(numbers: list[int], dictionary: Dictionary) -> list[str]:
-    """The tokens of a hypothesis without the end of the sentence."""
-    return [dictionary[number] for number in numbers if number != dictionary.eos()]
+    return ctranslate2_peer.prepare(folder, sources, options, BEAM_SIZES)

@@ -9,10 +9,12 @@ from benchmarks import ctranslate2_peer, speed
 from benchmarks.compare import compare
 from benchmarks.report import report
 from benchmarks.sentences import sentences
-from benchmarks.setting import CTRANSLATE2, ONNXRUNTIME, Setting, build
+from benchmarks.setting import CTRANSLATE2, ONNXRUNTIME, Setting
 from benchmarks.workloads import generation
+from convs2s.cli import main as convs2s
 from convs2s.common.errors import UserError
-from convs2s.translation.precision import Precision
+from tests.support.transformers import BOTH, pre_norm, write_checkpoint
+from tests.support.translation import DATA, LINES
 
 OURS = Setting("transformer", words=60, sentences=3, length=6, layers=1, beam=2)
 PEER = OURS._replace(engine=CTRANSLATE2)
@@ -29,16 +31,19 @@ def test_it_finds_the_same_translations():
 
 
 def test_converted_models_find_the_same_translations(tmp_path):
-    pytest.importorskip("ctranslate2", reason="the extra export is not installed")
-    data = sentences(OURS, "test")
-    model = build(OURS, data.source, data.target).eval()
-    ctranslate2_peer.convert(tmp_path, str(tmp_path / "converted"), OURS, model, data)
-    theirs = ctranslate2_peer.prepare(str(tmp_path / "converted"), data.batches, data.source, [1])
-    task = Namespace(target_dictionary=data.target)
-    ours = speed.prepare(model, task, data.batches, Precision("none"), [1])
-    # Sooner or later, this model prefers padding, which fairseq never chooses.
-    found, expected = ([tokens[:40] for tokens in some[1]()] for some in (theirs, ours))
-    assert found == expected and [len(tokens) for tokens in found] == [40] * 3
+    ctranslate2 = pytest.importorskip("ctranslate2", reason="the extra export is not installed")
+    path, exported = (str(tmp_path / name) for name in ("model.pt", "transformer.pt"))
+    write_checkpoint(path, f"pos -> {pre_norm(1)}", f"pos -> {pre_norm(1, BOTH)}")
+    assert convs2s(["export-transformer", path, exported]) == 0
+    converter = ctranslate2.converters.FairseqConverter(exported, str(DATA))
+    sources = [line.split() for line in LINES]
+    names = dict(max_tokens=40, max_len_a=2.0, max_len_b=10, autocast_dtype="none", device="cpu")
+    args = Namespace(data=DATA, **names)
+    theirs = speed.prepare_peer(converter.convert(str(tmp_path / "converted")), sources, args)
+    ours = speed.prepare_ours(path, sources, args)
+    for beam in speed.BEAM_SIZES:
+        found, expected = theirs[beam](), ours[beam]()
+        assert found == expected and len(set(map(tuple, found))) > 1
 
 
 def test_report():

@@ -63,7 +63,7 @@ def test_a_curve_ends_when_a_point_takes_too_long(monkeypatch):
 
 def test_sentences_per_second_of_a_checkpoint(corpus, trained, tmp_path, monkeypatch, capsys):
     target = tmp_path / "speed.json"
-    given = (corpus / "bin", trained / "checkpoint_last.pt", "--rounds", 2, "--sentences", 10)
+    given = (corpus / "bin", trained / "checkpoint_last.pt", "--rounds", 2, "--max-tokens", 90)
     assert benchmark(monkeypatch, "speed", *given, "--json", target) == 0
     assert "| sentences/s |" in capsys.readouterr().out
     result = json.loads(target.read_text(encoding="utf-8"))
