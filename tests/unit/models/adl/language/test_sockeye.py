@@ -38,6 +38,11 @@ NAMED = {
         repeated(RNN, SOURCE, FF),
     ),
     "adl_cnn_glu": ("pos->repeat(6,res(cnn))", "pos->repeat(6,res(cnn)->res(mh_dot_att(heads=1)))"),
+    # The authors' string, which lacks the last parenthesis.
+    "adl_cnn_glu_nested": (
+        "pos->repeat(6,res(cnn))",
+        "pos->repeat(6,res(cnn->res(mh_dot_att(heads=1)))" + ")",
+    ),
     "adl_cnn_glu_norm_mh": (repeated("res(norm->cnn)"), repeated("res(norm->cnn)", SOURCE)),
     "adl_cnn_relu_norm_mh_ff": (repeated(RELU, FF), repeated(RELU, SOURCE, FF)),
     "adl_self_att_combined": (
