@@ -113,6 +113,8 @@ def test_layers(sockeye, paper):
         ("mh_dot_self_att(5)", 17, "5 heads do not divide 16 channels"),
         ("mh_dot_att", 1, "but this is the encoder"),
         ("rnn(8, foo)", 8, "lnlstm, lngru, found 'foo'"),
+        ("rnn(8, lnglstm)", 8, "lnlstm, lngru, found 'lnglstm'"),
+        ("rnn(chrono_init=True)", 5, "'rnn' has no argument 'chrono_init'"),
         ("res(3)", 5, "a chain of layers, found '3'"),
         ("repeat(2,res(norm->cn))", 20, "'cn' (did you mean 'cnn'?)"),
     ],
