@@ -73,7 +73,7 @@ def test_a_resumed_training_equals_an_uninterrupted_one(corpus, tmp_path):
 
 
 def test_a_metric_that_validation_does_not_compute_is_refused(corpus, tmp_path):
-    # fairseq's criterion has another loss only for batches of sentences.
+    # Without label smoothing, the loss itself is that of the tokens.
     plain = ("--criterion", "cross_entropy")
     done = run(
         "train",
