@@ -14,6 +14,7 @@ from convs2s.common.errors import UserError
 from convs2s.models.options import option
 
 from .compat.training import listen
+from .compat.validation import LOW
 
 logger = logging.getLogger(__name__)
 
@@ -28,9 +29,21 @@ class ReduceLROnValidationConfig(FairseqDataclass):
     )
     lr_threshold: float = option(
         0.0,
-        "an improvement on the best value so far must be larger than this, in the "
-        "unit of --best-checkpoint-metric (fairseq's losses are in bits: 0.01 nats are 0.0144)",
+        "an improvement on the best value so far must be larger than this, in the unit of the "
+        "metric (fairseq's losses are in bits: 0.01 nats are 0.0144)",
     )
+    lr_relative_threshold: bool = option(
+        False, "--lr-threshold is a share of the best value so far"
+    )
+    lr_metric: Optional[str] = option(
+        None,
+        "the metric that must improve, if it is not --best-checkpoint-metric: loss, nll_loss or "
+        "ppl",
+    )
+    lr_anneal: bool = option(
+        False, "after the first reduction, reduce the learning rate at every validation"
+    )
+    min_lr: float = option(0.0, "smallest learning rate of a reduction")
     warmup_updates: int = option(0, "increase the learning rate linearly during this many updates")
     warmup_init_lr: float = option(
         -1, "learning rate at the start of the warm-up; 0 if this is negative"
@@ -47,7 +60,8 @@ class ReduceLROnValidation(FairseqLRScheduler):
     Every validation after the warm-up counts, also those within an epoch. If there are several
     validation subsets, the first one counts. Elbayad et al. (2018, section 4) multiply the learning
     rate by 0.8 after three validations, one every 8,000 updates, that do not improve the loss by
-    more than 0.01.
+    more than 0.01. Gehring et al. (2017, section 4.2) divide it by ten after each epoch once the
+    perplexity has stopped improving (``--lr-anneal``).
 
     Args:
         cfg: the options above.
@@ -63,8 +77,17 @@ class ReduceLROnValidation(FairseqLRScheduler):
             ("--lr-shrink", cfg.lr_shrink, "more than 0 and less than 1", 0 < cfg.lr_shrink < 1),
             ("--lr-patience", cfg.lr_patience, "at least 1", cfg.lr_patience >= 1),
             ("--lr-threshold", cfg.lr_threshold, "at least 0", cfg.lr_threshold >= 0),
+            (
+                "--lr-metric",
+                cfg.lr_metric,
+                f"one of {', '.join(LOW)}",
+                cfg.lr_metric in (None, *LOW),
+            ),
+            ("--min-lr", cfg.min_lr, "at least 0 and at most --lr", 0 <= cfg.min_lr <= cfg.lr[0]),
             ("--warmup-updates", cfg.warmup_updates, "at least 0", cfg.warmup_updates >= 0),
         )
+        self.metric = cfg.lr_metric or cfg.best_checkpoint_metric
+        self.largest = cfg.maximize_best_checkpoint_metric and cfg.lr_metric is None
         listen(self)
         self.waited = 0
         self.reductions = 0
@@ -78,26 +101,29 @@ class ReduceLROnValidation(FairseqLRScheduler):
         """
         if stats["num_updates"] <= self.cfg.warmup_updates:
             return
-        value = float(stats[self.cfg.best_checkpoint_metric])
+        value = float(stats[self.metric])
         if self.improves(value):
             self.best, self.waited = value, 0
         else:
             self.waited += 1
+        reason = None
         if self.waited == self.cfg.lr_patience:
+            reason = f"{self.waited} validation(s) did not improve {self.metric} on {self.best}"
+        elif self.cfg.lr_anneal and self.reductions > 0:
+            reason = "--lr-anneal"
+        if reason is not None:
             self.waited = 0
             self.reductions += 1
             lr = self.step_update(stats["num_updates"])
-            logger.info(
-                f"{self.cfg.lr_patience} validation(s) did not improve "
-                f"{self.cfg.best_checkpoint_metric} on {self.best}: the learning rate is now {lr:g}"
-            )
+            logger.info(f"{reason}: the learning rate is now {lr:g}")
 
     def improves(self, value: float) -> bool:
         """Whether a value improves on the best one so far by more than the threshold."""
         if self.best is None:
             return True
-        gain = value - self.best if self.cfg.maximize_best_checkpoint_metric else self.best - value
-        return gain > self.cfg.lr_threshold
+        gain = value - self.best if self.largest else self.best - value
+        unit = abs(self.best) if self.cfg.lr_relative_threshold else 1.0
+        return gain > self.cfg.lr_threshold * unit
 
     def step(self, epoch: int, val_loss: Optional[float] = None) -> float:
         """Do nothing at the end of an epoch: ``validated`` reduces the learning rate."""
@@ -109,7 +135,8 @@ class ReduceLROnValidation(FairseqLRScheduler):
         if num_updates < warmup:
             start = max(self.cfg.warmup_init_lr, 0.0)
             lr = start + (lr - start) * num_updates / warmup
-        self.optimizer.set_lr(lr * self.cfg.lr_shrink**self.reductions)
+        least = min(lr, self.cfg.min_lr)
+        self.optimizer.set_lr(max(least, lr * self.cfg.lr_shrink**self.reductions))
         return self.optimizer.get_lr()
 
     def state_dict(self) -> Dict[str, Any]:

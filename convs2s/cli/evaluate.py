@@ -146,6 +146,8 @@ def _print(evaluation: comparison.Evaluation, args: argparse.Namespace) -> None:
     print(show(comparison.main_table(evaluation)))
     print("\n".join(comparison.remarks(evaluation, args.min_words)))
     print(f"\nBLEU by length:\n\n{show(comparison.length_table(evaluation))}")
+    for line in comparison.length_remarks(evaluation):
+        print(line)
 
 
 def _check(args: argparse.Namespace) -> None:

@@ -124,8 +124,9 @@ def run(args: argparse.Namespace) -> int:
     )
     if args.arch is None:
         print(
-            "The published cost is the duration of the training times the peak of the GPU, in a "
-            "unit of its own, so only ratios compare."
+            "The published cost is the duration of the training times the peak of the GPU, and so "
+            "depends on the program and on the end of the training. Compare models within each of "
+            "the two columns; neither their values nor their ratios carry over to the other one."
         )
     return 0
 

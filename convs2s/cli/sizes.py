@@ -1,7 +1,7 @@
 """The parameters and the cost of architectures, counted on networks with random weights."""
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import fields
 from typing import Any, NoReturn
 
@@ -15,6 +15,7 @@ from ..models import FAMILIES, family_of
 from ..models.interface import Vocabularies
 from ..models.options import NetworkOptions, kind_of
 from ..models.pervasive.network import Pervasive
+from ..nn.conv1d import direct_convolution
 from ..nn.flops import count_matmul_flops
 from ..nn.uninitialized import without_memory
 from .plugin import fairseq_models
@@ -56,6 +57,8 @@ def parameters(arch: str, changes: Sequence[str], vocabularies: tuple[int, int])
 def flops(arch: str, changes: Sequence[str], vocabularies: tuple[int, int], length: int) -> float:
     """Count the matrix multiplications in a forward and backward pass of a sentence pair.
 
+    Counted is what the layers are defined to compute, whatever the algorithm.
+
     Args:
         arch, changes, vocabularies: as for ``size``.
         length: tokens of the source and of the target sentence.
@@ -66,7 +69,9 @@ def flops(arch: str, changes: Sequence[str], vocabularies: tuple[int, int], leng
     def step() -> None:
         model(tokens, tokens.clone()).float().logsumexp(-1).sum().backward()
 
-    return count_matmul_flops(step).flops / SENTENCES
+    with direct_convolution():
+        counted = count_matmul_flops(step).flops / SENTENCES
+    return counted - (_discarded_flops(model, length) if isinstance(model, Pervasive) else 0)
 
 
 @quiet()
@@ -120,9 +125,21 @@ class _Parser(argparse.ArgumentParser):
 
 def _masked_weights(network: Pervasive) -> int:
     """The number of weights in the masked half of all kernels, which are not stored."""
-    masked = 0
+    return sum(
+        out * hidden * width * (width - rows) for out, hidden, rows, width in _kernels(network)
+    )
+
+
+def _discarded_flops(network: Pervasive, length: int) -> int:
+    """Operations for the target positions beyond the last that ``causal_conv2d`` computes."""
+    return sum(
+        2 * out * hidden * rows * width * (rows - 1) * length
+        for out, hidden, rows, width in _kernels(network)
+    )
+
+
+def _kernels(network: Pervasive) -> Iterator[torch.Size]:
+    """The shapes of the masked kernels of a network."""
     for layer in network.decoder.network.dense.layers:  # type: ignore[union-attr]
         if layer.conv2 is not None:
-            out, hidden, rows, width = layer.conv2.shape
-            masked += out * hidden * width * (width - rows)
-    return masked
+            yield layer.conv2.shape

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from ..common.errors import UserError
 from ..common.progress import Progress
-from ..common.tables import Table, number
+from ..common.tables import MISSING, Table, number
 from .metrics import (
     Metric,
     MetricOptions,
@@ -90,13 +90,14 @@ class GroupScore:
     Attributes:
         low, high: smallest and largest length in tokens.
         sentences: number of sentences.
-        bleu: sacreBLEU of these sentences.
+        bleu: sacreBLEU of these sentences; None if neither the translations nor the references
+            have four tokens, for which BLEU is 0 also if both are the same.
     """
 
     low: int
     high: int
     sentences: int
-    bleu: float
+    bleu: float | None
 
 
 @dataclass(frozen=True)
@@ -231,7 +232,11 @@ def _by_length(
             [lines[i] for i in group.sentences] for lines in (hypotheses, *references)
         )
         bleu, _ = sacrebleu_score("BLEU", part, targets, options)
-        scores.append(GroupScore(group.low, group.high, len(group.sentences), float(bleu.score)))
+        known = bool(bleu.totals[-1]) or any(
+            sacrebleu_score("BLEU", texts, [texts], options)[0].totals[-1] for texts in targets
+        )
+        value = float(bleu.score) if known else None
+        scores.append(GroupScore(group.low, group.high, len(group.sentences), value))
     return scores
 
 
@@ -261,11 +266,26 @@ def length_table(evaluation: Evaluation) -> Table:
         [
             f"{group.low}" if group.low == group.high else f"{group.low}-{group.high}",
             f"{group.sentences:,}",
-            *(number(result.by_length[i].bleu) for result in evaluation.results),
+            *map(number, bleus),
         ]
-        for i, group in enumerate(evaluation.results[0].by_length)
+        for group, bleus in zip(evaluation.results[0].by_length, _bleu_of_groups(evaluation))
     ]
     return Table([f"{evaluation.lengths_of} tokens", "sentences", *names], rows)
+
+
+def length_remarks(evaluation: Evaluation) -> list[str]:
+    """What BLEU by length leaves out."""
+    if any(None in bleus for bleus in _bleu_of_groups(evaluation)):
+        return [
+            f"{MISSING}: BLEU counts sequences of four tokens, which these sentences do not have"
+        ]
+    return []
+
+
+def _bleu_of_groups(evaluation: Evaluation) -> list[list[float | None]]:
+    """BLEU of every system, by group."""
+    groups = zip(*(result.by_length for result in evaluation.results))
+    return [[each.bleu for each in group] for group in groups]
 
 
 def remarks(evaluation: Evaluation, min_words: int | None) -> list[str]:

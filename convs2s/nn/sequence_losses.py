@@ -52,6 +52,15 @@ def max_margin(scores: Tensor, costs: Tensor, mask: Tensor) -> Tensor:
     return _violations(scores, costs, mask).gather(1, highest).squeeze(1).clamp(min=0.0)
 
 
+def softmax_margin(scores: Tensor, costs: Tensor, mask: Tensor) -> Tensor:
+    """The margin to all candidates, with the logarithm of a sum of exponentials for the maximum, B.
+
+    -s(u*) + log sum exp(s(u) + cost(u)). Arguments are those of ``risk``.
+    """
+    exceeding = (scores + costs).masked_fill(~mask, MINUS_INFINITY).logsumexp(dim=1)
+    return exceeding - scores.gather(1, _best(costs, mask)).squeeze(1)
+
+
 def _best(costs: Tensor, mask: Tensor) -> Tensor:
     """The candidate of the lowest cost of each sentence, B x 1: the pseudo-reference."""
     return costs.masked_fill(~mask, float("inf")).argmin(dim=1, keepdim=True)
@@ -68,4 +77,5 @@ SEQUENCE_LOSSES: dict[str, Callable[[Tensor, Tensor, Tensor], Tensor]] = {
     "nll": sequence_nll,
     "margin": margin,
     "max-margin": max_margin,
+    "softmax-margin": softmax_margin,
 }

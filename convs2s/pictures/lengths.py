@@ -1,6 +1,7 @@
 """BLEU by length, from the results of ``convs2s evaluate`` (Elbayad et al. 2018, figure 5)."""
 
 import json
+import math
 from operator import itemgetter
 from typing import Any, NamedTuple
 
@@ -15,7 +16,7 @@ class LengthResults(NamedTuple):
     Attributes:
         lengths_of: "source" or "reference", whose lengths these are.
         groups: the lengths of each group, such as "5-9", and its number of sentences.
-        bleu: BLEU of each group, by system.
+        bleu: BLEU of each group, by system; NaN where sentences are too short for it.
     """
 
     lengths_of: str
@@ -39,7 +40,10 @@ def read_length_results(path: str) -> LengthResults:
                 for low, high, count in map(itemgetter("low", "high", "sentences"), first)
             ],
             {
-                result["name"]: [group["bleu"] for group in result["by_length"]]
+                result["name"]: [
+                    math.nan if group["bleu"] is None else group["bleu"]
+                    for group in result["by_length"]
+                ]
                 for result in content["results"]
             },
         )

@@ -23,7 +23,7 @@ from .dictionaries import training_of
 from .ended_runs import restore_patience
 from .patches import Tier, patched
 from .starting import forget_best
-from .validation import check_metric, check_translations
+from .validation import check_metrics, check_translations
 
 logger = logging.getLogger(__name__)
 
@@ -46,7 +46,7 @@ def load_checkpoint(original: Any, cfg: Any, trainer: Any, **options: Any) -> An
     forget_best()
     training.keep_only(trainer.task, trainer._lr_scheduler)
     check_translations(trainer)
-    check_metric(trainer)
+    check_metrics(trainer)
     _check_files(cfg, trainer.checkpoint_suffix)
     parse_dictionary("optimizer-overrides", cfg.optimizer_overrides)
     if trainer.data_parallel_rank == 0 and not cfg.no_save:

@@ -35,15 +35,13 @@ SPEEDS = ("bsz", "ups", "wpb", "wps")
 ASKED_FOR = {"bleu": "--eval-bleu", "accuracy": "--report-accuracy"}
 
 
-def check_metric(trainer: Any) -> None:
-    """Check --best-checkpoint-metric before training; fairseq ends after the first epoch.
-
-    Metrics other than the loss and BLEU are those of the first batch of the validation set.
+def check_metrics(trainer: Any) -> None:
+    """Check the metrics of options before training; fairseq ends after the first epoch.
 
     Raises:
-        UserError: if validation will not have the metric, or its worst value would be the best.
+        UserError: if validation will not have a metric, or its worst value would be the best.
     """
-    cfg, task = trainer.cfg, trainer.task
+    cfg = trainer.cfg
     name = cfg.checkpoint.best_checkpoint_metric
     largest = cfg.checkpoint.maximize_best_checkpoint_metric
     if cfg.dataset.disable_validation:
@@ -54,6 +52,23 @@ def check_metric(trainer: Any) -> None:
             f"--best-checkpoint-metric {name} is best if it is {'low' if largest else 'high'}: "
             f"{change} --maximize-best-checkpoint-metric."
         )
+    _check_computed(trainer, "--best-checkpoint-metric", name)
+    decides = getattr(cfg.lr_scheduler, "lr_metric", None)
+    if decides is not None:
+        _check_computed(trainer, "--lr-metric", decides)
+
+
+def _check_computed(trainer: Any, given: str, name: str) -> None:
+    """Check that validation computes a metric, by the first batch of the validation set.
+
+    Args:
+        trainer: fairseq's.
+        given: the option that names the metric.
+        name: the metric; the loss and BLEU need no batch.
+    Raises:
+        UserError: if it does not.
+    """
+    cfg, task = trainer.cfg, trainer.task
     subset = cfg.dataset.valid_subset.split(",")[0]
     computes_bleu = bool(getattr(task.cfg, "eval_bleu", False))
     known = name == "loss" or name == "bleu" and computes_bleu
@@ -63,8 +78,7 @@ def check_metric(trainer: Any) -> None:
     if name not in found:
         option = f"; add {ASKED_FOR[name]}" if name in ASKED_FOR else nearest(name, found)
         raise UserError(
-            f"--best-checkpoint-metric is {name}, but validation computes only "
-            f"{', '.join(sorted(found))}{option}."
+            f"{given} is {name}, but validation computes only {', '.join(sorted(found))}{option}."
         )
 
 

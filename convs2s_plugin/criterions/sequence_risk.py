@@ -38,7 +38,8 @@ class ConvS2SSequenceRiskConfig(LabelSmoothedCrossEntropyCriterionConfig):
     sequence_loss: ChoiceEnum(tuple(SEQUENCE_LOSSES)) = option(  # type: ignore[valid-type]
         "risk",
         "loss of a sentence: expected risk, negative log-likelihood of the best "
-        "candidate, margin to all other candidates, or to the one with the highest score",
+        "candidate, margin to all other candidates, to the one with the highest score, or "
+        "softmax-margin",
     )
     sequence_cost: ChoiceEnum(COSTS) = option(  # type: ignore[valid-type]
         "bleu",
@@ -67,6 +68,11 @@ class ConvS2SSequenceRiskConfig(LabelSmoothedCrossEntropyCriterionConfig):
     sequence_weight: float = option(
         0.5, "weight of the loss of sentences; the loss of tokens has the rest of 1"
     )
+    sequence_sentence_avg: bool = option(
+        False,
+        "average the loss of sentences over the sentences of a batch, while that of tokens is "
+        "averaged over its tokens",
+    )
 
 
 @register_criterion("convs2s_sequence_risk", dataclass=ConvS2SSequenceRiskConfig)
@@ -76,6 +82,7 @@ class ConvS2SSequenceRisk(ConvS2SCrossEntropy):
     Edunov et al. 2018, "Classical structured prediction losses for sequence to sequence learning".
     The loss of a sentence takes the place of the loss of each of its tokens, so that the sample
     size remains the number of tokens; with ``--sentence-avg``, it takes the place of their sum.
+    With ``--sequence-sentence-avg``, it takes the place of the mean number of tokens.
     """
 
     def __init__(self, task, cfg: ConvS2SSequenceRiskConfig):
@@ -89,6 +96,7 @@ class ConvS2SSequenceRisk(ConvS2SCrossEntropy):
         _check(cfg)
         dictionary = task.target_dictionary
         self.weight = cfg.sequence_weight
+        self.equal_sentences = cfg.sequence_sentence_avg
         self.keep_reference = cfg.sequence_reference
         self.score = str(cfg.sequence_cost)
         self.costs = Costs(self.score, dictionary, str(cfg.sequence_remove_bpe))
@@ -139,11 +147,14 @@ class ConvS2SSequenceRisk(ConvS2SCrossEntropy):
         with torch.set_grad_enabled(torch.is_grad_enabled() and self.weight < 1.0):
             token_loss, sample_size, log = self.loss_of_features(features, layer, sample)
         del features, layer
+        weights = lengths
+        if self.sentence_avg or self.equal_sentences:
+            weights = torch.full_like(lengths, sample_size / len(sets), dtype=torch.float32)
         sums = self.sequence_loss(
             model,
             encoded[0],
             sets,
-            torch.ones_like(lengths) if self.sentence_avg else lengths,
+            weights,
             target.numel(),
             sample.get("candidates"),
         )
@@ -223,6 +234,11 @@ def _check(cfg: ConvS2SSequenceRiskConfig) -> None:
         raise UserError(
             f"--sequence-weight is {cfg.sequence_weight}, but must be above 0 and at most 1; "
             "without a loss of sentences, use --criterion convs2s_cross_entropy."
+        )
+    if cfg.sequence_sentence_avg and cfg.sentence_avg:
+        raise UserError(
+            "--sentence-avg averages both losses over sentences, so that --sequence-sentence-avg "
+            "has no effect: leave one of them out."
         )
     if cfg.sequence_candidate_file is not None:
         for given, name in (

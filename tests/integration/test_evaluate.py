@@ -238,6 +238,23 @@ def test_a_tokenizer_for_chinese(tmp_path, monkeypatch):
     assert "otherwise 13a)" in " ".join(program("--help").stdout.split())
 
 
+def test_sentences_that_are_too_short_for_bleu(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    text = "ein Hund .\nzwei Hunde .\nein Hund läuft durch das Gras .\nzwei Hunde laufen hier .\n"
+    (tmp_path / "ref").write_text(text, encoding="utf-8")
+    (tmp_path / "bad").write_text("Hund\nHund\nHund\nHund\n", encoding="utf-8")
+    arguments = ["good=ref", "bad", "--references", "ref", "--length-bounds", "3"]
+    done = program(*arguments, "--output", "scores.json", "--score-only")
+    assert done.returncode == 0, done.stderr
+    results = json.loads((tmp_path / "scores.json").read_text())["results"]
+    found = [[group["bleu"] for group in result["by_length"]] for result in results]
+    # A translation without four tokens is a bad one of a reference that has them.
+    assert found == [[None, pytest.approx(100)], [None, 0]]
+    printed = program(*arguments).stdout
+    assert re.search(r"\| 3 +\| +2 \| +– \| +– \|", printed)
+    assert "–: BLEU counts sequences of four tokens" in printed
+
+
 def _lines(path):
     lines = Path(path).read_text(encoding="utf-8").splitlines()
     return lines if path == "hyp" else [lines]

@@ -72,6 +72,18 @@ def test_a_resumed_training_equals_an_uninterrupted_one(corpus, tmp_path):
     )
 
 
+def test_a_metric_that_validation_does_not_compute_is_refused(corpus, tmp_path):
+    # Without label smoothing, the loss itself is that of the tokens.
+    plain = ("--criterion", "cross_entropy")
+    done = run(
+        "train",
+        *train_arguments(
+            corpus, tmp_path, *TASK, *plain, "--lr-metric", "nll_loss", options=OPTIONS
+        ),
+    )
+    assert "--lr-metric is nll_loss, but validation computes only loss, ppl" in refused(done)
+
+
 def test_a_task_that_reports_no_validations_is_refused(corpus, tmp_path):
     sentence = refused(run("train", *train_arguments(corpus, tmp_path, options=OPTIONS)))
     assert "add --task convs2s_translation" in sentence

@@ -72,6 +72,8 @@ def plain_loss(name, scores, costs):
         return sum(weights[i] / weights.sum() * costs[i] for i in range(len(costs)))
     if name == "nll":
         return -(scores[best].exp() / scores.exp().sum()).log()
+    if name == "softmax-margin":
+        return -scores[best] + sum((scores[i] + costs[i]).exp() for i in range(len(costs))).log()
     violations = [costs[i] - costs[best] - scores[best] + scores[i] for i in range(len(costs))]
     zero = scores.new_zeros(())
     if name == "margin":

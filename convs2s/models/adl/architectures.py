@@ -135,6 +135,12 @@ NAMED: dict[str, AdlArchitecture] = {
         "Table 4, CNN GLU",
         _SMALL_WEIGHTS,
     ),
+    "adl_cnn_glu_nested": AdlArchitecture(
+        "pos -> repeat(6, res_d(cnn(glu)))",
+        "pos -> repeat(6, res(cnn(glu) -> dropout -> res_d(dot_src_att)))",
+        "Table 4, CNN GLU, as in the authors' configuration",
+        _SMALL_WEIGHTS,
+    ),
     "adl_cnn_glu_norm": AdlArchitecture(
         f"pos -> repeat(6, {_GLU}) -> norm",
         f"pos -> repeat(6, {_GLU} -> res_nd(dot_src_att)) -> norm",

@@ -18,7 +18,7 @@ from ...models.adapters import OutputLayer, output_layer_of
 from .candidates import CandidateSet, Rows, in_rows
 
 # Losses of scores that are not normalized: the means of logits (Edunov et al. 2018, section 3.2).
-OF_LOGITS = ("margin", "max-margin")
+OF_LOGITS = ("margin", "max-margin", "softmax-margin")
 # Largest number of log-probabilities in memory (256 MiB in single precision).
 MAX_LOGITS = 2**26
 

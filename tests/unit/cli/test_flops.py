@@ -2,7 +2,7 @@
 
 import pytest
 
-from convs2s.cli import flops, main
+from convs2s.cli import flops, main, sizes
 from tests.support.commands import NEEDS_FAIRSEQ
 
 SMALL = (
@@ -78,7 +78,29 @@ def test_published_models(monkeypatch, capsys):
     name, network, total, *_, parameters, cost, table = cells(printed)
     assert (name, parameters, cost, table) == ("convs2s_iwslt_de_en_deep", "21M", "1.35", "Table 3")
     assert float(total.rstrip("M")) == pytest.approx(21, abs=0.5)
-    assert "only ratios compare" in printed
+    assert "Compare models within each of the two columns" in printed
+
+
+def exact(arch, length, *options):
+    return sizes.flops(arch, options, (40, 30), length)
+
+
+def test_operations_do_not_depend_on_the_algorithm():
+    """Longer sentences are convolved by Winograd's algorithm, with half the operations."""
+    options = ("--encoder-layers", "[(128, 3)] * 2", "--decoder-layers", "[(128, 3)]")
+    options += ("--encoder-embed-dim", "128", "--decoder-embed-dim", "128")
+    short, middle, long = (exact("convs2s", n, *options) for n in (128, 256, 384))
+    # Linear in the length but for attention, whose operations are quadratic.
+    attention = 3 * 2 * 2 * 128 * (384**2 - 2 * 256**2 + 128**2)
+    assert long - 2 * middle + short == attention
+
+
+def test_target_positions_that_masked_convolutions_discard_do_not_count():
+    options = ("--num-layers", "3", "--growth-rate", "4")
+    narrow, wide = (exact("pervasive", 7, *options, "--kernel-size", k) for k in ("3", "5"))
+    cells, layers, hidden, growth = 7 * 7, 3, 16, 4
+    weights = layers * hidden * growth * (3 * 5 - 2 * 3)
+    assert wide - narrow == 3 * 2 * cells * weights
 
 
 @pytest.mark.parametrize("source, target, published", [(11830, 9000, 6), (9000, 11830, 7)])

@@ -1,6 +1,7 @@
 """Plots of BLEU by length and of sweeps."""
 
 import json
+import math
 
 import pytest
 
@@ -158,6 +159,17 @@ def test_lengths(scores):
     (axis,) = figure.axes
     assert [list(line.get_ydata()) for line in axis.lines] == [[30, 30], [31, 31]]
     assert [text.get_text() for text in axis.get_xticklabels()] == ["1\n(2)", "2-9\n(1,000)"]
+    pyplot.close(figure)
+
+
+def test_groups_that_are_too_short_for_bleu_have_no_point(scores):
+    content = json.loads(scores.read_text())
+    content["results"][0]["by_length"][0]["bleu"] = None
+    scores.write_text(json.dumps(content))
+    figure = lengths.plot(pyplot, lengths.read_length_results(str(scores)))
+    first, second = figure.axes[0].lines
+    assert math.isnan(first.get_ydata()[0]) and first.get_ydata()[1] == 30
+    assert list(second.get_ydata()) == [31, 31]
     pyplot.close(figure)
 
 

@@ -4,6 +4,7 @@ import time
 from argparse import Namespace
 
 import pytest
+import torch
 from fairseq.optim import FairseqOptimizer
 
 from convs2s.common.errors import UserError
@@ -53,6 +54,7 @@ def scheduler(**options):
     defaults = {
         **{"lr": [0.5], "lr_shrink": 0.8, "lr_patience": 3, "lr_threshold": 0.0},
         **{"warmup_updates": 0, "warmup_init_lr": -1.0},
+        **{"lr_relative_threshold": False, "lr_metric": None, "lr_anneal": False, "min_lr": 0.0},
         **{"best_checkpoint_metric": "loss", "maximize_best_checkpoint_metric": False},
     }
     return ReduceLROnValidation(Namespace(**{**defaults, **options}), Optimizer())
@@ -86,6 +88,53 @@ def test_an_improvement_exceeds_the_threshold(validate):
     assert rates(schedule, validate, [20.0, 21.0, 20.5], metric="bleu") == [0.5, 0.5, 0.4]
 
 
+def test_the_rule_of_the_authors_of_pervasive_attention(validate):
+    """That of torch's scheduler with its defaults but for factor, threshold and minimum."""
+    options = {"lr_patience": 4, "lr_threshold": 0.01, "lr_relative_threshold": True}
+    schedule = scheduler(**options, lr=[5e-4], min_lr=3.5e-4)
+    weight = torch.nn.Parameter(torch.zeros(1))
+    expected = torch.optim.lr_scheduler.ReduceLROnPlateau(
+        torch.optim.SGD([weight], lr=5e-4), factor=0.8, patience=3, threshold=0.01, min_lr=3.5e-4
+    )
+    generator = torch.Generator().manual_seed(1)
+    values = [
+        *(4 - 0.02 * n for n in range(9)),
+        *(3 + torch.rand(30, generator=generator)).tolist(),
+    ]
+    for value in values:
+        expected.step(value)
+        validate(value)
+        assert schedule.optimizer.get_lr() == pytest.approx(
+            expected.optimizer.param_groups[0]["lr"]
+        )
+    assert schedule.optimizer.get_lr() == 3.5e-4
+    assert scheduler(warmup_updates=10, min_lr=0.4).step_update(1) == pytest.approx(0.05)
+
+
+def test_relative_improvements_of_a_metric_that_grows(validate):
+    options = {"best_checkpoint_metric": "bleu", "maximize_best_checkpoint_metric": True}
+    schedule = scheduler(**options, lr_patience=1, lr_threshold=0.1, lr_relative_threshold=True)
+    found = rates(schedule, validate, [20.0, 21.9, 22.1, 24.0], metric="bleu")
+    assert found == pytest.approx([0.5, 0.4, 0.4, 0.32])
+
+
+def test_the_rate_follows_the_loss_while_bleu_chooses_the_checkpoint(validate):
+    options = {"best_checkpoint_metric": "bleu", "maximize_best_checkpoint_metric": True}
+    schedule = scheduler(**options, lr_metric="nll_loss", lr_patience=1)
+    assert rates(schedule, validate, [4.0, 3.0, 3.5], metric="nll_loss") == [0.5, 0.5, 0.4]
+
+
+def test_after_the_first_reduction_at_every_validation(validate):
+    schedule = scheduler(lr=[0.25], lr_shrink=0.1, lr_patience=1, lr_anneal=True)
+    found = rates(schedule, validate, [5.0, 4.0, 4.5])
+    state = schedule.state_dict()
+    schedule = scheduler(lr=[0.25], lr_shrink=0.1, lr_patience=1, lr_anneal=True)
+    schedule.load_state_dict(state)
+    # A better value does not end it.
+    found += rates(schedule, validate, [3.0, 3.5])
+    assert found == pytest.approx([0.25, 0.25, 0.025, 0.0025, 0.00025])
+
+
 def test_warmup(validate):
     schedule = scheduler(warmup_updates=4, warmup_init_lr=0.1, lr_patience=1)
     assert [schedule.step_update(update) for update in (0, 1, 4, 5)] == pytest.approx(
@@ -103,6 +152,8 @@ def test_warmup(validate):
         {"lr_shrink": 1.0},
         {"lr_patience": 0},
         {"lr_threshold": -1.0},
+        {"lr_metric": "bleu"},
+        {"min_lr": 0.6},
         {"warmup_updates": -1},
     ],
     ids=lambda options: next(iter(options)),

@@ -15,7 +15,7 @@ ROWS = (
     "transformer_upper transformer_increasing transformer_decreasing "
     "rnn rnn_mh rnn_mh_pos rnn_mh_pos_norm rnn_mh_pos_norm_multi_att_1h "
     "rnn_mh_pos_norm_multi_att rnn_mh_pos_norm_multi_att_ff "
-    "cnn_glu cnn_glu_norm cnn_glu_norm_mh cnn_glu_norm_mh_ff "
+    "cnn_glu cnn_glu_nested cnn_glu_norm cnn_glu_norm_mh cnn_glu_norm_mh_ff "
     "cnn_relu cnn_relu_norm cnn_relu_norm_mh cnn_relu_norm_mh_ff "
     "self_att_self_att self_att_rnn self_att_cnn rnn_self_att cnn_self_att rnn_rnn cnn_cnn "
     "self_att_combined self_att_none"

@@ -130,6 +130,21 @@ def test_losses_with_the_reference_and_the_loss_of_tokens(loss):
     assert log["oracle_bleu"] == pytest.approx(3.0) and 0 < log["sentence_bleu"] < 3.0
 
 
+def test_sentences_weigh_the_same_and_so_do_tokens():
+    """As in the authors' code, which divides each loss by its own size."""
+    model, batch = make("convs2s").double(), batch_of_words()
+    found = [ALL, ALL[1:5], ALL[2:]]
+    options = {"temperature": TEMPERATURE, "label_smoothing": 0.1}
+    sentences, number, _ = criterion(found, weight=1.0, sentence_avg=True, **options)(model, batch)
+    made = criterion(found, weight=0.3, sequence_sentence_avg=True, **options)
+    value, sample_size, _ = made(model, batch)
+    tokens, size, _ = ConvS2SCrossEntropy(made.task, False, 0.1)(model, batch)
+    assert (number, sample_size) == (3, size)
+    torch.testing.assert_close(value / size, 0.3 * sentences / 3 + 0.7 * tokens / size)
+    with pytest.raises(UserError, match="--sequence-sentence-avg has no effect"):
+        criterion(sequence_sentence_avg=True, sentence_avg=True)
+
+
 @pytest.mark.parametrize("loss", SEQUENCE_LOSSES)
 def test_the_risk_is_logged_where_it_was_computed(loss):
     model, batch = make("convs2s"), batch_of_words()

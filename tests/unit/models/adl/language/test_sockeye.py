@@ -38,6 +38,11 @@ NAMED = {
         repeated(RNN, SOURCE, FF),
     ),
     "adl_cnn_glu": ("pos->repeat(6,res(cnn))", "pos->repeat(6,res(cnn)->res(mh_dot_att(heads=1)))"),
+    # The authors' string, which lacks the last parenthesis.
+    "adl_cnn_glu_nested": (
+        "pos->repeat(6,res(cnn))",
+        "pos->repeat(6,res(cnn->res(mh_dot_att(heads=1)))" + ")",
+    ),
     "adl_cnn_glu_norm_mh": (repeated("res(norm->cnn)"), repeated("res(norm->cnn)", SOURCE)),
     "adl_cnn_relu_norm_mh_ff": (repeated(RELU, FF), repeated(RELU, SOURCE, FF)),
     "adl_self_att_combined": (
@@ -108,6 +113,8 @@ def test_layers(sockeye, paper):
         ("mh_dot_self_att(5)", 17, "5 heads do not divide 16 channels"),
         ("mh_dot_att", 1, "but this is the encoder"),
         ("rnn(8, foo)", 8, "lnlstm, lngru, found 'foo'"),
+        ("rnn(8, lnglstm)", 8, "lnlstm, lngru, found 'lnglstm'"),
+        ("rnn(chrono_init=True)", 5, "'rnn' has no argument 'chrono_init'"),
         ("res(3)", 5, "a chain of layers, found '3'"),
         ("repeat(2,res(norm->cn))", 20, "'cn' (did you mean 'cnn'?)"),
     ],
