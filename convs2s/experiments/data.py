@@ -15,6 +15,7 @@ from ..common.errors import UserError
 from ..common.names import check_name, is_name
 from ..common.output_files import atomic_path
 from ..common.programs import relative_path
+from ..common.resuming import check_unchanged
 from ..common.text_files import read_parallel
 from ..text.preparation import DATA, FILE_NAME, MARKS, TEXT, TOKENS, read_content
 from ..text.sources import PairWriter
@@ -22,7 +23,7 @@ from ..text.symbols import unescape, unescape_joints
 from ..text.tokenizers import OF_CHARACTERS, make_tokenizer, of_sides
 from .commands import Data
 from .file import DataSettings
-from .records import as_json, check_unchanged, read_json, write_json
+from .records import as_json, read_json, write_json
 
 Pair = tuple[Path, Path]
 

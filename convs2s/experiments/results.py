@@ -12,11 +12,12 @@ from ..common import logs
 from ..common.errors import UserError
 from ..common.names import check_name
 from ..common.programs import Programs
+from ..common.resuming import check_unchanged
 from ..common.text_files import read_sentences, read_text
 from .choices import has_options, ranked_trials
 from .commands import Data, Machine
 from .options import Options
-from .records import as_json, check_unchanged, read_json, write_json
+from .records import as_json, read_json, write_json
 from .runs import Run
 from .values import Metric
 
