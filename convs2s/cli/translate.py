@@ -95,6 +95,8 @@ def run(args: argparse.Namespace) -> int:
     shard = _shard(args)
     is_counted = args.nbest is not None or args.report is not None
     reader = ShardReader(args.input, shard, is_counted) if args.input else None
+    if args.output is not None and not args.resume:
+        begin_anew(args.output)
     use_user_dir(args.user_dir)
     from ..text.subwords import Tokenized
     from ..translation.text import NOT_PREPARED
@@ -149,8 +151,6 @@ def _check(args: argparse.Namespace) -> None:
         outputs["--resume"] = record_name(args.output)
     read = [*ensemble_paths(args), args.input or "/dev/stdin", *files_of_translator(args)]
     check_outputs(outputs, read)
-    if args.output is not None and not args.resume:
-        begin_anew(args.output)
 
 
 def _shard(args: argparse.Namespace) -> Shard:
@@ -234,9 +234,9 @@ def _resumable(args: argparse.Namespace, translator: "Translator") -> ResumableF
     """The files to write, and what they depend on besides the text: options, digests of files."""
     from ..text.preparation import digest
 
-    names = sorted({*TRANSLATOR, "model", "scores", "num_shards", "shard_id"} - MAY_CHANGE)
+    names = sorted({*TRANSLATOR, "model", "nbest", "scores", "num_shards", "shard_id"} - MAY_CHANGE)
     settings = {option_name(name): getattr(args, name) for name in names}
-    settings["--nbest"] = args.nbest
+    settings |= {f"--{name}": getattr(args, name) is not None for name in ("report", "alignment")}
     folder = getattr(translator.text, "folder", None)
     for option, files in {
         "--path": ensemble_paths(args),

@@ -152,7 +152,7 @@ class ResumableFiles:
         found = _read(self._record)
         if found is not None:
             made = f"{self._first} was begun with "
-            advice = f"give the earlier ones, or remove {self._record} to begin anew"
+            advice = f"give what was given before, or remove {self._record} to begin anew"
             check_unchanged(found["settings"], self._settings, made, advice)
             if {*found["position"]} != {*self.position} or {*found["sizes"]} != {*self._paths}:
                 raise _damaged(self._record)
