@@ -13,7 +13,7 @@ from pydantic import TypeAdapter, ValidationError
 from ..common.data_files import read_yaml
 from ..common.errors import UserError
 from .file import FOLDERS, PATHS, PLACE_OF_SET, DataSettings, Experiment, Smoke, System, Tuning
-from .options import NOT_FOR_TEXT, OF_TRANSLATE, UPDATES, Options
+from .options import NOT_FOR_TEXT, OF_TRANSLATE, UPDATES, Options, given
 from .runs import final_seeds, round_sizes
 from .values import MAX_RUNS, Chosen, shown
 
@@ -298,10 +298,11 @@ def _faults_of_pairs(system: System, experiment: Experiment) -> Iterator[str]:
         f"{place}.back_translations", train_on.back_translations, reverse, which, systems
     )
     for name in filter(reverse.__contains__, train_on.back_translations):
-        for option in systems[name].generate.keys() - {*OF_TRANSLATE, *NOT_FOR_TEXT}:
+        chosen = given(systems[name].generate)
+        for option in sorted(chosen.keys() - {*OF_TRANSLATE, *NOT_FOR_TEXT}):
             yield (
                 f"{systems[name].place} has the option {option}, but translates text for {place} "
-                f"with `convs2s translate`, which does not have it: remove it"
+                "with `convs2s translate`, which does not have it: remove it"
             )
 
 
