@@ -227,8 +227,8 @@ def add_many_lines(speed: argparse._ArgumentGroup) -> None:
     text = "number of lines that are sorted by length and translated together"
     add_number(speed, "--buffer-size", text, BUFFER_SIZE)
     text = (
-        "number of processes that translate with one copy of the weights (default: for lines of a "
-        "file on a CPU, one for each thread if there are as many batches; else 1)"
+        "number of processes that translate (default: for lines of a file, one for each GPU or, on "
+        "a CPU, one for each thread if there are as many batches; else 1)"
     )
     add_number(speed, "--workers", text)
 

@@ -5,25 +5,23 @@ import logging
 import os
 import stat
 import sys
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
-from dataclasses import fields
-from typing import TYPE_CHECKING
+from dataclasses import asdict, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, TextIO
 
-from ..common.compression import ERRORS, open_binary
 from ..common.errors import UserError
-from ..common.output_files import atomic_write, check_outputs, text_output
+from ..common.limits import option_name
+from ..common.output_files import check_outputs, text_output
 from ..common.progress import Progress
 from ..common.quiet import hidden_messages
-from ..common.text_files import decode_lines, read_lines
+from ..common.resuming import ResumableFiles, begin_anew, record_name
+from ..common.shards import WHOLE, Shard, ShardReader
+from ..common.text_files import decode_lines
 from ..translation.options import TORCH, EnsembleOptions
-from ..translation.results import (
-    REPORT_HEADER,
-    alignment_lines,
-    cut_off_remark,
-    is_reported,
-    output_lines,
-    report_line,
-)
+from ..translation.results import cut_off_remark
+from ..translation.writing import Position, Writer
 from .arguments import (
     TRANSLATOR,
     add_ensemble,
@@ -36,6 +34,7 @@ from .arguments import (
     add_search,
     add_speed,
     ensemble_paths,
+    files_of_folder,
     files_of_translator,
     given,
 )
@@ -52,6 +51,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     files = parser.add_argument_group("files")
     add_input(files, "--input", "text to translate (default: standard input)")
     add_file(files, "--output", "translations (default: standard output)")
+    text = "translate one of N parts of the input, whose outputs together are that of the whole"
+    add_number(files, "--num-shards", text, least=1)
+    add_number(files, "--shard-id", "the part to translate, from 0 to N-1", least=0)
+    text = "go on with an output that an earlier start with --resume has begun"
+    add_flag(files, "--resume", text)
     text = "answer each line before reading the next one; default on a terminal"
     add_flag(files, "--line-by-line", text)
     add_file(files, "--report", "list the lines that were split or may be cut off")
@@ -69,6 +73,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_user_dir(parser)
 
 
+# The options of a translator that may change when a translation is continued.
+MAY_CHANGE = {"device", "workers"}
+
+
 def run(args: argparse.Namespace) -> int:
     """Translate; 1 is the exit code if a worker process ends."""
     _check(args)
@@ -79,6 +87,16 @@ def run(args: argparse.Namespace) -> int:
             f"--workers {args.workers} needs many lines at a time, but lines are answered one by "
             "one here: leave out --workers, or give --input FILE."
         )
+    if by_line and args.resume:
+        raise UserError(
+            "--resume goes on after whole buffers of lines, but lines are answered one by one here:"
+            " omit it, or give --input FILE without --line-by-line."
+        )
+    shard = _shard(args)
+    is_counted = args.nbest is not None or args.report is not None
+    reader = ShardReader(args.input, shard, is_counted) if args.input else None
+    if args.output is not None and not args.resume:
+        begin_anew(args.output)
     use_user_dir(args.user_dir)
     from ..text.subwords import Tokenized
     from ..translation.text import NOT_PREPARED
@@ -104,7 +122,7 @@ def run(args: argparse.Namespace) -> int:
                 print(NOT_PREPARED, file=sys.stderr)
             if is_terminal:
                 print("Type a line and press return; Ctrl-D ends.", file=sys.stderr)
-            _translate(args, translator, by_line)
+            _print_remarks(args, translator, _translate(args, translator, by_line, reader))
     except WorkerError as error:
         print(f"convs2s translate: error: {error}", file=sys.stderr)
         return 1
@@ -126,48 +144,142 @@ def _check(args: argparse.Namespace) -> None:
     search = {each.name for each in fields(EnsembleOptions)}
     chosen = given(args, [name for name in TRANSLATOR if name in search])
     EnsembleOptions(nbest=args.nbest or 1, **chosen).check()
-    outputs = {"--output": args.output, "--report": args.report, "--alignment": args.alignment}
+    outputs = _outputs(args)
+    if args.resume:
+        if args.output is None:
+            raise UserError("--resume goes on with a file: give --output.")
+        outputs["--resume"] = record_name(args.output)
     read = [*ensemble_paths(args), args.input or "/dev/stdin", *files_of_translator(args)]
     check_outputs(outputs, read)
 
 
-def _translate(args: argparse.Namespace, translator: "Translator", by_line: bool) -> None:
-    """Translate all lines, and write the files."""
-    lines = read_lines(args.input) if args.input else decode_lines(sys.stdin.buffer, "the input")
+def _shard(args: argparse.Namespace) -> Shard:
+    """The part of the input to translate.
+
+    Raises:
+        UserError: if an option is missing, or there is no such part.
+    """
+    if args.num_shards is None and args.shard_id is None:
+        return WHOLE
+    if args.num_shards is None or args.shard_id is None:
+        raise UserError("--num-shards and --shard-id go together: give both, or neither.")
+    if args.shard_id >= args.num_shards:
+        raise UserError(
+            f"--shard-id is {args.shard_id}, but must be less than --num-shards, "
+            f"{args.num_shards}: shards are counted from 0."
+        )
+    if not args.input:
+        raise UserError("--num-shards needs a file: write standard input to one, and give --input.")
+    return Shard(args.shard_id, args.num_shards)
+
+
+def _translate(
+    args: argparse.Namespace,
+    translator: "Translator",
+    by_line: bool,
+    reader: ShardReader | None,
+) -> Position:
+    """Translate all lines, and write the files; return how far they are written."""
+    lines = iter(reader) if reader else decode_lines(sys.stdin.buffer, "the input")
+    position = Position()
+    resumable = _resumable(args, translator) if args.resume else None
     with ExitStack() as stack:
-        open_file = stack.enter_context
-        output = open_file(text_output(args.output))
-        alignment = open_file(atomic_write(args.alignment)) if args.alignment else None
-        report = open_file(atomic_write(args.report)) if args.report else None
-        if report:
-            report.write(REPORT_HEADER)
-        num_split = num_cut_off = 0
-        if args.input:
-            progress = open_file(Progress(unit="lines", total=_count_lines(args.input)))
-            translations = translator.stream(lines, progress.update)
+        if resumable:
+            stack.enter_context(resumable)
+            position = Position(**resumable.position)
+            _pass_over(args, position, lines, resumable.is_finished)
+            if resumable.is_finished:
+                print(f"{args.output} is complete: {position.lines:,} lines.", file=sys.stderr)
+                return position
+            files: Mapping[str, TextIO] = resumable.files
         else:
-            translations = translator.stream(lines)
-        for number, translation in enumerate(translations, start=1):
-            written = output_lines(translation, number, args.nbest is not None, args.scores)
-            output.writelines(written)
+            paths = {"--output": args.output, **_outputs(args)}
+            files = {each: stack.enter_context(text_output(path)) for each, path in paths.items()}
+        lines_before = reader.lines_before if reader else 0
+        writer = Writer(files, position, args.nbest is not None, args.scores, lines_before)
+        if not position.lines and not args.shard_id:
+            writer.begin()
+        for translation in translator.stream(lines, _shown(stack, reader, position.lines)):
+            writer.write(translation)
             if by_line:
-                output.flush()
-            if alignment:
-                alignment.writelines(alignment_lines(translation, args.nbest is not None))
-            if report and is_reported(translation):
-                report.write(report_line(translation, number))
-            num_split += translation.num_parts > 1
-            num_cut_off += translation.is_cut_off
-        output.flush()
+                files["--output"].flush()
+            if resumable and position.lines % translator.buffer_size == 0:
+                resumable.save(asdict(position))
+        files["--output"].flush()
+        if resumable:
+            resumable.finish(asdict(position))
+    return position
+
+
+def _outputs(args: argparse.Namespace) -> dict[str, str]:
+    """The files to write, by their options."""
+    paths = {"--output": args.output, "--report": args.report, "--alignment": args.alignment}
+    return {option: path for option, path in paths.items() if path is not None}
+
+
+def _shown(stack: ExitStack, reader: ShardReader | None, done: int) -> Callable[[int], None]:
+    """Shows the progress of a file, of which some lines are done, while the stack is open."""
+    if reader is None:
+        return lambda count: None
+    progress = stack.enter_context(Progress(unit="lines", initial=done))
+
+    def update(count: int) -> None:
+        progress.total = reader.expected
+        progress.update(count)
+
+    return update
+
+
+def _resumable(args: argparse.Namespace, translator: "Translator") -> ResumableFiles:
+    """The files to write, and what they depend on besides the text: options, digests of files."""
+    from ..text.preparation import digest
+
+    names = sorted({*TRANSLATOR, "model", "nbest", "scores", "num_shards", "shard_id"} - MAY_CHANGE)
+    settings = {option_name(name): getattr(args, name) for name in names}
+    settings |= {f"--{name}": getattr(args, name) is not None for name in ("report", "alignment")}
+    folder = getattr(translator.text, "folder", None)
+    for option, files in {
+        "--path": ensemble_paths(args),
+        "--preparation": files_of_folder(folder and str(folder)),
+        "--data": map(str, translator.ensemble.dictionaries.files),
+        "--bpe-codes": filter(None, [args.bpe_codes]),
+        "--lexicon": filter(None, [args.lexicon]),
+        "--replace-unk": filter(None, [args.replace_unk]),
+    }.items():
+        digests = [f"SHA-256 {digest(Path(file))[:16]}" for file in files]
+        settings[option] = ", ".join(digests) or settings.get(option)
+    return ResumableFiles(_outputs(args), settings, asdict(Position()))
+
+
+def _pass_over(
+    args: argparse.Namespace, position: Position, lines: Iterator[str], is_finished: bool
+) -> None:
+    """Pass over the lines that an earlier start has translated.
+
+    Raises:
+        UserError: if it had another text.
+    """
+    if not position.pass_over(lines) or (is_finished and next(lines, None) is not None):
+        raise UserError(
+            f"{args.output} was begun with another text than that of "
+            f"{args.input or 'standard input'}: give the earlier one, or remove "
+            f"{record_name(args.output)} to begin anew."
+        )
+    if position.lines and not is_finished:
+        print(f"{args.output} has {position.lines:,} lines and is continued.", file=sys.stderr)
+
+
+def _print_remarks(args: argparse.Namespace, translator: "Translator", position: Position) -> None:
+    """Say how many lines were split, and how many translations may be cut off."""
     where = "" if args.report else " (--report FILE lists them)"
-    if num_split:
+    if position.num_split:
         print(
-            f"{num_split:,} line(s) of more than {translator.max_source_tokens:,} tokens were "
-            f"split{where}.",
+            f"{position.num_split:,} line(s) of more than {translator.max_source_tokens:,} tokens "
+            f"were split{where}.",
             file=sys.stderr,
         )
-    if num_cut_off:
-        print(cut_off_remark(num_cut_off, args.max_len_b, where), file=sys.stderr)
+    if position.num_cut_off:
+        print(cut_off_remark(position.num_cut_off, args.max_len_b, where), file=sys.stderr)
 
 
 def _is_file(path: str | None) -> bool:
@@ -176,14 +288,3 @@ def _is_file(path: str | None) -> bool:
         return stat.S_ISREG(os.stat(path if path else sys.stdin.fileno()).st_mode)
     except (OSError, ValueError):
         return False
-
-
-def _count_lines(path: str) -> int | None:
-    """Number of lines in a file; None if it is a pipe, which can be read only once."""
-    if not _is_file(path):
-        return None
-    try:
-        with open_binary(path) as file:
-            return sum(1 for _ in file)
-    except ERRORS:
-        return None

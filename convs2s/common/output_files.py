@@ -41,7 +41,7 @@ def check_writable(path: str, read: Iterable[str | None] = ()) -> None:
             )
     file = os.path.realpath(path) if os.path.islink(path) else path
     _check_folder(path, os.path.dirname(file) or ".")
-    partial = _partial(path)
+    partial = partial_name(path)
     found = _status(partial, os.lstat)
     if found is not None and not stat.S_ISREG(found.st_mode):
         raise UserError(
@@ -72,10 +72,10 @@ def check_outputs(outputs: Mapping[str, str | None], read: Iterable[str | None] 
         if path and (other := named.setdefault(os.path.realpath(path), option)) != option:
             raise UserError(f"{option} is {path}, which {other} names too: choose two files.")
     for option, path in outputs.items():
-        if path and (taken := named.get(_partial(path))):
+        if path and (taken := named.get(partial_name(path))):
             raise UserError(
-                f"{taken} is {_partial(path)}, the name of {path} ({option}) until it is complete: "
-                "choose another file."
+                f"{taken} is {partial_name(path)}, the name of {path} ({option}) until it is "
+                "complete: choose another file."
             )
     for path in filter(None, outputs.values()):
         check_text_writable(path, read)
@@ -97,17 +97,22 @@ def atomic_path(path: str) -> Iterator[str]:
         UserError: if the file cannot be written, or another process is writing it.
     """
     check_writable(path)
-    target, partial = os.path.realpath(path), _partial(path)
+    target, partial = os.path.realpath(path), partial_name(path)
     with undo_after_error(path, lambda: None):
         descriptor = create_temporary(partial, target)
     try:
         with undo_after_error(path, lambda: Path(partial).unlink(missing_ok=True)):
             yield partial
-            if old := _status(target):
-                os.chmod(partial, stat.S_IMODE(old.st_mode))
-            os.replace(partial, target)
+            give_name(partial, target)
     finally:
         release(descriptor)
+
+
+def give_name(partial: str, target: str) -> None:
+    """Give a complete temporary file the name, and the mode, of the file that it replaces."""
+    if old := _status(target):
+        os.chmod(partial, stat.S_IMODE(old.st_mode))
+    os.replace(partial, target)
 
 
 @contextmanager
@@ -145,10 +150,6 @@ def create_temporary(partial: str, target: str) -> int:
         Locked: if another process writes this file, and does not end soon.
         OSError: if it cannot be created.
     """
-    message = (
-        f"{target} cannot be written: another process is writing it. Wait for its end, or choose "
-        "another file."
-    )
     old = _status(target)
     flags = os.O_WRONLY | os.O_NOFOLLOW | os.O_NONBLOCK
     while True:
@@ -160,12 +161,12 @@ def create_temporary(partial: str, target: str) -> int:
                 descriptor = os.open(partial, flags)
             except FileNotFoundError:
                 continue
-            lock(descriptor, message, PATIENCE)
+            lock_temporary(descriptor, target)
             if is_at(descriptor, partial):
                 os.unlink(partial)
             release(descriptor)
             continue
-        lock(descriptor, message, PATIENCE)
+        lock_temporary(descriptor, target)
         # Until it was locked, it looked like one that a killed process left.
         if is_at(descriptor, partial):
             break
@@ -175,6 +176,22 @@ def create_temporary(partial: str, target: str) -> int:
             os.fchown(descriptor, old.st_uid, old.st_gid)
         os.fchmod(descriptor, stat.S_IMODE(old.st_mode) | stat.S_IWUSR)
     return descriptor
+
+
+def lock_temporary(descriptor: int, target: str) -> None:
+    """Lock a temporary file until ``locks.release``, or until this process ends.
+
+    Args:
+        descriptor: the number of the open file.
+        target: the file that it becomes.
+    Raises:
+        Locked: if another process writes this file, and does not end soon.
+    """
+    message = (
+        f"{target} cannot be written: another process is writing it. Wait for its end, or choose "
+        "another file."
+    )
+    lock(descriptor, message, PATIENCE)
 
 
 @contextmanager
@@ -299,7 +316,7 @@ def _check_folder(path: str, folder: str) -> None:
         raise UserError(f"{path} cannot be written: the folder {folder} is not writable.")
 
 
-def _partial(path: str) -> str:
+def partial_name(path: str) -> str:
     """The name of a file until it is complete."""
     return f"{os.path.realpath(path)}.partial"
 

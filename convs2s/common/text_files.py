@@ -6,6 +6,7 @@ of a parallel one; see ``lines``.
 
 import codecs
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from itertools import zip_longest
 from typing import IO
 
@@ -58,10 +59,23 @@ def read_lines(path: str) -> Iterator[str]:
         UserError: if the file cannot be read, is not UTF-8, or has a line of more than ``MAX_LINE``
             bytes.
     """
+    with open_text(path) as file:
+        yield from decode_lines(file, path)
+
+
+@contextmanager
+def open_text(path: str) -> Iterator[IO[bytes]]:
+    """Open a text file for ``decode_lines``.
+
+    Args:
+        path: the file; it is unpacked if it is compressed (.gz, .bz2, .xz, .zst).
+    Raises:
+        UserError: if it cannot be read.
+    """
     check_can_exist(path)
     try:
         with open_binary(path) as file:
-            yield from decode_lines(file, path)
+            yield file
     except FileNotFoundError as error:
         raise UserError(f"There is no file {path}.") from error
     except OSError as error:
@@ -79,13 +93,16 @@ def read_sentences(path: str) -> Iterator[str]:
     return map(as_sentence, read_lines(path))
 
 
-def decode_lines(file: IO[bytes], name: str, errors: str = "strict") -> Iterator[str]:
+def decode_lines(
+    file: IO[bytes], name: str, errors: str = "strict", at_start: bool = True
+) -> Iterator[str]:
     """Decode the lines of an open file, line ends included and a byte order mark left out.
 
     Args:
         file: a file that was opened in binary mode.
         name: its name, for errors.
         errors: what to do with invalid bytes, as for ``bytes.decode`` ("strict": raise).
+        at_start: whether it is read from its beginning, where a byte order mark may be.
     Raises:
         UserError: if it cannot be read, is not UTF-8, or has a line of more than ``MAX_LINE``
             bytes.
@@ -109,7 +126,7 @@ def decode_lines(file: IO[bytes], name: str, errors: str = "strict") -> Iterator
                     "drop these bytes (`tr -d '\\000'`)",
                 )
             # Of UTF-8, as some editors write it: the first word is another one with it.
-            yield text.removeprefix(BYTE_ORDER_MARK) if number == 1 else text
+            yield text.removeprefix(BYTE_ORDER_MARK) if number == 1 and at_start else text
     except UnicodeDecodeError as error:
         encoding = _encoding(line) if number == 1 else "latin1"
         raise line_error(

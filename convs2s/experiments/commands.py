@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from ..common.installation import available_cores
 from ..text.binarize import training_data
-from .options import Options, arguments
+from .options import OF_TRANSLATE, Options, arguments
 
 if TYPE_CHECKING:
     from .runs import Run
@@ -28,6 +28,7 @@ class Data:
         tests: names of the test sets -> fairseq's names; the first one is the most important.
         prepared: the folder that ``convs2s prepare`` wrote; None for other data.
         marks_spaces: sub-words, or characters, mark spaces as sentencepiece does.
+        monolingual: tokens of text of the target language; None if there is none.
     """
 
     bin: Path
@@ -36,6 +37,7 @@ class Data:
     tests: dict[str, str]
     prepared: Path | None = None
     marks_spaces: bool = False
+    monolingual: Path | None = None
 
     @property
     def pair(self) -> str:
@@ -172,6 +174,19 @@ def training_text_command(
     # A training leaves out what is too long for its model.
     options["skip-invalid-size-inputs-valid-test"] = True
     return _search_command(data, machine, run, checkpoints, "train", options)
+
+
+def monolingual_command(
+    data: Data, machine: Machine, run: "Run", checkpoints: Sequence[Path], output: Path
+) -> list[object]:
+    """The command that translates the monolingual text to tokens, and can be resumed."""
+    options = {name: run.system.generate.get(name) for name in OF_TRANSLATE}
+    source, target = data.languages(reverse=True)
+    command = ["convs2s", "translate", "--path", *checkpoints, "--data", data.bin, "--raw"]
+    command += ["--source-lang", source, "--target-lang", target]
+    command += ["--device", "cpu"] * ("--cpu" in machine.options)
+    command += ["--input", data.monolingual, "--output", output, "--resume", "--quiet"]
+    return command + arguments(options)
 
 
 def _search_command(

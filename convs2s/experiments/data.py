@@ -13,16 +13,18 @@ from typing import Any
 from ..common.compression import OPENERS, without_compression
 from ..common.errors import UserError
 from ..common.names import check_name, is_name
-from ..common.output_files import atomic_path
+from ..common.output_files import atomic_path, write_lines
 from ..common.programs import relative_path
-from ..common.text_files import read_parallel
-from ..text.preparation import DATA, FILE_NAME, MARKS, TEXT, TOKENS, read_content
+from ..common.resuming import check_unchanged
+from ..common.text_files import read_parallel, read_sentences
+from ..text.preparation import DATA, FILE_NAME, MARKS, TEXT, TOKENS, Preparation, read_content
 from ..text.sources import PairWriter
+from ..text.subwords import make_subwords
 from ..text.symbols import unescape, unescape_joints
 from ..text.tokenizers import OF_CHARACTERS, make_tokenizer, of_sides
 from .commands import Data
 from .file import DataSettings
-from .records import as_json, check_unchanged, read_json, write_json
+from .records import as_json, read_json, write_json
 
 Pair = tuple[Path, Path]
 
@@ -91,7 +93,50 @@ def prepare_data(
     if earlier is None and not dry:
         folder.mkdir(parents=True, exist_ok=True)
         write_json(mark, {"settings": recorded, "tests": data.tests})
+    if settings.monolingual is not None:
+        data = replace(data, monolingual=_encode_monolingual(settings, folders, data, dry, say))
     return data
+
+
+def _encode_monolingual(
+    settings: DataSettings,
+    folders: DataFolders,
+    data: Data,
+    dry: bool,
+    say: Callable[[str], None],
+) -> Path:
+    """Make tokens of the monolingual text, without its empty lines, unless that is done.
+
+    Args:
+        settings, folders, dry, say: as for ``prepare_data``.
+        data: the data that it belongs to.
+    Returns:
+        The file with the tokens.
+    Raises:
+        UserError: if the text cannot be read, or that of an earlier start was another file.
+    """
+    assert settings.monolingual is not None
+    path = folders.data / f"monolingual.{data.target}"
+    mark = folders.data / "monolingual.json"
+    recorded = {"monolingual": str(settings.monolingual.resolve())}
+    if (earlier := read_json(mark)) is not None:
+        advice = f"choose another folder with --out, or remove {mark}"
+        check_unchanged(earlier, recorded, f"{path} was made with data.", advice)
+    elif dry:
+        print(f"# makes {relative_path(path)}")
+    else:
+        say(f"Tokens of {settings.monolingual}")
+        if settings.prepared is not None:
+            encode = Preparation.read(settings.prepared).target.encode
+        else:
+            # It imports what starts processes, which would delay a dry run.
+            from ..text.workflow import SUFFIXES
+
+            codes = folders.data / SUFFIXES["subword_nmt"] if settings.bpe_merges else None
+            encode = make_subwords("subword_nmt", codes).encode
+        write_lines(str(path), filter(None, map(encode, read_sentences(str(settings.monolingual)))))
+        write_json(mark, recorded)
+    return path
 
 
 def expected_data(settings: DataSettings, folders: DataFolders) -> Data:

@@ -41,8 +41,9 @@ from .values import (
     wrong,
 )
 
-# The keys with the data of an experiment, in which a name takes the place of "{set}".
+# The keys with the data of an experiment, and those in which a name takes the place of "{set}".
 FOLDERS = ("text", "bin", "prepared")
+PATHS = (*FOLDERS, "monolingual")
 PLACE_OF_SET = "{set}"
 
 
@@ -86,7 +87,8 @@ class DataSettings(Section):
         bin: folder of binarized data, to use instead of text.
         prepared: folder that ``convs2s prepare`` wrote, to use instead of text.
         sets: names of several data sets, which have models of their own; each takes the place of
-            "{set}" in ``text``, ``bin`` or ``prepared``. Scores are means over them.
+            "{set}" in the paths of this section. Scores are means over them.
+        monolingual: file with text of the target language, for systems to translate back.
         download: address of the text with "{name}" and "{language}".
         train, valid: names of a split, of which the first that exists is taken.
         test: patterns of the names of test sets.
@@ -100,6 +102,7 @@ class DataSettings(Section):
     text: Folder | None = None
     bin: Folder | None = None
     prepared: Folder | None = None
+    monolingual: Folder | None = None
     sets: AnyNames = ()
     download: Annotated[Text, AfterValidator(address)] | None = None
     train: Names = ("train",)
@@ -124,7 +127,7 @@ class DataSettings(Section):
             return self
         folders: dict[str, Any] = {
             name: Path(str(folder).replace(PLACE_OF_SET, data_set))
-            for name in FOLDERS
+            for name in PATHS
             if (folder := getattr(self, name)) is not None
         }
         return replace(self, sets=(), **folders)
@@ -204,10 +207,15 @@ class TrainingText(Section):
         text: those of the training text.
         translations: systems and seeds of their trained models, each of which translates one side
             of the training text; its translations are pairs with what it translated.
+        back_translations: systems that translate to the source language, and seeds: the pairs of
+            the monolingual text and its translations by each of these models.
+        tag: the sources of these pairs begin with a token that no other has.
     """
 
     text: Flag = True
     translations: Chosen = field(default_factory=dict)
+    back_translations: Chosen = field(default_factory=dict)
+    tag: Flag = False
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,12 @@ from typing import Any
 Options = dict[str, Any]
 # In a value, the number of updates of a run, or a share of it.
 UPDATES = re.compile(r"\{(?:(100|\d\d?)% of )?updates\}")
+# Options of fairseq-generate that `convs2s translate` has, too, and those that mean nothing there.
+OF_TRANSLATE = (
+    *("beam", "lenpen", "unnormalized", "min-len", "max-len-a", "max-len-b", "max-tokens"),
+    *("batch-size", "lexicon", "autocast-dtype", "int8"),
+)
+NOT_FOR_TEXT = ("remove-bpe", "post-process", "skip-invalid-size-inputs-valid-test", "num-workers")
 
 
 def arguments(options: Options) -> list[str]:

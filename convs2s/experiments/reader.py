@@ -12,10 +12,10 @@ from pydantic import TypeAdapter, ValidationError
 
 from ..common.data_files import read_yaml
 from ..common.errors import UserError
-from .file import FOLDERS, PLACE_OF_SET, DataSettings, Experiment, Smoke, System, Tuning
-from .options import UPDATES, Options
+from .file import FOLDERS, PATHS, PLACE_OF_SET, DataSettings, Experiment, Smoke, System, Tuning
+from .options import NOT_FOR_TEXT, OF_TRANSLATE, UPDATES, Options, given
 from .runs import final_seeds, round_sizes
-from .values import MAX_RUNS, shown
+from .values import MAX_RUNS, Chosen, shown
 
 # A system that uses the trained models of another one.
 REUSING_KEYS = ("title", "runs_of", "ensemble", "generate", "searches")
@@ -104,7 +104,7 @@ def _completed(experiment: Experiment, given: dict[Any, dict[str, Any]], path: P
     data = experiment.data
     folders = {
         name: path.parent / os.path.expanduser(folder)
-        for name in FOLDERS
+        for name in PATHS
         if (folder := getattr(data, name)) is not None
     }
     return replace(
@@ -147,7 +147,7 @@ def _faults(experiment: Experiment, given: dict[Any, dict[str, Any]]) -> Iterato
             yield from _faults_of_ensemble(system, systems)
         if system.continues is not None:
             yield from _faults_of_start(system, systems)
-        yield from _faults_of_pairs(system, systems)
+        yield from _faults_of_pairs(system, experiment)
         for key in SCORED_KEYS:
             if system.reverse and getattr(system, key):
                 yield (
@@ -233,7 +233,7 @@ def _faults_of_ensemble(system: System, systems: dict[str, System]) -> Iterator[
 
 def faults_of_sets(data: DataSettings, tuning: Tuning) -> Iterator[str]:
     """Several data sets have folders of their own, each once."""
-    folders = {key: str(folder) for key in FOLDERS if (folder := getattr(data, key)) is not None}
+    folders = {key: str(folder) for key in PATHS if (folder := getattr(data, key)) is not None}
     for key, folder in folders.items():
         if (PLACE_OF_SET in folder) != bool(data.sets):
             has = "sets, but" if data.sets else "no sets, but"
@@ -271,14 +271,39 @@ def _faults_of_start(system: System, systems: dict[str, System]) -> Iterator[str
         )
 
 
-def _faults_of_pairs(system: System, systems: dict[str, System]) -> Iterator[str]:
+def _faults_of_pairs(system: System, experiment: Experiment) -> Iterator[str]:
     """``train_on`` must name runs of systems above."""
-    train_on = system.train_on
-    if not (train_on.text or train_on.translations):
-        yield f"{system.place}.train_on has neither text nor translations"
+    systems, train_on, place = experiment.systems, system.train_on, f"{system.place}.train_on"
+    if not (train_on.text or train_on.translations or train_on.back_translations):
+        yield f"{place} has neither text nor translations"
     names = list(systems)
-    above, place = names[: names.index(system.name)], f"{system.place}.train_on.translations"
-    yield from _faults_of_runs(place, train_on.translations, above, "above it", systems)
+    above = names[: names.index(system.name)]
+    yield from _faults_of_runs(
+        f"{place}.translations", train_on.translations, above, "above it", systems
+    )
+    if train_on.tag and not train_on.back_translations:
+        yield f"{place} has tag, but no back_translations to put it in front of"
+    if not train_on.back_translations:
+        return
+    if experiment.data.monolingual is None:
+        yield f"{place} has back_translations, but data has no monolingual text to translate"
+    if experiment.data.bin is not None:
+        yield (
+            "data has both monolingual and bin, which does not say how text becomes tokens: give "
+            "text or prepared"
+        )
+    reverse = [name for name in above if systems[name].reverse]
+    which = "above it that has reverse"
+    yield from _faults_of_runs(
+        f"{place}.back_translations", train_on.back_translations, reverse, which, systems
+    )
+    for name in filter(reverse.__contains__, train_on.back_translations):
+        chosen = given(systems[name].generate)
+        for option in sorted(chosen.keys() - {*OF_TRANSLATE, *NOT_FOR_TEXT}):
+            yield (
+                f"{systems[name].place} has the option {option}, but translates text for {place} "
+                "with `convs2s translate`, which does not have it: remove it"
+            )
 
 
 def _faults_of_runs(
@@ -346,6 +371,7 @@ def smoke_run(experiment: Experiment, folder: Path) -> Experiment:
             source=data.source,
             target=data.target,
             text=folder,
+            monolingual=folder / f"train.{data.languages[1]}" if data.monolingual else None,
             bpe_merges=min(data.bpe_merges, SMOKE_MERGES),
             joined_dictionary=data.joined_dictionary,
         ),
@@ -359,16 +385,19 @@ def smoke_run(experiment: Experiment, folder: Path) -> Experiment:
                 ensemble={each: systems[each].seeds[:1] for each in system.ensemble},
                 train_on=replace(
                     system.train_on,
-                    translations={
-                        each: final_seeds(systems[each], systems)[:1]
-                        for each in system.train_on.translations
-                    },
+                    translations=_first_runs(system.train_on.translations, systems),
+                    back_translations=_first_runs(system.train_on.back_translations, systems),
                 ),
             )
             for name, system in systems.items()
         },
         limit_updates=min(experiment.limit_updates or SMOKE_UPDATES, SMOKE_UPDATES),
     )
+
+
+def _first_runs(chosen: Chosen, systems: dict[str, System]) -> Chosen:
+    """The first final run of each of some systems."""
+    return {name: final_seeds(systems[name], systems)[:1] for name in chosen}
 
 
 def write_text(folder: Path, languages: tuple[str, str]) -> None:

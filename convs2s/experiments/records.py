@@ -1,4 +1,4 @@
-"""What earlier runs have written down, as JSON, and whether it still holds."""
+"""What earlier runs have written down, as JSON."""
 
 import json
 from pathlib import Path
@@ -35,21 +35,3 @@ def write_json(path: Path, content: object) -> None:
 def as_json(content: Any) -> Any:
     """Data as they are after they were written and read: tuples become lists."""
     return json.loads(json.dumps(content))
-
-
-def check_unchanged(earlier: dict[str, Any], now: dict[str, Any], made: str, advice: str) -> None:
-    """Refuse settings that differ from those of an earlier start.
-
-    Args:
-        earlier, now: both settings.
-        made: what was made with them, up to the name of a setting, for the error.
-        advice: what to do.
-    Raises:
-        UserError: naming the first setting that differs and both values ("unset" if there is none).
-    """
-    for name in [*now, *earlier]:
-        before, after = earlier.get(name, "unset"), now.get(name, "unset")
-        if isinstance(before, dict) and isinstance(after, dict):
-            check_unchanged(before, after, f"{made}{name}.", advice)
-        elif before != after:
-            raise UserError(f"{made}{name} {before}, but now it is {after}: {advice}.")

@@ -12,11 +12,12 @@ from ..common import logs
 from ..common.errors import UserError
 from ..common.names import check_name
 from ..common.programs import Programs
+from ..common.resuming import check_unchanged
 from ..common.text_files import read_sentences, read_text
 from .choices import has_options, ranked_trials
 from .commands import Data, Machine
 from .options import Options
-from .records import as_json, check_unchanged, read_json, write_json
+from .records import as_json, read_json, write_json
 from .runs import Run
 from .values import Metric
 
@@ -89,10 +90,15 @@ class Workplace:
         """The file with the translations of the training text by a run."""
         return self.folder(name) / "train.out"
 
+    def back_translated(self, name: str) -> Path:
+        """The file with the translations of the monolingual text by a run."""
+        return self.folder(name) / "monolingual"
+
     def is_done(self, run: Run) -> bool:
         """A run has its result, and the translations that others train on."""
-        translated = not run.translates_text or self.translated(run.name).exists()
-        return translated and self.result(run.name) is not None
+        needed = [self.translated(run.name)] * run.translates_text
+        needed += [self.back_translated(run.name)] * run.translates_monolingual
+        return all(path.exists() for path in needed) and self.result(run.name) is not None
 
     def searches(self, run: Run) -> list[dict[str, Any]]:
         """The search options that a run has tried, each with its score on the validation set.

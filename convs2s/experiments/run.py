@@ -23,6 +23,7 @@ from .choices import best_search
 from .commands import (
     Data,
     basic_training_command,
+    monolingual_command,
     training_command,
     training_text_command,
     translation_command,
@@ -33,7 +34,7 @@ from .options import Options
 from .records import as_json, read_json, write_json
 from .results import Workplace, add_time
 from .runs import Run
-from .translated import write_training_data
+from .translated import back_translated_pairs, translated_pairs, write_training_data
 
 # The speed of each system is measured so many times, in turn with the others.
 ROUNDS = 3
@@ -102,6 +103,8 @@ class Job:
             return
         if self.run.translates_text:
             self.translate_training_text()
+        if self.run.translates_monolingual:
+            self.translate_monolingual_text()
 
     def make_result(self) -> bool:
         """Train, translate and score.
@@ -130,21 +133,37 @@ class Job:
         return True
 
     def translate_training_text(self) -> None:
-        """Translate the training text, unless that is done."""
+        """Translate the training text."""
         place, output = self.place, self.place.translated(self.run.name)
-        models = place.models(self.run)
-        for model in models:
-            if not (model.exists() or place.programs.dry):
-                raise UserError(
-                    f"{model} is missing, which must translate the training text for other "
-                    f"systems: remove {model.parent} to train it again."
-                )
-        self.step("translates the training text")
+        models = self.models_for("the training text")
         run = self.run.with_search(best_search(place.searches(self.run), place.metric))
         command = training_text_command(self.data, place.machine, run, models)
         place.programs.run(
             command, output.with_suffix(".log"), stdout=output, environment=self.environment
         )
+
+    def translate_monolingual_text(self) -> None:
+        """Translate the monolingual text, or go on with it."""
+        place, output = self.place, self.place.back_translated(self.run.name)
+        models = self.models_for("the monolingual text")
+        command = monolingual_command(self.data, place.machine, self.run, models, output)
+        place.programs.run(command, output.with_suffix(".log"), environment=self.environment)
+
+    def models_for(self, text: str) -> list[Path]:
+        """The models that translate a text for other systems.
+
+        Raises:
+            UserError: if one is missing.
+        """
+        models = self.place.models(self.run)
+        for model in models:
+            if not (model.exists() or self.place.programs.dry):
+                raise UserError(
+                    f"{model} is missing, which must translate {text} for other systems: remove "
+                    f"{model.parent} to train it again."
+                )
+        self.step(f"translates {text}")
+        return models
 
     def finish(self, result: dict[str, Any]) -> None:
         """Write the result, and remove the checkpoints unless they are kept."""
@@ -179,7 +198,7 @@ class Job:
 
     def train(self, log: Path) -> None:
         """Train, or resume from the last checkpoint."""
-        data = self.make_data() if self.run.translations else self.data
+        data = self.make_data() if self.run.teachers else self.data
         self.step("starts to train")
 
         def watch(line: str) -> None:
@@ -200,14 +219,19 @@ class Job:
         """The data of a system that trains on the translations of others."""
         folder = self.folder / DATA
         if self.place.programs.dry:
-            print(f"# makes {relative_path(folder)} of {', '.join(self.run.translations)}")
+            print(f"# makes {relative_path(folder)} of {', '.join(self.run.teachers)}")
         else:
             self.step("makes its data")
-            translated = [
-                (self.place.translated(name), *self.data.languages(reverse))
+            train_on = self.run.system.train_on
+            pairs = [
+                translated_pairs(self.place.translated(name), *self.data.languages(reverse))
                 for name, reverse in self.run.translations.items()
             ]
-            write_training_data(folder, self.data, translated, self.run.system.train_on.text)
+            pairs += [
+                back_translated_pairs(self.place.back_translated(name), self.data, train_on.tag)
+                for name in self.run.back_translations
+            ]
+            write_training_data(folder, self.data, pairs, train_on.text)
         return replace(self.data, bin=folder)
 
     def average(self, model: Path) -> None:

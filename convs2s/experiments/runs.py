@@ -38,7 +38,10 @@ class Run:
         models: names of the runs whose trained models this one uses; none if it trains.
         translations: names of the runs whose translations of the training text it trains on ->
             they translate to the source language.
-        translates_text: others train on its translations of the training text.
+        back_translations: names of the runs on whose translations of the monolingual text it
+            trains.
+        translates_text, translates_monolingual: others train on its translations of the training
+            text, or of the monolingual text.
     """
 
     system: System
@@ -57,7 +60,14 @@ class Run:
     start: str | None = None
     models: tuple[str, ...] = ()
     translations: dict[str, bool] = field(default_factory=dict)
+    back_translations: tuple[str, ...] = ()
     translates_text: bool = False
+    translates_monolingual: bool = False
+
+    @property
+    def teachers(self) -> tuple[str, ...]:
+        """The names of all runs on whose translations it trains."""
+        return (*self.translations, *self.back_translations)
 
     @property
     def name(self) -> str:
@@ -107,11 +117,14 @@ class Run:
     def training_settings(self) -> dict[str, Any]:
         """All that the trained model depends on."""
         special: dict[str, Any] = {} if self.start is None else {"start": self.start}
-        if self.translations:
+        if self.teachers:
             special["train_on"] = {
                 "text": self.system.train_on.text,
                 "translations": list(self.translations),
             }
+        if self.back_translations:
+            special["train_on"]["back_translations"] = list(self.back_translations)
+            special["train_on"]["tag"] = self.system.train_on.tag
         if self.system.reverse:
             special["reverse"] = True
         return {
@@ -144,8 +157,16 @@ def all_runs(experiment: Experiment) -> list[Run]:
                     runs.append(trial)
             last = tuple(trial.name for trials in rounds[-1:] for trial in trials)
             runs += _final_runs(system, experiment, data_set, last)
-    teachers = {name for run in runs for name in run.translations}
-    return [replace(run, translates_text=run.name in teachers) for run in runs]
+    of_text = {name for run in runs for name in run.translations}
+    of_monolingual = {name for run in runs for name in run.back_translations}
+    return [
+        replace(
+            run,
+            translates_text=run.name in of_text,
+            translates_monolingual=run.name in of_monolingual,
+        )
+        for run in runs
+    ]
 
 
 def final_seeds(system: System, systems: Mapping[str, System]) -> tuple[int, ...]:
@@ -157,7 +178,7 @@ def final_seeds(system: System, systems: Mapping[str, System]) -> tuple[int, ...
 
 def needs(run: Run, other: Run) -> bool:
     """``run`` cannot start before ``other`` is done."""
-    return other.name in (*run.awaits, *run.translations, run.start)
+    return other.name in (*run.awaits, *run.teachers, run.start)
 
 
 def _final_runs(
@@ -184,6 +205,7 @@ def _final_runs(
             awaits=awaits,
             start=_start(system, seed, experiment, data_set),
             translations=_translations(system, experiment, data_set),
+            back_translations=_names(system.train_on.back_translations, data_set),
         )
         if system.runs_of is not None:
             models = (_name(system.runs_of, str(seed), data_set),)
@@ -214,6 +236,7 @@ def _rounds(system: System, experiment: Experiment, data_sets: Sequence[str]) ->
                 awaits=awaits,
                 start=_start(system, tuning.seed, experiment, data_set),
                 translations=_translations(system, experiment, data_set),
+                back_translations=_names(system.train_on.back_translations, data_set),
             )
             for place in range(number):
                 trial = replace(run, trial=first + place)

@@ -1,7 +1,7 @@
 """Training data from the translations of other systems: distillation and back-translation."""
 
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from ..common.text_files import read_sentences
@@ -10,13 +10,13 @@ from ..text.binarize import training_folders, write_numbers
 from ..text.vocabulary import Vocabulary
 from .commands import Data
 
-# An output of fairseq-generate, and the languages that it translates from and to.
-Translated = tuple[Path, str, str]
+# The sentences of pairs: language -> what reads them.
+Pairs = dict[str, Callable[[], Iterable[str]]]
+# In front of back-translations. The dictionaries lack it, so that models read <unk>.
+TAG = "<back-translated>"
 
 
-def write_training_data(
-    folder: Path, data: Data, translated: Sequence[Translated], text: bool
-) -> None:
+def write_training_data(folder: Path, data: Data, translated: Sequence[Pairs], text: bool) -> None:
     """Write binarized data to train on, in place of an earlier folder.
 
     fairseq-train reads ``train``, ``train1``, ``train2`` and so on of a folder as one text.
@@ -25,7 +25,7 @@ def write_training_data(
         folder: the folder to write to.
         data: the data of the experiment, of which the new one has dictionaries, validation text,
             and segmentations of the training text.
-        translated: translations of the training text.
+        translated: pairs of sentences and their translations.
         text: the new data has the pairs of the training text, too.
     """
     shutil.rmtree(folder, ignore_errors=True)
@@ -42,21 +42,48 @@ def write_training_data(
         for language in (data.source, data.target)
     }
     number = 0
-    for output, *languages in translated:
+    for read in translated:
         while text and any(data.bin.glob(f"{_name(number)}.{data.pair}.*")):
             number += 1
-        for side, language in enumerate(languages):
-            vocabulary = symbols[language]
+        for language, vocabulary in symbols.items():
             name = f"{_name(number)}.{data.pair}.{language}"
-            lines = (pair[side] for pair in pairs(output))
-            write_numbers(folder / name, map(vocabulary.encode_line, lines), len(vocabulary))
+            lines = map(vocabulary.encode_line, read[language]())
+            write_numbers(folder / name, lines, len(vocabulary))
             for shard in shards[1:]:
                 for file in (f"{name}.bin", f"{name}.idx"):
                     (folder / shard.relative_to(data.bin) / file).symlink_to(folder / file)
         number += 1
 
 
-def pairs(output: Path) -> Iterator[tuple[str, str]]:
+def translated_pairs(output: Path, source: str, target: str) -> Pairs:
+    """The pairs in an output of fairseq-generate.
+
+    Args:
+        output: the file.
+        source, target: the languages that it translates from and to.
+    """
+    return {
+        source: lambda: (pair[0] for pair in _pairs(output)),
+        target: lambda: (pair[1] for pair in _pairs(output)),
+    }
+
+
+def back_translated_pairs(output: Path, data: Data, tag: bool) -> Pairs:
+    """The pairs of monolingual text and its translations.
+
+    Args:
+        output: the translations, line by line.
+        data: the data of the experiment, with the monolingual text.
+        tag: each translation begins with TAG.
+    """
+    text, begin = str(data.monolingual), f"{TAG} " if tag else ""
+    return {
+        data.source: lambda: (begin + line for line in read_sentences(str(output))),
+        data.target: lambda: read_sentences(text),
+    }
+
+
+def _pairs(output: Path) -> Iterator[tuple[str, str]]:
     """The source and the translation of each hypothesis in an output of fairseq-generate."""
     source = ""
     for match in map(OF_FAIRSEQ.fullmatch, read_sentences(str(output))):

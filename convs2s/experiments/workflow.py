@@ -225,7 +225,7 @@ class _Experiment:
             self.place.check(completed)
             if self.place.result(run.name) is not None:
                 found.append(run)
-        waiting = {name for run in self.selected if run not in found for name in run.translations}
+        waiting = {name for run in self.selected if run not in found for name in run.teachers}
         found = [run for run in found if run.name not in waiting or self.place.is_done(run)]
         while lost := [
             run

@@ -3,7 +3,8 @@
 import copy
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
+from functools import cache
 from itertools import chain, count, islice
 from pathlib import Path
 
@@ -16,10 +17,10 @@ from .decoding import Model
 from .ensemble import Ensemble
 from .forced import ScoredPair, score_pairs
 from .loading import load_model
-from .options import BUFFER_SIZE, EnsembleOptions
+from .options import BUFFER_SIZE, OF_THE_SEARCH, EnsembleOptions
 from .results import Translation
 from .text import find_places, find_text, given_text, target_text
-from .workers import CAN_FORK, Workers
+from .workers import CAN_FORK, Translate, Workers, devices_of_workers, usable_gpus
 
 
 class Translator:
@@ -44,9 +45,11 @@ class Translator:
             preparation.
         source_lang, target_lang: the languages, if neither the checkpoint nor the names of the
             binarized data say them.
-        workers: number of processes that translate; they share the weights. More than one needs
-            a CPU and a system that can fork processes. None: one for each thread if there are as
-            many batches, else one for each batch (1).
+        workers: number of processes that translate (1). On a CPU, they share the weights. On GPUs,
+            if there are several and ``device`` is None, each has a GPU of its own, and ``score``
+            and ``attention`` compute on the CPU. More than one needs a system that can fork
+            processes. None: one for each GPU or, on a CPU, one for each thread if there are as many
+            batches, else one for each batch.
         buffer_size: number of lines that are sorted by length and translated together (2,000).
         load: makes models, as ``loading.load_model`` does.
         options: see ``EnsembleOptions``.
@@ -85,10 +88,24 @@ class Translator:
         self.buffer_size = buffer_size
         text = given_text(preparation, bpe_codes, raw)
         places = find_places(paths[0], data, (source_lang, target_lang), text)
-        self.ensemble = Ensemble(paths, EnsembleOptions(**options), places, load)  # type: ignore[arg-type]
+        chosen = EnsembleOptions(**options)  # type: ignore[arg-type]
+        self._devices: list[str] = []
+        if workers != 1 and chosen.device is None:
+            self._devices = devices_of_workers(workers, usable_gpus())
+        if self._devices:
+            # What makes tokens and batches needs no GPU, and must not use one before the forks.
+            here = replace(chosen, device="cpu", autocast_dtype="none", int8=False)
+        else:
+            here = chosen
+        self.ensemble = Ensemble(paths, here, places, load)
+        self._load_on = lambda device, search: Ensemble(
+            paths, replace(chosen, **search, device=device), places, load
+        )
         self.text = find_text(text, paths[0], self.ensemble.dictionaries)
         on_cpu = self.ensemble.device.type == "cpu"
-        if workers is None and not (on_cpu and CAN_FORK):
+        if self._devices:
+            workers = len(self._devices)
+        elif workers is None and not (on_cpu and CAN_FORK):
             workers = 1
         self.workers = workers
         if workers not in (None, 1) and not on_cpu:
@@ -196,11 +213,18 @@ class Translator:
             first = list(islice(jobs, available_threads()))
             number, jobs = max(1, len(first)), chain(first, jobs)
         if number > 1:
-            with Workers(self.ensemble.translate, number) as workers:
+            translate = [*map(self._translate_on, self._devices)]
+            with Workers(translate or [self.ensemble.translate] * number) as workers:
                 yield from workers.do(jobs)
             return
         for job in jobs:
             yield job, self.ensemble.translate(job.sentences)
+
+    def _translate_on(self, device: str) -> Translate:
+        """Translates on a device, where the models are loaded for the first batch."""
+        search = {name: getattr(self.ensemble.options, name) for name in OF_THE_SEARCH}
+        loaded = cache(lambda: self._load_on(device, search))
+        return lambda sentences: loaded().translate(sentences)
 
 
 # The options that a translator takes by keyword.

@@ -1,7 +1,8 @@
-"""Worker processes that share the weights of one ensemble.
+"""Worker processes that share the weights of one ensemble, or have a GPU each.
 
 The processes are forks of the one that loaded the models. No process writes to the weights, so
-that the operating system keeps one copy of them for all.
+that the operating system keeps one copy of them for all. With GPUs, each process loads the models
+once more, since a fork cannot use a GPU that its parent has used.
 """
 
 import multiprocessing
@@ -30,6 +31,36 @@ _forking = threading.Lock()
 
 CAN_FORK = "fork" in multiprocessing.get_all_start_methods()
 
+
+def devices_of_workers(workers: int | None, gpus: Sequence[str]) -> list[str]:
+    """The devices of processes that load models of their own.
+
+    Args:
+        workers: the number of processes that was asked for; None for one on each GPU.
+        gpus: the GPUs that can be used.
+    Returns:
+        The device of each process; none unless there are several GPUs.
+    Raises:
+        UserError: if more processes than GPUs are asked for.
+    """
+    if len(gpus) < 2:
+        return []
+    if workers is not None and workers > len(gpus):
+        raise UserError(
+            f"--workers is {workers}, but there are {len(gpus)} GPUs, for one process each: omit "
+            "it, or give --device cpu."
+        )
+    return [*gpus[:workers]]
+
+
+def usable_gpus() -> list[str]:
+    """The GPUs that processes can use which are forked from this one."""
+    # It would make them unusable to ask whether CUDA is available.
+    if not CAN_FORK or torch.cuda.is_initialized():
+        return []
+    return [f"cuda:{number}" for number in range(torch.cuda.device_count())]
+
+
 Translate = Callable[[Sequence[Sequence[str]]], Sequence[Sequence[Hypothesis]]]
 
 
@@ -41,12 +72,12 @@ class Workers:
     """Processes that translate batches; a context manager.
 
     Args:
-        translate: translates a batch; the processes inherit all that it refers to.
-        number: number of processes. Each uses an equal share of the threads of this process.
+        translate: for each process, what translates its batches; it inherits all that this refers
+            to. Each process uses an equal share of the threads of this one.
     """
 
-    def __init__(self, translate: Translate, number: int):
-        self._translate, self._number = translate, number
+    def __init__(self, translate: Sequence[Translate]):
+        self._translate, self._number = translate, len(translate)
         self._processes: list[Any] = []
         self._connections: list[Connection] = []
         self._watch = ExitStack()
@@ -60,14 +91,14 @@ class Workers:
             )
         context = multiprocessing.get_context("fork")
         threads = max(1, available_threads() // self._number)
-        for _ in range(self._number):
+        for translate in self._translate:
             with _forking:
                 ours, theirs = context.Pipe()
                 self._connections.append(ours)
                 _connections.add(ours)
                 process = context.Process(
                     target=_work,
-                    args=(self._translate, theirs, list(_connections), threads),
+                    args=(translate, theirs, list(_connections), threads),
                     daemon=True,
                 )
                 process.start()

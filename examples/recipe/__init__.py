@@ -4,18 +4,15 @@
 ``training`` the options for small models, and ``inputs`` the options and the text of an example.
 """
 
-from .inputs import add_text_arguments, example_parser, parallel_text, read_text, write_text
+from .inputs import example_parser, write_text
 from .steps import USER_DIR, Recipe
 from .training import optimization, run_training, small_model
 
 __all__ = [
     "USER_DIR",
     "Recipe",
-    "add_text_arguments",
     "example_parser",
     "optimization",
-    "parallel_text",
-    "read_text",
     "run_training",
     "small_model",
     "write_text",

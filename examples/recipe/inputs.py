@@ -1,9 +1,8 @@
-"""What goes into an example: its options, the user's text or a made one, and files of lines."""
+"""What goes into an example: its options, and files of lines."""
 
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -30,45 +29,6 @@ def example_parser(description: str, out: str) -> argparse.ArgumentParser:
         help="a few updates on a little data, to see whether everything works",
     )
     return parser
-
-
-def add_text_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of the examples that take parallel text."""
-    parser.add_argument(
-        "files",
-        nargs="*",
-        type=Path,
-        help="source and target text, line by line (default: the corpus of the demo)",
-    )
-
-
-def parallel_text(
-    out: Path, args: argparse.Namespace, pairs: int
-) -> tuple[list[Path], list[object]]:
-    """The user's files; if there are none, files with the corpus of the demo.
-
-    Args:
-        out: output folder; the corpus is written to its folder text.
-        args: see ``add_text_arguments`` and ``example_parser``.
-        pairs: pairs of the demo's corpus; a fiftieth of them with --smoke.
-    Returns:
-        The files, and options of ``convs2s prepare`` for them.
-    """
-    if args.files:
-        if len(args.files) != 2:
-            sys.exit(
-                f"There are {len(args.files)} files: give a source and a target file, or none."
-            )
-        return args.files, []
-    sys.path.append(str(Path(__file__).resolve().parents[1] / "demo"))
-    from make_corpus import LANGUAGES, make_corpus
-
-    corpus = make_corpus(args.seed, {"corpus": pairs // 50 if args.smoke else pairs})["corpus"]
-    files = [
-        write_text(out / "text" / f"corpus.{language}", sentences)
-        for language, sentences in zip(LANGUAGES, zip(*corpus))
-    ]
-    return files, ["--tokenizer", "none"]
 
 
 def read_text(path: Path) -> list[str]:

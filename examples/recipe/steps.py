@@ -9,7 +9,7 @@ from pathlib import Path
 from convs2s.common.installation import plugin_folder
 from convs2s.text import Preparation, prepare_tokens
 
-from .inputs import read_text, write_text
+from .inputs import read_text
 from .runner import Runner
 from .training import device_options, run_training
 
@@ -59,29 +59,6 @@ class Recipe(Runner):
             watch=self.echo if show else None,
         )
         return Preparation.read(out)
-
-    def binarize_pairs(
-        self, preparation: Preparation, folder: Path, sources: list[str], targets: list[str]
-    ) -> None:
-        """Binarize other training pairs.
-
-        Args:
-            preparation: its dictionaries and its validation set are used.
-            folder: for the tokens; the data is in its folder data-bin.
-            sources, targets: lines of tokens.
-        """
-        languages = preparation.source.language, preparation.target.language
-        for language, lines in zip(languages, (sources, targets)):
-            write_text(folder / f"train.{language}", lines)
-        prepared = preparation.folder
-        self.run(
-            f"{folder.name}.preprocess",
-            ["fairseq-preprocess", "-s", languages[0], "-t", languages[1]]
-            + ["--srcdict", prepared / f"data-bin/dict.{languages[0]}.txt"]
-            + ["--tgtdict", prepared / f"data-bin/dict.{languages[1]}.txt"]
-            + ["--trainpref", folder / "train", "--validpref", prepared / "tokens" / "valid"]
-            + ["--destdir", folder / "data-bin", "--workers", 1],
-        )
 
     def train(
         self,
@@ -139,21 +116,6 @@ class Recipe(Runner):
         self.run(
             f"sacrebleu.{translations.name}",
             ["sacrebleu", reference, "-i", translations, "-m", "bleu", "-b", "-w", 2, "--force"],
-            stdout=output,
-        )
-        return output.read_text(encoding="utf-8").strip()
-
-    def compare(self, reference: Path, baseline: Path, *others: Path) -> str:
-        """Compare translations with a baseline: BLEU and sacreBLEU's paired bootstrap test.
-
-        Returns:
-            What sacreBLEU has printed.
-        """
-        output = self.out / "compare.bleu"
-        self.run(
-            "sacrebleu.compare",
-            ["sacrebleu", reference, "-i", baseline, *others, "-m", "bleu", "-w", 2, "--force"]
-            + ["--paired-bs", "--format", "text"],
             stdout=output,
         )
         return output.read_text(encoding="utf-8").strip()

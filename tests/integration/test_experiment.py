@@ -6,11 +6,14 @@ tests/unit/experiments has the rest, with small programs in their place.
 import gzip
 import json
 import re
+import shutil
 import subprocess
 import time
+from array import array
 
 import pytest
 
+from convs2s.text.vocabulary import Vocabulary
 from tests.support.commands import server
 
 EXPERIMENT = """
@@ -300,3 +303,59 @@ def test_systems_train_on_the_translations_of_others(folder):
     assert start(folder).returncode == 0
     commands = (folder / "numbers_out/commands.log").read_text()
     assert commands.count("--gen-subset train ") == 4
+
+
+def sentences(path, data):
+    """The sentences of binarized data."""
+    vocabulary = Vocabulary.load(data / f"data-bin/dict.{path.suffix[1:]}.txt")
+    numbers = array("H", path.with_name(f"{path.name}.bin").read_bytes())
+    text = " ".join(vocabulary.symbols[number] for number in numbers)
+    return [line.strip() for line in text.split("</s>")[:-1]]
+
+
+def test_systems_train_on_back_translations_of_monolingual_text(folder):
+    text = EXPERIMENT.partition("systems:\n")[0].replace("average: 2\nbaseline: fconv\n", "")
+    text = text.replace("{beam: 2,", "{beam: 2, max-len-b: 10,")
+    text = text.replace("text: text,", "text: text, monolingual: mono.en,")
+    systems = f"""
+  backward:
+    updates: 20
+    train: &small {SMALL}
+    reverse: true
+    seeds: [1, 2]
+    generate: {{beam: 1}}
+  augmented: {{updates: 10, train: *small, train_on: {{back_translations: {{backward: 2}}}}}}
+  tagged:
+    updates: 10
+    train: *small
+    train_on: {{text: false, back_translations: {{backward: [1, 2]}}, tag: true}}
+"""
+    (folder / "numbers.yaml").write_text(f"{text}systems:{systems}", encoding="utf-8")
+    lines = gzip.decompress((folder / "text/train.tok.en.gz").read_bytes()).decode().splitlines()
+    (folder / "mono.en").write_text("\n\n".join(reversed(lines[:50])) + "\n", encoding="utf-8")
+    planned = start(folder, "--dry-run")
+    assert planned.returncode == 0, planned.stdout + planned.stderr
+    assert planned.stdout.count("convs2s translate ") == 2
+    done = start(folder, "--keep-checkpoints")
+    assert done.returncode == 0, done.stdout + done.stderr
+    runs, data = folder / "numbers_out/runs", folder / "numbers_out/data"
+    # The monolingual text has the sub-words of the training text, and no empty lines.
+    tokens = (data / "monolingual.en").read_text(encoding="utf-8").splitlines()
+    trained = (data / "tokens/train.en").read_text(encoding="utf-8").splitlines()
+    assert tokens == trained[:50][::-1]
+    pairs = re.compile(r"\| (?:\S+ )?(train\d?) de-en (\d+) examples")
+    read = {name: (runs / f"{name}.1/train.log").read_text() for name in ("augmented", "tagged")}
+    assert pairs.findall(read["augmented"]) == [("train", f"{len(lines)}"), ("train1", "50")]
+    assert pairs.findall(read["tagged"]) == [("train", "50"), ("train1", "50")]
+    translations = (runs / "backward.2/monolingual").read_text(encoding="utf-8").splitlines()
+    assert len(translations) == 50
+    for name, file, tag in (("augmented", "train1", ""), ("tagged", "train1", "<unk> ")):
+        made = runs / f"{name}.1/data-bin"
+        assert sentences(made / f"{file}.de-en.en", data) == tokens
+        assert sentences(made / f"{file}.de-en.de", data) == [tag + line for line in translations]
+    # A translation that was interrupted goes on, if it is needed.
+    shutil.rmtree(runs / "tagged.1")
+    (runs / "backward.2/monolingual").rename(runs / "backward.2/monolingual.partial")
+    done = start(folder)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert len((runs / "backward.2/monolingual").read_text(encoding="utf-8").splitlines()) == 50

@@ -80,9 +80,9 @@ def test_the_number_of_workers(threads, batch_size, source, expected, tmp_path, 
     started = []
 
     class Counted(Workers):
-        def __init__(self, translate, number):
-            started.append(number)
-            super().__init__(translate, number)
+        def __init__(self, translate):
+            started.append(len(translate))
+            super().__init__(translate)
 
     monkeypatch.setattr(translator, "Workers", Counted)
     monkeypatch.setattr(translator, "available_threads", lambda: threads)
@@ -100,6 +100,33 @@ def test_the_number_of_workers(threads, batch_size, source, expected, tmp_path, 
         assert convs2s(arguments) == 0
     assert started == expected
     assert output.read_text(encoding="utf-8").count("\n") == len(LINES)
+
+
+@pytest.mark.parametrize("options", [{}, {"beam": 2, "nbest": 2}])
+def test_a_process_for_each_gpu(options, monkeypatch):
+    """The devices are CPUs here; each process loads the models, with all options, on its own."""
+    loaded = []
+
+    class Loaded(Ensemble):
+        def __init__(self, paths, options, places, load):
+            loaded.append((os.getpid(), options.device, options.autocast_dtype))
+            super().__init__(paths, options, places, load)
+
+        def translate(self, sentences):
+            ((number, device, dtype),) = [each for each in loaded if each[0] == os.getpid()]
+            assert number != here and (device, dtype) == ("cpu", "bfloat16")
+            return super().translate(sentences)
+
+    here = os.getpid()
+    arguments = dict(data=DATA, autocast_dtype="bfloat16", batch_size=2)
+    expected = translator.Translator(FIXTURES / "adl.pt", device="cpu", **arguments)
+    expected = expected.with_options(**options).translate(LINES)
+    monkeypatch.setattr(translator, "Ensemble", Loaded)
+    monkeypatch.setattr(translator, "usable_gpus", lambda: ["cpu", "cpu"])
+    several = translator.Translator(FIXTURES / "adl.pt", workers=None, **arguments)
+    assert several.workers == 2
+    assert several.with_options(**options).translate(LINES) == expected
+    assert loaded == [(here, "cpu", "none")]
 
 
 def test_a_worker_that_crashes(tmp_path, monkeypatch, capsys):

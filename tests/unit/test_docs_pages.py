@@ -60,6 +60,7 @@ SYSTEM = {
     "pip-audit",
     "printf",
     "rm",
+    "sbatch",
     "sed",
     "sort",
     "tail",

@@ -17,10 +17,11 @@ from ...common.output_files import make_folder
 from ...common.programs import ProgramFailed, Programs, Stopped
 from ...common.progress import Progress
 from ...common.quiet import Shown
+from ...common.resuming import check_unchanged
 from ...common.signals import not_ignored
 from ..checks import find_faults
 from ..commands import FIXES, unless_set
-from ..records import check_unchanged, read_json, write_json
+from ..records import read_json, write_json
 from .request import Request
 
 AVERAGE, LOG, RECORD, COMMANDS = "average.pt", "train.log", "training.json", "commands"

@@ -44,25 +44,6 @@ def test_error_correction(example, tmp_path):
     assert "sentences without an error stay the same" in printed
 
 
-def test_back_translation_of_own_text(example, corpus, tmp_path):
-    printed = example(
-        "back_translation", corpus / "train.de", corpus / "train.en", "--tokenizer", "none"
-    )
-    assert all(name in printed for name in ("test.parallel", "test.untagged", "test.tagged"))
-    tagged = (tmp_path / "out" / "tagged" / "train.de").read_text().splitlines()
-    untagged = (tmp_path / "out" / "untagged" / "train.de").read_text().splitlines()
-    assert [line.removeprefix("<back-translated> ") for line in tagged] == untagged
-    assert tagged[-1].startswith("<back-translated> ") and tagged[0] == untagged[0]
-
-
-def test_a_single_file_is_refused(corpus, tmp_path):
-    done = server().bash(
-        f"python {EXAMPLES}/back_translation/run.py {corpus}/train.de --smoke --out out", tmp_path
-    )
-    assert done.returncode == 1
-    assert "There are 1 files" in done.stderr
-
-
 @NEEDS_FAIRSEQ
 def test_pronunciation(tmp_path):
     numbers = random.Random(1)

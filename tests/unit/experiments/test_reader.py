@@ -274,6 +274,12 @@ ERRORS = [
     ),
     (
         "updates: 8",
+        "updates: 8, train_on: {back_translations: {a: 1}}",
+        "systems.a.train_on has back_translations, but data has no monolingual text",
+    ),
+    ("updates: 8", "updates: 8, train_on: {tag: true}", "has tag, but no back_translations to put"),
+    (
+        "updates: 8",
         "updates: 8, reverse: true, trials: {lr: [1, 2]}",
         "systems.a has trials, but translates to the source language, which has no scores",
     ),
@@ -302,6 +308,41 @@ def test_errors(read, old, new, message):
     with pytest.raises(UserError, match=message) as error:
         read(SMALL.replace(old, new, 1))
     assert "file.yaml" in str(error.value)
+
+
+BACK_TRANSLATIONS = """
+data: {source: de, target: en, monolingual: mono.en}
+systems:
+  forward: {updates: 8, train: {arch: x}}
+  backward: {updates: 8, train: {arch: x}, reverse: true, generate: {beam: 1, num-workers: 0}}
+  more: {updates: 8, train: {arch: x}, train_on: {back_translations: {backward: 1}, tag: true}}
+"""
+
+
+@pytest.mark.parametrize(
+    "old, new, message",
+    [
+        (
+            "{backward: 1}",
+            "{forward: 1}",
+            "has 'forward', which is no system above it that has reverse; choose backward",
+        ),
+        ("{backward: 1}", "{backward: 2}", "has no run with the seed 2; its seeds: 1"),
+        (
+            "beam: 1",
+            "sampling: true",
+            "systems.backward has the option sampling, but translates text for systems.more.train_",
+        ),
+        ("en, mono", "en, bin: b, mono", "data has both monolingual and bin, which does not say"),
+        ("mono.en", "'{set}'", "data has no sets, but '{set}' in monolingual"),
+        ("monolingual: mono.en", "monolingual: 1", r"data.monolingual is 1: it must be text \(put"),
+    ],
+)
+def test_back_translations(old, new, message, read, tmp_path):
+    assert read(BACK_TRANSLATIONS).data.monolingual == tmp_path / "mono.en"
+    assert old in BACK_TRANSLATIONS
+    with pytest.raises(UserError, match=message):
+        read(BACK_TRANSLATIONS.replace(old, new, 1))
 
 
 def test_the_schema_has_the_keys_that_are_allowed():

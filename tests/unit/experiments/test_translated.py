@@ -1,11 +1,16 @@
 """Training data from the translations of other systems."""
 
 from array import array
+from dataclasses import replace
 
 import pytest
 
 from convs2s.experiments.commands import Data
-from convs2s.experiments.translated import write_training_data
+from convs2s.experiments.translated import (
+    back_translated_pairs,
+    translated_pairs,
+    write_training_data,
+)
 from convs2s.text.binarize import binarize
 from convs2s.text.vocabulary import Vocabulary
 
@@ -49,7 +54,10 @@ def test_the_pairs(text, data, tmp_path):
     for output, content in zip(outputs, (FORWARD + "H-2\t-1\tC\n", BACKWARD)):
         output.write_text(content)
     folder = tmp_path / "made"
-    translated = [(outputs[0], "de", "en"), (outputs[1], "en", "de")]
+    translated = [
+        translated_pairs(outputs[0], "de", "en"),
+        translated_pairs(outputs[1], "en", "de"),
+    ]
     for _ in range(2):
         write_training_data(folder, data, translated, text)
     names = ["train", "train1", "train2"] if text else ["train", "train1"]
@@ -68,3 +76,17 @@ def test_the_pairs(text, data, tmp_path):
         assert sentences(data, shard / "train.de-en.de") == ["a b", "c"]
         assert sentences(data, shard / "train2.de-en.de") == ["c a"]
         assert all((shard / f"{name}.idx").exists() for name in files(shard))
+
+
+@pytest.mark.parametrize(("tag", "begin"), [(False, ""), (True, "<unk> ")])
+def test_back_translations(tag, begin, data, tmp_path):
+    """An empty translation is one, too."""
+    (tmp_path / "monolingual.en").write_text("A B\nC\n")
+    (tmp_path / "translated").write_text("b a\n\n")
+    data = replace(data, monolingual=tmp_path / "monolingual.en")
+    pairs = back_translated_pairs(tmp_path / "translated", data, tag)
+    write_training_data(tmp_path / "made", data, [pairs], True)
+    made = tmp_path / "made"
+    assert sentences(data, made / "train1.de-en.en") == ["A B", "C"]
+    assert sentences(data, made / "train1.de-en.de") == [f"{begin}b a", begin.strip()]
+    assert sentences(data, made / "train.de-en.de") == TEXT["train"]

@@ -10,7 +10,7 @@ import torch
 from convs2s.common.errors import UserError
 from convs2s.common.programs import available_threads
 from convs2s.translation.buffers import translate_in_buffers
-from convs2s.translation.workers import WorkerError, Workers
+from convs2s.translation.workers import WorkerError, Workers, devices_of_workers
 from tests.unit.translation.made_up import Reversal, Words
 
 LINES = [f"{'w ' * (1 + i % 7)}{i}" if i % 5 else "" for i in range(60)]
@@ -18,7 +18,7 @@ LINES = [f"{'w ' * (1 + i % 7)}{i}" if i % 5 else "" for i in range(60)]
 
 def translate(number, translate_batch, lines=LINES, size=8):
     search = Reversal(limit=5)
-    with Workers(translate_batch or search.translate, number) as workers:
+    with Workers([translate_batch or search.translate] * number) as workers:
         return list(translate_in_buffers(lines, size, Words(), search, workers.do))
 
 
@@ -33,7 +33,7 @@ def test_large_batches_and_results():
     """More than a pipe holds, in both directions."""
     lines = ["word " * 5 * n for n in range(1, 400)]
     search = Reversal(limit=5000, batch=40)
-    with Workers(search.translate, 2) as workers:
+    with Workers([search.translate] * 2) as workers:
         found = list(translate_in_buffers(lines, 200, Words(), search, workers.do))
     assert [translation.num_tokens for translation in found] == [5 * n for n in range(1, 400)]
 
@@ -94,6 +94,30 @@ def test_threads_are_shared_and_usable_after_a_fork(monkeypatch):
 
 def test_reading_stops_early_without_an_error():
     search = Reversal(limit=5)
-    with Workers(search.translate, 2) as workers:
+    with Workers([search.translate] * 2) as workers:
         results = translate_in_buffers(LINES, 8, Words(), search, workers.do)
         assert next(results).text == ""
+
+
+GPUS = ["cuda:0", "cuda:1", "cuda:2"]
+
+
+@pytest.mark.parametrize(
+    ("workers", "gpus", "expected"),
+    [
+        (None, GPUS, GPUS),
+        (2, GPUS, GPUS[:2]),
+        (3, GPUS, GPUS),
+        (None, GPUS[:1], []),
+        (None, [], []),
+        # Of the CPU, which has as many as are asked for.
+        (8, [], []),
+    ],
+)
+def test_one_process_for_each_gpu(workers, gpus, expected):
+    assert devices_of_workers(workers, gpus) == expected
+
+
+def test_more_processes_than_gpus():
+    with pytest.raises(UserError, match="--workers is 4, but there are 3 GPUs"):
+        devices_of_workers(4, GPUS)
