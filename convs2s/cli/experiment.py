@@ -55,8 +55,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "its section smoke"
     )
     add_flag(data, "--smoke", text)
-    add_flag(parser, "--report", "write the tables from the finished runs, no more")
-    add_flag(parser, "--dry-run", "check the options, print the commands and run none")
+    parts = parser.add_mutually_exclusive_group()
+    add_flag(parts, "--report", "write the tables from the finished runs, no more")
+    add_flag(parts, "--dry-run", "check the options, print the commands and run none")
+    add_flag(parts, "--list", "print the runs, their states and what they need, no more")
+    text = "do one run of --list, for a scheduler; the last one writes the tables"
+    parts.add_argument("--run", metavar="NAME", dest="only", help=text)
+    add_flag(parser, "--json", "print JSON in place of the table of --list")
     text = "after all runs, measure the speeds of all systems in turn, one program at a time"
     add_flag(parser, "--speed", text)
     text = "keep all checkpoints of finished trainings, not only their average"
@@ -75,6 +80,8 @@ def run(args: argparse.Namespace) -> int:
     from ..experiments.reader import read_experiment, smoke_run
     from ..experiments.workflow import Request, perform
 
+    if args.json and not args.list:
+        raise UserError("--json needs --list, whose table it replaces.")
     experiment = _override(read_experiment(args.file), args)
     args.out = args.out or Path(f"{args.file.stem}_{'smoke' if args.smoke else 'out'}")
     request = Request(**{each.name: getattr(args, each.name) for each in fields(Request)})

@@ -30,11 +30,14 @@ MODULES = {
     "fairseq-preprocess": "fairseq_cli.preprocess",
     "fairseq-train": "fairseq_cli.train",
     "subword-nmt": "subword_nmt.subword_nmt",
+    "torchrun": "torch.distributed.run",
 }
 # Lines at the end of a failed program's log that are shown.
 TAIL = 15
 # Seconds that a program has to end after SIGTERM.
 GRACE = 10.0
+# Signals that schedulers send to all processes of a job, and that only this program handles.
+SAVING = {signal.SIGUSR1, signal.SIGUSR2}
 # Seconds between two looks at a log, and whether its program has ended.
 POLL_INTERVAL = 0.02
 # Seconds between two reports of the time that a program has taken.
@@ -149,12 +152,10 @@ class Programs:
 
     Args:
         commands: file to append each command to; None to start nothing and print the commands.
-        keep_open: file descriptors that the programs inherit.
     """
 
-    def __init__(self, commands: Path | None, keep_open: Sequence[int] = ()):
+    def __init__(self, commands: Path | None):
         self.commands = commands
-        self.keep_open = tuple(keep_open)
         self.running: set[subprocess.Popen[bytes]] = set()
         self.stopped = self.interrupted = False
         self.lock = Lock()
@@ -171,6 +172,7 @@ class Programs:
         stdin: Path | None = None,
         stdout: Path | None = None,
         environment: Mapping[str, str] | None = None,
+        keep_open: Sequence[int] = (),
         watch: Callable[[str], None] | None = None,
         add_time: Callable[[float, float], None] | None = None,
     ) -> None:
@@ -184,6 +186,7 @@ class Programs:
             stdin, stdout: files to redirect to. The output file gets its name only if the program
                 succeeds.
             environment: variables to add.
+            keep_open: file descriptors that the program inherits.
             watch: called with each line of the log.
             add_time: called with the seconds that passed since the last call, and the CPU time of
                 all processes of the program in them, user and system. It is called every few
@@ -217,19 +220,24 @@ class Programs:
             with self.lock:
                 if self.stopped or self.interrupted:
                     raise Stopped
-                process = subprocess.Popen(
-                    [*find_program(program), *arguments],
-                    stdin=source,
-                    stdout=sink,
-                    stderr=written,
-                    env={**os.environ, **(environment or {})},
-                    start_new_session=True,
-                    pass_fds=self.keep_open,
-                )
+                # The program inherits what this thread blocks.
+                before = signal.pthread_sigmask(signal.SIG_BLOCK, SAVING)
+                try:
+                    process = subprocess.Popen(
+                        [*find_program(program), *arguments],
+                        stdin=source,
+                        stdout=sink,
+                        stderr=written,
+                        env={**os.environ, **(environment or {})},
+                        start_new_session=True,
+                        pass_fds=keep_open,
+                    )
+                finally:
+                    signal.pthread_sigmask(signal.SIG_SETMASK, before)
                 self.running.add(process)
                 if self.interrupted:
                     # The signal came while the program was being started.
-                    self.interrupt()
+                    process.send_signal(signal.SIGINT)
             try:
                 usage = None
                 while usage is None:
