@@ -51,6 +51,9 @@ class Request:
         smoke: it is a smoke run.
         speed: measure speeds after the runs.
         keep_checkpoints: keep all checkpoints.
+        job: the command that does one run in a job of Slurm, without the name of the run; None to
+            submit no jobs.
+        slurm: options of sbatch for these jobs, as KEY=VALUE.
     """
 
     out: Path
@@ -67,6 +70,8 @@ class Request:
     smoke: bool = False
     speed: bool = False
     keep_checkpoints: bool = False
+    job: Sequence[str] | None = None
+    slurm: Sequence[str] = ()
 
 
 def perform(experiment: Experiment, request: Request) -> int:
@@ -95,6 +100,9 @@ def perform(experiment: Experiment, request: Request) -> int:
     whole = _Experiment(experiment, request, out, programs)
     if request.report:
         print(whole.report([]))
+        return 0
+    if request.job is not None:
+        whole.submit(request.job)
         return 0
     with termination(programs):
         try:
@@ -271,6 +279,15 @@ class _Experiment:
         if len(done) == len(self.selected):
             print(f"\n{self.report([])}")
         return 0
+
+    def submit(self, job: Sequence[str]) -> None:
+        """Check the options, and submit the runs that are missing as jobs of Slurm."""
+        # Other commands need no submitit.
+        from .slurm import read_options, submit
+
+        options = read_options(self.request.slurm)
+        self.check(self.selected)
+        submit(self.selected, self.finished_runs(), job, self.out, options)
 
     def schedule(self, runs: Sequence[Run], done: Sequence[str]) -> "Schedule":
         """What carries out runs, of which some were done before."""
