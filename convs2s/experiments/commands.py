@@ -180,6 +180,11 @@ def launched(command: list[object], run: "Run", dry: bool) -> list[object]:
     gpus, nodes = run.system.gpus, run.system.nodes
     if run.workers == 1:
         return command
+
+    def found(program: object) -> list[str]:
+        """A program that another one starts, which may not find it."""
+        return [str(program)] if dry else find_program(str(program))
+
     start: list[object] = ["torchrun", "--standalone", "--nproc-per-node", gpus]
     if nodes > 1:
         if not dry and int(os.environ.get("SLURM_JOB_NUM_NODES", "1")) < nodes:
@@ -188,11 +193,12 @@ def launched(command: list[object], run: "Run", dry: bool) -> list[object]:
                 "Slurm with as many machines, as with --launcher slurm."
             )
         start = ["srun", "--overlap", "--kill-on-bad-exit=1", "--nodes", nodes, "--ntasks", nodes]
-        start += ["--ntasks-per-node", 1, "torchrun", "--nnodes", nodes, "--nproc-per-node", gpus]
+        start += ["--ntasks-per-node", 1, *found("torchrun"), "--nnodes", nodes]
+        start += ["--nproc-per-node", gpus]
         meeting = "HOST:PORT" if dry else f"{socket.gethostname()}:{_free_port()}"
         start += ["--rdzv-backend", "c10d", "--rdzv-endpoint", meeting]
     program, *arguments = command
-    return [*start, "--no-python", *([program] if dry else find_program(str(program))), *arguments]
+    return [*start, "--no-python", *found(program), *arguments]
 
 
 def _free_port() -> int:

@@ -186,8 +186,7 @@ class _Experiment:
                 self.print(str(error).replace("wait for its end", "this command waits"))
                 with self.place.lock("data", what, wait=True):
                     data = self.prepare_data(selected)
-        most = max(run.system.gpus for run in selected)
-        machine = find_machine(request.jobs, dry, most)
+        machine = find_machine(request.jobs, dry, most_gpus(selected))
         self.place = replace(self.place, data=data, machine=machine)
 
     def prepare_data(self, selected: Sequence[Run]) -> dict[str, Data]:
@@ -336,7 +335,8 @@ class _Experiment:
                 completed = self.place.completed(run) or run
                 chosen = best_search(self.place.searches(run), self.experiment.metric)
                 first.setdefault(run.system.name, completed.with_search(chosen))
-        alone = replace(self.place, machine=find_machine(1, self.programs.dry))
+        machine = find_machine(1, self.programs.dry, most_gpus([*first.values()]))
+        alone = replace(self.place, machine=machine)
         if self.programs.dry:
             measure_speeds(alone, [*first.values()], self.print)
             return
@@ -373,6 +373,11 @@ class _Experiment:
                 unfinished=[run.name for run in missing if found.get(run.name, 0) is None],
                 failed=failed,
             )
+
+
+def most_gpus(runs: Sequence[Run]) -> int:
+    """The largest number of GPUs of a run on one machine."""
+    return max((run.system.gpus for run in runs), default=1)
 
 
 @contextmanager
