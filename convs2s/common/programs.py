@@ -21,6 +21,7 @@ from .errors import UserError
 from .installation import available_cores
 from .locks import release
 from .output_files import create_temporary
+from .signals import ANNOUNCING
 
 # Console script -> its module, used if the script is not installed next to the interpreter.
 MODULES = {
@@ -36,8 +37,6 @@ MODULES = {
 TAIL = 15
 # Seconds that a program has to end after SIGTERM.
 GRACE = 10.0
-# Signals that schedulers send to all processes of a job, and that only this program handles.
-SAVING = {signal.SIGUSR1, signal.SIGUSR2}
 # Seconds between two looks at a log, and whether its program has ended.
 POLL_INTERVAL = 0.02
 # Seconds between two reports of the time that a program has taken.
@@ -221,7 +220,7 @@ class Programs:
                 if self.stopped or self.interrupted:
                     raise Stopped
                 # The program inherits what this thread blocks.
-                before = signal.pthread_sigmask(signal.SIG_BLOCK, SAVING)
+                before = signal.pthread_sigmask(signal.SIG_BLOCK, ANNOUNCING)
                 try:
                     process = subprocess.Popen(
                         [*find_program(program), *arguments],

@@ -154,4 +154,5 @@ def describe(error: BaseException) -> str:
     """An error as text: with the end of a log, or with a traceback if no user can correct it."""
     if isinstance(error, ProgramFailed):
         return "\n  ".join([f"{error}", *error.log_end()])
-    return str(error) if isinstance(error, UserError) else "".join(format_exception(error))
+    of_user = isinstance(error, UserError | OSError)
+    return str(error) if of_user else "".join(format_exception(error))

@@ -1,20 +1,17 @@
 """The whole experiment: data, runs, report."""
 
-import signal
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from types import FrameType
 from typing import TYPE_CHECKING
 
 from ..common.errors import UserError, nearest
 from ..common.installation import missing_fairseq
 from ..common.locks import Locked
 from ..common.output_files import make_folder
-from ..common.programs import SAVING, ProgramFailed, Programs, find_program
-from ..common.signals import not_ignored
+from ..common.programs import ProgramFailed, Programs, find_program
+from ..common.signals import ended_by_signals
 from .checks import check_options
 from .choices import best_search
 from .commands import Data, Machine, find_machine
@@ -104,7 +101,7 @@ def perform(experiment: Experiment, request: Request) -> int:
     if request.job is not None:
         whole.submit(request.job)
         return 0
-    with termination(programs):
+    with ended_by_signals(programs.interrupt):
         try:
             return whole.perform() if request.only is None else whole.perform_one(request.only)
         except KeyboardInterrupt:
@@ -378,31 +375,3 @@ class _Experiment:
 def most_gpus(runs: Sequence[Run]) -> int:
     """The largest number of GPUs of a run on one machine."""
     return max((run.system.gpus for run in runs), default=1)
-
-
-@contextmanager
-def termination(programs: Programs) -> Iterator[None]:
-    """Ctrl-C, SIGTERM and SIGHUP raise KeyboardInterrupt, once.
-
-    SIGUSR1 and SIGUSR2, with which a scheduler announces the end of a job, interrupt the programs:
-    a training saves.
-    """
-    ending = not_ignored((signal.SIGINT, signal.SIGTERM, signal.SIGHUP))
-
-    def end(number: int, frame: FrameType | None) -> None:
-        for other in (*ending, *SAVING):
-            signal.signal(other, signal.SIG_IGN)
-        raise KeyboardInterrupt
-
-    def save(number: int, frame: FrameType | None) -> None:
-        for other in SAVING:
-            signal.signal(other, signal.SIG_IGN)
-        programs.interrupt()
-
-    handlers = {number: end for number in ending} | {number: save for number in SAVING}
-    before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

@@ -1,5 +1,6 @@
 """Runs that commands of their own carry out, at the same time and in any order."""
 
+import errno
 import json
 import os
 import signal
@@ -10,7 +11,9 @@ import pytest
 
 from convs2s.common.errors import UserError
 from convs2s.common.locks import shared_lock
+from convs2s.experiments import results as results_of_runs
 from convs2s.experiments import workflow
+from convs2s.experiments.run import Job
 
 from .words import ALL, change, commands, results
 
@@ -144,6 +147,21 @@ def test_data_that_another_process_prepares_is_waited_for(start, folder):
     code, printed = start("--run", "b_c.1")
     thread.join()
     assert code == 0 and "this command waits" in printed and list(results(folder)) == ["b_c.1"]
+
+
+def test_a_full_disk_is_a_sentence_and_the_run_goes_on_later(start, folder, monkeypatch):
+    with monkeypatch.context() as full:
+
+        def fail(*_):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+        full.setattr(results_of_runs, "write_lines", fail)
+        full.setattr(Job, "average", fail)
+        code, printed = start("--run", "b_c.1")
+    assert code == 1 and "No space left on device" in printed and "Traceback" not in printed
+    before = len(commands(folder))
+    assert start("--run", "b_c.1")[0] == 0 and list(results(folder)) == ["b_c.1"]
+    assert not any("fairseq-train" in line for line in commands(folder)[before:])
 
 
 @pytest.mark.parametrize("number", [signal.SIGUSR1, signal.SIGUSR2])
