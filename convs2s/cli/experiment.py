@@ -23,8 +23,9 @@ OF_RUNS = (
     "text bin prepared download smoke sets source target bpe_merges systems seeds limit_updates "
     "keep_checkpoints"
 ).split()
-# Options that a job of Slurm has no use for, or that choose something else.
-OF_ONE_MACHINE = "jobs report dry_run list only speed".split()
+# Options that a job of Slurm, or a single run, has no use for, or that choose something else.
+OF_ONE_MACHINE = "report dry_run list only jobs speed".split()
+OF_SEVERAL_RUNS = "jobs speed".split()
 
 
 class _PrintSchema(argparse.Action):
@@ -113,11 +114,14 @@ def _check_parts(args: argparse.Namespace) -> None:
         raise UserError("--json needs --list, whose table it replaces.")
     if args.launcher == "local" and args.slurm:
         raise UserError(f"--slurm {' '.join(args.slurm)} needs --launcher slurm.")
-    if args.launcher == "slurm":
-        for name in OF_ONE_MACHINE:
+    without = {"--launcher slurm": OF_ONE_MACHINE} if args.launcher == "slurm" else {}
+    if args.only is not None:
+        without["--run"] = OF_SEVERAL_RUNS
+    for option, names in without.items():
+        for name in names:
             if getattr(args, name) not in (None, False, 1):
                 flag = "--run" if name == "only" else option_name(name)
-                raise UserError(f"{flag} has no meaning with --launcher slurm: omit one of them.")
+                raise UserError(f"{flag} has no meaning with {option}: omit one of them.")
 
 
 def _command(args: argparse.Namespace) -> list[str]:
