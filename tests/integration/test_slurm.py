@@ -17,6 +17,7 @@ import pytest
 
 from tests import ROOT
 from tests.integration.test_several_workers import free_port
+from tests.support.commands import assert_same_weights
 from tests.support.killing import TIMES
 
 from .test_killed_experiments import EXPERIMENT
@@ -103,11 +104,12 @@ def experiment(folder, *more):
 
 
 def results(folder):
-    """The results of all runs without times, and their translations."""
+    """The results of all runs without times and devices, and their translations."""
     found = {}
     for path in sorted((folder / "e_out/runs").glob("*/result.json")):
         result = json.loads(path.read_text())
-        found[path.parent.name] = {name: result[name] for name in result if name not in TIMES}
+        own = {*TIMES, "device"}
+        found[path.parent.name] = {name: result[name] for name in result if name not in own}
         for text in path.parent.glob("*.hyp"):
             found[path.parent.name, text.name] = text.read_text()
     return found
@@ -169,3 +171,5 @@ def test_time_limit_preemption_and_a_killed_node(cluster, corpus, tmp_path):
     assert (disturbed / "e_out/table.md").exists()
     assert log.read_text().count("Loaded checkpoint") == 3
     assert results(disturbed) == results(plain)
+    models = (folder / "e_out/runs/a.1/average.pt" for folder in folders)
+    assert_same_weights(*models, atol=0, rtol=0)
