@@ -119,7 +119,7 @@ def _check_parts(args: argparse.Namespace) -> None:
         without["--run"] = OF_SEVERAL_RUNS
     for option, names in without.items():
         for name in names:
-            if getattr(args, name) not in (None, False, 1):
+            if args.jobs > 1 if name == "jobs" else getattr(args, name):
                 flag = "--run" if name == "only" else option_name(name)
                 raise UserError(f"{flag} has no meaning with {option}: omit one of them.")
 

@@ -50,16 +50,16 @@ class Job:
         place: the folders of all runs.
         run: the run; ``carry_out`` gives it the options of its trial.
         slot: number of the slot it runs in.
-        held: the lock of the run, which its programs inherit; None in a dry run.
         step: called with the title of each step, and while training with the numbers of fairseq's
             log.
+        held: the lock of the run, which its programs inherit; None in a dry run.
     """
 
     place: Workplace
     run: Run
     slot: int
-    held: int | None
     step: Callable[..., None]
+    held: int | None = None
 
     @property
     def folder(self) -> Path:

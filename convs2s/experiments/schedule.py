@@ -138,7 +138,7 @@ class Schedule:
         """Carry out a run whose lock is held, and write down why it failed."""
         programs = self.place.programs
         try:
-            Job(self.place, run, slot, held, partial(self.progress.step, run)).carry_out()
+            Job(self.place, run, slot, partial(self.progress.step, run), held).carry_out()
         except Exception as error:
             if isinstance(error, ProgramFailed):
                 time.sleep(SIGNALED)

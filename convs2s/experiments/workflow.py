@@ -206,7 +206,7 @@ class _Experiment:
         for run in self.selected:
             if not self.place.is_done(run):
                 print(f"# {run.name}")
-                Job(self.place, run, 0, None, lambda *_: None).carry_out()
+                Job(self.place, run, 0, lambda *_: None).carry_out()
         if self.request.speed:
             self.measure_speeds()
         return 0

@@ -123,6 +123,8 @@ def test_what_sbatch_refuses_is_a_sentence(start, cluster, capsys, monkeypatch):
         (["--slurm", "time=1"], "--slurm time=1 needs --launcher slurm"),
         (["--launcher", "slurm", "--jobs", 2], "--jobs has no meaning with --launcher slurm"),
         (["--launcher", "slurm", "--run", "a.1"], "--run has no meaning with --launcher slurm"),
+        (["--launcher", "slurm", "--list"], "--list has no meaning with --launcher slurm"),
+        (["--run", "a.1", "--jobs", 2], "--jobs has no meaning with --run"),
         (["--run", "a.1", "--speed"], "--speed has no meaning with --run"),
         (["--launcher", "slurm", "--slurm", "time"], "--slurm has 'time': give KEY=VALUE"),
         (["--launcher", "slurm", "--slurm", "partitoin=a"], r"did you mean 'partition'"),
