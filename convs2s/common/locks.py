@@ -145,9 +145,9 @@ def shared_lock(
 
     def sentence() -> str:
         owner = lease.owner
-        # In a container, the name of the machine ends with that of its processes.
         by = "a program that a command has left"
         if owner is not None:
+            # In a container, filelock adds a number to the name of the machine.
             by = f"process {owner.pid} on {owner.hostname.partition('?')[0]}"
         return f"{what} is in use by {by}: wait for its end."
 
