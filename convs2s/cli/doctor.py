@@ -38,6 +38,7 @@ PARTS = (
     Part(("ctranslate2",), "export", "translate --engine ctranslate2"),
     Part(("transformers",), "hf", "exported models in transformers"),
     Part(("starlette", "uvicorn"), "serve", "serve"),
+    Part(("submitit",), "slurm", "experiment --launcher slurm"),
 )
 
 

@@ -3,17 +3,29 @@
 import argparse
 import json
 import os
+import sys
 import tempfile
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..common.errors import UserError
+from ..common.limits import option_name
 from ..common.names import check_name
 from .arguments import add_flag, add_folder, add_number
 
 if TYPE_CHECKING:
     from ..experiments.file import Experiment
+
+
+# The options that a job of Slurm gets, too: what the data and the runs depend on.
+OF_RUNS = (
+    "text bin prepared download smoke sets source target bpe_merges systems seeds limit_updates "
+    "keep_checkpoints"
+).split()
+# Options that a job of Slurm, or a single run, has no use for, or that choose something else.
+OF_ONE_MACHINE = "report dry_run list only jobs speed".split()
+OF_SEVERAL_RUNS = "jobs speed".split()
 
 
 class _PrintSchema(argparse.Action):
@@ -55,12 +67,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "its section smoke"
     )
     add_flag(data, "--smoke", text)
-    add_flag(parser, "--report", "write the tables from the finished runs, no more")
-    add_flag(parser, "--dry-run", "check the options, print the commands and run none")
+    parts = parser.add_mutually_exclusive_group()
+    add_flag(parts, "--report", "write the tables from the finished runs, no more")
+    add_flag(parts, "--dry-run", "check the options, print the commands and run none")
+    add_flag(parts, "--list", "print the runs, their states and what they need, no more")
+    text = "do one run of --list, for a scheduler; the last one writes the tables"
+    parts.add_argument("--run", metavar="NAME", dest="only", help=text)
+    add_flag(parser, "--json", "print JSON in place of the table of --list")
     text = "after all runs, measure the speeds of all systems in turn, one program at a time"
     add_flag(parser, "--speed", text)
     text = "keep all checkpoints of finished trainings, not only their average"
     add_flag(parser, "--keep-checkpoints", text)
+    text = "what carries out the runs: this command, or jobs of Slurm, which it submits"
+    parser.add_argument("--launcher", choices=("local", "slurm"), default="local", help=text)
+    text = "options of sbatch for --launcher slurm, such as partition=gpu time=8:00:00"
+    parser.add_argument("--slurm", metavar="KEY=VALUE", nargs="+", default=[], help=text)
     text = "print the JSON schema of FILE.yaml, for editors to check it with"
     parser.add_argument("--schema", nargs=0, action=_PrintSchema, help=text)
     text = "at most N updates in each training, to see whether everything works"
@@ -75,14 +96,46 @@ def run(args: argparse.Namespace) -> int:
     from ..experiments.reader import read_experiment, smoke_run
     from ..experiments.workflow import Request, perform
 
+    _check_parts(args)
     experiment = _override(read_experiment(args.file), args)
     args.out = args.out or Path(f"{args.file.stem}_{'smoke' if args.smoke else 'out'}")
+    args.job = _command(args) if args.launcher == "slurm" else None
     request = Request(**{each.name: getattr(args, each.name) for each in fields(Request)})
     if not args.smoke:
         return perform(experiment, request)
     with tempfile.TemporaryDirectory() as folder:
         # Of the seeds, a smoke run has the first one.
         return perform(smoke_run(experiment, Path(folder)), replace(request, seeds=()))
+
+
+def _check_parts(args: argparse.Namespace) -> None:
+    """Refuse options that have no meaning without another one, or with it."""
+    if args.json and not args.list:
+        raise UserError("--json needs --list, whose table it replaces.")
+    if args.launcher == "local" and args.slurm:
+        raise UserError(f"--slurm {' '.join(args.slurm)} needs --launcher slurm.")
+    without = {"--launcher slurm": OF_ONE_MACHINE} if args.launcher == "slurm" else {}
+    if args.only is not None:
+        without["--run"] = OF_SEVERAL_RUNS
+    for option, names in without.items():
+        for name in names:
+            if args.jobs > 1 if name == "jobs" else getattr(args, name):
+                flag = "--run" if name == "only" else option_name(name)
+                raise UserError(f"{flag} has no meaning with {option}: omit one of them.")
+
+
+def _command(args: argparse.Namespace) -> list[str]:
+    """The command that does one run of the same experiment, without its name."""
+    words = [sys.executable, "-m", "convs2s", "experiment", str(args.file.resolve())]
+    words += ["--out", str(args.out.resolve())]
+    for name in OF_RUNS:
+        value = getattr(args, name)
+        if value is None or value is False or value == []:
+            continue
+        words.append("--data-bin" if name == "bin" else option_name(name))
+        if value is not True:
+            words += map(str, value if isinstance(value, list) else [value])
+    return words
 
 
 def _override(experiment: "Experiment", args: argparse.Namespace) -> "Experiment":

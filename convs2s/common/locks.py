@@ -5,15 +5,20 @@ without locks are not protected.
 """
 
 import fcntl
+import math
 import os
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 
-from .errors import UserError
+from .errors import UserError, WorkInterrupted
 
 # Seconds between two attempts.
 INTERVAL = 0.05
+# Seconds that the lock of a machine lasts after its last sign of life, and between two of these.
+LEASE, BEAT = 60.0, 5.0
+# Seconds that a lock may be held by a command that only looks at it.
+GLANCE = 2.0
 _held: set[int] = set()
 
 
@@ -86,23 +91,90 @@ def lock_folder(folder: str, message: str, seconds: float = 0.0) -> int:
 
 
 @contextmanager
-def locked_file(path: str, message: str) -> Iterator[int]:
+def locked_file(path: str, message: str, seconds: float = 0.0) -> Iterator[int]:
     """Hold the lock of a file, which is made if it is missing, and stays.
 
     Args:
         path: the file.
         message: the error.
+        seconds: how long to wait for the lock.
     Yields:
         The number of the open file; programs that inherit it hold the lock, too.
     Raises:
         Locked: if another process holds the lock.
     """
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
-    lock(descriptor, message)
+    lock(descriptor, message, seconds)
     try:
         yield descriptor
     finally:
         release(descriptor)
+
+
+@contextmanager
+def shared_lock(
+    path: str, what: str, wait: bool = False, lost: Callable[[], None] = lambda: None
+) -> Iterator[int]:
+    """Hold a lock that also processes of other machines respect, which share a file system.
+
+    The file PATH.lease names the machine and the process, and its time is that of the last sign of
+    life. What holds a lock on this machine is known at once to have ended. On another one it has
+    ended if the time of the file stays the same for LEASE seconds, which this machine counts: the
+    clocks of machines may differ.
+
+    Args:
+        path: a file, which is made if it is missing, and stays.
+        what: what is locked, as the beginning of an error.
+        wait: wait for the lock, however long it takes.
+        lost: called in another thread if another machine has taken the lock, or the file is gone.
+    Yields:
+        The number of the open file; programs that inherit it hold the lock on this machine, too.
+    Raises:
+        Locked: if another process holds the lock, and ``wait`` is false.
+        WorkInterrupted: if the files cannot be written.
+    """
+    # It would delay commands without such locks.
+    from filelock import SoftFileLease, Timeout
+
+    lease = SoftFileLease(
+        f"{path}.lease",
+        lease_duration=LEASE,
+        heartbeat_interval=BEAT,
+        on_compromise=lambda _: lost(),
+    )
+
+    def sentence() -> str:
+        owner = lease.owner
+        by = "a program that a command has left"
+        if owner is not None:
+            # In a container, filelock adds a number to the name of the machine.
+            by = f"process {owner.pid} on {owner.hostname.partition('?')[0]}"
+        return f"{what} is in use by {by}: wait for its end."
+
+    with ExitStack() as held:
+        try:
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            seconds = math.inf if wait else GLANCE
+            descriptor = held.enter_context(locked_file(path, sentence(), seconds))
+            seen = _beat(lease.lock_file)
+            lives = None if wait else lambda: _beat(lease.lock_file) not in (None, seen)
+            held.enter_context(lease.acquire(cancel_check=lives))
+        except Timeout:
+            raise Locked(sentence()) from None
+        except OSError as error:
+            reason = error.strerror or error
+            raise WorkInterrupted(f"{path} cannot be locked: {reason}.") from error
+        yield descriptor
+
+
+def _beat(path: str) -> int | None:
+    """The time of a file in nanoseconds, asked of its file system; None if there is none."""
+    try:
+        # Opening a file makes a network file system look.
+        with open(path, "rb") as file:
+            return os.fstat(file.fileno()).st_mtime_ns
+    except FileNotFoundError:
+        return None
 
 
 def _close_in_child() -> None:

@@ -21,6 +21,7 @@ from .errors import UserError
 from .installation import available_cores
 from .locks import release
 from .output_files import create_temporary
+from .signals import ANNOUNCING
 
 # Console script -> its module, used if the script is not installed next to the interpreter.
 MODULES = {
@@ -30,6 +31,7 @@ MODULES = {
     "fairseq-preprocess": "fairseq_cli.preprocess",
     "fairseq-train": "fairseq_cli.train",
     "subword-nmt": "subword_nmt.subword_nmt",
+    "torchrun": "torch.distributed.run",
 }
 # Lines at the end of a failed program's log that are shown.
 TAIL = 15
@@ -149,12 +151,10 @@ class Programs:
 
     Args:
         commands: file to append each command to; None to start nothing and print the commands.
-        keep_open: file descriptors that the programs inherit.
     """
 
-    def __init__(self, commands: Path | None, keep_open: Sequence[int] = ()):
+    def __init__(self, commands: Path | None):
         self.commands = commands
-        self.keep_open = tuple(keep_open)
         self.running: set[subprocess.Popen[bytes]] = set()
         self.stopped = self.interrupted = False
         self.lock = Lock()
@@ -171,6 +171,7 @@ class Programs:
         stdin: Path | None = None,
         stdout: Path | None = None,
         environment: Mapping[str, str] | None = None,
+        keep_open: Sequence[int] = (),
         watch: Callable[[str], None] | None = None,
         add_time: Callable[[float, float], None] | None = None,
     ) -> None:
@@ -184,6 +185,7 @@ class Programs:
             stdin, stdout: files to redirect to. The output file gets its name only if the program
                 succeeds.
             environment: variables to add.
+            keep_open: file descriptors that the program inherits.
             watch: called with each line of the log.
             add_time: called with the seconds that passed since the last call, and the CPU time of
                 all processes of the program in them, user and system. It is called every few
@@ -217,19 +219,24 @@ class Programs:
             with self.lock:
                 if self.stopped or self.interrupted:
                     raise Stopped
-                process = subprocess.Popen(
-                    [*find_program(program), *arguments],
-                    stdin=source,
-                    stdout=sink,
-                    stderr=written,
-                    env={**os.environ, **(environment or {})},
-                    start_new_session=True,
-                    pass_fds=self.keep_open,
-                )
+                # The program inherits what this thread blocks.
+                before = signal.pthread_sigmask(signal.SIG_BLOCK, ANNOUNCING)
+                try:
+                    process = subprocess.Popen(
+                        [*find_program(program), *arguments],
+                        stdin=source,
+                        stdout=sink,
+                        stderr=written,
+                        env={**os.environ, **(environment or {})},
+                        start_new_session=True,
+                        pass_fds=keep_open,
+                    )
+                finally:
+                    signal.pthread_sigmask(signal.SIG_SETMASK, before)
                 self.running.add(process)
                 if self.interrupted:
                     # The signal came while the program was being started.
-                    self.interrupt()
+                    process.send_signal(signal.SIGINT)
             try:
                 usage = None
                 while usage is None:

@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from types import FrameType
 
+# Signals with which a scheduler announces the end of a job to all of its processes.
+ANNOUNCING = (signal.SIGUSR1, signal.SIGUSR2)
 # A child process that is stopped for twice as many seconds is killed.
 STOPPED_SECONDS = 5.0
 
@@ -34,6 +36,34 @@ def exit_on_signals() -> Iterator[None]:
         raise SystemExit(128 + number)
 
     before = {number: signal.signal(number, end) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@contextmanager
+def ended_by_signals(save: Callable[[], None]) -> Iterator[None]:
+    """Ctrl-C, SIGTERM and SIGHUP raise KeyboardInterrupt, once.
+
+    Args:
+        save: called at the first one of the signals of ANNOUNCING.
+    """
+    ending = not_ignored((signal.SIGINT, signal.SIGTERM, signal.SIGHUP))
+
+    def end(number: int, frame: FrameType | None) -> None:
+        for other in (*ending, *ANNOUNCING):
+            signal.signal(other, signal.SIG_IGN)
+        raise KeyboardInterrupt
+
+    def announce(number: int, frame: FrameType | None) -> None:
+        for other in ANNOUNCING:
+            signal.signal(other, signal.SIG_IGN)
+        save()
+
+    handlers = {number: end for number in ending} | dict.fromkeys(ANNOUNCING, announce)
+    before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
     try:
         yield
     finally:

@@ -1,12 +1,15 @@
 """The commands that train and translate, and the data and devices that they use."""
 
 import os
+import socket
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ..common.errors import UserError
 from ..common.installation import available_cores
+from ..common.programs import find_program
 from ..text.binarize import training_data
 from .options import OF_TRANSLATE, Options, arguments
 
@@ -74,11 +77,12 @@ class Machine:
     environments: tuple[dict[str, str], ...]
 
 
-def find_machine(jobs: int, dry: bool = False) -> Machine:
+def find_machine(jobs: int, dry: bool = False, each: int = 1) -> Machine:
     """Share the GPUs, or the cores if torch finds no GPU, among parallel runs.
 
     Args:
         jobs: number of runs at a time.
+        each: number of GPUs, or of parts of the cores, of a run.
         dry: do not wait for torch: the devices of NVIDIA's driver are the GPUs, without a name.
     """
     if dry:
@@ -92,12 +96,20 @@ def find_machine(jobs: int, dry: bool = False) -> Machine:
     visible = os.environ.get("CUDA_VISIBLE_DEVICES", ",".join(map(str, range(count))))
     gpus = [gpu for gpu in visible.split(",")[:count] if gpu]
     fixes = unless_set(FIXES)
+    if gpus and len(gpus) < each and not dry:
+        raise UserError(
+            f"A system has {each} gpus, but this machine has {len(gpus)}: start it on another one, "
+            "or choose systems with --systems."
+        )
     if gpus:
-        slots = ({"CUDA_VISIBLE_DEVICES": gpus[slot % len(gpus)]} for slot in range(jobs))
+        chosen = (
+            [gpus[(slot * each + gpu) % len(gpus)] for gpu in range(each)] for slot in range(jobs)
+        )
+        slots = ({"CUDA_VISIBLE_DEVICES": ",".join(those)} for those in chosen)
         options = ("--distributed-world-size", "1")
         return Machine(name, options, tuple(fixes | slot for slot in slots))
     cores = available_cores()
-    threads = unless_set({"OMP_NUM_THREADS": str(max(1, cores // jobs))})
+    threads = unless_set({"OMP_NUM_THREADS": str(max(1, cores // (jobs * each)))})
     device = f"CPU, {cores} core{'s' if cores > 1 else ''}, {name}"
     return Machine(device, ("--cpu",), (fixes | threads,) * jobs)
 
@@ -155,6 +167,48 @@ def training_command(data: Data, machine: Machine, run: "Run", checkpoints: Path
     command = basic_training_command(data, machine, run, checkpoints.parent.parent, log_interval)
     command += ["--max-update", updates] if updates else []
     return command + ["--save-dir", checkpoints, *kept]
+
+
+def launched(command: list[object], run: "Run", dry: bool) -> list[object]:
+    """The command that starts a training with all of its workers.
+
+    Args:
+        command: the training.
+        run: the run.
+        dry: the command is only printed.
+    Raises:
+        UserError: if this process is not in a job of Slurm with as many machines.
+    """
+    gpus, nodes = run.system.gpus, run.system.nodes
+    if run.workers == 1:
+        return command
+
+    def found(program: object) -> list[str]:
+        """A program that another one starts, which may not find it."""
+        return [str(program)] if dry else find_program(str(program))
+
+    start: list[object] = ["torchrun", "--standalone", "--nproc-per-node", gpus]
+    if nodes > 1:
+        if not dry and int(os.environ.get("SLURM_JOB_NUM_NODES", "1")) < nodes:
+            raise UserError(
+                f"{run.system.place}.nodes is {nodes}: the training must be started in a job of "
+                "Slurm with as many machines, as with --launcher slurm."
+            )
+        start = ["srun", "--overlap", "--kill-on-bad-exit=1", "--nodes", nodes, "--ntasks", nodes]
+        start += ["--ntasks-per-node", 1, *found("torchrun"), "--nnodes", nodes]
+        start += ["--nproc-per-node", gpus]
+        meeting = "HOST:PORT" if dry else f"{socket.gethostname()}:{_free_port()}"
+        start += ["--rdzv-backend", "c10d", "--rdzv-endpoint", meeting]
+    program, *arguments = command
+    return [*start, "--no-python", *found(program), *arguments]
+
+
+def _free_port() -> int:
+    """The number of a port of this machine that nothing uses."""
+    with socket.socket() as server:
+        server.bind(("", 0))
+        port: int = server.getsockname()[1]
+        return port
 
 
 def translation_command(

@@ -236,6 +236,8 @@ class System(Section):
             score are added to ``generate``, for each run by itself.
         runs_of: name of the system whose trained models this one uses.
         ensemble: systems and the seeds of their trained models, which translate together.
+        gpus, nodes: GPUs of each machine, and machines, that train a model; without a GPU, each of
+            the workers has a part of the cores.
         continues: name of the system whose trained models this one goes on to train.
         train_on: the pairs that it trains on.
         reverse: it translates from the target language to the source language, for systems that
@@ -250,6 +252,8 @@ class System(Section):
     generate: GenerateOptions = field(default_factory=dict)
     average: Average = field(default_factory=partial(Averaging, 1))
     seeds: Seeds = (1,)
+    gpus: Positive = 1
+    nodes: Positive = 1
     trials: Trials = ()
     searches: Searches = ()
     runs_of: Text | None = None

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,9 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from ..common import logs
 from ..common.errors import UserError
+from ..common.locks import shared_lock
 from ..common.names import check_name
+from ..common.output_files import write_lines
 from ..common.programs import Programs
 from ..common.resuming import check_unchanged
 from ..common.text_files import read_sentences, read_text
@@ -38,6 +41,8 @@ VOCABULARY = re.compile(
     r"(\.(weight|weight_g|weight_v|bias))?$"
 )
 NO_TIME = {"wall": 0.0, "cpu": 0.0}
+# The file of a run with the reason why it failed.
+FAILURE = "failed.txt"
 
 
 @dataclass(frozen=True)
@@ -63,6 +68,37 @@ class Workplace:
     def folder(self, name: str) -> Path:
         """The folder of a run."""
         return self.out / "runs" / name
+
+    def lock(self, name: str, what: str, wait: bool = False) -> AbstractContextManager[int]:
+        """Keep other processes, also of other machines, away from a part of the folder OUT.
+
+        Args:
+            name: the part, such as "report".
+            what, wait: as for ``shared_lock``.
+        """
+        return shared_lock(str(self.out / "locks" / name), what, wait, self.programs.stop)
+
+    def lock_of(self, run: Run) -> AbstractContextManager[int]:
+        """Keep other processes away from a run."""
+        return self.lock(f"runs/{run.name}", f"The run {run.name}")
+
+    def was_locked(self, run: Run) -> bool:
+        """Whether a run has been locked at any time."""
+        return (self.out / "locks" / "runs" / run.name).exists()
+
+    def failure(self, name: str) -> str | None:
+        """Why a run has failed; None if it has not, or has been started again."""
+        path = self.folder(name) / FAILURE
+        return read_text(str(path)).rstrip("\n") if path.exists() else None
+
+    def note_failure(self, name: str, text: str) -> None:
+        """Write down why a run has failed."""
+        self.folder(name).mkdir(parents=True, exist_ok=True)
+        write_lines(str(self.folder(name) / FAILURE), [text])
+
+    def forget_failure(self, name: str) -> None:
+        """A run is started again."""
+        (self.folder(name) / FAILURE).unlink(missing_ok=True)
 
     def models(self, run: Run) -> list[Path]:
         """The models that a run translates with: its own, or those of the runs that it uses."""

@@ -4,7 +4,7 @@ import re
 import shutil
 import statistics
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -23,6 +23,7 @@ from .choices import best_search
 from .commands import (
     Data,
     basic_training_command,
+    launched,
     monolingual_command,
     training_command,
     training_text_command,
@@ -52,12 +53,14 @@ class Job:
         slot: number of the slot it runs in.
         step: called with the title of each step, and while training with the numbers of fairseq's
             log.
+        held: the lock of the run, which its programs inherit; None in a dry run.
     """
 
     place: Workplace
     run: Run
     slot: int
     step: Callable[..., None]
+    held: int | None = None
 
     @property
     def folder(self) -> Path:
@@ -69,10 +72,11 @@ class Job:
         """The binarized data."""
         return self.place.data[self.run.data_set]
 
-    @property
-    def environment(self) -> dict[str, str]:
-        """Variables for its programs."""
-        return self.place.machine.environments[self.slot]
+    def start(self, command: Sequence[object], log: Path, **more: Any) -> None:
+        """Run one of its programs to its end; ``more`` is as for ``Programs.run``."""
+        environment = self.place.machine.environments[self.slot]
+        held = [] if self.held is None else [self.held]
+        self.place.programs.run(command, log, environment=environment, keep_open=held, **more)
 
     def carry_out(self) -> None:
         """Do all that is missing.
@@ -138,16 +142,14 @@ class Job:
         models = self.models_for("the training text")
         run = self.run.with_search(best_search(place.searches(self.run), place.metric))
         command = training_text_command(self.data, place.machine, run, models)
-        place.programs.run(
-            command, output.with_suffix(".log"), stdout=output, environment=self.environment
-        )
+        self.start(command, output.with_suffix(".log"), stdout=output)
 
     def translate_monolingual_text(self) -> None:
         """Translate the monolingual text, or go on with it."""
         place, output = self.place, self.place.back_translated(self.run.name)
         models = self.models_for("the monolingual text")
         command = monolingual_command(self.data, place.machine, self.run, models, output)
-        place.programs.run(command, output.with_suffix(".log"), environment=self.environment)
+        self.start(command, output.with_suffix(".log"))
 
     def models_for(self, text: str) -> list[Path]:
         """The models that translate a text for other systems.
@@ -206,11 +208,11 @@ class Job:
             if stats and stats.kind == "updates":
                 self.step("trains", stats.values)
 
-        place = self.place
-        place.programs.run(
-            training_command(data, place.machine, self.run, self.folder / "checkpoints"),
+        checkpoints = self.folder / "checkpoints"
+        command = training_command(data, self.place.machine, self.run, checkpoints)
+        self.start(
+            launched(command, self.run, self.place.programs.dry),
             log,
-            environment=self.environment,
             watch=watch,
             add_time=partial(add_time, self.folder / "times.json"),
         )
@@ -246,11 +248,8 @@ class Job:
             inputs.append(last)
         else:
             inputs = last_checkpoints(last.parent, averaging, self.run.updates)
-        self.place.programs.run(
-            ["convs2s", "average", "--inputs", *inputs, "--output", model],
-            self.folder / "average.log",
-            environment=self.environment,
-        )
+        command = ["convs2s", "average", "--inputs", *inputs, "--output", model]
+        self.start(command, self.folder / "average.log")
 
     def choose_search(self) -> Options:
         """Translate the validation set with all search options to choose from.
@@ -292,7 +291,8 @@ class Job:
         """Translate a split to a file in the folder of the run, unless the file is there."""
         output = self.folder / f"{name}.out"
         if not output.exists():
-            translate(self.place, run, self.data.subsets[split], output, self.environment)
+            command = translation_of(self.place, run, self.data.subsets[split])
+            self.start(command, output.with_suffix(".log"), stdout=output)
         return output
 
     def write_texts(self, split: str, output: str) -> None:
@@ -306,12 +306,11 @@ class Job:
         path, data = self.place.references(self.run, split), self.data
         if not path.exists():
             path.parent.mkdir(parents=True, exist_ok=True)
-            if data.prepared is None:
-                decode = detokenizer(data.prepared)
-                write_lines(str(path), map(decode, first_texts(output, "T")))
-            else:
-                text = data.prepared / TEXT / f"{split}.{data.target}"
-                write_lines(str(path), read_sentences(str(text)))
+            lines: Iterable[str] = map(detokenizer(None), first_texts(output, "T"))
+            if data.prepared is not None:
+                lines = read_sentences(str(data.prepared / TEXT / f"{split}.{data.target}"))
+            with self.place.lock("references", "The folder of the references", wait=True):
+                write_lines(str(path), lines)
         references = [*read_sentences(str(path))]
         count = len(references)
         binarized = count_sentences(data.bin / f"{data.subsets[split]}.{data.pair}.{data.target}")
@@ -329,26 +328,10 @@ class Job:
         return [decode(text) for text in first_texts(output, "H", len(references))]
 
 
-def translate(
-    place: Workplace, run: Run, subset: str, output: Path, environment: dict[str, str]
-) -> None:
-    """Translate a split.
-
-    Args:
-        place: the folders of all runs.
-        run: the run whose model translates.
-        subset: fairseq's name of the split.
-        output: the file to write; the log is beside it.
-        environment: variables for the program.
-    """
-    place.programs.run(
-        translation_command(
-            place.data[run.data_set], place.machine, run, place.models(run), subset
-        ),
-        output.with_suffix(".log"),
-        stdout=output,
-        environment=environment,
-    )
+def translation_of(place: Workplace, run: Run, subset: str) -> list[object]:
+    """The command that translates a split, given by fairseq's name, with the model of a run."""
+    data, models = place.data[run.data_set], place.models(run)
+    return translation_command(data, place.machine, run, models, subset)
 
 
 def last_checkpoints(folder: Path, averaging: Averaging, updates: int | None) -> list[Path]:
@@ -419,14 +402,15 @@ def _speeds(place: Workplace, run: Run, folder: Path) -> Iterator[tuple[str, flo
         folder.mkdir(parents=True)
     output, log = folder / "test.out", folder / "train.log"
     data = place.data[run.data_set]
-    translate(place, run, data.tests[data.first_test], output, environment)
+    command = translation_of(place, run, data.tests[data.first_test])
+    place.programs.run(command, output.with_suffix(".log"), stdout=output, environment=environment)
     if not dry:
         yield "sentences_per_second", logs.sentences_per_second(output)
     if not run.models:
         runs = place.out / "runs"
         command = basic_training_command(data, place.machine, run, runs, INTERVAL)
         command += ["--max-update", UPDATES, "--no-save", "--disable-validation"]
-        place.programs.run(command, log, environment=environment)
+        place.programs.run(launched(command, run, dry), log, environment=environment)
         if not dry:
             speeds = logs.training_speeds(logs.read_log(log))[1:]
             yield "tokens_per_second", statistics.median(speeds) if speeds else None

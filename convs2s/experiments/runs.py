@@ -88,6 +88,17 @@ class Run:
         return replace(self, options=self.options | others, updates=updates)
 
     @property
+    def needed(self) -> tuple[str, ...]:
+        """The names of the runs that must be done before this one, each once."""
+        start = () if self.start is None else (self.start,)
+        return tuple(dict.fromkeys((*self.awaits, *self.teachers, *start)))
+
+    @property
+    def workers(self) -> int:
+        """The number of processes that train, on all machines; a run without a training has one."""
+        return self.system.gpus * self.system.nodes
+
+    @property
     def train(self) -> Options:
         """Options of fairseq-train, with the number of updates."""
         return {
@@ -127,6 +138,8 @@ class Run:
             special["train_on"]["tag"] = self.system.train_on.tag
         if self.system.reverse:
             special["reverse"] = True
+        if self.workers > 1:
+            special |= {"gpus": self.system.gpus, "nodes": self.system.nodes}
         return {
             **special,
             "updates": self.updates,
@@ -178,7 +191,7 @@ def final_seeds(system: System, systems: Mapping[str, System]) -> tuple[int, ...
 
 def needs(run: Run, other: Run) -> bool:
     """``run`` cannot start before ``other`` is done."""
-    return other.name in (*run.awaits, *run.teachers, run.start)
+    return other.name in run.needed
 
 
 def _final_runs(

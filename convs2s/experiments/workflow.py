@@ -1,30 +1,29 @@
 """The whole experiment: data, runs, report."""
 
-import signal
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
-from traceback import format_exception
-from types import FrameType
+from typing import TYPE_CHECKING
 
-from ..common.errors import UserError
+from ..common.errors import UserError, nearest
 from ..common.installation import missing_fairseq
-from ..common.locks import locked_file
+from ..common.locks import Locked
 from ..common.output_files import make_folder
 from ..common.programs import ProgramFailed, Programs, find_program
-from ..common.signals import not_ignored
+from ..common.signals import ended_by_signals
 from .checks import check_options
-from .choices import TITLES, best_search
-from .commands import find_machine
+from .choices import best_search
+from .commands import Data, Machine, find_machine
 from .data import DataFolders, expected_data, prepare_data
 from .file import Experiment
 from .progress import Progress
 from .results import Workplace, read_result
 from .run import Job, measure_speeds
 from .runs import Run, all_runs, needs
+
+if TYPE_CHECKING:
+    from .schedule import Schedule
 
 # The exit code of a program that the user ended with Ctrl-C.
 INTERRUPTED = 130
@@ -42,10 +41,16 @@ class Request:
         seeds: the seeds of the runs; empty for all.
         download: download the text.
         report: write the tables from what is finished, and do no more.
+        list: print the runs and their states, and do no more.
+        json: print them as JSON.
+        only: name of the only run to carry out; None for all.
         dry_run: check the options, and print the commands.
         smoke: it is a smoke run.
         speed: measure speeds after the runs.
         keep_checkpoints: keep all checkpoints.
+        job: the command that does one run in a job of Slurm, without the name of the run; None to
+            submit no jobs.
+        slurm: options of sbatch for these jobs, as KEY=VALUE.
     """
 
     out: Path
@@ -55,10 +60,15 @@ class Request:
     seeds: Sequence[int] = ()
     download: bool = False
     report: bool = False
+    list: bool = False
+    json: bool = False
+    only: str | None = None
     dry_run: bool = False
     smoke: bool = False
     speed: bool = False
     keep_checkpoints: bool = False
+    job: Sequence[str] | None = None
+    slurm: Sequence[str] = ()
 
 
 def perform(experiment: Experiment, request: Request) -> int:
@@ -67,25 +77,33 @@ def perform(experiment: Experiment, request: Request) -> int:
     Returns:
         The exit code: 1 if a run failed.
     Raises:
-        UserError: if the data or the settings are wrong, or another process uses the folder.
+        UserError: if the data or the settings are wrong, or another process carries out the only
+            run.
     """
     out = request.out.resolve()
     if request.dry_run:
         return _Experiment(experiment, request, out, Programs(None)).dry_run()
+    if request.list:
+        # Other commands start sooner without.
+        from .states import show_runs
+
+        whole = _Experiment(experiment, request, out, Programs(None))
+        show_runs(whole.place, whole.selected, whole.finished_runs(), request.json)
+        return 0
     if request.report and not (out / "runs").is_dir():
         raise UserError(f"{out} has no results of an experiment: choose its folder with --out.")
     make_folder(str(out))
+    programs = Programs(out / "commands.log")
+    whole = _Experiment(experiment, request, out, programs)
     if request.report:
-        text = _Experiment(experiment, request, out, Programs(out / "commands.log")).report([])
-        print(text)
+        print(whole.report([]))
         return 0
-    with locked(out) as descriptor, termination():
-        programs = Programs(out / "commands.log", keep_open=[descriptor])
+    if request.job is not None:
+        whole.submit(request.job)
+        return 0
+    with ended_by_signals(programs.interrupt):
         try:
-            return _Experiment(experiment, request, out, programs).perform()
-        except ProgramFailed as error:
-            print(describe(error), file=sys.stderr)
-            return 1
+            return whole.perform() if request.only is None else whole.perform_one(request.only)
         except KeyboardInterrupt:
             programs.stop()
             print("Stopped. The same command goes on from here.", file=sys.stderr)
@@ -101,8 +119,12 @@ class _Experiment:
         self.print = (lambda text: None) if programs.dry else print
         self.runs = all_runs(experiment)
         self.data_sets = [*experiment.data.sets] or [""]
-        self.errors: dict[str, BaseException] = {}
         self.selected = self.select()
+        # ``prepare`` adds the data and the machine.
+        nowhere = Machine("", (), ())
+        self.place = Workplace(
+            out, {}, nowhere, programs, experiment.metric, request.keep_checkpoints
+        )
 
     def select(self) -> list[Run]:
         """The runs of the chosen systems and seeds, and those that they need."""
@@ -117,8 +139,8 @@ class _Experiment:
             chosen += [other for other in self.runs if needs(run, other) and other not in chosen]
         return [run for run in self.runs if run in chosen]
 
-    def check(self) -> None:
-        """Check the options of the runs that are not finished.
+    def check(self, selected: Sequence[Run]) -> None:
+        """Check the options of those of the selected runs that are not finished.
 
         Raises:
             UserError: if some are wrong, or there is no fairseq to train with.
@@ -131,8 +153,8 @@ class _Experiment:
         # All data sets have the same options.
         runs = [
             run
-            for run in self.selected
-            if run.data_set == self.data_sets[0]
+            for run in selected
+            if run.data_set == selected[0].data_set
             if not (folder / run.name / "result.json").exists()
         ]
         if not runs:
@@ -147,32 +169,40 @@ class _Experiment:
         except UserError as error:
             raise UserError(f"{self.request.file}: {error}") from error
 
-    def prepare(self) -> Workplace:
-        """Prepare the data and the machine."""
-        request, dry, experiment = self.request, self.programs.dry, self.experiment
-        data = {
+    def prepare(self, selected: Sequence[Run]) -> None:
+        """Prepare the data of the selected runs and the machine, or wait for others who do."""
+        request, dry = self.request, self.programs.dry
+        if dry:
+            data = self.prepare_data(selected)
+        else:
+            what = f"The data in {self.out}"
+            try:
+                with self.place.lock("data", what):
+                    data = self.prepare_data(selected)
+            except Locked as error:
+                self.print(str(error).replace("wait for its end", "this command waits"))
+                with self.place.lock("data", what, wait=True):
+                    data = self.prepare_data(selected)
+        machine = find_machine(request.jobs, dry, most_gpus(selected))
+        self.place = replace(self.place, data=data, machine=machine)
+
+    def prepare_data(self, selected: Sequence[Run]) -> dict[str, Data]:
+        """Prepare the data sets of the selected runs."""
+        return {
             name: prepare_data(
-                experiment.data.of(name),
+                self.experiment.data.of(name),
                 DataFolders(self.out, name),
-                request.download,
-                dry,
+                self.request.download,
+                self.programs.dry,
                 self.print,
             )
-            for name in self.data_sets
+            for name in dict.fromkeys(run.data_set for run in selected)
         }
-        return Workplace(
-            self.out,
-            data,
-            find_machine(request.jobs, dry),
-            self.programs,
-            experiment.metric,
-            request.keep_checkpoints,
-        )
 
     def dry_run(self) -> int:
         """Check the options, and print all commands that would run."""
-        self.check()
-        self.place = self.prepare()
+        self.check(self.selected)
+        self.prepare(self.selected)
         for run in self.selected:
             if not self.place.is_done(run):
                 print(f"# {run.name}")
@@ -183,15 +213,17 @@ class _Experiment:
 
     def perform(self) -> int:
         """Check the options, do all runs that are missing, and write the report."""
-        self.check()
-        self.place = self.prepare()
+        from .schedule import describe
+
+        self.check(self.selected)
+        self.prepare(self.selected)
         done = [run.name for run in self.finished_runs()]
-        self.progress = Progress(self.selected, done, sys.stdout)
+        schedule = self.schedule(self.selected, done)
         if done:
-            self.progress.say(f"{len(done)} of {len(self.selected)} runs were finished before.")
-        skipped = self.carry_out([run for run in self.selected if run.name not in done])
-        self.progress.close()
-        failed = [*self.errors, *(run.name for run in skipped)]
+            schedule.progress.say(f"{len(done)} of {len(self.selected)} runs were finished before.")
+        skipped = schedule.carry_out([run for run in self.selected if run.name not in done])
+        schedule.progress.close()
+        failed = [*schedule.errors, *(run.name for run in skipped)]
         code = 1 if failed else 0
         text = self.report(failed)
         if self.request.speed:
@@ -202,11 +234,64 @@ class _Experiment:
                 print(describe(error), file=sys.stderr)
                 code = 1
         print(f"\n{text}")
-        for name, message in self.errors.items():
+        for name, message in schedule.errors.items():
             print(f"{name} failed: {message}")
         for run in skipped:
             print(f"{run.name} was not started: it needs a run that failed.")
         return code
+
+    def perform_one(self, name: str) -> int:
+        """Do one run, and write the report if it was the last one.
+
+        Raises:
+            UserError: if there is no such run, or one that it needs is not done.
+        """
+        known = {run.name: run for run in self.selected}
+        if name not in known:
+            raise UserError(
+                f"--run is {name}, which is no run of {self.request.file}"
+                f"{nearest(name, known)}: --list shows them."
+            )
+        run, done = known[name], self.finished_runs()
+        missing = [each.name for each in self.selected if needs(run, each) and each not in done]
+        if missing:
+            raise UserError(
+                f"The run {name} needs {', '.join(missing)}, which must be done before: --list "
+                "shows their states."
+            )
+        if run in done:
+            print(f"The run {name} was finished before.")
+        else:
+            self.check([run])
+            self.prepare([run])
+            schedule = self.schedule([run], [])
+            schedule.waits, schedule.report = False, lambda _: None
+            schedule.carry_out([run])
+            schedule.progress.close()
+            if schedule.errors:
+                return 1
+            done = self.finished_runs()
+        print(f"{len(done)} of {len(self.selected)} runs are done.")
+        if len(done) == len(self.selected):
+            print(f"\n{self.report([])}")
+        return 0
+
+    def submit(self, job: Sequence[str]) -> None:
+        """Check the options, and submit the runs that are missing as jobs of Slurm."""
+        # Other commands need no submitit.
+        from .slurm import read_options, submit
+
+        options = read_options(self.request.slurm)
+        self.check(self.selected)
+        submit(self.selected, self.finished_runs(), job, self.out, options)
+
+    def schedule(self, runs: Sequence[Run], done: Sequence[str]) -> "Schedule":
+        """What carries out runs, of which some were done before."""
+        # It imports what starts threads, which would delay a report and a dry run.
+        from .schedule import Schedule
+
+        progress = Progress(runs, done, sys.stdout)
+        return Schedule(self.place, progress, self.request.jobs, self.report)
 
     def finished_runs(self) -> list[Run]:
         """The runs that are done, and so are those that they need.
@@ -235,58 +320,6 @@ class _Experiment:
             found = [run for run in found if run not in lost]
         return found
 
-    def carry_out(self, runs: Sequence[Run]) -> list[Run]:
-        """Carry out runs in parallel, each after those that it needs, and show the progress.
-
-        Trials come first, and of the runs that are ready the longest one.
-
-        Returns:
-            The runs that were not started, because one that they need has failed.
-        """
-        # A report and a dry run start sooner without.
-        from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-
-        waiting = sorted(runs, key=lambda run: (run.trial is None, -(run.updates or 0)))
-        slots = list(range(self.request.jobs))
-        running: dict[Future[None], tuple[Run, int]] = {}
-        unfinished = list(waiting)
-        with ThreadPoolExecutor(len(slots)) as pool:
-            try:
-                while True:
-                    for run in list(waiting):
-                        if slots and not any(needs(run, other) for other in unfinished):
-                            waiting.remove(run)
-                            slot = slots.pop(0)
-                            running[pool.submit(self.work, run, slot)] = run, slot
-                    if not running:
-                        return waiting
-                    for future in wait(running, 0.2, FIRST_COMPLETED).done:
-                        run, slot = running.pop(future)
-                        slots.append(slot)
-                        error = future.exception()
-                        if error is None:
-                            unfinished.remove(run)
-                            self.report([*self.errors])
-                        else:
-                            self.errors[run.name] = error
-                            text = f"{run.name} failed: {describe(error)}"
-                            self.progress.end(run, text, False)
-                    self.progress.draw()
-            except BaseException:
-                self.programs.stop()
-                raise
-
-    def work(self, run: Run, slot: int) -> None:
-        """Carry out one run."""
-        self.progress.start(run)
-        Job(self.place, run, slot, partial(self.progress.step, run)).carry_out()
-        result = self.place.result(run.name)
-        assert result is not None
-        text, metric = "diverged" if result.get("diverged") else "done", self.experiment.metric
-        for split in [*result["splits"]][:2]:
-            text = f"done: {TITLES[metric]} {result['splits'][split][metric]:.2f} on {split}"
-        self.progress.end(run, f"{run.name} {text}", True)
-
     def measure_speeds(self) -> None:
         """Measure the speeds of the systems that have a finished run and its model."""
         first: dict[str, Run] = {}
@@ -299,8 +332,13 @@ class _Experiment:
                 completed = self.place.completed(run) or run
                 chosen = best_search(self.place.searches(run), self.experiment.metric)
                 first.setdefault(run.system.name, completed.with_search(chosen))
-        alone = replace(self.place, machine=find_machine(1, self.programs.dry))
-        measure_speeds(alone, [*first.values()], self.print)
+        machine = find_machine(1, self.programs.dry, most_gpus([*first.values()]))
+        alone = replace(self.place, machine=machine)
+        if self.programs.dry:
+            measure_speeds(alone, [*first.values()], self.print)
+            return
+        with self.place.lock("speed", f"The measurement of speeds in {self.out}"):
+            measure_speeds(alone, [*first.values()], self.print)
 
     def report(self, failed: Sequence[str]) -> str:
         """Write the tables from all runs that are finished, and return them."""
@@ -324,50 +362,16 @@ class _Experiment:
             if name in chosen and not each.reverse
         }
         baseline = experiment.baseline if experiment.baseline in systems else None
-        return report.write(
-            self.out,
-            results,
-            replace(experiment, systems=systems, baseline=baseline),
-            unfinished=[run.name for run in missing if found.get(run.name, 0) is None],
-            failed=failed,
-        )
+        with self.place.lock("report", f"The report in {self.out}", wait=True):
+            return report.write(
+                self.out,
+                results,
+                replace(experiment, systems=systems, baseline=baseline),
+                unfinished=[run.name for run in missing if found.get(run.name, 0) is None],
+                failed=failed,
+            )
 
 
-def describe(error: BaseException) -> str:
-    """An error as text: with the end of a log, or with a traceback if no user can correct it."""
-    if isinstance(error, ProgramFailed):
-        return "\n  ".join([f"{error}", *error.log_end()])
-    return str(error) if isinstance(error, UserError) else "".join(format_exception(error))
-
-
-def locked(out: Path) -> AbstractContextManager[int]:
-    """Keep other processes out of the output folder; see ``locked_file``.
-
-    Programs that are started inherit the lock, so that it lasts as long as any of them runs.
-
-    Raises:
-        UserError: if another process holds the lock.
-    """
-    return locked_file(
-        str(out / "lock"),
-        f"Another `convs2s experiment`, or a program that it started, uses {out}: wait for its "
-        "end, or choose another folder with --out.",
-    )
-
-
-@contextmanager
-def termination() -> Iterator[None]:
-    """Ctrl-C, SIGTERM and SIGHUP raise KeyboardInterrupt, once."""
-    numbers = not_ignored((signal.SIGINT, signal.SIGTERM, signal.SIGHUP))
-
-    def interrupt(number: int, frame: FrameType | None) -> None:
-        for other in numbers:
-            signal.signal(other, signal.SIG_IGN)
-        raise KeyboardInterrupt
-
-    before = [signal.signal(number, interrupt) for number in numbers]
-    try:
-        yield
-    finally:
-        for number, handler in zip(numbers, before):
-            signal.signal(number, handler)
+def most_gpus(runs: Sequence[Run]) -> int:
+    """The largest number of GPUs of a run on one machine."""
+    return max((run.system.gpus for run in runs), default=1)

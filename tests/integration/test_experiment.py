@@ -98,8 +98,8 @@ def test_a_stopped_experiment_goes_on(folder):
         stopped.terminate()
     assert not (run / "result.json").exists()
 
-    while "Another `convs2s experiment`" in (done := start(folder)).stderr:
-        time.sleep(0.1)
+    # It waits for what is left of the first command.
+    done = start(folder)
     assert done.returncode == 0, done.stdout + done.stderr
     log = (run / "train.log").read_text()
     assert "Loaded checkpoint" in log and "num_updates: 100" in log
@@ -359,3 +359,24 @@ def test_systems_train_on_back_translations_of_monolingual_text(folder):
     done = start(folder)
     assert done.returncode == 0, done.stdout + done.stderr
     assert len((runs / "backward.2/monolingual").read_text(encoding="utf-8").splitlines()) == 50
+
+
+def test_several_workers_train_as_one(folder):
+    """Two workers with half of the sentences each learn what one learns from all of them."""
+    text = EXPERIMENT.partition("  fconv:\n")[0].replace("baseline: fconv\n", "")
+    text = text.replace("updates: 100", "updates: 4")
+    text = text.replace("optimizer: adam", "optimizer: sgd\n  dropout: 0")
+    text = text.replace("max-tokens: 200", "batch-size: 120")
+    two = text.partition("  convs2s:\n")[2].replace("title: ConvS2S", "title: Two\n    gpus: 2")
+    one = "train:\n      update-freq: 2"
+    text = text.replace("train:\n      arch", f"{one}\n      arch")
+    (folder / "numbers.yaml").write_text(f"{text}  two:\n{two}", encoding="utf-8")
+    done = start(folder)
+    assert done.returncode == 0, done.stdout + done.stderr
+    log = (folder / "numbers_out/runs/two.1/train.log").read_text(encoding="utf-8")
+    assert "training on 2 devices" in log
+    results = json.loads((folder / "numbers_out" / "results.json").read_text())["results"]
+    first, second = (result["valid_loss"] for result in results)
+    assert first == pytest.approx(second, abs=2e-3)
+    settings = json.loads((folder / "numbers_out/runs/two.1/settings.json").read_text())
+    assert (settings["gpus"], settings["nodes"]) == (2, 1)

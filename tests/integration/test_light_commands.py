@@ -222,7 +222,9 @@ def test_commands_on_files(command, answer, texts):
     assert answer in squeezed
 
 
-@pytest.mark.parametrize("arguments", [["--dry-run", "--smoke"], ["--report"], ["--schema"]])
+@pytest.mark.parametrize(
+    "arguments", [["--dry-run", "--smoke"], ["--list"], ["--report"], ["--schema"]]
+)
 def test_experiments_that_start_nothing(arguments, tmp_path):
     (tmp_path / "compare_out" / "runs").mkdir(parents=True)
     file = str(ROOT / "examples" / "multi30k" / "compare.yaml")

@@ -107,8 +107,8 @@ class KilledExperiment:
         kill_forks()
         process.wait()
         # The programs that asked for the forks end, too.
-        if (self.folder / "e_out/lock").exists():
-            with open(self.folder / "e_out/lock", encoding="utf-8") as lock:
+        for path in (self.folder / "e_out/locks/runs").glob("*"):
+            with open(path, encoding="utf-8") as lock:
                 fcntl.flock(lock, fcntl.LOCK_EX)
 
     @property

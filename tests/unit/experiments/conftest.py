@@ -33,7 +33,7 @@ def programs(tmp_path, monkeypatch):
     monkeypatch.setattr(workflow, "missing_fairseq", lambda: None)
     monkeypatch.setattr(workflow, "check_options", lambda *_: None)
     monkeypatch.setattr(
-        workflow, "find_machine", lambda jobs, _: Machine("no device", ("--cpu",), ({},) * jobs)
+        workflow, "find_machine", lambda jobs, *_: Machine("no device", ("--cpu",), ({},) * jobs)
     )
 
 

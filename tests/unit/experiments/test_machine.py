@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from convs2s.common.errors import UserError
 from convs2s.experiments.commands import find_machine
 
 
@@ -53,3 +54,25 @@ def test_faults_of_fairseq_are_fixed_for_its_own_models(given, gpus, monkeypatch
         monkeypatch.setenv("CONVS2S_COMPAT", given)
     for environment in find_machine(2, dry=True).environments:
         assert environment.get("CONVS2S_COMPAT") == (None if given else "all")
+
+
+def test_runs_with_several_gpus(monkeypatch):
+    """A dry run may be on another machine."""
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 4)
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda: "some GPU")
+    monkeypatch.setattr("pathlib.Path.glob", lambda *_: range(4))
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    slots = [each["CUDA_VISIBLE_DEVICES"] for each in find_machine(3, each=2).environments]
+    assert slots == ["0,1", "2,3", "0,1"]
+    with pytest.raises(UserError, match="A system has 5 gpus, but this machine has 4"):
+        find_machine(1, each=5)
+    find_machine(1, dry=True, each=5)
+
+
+def test_workers_share_the_cores_of_a_run(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: set(range(8)), raising=False)
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    (environment,) = find_machine(1, each=4).environments
+    assert environment["OMP_NUM_THREADS"] == "2"

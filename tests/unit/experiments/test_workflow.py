@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from convs2s.common import programs
+from convs2s.common import locks, programs
 from convs2s.common.errors import UserError
 from convs2s.experiments import workflow
 
@@ -188,7 +188,7 @@ def test_programs_end_with_an_error_in_the_report(start, folder, monkeypatch):
     with pytest.raises(StopIteration):
         start("--systems", "b, c")
     # A training that still ran would wait, and hold the lock.
-    with workflow.locked(folder / "words_out"):
+    with locks.shared_lock(str(folder / "words_out/locks/runs/b_c.1"), "The run"):
         assert not results(folder)
 
 
@@ -248,13 +248,6 @@ def test_a_measurement_that_fails_loses_no_report(start, folder):
     code, printed = start("--systems", "b, c", "--seeds", 1, "--speed")
     assert code == 1 and "| B " in printed
     assert not (folder / "words_out/speed.json").exists()
-
-
-def test_two_experiments_in_one_folder(start, folder):
-    out = folder / "words_out"
-    out.mkdir()
-    with workflow.locked(out), pytest.raises(UserError, match="Another `convs2s experiment`"):
-        start()
 
 
 @pytest.mark.parametrize(
