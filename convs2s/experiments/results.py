@@ -13,7 +13,7 @@ from ..common.errors import UserError
 from ..common.names import check_name
 from ..common.programs import Programs
 from ..common.text_files import read_sentences, read_text
-from .choices import has_options, ranked_trials
+from .choices import has_options, means_over_sets, ranked_trials
 from .commands import Data, Machine
 from .options import Options
 from .records import as_json, check_unchanged, read_json, write_json
@@ -141,7 +141,8 @@ class Workplace:
     def completed(self, run: Run) -> Run | None:
         """The run with the options of the best trial, if it waits for trials.
 
-        A trial of a later round gets the options of the trial with its rank.
+        A trial of a later round gets the options of the trial with its rank, and an adaptive one
+        those that are chosen for it.
 
         Returns:
             None if a trial is not finished, or none is left that did not diverge.
@@ -153,6 +154,9 @@ class Workplace:
         if len(finished) < len(results):
             return None
         ranked = ranked_trials(finished, self.metric, data_sets(run.awaits))
+        if run.is_adaptive:
+            options = self._chosen_options(run, finished, ranked)
+            return replace(run, tried=options).with_options(options)
         place = 0 if run.rank is None else run.rank - 1
         if place >= len(ranked):
             return None
@@ -168,6 +172,23 @@ class Workplace:
         same = training.items() <= (self.settings(name) or {}).items()
         return replace(run, trained_by=name) if same else run
 
+    def _chosen_options(
+        self, run: Run, finished: list[dict[str, Any]], ranked: list[dict[str, Any]]
+    ) -> Options:
+        """The options of an adaptive trial: those of its result, or else what is chosen now.
+
+        Args:
+            run: the trial.
+            finished: the results that it is chosen from.
+            ranked: their means over the data sets, best first, without trials that diverged.
+        """
+        own, adaptive = self.result(run.name), run.system.adaptive
+        if own is not None:
+            return self._trial_options(run, own)
+        assert adaptive is not None and run.trial is not None
+        means = means_over_sets(finished, data_sets(run.awaits))
+        return adaptive.choose(run.trial, ranked, [each for each in means if each.get("diverged")])
+
     def _trial_options(self, run: Run, trial: dict[str, Any]) -> Options:
         """The options of a trial, as the experiment has them.
 
@@ -177,6 +198,9 @@ class Workplace:
         for options in run.system.trials:
             if as_json(options) == trial.get("trial_options"):
                 return options
+        adaptive, found = run.system.adaptive, trial.get("trial_options", {})
+        if adaptive is not None and adaptive.space.has(found):
+            return found
         name = run.name_of_trial(trial["trial"])
         raise UserError(
             f"{self.folder(name) / 'result.json'} has options of no trial of "

@@ -86,8 +86,10 @@ class Job:
             self.run = completed
         elif dry:
             rank = self.run.rank
-            which = "best trial" if rank is None else f"trial of rank {rank}"
-            print(f"# with the options of the {which}")
+            which = "the best trial" if rank is None else f"the trial of rank {rank}"
+            if self.run.is_adaptive:
+                which = "a trial that is chosen from the results of others"
+            print(f"# with the options of {which}")
         elif self.run.rank is None:
             folders = place.folder(self.run.name_of_trial(1)).parent
             raise UserError(

@@ -25,6 +25,7 @@ from .progress import Progress
 from .results import Workplace, read_result
 from .run import Job, measure_speeds
 from .runs import Run, all_runs, needs
+from .trials import check_optuna
 
 # The exit code of a program that the user ended with Ctrl-C.
 INTERRUPTED = 130
@@ -130,11 +131,14 @@ class _Experiment:
         }
         # All data sets have the same options.
         runs = [
-            run
+            example
             for run in self.selected
+            for example in run.examples()
             if run.data_set == self.data_sets[0]
             if not (folder / run.name / "result.json").exists()
         ]
+        if any(run.is_adaptive for run in self.selected):
+            check_optuna()
         if not runs:
             return
         if missing_fairseq() is not None:
