@@ -61,6 +61,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_flag(parser, "--speed", text)
     text = "keep all checkpoints of finished trainings, not only their average"
     add_flag(parser, "--keep-checkpoints", text)
+    text = "record the report with a tracker that is installed, on this machine unless it is set up"
+    parser.add_argument("--tracker", choices=("trackio", "wandb", "mlflow"), help=text)
     text = "print the JSON schema of FILE.yaml, for editors to check it with"
     parser.add_argument("--schema", nargs=0, action=_PrintSchema, help=text)
     text = "at most N updates in each training, to see whether everything works"

@@ -47,6 +47,7 @@ class Request:
         smoke: it is a smoke run.
         speed: measure speeds after the runs.
         keep_checkpoints: keep all checkpoints.
+        tracker: name of a tracker that records the report; None for none.
     """
 
     out: Path
@@ -60,6 +61,7 @@ class Request:
     smoke: bool = False
     speed: bool = False
     keep_checkpoints: bool = False
+    tracker: str | None = None
 
 
 def perform(experiment: Experiment, request: Request) -> int:
@@ -71,6 +73,10 @@ def perform(experiment: Experiment, request: Request) -> int:
         UserError: if the data or the settings are wrong, or another process uses the folder.
     """
     out = request.out.resolve()
+    if request.tracker is not None:
+        from .trackers import check_tracker
+
+        check_tracker(request.tracker)
     if request.dry_run:
         return _Experiment(experiment, request, out, Programs(None)).dry_run()
     if request.report and not (out / "runs").is_dir():
@@ -79,11 +85,14 @@ def perform(experiment: Experiment, request: Request) -> int:
     if request.report:
         text = _Experiment(experiment, request, out, Programs(out / "commands.log")).report([])
         print(text)
+        record(request)
         return 0
     with locked(out) as descriptor, termination():
         programs = Programs(out / "commands.log", keep_open=[descriptor])
         try:
-            return _Experiment(experiment, request, out, programs).perform()
+            code = _Experiment(experiment, request, out, programs).perform()
+            record(request)
+            return code
         except ProgramFailed as error:
             print(describe(error), file=sys.stderr)
             return 1
@@ -335,6 +344,15 @@ class _Experiment:
             unfinished=[run.name for run in missing if found.get(run.name, 0) is None],
             failed=failed,
         )
+
+
+def record(request: Request) -> None:
+    """Record the report with the tracker, if there is one."""
+    if request.tracker is not None:
+        # Its packages would delay a dry run.
+        from .trackers import track
+
+        print(track(request.tracker, request.out.resolve()))
 
 
 def describe(error: BaseException) -> str:
