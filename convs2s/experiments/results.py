@@ -9,6 +9,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from ..common import logs
+from ..common.energy import EnergyMeter
 from ..common.errors import UserError
 from ..common.names import check_name
 from ..common.programs import Programs
@@ -290,6 +291,8 @@ def _collect_training(folder: Path, updates: int | None) -> dict[str, Any]:
         "tokens_per_second": log.tokens_per_second,
         "valid_loss": log.valid_loss,
     }
+    if "joules" in times:
+        results["energy_wh"] = times["joules"] / 3600
     write_json(folder / "training.json", results)
     return results
 
@@ -312,15 +315,20 @@ def vocabulary_parameters(checkpoint: Path) -> int:
     return sum(tensors.values())
 
 
-def add_time(path: Path, wall: float, cpu: float) -> None:
+def add_time(path: Path, meter: EnergyMeter, wall: float, cpu: float) -> None:
     """Add a part of a training, between two interruptions, to the file of its times.
 
     Args:
         path: the file.
+        meter: measures the energy of the part in joules.
         wall, cpu: seconds of the part, and of all processes in it.
     """
     before = NO_TIME | (read_json(path) or {})
-    write_json(path, {"wall": before["wall"] + wall, "cpu": before["cpu"] + cpu})
+    times = {"wall": before["wall"] + wall, "cpu": before["cpu"] + cpu}
+    joules = meter.joules()
+    if joules is not None:
+        times["joules"] = before.get("joules", 0.0) + joules
+    write_json(path, times)
 
 
 def data_sets(names: Iterable[str]) -> list[str]:

@@ -12,6 +12,7 @@ from typing import Any
 
 from ..checkpoints.folders import LAST, saved_checkpoints
 from ..common import logs
+from ..common.energy import EnergyMeter
 from ..common.errors import UserError
 from ..common.output_files import write_lines
 from ..common.programs import ProgramFailed, relative_path
@@ -195,7 +196,7 @@ class Job:
             log,
             environment=self.environment,
             watch=watch,
-            add_time=partial(add_time, self.folder / "times.json"),
+            add_time=partial(add_time, self.folder / "times.json", EnergyMeter()),
         )
 
     def make_data(self) -> Data:

@@ -10,8 +10,9 @@ import time
 import pytest
 
 from convs2s.common import programs
+from convs2s.common.energy import EnergyMeter
 from convs2s.common.errors import UserError
-from convs2s.experiments import workflow
+from convs2s.experiments import run, workflow
 
 from .words import ALL, change, commands, results
 
@@ -277,3 +278,16 @@ def test_two_experiments_in_one_folder(start, folder):
 def test_wrong_arguments(start, arguments, message):
     with pytest.raises(UserError, match=message):
         start(*arguments)
+
+
+@pytest.mark.parametrize("readable", [False, True])
+def test_the_energy_of_a_training(start, folder, monkeypatch, readable):
+    counter = folder / "counters/intel-rapl:0/energy_uj"
+    counter.parent.mkdir(parents=True)
+    counter.write_text("1" if readable else "")
+    monkeypatch.setattr(run, "EnergyMeter", lambda: EnergyMeter(folder / "counters"))
+    assert start("--systems", "b, c", "--seeds", 1)[0] == 0
+    training = json.loads((folder / "words_out/runs/b_c.1/training.json").read_text())
+    assert training.get("energy_wh") == (0 if readable else None)
+    head = (folder / "words_out/runs.csv").read_text().splitlines()[0].split(",")
+    assert ("energy_wh" in head) == readable
