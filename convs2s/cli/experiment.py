@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..common.errors import UserError
 from ..common.names import check_name
-from .arguments import add_flag, add_folder, add_number
+from .arguments import add_flag, add_folder, add_input, add_number
 
 if TYPE_CHECKING:
     from ..experiments.file import Experiment
@@ -61,6 +61,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_flag(parser, "--speed", text)
     text = "keep all checkpoints of finished trainings, not only their average"
     add_flag(parser, "--keep-checkpoints", text)
+    text = "score final runs with this model of COMET, too; see `convs2s evaluate --comet`"
+    add_input(parser, "--comet", text)
     text = "record the report with a tracker that is installed, on this machine unless it is set up"
     parser.add_argument("--tracker", choices=("trackio", "wandb", "mlflow"), help=text)
     text = "print the JSON schema of FILE.yaml, for editors to check it with"

@@ -12,6 +12,7 @@ from statistics import mean
 from tempfile import TemporaryDirectory
 
 from ..common.errors import UserError
+from ..common.installation import count_gpus
 from ..common.output_files import write_lines
 from .metrics import Metric, MetricOptions, References, Scores, Texts
 
@@ -62,9 +63,11 @@ def _score(
     options: MetricOptions,
 ) -> Scores:
     """Score one system against the only set of references; the options do not matter."""
-    # Only this needs torch.
-    import torch
-
+    if len(source) != len(hypotheses):
+        raise UserError(
+            f"There are {len(source):,} source sentences, but {len(hypotheses):,} translations; "
+            "COMET needs one for each."
+        )
     with TemporaryDirectory(prefix="convs2s-comet-") as folder:
         texts = {"-s": source, "-t": hypotheses, "-r": references[0]}
         words: list[str] = []
@@ -73,9 +76,9 @@ def _score(
             # The program would take a carriage return for the end of a line.
             write_lines(words[-1], (line.replace("\r", " ") for line in lines))
         found = Path(folder, "scores.json")
-        gpus = "1" if torch.cuda.is_available() else "0"
+        gpus = min(1, count_gpus())
         done = subprocess.run(
-            [program, *words, "--model", model, "--gpus", gpus, "--quiet", "--to_json", found],
+            [program, *words, "--model", model, "--gpus", str(gpus), "--quiet", "--to_json", found],
             env={OFFLINE: "1", **os.environ},
             capture_output=True,
             encoding="utf-8",

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..common.installation import available_cores
+from ..common.installation import available_cores, count_gpus
 from ..text.binarize import training_data
 from .options import Options, arguments
 
@@ -98,11 +98,6 @@ def find_machine(jobs: int, dry: bool = False) -> Machine:
     threads = unless_set({"OMP_NUM_THREADS": str(max(1, cores // jobs))})
     device = f"CPU, {cores} core{'s' if cores > 1 else ''}, {name}"
     return Machine(device, ("--cpu",), (fixes | threads,) * jobs)
-
-
-def count_gpus() -> int:
-    """The number of GPUs of NVIDIA, without waiting for torch."""
-    return len(list(Path("/dev").glob("nvidia[0-9]*")))
 
 
 def unless_set(variables: dict[str, str]) -> dict[str, str]:

@@ -14,8 +14,11 @@ from ..common.errors import UserError
 from ..common.names import check_name
 from ..common.programs import Programs
 from ..common.text_files import read_sentences, read_text
+from ..evaluation.nbest import first_texts
+from ..text.preparation import TEXT
 from .choices import has_options, means_over_sets, ranked_trials
 from .commands import Data, Machine
+from .data import detokenizer
 from .options import Options
 from .records import as_json, check_unchanged, read_json, write_json
 from .runs import Run
@@ -51,6 +54,7 @@ class Workplace:
         programs: starts programs.
         metric: the score that chooses among trials and searches.
         keep_checkpoints: keep all checkpoints of finished trainings.
+        comet: the model of COMET that scores final runs, too; None for none.
     """
 
     out: Path
@@ -59,6 +63,7 @@ class Workplace:
     programs: Programs
     metric: Metric = "bleu"
     keep_checkpoints: bool = False
+    comet: str | None = None
 
     def folder(self, name: str) -> Path:
         """The folder of a run."""
@@ -261,7 +266,17 @@ class Workplace:
         found = {"bleu": logs.read_bleu(output), **scores.score(hypotheses, references)}
         if self.metric == "wer":
             found |= scores.error_rates(hypotheses, references)
+        if self.comet is not None and run.trial is None:
+            source = self._source(run, split, output, len(references))
+            found |= scores.comet_score(self.comet, source, hypotheses, references)
         return found
+
+    def _source(self, run: Run, split: str, output: str, count: int) -> list[str]:
+        """The source text of a split, prepared or as it is in the output of fairseq-generate."""
+        data = self.data[run.data_set]
+        if data.prepared is None:
+            return [*map(detokenizer(None), first_texts(output, "S", count))]
+        return [*read_sentences(str(data.prepared / TEXT / f"{split}.{data.source}"))]
 
 
 def _identity(run: Run) -> dict[str, Any]:

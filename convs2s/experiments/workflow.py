@@ -47,6 +47,7 @@ class Request:
         smoke: it is a smoke run.
         speed: measure speeds after the runs.
         keep_checkpoints: keep all checkpoints.
+        comet: the model of COMET that scores final runs, too; None for none.
         tracker: name of a tracker that records the report; None for none.
     """
 
@@ -61,6 +62,7 @@ class Request:
     smoke: bool = False
     speed: bool = False
     keep_checkpoints: bool = False
+    comet: str | None = None
     tracker: str | None = None
 
 
@@ -77,6 +79,11 @@ def perform(experiment: Experiment, request: Request) -> int:
         from .trackers import check_tracker
 
         check_tracker(request.tracker)
+    if request.comet is not None:
+        # Only these need the packages of scores.
+        from ..evaluation.comet import comet
+
+        comet(request.comet, ())
     if request.dry_run:
         return _Experiment(experiment, request, out, Programs(None)).dry_run()
     if request.report and not (out / "runs").is_dir():
@@ -180,6 +187,7 @@ class _Experiment:
             self.programs,
             experiment.metric,
             request.keep_checkpoints,
+            request.comet,
         )
 
     def dry_run(self) -> int:

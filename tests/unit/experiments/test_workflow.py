@@ -291,3 +291,36 @@ def test_the_energy_of_a_training(start, folder, monkeypatch, readable):
     assert training.get("energy_wh") == (0 if readable else None)
     head = (folder / "words_out/runs.csv").read_text().splitlines()[0].split(",")
     assert ("energy_wh" in head) == readable
+
+
+COMET = """
+import json, sys
+arguments = dict(zip(sys.argv[1:], sys.argv[2:]))
+texts = [[line.strip() for line in open(arguments[name])] for name in ("-s", "-t", "-r")]
+# The translations of the fakes are the source, or missing.
+scores = [{"COMET": 0.75 if found == source else 0.0} for source, found, right in zip(*texts)]
+json.dump({"t": scores}, open(arguments["--to_json"], "w"))
+"""
+
+
+def test_comet_is_a_column_of_the_tables(start, folder):
+    (folder / "wmt/checkpoints").mkdir(parents=True)
+    for name in ("hparams.yaml", "checkpoints/model.ckpt"):
+        (folder / "wmt" / name).touch()
+    options = ("--systems", "a", "--seeds", 2, "--comet", "wmt/checkpoints/model.ckpt")
+    with pytest.raises(UserError, match="--comet needs the program comet-score"):
+        start(*options)
+    program = folder / "bin/comet-score"
+    first_line = (folder / "bin/convs2s").read_text().splitlines()[0]
+    program.write_text(f"{first_line}\n{COMET}")
+    program.chmod(0o755)
+    code, printed = start(*options)
+    assert code == 0 and "COMET test_1" in printed and "COMET: `comet-score, wmt`." in printed
+    assert "test_1.comet.mean" in (folder / "words_out/table.csv").read_text()
+    splits = results(folder)["a.2"]["splits"]
+    assert [splits[split]["comet"] for split in ("valid", "test_1")] == [50, 50]
+    assert "comet" not in results(folder)["a.trial1"]["splits"]["valid"]
+    # A later option is for finished runs whose result is removed.
+    (folder / "words_out/runs/a.2/result.json").unlink()
+    before = commands(folder)
+    assert "COMET" not in start(*options[:-2])[1] and commands(folder) == before
