@@ -33,7 +33,7 @@ def comet(model: str, source: Texts) -> Metric:
         UserError: if there is no such model, or COMET is not installed.
     """
     path = Path(model).absolute()
-    settings = path.parents[1] / "hparams.yaml"
+    settings = path.parent.parent / "hparams.yaml"
     for file in (path, settings):
         if not file.is_file():
             raise UserError(
@@ -91,12 +91,13 @@ def _score(
             f"{PROGRAM} failed: {lines[-1].strip()} If it lacks the files of its encoder, let it "
             f"download them once with {OFFLINE}=0."
         )
-    return Scores({"COMET": 100 * mean(scores)}, f"{PROGRAM}, {model.parents[1].name}")
+    return Scores({"COMET": 100 * mean(scores)}, f"{PROGRAM}, {model.parent.parent.name}")
 
 
 def _read(path: Path) -> Sequence[float]:
-    """The scores of the sentences in the file that the program wrote."""
-    if not path.is_file():
+    """The scores of the sentences in the file that the program wrote; none if it is not whole."""
+    try:
+        [sentences] = json.loads(path.read_text(encoding="utf-8")).values()
+        return [float(sentence["COMET"]) for sentence in sentences]
+    except (OSError, AttributeError, KeyError, TypeError, ValueError):
         return []
-    [sentences] = json.loads(path.read_text(encoding="utf-8")).values()
-    return [sentence["COMET"] for sentence in sentences]

@@ -145,16 +145,16 @@ class _Experiment:
             name: expected_data(settings.of(name), DataFolders(self.out, name))
             for name in self.data_sets
         }
+        missing = [run for run in self.selected if not (folder / run.name / "result.json").exists()]
+        if any(run.is_adaptive for run in missing):
+            check_optuna()
         # All data sets have the same options.
         runs = [
             example
-            for run in self.selected
-            for example in run.examples()
+            for run in missing
             if run.data_set == self.data_sets[0]
-            if not (folder / run.name / "result.json").exists()
+            for example in run.examples()
         ]
-        if any(run.is_adaptive for run in self.selected):
-            check_optuna()
         if not runs:
             return
         if missing_fairseq() is not None:
