@@ -32,6 +32,7 @@ PARTS = (
     Part(("fairseq",), "fairseq", "train, experiment, fairseq's own commands"),
     Part(("sacremoses", "sentencepiece"), "text", "prepare and translate raw text"),
     Part(("matplotlib",), "plot", "plot, plot-attention (pictures)"),
+    Part(("optuna",), "optuna", "experiment (tuning.sampler tpe)"),
     Part(("rouge_score", "nltk"), "evaluate", "evaluate (ROUGE, METEOR)"),
     Part(("eflomal",), "lexicon", "lexicon (without --alignments)"),
     Part(("onnx", "onnxscript", "onnxruntime"), "export", "export-onnx, compile"),

@@ -15,10 +15,13 @@ from ..common.progress import Progress
 from ..common.quiet import quiet
 from ..common.tables import number, show
 from ..evaluation import comparison, links
+from ..evaluation.comet import comet
 from ..evaluation.metrics import (
     DEFAULT_METRICS,
     METRICS,
+    Metric,
     MetricOptions,
+    References,
     default_tokenizer,
     find_metrics,
 )
@@ -69,6 +72,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     scores = parser.add_argument_group("scores")
     text = f"any of {', '.join(METRICS)}, separated by commas (default: %(default)s)"
     scores.add_argument("--metrics", default=",".join(DEFAULT_METRICS), metavar="NAMES", help=text)
+    text = (
+        "score with this model of COMET, too, such as MODEL/checkpoints/model.ckpt; needs --source "
+        "and the program comet-score"
+    )
+    add_input(scores, "--comet", text)
     add_flag(scores, "--lowercase", "compare in lower case")
     text = (
         "sacreBLEU's tokenizer for BLEU, also by length, such as zh for Chinese; "
@@ -177,7 +185,13 @@ def _check(args: argparse.Namespace) -> None:
 
 def _check_outputs(args: argparse.Namespace, systems: Sequence[System]) -> None:
     """Check that the files can be written, and that none of them is read, too."""
-    read = [args.source, args.gold_links, *(args.references or ()), *files_of_translator(args)]
+    read = [
+        args.source,
+        args.comet,
+        args.gold_links,
+        *(args.references or ()),
+        *files_of_translator(args),
+    ]
     for system in (*systems, *parse_systems(args.links or (), "alignments")):
         read += [system.file, *system.checkpoints]
     outputs = {"--output": args.output}
@@ -195,12 +209,13 @@ def _evaluate(args: argparse.Namespace, systems: Sequence[System]) -> comparison
     source = read_matching(args.source, args.references[0], count) if args.source else None
     lengths = [len(line.split()) for line in source or references[0]]
     groups = comparison.group_by_length(lengths, _bounds(args.length_bounds))
-    metrics = args.metrics.split(",")
     target = (args.language_pair or "").partition("-")[2]
     tokenize = args.tokenize or default_tokenizer(target)
     options = MetricOptions(args.lowercase, args.summary_bytes, args.stem, tokenize)
     # Before checkpoints translate, which may take long.
-    find_metrics(metrics, options, references)
+    metrics = find_metrics(args.metrics.split(","), options, references)
+    if args.comet:
+        metrics.append(_comet(args.comet, source, references))
     translations = {
         system.name: _translate(args, system.checkpoints, source)
         if system.file is None
@@ -219,6 +234,17 @@ def _evaluate(args: argparse.Namespace, systems: Sequence[System]) -> comparison
         args.min_words,
         with_tests=bool(args.output) or not args.score_only,
     )
+
+
+def _comet(model: str, source: Sequence[str] | None, references: References) -> Metric:
+    """COMET with a model."""
+    if source is None:
+        raise UserError(f"--comet {model} needs the source text: give it with --source.")
+    if len(references) > 1:
+        raise UserError(
+            f"--comet {model} compares with one set of references: give --references once."
+        )
+    return comet(model, source)
 
 
 def _bounds(text: str | None) -> list[int] | None:

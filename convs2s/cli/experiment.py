@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from ..common.errors import UserError
 from ..common.limits import option_name
 from ..common.names import check_name
-from .arguments import add_flag, add_folder, add_number
+from .arguments import add_flag, add_folder, add_input, add_number
 
 if TYPE_CHECKING:
     from ..experiments.file import Experiment
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 # The options that a job of Slurm gets, too: what the data and the runs depend on.
 OF_RUNS = (
     "text bin prepared download smoke sets source target bpe_merges systems seeds limit_updates "
-    "keep_checkpoints"
+    "keep_checkpoints comet tracker"
 ).split()
 # Options that a job of Slurm, or a single run, has no use for, or that choose something else.
 OF_ONE_MACHINE = "report dry_run list only jobs speed".split()
@@ -78,6 +78,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_flag(parser, "--speed", text)
     text = "keep all checkpoints of finished trainings, not only their average"
     add_flag(parser, "--keep-checkpoints", text)
+    text = "score final runs with this model of COMET, too; see `convs2s evaluate --comet`"
+    add_input(parser, "--comet", text)
+    text = "record the report with a tracker that is installed, on this machine unless it is set up"
+    parser.add_argument("--tracker", choices=("trackio", "wandb", "mlflow"), help=text)
     text = "what carries out the runs: this command, or jobs of Slurm, which it submits"
     parser.add_argument("--launcher", choices=("local", "slurm"), default="local", help=text)
     text = "options of sbatch for --launcher slurm, such as partition=gpu time=8:00:00"

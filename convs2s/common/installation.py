@@ -63,6 +63,11 @@ def available_cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
+def count_gpus() -> int:
+    """The number of GPUs of NVIDIA, without waiting for torch."""
+    return len(list(Path("/dev").glob("nvidia[0-9]*")))
+
+
 def processor() -> str:
     """The name of the CPU."""
     return cpu_field("model name") or platform.processor() or platform.machine()

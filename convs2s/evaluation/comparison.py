@@ -13,7 +13,6 @@ from .metrics import (
     MetricOptions,
     References,
     Texts,
-    find_metrics,
     sacrebleu_metrics,
     sacrebleu_score,
 )
@@ -145,7 +144,7 @@ def evaluate(
     references: References,
     groups: Sequence[LengthGroup],
     lengths_of: str,
-    metrics: Sequence[str],
+    metrics: Sequence[Metric],
     options: MetricOptions,
     min_words: int | None = None,
     with_tests: bool = True,
@@ -157,24 +156,20 @@ def evaluate(
         references: one list of references for each set of references.
         groups: groups of sentences by length.
         lengths_of: "source" or "reference", whose lengths these are.
-        metrics: names of metrics.
+        metrics: the metrics.
         options: their options.
         min_words: count translations with fewer words; None to count nothing.
         with_tests: whether to test differences.
-    Raises:
-        UserError: if a metric or tokenizer is unknown or not installed, or ROUGE cannot read the
-            script of the references.
     """
-    chosen = find_metrics(metrics, options, references)
     tests = {}
     if with_tests and len(systems) > 1:
-        tests = _tests(systems, references, chosen, options)
+        tests = _tests(systems, references, metrics, options)
     settings: dict[str, str] = {}
     results = []
     for name, hypotheses in Progress(systems.items(), "systems", "Scores", len(systems)):
         short = [text for text in hypotheses if len(text.split()) < (min_words or 0)]
         scores: dict[str, float] = {}
-        for metric in chosen:
+        for metric in metrics:
             found = metric.score(hypotheses, references, options)
             scores.update(found.values)
             settings[metric.name] = found.settings

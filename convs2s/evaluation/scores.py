@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from ..common.errors import UserError
+from .comet import comet
 from .metrics import MetricOptions, phone_error_rate, sacrebleu_score, word_error_rate
 
 
@@ -64,3 +65,22 @@ def error_rates(hypotheses: Sequence[str], references: Sequence[str]) -> dict[st
     wer = word_error_rate(hypotheses, [references], MetricOptions())
     per = phone_error_rate(hypotheses, [references], MetricOptions())
     return {"wer": wer.values["WER"], "per": per.values["PER"]}
+
+
+def comet_score(
+    model: str, source: Sequence[str], hypotheses: Sequence[str], references: Sequence[str]
+) -> dict[str, float | str]:
+    """Score translations of a test set with a model of COMET.
+
+    Args:
+        model: its checkpoint.
+        source: the source sentences.
+        hypotheses: their translations.
+        references: the references, in the same order.
+    Returns:
+        ``comet`` in percent, and ``comet_signature``, the model.
+    Raises:
+        UserError: if the model or COMET is missing, or fails.
+    """
+    found = comet(model, source).score(hypotheses, [references], MetricOptions())
+    return {"comet": found.values["COMET"], "comet_signature": found.settings}

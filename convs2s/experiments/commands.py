@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..common.errors import UserError
-from ..common.installation import available_cores
+from ..common.installation import available_cores, count_gpus
 from ..common.programs import find_program
 from ..text.binarize import training_data
 from .options import OF_TRANSLATE, Options, arguments
@@ -112,11 +112,6 @@ def find_machine(jobs: int, dry: bool = False, each: int = 1) -> Machine:
     threads = unless_set({"OMP_NUM_THREADS": str(max(1, cores // (jobs * each)))})
     device = f"CPU, {cores} core{'s' if cores > 1 else ''}, {name}"
     return Machine(device, ("--cpu",), (fixes | threads,) * jobs)
-
-
-def count_gpus() -> int:
-    """The number of GPUs of NVIDIA, without waiting for torch."""
-    return len(list(Path("/dev").glob("nvidia[0-9]*")))
 
 
 def unless_set(variables: dict[str, str]) -> dict[str, str]:

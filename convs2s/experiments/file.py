@@ -14,6 +14,7 @@ from pydantic.dataclasses import dataclass
 from pydantic.json_schema import SkipJsonSchema
 from pydantic_core import ArgsKwargs
 
+from .trials import Adaptive, Trials
 from .values import (
     AnyNames,
     Chosen,
@@ -25,6 +26,7 @@ from .values import (
     Metric,
     Names,
     Positive,
+    Sampler,
     Searches,
     Seeds,
     Share,
@@ -32,7 +34,6 @@ from .values import (
     Text,
     Title,
     TrainOptions,
-    Trials,
     address,
     allowed_keys,
     folder_name,
@@ -147,15 +148,20 @@ class Tuning(Section):
         updates: share of the updates of the system; several for as many rounds, each with the best
             trials of the one before (successive halving).
         keep: share of the trials of a round that are trained in the next one.
-        sample: number of trials to draw at random for each system from those that it lists, which
-            are all tried if they are fewer; 0 for all.
-        seed: their seed, and that of the draw.
+        sample: number of trials of each system, which are drawn or chosen from those that it lists,
+            or from its ranges; 0 for all. If there are fewer, all are tried.
+        sampler: "random" draws them, "tpe" chooses them from the results of others, see
+            ``Adaptive``.
+        parallel: number of trials of a system that "tpe" chooses at the same time.
+        seed: their seed, and that of the choice.
         sets: names of the data sets to try them on; none for all.
     """
 
     updates: Shares = (0.25,)
     keep: Share = 0.5
     sample: Count = 0
+    sampler: Sampler = "random"
+    parallel: Positive = 1
     seed: Count = 1
     sets: AnyNames = ()
 
@@ -231,7 +237,7 @@ class System(Section):
         average: the checkpoints in the average.
         seeds: one run for each; none to train the trials alone.
         trials: options to try, and numbers of ``updates``; those of the best trial are added to
-            ``train``.
+            ``train``. Ranges and lists from which others are chosen are in ``adaptive``.
         searches: options of fairseq-generate to try on the validation set; those with the best
             score are added to ``generate``, for each run by itself.
         runs_of: name of the system whose trained models this one uses.
@@ -243,6 +249,7 @@ class System(Section):
         reverse: it translates from the target language to the source language, for systems that
             train on its translations, and is not in the tables.
         smoke: options of a smoke run.
+        adaptive: chooses further trials; None for none.
     """
 
     name: SkipJsonSchema[str] = ""
@@ -264,6 +271,7 @@ class System(Section):
     )
     reverse: Flag = False
     smoke: Annotated[Smoke, BeforeValidator(given_section)] = field(default_factory=Smoke)
+    adaptive: SkipJsonSchema[Adaptive | None] = None
 
     @property
     def folder_name(self) -> str:

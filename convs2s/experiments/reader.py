@@ -15,7 +15,8 @@ from ..common.errors import UserError
 from .file import FOLDERS, PATHS, PLACE_OF_SET, DataSettings, Experiment, Smoke, System, Tuning
 from .options import NOT_FOR_TEXT, OF_TRANSLATE, UPDATES, Options, given
 from .runs import final_seeds, round_sizes
-from .values import MAX_RUNS, Chosen, shown
+from .trials import FIRST_TRIALS, Adaptive, Space
+from .values import MAX_RUNS, MAX_VARIANTS, Chosen, shown
 
 # A system that uses the trained models of another one.
 REUSING_KEYS = ("title", "runs_of", "ensemble", "generate", "searches")
@@ -89,11 +90,11 @@ def _completed(experiment: Experiment, given: dict[Any, dict[str, Any]], path: P
             title=own.title or name,
             train={**experiment.train, **own.train},
             generate={**experiment.generate, **own.generate},
-            trials=_sample(own.trials, experiment.tuning),
             smoke=Smoke(
                 {**experiment.smoke.train, **own.smoke.train},
                 {**experiment.smoke.generate, **own.smoke.generate},
             ),
+            **_tried(own, keys.get("trials"), experiment.tuning),
             **{key: getattr(experiment, key) for key in INHERITED if key not in keys},
         )
     for name, own in systems.items():
@@ -115,8 +116,29 @@ def _completed(experiment: Experiment, given: dict[Any, dict[str, Any]], path: P
     )
 
 
+def _tried(own: System, given: Any, tuning: Tuning) -> dict[str, Any]:
+    """The trials that are known before the first run, and what chooses the others.
+
+    Args:
+        own: a system as it is in the file.
+        given: its trials as they are there.
+        tuning: how they are tried.
+    """
+    number, seed = min(tuning.sample, MAX_VARIANTS), tuning.seed
+    if not number or not isinstance(given, dict):
+        return {"trials": _sample(own.trials, tuning)}
+    space = Space.of(given)
+    if space.size <= number:
+        return {"trials": space.grid()}
+    if tuning.sampler == "random":
+        drawn = space.draws(number, seed) if space.has_ranges else _sample(own.trials, tuning)
+        return {"trials": drawn}
+    adaptive = Adaptive(space, number, seed, tuning.parallel)
+    return {"trials": space.draws(min(number, FIRST_TRIALS), seed), "adaptive": adaptive}
+
+
 def _sample(trials: tuple[Options, ...], tuning: Tuning) -> tuple[Options, ...]:
-    """The trials that are trained, in the order of the file."""
+    """The listed trials that are trained, in the order of the file."""
     if not 0 < tuning.sample < len(trials):
         return trials
     chosen = random.Random(tuning.seed).sample(range(len(trials)), tuning.sample)
@@ -130,6 +152,7 @@ def _faults(experiment: Experiment, given: dict[Any, dict[str, Any]]) -> Iterato
         if system.runs_of is None and not system.ensemble:
             yield from _faults_of_updates(system)
             yield from _faults_of_checkpoints(system)
+            yield from _faults_of_trials(system, keys.get("trials"), experiment.tuning)
             if not system.seeds and not system.trials:
                 yield f"{system.place} has no seeds and no trials, so that nothing would be trained"
         else:
@@ -188,6 +211,22 @@ def _faults_of_updates(system: System) -> Iterator[str]:
             yield f"{place} has no updates, but its training option {name} is '{value}'"
     if not train.get("max-epoch"):
         yield f"{place} has neither updates nor the training option max-epoch"
+
+
+def _faults_of_trials(system: System, given: Any, tuning: Tuning) -> Iterator[str]:
+    """The number of trials must be known; ``given`` is those of the file."""
+    place, needed = f"{system.place}.trials", None
+    if isinstance(given, dict) and given and Space.of(given).has_ranges:
+        needed = f"{place} has a range"
+    elif given and tuning.sampler == "tpe":
+        needed = "tuning.sampler is 'tpe'"
+        if not isinstance(given, dict):
+            yield f"{needed}, but {place} is a list: give a list or a range for each option"
+    if needed is not None and not 0 < tuning.sample <= MAX_VARIANTS:
+        yield (
+            f"{needed}, but tuning.sample, the number of trials, is {tuning.sample:,}: it must be "
+            f"from 1 to {MAX_VARIANTS:,}"
+        )
 
 
 def _faults_of_checkpoints(system: System) -> Iterator[str]:

@@ -40,7 +40,11 @@ NUMBERS = (
     "tokens_per_second",
     "sentences_per_second",
 )
-SIGNATURES = {"sacreBLEU": "sacrebleu_signature", "chrF": "chrf_signature"}
+SIGNATURES = {
+    "sacreBLEU": "sacrebleu_signature",
+    "chrF": "chrf_signature",
+    "COMET": "comet_signature",
+}
 
 
 def signatures(comparison: Comparison) -> dict[str, list[str]]:
@@ -51,6 +55,7 @@ def signatures(comparison: Comparison) -> dict[str, list[str]]:
     return {
         metric: list(dict.fromkeys(each[key] for each in scores if each.get(key)))
         for metric, key in SIGNATURES.items()
+        if any(key in each for each in scores)
     }
 
 
@@ -93,7 +98,7 @@ def legend(comparison: Comparison) -> str:
     if comparison.devices:
         sentences.append(f"Device: {escape_markdown('; '.join(comparison.devices))}.")
     for metric, texts in signatures(comparison).items():
-        if texts and comparison.metric == "sacrebleu":
+        if texts and (comparison.metric == "sacrebleu" or metric == "COMET"):
             sentences.append(f"{metric}: {', '.join(f'`{text}`' for text in texts)}.")
     return " ".join(sentences) + "\n"
 
@@ -175,7 +180,8 @@ def summarized(comparison: Comparison, summary: Summary) -> Iterator[tuple[str, 
         measured = summary.speeds.get(key, {}).get("median")
         yield key, summary.median(key) if measured is None else measured
     for split in [VALID, *comparison.tests]:
-        for metric in METRICS + ERRORS * (comparison.metric == "wer"):
+        has_comet = bool(summary.scores(split, "comet"))
+        for metric in METRICS + ERRORS * (comparison.metric == "wer") + ("comet",) * has_comet:
             scores = summary.scores(split, metric)
             yield f"{split}.{metric}.mean", statistics.mean(scores) if scores else None
             deviation = statistics.stdev(scores) if len(scores) > 1 else None

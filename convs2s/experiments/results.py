@@ -10,6 +10,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from ..common import logs
+from ..common.energy import EnergyMeter
 from ..common.errors import UserError
 from ..common.locks import shared_lock
 from ..common.names import check_name
@@ -17,8 +18,11 @@ from ..common.output_files import write_lines
 from ..common.programs import Programs
 from ..common.resuming import check_unchanged
 from ..common.text_files import read_sentences, read_text
-from .choices import has_options, ranked_trials
+from ..evaluation.nbest import first_texts
+from ..text.preparation import TEXT
+from .choices import has_options, means_over_sets, ranked_trials
 from .commands import Data, Machine
+from .data import detokenizer
 from .options import Options
 from .records import as_json, read_json, write_json
 from .runs import Run
@@ -56,6 +60,7 @@ class Workplace:
         programs: starts programs.
         metric: the score that chooses among trials and searches.
         keep_checkpoints: keep all checkpoints of finished trainings.
+        comet: the model of COMET that scores final runs, too; None for none.
     """
 
     out: Path
@@ -64,6 +69,7 @@ class Workplace:
     programs: Programs
     metric: Metric = "bleu"
     keep_checkpoints: bool = False
+    comet: str | None = None
 
     def folder(self, name: str) -> Path:
         """The folder of a run."""
@@ -183,7 +189,8 @@ class Workplace:
     def completed(self, run: Run) -> Run | None:
         """The run with the options of the best trial, if it waits for trials.
 
-        A trial of a later round gets the options of the trial with its rank.
+        A trial of a later round gets the options of the trial with its rank, and an adaptive one
+        those that are chosen for it.
 
         Returns:
             None if a trial is not finished, or none is left that did not diverge.
@@ -195,6 +202,9 @@ class Workplace:
         if len(finished) < len(results):
             return None
         ranked = ranked_trials(finished, self.metric, data_sets(run.awaits))
+        if run.is_adaptive:
+            options = self._chosen_options(run, finished, ranked)
+            return replace(run, tried=options).with_options(options)
         place = 0 if run.rank is None else run.rank - 1
         if place >= len(ranked):
             return None
@@ -210,6 +220,23 @@ class Workplace:
         same = training.items() <= (self.settings(name) or {}).items()
         return replace(run, trained_by=name) if same else run
 
+    def _chosen_options(
+        self, run: Run, finished: list[dict[str, Any]], ranked: list[dict[str, Any]]
+    ) -> Options:
+        """The options of an adaptive trial: those of its result, or else what is chosen now.
+
+        Args:
+            run: the trial.
+            finished: the results that it is chosen from.
+            ranked: their means over the data sets, best first, without trials that diverged.
+        """
+        own, adaptive = self.result(run.name), run.system.adaptive
+        if own is not None:
+            return self._trial_options(run, own)
+        assert adaptive is not None and run.trial is not None
+        means = means_over_sets(finished, data_sets(run.awaits))
+        return adaptive.choose(run.trial, ranked, [each for each in means if each.get("diverged")])
+
     def _trial_options(self, run: Run, trial: dict[str, Any]) -> Options:
         """The options of a trial, as the experiment has them.
 
@@ -219,6 +246,9 @@ class Workplace:
         for options in run.system.trials:
             if as_json(options) == trial.get("trial_options"):
                 return options
+        adaptive, found = run.system.adaptive, trial.get("trial_options", {})
+        if adaptive is not None and adaptive.space.has(found):
+            return found
         name = run.name_of_trial(trial["trial"])
         raise UserError(
             f"{self.folder(name) / 'result.json'} has options of no trial of "
@@ -278,7 +308,17 @@ class Workplace:
         found = {"bleu": logs.read_bleu(output), **scores.score(hypotheses, references)}
         if self.metric == "wer":
             found |= scores.error_rates(hypotheses, references)
+        if self.comet is not None and run.trial is None:
+            source = self._source(run, split, output, len(references))
+            found |= scores.comet_score(self.comet, source, hypotheses, references)
         return found
+
+    def _source(self, run: Run, split: str, output: str, count: int) -> list[str]:
+        """The source text of a split, prepared or as it is in the output of fairseq-generate."""
+        data = self.data[run.data_set]
+        if data.prepared is None:
+            return [*map(detokenizer(None), first_texts(output, "S", count))]
+        return [*read_sentences(str(data.prepared / TEXT / f"{split}.{data.source}"))]
 
 
 def _identity(run: Run) -> dict[str, Any]:
@@ -308,6 +348,8 @@ def _collect_training(folder: Path, updates: int | None) -> dict[str, Any]:
         "tokens_per_second": log.tokens_per_second,
         "valid_loss": log.valid_loss,
     }
+    if "joules" in times:
+        results["energy_wh"] = times["joules"] / 3600
     write_json(folder / "training.json", results)
     return results
 
@@ -330,15 +372,20 @@ def vocabulary_parameters(checkpoint: Path) -> int:
     return sum(tensors.values())
 
 
-def add_time(path: Path, wall: float, cpu: float) -> None:
+def add_time(path: Path, meter: EnergyMeter, wall: float, cpu: float) -> None:
     """Add a part of a training, between two interruptions, to the file of its times.
 
     Args:
         path: the file.
+        meter: measures the energy of the part in joules.
         wall, cpu: seconds of the part, and of all processes in it.
     """
     before = NO_TIME | (read_json(path) or {})
-    write_json(path, {"wall": before["wall"] + wall, "cpu": before["cpu"] + cpu})
+    times = {"wall": before["wall"] + wall, "cpu": before["cpu"] + cpu}
+    joules = meter.joules()
+    if joules is not None:
+        times["joules"] = before.get("joules", 0.0) + joules
+    write_json(path, times)
 
 
 def data_sets(names: Iterable[str]) -> list[str]:

@@ -12,6 +12,7 @@ from typing import Any
 
 from ..checkpoints.folders import LAST, saved_checkpoints
 from ..common import logs
+from ..common.energy import EnergyMeter
 from ..common.errors import UserError
 from ..common.output_files import write_lines
 from ..common.programs import ProgramFailed, relative_path
@@ -91,8 +92,10 @@ class Job:
             self.run = completed
         elif dry:
             rank = self.run.rank
-            which = "best trial" if rank is None else f"trial of rank {rank}"
-            print(f"# with the options of the {which}")
+            which = "the best trial" if rank is None else f"the trial of rank {rank}"
+            if self.run.is_adaptive:
+                which = "a trial that is chosen from the results of others"
+            print(f"# with the options of {which}")
         elif self.run.rank is None:
             folders = place.folder(self.run.name_of_trial(1)).parent
             raise UserError(
@@ -214,7 +217,7 @@ class Job:
             launched(command, self.run, self.place.programs.dry),
             log,
             watch=watch,
-            add_time=partial(add_time, self.folder / "times.json"),
+            add_time=partial(add_time, self.folder / "times.json", EnergyMeter()),
         )
 
     def make_data(self) -> Data:

@@ -24,8 +24,8 @@ class Run:
             ``with_options``.
         data_set: name of its data; "" for the only ones.
         trial: number of the trial, counted from 1; None for a final run.
-        tried: the options of the trial; those of later rounds are missing until the trials before
-            are done.
+        tried: the options of the trial; those of later rounds, and those that are chosen from the
+            results of others, are missing until the trials before are done.
         share: share of the updates of the system that a trial has.
         limit: maximum number of updates; None for no maximum.
         rank: the place of a trial among those of the round before, counted from 1; None for other
@@ -75,6 +75,21 @@ class Run:
         number = self.seed if self.trial is None else f"trial{self.trial}"
         return _name(self.system.name, str(number), self.data_set)
 
+    @property
+    def is_adaptive(self) -> bool:
+        """It is a trial whose options are chosen from the results of others."""
+        return self.trial is not None and self.rank is None and bool(self.awaits)
+
+    def examples(self) -> list["Run"]:
+        """This run, or if it is adaptive runs with the options that may be chosen."""
+        adaptive = self.system.adaptive
+        if adaptive is None or not self.is_adaptive:
+            return [self]
+        return [
+            replace(self, awaits=(), tried=options).with_options(options)
+            for options in adaptive.space.examples()
+        ]
+
     def name_of_trial(self, number: int) -> str:
         """The name of a trial of the same system on the same data."""
         return _name(self.system.name, f"trial{number}", self.data_set)
@@ -122,7 +137,14 @@ class Run:
         trained = self.training_settings if runs_of is None else {"runs_of": runs_of}
         trained = {"ensemble": ensemble} if ensemble else trained
         choice = {"searches": list(self.searches)} if self.searches else {}
-        return {**trained, "generate": given(replace(self, search={}).generate), **choice}
+        adaptive = None if self.trial is None else self.system.adaptive
+        tried = {} if adaptive is None else {"trials": adaptive.space.settings}
+        return {
+            **tried,
+            **trained,
+            "generate": given(replace(self, search={}).generate),
+            **choice,
+        }
 
     @property
     def training_settings(self) -> dict[str, Any]:
@@ -255,9 +277,18 @@ def _rounds(system: System, experiment: Experiment, data_sets: Sequence[str]) ->
                 trial = replace(run, trial=first + place)
                 if rounds:
                     trials.append(replace(trial, rank=place + 1))
-                else:
+                elif place < len(system.trials):
                     options = system.trials[place]
                     trials.append(replace(trial, tried=options).with_options(options))
+                else:
+                    assert system.adaptive is not None
+                    known = system.adaptive.last_known(first + place)
+                    names = tuple(
+                        replace(run, data_set=each).name_of_trial(number)
+                        for each in data_sets
+                        for number in range(1, known + 1)
+                    )
+                    trials.append(replace(trial, awaits=names))
         rounds.append(trials)
         first += number
     return rounds
@@ -265,7 +296,7 @@ def _rounds(system: System, experiment: Experiment, data_sets: Sequence[str]) ->
 
 def round_sizes(system: System, tuning: Tuning) -> list[int]:
     """The number of trials of a system on a data set in each round of the tuning."""
-    sizes = [len(system.trials)]
+    sizes = [len(system.trials) if system.adaptive is None else system.adaptive.number]
     for _ in tuning.updates[1:]:
         sizes.append(math.ceil(sizes[-1] * tuning.keep))
     return sizes

@@ -112,6 +112,8 @@ def main_columns(comparison: Comparison) -> Iterator[tuple[str, Cell]]:
         yield f"{TITLES[metric]} {split}", score_cell(split, metric)
     for title, other in OTHERS[metric].items():
         yield label(comparison, title, main), score_cell(main, other)
+    if any(summary.scores(main, "comet") for summary in comparison.summaries):
+        yield label(comparison, "COMET", main), score_cell(main, "comet")
     if comparison.experiment.baseline is not None:
         yield "Difference", lambda summary: difference(comparison, summary, main)
         if any(comparison.p_over_seeds(each, main) is not None for each in comparison.summaries):

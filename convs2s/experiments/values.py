@@ -112,7 +112,7 @@ def _options(reserved: Collection[str], content: Any) -> Any:
     return content
 
 
-def _variants(content: Any) -> Any:
+def variants(content: Any) -> Any:
     """The options that a list or a grid of values stands for."""
     if isinstance(content, dict):
         for name, values in content.items():
@@ -155,7 +155,7 @@ def _names(texts: tuple[str, ...]) -> tuple[str, ...]:
     return texts
 
 
-def _short(number: int) -> int:
+def short(number: int) -> int:
     if abs(number) >= 10**MAX_DIGITS:
         raise ValueError
     return number
@@ -165,16 +165,6 @@ def _increasing(shares: tuple[float, ...]) -> tuple[float, ...]:
     if any(second <= first for first, second in zip(shares, shares[1:])):
         raise ValueError
     return shares
-
-
-def _with_updates(trials: "tuple[OptionValues, ...]") -> "tuple[OptionValues, ...]":
-    """Trials may have other numbers of updates."""
-    for options in trials:
-        updates = options.get("updates", 1)
-        if not isinstance(updates, int) or isinstance(updates, bool) or updates < 1:
-            raise sentence(f" has updates {shown(updates)}: it must be an integer of at least 1")
-        _short(updates)
-    return trials
 
 
 def address(text: str) -> str:
@@ -226,13 +216,8 @@ GenerateOptions = Annotated[
     ),
 ]
 Variants = list[OptionValues] | dict[str, list[Value]] | None
-Trials = Annotated[
-    tuple[TrainOptions, ...],
-    BeforeValidator(_variants, json_schema_input_type=Variants),
-    AfterValidator(_with_updates),
-]
 Searches = Annotated[
-    tuple[GenerateOptions, ...], BeforeValidator(_variants, json_schema_input_type=Variants)
+    tuple[GenerateOptions, ...], BeforeValidator(variants, json_schema_input_type=Variants)
 ]
 Text = Annotated[StrictStr, must("text (put it in quotes)")]
 Title = Annotated[Text, BeforeValidator(lambda content: "" if content is None else content)]
@@ -241,10 +226,10 @@ Folder = Annotated[Path, must("text (put it in quotes)")]
 Flag = Annotated[StrictBool, must("true or false")]
 _OF_DIGITS = f" with at most {MAX_DIGITS} digits"
 Count = Annotated[
-    StrictInt, AfterValidator(_short), Field(ge=0), must(f"an integer of at least 0{_OF_DIGITS}")
+    StrictInt, AfterValidator(short), Field(ge=0), must(f"an integer of at least 0{_OF_DIGITS}")
 ]
 Positive = Annotated[
-    StrictInt, AfterValidator(_short), Field(ge=1), must(f"an integer of at least 1{_OF_DIGITS}")
+    StrictInt, AfterValidator(short), Field(ge=1), must(f"an integer of at least 1{_OF_DIGITS}")
 ]
 Share = Annotated[
     StrictFloat, Field(gt=0, le=1), must("a share of the updates, above 0 and at most 1")
@@ -281,6 +266,7 @@ Chosen = Annotated[
     must("systems, each with a seed or a list of seeds"),
 ]
 Metric = Annotated[Literal["bleu", "wer"], must("bleu or wer")]
+Sampler = Annotated[Literal["random", "tpe"], must("random or tpe")]
 
 
 def folder_name(name: str) -> str:

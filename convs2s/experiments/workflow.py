@@ -21,6 +21,7 @@ from .progress import Progress
 from .results import Workplace, read_result
 from .run import Job, measure_speeds
 from .runs import Run, all_runs, needs
+from .trials import check_optuna
 
 if TYPE_CHECKING:
     from .schedule import Schedule
@@ -51,6 +52,8 @@ class Request:
         job: the command that does one run in a job of Slurm, without the name of the run; None to
             submit no jobs.
         slurm: options of sbatch for these jobs, as KEY=VALUE.
+        comet: the model of COMET that scores final runs, too; None for none.
+        tracker: name of a tracker that records the report; None for none.
     """
 
     out: Path
@@ -69,6 +72,8 @@ class Request:
     keep_checkpoints: bool = False
     job: Sequence[str] | None = None
     slurm: Sequence[str] = ()
+    comet: str | None = None
+    tracker: str | None = None
 
 
 def perform(experiment: Experiment, request: Request) -> int:
@@ -81,6 +86,15 @@ def perform(experiment: Experiment, request: Request) -> int:
             run.
     """
     out = request.out.resolve()
+    if request.tracker is not None:
+        from .trackers import check_tracker
+
+        check_tracker(request.tracker)
+    if request.comet is not None:
+        # Only these need the packages of scores.
+        from ..evaluation.comet import comet
+
+        comet(request.comet, ())
     if request.dry_run:
         return _Experiment(experiment, request, out, Programs(None)).dry_run()
     if request.list:
@@ -97,13 +111,18 @@ def perform(experiment: Experiment, request: Request) -> int:
     whole = _Experiment(experiment, request, out, programs)
     if request.report:
         print(whole.report([]))
+        record(request)
         return 0
     if request.job is not None:
         whole.submit(request.job)
         return 0
     with ended_by_signals(programs.interrupt):
         try:
-            return whole.perform() if request.only is None else whole.perform_one(request.only)
+            if request.only is not None:
+                return whole.perform_one(request.only)
+            code = whole.perform()
+            record(request)
+            return code
         except KeyboardInterrupt:
             programs.stop()
             print("Stopped. The same command goes on from here.", file=sys.stderr)
@@ -121,10 +140,8 @@ class _Experiment:
         self.data_sets = [*experiment.data.sets] or [""]
         self.selected = self.select()
         # ``prepare`` adds the data and the machine.
-        nowhere = Machine("", (), ())
-        self.place = Workplace(
-            out, {}, nowhere, programs, experiment.metric, request.keep_checkpoints
-        )
+        nowhere, kept = Machine("", (), ()), request.keep_checkpoints
+        self.place = Workplace(out, {}, nowhere, programs, experiment.metric, kept, request.comet)
 
     def select(self) -> list[Run]:
         """The runs of the chosen systems and seeds, and those that they need."""
@@ -150,12 +167,15 @@ class _Experiment:
             name: expected_data(settings.of(name), DataFolders(self.out, name))
             for name in self.data_sets
         }
+        missing = [run for run in selected if not (folder / run.name / "result.json").exists()]
+        if any(run.is_adaptive for run in missing):
+            check_optuna()
         # All data sets have the same options.
         runs = [
-            run
-            for run in selected
+            example
+            for run in missing
             if run.data_set == selected[0].data_set
-            if not (folder / run.name / "result.json").exists()
+            for example in run.examples()
         ]
         if not runs:
             return
@@ -274,6 +294,7 @@ class _Experiment:
         print(f"{len(done)} of {len(self.selected)} runs are done.")
         if len(done) == len(self.selected):
             print(f"\n{self.report([])}")
+            record(self.request)
         return 0
 
     def submit(self, job: Sequence[str]) -> None:
@@ -375,3 +396,12 @@ class _Experiment:
 def most_gpus(runs: Sequence[Run]) -> int:
     """The largest number of GPUs of a run on one machine."""
     return max((run.system.gpus for run in runs), default=1)
+
+
+def record(request: Request) -> None:
+    """Record the report with the tracker, if there is one."""
+    if request.tracker is not None:
+        # Its packages would delay a dry run.
+        from .trackers import track
+
+        print(track(request.tracker, request.out.resolve()))

@@ -35,8 +35,8 @@ os.replace = stopping
 from fairseq_cli.train import cli_main
 cli_main()
 """
-# Numbers of a result that depend on the time.
-TIMES = {"train_minutes", "cpu_minutes", "tokens_per_second", "sentences_per_second"}
+# Numbers of a result that depend on the time and on the machine.
+TIMES = {"train_minutes", "cpu_minutes", "energy_wh", "tokens_per_second", "sentences_per_second"}
 
 
 class KilledExperiment:

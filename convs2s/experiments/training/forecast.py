@@ -4,12 +4,12 @@ import time
 
 import numpy as np
 
+from ...common.installation import count_gpus
 from ...common.programs import available_threads
 from ...models import FAMILIES
 from ...models.convs2s.layer_lists import ConvSpec, parse_layers
 from ...models.convs2s.options import ConvS2SOptions
 from ...text.vocabulary import Vocabulary
-from ..commands import count_gpus
 from .recipes import find_recipe
 from .request import Data
 

@@ -216,8 +216,9 @@ def test_comparison_of_systems():
     systems = {"first": HYPOTHESES * 8, "same": HYPOTHESES * 8, "better": REFERENCES * 8}
     references = [REFERENCES * 8]
     groups = group_by_length([len(line.split()) for line in references[0]], [5])
+    metrics = find_metrics(["bleu", "rouge"], MetricOptions())
     evaluation = evaluate(
-        systems, references, groups, "reference", ["bleu", "rouge"], MetricOptions(), min_words=6
+        systems, references, groups, "reference", metrics, MetricOptions(), min_words=6
     )
     first, same, better = evaluation.results
     assert first.tests["BLEU"].p is None

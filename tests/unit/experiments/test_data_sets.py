@@ -179,3 +179,21 @@ def test_a_folder_for_all_data_sets_is_refused(start, benchmark):
 def test_a_smoke_run(start, benchmark):
     code, printed = start("--smoke")
     assert code == 0 and "both" in printed and "data set" not in printed
+
+
+def test_trials_that_are_chosen_from_means(start, benchmark):
+    text = FILE.replace("seed: 3,", "seed: 3, sampler: tpe, sample: 6,")
+    text = text.replace("[0.25, 0.5, 1]", "0.25")
+    listed = "trials: [{lr: 4}, {lr: 3, updates: 16}, {lr: 5}, {lr: 6}]"
+    assert listed in text
+    (benchmark / "words.yaml").write_text(text.replace(listed, "trials: {lr: {from: 1, to: 9}}"))
+    assert start("--systems", "a", "--seeds", 3)[0] == 0
+    found = results(benchmark)
+    tried = [
+        [found[f"{name}/a.trial{number}"]["trial_options"]["lr"] for number in range(1, 7)]
+        for name in ("one", "three")
+    ]
+    assert tried[0] == tried[1] and len(set(tried[0])) == 6
+    assert {found[f"{name}/a.3"]["options"]["lr"] for name in ("one", "two", "three")} == {
+        min(tried[0])
+    }

@@ -183,6 +183,78 @@ ERRORS = [
     ),
     ("updates: 8, ", "", "systems.a has neither updates nor the training option max-epoch"),
     ("updates: 8", "trials: [{lr: 1}]", "systems.a has trials but no updates"),
+    (
+        "updates: 8",
+        "updates: 8, trials: {lr: {from: 1}}",
+        "systems.a.trials.lr.to is empty: it must be a number",
+    ),
+    (
+        "updates: 8",
+        "updates: 8, trials: {lr: {from: 1e-3, to: 1}}",
+        "systems.a.trials.lr.from is '1e-3': .* such as 0.001",
+    ),
+    ("updates: 8", "updates: 8, trials: {lr: {from: .nan, to: 1}}", "lr.from is nan: it must be"),
+    ("updates: 8", "updates: 8, trials: {lr: {from: 1, to: .inf}}", "lr.to is inf: it must be a n"),
+    ("updates: 8", "updates: 8, trials: {lr: {from: 2, to: 1}}", "lr is from 2 to 1: 'from' must"),
+    (
+        "updates: 8",
+        "updates: 8, trials: {lr: {from: 0, to: 1, log: true}}",
+        "systems.a.trials.lr.from is 0: with log, it must be above 0",
+    ),
+    (
+        "updates: 8",
+        "updates: 8, trials: {lr: {from: 1, to: 2, log: 1}}",
+        "trials.lr.log is 1: it must be true or false",
+    ),
+    (
+        "updates: 8",
+        "updates: 8, trials: {lr: {from: 1, to: 2, step: 1}}",
+        "systems.a.trials.lr has an unknown key 'step'; allowed: from, to, log",
+    ),
+    (
+        "updates: 8",
+        "updates: 8, trials: {lr: {from: 1, to: 2}, dropout: 0}",
+        "systems.a.trials.dropout is 0: it must be a list of values, or a range",
+    ),
+    (
+        "updates: 8",
+        "updates: 8, trials: {seed: {from: 1, to: 2}}",
+        "systems.a.trials.* has the option seed, which",
+    ),
+    (
+        "updates: 8",
+        "updates: 8, trials: {updates: {from: 0.5, to: 2}}",
+        "systems.a.trials has updates 0.5: it must be an integer",
+    ),
+    (
+        "updates: 8",
+        "updates: 8, trials: {lr: {from: 1, to: 2}}",
+        "systems.a.trials has a range, but tuning.sample, the number of trials, is 0: it must",
+    ),
+    (
+        A,
+        f"{A.replace('updates: 8', 'updates: 8, trials: {lr: {from: 1, to: 2}}')}\n"
+        f"tuning: {{sample: {10**11}}}",
+        "tuning.sample, the number of trials, is 100,000,000,000: it must be from 1 to 1,000",
+    ),
+    (
+        A,
+        f"{A.replace('updates: 8', 'updates: 8, trials: [{lr: 1}]')}\n"
+        "tuning: {sampler: tpe, sample: 2}",
+        "tuning.sampler is 'tpe', but systems.a.trials is a list: give a list or a range for each",
+    ),
+    (
+        A,
+        f"{A.replace('updates: 8', 'updates: 8, trials: {lr: [1, 2]}')}\ntuning: {{sampler: tpe}}",
+        "tuning.sampler is 'tpe', but tuning.sample, the number of trials, is 0",
+    ),
+    (A, f"{A}\ntuning: {{sampler: grid}}", "tuning.sampler is 'grid': it must be random or tpe"),
+    (A, f"{A}\ntuning: {{parallel: 0}}", "tuning.parallel is 0: it must be an integer of at least"),
+    (
+        "updates: 8",
+        "updates: 8, searches: {beam: {from: 1, to: 2}}",
+        "systems.a.searches.beam is {.*}: it must be a list of values",
+    ),
     ("updates: 8", "trials: 1, updates: 8", "systems.a.trials is 1: it must be a list of options"),
     ("updates: 8", "updates: 8, trials: {lr: 1}", "systems.a.trials.lr is 1: it must be a list of"),
     ("updates: 8", "updates: 8, trials: [{seed: 1}]", r"systems.a.trials\[1\] has the option seed"),

@@ -10,8 +10,9 @@ import time
 import pytest
 
 from convs2s.common import locks, programs
+from convs2s.common.energy import EnergyMeter
 from convs2s.common.errors import UserError
-from convs2s.experiments import workflow
+from convs2s.experiments import run, workflow
 
 from .words import ALL, change, commands, results
 
@@ -270,3 +271,49 @@ def test_a_measurement_that_fails_loses_no_report(start, folder):
 def test_wrong_arguments(start, arguments, message):
     with pytest.raises(UserError, match=message):
         start(*arguments)
+
+
+@pytest.mark.parametrize("readable", [False, True])
+def test_the_energy_of_a_training(start, folder, monkeypatch, readable):
+    counter = folder / "counters/intel-rapl:0/energy_uj"
+    counter.parent.mkdir(parents=True)
+    counter.write_text("1" if readable else "")
+    monkeypatch.setattr(run, "EnergyMeter", lambda: EnergyMeter(folder / "counters"))
+    assert start("--systems", "b, c", "--seeds", 1)[0] == 0
+    training = json.loads((folder / "words_out/runs/b_c.1/training.json").read_text())
+    assert training.get("energy_wh") == (0 if readable else None)
+    head = (folder / "words_out/runs.csv").read_text().splitlines()[0].split(",")
+    assert ("energy_wh" in head) == readable
+
+
+COMET = """
+import json, sys
+arguments = dict(zip(sys.argv[1:], sys.argv[2:]))
+texts = [[line.strip() for line in open(arguments[name])] for name in ("-s", "-t", "-r")]
+# The translations of the fakes are the source, or missing.
+scores = [{"COMET": 0.75 if found == source else 0.0} for source, found, right in zip(*texts)]
+json.dump({"t": scores}, open(arguments["--to_json"], "w"))
+"""
+
+
+def test_comet_is_a_column_of_the_tables(start, folder):
+    (folder / "wmt/checkpoints").mkdir(parents=True)
+    for name in ("hparams.yaml", "checkpoints/model.ckpt"):
+        (folder / "wmt" / name).touch()
+    options = ("--systems", "a", "--seeds", 2, "--comet", "wmt/checkpoints/model.ckpt")
+    with pytest.raises(UserError, match="--comet needs the program comet-score"):
+        start(*options)
+    program = folder / "bin/comet-score"
+    first_line = (folder / "bin/convs2s").read_text().splitlines()[0]
+    program.write_text(f"{first_line}\n{COMET}")
+    program.chmod(0o755)
+    code, printed = start(*options)
+    assert code == 0 and "COMET test_1" in printed and "COMET: `comet-score, wmt`." in printed
+    assert "test_1.comet.mean" in (folder / "words_out/table.csv").read_text()
+    splits = results(folder)["a.2"]["splits"]
+    assert [splits[split]["comet"] for split in ("valid", "test_1")] == [50, 50]
+    assert "comet" not in results(folder)["a.trial1"]["splits"]["valid"]
+    # A later option is for finished runs whose result is removed.
+    (folder / "words_out/runs/a.2/result.json").unlink()
+    before = commands(folder)
+    assert "COMET" not in start(*options[:-2])[1] and commands(folder) == before
