@@ -78,6 +78,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     text = "test pairs to cut from the training text; 0 for none (default: 5%%, at most 2,000)"
     add_number(parser, "--test-size", text)
     add_number(parser, "--workers", "processes", min(4, os.cpu_count() or 1), least=1)
+    text = (
+        "work on a text that so many processes share, each with its --shard-id; without one, do "
+        "what must be done between and after them"
+    )
+    add_number(parser, "--num-shards", text, kind=int)
+    add_number(parser, "--shard-id", "number of a shard, from 0 on", metavar="I", kind=int)
     add_flag(parser, "--overwrite", "replace an earlier preparation in DIR")
 
 
@@ -85,13 +91,22 @@ def run(args: argparse.Namespace) -> int:
     """Prepare the text, print the counts and the commands that follow."""
     settings = _settings(args)
     try:
-        content = prepare(settings, args.out, args.workers, args.overwrite)
+        content = prepare(
+            settings, args.out, args.workers, args.overwrite, args.num_shards, args.shard_id
+        )
     except KeyboardInterrupt:
         print("Interrupted; the same command continues from here.", file=sys.stderr)
         return 130
     except WorkInterrupted as error:
         raise UserError(f"{error} The same command continues from here.") from error
-    _report(content, args.out)
+    if content is not None:
+        _report(content, args.out)
+    elif args.shard_id is not None:
+        print(f"Shard {args.shard_id} of {args.num_shards} is done. When all are, run the same")
+        print("command without --shard-id.")
+    else:
+        print("Sub-words are learned. Run all shards again, which split the text into them, and")
+        print("then this command.")
     return 0
 
 
