@@ -10,10 +10,11 @@ from functools import partial
 from pathlib import Path
 
 from ..common.output_files import make_folder
+from ..common.shards import WHOLE
 from ..common.text_files import count_lines, read_parts
 from . import parts
 from .parallel import mapper
-from .parts import ALL, join, part, part_sizes, read_counts, write_parts
+from .parts import join, part, part_sizes, read_counts, write_parts
 from .sources import Languages
 from .vocabulary import Vocabulary
 
@@ -103,7 +104,7 @@ def _count_words(folder: Path, text: str, sizes: Sequence[int]) -> Iterator[dict
         return counts
 
     title = f"Counting words of {Path(text).name}"
-    write_parts(folder, sizes, ALL, title, partial(_lines, text), write)
+    write_parts(folder, sizes, WHOLE, title, partial(_lines, text), write)
     return read_counts(folder, len(sizes))
 
 
@@ -117,7 +118,7 @@ def _write_parts(
 
     with mapper(workers, partial(_encoder, dictionary)) as run:
         title = f"Binarizing {Path(text).name}"
-        write_parts(folder, sizes, ALL, title, lambda todo: run(_lines(text, todo)), write)
+        write_parts(folder, sizes, WHOLE, title, lambda todo: run(_lines(text, todo)), write)
 
 
 def _encoder(dictionary: Path) -> Callable[[str], list[int]]:

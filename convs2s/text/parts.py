@@ -1,7 +1,6 @@
 """Parts of a text: so many lines at a time, each complete or absent, whichever process writes it.
 
-A killed stage continues with the parts that are not there, and shards of it are parts that
-different processes write.
+A killed stage continues with the parts that are not there. A shard has every N-th part.
 """
 
 import json
@@ -9,7 +8,6 @@ import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
@@ -18,6 +16,7 @@ from ..common.data_files import read_json
 from ..common.errors import UserError
 from ..common.output_files import make_folder, undo_after_error
 from ..common.progress import Progress
+from ..common.shards import Shard
 
 # Lines of a part. Parts of another size are those of another version.
 LINES = 100_000
@@ -26,17 +25,6 @@ COUNTS = "counts.json"
 NAMED = 10
 Counts = dict[str, Any]
 Result = TypeVar("Result")
-
-
-@dataclass(frozen=True)
-class Shard:
-    """The parts that one process writes: every ``of``-th one, from ``number`` on."""
-
-    number: int = 0
-    of: int = 1
-
-
-ALL = Shard()
 
 
 def part_sizes(lines: int) -> list[int]:
@@ -108,7 +96,7 @@ def write_parts(
         UserError: if a part has other lines than ``sizes`` says.
     """
     make_folder(str(folder))
-    todo = [n for n in missing(folder, len(sizes)) if n % shard.of == shard.number]
+    todo = [n for n in missing(folder, len(sizes)) if n % shard.total == shard.number]
     total = sum(sizes[number] for number in todo)
     stream = iter(Progress(results(todo), "lines", title, total))
     for number in todo:

@@ -12,12 +12,11 @@ from typing import Any
 
 from ..common.output_files import atomic_write, make_folder
 from ..common.progress import Progress
+from ..common.shards import WHOLE, Shard
 from . import texts
 from .binarize import SEGMENTATION, binarize
 from .parts import (
-    ALL,
     Counts,
-    Shard,
     check_count,
     check_shards,
     join,
@@ -98,16 +97,16 @@ class Pipeline:
             clean = self.work / "clean"
             sizes = {clean / name: len(part_sizes(count)) for name, count in self.lines.items()}
             check_shards(sizes, shards, "cleaned")
-        stages.run("clean", lambda folder: self.clean(folder, ALL), in_parts=True)
+        stages.run("clean", lambda folder: self.clean(folder, WHOLE), in_parts=True)
         stages.run("select", self.select)
         size, models = self.learn()
         if "encode" not in stages.done:
             if is_first and shards is not None:
                 return None
             check_shards(self._encoded_parts(), shards, "split into sub-words")
-        encoded = stages.run("encode", lambda folder: self.encode(folder, ALL), in_parts=True)
+        encoded = stages.run("encode", lambda folder: self.encode(folder, WHOLE), in_parts=True)
         if self.segmentations:
-            stages.run("sample", lambda folder: self.sample(folder, ALL), in_parts=True)
+            stages.run("sample", lambda folder: self.sample(folder, WHOLE), in_parts=True)
         stages.run("join", self.join)
         for name in ("clean", "select", "encode", "sample"):
             shutil.rmtree(self.work / name, ignore_errors=True)
@@ -221,7 +220,7 @@ class Pipeline:
         for name, sizes in self.sizes.items():
             parts, method, models = folder / name, self.settings.method, self._model_files()
             texts.encode(parts, self.tokens(name), name, method, models, self.workers, shard)
-            if shard == ALL:
+            if shard == WHOLE:
                 counts = [*read_counts(parts, len(sizes))]
                 sides = zip(*(each["tokens"] for each in counts))
                 tokens[name] = [sum(side) for side in sides]

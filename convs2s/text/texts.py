@@ -12,11 +12,12 @@ from functools import partial
 from itertools import compress
 from pathlib import Path
 
+from ..common.shards import WHOLE, Shard
 from ..common.text_files import read_sentences
 from . import parts
 from .cleaning import REASONS, Limits, fault, pair_hash
 from .parallel import mapper
-from .parts import Counts, Shard, part, write_parts
+from .parts import Counts, part, write_parts
 from .preparation import Side
 from .settings import Settings
 from .sources import Languages, Pair, PairWriter
@@ -72,7 +73,7 @@ def hold_out(folder: Path, settings: Settings, lines: Sequence[int]) -> None:
     write_parts(
         folder,
         [len(lines)],
-        parts.ALL,
+        WHOLE,
         f"Holding out {folder.name}",
         lambda _: map(convert, settings.texts["train"].pairs(lines, 1)),
         partial(_write_cleaned, settings.languages, True),

@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from ..common.errors import UserError, WorkInterrupted
-from ..common.locks import is_at, lock_folder, locked_file, release
+from ..common.locks import is_at, lock_folder, release, shared_lock
 from ..common.output_files import make_folder
 from ..common.progress import Progress
+from ..common.shards import Shard
 from ..common.text_files import read_sentences
 from . import texts
 from .binarize import binarize
-from .parts import Shard
 from .pipeline import LEARNING, SUFFIXES, Pipeline
 from .preparation import DATA, FILE_NAME, TEXT, TOKENS, check_counts, read_content
 from .settings import Settings
@@ -33,7 +33,7 @@ def prepare(
     workers: int = 1,
     overwrite: bool = False,
     shards: int | None = None,
-    shard: int | None = None,
+    shard: Shard | None = None,
 ) -> dict[str, Any] | None:
     """Prepare parallel text, or continue with what an earlier call has not done.
 
@@ -42,8 +42,8 @@ def prepare(
         out: output folder; until all is done, it has the folder ``work`` only.
         workers: number of processes.
         overwrite: remove an earlier preparation in ``out`` first.
-        shards: number of shards, which clean and split the text; None if there are none.
-        shard: the shard to work on, counted from 0; None for the stages between those of shards.
+        shards: number of shards, which must have cleaned and split the text; None to do it here.
+        shard: do the work of this shard only; None for all the rest.
     Returns:
         The content of ``preparation.yaml``; None if shards have to work before there is one.
     Raises:
@@ -52,30 +52,10 @@ def prepare(
             a shard is missing.
     """
     check_inputs(settings, out)
-    _check_shards(overwrite, shards, shard)
     if out.exists() and not out.is_dir():
         raise UserError(f"--out is {out}, which is a file: choose another name.")
     with _locked(out, shared=shard is not None):
         return _prepare(settings, out, workers, overwrite, shards, shard)
-
-
-def _check_shards(overwrite: bool, shards: int | None, shard: int | None) -> None:
-    """Check the numbers of shards."""
-    if shards is None and shard is not None:
-        raise UserError(f"--shard-id {shard} needs --num-shards, the number of shards.")
-    if shards is None:
-        return
-    if shards < 1:
-        raise UserError(f"--num-shards is {shards}: it must be at least 1.")
-    if shard is not None and not 0 <= shard < shards:
-        raise UserError(
-            f"--shard-id is {shard}: with --num-shards {shards}, it is from 0 to {shards - 1}."
-        )
-    if overwrite and shard is not None:
-        raise UserError(
-            f"--overwrite with --shard-id {shard} would remove what other shards have done: give "
-            "it without --shard-id, before the shards start."
-        )
 
 
 @contextmanager
@@ -119,7 +99,7 @@ def _prepare(
     workers: int,
     overwrite: bool,
     shards: int | None,
-    shard: int | None,
+    shard: Shard | None,
 ) -> dict[str, Any] | None:
     """The same, in a folder that no other process uses, or other shards only."""
     path = out / FILE_NAME
@@ -143,10 +123,10 @@ def _prepare(
     if settings.method == "sentencepiece":
         import_extra("sentencepiece", "--bpe sentencepiece")
     pipeline = Pipeline(settings, out, work, workers)
-    if shards is not None and shard is not None:
-        message = f"Another process works on --shard-id {shard}: wait for its end."
-        with locked_file(str(work / f"shard{shard}of{shards}.lock"), message):
-            pipeline.run_shard(Shard(shard, shards))
+    if shard is not None:
+        lock = str(work / f"shard{shard.number}of{shard.total}.lock")
+        with shared_lock(lock, f"--shard-id {shard.number} of {out}"):
+            pipeline.run_shard(shard)
         return None
     try:
         content = pipeline.run(shards)
