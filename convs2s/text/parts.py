@@ -60,11 +60,8 @@ def check_shards(parts: Mapping[Path, int], shards: int | None, done: str) -> No
     """
     if shards is None:
         return
-    found = {
-        number % shards for folder, count in parts.items() for number in missing(folder, count)
-    }
-    if found:
-        numbers = sorted(found)
+    absent = [number for folder, count in parts.items() for number in missing(folder, count)]
+    if numbers := sorted({number % shards for number in absent}):
         named = ", ".join(map(str, numbers[:NAMED]))
         more = f" and {len(numbers) - NAMED} more" if len(numbers) > NAMED else ""
         raise UserError(
@@ -165,12 +162,12 @@ def check_count(expected: int, name: str, found: int) -> None:
 
 
 def join(folder: Path, count: int, name: str, path: Path) -> None:
-    """Join a file of each part.
+    """Join the files of this name in each part.
 
     Args:
         folder: of the parts.
         count: their number.
-        name: of the file in each.
+        name: of the files.
         path: the file to write.
     """
     with open(path, "wb") as file:

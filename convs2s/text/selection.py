@@ -15,7 +15,7 @@ from ..common.errors import UserError
 from ..common.progress import Progress
 from . import parts
 from .cleaning import REASONS, choose_held_out, held_out_size
-from .parts import part, part_sizes, read_counts
+from .parts import check_count, part, part_sizes, read_counts
 from .settings import Settings
 from .texts import DECISIONS, HASHES, NOT_FOR_TRAINING, TRAINING, UNWRITTEN
 
@@ -42,7 +42,11 @@ def select(
     for counts in read_counts(train, len(sizes)):
         for reason, count in counts["left_out"].items():
             left_out[reason] += count
-    decisions = np.memmap(folder / DECISIONS, np.uint8, "w+", shape=(lines["train"],))
+    with open(folder / DECISIONS, "wb") as file:
+        # A disk that is full is told here; writing to a map would end the process.
+        for size in sizes:
+            file.write(bytes(size))
+    decisions = np.memmap(folder / DECISIONS, np.uint8, "r+")
     held_out = [
         hashes
         for name, count in lines.items()
@@ -142,8 +146,11 @@ def _leave_out_duplicates(
 
 def _hashes(folder: Path, sizes: Sequence[int]) -> Iterator[tuple[int, np.ndarray]]:
     """The number of the first line of each part, and the hashes of its lines; 0 if left out."""
-    for number in range(len(sizes)):
-        yield number * parts.LINES, np.fromfile(part(folder, number) / HASHES, np.uint64)
+    for number, size in enumerate(sizes):
+        path = part(folder, number) / HASHES
+        hashes = np.fromfile(path, np.uint64)
+        check_count(size, str(path), len(hashes))
+        yield number * parts.LINES, hashes
 
 
 def _count(decisions: np.ndarray) -> int:

@@ -271,12 +271,14 @@ def test_a_bad_line_leaves_the_parts_of_other_shards(prepare, tmp_path):
     assert not [*(tmp_path / "out").iterdir()]
 
 
-@pytest.mark.parametrize("file", ["counts.json", "tokens.de"])
+@pytest.mark.parametrize("file", ["counts.json", "hashes", "tokens.de"])
 def test_a_damaged_part(prepare, train, tmp_path, file):
     arguments = (*train, "--out", tmp_path / "out", "--workers", 1, "--num-shards", 1)
     prepare(*arguments, "--shard-id", 0)
     (tmp_path / "out" / "work" / "clean" / "train" / "000001" / file).write_text("")
     message = "counts.json is damaged: start again with --overwrite"
+    if file == "hashes":
+        message = "hashes has 0 lines instead of 60"
     if file == "tokens.de":
         prepare(*arguments)
         arguments = (*arguments, "--shard-id", 0)
