@@ -28,12 +28,23 @@ def report(result: dict) -> str:
 
 
 def preparation_text(result: dict) -> str:
-    """What ``prepare`` measured, in a sentence."""
+    """What ``prepare`` measured: a sentence, and a table of the stages."""
+    pairs = result["pairs"]
+    rows = [
+        (
+            name,
+            f"{stage['seconds'] / pairs * 1e6:,.1f}",
+            mebibytes(stage["peak_bytes"]),
+            f"{stage['disk_bytes'] / pairs * 1e6 / 2**20:,.0f}",
+        )
+        for name, stage in result["stages"].items()
+    ]
+    titles = ("stage", "µs of processor time a pair", "memory", "MiB on disk a million pairs")
     words = " and ".join(f"{number:,}" for number in result["different_words"].values())
     return (
-        f"{result['pairs']:,} pairs, {mebibytes(result['bytes_of_text'])} of text, {words} "
+        f"{pairs:,} pairs, {mebibytes(result['bytes_of_text'])} of text, {words} "
         f"different words: at most {mebibytes(result['peak_bytes'])}, "
-        f"{result['minutes']:.1f} minutes."
+        f"{result['minutes']:.1f} minutes.\n\n{markdown_table(titles, rows)}"
     )
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ..common.errors import UserError, WorkInterrupted
+from ..common.shards import Shard, make_shard
 from ..text import settings as defaults
 from ..text.cleaning import REASONS, Limits
 from ..text.preparation import FILE_NAME, SIDES, TEXT
@@ -78,21 +79,54 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     text = "test pairs to cut from the training text; 0 for none (default: 5%%, at most 2,000)"
     add_number(parser, "--test-size", text)
     add_number(parser, "--workers", "processes", min(4, os.cpu_count() or 1), least=1)
+    text = (
+        "share the text among so many processes, each with its --shard-id; without one, do what "
+        "needs the whole text, before and after they split it"
+    )
+    add_number(parser, "--num-shards", text, least=1)
+    text = "the shard to work on, from 0 to N-1"
+    add_number(parser, "--shard-id", text, metavar="I", least=0)
     add_flag(parser, "--overwrite", "replace an earlier preparation in DIR")
 
 
 def run(args: argparse.Namespace) -> int:
     """Prepare the text, print the counts and the commands that follow."""
+    shard = _shard(args)
     settings = _settings(args)
     try:
-        content = prepare(settings, args.out, args.workers, args.overwrite)
+        content = prepare(settings, args.out, args.workers, args.overwrite, args.num_shards, shard)
     except KeyboardInterrupt:
         print("Interrupted; the same command continues from here.", file=sys.stderr)
         return 130
     except WorkInterrupted as error:
         raise UserError(f"{error} The same command continues from here.") from error
-    _report(content, args.out)
+    if content is not None:
+        _report(content, args.out)
+    elif shard is not None:
+        print(f"Shard {shard.number} of {shard.total} is done. When all are, run the same command")
+        print("without --shard-id.")
+    else:
+        print("Sub-words are learned. Run all shards again, which split the text into them, and")
+        print("then this command.")
     return 0
+
+
+def _shard(args: argparse.Namespace) -> Shard | None:
+    """The shard to work on; None for the rest.
+
+    Raises:
+        UserError: if options do not fit together.
+    """
+    if args.shard_id is None:
+        return None
+    if args.num_shards is None:
+        raise UserError(f"--shard-id {args.shard_id} needs --num-shards, the number of shards.")
+    if args.overwrite:
+        raise UserError(
+            f"--overwrite with --shard-id {args.shard_id} would remove what other shards have "
+            "done: give it without --shard-id, before the shards start."
+        )
+    return make_shard(args.shard_id, args.num_shards)
 
 
 def _settings(args: argparse.Namespace) -> Settings:

@@ -17,7 +17,7 @@ from ..common.output_files import check_outputs, text_output
 from ..common.progress import Progress
 from ..common.quiet import hidden_messages
 from ..common.resuming import ResumableFiles, begin_anew, record_name
-from ..common.shards import WHOLE, Shard, ShardReader
+from ..common.shards import WHOLE, Shard, ShardReader, make_shard
 from ..common.text_files import decode_lines
 from ..translation.options import TORCH, EnsembleOptions
 from ..translation.results import cut_off_remark
@@ -163,14 +163,10 @@ def _shard(args: argparse.Namespace) -> Shard:
         return WHOLE
     if args.num_shards is None or args.shard_id is None:
         raise UserError("--num-shards and --shard-id go together: give both, or neither.")
-    if args.shard_id >= args.num_shards:
-        raise UserError(
-            f"--shard-id is {args.shard_id}, but must be less than --num-shards, "
-            f"{args.num_shards}: shards are counted from 0."
-        )
+    shard = make_shard(args.shard_id, args.num_shards)
     if not args.input:
         raise UserError("--num-shards needs a file: write standard input to one, and give --input.")
-    return Shard(args.shard_id, args.num_shards)
+    return shard
 
 
 def _translate(

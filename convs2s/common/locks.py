@@ -26,20 +26,22 @@ class Locked(UserError):
     """Another process holds a lock."""
 
 
-def lock(descriptor: int, message: str, seconds: float = 0.0) -> None:
+def lock(descriptor: int, message: str, seconds: float = 0.0, shared: bool = False) -> None:
     """Lock an open file or folder until it is closed, or this process ends.
 
     Args:
         descriptor: its number; ``release`` closes it.
         message: the error.
         seconds: how long to wait for the lock.
+        shared: other processes may hold a shared lock, too.
     Raises:
         Locked: if another process holds the lock; the file is closed.
     """
+    kind = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
     end = time.monotonic() + seconds
     while True:
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
             break
         except BlockingIOError:
             if time.monotonic() >= end:
@@ -73,20 +75,21 @@ def is_at(descriptor: int, path: str) -> bool:
     return os.path.samestat(os.fstat(descriptor), found)
 
 
-def lock_folder(folder: str, message: str, seconds: float = 0.0) -> int:
+def lock_folder(folder: str, message: str, seconds: float = 0.0, shared: bool = False) -> int:
     """Lock a folder until this process ends, or until ``release``.
 
     Args:
         folder: the folder, which must exist.
         message: the error.
         seconds: how long to wait for the lock.
+        shared: other processes may hold a shared lock, too.
     Returns:
         What ``release`` takes.
     Raises:
         Locked: if another process holds the lock.
     """
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    lock(descriptor, message, seconds)
+    lock(descriptor, message, seconds, shared)
     return descriptor
 
 

@@ -12,11 +12,11 @@ from .text_files import decode_lines, open_text
 
 
 class Shard(NamedTuple):
-    """One of several contiguous parts of a file; together they have each of its lines once.
+    """One of several shards of a text; together they have each of its lines once.
 
     Attributes:
         number: counted from 0.
-        total: the number of shards. They have about the same number of bytes.
+        total: the number of shards.
     """
 
     number: int = 0
@@ -26,8 +26,24 @@ class Shard(NamedTuple):
 WHOLE = Shard()
 
 
+def make_shard(number: int, total: int) -> Shard:
+    """The shard that ``--shard-id`` and ``--num-shards`` name.
+
+    Raises:
+        UserError: if there is no such shard.
+    """
+    if number >= total:
+        raise UserError(
+            f"--shard-id is {number}, but must be less than --num-shards, {total}: shards are "
+            "counted from 0."
+        )
+    return Shard(number, total)
+
+
 class ShardReader:
     """Reads the lines of a shard, line ends included.
+
+    The shards of a file are contiguous, and have about the same number of bytes.
 
     Args:
         path: a text file in UTF-8. One that is compressed has only one shard.

@@ -5,9 +5,10 @@ of a parallel one; see ``lines``.
 """
 
 import codecs
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from itertools import zip_longest
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from itertools import islice, zip_longest
 from typing import IO
 
 from .compression import ERRORS, open_binary
@@ -93,8 +94,67 @@ def read_sentences(path: str) -> Iterator[str]:
     return map(as_sentence, read_lines(path))
 
 
+def read_parts(path: str, parts: Iterable[int], size: int | None) -> Iterator[tuple[int, str]]:
+    """Read some parts of a file, and over the others.
+
+    Args:
+        path: a text file, see ``read_lines``.
+        parts: numbers of parts, counted from 0, which rise.
+        size: number of lines in a part (None: all).
+    Returns:
+        The line number, counted from 1, and the sentence; see ``as_sentence``.
+    Raises:
+        UserError: if the file cannot be read or is not UTF-8.
+    """
+    read = 0
+    with open_text(path) as file:
+        for part in parts:
+            start = part * (size or 0)
+            deque(islice(_raw_lines(file, path, read), start - read), maxlen=0)
+            lines = islice(decode_lines(file, path, before=start), size)
+            yield from enumerate(map(as_sentence, lines), start + 1)
+            read = start + (size or 0)
+
+
+def count_lines(paths: Sequence[str]) -> int:
+    """The number of lines of parallel files.
+
+    Args:
+        paths: text files, see ``read_lines``.
+    Raises:
+        UserError: if a file cannot be read, or has fewer lines than another.
+    """
+    number = 0
+    with ExitStack() as stack:
+        files = [_raw_lines(stack.enter_context(open_text(path)), path) for path in paths]
+        for lines in zip_longest(*files):
+            check_parallel(paths, lines, number)
+            number += 1
+    return number
+
+
+def _raw_lines(file: IO[bytes], name: str, before: int = 0) -> Iterator[bytes]:
+    """The lines of an open file as bytes; see ``decode_lines``."""
+    number = before
+    try:
+        while line := file.readline(MAX_LINE + 1):
+            number += 1
+            if len(line) > MAX_LINE:
+                raise line_error(
+                    name, number, f"it has more than {MAX_LINE // MEGABYTE} MB, and is no sentence"
+                )
+            yield line
+    except ERRORS as error:
+        reason = getattr(error, "strerror", None) or error
+        raise UserError(f"{name} cannot be read beyond line {number}: {reason}.") from error
+
+
 def decode_lines(
-    file: IO[bytes], name: str, errors: str = "strict", at_start: bool = True
+    file: IO[bytes],
+    name: str,
+    errors: str = "strict",
+    at_start: bool = True,
+    before: int = 0,
 ) -> Iterator[str]:
     """Decode the lines of an open file, line ends included and a byte order mark left out.
 
@@ -103,18 +163,13 @@ def decode_lines(
         name: its name, for errors.
         errors: what to do with invalid bytes, as for ``bytes.decode`` ("strict": raise).
         at_start: whether it is read from its beginning, where a byte order mark may be.
+        before: the number of lines before, which are counted in errors.
     Raises:
         UserError: if it cannot be read, is not UTF-8, or has a line of more than ``MAX_LINE``
             bytes.
     """
-    number = 0
     try:
-        while line := file.readline(MAX_LINE + 1):
-            number += 1
-            if len(line) > MAX_LINE:
-                raise line_error(
-                    name, number, f"it has more than {MAX_LINE // MEGABYTE} MB, and is no sentence"
-                )
+        for number, line in enumerate(_raw_lines(file, name, before), before + 1):
             text = line.decode("utf-8", errors)
             # UTF-16 without a byte order mark may be valid UTF-8.
             if errors == "strict" and number == 1 and "\0" in text:
@@ -136,9 +191,6 @@ def decode_lines(
             f"convert the file (`iconv -f {encoding} -t utf-8`) or drop the invalid bytes "
             "(`iconv -c -t utf-8`)",
         ) from error
-    except ERRORS as error:
-        reason = getattr(error, "strerror", None) or error
-        raise UserError(f"{name} cannot be read beyond line {number}: {reason}.") from error
 
 
 def _encoding(line: bytes) -> str:
@@ -161,13 +213,25 @@ def read_parallel(paths: Sequence[str]) -> Iterator[tuple[int, tuple[str, ...]]]
         UserError: if a file cannot be read, or has fewer lines than another.
     """
     for number, lines in enumerate(zip_longest(*map(read_sentences, paths)), start=1):
-        if None in lines:
-            longer = next(path for path, line in zip(paths, lines) if line is not None)
-            shorter = paths[lines.index(None)]
-            raise line_error(
-                longer,
-                number,
-                f"{shorter} has no such line, it ends after {number - 1}; "
-                "both must have the same number of lines",
-            )
+        check_parallel(paths, lines, number - 1)
         yield number, lines
+
+
+def check_parallel(paths: Sequence[str], lines: Sequence[object], before: int) -> None:
+    """Check that parallel files have a line together.
+
+    Args:
+        paths: the files.
+        lines: a line of each, or None of those that have ended.
+        before: the number of lines before.
+    Raises:
+        UserError: if a file has ended, and another has not.
+    """
+    if None in lines:
+        longer = next(path for path, line in zip(paths, lines) if line is not None)
+        raise line_error(
+            longer,
+            before + 1,
+            f"{paths[[*lines].index(None)]} has no such line, it ends after {before}; "
+            "both must have the same number of lines",
+        )

@@ -130,7 +130,7 @@ def _encode_monolingual(
             encode = Preparation.read(settings.prepared).target.encode
         else:
             # It imports what starts processes, which would delay a dry run.
-            from ..text.workflow import SUFFIXES
+            from ..text.pipeline import SUFFIXES
 
             codes = folders.data / SUFFIXES["subword_nmt"] if settings.bpe_merges else None
             encode = make_subwords("subword_nmt", codes).encode

@@ -4,17 +4,19 @@
 
 1. clean: read the files (``sources``), normalize and tokenize each line (``tokenizers``), and leave
    out training pairs that would not help (``cleaning``);
-2. hold out: cut a validation and a test set from the training text where none is given
-   (``cleaning``);
+2. select: leave out duplicates, and cut a validation and a test set from the training text where
+   none is given (``selection``);
 3. learn sub-words on the training text (``subwords``);
-4. split all text into sub-words;
-5. make the dictionaries (``vocabulary``) and binarize the text (``binarize``);
+4. encode and sample: split all text into sub-words (``texts``);
+5. join the parts of the text, make the dictionaries (``vocabulary``) and binarize the text
+   (``binarize``);
 6. write ``preparation.yaml`` (``preparation``).
 
-Text is read and written line by line, so that memory grows with the vocabulary, and by eight bytes
-or more for each pair where duplicates are left out, but not with the text. A stage writes to a
-temporary folder, which gets its name when the stage is complete; a later call with the same
-settings continues after the last complete stage (``stages``).
+Text is read and written line by line, so that memory grows with the vocabulary, but not with the
+text. Stages 1 and 4 and the binarizing write parts of 100,000 lines (``parts``), which shards can
+share; the others write to a temporary folder, which gets its name when the stage is complete
+(``stages``). A later call with the same settings continues with what is not complete
+(``pipeline``).
 
 ``Preparation`` reads ``preparation.yaml``. It prepares raw text in the same way for a trained
 model, and turns the tokens of a translation into text. ``prepare_tokens`` carries out stages 3 to 5

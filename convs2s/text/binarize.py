@@ -1,16 +1,20 @@
 """Dictionaries and binarized data, byte by byte as fairseq-preprocess writes them."""
 
 import os
+import shutil
 import struct
 from array import array
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from itertools import chain
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
-from ..common.errors import UserError
-from ..common.progress import Progress
-from ..common.text_files import read_sentences
+from ..common.output_files import make_folder
+from ..common.shards import WHOLE
+from ..common.text_files import count_lines, read_parts
+from . import parts
+from .parallel import mapper
+from .parts import join, part, part_sizes, read_counts, write_parts
 from .sources import Languages
 from .vocabulary import Vocabulary
 
@@ -18,6 +22,8 @@ from .vocabulary import Vocabulary
 LARGE = 65_500
 # Folders of further segmentations of the training text: this and a number, from 2 on.
 SEGMENTATION = "segmentation"
+# The folder of the parts until all is written, and the name of the numbers in each.
+PARTS, NUMBERS = "parts", "numbers"
 # The beginning of an index: a mark, the version, the code of the numbers' type, their count.
 HEADER = struct.Struct("<9sQBQ")
 MARK, VERSION = b"MMIDIDX\x00\x00", 1
@@ -32,8 +38,11 @@ def binarize(
     joined: bool,
     max_words: int | None = None,
     segmentations: Sequence[str] = (),
+    workers: int = 1,
 ) -> dict[str, int]:
     """Write ``dict.LANGUAGE.txt``, and ``SPLIT.SOURCE-TARGET.LANGUAGE.bin`` and ``.idx``.
+
+    A later call, after this one was killed, continues with the parts that are not there.
 
     Args:
         languages: source and target.
@@ -43,60 +52,113 @@ def binarize(
         max_words: most entries of a dictionary, the special symbols included (None: no limit).
         segmentations: names in ``texts`` of further ones of the training text. Each is written as
             "train" to a folder of its own, of this name, and the dictionaries have its sub-words.
+        workers: number of processes.
     Returns:
         split or segmentation -> number of sentences.
     Raises:
         UserError: if a text cannot be read, or has other lines in one language than in the other.
     """
+    work = folder / PARTS
+    make_folder(str(work))
+    sizes = {
+        split: part_sizes(count_lines([f"{text}.{language}" for language in languages]))
+        for split, text in texts.items()
+    }
 
     def vocabulary(names: Sequence[str]) -> Vocabulary:
-        splits = ["train", *segmentations]
-        lines = (_lines(texts, split, name) for name in names for split in splits)
-        return build(chain.from_iterable(lines), max_words)
+        counts: Counter[str] = Counter()
+        for language in names:
+            for split in ("train", *segmentations):
+                words, text = work / f"words.{split}.{language}", f"{texts[split]}.{language}"
+                for found in _count_words(words, text, sizes[split]):
+                    counts.update(found)
+        symbols = Vocabulary()
+        for word, count in counts.items():
+            symbols.add_symbol(word, count)
+        symbols.finalize(nwords=max_words or -1)
+        return symbols
 
     both = vocabulary(languages) if joined else None
-    counts: dict[str, int] = {}
     for language in languages:
         symbols = both or vocabulary([language])
-        symbols.save(folder / f"dict.{language}.txt")
+        dictionary = folder / f"dict.{language}.txt"
+        symbols.save(dictionary)
         for split in texts:
             place, name = (folder / split, "train") if split in segmentations else (folder, split)
             place.mkdir(exist_ok=True)
             path = place / f"{name}.{'-'.join(languages)}.{language}"
-            numbers = map(symbols.encode_line, _lines(texts, split, language))
-            count = write_numbers(path, numbers, len(symbols))
-            check_count(counts.setdefault(split, count), f"{texts[split]}.{language}", count)
-    return counts
+            numbers, text = work / f"numbers.{split}.{language}", f"{texts[split]}.{language}"
+            _write_parts(numbers, text, sizes[split], dictionary, len(symbols), workers)
+            _join_numbers(numbers, sizes[split], path, len(symbols))
+    shutil.rmtree(work)
+    return {split: sum(each) for split, each in sizes.items()}
 
 
-def check_count(expected: int, name: str, found: int) -> None:
-    """Check that a text has the sentences that it had in the stage before.
+def _count_words(folder: Path, text: str, sizes: Sequence[int]) -> Iterator[dict[str, int]]:
+    """The counts of the words in each part of a text."""
 
-    Raises:
-        UserError: if it does not: each line after the fault would belong to another one.
-    """
-    if found != expected:
-        raise UserError(
-            f"{name} has {found:,} lines instead of {expected:,}: a file was changed, or cut off, "
-            "while it was used. Prepare the text again."
-        )
+    def write(_: Path, lines: Iterable[str]) -> dict[str, int]:
+        counts: Counter[str] = Counter()
+        for line in lines:
+            counts.update(line.split())
+        return counts
+
+    title = f"Counting words of {Path(text).name}"
+    write_parts(folder, sizes, WHOLE, title, partial(_lines, text), write)
+    return read_counts(folder, len(sizes))
 
 
-def build(lines: Iterable[str], max_words: int | None = None) -> Vocabulary:
-    """The vocabulary of a text, as fairseq-preprocess makes it.
+def _write_parts(
+    folder: Path, text: str, sizes: Sequence[int], dictionary: Path, size: int, workers: int
+) -> None:
+    """Write the numbers of each part of a text."""
+
+    def write(new: Path, sentences: Iterable[Sequence[int]]) -> dict[str, int]:
+        return {"sentences": write_numbers(new / NUMBERS, sentences, size)}
+
+    with mapper(workers, partial(_encoder, dictionary)) as run:
+        title = f"Binarizing {Path(text).name}"
+        write_parts(folder, sizes, WHOLE, title, lambda todo: run(_lines(text, todo)), write)
+
+
+def _encoder(dictionary: Path) -> Callable[[str], list[int]]:
+    return Vocabulary.load(dictionary).encode_line
+
+
+def _lines(text: str, numbers: Iterable[int]) -> Iterator[str]:
+    return (line for _, line in read_parts(text, numbers, parts.LINES))
+
+
+def _join_numbers(folder: Path, sizes: Sequence[int], path: Path, size: int) -> None:
+    """Join the parts that ``write_numbers`` has written.
 
     Args:
-        lines: the text.
-        max_words: most entries, the special symbols included (None: no limit).
+        folder: of the parts.
+        sizes: number of sentences in each.
+        path: of ``.bin`` and ``.idx``, without these.
+        size: of the vocabulary.
     """
-    counts: Counter[str] = Counter()
-    for line in lines:
-        counts.update(line.split())
-    symbols = Vocabulary()
-    for word, count in counts.items():
-        symbols.add_symbol(word, count)
-    symbols.finalize(nwords=max_words or -1)
-    return symbols
+    kind = number_type(size)
+
+    def lengths(number: int) -> "array[int]":
+        found = array("i")
+        with open(part(folder, number) / f"{NUMBERS}.idx", "rb") as file:
+            file.seek(HEADER.size)
+            found.fromfile(file, sizes[number])
+        return found
+
+    join(folder, len(sizes), f"{NUMBERS}.bin", Path(f"{path}.bin"))
+    start = 0
+    with open(f"{path}.idx", "wb") as index:
+        index.write(HEADER.pack(MARK, VERSION, CODES[kind], sum(sizes)))
+        for number in range(len(sizes)):
+            lengths(number).tofile(index)
+        for number in range(len(sizes)):
+            starts = array("q")
+            for length in lengths(number):
+                starts.append(start)
+                start += length * array(kind).itemsize
+            starts.tofile(index)
 
 
 def write_numbers(path: Path, sentences: Iterable[Sequence[int]], size: int) -> int:
@@ -107,7 +169,7 @@ def write_numbers(path: Path, sentences: Iterable[Sequence[int]], size: int) -> 
         sentences: the numbers of each.
         size: of the vocabulary.
     """
-    kind = "H" if size < LARGE else "I"
+    kind = number_type(size)
     lengths, starts = array("i"), array("q")
     start = 0
     with open(f"{path}.bin", "wb") as data:
@@ -121,6 +183,11 @@ def write_numbers(path: Path, sentences: Iterable[Sequence[int]], size: int) -> 
         lengths.tofile(index)
         starts.tofile(index)
     return len(lengths)
+
+
+def number_type(size: int) -> str:
+    """The type of ``array`` for the numbers of a vocabulary of this size."""
+    return "H" if size < LARGE else "I"
 
 
 def training_folders(folder: Path) -> list[Path]:
@@ -159,8 +226,3 @@ def count_tokens(path: Path) -> int:
     code = HEADER.unpack(Path(f"{path}.idx").read_bytes()[: HEADER.size])[2]
     kind = next(kind for kind, known in CODES.items() if known == code)
     return Path(f"{path}.bin").stat().st_size // array(kind).itemsize
-
-
-def _lines(texts: Mapping[str, Path], split: str, language: str) -> Iterable[str]:
-    lines = read_sentences(f"{texts[split]}.{language}")
-    return Progress(lines, "lines", f"Binarizing {split}.{language}")

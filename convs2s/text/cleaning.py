@@ -8,8 +8,7 @@ genres in its proportions, and depend on nothing but its number of pairs.
 """
 
 import re
-from array import array
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from hashlib import blake2b
 
 from ..common.errors import UserError
@@ -42,52 +41,6 @@ def pair_hash(source: str, target: str) -> int:
     return int.from_bytes(blake2b(text, digest_size=8).digest(), "little") or 1
 
 
-class HashSet:
-    """A set of hashes, integers from 1 to 2**64 - 1: a hash table with linear probing.
-
-    It takes 11 to 22 bytes for each hash, and half as much again while it grows; a set of
-    Python takes about 100.
-    """
-
-    def __init__(self) -> None:
-        self._table = array("Q", bytes(8 * 1024))
-        self._count = 0
-
-    def __len__(self) -> int:
-        return self._count
-
-    def __contains__(self, value: int) -> bool:
-        return self._table[self._place(self._table, value)] != 0
-
-    def add(self, value: int) -> bool:
-        """Add a hash; whether it is new."""
-        place = self._place(self._table, value)
-        if self._table[place]:
-            return False
-        self._table[place] = value
-        self._count += 1
-        if self._count * 4 > len(self._table) * 3:
-            self._grow()
-        return True
-
-    def _grow(self) -> None:
-        """Double the table."""
-        table = array("Q", bytes(16 * len(self._table)))
-        for value in self._table:
-            if value:
-                table[self._place(table, value)] = value
-        self._table = table
-
-    @staticmethod
-    def _place(table: "array[int]", value: int) -> int:
-        """The place of a hash, or the free one for it."""
-        mask = len(table) - 1
-        place = value & mask
-        while table[place] not in (0, value):
-            place = (place + 1) & mask
-        return place
-
-
 @dataclass(frozen=True)
 class Limits:
     """Limits of a training pair.
@@ -105,47 +58,15 @@ class Limits:
     unspaced: bool = False
 
 
-@dataclass
-class Cleaner:
-    """Decides about training pairs.
-
-    Args:
-        limits: the limits.
-        held_out: hashes of the pairs in valid and test.
-
-    Attributes:
-        counts: reason -> number of pairs that were left out, see ``REASONS``.
-    """
-
-    limits: Limits
-    held_out: HashSet
-    counts: dict[str, int] = field(default_factory=lambda: dict.fromkeys(REASONS, 0))
-    _seen: HashSet = field(default_factory=HashSet)
-
-    def keeps(self, source: str, target: str) -> bool:
-        """Whether to keep a pair of tokenized lines."""
-        reason = self._reason(source, target)
-        if reason is None:
-            return True
-        self.counts[reason] += 1
-        return False
-
-    def _reason(self, source: str, target: str) -> str | None:
-        """Why to leave out a pair; None to keep it."""
-        if not source or not target:
-            return "empty"
-        count = unspaced_count if self.limits.unspaced else token_count
-        shorter, longer = sorted((count(source), count(target)))
-        if longer > self.limits.length or _has_long_token(source) or _has_long_token(target):
-            return "long"
-        if longer > shorter * self.limits.ratio:
-            return "ratio"
-        pair = pair_hash(source, target)
-        if pair in self.held_out:
-            return "held_out"
-        if not self.limits.duplicates and not self._seen.add(pair):
-            return "duplicate"
-        return None
+def fault(source: str, target: str, limits: Limits) -> str | None:
+    """Why to leave out a pair of tokenized lines, see ``REASONS``; None if it is within limits."""
+    if not source or not target:
+        return "empty"
+    count = unspaced_count if limits.unspaced else token_count
+    shorter, longer = sorted((count(source), count(target)))
+    if longer > limits.length or _has_long_token(source) or _has_long_token(target):
+        return "long"
+    return "ratio" if longer > shorter * limits.ratio else None
 
 
 def token_count(line: str) -> int:

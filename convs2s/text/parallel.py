@@ -1,7 +1,8 @@
 """Apply a function to a stream of items, in several processes if asked."""
 
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from itertools import islice
@@ -13,7 +14,7 @@ from ..common.signals import begin_child, without_stopped_children
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
-# Items that a process takes at a time, and how often it does so before all results are read.
+# Items that a process takes at a time, and how many such chunks for each process are waiting.
 CHUNK, CHUNKS = 500, 4
 
 _function: Callable[[Any], Any]
@@ -25,7 +26,8 @@ def mapper(
 ) -> Iterator[Callable[[Iterable[Item]], Iterator[Result]]]:
     """A function that maps items to results, in their order.
 
-    The function raises WorkInterrupted if a process ends.
+    It reads a few items ahead for each process, and no more. It raises WorkInterrupted if a process
+    ends.
 
     Args:
         workers: number of processes; 1 to start none.
@@ -41,14 +43,20 @@ def mapper(
 
     def run(items: Iterable[Item]) -> Iterator[Result]:
         iterator = iter(items)
-        while batch := list(islice(iterator, workers * CHUNKS * CHUNK)):
-            try:
-                yield from pool.map(_apply, batch, chunksize=CHUNK)
-            except BrokenProcessPool as error:
-                raise WorkInterrupted(
-                    f"One of {workers} processes was stopped or ended, perhaps because memory ran "
-                    "out: use fewer of them."
-                ) from error
+        chunks = iter(lambda: list(islice(iterator, CHUNK)), [])
+        waiting: deque[Future[list[Result]]] = deque()
+        try:
+            for chunk in chunks:
+                waiting.append(pool.submit(_apply, chunk))
+                if len(waiting) > workers * CHUNKS:
+                    yield from waiting.popleft().result()
+            while waiting:
+                yield from waiting.popleft().result()
+        except BrokenProcessPool as error:
+            raise WorkInterrupted(
+                f"One of {workers} processes was stopped or ended, perhaps because memory ran "
+                "out: use fewer of them."
+            ) from error
 
     try:
         with without_stopped_children(lambda: [each.pid for each in active_children() if each.pid]):
@@ -64,5 +72,5 @@ def _start(make: Callable[[], Callable[[Any], Any]]) -> None:
     _function = make()
 
 
-def _apply(item: Any) -> Any:
-    return _function(item)
+def _apply(chunk: list[Any]) -> list[Any]:
+    return [*map(_function, chunk)]

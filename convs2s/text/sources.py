@@ -1,16 +1,23 @@
 """Parallel text: as a user gives it, and as two files of lines that belong together."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
+from itertools import zip_longest
 from pathlib import Path, PurePath
 from typing import Any, TextIO
 
 from ..common.compression import check_readable, without_compression
 from ..common.errors import UserError
 from ..common.lines import excerpt
-from ..common.text_files import line_error, read_parallel, read_sentences
+from ..common.text_files import (
+    check_parallel,
+    count_lines,
+    line_error,
+    read_parallel,
+    read_parts,
+)
 
 _LANGUAGE = re.compile(r"[A-Za-z]{2,3}(?:[_-][A-Za-z0-9]+)?")
 _PAIR = re.compile(r"([A-Za-z]{2,3}(?:_[A-Za-z0-9]+)?)-([A-Za-z]{2,3}(?:_[A-Za-z0-9]+)?)")
@@ -43,6 +50,11 @@ class ParallelText:
                 raise UserError(f"There is no file {path} ({self.option}).")
             if Path(path).is_dir():
                 raise UserError(f"{path} ({self.option}) is a folder: give files.")
+            if not Path(path).is_file():
+                raise UserError(
+                    f"{path} ({self.option}) is not a plain file, and could not be read more than "
+                    "once: write its text to a file, and give that."
+                )
             # Its suffix would be taken for a language.
             check_readable(path)
         if len(self.paths) == 2 and Path(self.paths[0]).samefile(self.paths[1]):
@@ -50,28 +62,46 @@ class ParallelText:
                 f"{self.option} names {self.paths[0]} twice: give one file of each language."
             )
 
-    def pairs(self) -> Iterator[tuple[str, str]]:
+    def pairs(self, parts: Iterable[int] = (0,), size: int | None = None) -> Iterator[Pair]:
         """Read the pairs, one by one.
 
+        Args:
+            parts: numbers of the parts to read, counted from 0; they rise.
+            size: number of lines in a part (None: all).
         Raises:
             UserError: if a file cannot be read, is not UTF-8, has fewer lines than the other, or
                 has a line without exactly one tab.
         """
-        if len(self.paths) == 2:
-            for _, (source, target) in read_parallel(self.paths):
-                yield source, target
-            return
-        (path,) = self.paths
-        for number, line in enumerate(read_sentences(path), start=1):
+        numbers = [*parts]
+        lines = [read_parts(path, numbers, size) for path in self.paths]
+        for sides in zip_longest(*lines):
+            number, line = next(filter(None, sides))
+            check_parallel(self.paths, sides, number - 1)
+            if len(sides) == 2:
+                yield line, sides[1][1]
+                continue
             columns = line.split("\t")
             if len(columns) != 2:
                 raise line_error(
-                    path,
+                    self.paths[0],
                     number,
                     f"expected a source and a target sentence with one tab between them, found "
                     f"{len(columns) - 1} tabs in {excerpt(line)}",
                 )
             yield columns[0], columns[1]
+
+    def count(self) -> int:
+        """The number of pairs.
+
+        Raises:
+            UserError: if a file cannot be read, has no lines, or fewer than the other.
+        """
+        # Files in another encoding have other lines, which the first one tells.
+        next(self.pairs(), None)
+        number = count_lines(self.paths)
+        if not number:
+            raise UserError(f"{' and '.join(self.paths)} ({self.option}) has no lines.")
+        return number
 
     def languages(self) -> Languages | None:
         """The languages in the names of the files; None if they have none.

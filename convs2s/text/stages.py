@@ -6,18 +6,19 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from ..common.data_files import read_json
 from ..common.errors import UserError
-from ..common.output_files import atomic_write, make_folder, undo_after_error
+from ..common.output_files import atomic_folder, atomic_write, make_folder, undo_after_error
+from . import parts
+from .parts import Counts, damaged, read_record
 
-Counts = dict[str, Any]
+FILE = "stages.json"
 
 
 class Stages:
     """The stages of one preparation, in the folder ``OUT/work``.
 
-    Each has a folder there, which gets its name when the stage is complete. ``stages.json`` has the
-    settings and the counts of the complete stages.
+    Each has a folder there, which gets its name when the stage is complete, unless the stage writes
+    parts. ``stages.json`` has the settings and the counts of the complete stages.
 
     Args:
         folder: the folder ``OUT/work``.
@@ -28,52 +29,71 @@ class Stages:
 
     def __init__(self, folder: Path, settings: dict[str, Any]):
         self.folder = folder
-        self._file = folder / "stages.json"
+        self._file = folder / FILE
         self._settings = settings
-        self._done: dict[str, Counts] = {}
-        if self._file.exists():
-            earlier, self._done = self._read()
-            check_settings(earlier, settings, folder.parent)
-        else:
-            make_folder(str(folder))
-            self._write()
-
-    def _read(self) -> tuple[dict[str, Any], dict[str, Counts]]:
-        """The settings and the counts of an earlier call."""
-        try:
-            content = read_json(self._file)
-            earlier, done = dict(content["settings"]), dict(content["stages"])
-        except (KeyError, TypeError, ValueError) as error:
+        self.done: dict[str, Counts] = {}
+        if not self._file.exists():
+            self._create()
+        content = read_record(self._file)
+        if content.get("lines_of_a_part") != parts.LINES:
             raise UserError(
-                f"{self._file} is damaged: start again with --overwrite, or choose another folder "
-                "with --out."
-            ) from error
-        return earlier, done
+                f"{folder} was written by another version of `convs2s prepare`: start again with "
+                "--overwrite, or choose another folder with --out."
+            )
+        try:
+            earlier, self.done = dict(content["settings"]), dict(content["stages"])
+        except (KeyError, TypeError, ValueError) as error:
+            raise damaged(self._file) from error
+        check_settings(earlier, settings, folder.parent)
 
-    def run(self, name: str, work: Callable[[Path], Counts]) -> Counts:
+    def _create(self) -> None:
+        """Make the folder, unless another shard has just made it."""
+        try:
+            with atomic_folder(str(self.folder)) as new:
+                self._write(Path(new) / FILE)
+        except UserError:
+            if not self._file.exists():
+                raise
+
+    def run(self, name: str, work: Callable[[Path], Counts], in_parts: bool = False) -> Counts:
         """Carry out a stage unless it is complete, and return its counts.
 
         Args:
             name: of the stage and its folder.
             work: writes to a folder and returns counts, which must fit into JSON.
+            in_parts: what is in the folder already was written by an earlier call.
         Raises:
             WorkInterrupted: if files cannot be written.
         """
-        if name not in self._done:
-            partial = self.folder / f"{name}.partial"
-            for path in (partial, self.folder / name):
-                shutil.rmtree(path, ignore_errors=True)
-            partial.mkdir()
-            with undo_after_error(str(partial), lambda: shutil.rmtree(partial, ignore_errors=True)):
-                counts = work(partial)
-            partial.rename(self.folder / name)
-            self._done[name] = counts
-            self._write()
-        return self._done[name]
+        if name not in self.done:
+            folder = self.folder / name
+            if in_parts:
+                make_folder(str(folder))
+                with undo_after_error(str(folder), lambda: None):
+                    self.done[name] = work(folder)
+            else:
+                self.done[name] = self._run_whole(folder, work)
+            self._write(self._file)
+        return self.done[name]
 
-    def _write(self) -> None:
-        with atomic_write(str(self._file)) as file:
-            json.dump({"settings": self._settings, "stages": self._done}, file, indent=2)
+    def _run_whole(self, folder: Path, work: Callable[[Path], Counts]) -> Counts:
+        partial = folder.with_name(f"{folder.name}.partial")
+        for path in (partial, folder):
+            shutil.rmtree(path, ignore_errors=True)
+        partial.mkdir()
+        with undo_after_error(str(partial), lambda: shutil.rmtree(partial, ignore_errors=True)):
+            counts = work(partial)
+        partial.rename(folder)
+        return counts
+
+    def _write(self, path: Path) -> None:
+        content = {
+            "lines_of_a_part": parts.LINES,
+            "settings": self._settings,
+            "stages": self.done,
+        }
+        with atomic_write(str(path)) as file:
+            json.dump(content, file, indent=2)
 
 
 def check_settings(earlier: dict[str, Any], settings: dict[str, Any], out: Path) -> None:

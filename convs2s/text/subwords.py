@@ -12,15 +12,13 @@ import random
 import re
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, Protocol
 
 from ..common.errors import UserError
 from ..common.lines import check_text
 from ..common.output_files import atomic_write
-from ..common.progress import Progress
-from ..common.text_files import read_sentences
 from .symbols import (
     escape,
     escape_joints,
@@ -230,42 +228,41 @@ def _opened(path: Path) -> Path:
     return path
 
 
-def learn_subword_nmt(texts: Sequence[Path], size: int, path: Path) -> None:
+def learn_subword_nmt(counts: Counter[str], size: int, path: Path) -> None:
     """Learn byte-pair encoding with subword-nmt.
 
     Args:
-        texts: tokenized text.
+        counts: of the words of tokenized text, see ``count_words``.
         size: number of merges; fewer are learned if no pair occurs twice.
         path: the codes to write.
     """
     from subword_nmt.learn_bpe import learn_bpe
 
-    counts = count_words(texts)
     words = io.StringIO("".join(f"{word} {n}\n" for word, n in counts.most_common(MAX_WORDS)))
     if all(len(word) < 2 for word in counts):
         raise UserError(
-            f"All words of {' and '.join(map(str, texts))} have one character: there is nothing "
-            "to split (--bpe none)."
+            "All words of the training text have one character: there is nothing to split "
+            "(--bpe none)."
         )
     with atomic_write(str(path)) as file, contextlib.redirect_stderr(io.StringIO()):
         learn_bpe(words, file, size, is_dict=True)
 
 
 def learn_sentencepiece(
-    texts: Sequence[Path], size: int, path: Path, coverage: float, lines: int
+    text: Iterable[str], size: int, path: Path, coverage: float, lines: int
 ) -> None:
     """Learn a unigram model with sentencepiece.
 
     Args:
-        texts: tokenized text.
+        text: lines of tokenized text.
         size: size of the vocabulary; the model is smaller if the text has too few sub-words.
         path: the model to write.
         coverage: share of the characters to keep.
-        lines: number of lines in all texts.
+        lines: number of the lines.
     """
     package = import_extra("sentencepiece", "--bpe sentencepiece")
     step = -(-lines // MAX_SENTENCES)
-    sample = (line for number, line in enumerate(_lines(texts)) if number % step == 0)
+    sample = (line for number, line in enumerate(map(escape, text)) if number % step == 0)
     model = io.BytesIO()
     try:
         package.SentencePieceTrainer.train(
@@ -289,17 +286,17 @@ def learn_sentencepiece(
     path.write_bytes(model.getvalue())
 
 
-def count_words(texts: Sequence[Path]) -> Counter[str]:
-    """Count the words of texts; rare ones are dropped if there are more than ``MAX_COUNTED``."""
-    counts: Counter[str] = Counter()
-    for line in _lines(texts):
+def count_words(text: Iterable[str], counts: Counter[str] | None = None) -> Counter[str]:
+    """Count the words of more text; rare ones are dropped if they are more than ``MAX_COUNTED``.
+
+    Args:
+        text: lines of tokenized text.
+        counts: of the text before, which grow; None if there is none.
+    """
+    counts = Counter() if counts is None else counts
+    for line in map(escape, text):
         # As subword-nmt does, which splits at no other white space.
         counts.update(filter(None, escape_joints(line).split(" ")))
         if len(counts) > MAX_COUNTED:
             counts = Counter({word: count for word, count in counts.items() if count > 1})
     return counts
-
-
-def _lines(texts: Sequence[Path]) -> Iterator[str]:
-    lines = (line for path in texts for line in read_sentences(str(path)))
-    yield from map(escape, Progress(lines, "lines", "Learning sub-words"))

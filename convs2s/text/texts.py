@@ -1,219 +1,239 @@
-"""Stages that read and write text: clean, cut, encode.
+"""Stages that read and write text in parts: clean, encode, sample; and joining the parts.
 
-A folder of a stage has ``tokenized/SPLIT.LANGUAGE``, and ``text/SPLIT.LANGUAGE`` for text that is
-or may be held out: a translation is scored against text without tokenization.
+A part of a split has ``tokens.LANGUAGE``, and ``text.LANGUAGE`` for text that is held out: a
+translation is scored against text without tokenization.
 """
 
-from collections.abc import Callable, Sequence
+from array import array
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 from functools import partial
+from itertools import compress
 from pathlib import Path
-from typing import Any
 
-from ..common.errors import UserError
-from ..common.progress import Progress
-from .cleaning import REASONS, Cleaner, HashSet, choose_held_out, held_out_size, pair_hash
+from ..common.shards import WHOLE, Shard
+from ..common.text_files import read_sentences
+from . import parts
+from .cleaning import REASONS, Limits, fault, pair_hash
 from .parallel import mapper
-from .preparation import TEXT, Side
-from .settings import SPLITS, Settings
-from .sources import Languages, Pair, PairWriter, read_pairs
+from .parts import Counts, part, write_parts
+from .preparation import Side
+from .settings import Settings
+from .sources import Languages, Pair, PairWriter
 from .subwords import Tokenized, make_sampler, make_subwords
 from .tokenizers import TOKENIZERS, of_sides
 
-TOKENIZED = "tokenized"
+# Names of the files in a part.
+TOKENS, TEXT = "tokens", "text"
+# Names of files: of the hashes of a part, and of what was decided about each line of the text.
+HASHES, DECISIONS = "hashes", "decisions"
+# Decisions: left out while cleaning, and so not in a part; for training; not for training.
+UNWRITTEN, TRAINING, NOT_FOR_TRAINING = range(3)
+# A pair, its tokens, their hash, and why it is left out.
+Cleaned = tuple[Pair, Pair, int, str | None]
 
 
-def clean(folder: Path, settings: Settings, workers: int) -> dict[str, Any]:
-    """Read, normalize and tokenize all text, and leave out bad training pairs.
+def clean(
+    folder: Path, name: str, settings: Settings, lines: int, workers: int, shard: Shard
+) -> None:
+    """Read, normalize and tokenize a text, and leave out bad training pairs.
 
     Held-out text that is given stays as it is, line by line.
 
     Args:
-        folder: to write to.
+        folder: of the parts.
+        name: of the split.
         settings: of the preparation.
+        lines: number of its lines.
         workers: number of processes.
-    Returns:
-        "read": split -> number of pairs; "left_out": reason -> number of training pairs.
+        shard: which parts to write.
     """
-    languages = settings.languages
-    held_out = HashSet()
-    cleaner = Cleaner(settings.limits, held_out)
-    read: dict[str, int] = {}
-    make = partial(_tokenize, languages, settings.tokenizer, settings.lowercase)
-    with mapper(workers, make) as run:
-        # The training text comes last: pairs of held-out text are left out of it.
-        for name in reversed(SPLITS):
-            text = settings.texts.get(name)
-            if text is None:
-                continue
-            read[name] = 0
-            with ExitStack() as stack:
-                tokenized = stack.enter_context(PairWriter(folder / TOKENIZED, name, languages))
-                raw = None
-                if name != "train" or settings.cut:
-                    raw = stack.enter_context(PairWriter(folder / TEXT, name, languages))
-                pairs = Progress(run(text.pairs()), "pairs", f"Reading {name}")
-                for lines, tokens in pairs:
-                    read[name] += 1
-                    if name != "train":
-                        held_out.add(pair_hash(*tokens))
-                    elif not cleaner.keeps(*tokens):
-                        continue
-                    tokenized.write(*tokens)
-                    if raw is not None:
-                        raw.write(*lines)
-            if not read[name]:
-                raise UserError(f"{' and '.join(text.paths)} ({text.option}) has no lines.")
-    if read["train"] == sum(cleaner.counts.values()):
-        reasons = [f"{count:,} {REASONS[name]}" for name, count in cleaner.counts.items() if count]
-        raise UserError(
-            f"No training pair is left after cleaning: {', '.join(reasons)}. Check that the "
-            "files are translations of each other, line by line, and change the limits "
-            "(--max-length, --max-ratio)."
+    text = settings.texts[name]
+    with mapper(workers, _cleaner(settings, name)) as run:
+        write_parts(
+            folder,
+            parts.part_sizes(lines),
+            shard,
+            f"Reading {name}",
+            lambda numbers: run(text.pairs(numbers, parts.LINES)),
+            partial(_write_cleaned, settings.languages, name != "train"),
         )
-    return {"read": read, "left_out": cleaner.counts}
 
 
-def cut(folder: Path, cleaned: Path, settings: Settings, pairs: int) -> dict[str, Any]:
-    """Cut the held-out sets that are not given from the training text.
-
-    A pair that equals a held-out one is not kept for training.
+def hold_out(folder: Path, settings: Settings, lines: Sequence[int]) -> None:
+    """Write a held-out set that is cut from the training text, as one part.
 
     Args:
-        folder: to write to.
-        cleaned: folder of the stage ``clean``.
+        folder: of the part.
         settings: of the preparation.
-        pairs: number of training pairs.
-    Returns:
-        split -> number of pairs, of train and the new sets; "also_held_out": number of pairs that
-        equal a held-out one.
+        lines: numbers of its lines in the training text, counted from 0, which rise.
     """
-    languages = settings.languages
-    sizes = {name: size or held_out_size(pairs) for name, size in settings.cut.items()}
-    chosen = choose_held_out(pairs, sizes)
-    held_out = HashSet()
-    for number, pair in enumerate(read_pairs(cleaned / TOKENIZED, "train", languages)):
-        if number in chosen:
-            held_out.add(pair_hash(*pair))
-    counts = {**dict.fromkeys(sizes, 0), "train": 0, "also_held_out": 0}
-    with ExitStack() as stack:
-        tokenized = {
-            name: stack.enter_context(PairWriter(folder / TOKENIZED, name, languages))
-            for name in ("train", *sizes)
-        }
-        raw = {
-            name: stack.enter_context(PairWriter(folder / TEXT, name, languages)) for name in sizes
-        }
-        texts = read_pairs(cleaned / TEXT, "train", languages)
-        tokens = read_pairs(cleaned / TOKENIZED, "train", languages)
-        both = Progress(zip(texts, tokens, strict=True), "pairs", "Holding out", pairs)
-        for number, (line, pair) in enumerate(both):
-            name = chosen.get(number, "train")
-            if name == "train" and pair_hash(*pair) in held_out:
-                counts["also_held_out"] += 1
-                continue
-            counts[name] += 1
-            tokenized[name].write(*pair)
-            if name != "train":
-                raw[name].write(*line)
-    if not counts["train"]:
-        raise UserError(
-            f"No training pair is left: all {counts['also_held_out']:,} that are not held out "
-            "equal pairs that are. The text has too few different pairs."
-        )
-    return counts
+    convert = _cleaner(settings, "train")()
+    write_parts(
+        folder,
+        [len(lines)],
+        WHOLE,
+        f"Holding out {folder.name}",
+        lambda _: map(convert, settings.texts["train"].pairs(lines, 1)),
+        partial(_write_cleaned, settings.languages, True),
+    )
 
 
-def encode(
-    folder: Path,
-    texts: dict[str, Path],
-    languages: Languages,
-    method: str,
-    models: Sequence[Path | None],
-    workers: int = 1,
-) -> dict[str, Any]:
-    """Split tokenized text into sub-words.
-
-    Args:
-        folder: to write to.
-        texts: split -> folder of its tokenized text.
-        languages: source and target.
-        method: a key of ``METHODS``, or "none".
-        models: the model of sub-words of each language.
-        workers: number of processes.
-    Returns:
-        "tokens": split -> number of tokens of source and target; "longest": split -> most tokens in
-        a line.
-    """
-    tokens, longest = {}, {}
-    make = partial(_split, method, tuple(models))
-    with mapper(workers, make) as run:
-        for name, path in texts.items():
-            totals, most = [0, 0], 0
-            with PairWriter(folder, name, languages) as writer:
-                pairs = run(read_pairs(path, name, languages))
-                for pair in Progress(pairs, "pairs", f"Splitting {name} into sub-words"):
-                    writer.write(*pair)
-                    counts = [line.count(" ") + 1 if line else 0 for line in pair]
-                    totals = [total + count for total, count in zip(totals, counts)]
-                    most = max(most, *counts)
-            tokens[name], longest[name] = totals, most
-    return {"tokens": tokens, "longest": longest}
+def _cleaner(settings: Settings, name: str) -> Callable[[], Callable[[Pair], Cleaned]]:
+    limits = settings.limits if name == "train" else None
+    languages, tokenizer = settings.languages, settings.tokenizer
+    return partial(_tokenize, languages, tokenizer, settings.lowercase, limits)
 
 
 def _tokenize(
-    languages: Languages, tokenizer: str, lowercase: bool
-) -> Callable[[Pair], tuple[Pair, Pair]]:
-    """A function from a raw pair to the normalized one and its tokens."""
+    languages: Languages, tokenizer: str, lowercase: bool, limits: Limits | None
+) -> Callable[[Pair], Cleaned]:
+    """A function from a raw pair to the normalized one, its tokens, and its fault."""
     source, target = (
         Side(language, TOKENIZERS[name](language), Tokenized(), lowercase)
         for language, name in zip(languages, of_sides(tokenizer))
     )
 
-    def run(pair: Pair) -> tuple[Pair, Pair]:
+    def run(pair: Pair) -> Cleaned:
         texts = source.normalize(pair[0]), target.normalize(pair[1])
-        return texts, (source.tokenizer.tokenize(texts[0]), target.tokenizer.tokenize(texts[1]))
+        tokens = source.tokenizer.tokenize(texts[0]), target.tokenizer.tokenize(texts[1])
+        reason = None if limits is None else fault(*tokens, limits)
+        return texts, tokens, 0 if reason else pair_hash(*tokens), reason
 
     return run
 
 
+def _write_cleaned(
+    languages: Languages, is_held_out: bool, folder: Path, pairs: Iterable[Cleaned]
+) -> Counts:
+    """Write a part: the pairs that are not left out, and a hash for each line, 0 for the others."""
+    left_out = dict.fromkeys(REASONS, 0)
+    hashes = array("Q")
+    with ExitStack() as stack:
+        tokenized = stack.enter_context(PairWriter(folder, TOKENS, languages))
+        raw = stack.enter_context(PairWriter(folder, TEXT, languages)) if is_held_out else None
+        for text, tokens, pair, reason in pairs:
+            hashes.append(pair)
+            if reason:
+                left_out[reason] += 1
+                continue
+            tokenized.write(*tokens)
+            if raw is not None:
+                raw.write(*text)
+    with open(folder / HASHES, "wb") as file:
+        hashes.tofile(file)
+    return {"left_out": left_out}
+
+
+@dataclass(frozen=True)
+class Tokens:
+    """Tokenized text of a split, in the parts that ``clean`` or ``hold_out`` has written.
+
+    Attributes:
+        folder: of the parts.
+        languages: source and target.
+        sizes: number of pairs in each part.
+        decisions: file of ``select``, of which the pairs for training are taken; None for all.
+    """
+
+    folder: Path
+    languages: Languages
+    sizes: Sequence[int]
+    decisions: Path | None = None
+
+    def lines(self, language: str, number: int) -> Iterator[str]:
+        """The lines of one language in a part."""
+        lines = read_sentences(str(part(self.folder, number) / f"{TOKENS}.{language}"))
+        if self.decisions is None:
+            return lines
+        with open(self.decisions, "rb") as file:
+            file.seek(number * parts.LINES)
+            decisions = file.read(parts.LINES)
+        return compress(lines, (each == TRAINING for each in decisions if each != UNWRITTEN))
+
+    def pairs(self, numbers: Iterable[int]) -> Iterator[Pair]:
+        """The pairs of some parts."""
+        source, target = self.languages
+        for number in numbers:
+            yield from zip(self.lines(source, number), self.lines(target, number))
+
+
+def encode(
+    folder: Path,
+    text: Tokens,
+    name: str,
+    method: str,
+    models: Sequence[Path | None],
+    workers: int,
+    shard: Shard,
+) -> None:
+    """Split tokenized text into sub-words.
+
+    Args:
+        folder: of the parts.
+        text: the tokenized text.
+        name: of the split, for the progress.
+        method: a key of ``METHODS``, or "none".
+        models: the model of sub-words of each language.
+        workers: number of processes.
+        shard: which parts to write.
+    """
+    make = partial(split, method, tuple(models))
+    title = f"Splitting {name} into sub-words"
+    _write_subwords(folder, text, title, make, workers, shard)
+
+
 def sample(
     folder: Path,
-    text: Path,
-    languages: Languages,
+    text: Tokens,
+    number: int,
     method: str,
     models: Sequence[Path],
     strength: float,
-    segmentations: Sequence[str],
-    workers: int = 1,
-) -> dict[str, int]:
-    """Split tokenized training text into sub-words at random, several times.
+    workers: int,
+    shard: Shard,
+) -> None:
+    """Split tokenized training text into sub-words at random.
 
     Args:
-        folder: to write to; it has the plain sub-words already.
-        text: folder of the tokenized text.
-        languages: source and target.
-        method: a key of ``METHODS``.
-        models: the model of sub-words of each language.
+        folder, text, method, models, workers, shard: as for ``encode``.
+        number: of the segmentation, counted from 0.
         strength: see ``make_sampler``.
-        segmentations: their names.
-        workers: number of processes.
-    Returns:
-        segmentation -> number of its pairs.
     """
-    counts = {}
-    for number, name in enumerate(segmentations):
-        with (
-            mapper(workers, partial(_sample, method, tuple(models), strength, number)) as run,
-            PairWriter(folder, name, languages) as writer,
-        ):
-            pairs = run(read_pairs(text, "train", languages))
-            count = 0
-            for pair in Progress(pairs, "pairs", f"Sampling {name}"):
+    make = partial(_sample, method, tuple(models), strength, number)
+    _write_subwords(folder, text, f"Sampling {folder.name}", make, workers, shard)
+
+
+def _write_subwords(
+    folder: Path,
+    text: Tokens,
+    title: str,
+    make: Callable[[], Callable[[Pair], Pair]],
+    workers: int,
+    shard: Shard,
+) -> None:
+    """Write the sub-words of a text in parts, with "tokens" and "longest" as their counts."""
+
+    def write(folder: Path, pairs: Iterable[Pair]) -> Counts:
+        totals, longest = [0, 0], 0
+        with PairWriter(folder, TOKENS, text.languages) as writer:
+            for pair in pairs:
                 writer.write(*pair)
-                count += 1
-            counts[name] = count
-    return counts
+                counts = [line.count(" ") + 1 if line else 0 for line in pair]
+                totals = [total + count for total, count in zip(totals, counts)]
+                longest = max(longest, *counts)
+        return {"tokens": totals, "longest": longest}
+
+    with mapper(workers, make) as run:
+        write_parts(
+            folder,
+            text.sizes,
+            shard,
+            title,
+            lambda numbers: run(text.pairs(numbers)),
+            write,
+        )
 
 
 def _sample(
@@ -224,7 +244,7 @@ def _sample(
     return lambda pair: (source(pair[0]), target(pair[1]))
 
 
-def _split(method: str, models: tuple[Path | None, ...]) -> Callable[[Pair], Pair]:
+def split(method: str, models: tuple[Path | None, ...]) -> Callable[[Pair], Pair]:
     """A function from a pair of tokenized lines to their sub-words."""
     source, target = (make_subwords(method, model) for model in models)
     return lambda pair: (source.encode(pair[0]), target.encode(pair[1]))

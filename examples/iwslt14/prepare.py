@@ -20,7 +20,7 @@ from archive import ADDRESS, LANGUAGES, TEST_SETS, TRAIN, download, find_files
 from convs2s.common.errors import UserError
 from convs2s.common.progress import Progress
 from convs2s.common.text_files import read_lines
-from convs2s.text.cleaning import Cleaner, HashSet, Limits
+from convs2s.text.cleaning import Limits, fault
 from convs2s.text.parallel import mapper
 from convs2s.text.tokenizers import MosesTokenizer
 
@@ -113,12 +113,11 @@ def write_splits(files: dict[str, Path], folder: Path, jobs: int) -> dict[str, i
     with ExitStack() as stack:
         run = stack.enter_context(mapper(jobs, make_tokenizer))
         splits = Splits(folder, stack)
-        cleaner = Cleaner(LIMITS, HashSet())
         paths = [files[f"{TRAIN}.{language}"] for language in LANGUAGES]
         pairs = run(read_pairs(paths, tagged_lines))
         for pair in Progress(pairs, "pairs", TRAIN, PUBLISHED["tagged"]):
             counts["tagged"] += 1
-            if cleaner.keeps(*pair):
+            if fault(*pair, LIMITS) is None:
                 counts["cleaned"] += 1
                 last = counts["cleaned"] % VALID_EVERY == 0
                 splits.add("valid" if last else "train", pair)

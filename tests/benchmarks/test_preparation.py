@@ -19,7 +19,11 @@ def test_generated_pairs_are_prepared(tmp_path, monkeypatch, capsys):
     assert benchmark(monkeypatch, "prepare", "--pairs", 300, "--json", target) == 0
     result = json.loads(target.read_text(encoding="utf-8"))
     assert result["pairs"] == 300 and result["peak_bytes"] > 0 and result["minutes"] > 0
-    assert capsys.readouterr().out.startswith("300 pairs, ")
+    stages = result["stages"]
+    assert sum(stage["seconds"] for stage in stages.values()) > 0
+    assert max(stage["disk_bytes"] for stage in stages.values()) > result["bytes_of_text"]
+    printed = capsys.readouterr().out
+    assert printed.startswith("300 pairs, ") and "| binarize |" in printed
 
 
 def test_text(tmp_path):
@@ -27,23 +31,29 @@ def test_text(tmp_path):
     different = preparation.write_text(path, 50, 1)
     lines = path.read_text().splitlines()
     assert len(lines) == 50 and len({word for line in lines for word in line.split()}) == different
-    assert all(preparation.SHORTEST <= len(line.split()) <= preparation.LONGEST for line in lines)
+    shortest, longest = preparation.WORDS
+    assert all(shortest <= len(line.split()) <= longest for line in lines)
     assert preparation.write_text(path, 50, 1) == different
     assert path.read_text().splitlines() == lines
+    preparation.write_text(path, 50, 1, 2, 3)
+    assert {len(line.split()) for line in path.read_text().splitlines()} == {2, 3}
     words = [preparation.word(rank) for rank in range(5000)]
     assert len(set(words)) == 5000
 
 
-def test_memory_of_a_process_and_of_those_it_starts(monkeypatch):
+def test_memory_of_a_process_and_of_those_it_starts(monkeypatch, tmp_path):
     """Both hold 50 MiB when the inner one waits."""
     hold = "import time; held = bytearray(b'x') * (50 * 2**20); "
     inner = f"{hold}time.sleep(1)"
     outer = f"{hold}import subprocess, sys; subprocess.run([sys.executable, '-c', {inner!r}])"
     monkeypatch.setattr(preparation, "INTERVAL", 0.01)
-    _, peak = preparation.measure([sys.executable, "-c", outer])
-    assert 100 * MEBIBYTE < peak < 150 * MEBIBYTE
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub" / "file").write_bytes(bytes(1000))
+    _, stages = preparation.measure([sys.executable, "-c", outer], tmp_path)
+    assert 100 * MEBIBYTE < stages["binarize"]["peak_bytes"] < 150 * MEBIBYTE
+    assert stages["binarize"]["disk_bytes"] == 1000
 
 
-def test_a_command_that_fails():
+def test_a_command_that_fails(tmp_path):
     with pytest.raises(UserError, match="failed: no good"):
-        preparation.measure([sys.executable, "-c", "import sys; sys.exit('no good')"])
+        preparation.measure([sys.executable, "-c", "import sys; sys.exit('no good')"], tmp_path)

@@ -18,7 +18,7 @@ import yaml
 
 from convs2s.cli import main
 from convs2s.common.locks import lock_folder, release
-from convs2s.text import Preparation, prepare_tokens, workflow
+from convs2s.text import Preparation, pipeline, prepare_tokens, workflow
 from tests import ROOT
 from tests.support.commands import NEEDS_FAIRSEQ, PLUGIN, server
 from tests.support.packed import PACK
@@ -341,7 +341,7 @@ def test_a_finished_preparation_is_not_repeated(prepare, tmp_path, monkeypatch):
     printed = prepare(*arguments)
     before = files(tmp_path / "out")
     with monkeypatch.context() as patch:
-        patch.setattr(workflow, "Workflow", None)
+        patch.setattr(workflow, "Pipeline", None)
         assert prepare(*arguments) == printed
         message = prepare(*arguments, "--bpe", "none", code=2)
     assert "--bpe subword_nmt, now with --bpe none" in message
@@ -354,7 +354,7 @@ def test_ctrl_c(prepare, tmp_path, monkeypatch):
     def stop(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(workflow, "binarize", stop)
+    monkeypatch.setattr(pipeline, "binarize", stop)
     arguments = ("--train", *write_pairs(tmp_path, "a", PAIRS), "--out", tmp_path / "out", *NONE)
     assert "the same command continues" in prepare(*arguments, code=130)
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["work"]
@@ -412,7 +412,7 @@ def test_a_disk_that_is_full_at_the_end(prepare, tmp_path, monkeypatch):
 
     arguments = ("--train", *write_pairs(tmp_path, "a", PAIRS), "--out", tmp_path / "out", *NONE)
     with monkeypatch.context() as patch:
-        patch.setattr(workflow, "binarize", fill)
+        patch.setattr(pipeline, "binarize", fill)
         message = prepare(*arguments, code=2)
     assert "No space left on device. The same command continues" in message
     with monkeypatch.context() as patch:
@@ -452,7 +452,7 @@ def test_a_worker_that_is_killed_leaves_the_complete_stages(prepare, tmp_path, m
             os.kill(os.getpid(), signal.SIGKILL)
 
     with monkeypatch.context() as patch:
-        patch.setattr(workflow.texts, "_split", killed)
+        patch.setattr(workflow.texts, "split", killed)
         message = prepare(*arguments, code=2)
     assert "One of 2 processes was stopped or ended" in message
     assert "The same command continues" in message

@@ -8,7 +8,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from convs2s.text.preparation import Side
-from convs2s.text.subwords import learn_sentencepiece, learn_subword_nmt, make_subwords
+from convs2s.text.subwords import (
+    count_words,
+    learn_sentencepiece,
+    learn_subword_nmt,
+    make_subwords,
+)
 from convs2s.text.tokenizers import OF_CHARACTERS, TOKENIZERS, normalize
 
 # Language -> sentences around a text.
@@ -84,12 +89,11 @@ def sides(tokenizer: str, method: str, folder: Path) -> dict[str, Side]:
     model = None
     if method != "none":
         found = [tokenizers[language].tokenize(normalize(line)) for language, line in lines()]
-        text, model = folder / "text", folder / "model"
-        text.write_text("".join(f"{line}\n" for line in found), encoding="utf-8")
+        model = folder / "model"
         if method == "subword_nmt":
-            learn_subword_nmt([text], 300, model)
+            learn_subword_nmt(count_words(found), 300, model)
         else:
-            learn_sentencepiece([text], 900, model, 1.0, len(found))
+            learn_sentencepiece(found, 900, model, 1.0, len(found))
     subwords = make_subwords(method, model)
     return {language: Side(language, each, subwords) for language, each in tokenizers.items()}
 

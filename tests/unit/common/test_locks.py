@@ -112,6 +112,18 @@ def test_a_forked_process_holds_no_lock(tmp_path):
     os.waitpid(child, 0)
 
 
+def test_shared_locks(tmp_path):
+    both = [lock_folder(str(tmp_path), "taken", shared=True) for _ in range(2)]
+    with pytest.raises(Locked, match="taken"):
+        lock_folder(str(tmp_path), "taken")
+    for descriptor in both:
+        release(descriptor)
+    descriptor = lock_folder(str(tmp_path), "taken")
+    with pytest.raises(Locked, match="taken"):
+        lock_folder(str(tmp_path), "taken", shared=True)
+    release(descriptor)
+
+
 def test_a_lock_file_stays(tmp_path):
     path = tmp_path / "lock"
     for _ in range(2):

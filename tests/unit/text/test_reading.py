@@ -7,7 +7,7 @@ import pytest
 
 from convs2s.common.compression import zstd
 from convs2s.common.errors import UserError
-from convs2s.common.text_files import read_lines
+from convs2s.common.text_files import count_lines, read_lines, read_parts
 from convs2s.text.sources import ParallelText, find_languages
 from tests.support.packed import PACK
 
@@ -34,6 +34,29 @@ def test_pairs(tmp_path, suffix, end, mark):
         ParallelText("--train", (write(tmp_path, "a.tsv", table, suffix),)),
     ):
         assert [*text.pairs()] == PAIRS
+
+
+@pytest.mark.parametrize("suffix", PACK)
+@pytest.mark.parametrize("end", ["", "\n"])
+def test_parts(tmp_path, suffix, end):
+    lines = [f"{number}" for number in range(1, 24)]
+    path = write(tmp_path, "a", "\n".join(lines) + end, suffix)
+    assert count_lines([path, path]) == 23
+    for size, numbers in ((5, range(5)), (5, [1, 4]), (5, [4, 5, 9]), (1, [3, 22]), (30, [0])):
+        expected = [line for n in numbers for line in lines[n * size : (n + 1) * size]]
+        assert [*read_parts(path, numbers, size)] == [(int(line), line) for line in expected]
+    pairs = ParallelText("--train", (path, write(tmp_path, "b", "\n".join(lines), suffix)))
+    assert [*pairs.pairs([1, 4], 5)] == [(line, line) for line in (*lines[5:10], *lines[20:])]
+
+
+def test_errors_in_parts(tmp_path):
+    path = write(tmp_path, "a", b"a\nb\nc\n\xff\n")
+    assert [*read_parts(path, [0], 3)] == [(1, "a"), (2, "b"), (3, "c")]
+    with pytest.raises(UserError, match="a, line 4: byte 0xff"):
+        [*read_parts(path, [1], 3)]
+    short = write(tmp_path, "b", "a\nb\n")
+    with pytest.raises(UserError, match="a, line 3: .*b has no such line, it ends after 2"):
+        count_lines([path, short])
 
 
 def test_the_first_bytes_decide(tmp_path):

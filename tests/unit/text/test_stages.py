@@ -2,18 +2,18 @@
 
 import json
 import os
-import random
 import signal
+import time
+from functools import partial
 
 import pytest
 
 from convs2s.common.errors import UserError, WorkInterrupted
 from convs2s.text import subwords as subwords_module
 from convs2s.text.cleaning import (
-    Cleaner,
-    HashSet,
     Limits,
     choose_held_out,
+    fault,
     held_out_size,
     pair_hash,
     unspaced_count,
@@ -31,17 +31,7 @@ from convs2s.text.stages import Stages
 from convs2s.text.subwords import SentencePiece, SubwordNmt
 
 
-def test_a_set_of_hashes_is_a_set():
-    numbers = random.Random(1)
-    # Many that occur again, and some that collide.
-    values = [numbers.choice(range(1, 2**64, 2**52 + 1)) for _ in range(8000)]
-    values += [number << 50 for number in range(1, 50)]
-    hashes, expected = HashSet(), set()
-    for value in values:
-        assert (value in hashes) == (value in expected)
-        assert hashes.add(value) == (value not in expected)
-        expected.add(value)
-    assert len(hashes) == len(expected)
+def test_hashes_of_pairs():
     assert pair_hash("a b", "c") != pair_hash("a", "b c") != 0
 
 
@@ -72,22 +62,13 @@ def test_count_of_scripts_without_spaces(line, count):
         (("a", "b c"), None),
         (("a", "b c d"), "ratio"),
         (("a b c d e", "b c"), "ratio"),
-        (("held", "out"), "held_out"),
-        (("twice", "2 x"), "duplicate"),
         (("twice", "2 y"), None),
     ],
 )
 def test_cleaning(pair, reason):
-    held_out = HashSet()
-    held_out.add(pair_hash("held", "out"))
-    cleaner = Cleaner(Limits(length=5, ratio=2.0), held_out)
-    assert cleaner.keeps("twice", "2 x")
-    assert cleaner.keeps(*pair) == (reason is None)
-    assert {name for name, count in cleaner.counts.items() if count} == {reason} - {None}
-    assert Cleaner(Limits(3, 2.0, unspaced=True), held_out).keeps("你好", "hello")
-    assert not Cleaner(Limits(3, 2.0, unspaced=True), held_out).keeps("你好吗。", "how are you")
-    tolerant = Cleaner(Limits(length=5, ratio=2.0, duplicates=True), held_out)
-    assert tolerant.keeps("twice", "2 x") and tolerant.keeps("twice", "2 x")
+    assert fault(*pair, Limits(length=5, ratio=2.0)) == reason
+    assert fault("你好", "hello", Limits(3, 2.0, unspaced=True)) is None
+    assert fault("你好吗。", "how are you", Limits(3, 2.0, unspaced=True)) == "long"
 
 
 @pytest.mark.parametrize(
@@ -270,6 +251,34 @@ def test_mapper_keeps_the_order(workers):
         assert list(run(iter(range(9000)))) == list(range(0, 18_000, 2))
 
 
+def wait_for_a_later_item(folder):
+    """An item of the eighth chunk ends after one of the tenth has begun."""
+
+    def work(number):
+        if number == 4700:
+            (folder / "begun").touch()
+        while number == 3700 and not (folder / "begun").exists():
+            time.sleep(0.01)
+        return number
+
+    return work
+
+
+def test_processes_wait_for_no_others(tmp_path):
+    """Two processes have eight chunks of 500 items before them, and go on as results are read."""
+    read = []
+
+    def items():
+        for number in range(9000):
+            read.append(number)
+            yield number
+
+    with mapper(2, partial(wait_for_a_later_item, tmp_path)) as run:
+        for number, found in enumerate(run(items())):
+            assert found == number and len(read) <= number + 9 * 500
+    assert len(read) == 9000
+
+
 def fail_at_600():
     def fail(number):
         if number == 600:
@@ -292,19 +301,19 @@ def write(path, lines):
 
 
 def test_subword_nmt_is_learned(tmp_path):
-    text = write(tmp_path / "a", ["hunde rennen", "runde hunde", "unde"] * 3)
-    subwords_module.learn_subword_nmt([text, text], 3, tmp_path / "codes")
+    counts = subwords_module.count_words(["hunde rennen", "runde hunde", "unde"] * 6)
+    subwords_module.learn_subword_nmt(counts, 3, tmp_path / "codes")
     subwords = SubwordNmt(tmp_path / "codes")
     assert subwords.encode("hunde rennen") == "h@@ unde r@@ e@@ n@@ n@@ e@@ n"
     with pytest.raises(UserError, match="have one character"):
-        subwords_module.learn_subword_nmt([write(text, "abc")], 3, tmp_path / "none")
+        subwords_module.learn_subword_nmt(subwords_module.count_words("abc"), 3, tmp_path / "none")
     assert not (tmp_path / "none").exists()
 
 
-def test_the_number_of_counted_words_is_bounded(tmp_path, monkeypatch):
+def test_the_number_of_counted_words_is_bounded(monkeypatch):
     monkeypatch.setattr(subwords_module, "MAX_COUNTED", 3)
-    text = write(tmp_path / "a", ["a a b b", "c d e", "b f"])
-    assert subwords_module.count_words([text]) == {"a": 2, "b": 3, "f": 1}
+    counts = subwords_module.count_words(["a a b b", "c d e"])
+    assert subwords_module.count_words(["b f"], counts) == {"a": 2, "b": 3, "f": 1}
 
 
 def test_sentencepiece_is_learned(tmp_path):
@@ -312,11 +321,11 @@ def test_sentencepiece_is_learned(tmp_path):
     lines = ["Zwei Hunde rennen über eine Wiese.", "Ein Mann liest ein Buch."] * 20
     text = write(tmp_path / "a", lines)
     model = tmp_path / "model"
-    subwords_module.learn_sentencepiece([text], 60, model, 1.0, len(lines))
+    subwords_module.learn_sentencepiece(lines, 60, model, 1.0, len(lines))
     subwords = SentencePiece(model)
     for line in (*lines[:2], "Ein Ñ", ""):
         assert subwords.decode(subwords.encode(line)) == line
     with pytest.raises(UserError, match="cannot learn 3 sub-words .*--bpe-size"):
-        subwords_module.learn_sentencepiece([text], 3, model, 1.0, len(lines))
+        subwords_module.learn_sentencepiece(lines, 3, model, 1.0, len(lines))
     with pytest.raises(UserError, match="is not a model of sentencepiece"):
         SentencePiece(text)

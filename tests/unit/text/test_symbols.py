@@ -6,7 +6,7 @@ import pytest
 
 from convs2s.common.errors import UserError
 from convs2s.common.lines import check_text
-from convs2s.text.subwords import Escaped, Tokenized, learn_subword_nmt, make_subwords
+from convs2s.text.subwords import Escaped, Tokenized, count_words, learn_subword_nmt, make_subwords
 from convs2s.text.symbols import escape, escape_joints, is_symbol, unescape, unescape_joints
 from convs2s.text.vocabulary import Vocabulary
 
@@ -38,8 +38,7 @@ def test_other_words_stay():
 @pytest.mark.parametrize("merges", [2, 30, 300])
 def test_byte_pair_encoding(tmp_path, merges):
     lines = [*random_lines(200), *(f"price {word} 5 text{word}" for word in SYMBOLS * 9)]
-    (tmp_path / "text").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-    learn_subword_nmt([tmp_path / "text"], merges, tmp_path / "codes")
+    learn_subword_nmt(count_words(lines), merges, tmp_path / "codes")
     subwords = make_subwords("subword_nmt", tmp_path / "codes")
     vocabulary = Vocabulary()
     for line in lines:
