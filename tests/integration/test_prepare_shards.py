@@ -17,14 +17,17 @@ from convs2s.text import parts, pipeline, selection
 from tests import ROOT
 from tests.integration.test_prepare import files, make_pairs, write_pairs
 
-# The command with parts of so many lines, and files of at most so many bytes.
+# The command with parts of so many lines, files of at most so many bytes, and a pause of so many
+# seconds in each part.
 SMALL = """
-import resource, sys
+import resource, sys, time
 from convs2s.cli import main
 from convs2s.text import parts
 parts.LINES = int(sys.argv[1])
 resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[2]),) * 2)
-raise SystemExit(main(["prepare", *sys.argv[3:]]))
+check = parts.check_count
+parts.check_count = lambda *given: time.sleep(float(sys.argv[3])) or check(*given)
+raise SystemExit(main(["prepare", *sys.argv[4:]]))
 """
 NO_LIMIT = -1
 LINES = 60
@@ -60,8 +63,9 @@ def prepare(capsys):
     return run
 
 
-def start(*arguments, limit=NO_LIMIT):
-    command = [sys.executable, "-c", SMALL, str(LINES), str(limit), *map(str, arguments)]
+def start(*arguments, limit=NO_LIMIT, pause=0):
+    given = map(str, (LINES, limit, pause, *arguments))
+    command = [sys.executable, "-c", SMALL, *given]
     return subprocess.Popen(
         command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
     )
@@ -152,10 +156,10 @@ def test_killed_runs_keep_their_parts(prepare, train, tmp_path, monkeypatch, wor
     arguments = (*train, *more, "--out", tmp_path / "out", "--workers", workers)
     work = tmp_path / "out" / "work"
     numbers = random.Random(workers)
-    # Killed after so many complete parts, of about 39 in all.
-    for wanted in sorted(numbers.sample(range(2, 36), 3)):
+    # Killed after so many complete parts, of about 39 in all; the last ones are written fast.
+    for wanted in sorted(numbers.sample(range(2, 30), 3)):
         before = inodes(work)
-        process = start(*arguments)
+        process = start(*arguments, pause=0.05)
         found = {}
         while len(found) < wanted and process.poll() is None:
             found |= inodes(work)
