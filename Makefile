@@ -10,12 +10,13 @@ STAMP := $(VENV)/.installed
 CONSTRAINTS := $(if $(filter 3.10,$(VERSION)),constraints-py310.txt,constraints.txt)
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test test-fast properties faults random-bytes endurance fuzz bench models lint format docs docs-tables wheel clean
+.PHONY: help venv constraints demo test test-fast coverage properties faults random-bytes endurance fuzz bench models lint format docs docs-tables wheel clean
 
 help:
 	@echo "make demo       train and translate a small German-English corpus"
 	@echo "make test       run the tests, except those that need a GPU (tests/gpu)"
 	@echo "make test-fast  run the unit tests only, without the slow ones (about two minutes)"
+	@echo "make coverage   say how much of the code the unit tests run"
 	@echo "make properties    check 1,000 random models (CASES=N: N), all ensembles, and more systems of papers"
 	@echo "make faults        kill trainings, experiments and other commands, 50 times each; KILLS=N: N times"
 	@echo "make random-bytes  translate 100,000 lines of random bytes; LINES=N translates N"
@@ -27,6 +28,7 @@ help:
 	@echo "make models SIGMORPHON=FOLDER  train the released models and pack them into models_out/release (models/README.md)"
 	@echo "make wheel      build the source archive, and the wheel from it, into dist/"
 	@echo "make venv       build $(VENV), which the targets above do when it is missing"
+	@echo "make constraints   pin the packages that are new in pyproject.toml, with uv (CONTRIBUTING.md)"
 	@echo "make clean      remove the environments, caches, and everything that was built or trained"
 	@echo "PYTHON=python3.10 picks an interpreter (3.13 has no fairseq: tests that need it are skipped),"
 	@echo "TORCH_INDEX=URL an index for torch (docs/install.md)"
@@ -45,6 +47,14 @@ $(STAMP): setup.py pyproject.toml $(CONSTRAINTS)
 	$(BIN)/python -m pip install --quiet eflomal || echo "make: eflomal could not be built, which 'convs2s lexicon' needs to align words (docs/install.md)" >&2
 	touch $@
 
+# Pins that are there stay. wheel builds the packages that have no wheels; pip 24.1 and later reject the metadata
+# of omegaconf 2.0, which fairseq 0.12.2 needs. Packages of CUDA depend on the build of torch.
+constraints:
+	printf '%s\n' wheel 'pip<24.1; python_version < "3.11"' | uv pip compile --quiet --no-annotate --all-extras \
+		--custom-compile-command "make constraints" --python-version $(VERSION) \
+		--output-file $(CONSTRAINTS) pyproject.toml -
+	sed -i -E '/^(cuda-|nvidia-|triton=)/d' $(CONSTRAINTS)
+
 demo: $(STAMP)
 	$(BIN)/python examples/demo/run.py
 
@@ -58,6 +68,9 @@ test: $(STAMP)
 
 test-fast: $(STAMP)
 	$(PYTEST) -m "not slow" tests/unit
+
+coverage: $(STAMP)
+	$(PYTEST) --cov convs2s --cov convs2s_plugin --cov-report term-missing:skip-covered tests/unit
 
 CASES ?= 1000
 properties: $(STAMP)
@@ -127,5 +140,5 @@ clean:
 	rm -rf .venv .venv-* build dist site *.egg-info demo_out recipes_out compare_out tables_out \
 		models_out number_to_words_out error_correction_out distillation_out back_translation_out fuzz_out \
 		examples/notebook/first_hour_out
-	rm -rf .pytest_cache .ruff_cache .mypy_cache
+	rm -rf .coverage .pytest_cache .ruff_cache .mypy_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -37,8 +37,10 @@ pytestmark = pytest.mark.docs
 
 MARKDOWN = [
     *pages(),
-    ROOT / "ARCHITECTURE.md",
-    ROOT / "CONTRIBUTING.md",
+    *(
+        ROOT / name
+        for name in ("ARCHITECTURE.md", "CONTRIBUTING.md", "RELEASING.md", "SECURITY.md")
+    ),
     ROOT / "models" / "README.md",
     ROOT / "results" / "README.md",
     *sorted((ROOT / "examples").rglob("*.md")),

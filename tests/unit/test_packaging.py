@@ -36,6 +36,10 @@ def pins(name):
     return {canonicalize_name(package): version for package, _, version in pinned}
 
 
+def read_yaml(path):
+    return yaml.safe_load(path.read_text(encoding="utf-8"))
+
+
 def test_extras_of_the_makefile_exist():
     named = re.findall(r"'\.\[([a-z,]+)\]'", MAKEFILE)
     assert named and {extra for extras in named for extra in extras.split(",")} <= set(EXTRAS)
@@ -118,13 +122,81 @@ def test_continuous_integration_runs_targets_of_the_makefile(path):
     assert called and set(called) <= TARGETS
 
 
+@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
+def test_workflows_have_few_rights_limits_of_time_and_pinned_actions(path):
+    workflow = read_yaml(path)
+    assert workflow["permissions"] == {"contents": "read"}
+    for name, job in workflow["jobs"].items():
+        assert job["timeout-minutes"] <= 360, name
+        for step in job["steps"]:
+            assert ("run" in step) != ("uses" in step), step
+    used = re.findall(r"uses: (.*)", path.read_text(encoding="utf-8"))
+    version = r"v\d+\.\d+\.\d+"
+    for action in used:
+        assert re.fullmatch(rf"[\w/-]+@([0-9a-f]{{40}} # {version}|{version})", action), action
+
+
+@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
+def test_steps_of_workflows_name_files_and_extras_that_exist(path):
+    steps = [step for job in read_yaml(path)["jobs"].values() for step in job["steps"]]
+    for command in (step["run"] for step in steps if "run" in step):
+        assert all((ROOT / name).exists() for name in re.findall(r"\btests/[\w./]+", command))
+        named = [
+            extra for extras in re.findall(r"'\.\[(.+)\]'", command) for extra in extras.split(",")
+        ]
+        assert set(named) <= set(EXTRAS), command
+    for pattern in {step.get("with", {}).get("cache-dependency-path", "") for step in steps}:
+        assert all(list(ROOT.glob(line)) for line in pattern.splitlines())
+
+
 def test_workflows_cover_every_version_of_python():
-    (jobs,) = (yaml.safe_load(path.read_text())["jobs"] for path in WORKFLOWS)
+    jobs = read_yaml(ROOT / ".github" / "workflows" / "ci.yml")["jobs"]
     assert jobs["test"]["strategy"]["matrix"]["python"] == VERSIONS
 
 
+def test_the_nightly_workflow_fuzzes_every_target():
+    jobs = read_yaml(ROOT / ".github" / "workflows" / "nightly.yml")["jobs"]
+    targets = (ROOT / "tests" / "fuzz" / "targets.py").read_text(encoding="utf-8")
+    (listed,) = re.findall(r"for target in \((.*?)\)", targets, re.DOTALL)
+    assert jobs["fuzz"]["strategy"]["matrix"]["target"] == re.findall(r"\w+", listed)
+
+
+def test_the_nightly_workflow_installs_the_oldest_versions():
+    steps = read_yaml(ROOT / ".github" / "workflows" / "nightly.yml")["jobs"]["oldest"]["steps"]
+    commands = "\n".join(step["run"] for step in steps if "run" in step)
+    used = [extra for extra in EXTRAS if re.search(rf"[\[,]{extra}[\],]", commands)]
+    texts = [*PROJECT["dependencies"], *(text for extra in used for text in EXTRAS[extra])]
+    lowest = {text for text in texts if re.fullmatch(r"[\w-]+>=[\d.]+", text)}
+    # A build needs a recent setuptools in any case.
+    stated = {text.replace(">=", "==") + ".*" for text in lowest if "setuptools" not in text}
+    assert set(re.findall(r"'([\w-]+==[\d.]+\*)'", commands)) == stated
+
+
+def test_hooks_have_the_pinned_versions():
+    hooks = read_yaml(ROOT / ".pre-commit-config.yaml")["repos"][0]["hooks"]
+    texts = [text for hook in hooks for text in hook.get("additional_dependencies", [])]
+    pinned = pins("constraints.txt")
+    versions = {one.name: str(one.specifier) for one in map(Requirement, texts)}
+    del versions["pre-commit-hooks"]
+    assert versions == {name: f"=={pinned[name]}" for name in ("ruff", "codespell")}
+
+
+def test_addresses_of_the_project_have_one_form():
+    paths = [*ROOT.glob("*"), *(ROOT / ".github").rglob("*"), *(ROOT / "convs2s").rglob("*.json")]
+    found = {}
+    for path in paths:
+        if path.suffix in (".md", ".toml", ".cff", ".yml", ".json"):
+            text = path.read_text(encoding="utf-8")
+            found[path.name] = re.findall(r"https://(?:github\.com/convs2s|convs2s)[\w./-]*", text)
+    addresses = {address for listed in found.values() for address in listed}
+    form = (
+        r"https://(github\.com/convs2s-plugin|convs2s-plugin\.github\.io)(/convs2s-plugin(/.*)?)?"
+    )
+    assert addresses and all(re.fullmatch(form, address) for address in addresses)
+
+
 def test_every_published_file_states_the_same_version():
-    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    citation = read_yaml(ROOT / "CITATION.cff")
     assert citation["version"] == __version__
     assert citation["title"] == PROJECT["name"] and citation["license"] == PROJECT["license"]
     changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
@@ -132,8 +204,9 @@ def test_every_published_file_states_the_same_version():
     assert __version__.startswith(released[0])
 
 
-def test_paths_in_the_contributing_page_exist():
-    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+@pytest.mark.parametrize("name", ["CONTRIBUTING.md", "RELEASING.md", "SECURITY.md"])
+def test_paths_in_the_pages_for_contributors_exist(name):
+    text = (ROOT / name).read_text(encoding="utf-8")
     paths = re.findall(r"\b(?:convs2s_plugin|docs|tests)/[\w./-]*\w", text)
     missing = [path for path in set(paths) if not (ROOT / path).exists() and "NAME" not in path]
     assert paths and not missing
