@@ -137,7 +137,7 @@ def shared_lock(
         WorkInterrupted: if the files cannot be written.
     """
     # It would delay commands without such locks.
-    from filelock import SoftFileLease, Timeout
+    from filelock import LeaseSettingsMismatch, SoftFileLease, Timeout
 
     lease = SoftFileLease(
         f"{path}.lease",
@@ -162,7 +162,8 @@ def shared_lock(
             seen = _beat(lease.lock_file)
             lives = None if wait else lambda: _beat(lease.lock_file) not in (None, seen)
             held.enter_context(lease.acquire(cancel_check=lives))
-        except Timeout:
+        # Another version of this package may have other times.
+        except (Timeout, LeaseSettingsMismatch):
             raise Locked(sentence()) from None
         except OSError as error:
             reason = error.strerror or error

@@ -26,7 +26,7 @@ start=7
 
 @pytest.fixture
 def path(tmp_path, monkeypatch):
-    """The path of a lock; signs of life are frequent."""
+    """The path of a lock; signs of life are frequent, as in HOLD."""
     monkeypatch.setattr(locks, "LEASE", 1.5)
     monkeypatch.setattr(locks, "BEAT", 0.1)
     monkeypatch.setattr(locks, "GLANCE", 0.1)
@@ -87,8 +87,9 @@ def test_a_lock_of_another_machine_is_waited_for(path):
 
 HOLD = """
 import sys, subprocess, time
-from convs2s.common.locks import shared_lock
-with shared_lock(sys.argv[1], "The run") as descriptor:
+from convs2s.common import locks
+locks.LEASE, locks.BEAT = 1.5, 0.1
+with locks.shared_lock(sys.argv[1], "The run") as descriptor:
     if sys.argv[2]:
         subprocess.Popen(["sleep", sys.argv[2]], pass_fds=[descriptor], stdout=subprocess.DEVNULL)
     print("held", flush=True)
