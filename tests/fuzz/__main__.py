@@ -8,7 +8,7 @@ from pathlib import Path
 
 import atheris
 
-with atheris.instrument_imports(include=["convs2s_plugin", "yaml"]):
+with atheris.instrument_imports(include=["convs2s", "convs2s_plugin", "yaml"]):
     from tests.fuzz.seeds import LONGEST, seeds
     from tests.fuzz.targets import TARGETS
 
