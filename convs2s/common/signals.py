@@ -63,6 +63,9 @@ def ended_by_signals(save: Callable[[], None]) -> Iterator[None]:
         save()
 
     handlers = {number: end for number in ending} | dict.fromkeys(ANNOUNCING, announce)
+    # Programs that are started ignore what is ignored here, and do not inherit a function: Ctrl-C
+    # must make them save also where the shell has turned it off, as with nohup.
+    handlers.setdefault(signal.SIGINT, lambda number, frame: None)
     before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
     try:
         yield

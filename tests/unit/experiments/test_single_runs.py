@@ -164,8 +164,17 @@ def test_a_full_disk_is_a_sentence_and_the_run_goes_on_later(start, folder, monk
     assert not any("fairseq-train" in line for line in commands(folder)[before:])
 
 
+@pytest.fixture(params=["", "nohup"])
+def ctrl_c(request):
+    """Ctrl-C is ignored, as in the background of a shell, or not."""
+    before = signal.getsignal(signal.SIGINT)
+    signal.signal(signal.SIGINT, signal.SIG_IGN if request.param else signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 @pytest.mark.parametrize("number", [signal.SIGUSR1, signal.SIGUSR2])
-def test_a_signal_of_a_scheduler_saves(start, folder, number):
+def test_a_signal_of_a_scheduler_saves(start, folder, ctrl_c, number):
     """The programs get Ctrl-C, with which fairseq-train saves, and nothing counts as failed."""
     log = folder / "words_out/runs/b_c.1/train.log"
     (folder / "wait").touch()
