@@ -5,7 +5,7 @@ import stat
 from collections.abc import Iterator
 from typing import IO, NamedTuple, cast
 
-from .compression import Unpacked
+from .compression import ERRORS, Unpacked
 from .errors import UserError
 from .plain_files import MEGABYTE
 from .text_files import decode_lines, open_text
@@ -52,8 +52,9 @@ class ShardReader:
     Attributes:
         lines_before: the number of lines before the shard.
     Raises:
-        UserError: if the file cannot be read or, on reading, is not UTF-8, or if it has no shards,
-            because it is not a plain file or is compressed.
+        UserError: if the file cannot be read or, on reading, is not UTF-8; if it is compressed, and
+            larger than text can be; or if it has no shards, because it is not a plain file or is
+            compressed.
     """
 
     def __init__(self, path: str, shard: Shard = WHOLE, is_counted: bool = False):
@@ -63,6 +64,7 @@ class ShardReader:
         # Bytes of the shard; None for all that there are.
         self._length: int | None = None
         self._size: int | None = None
+        self._total: int | None = None
         self._lines = self._bytes = 0
         if shard.total > 1:
             self._name = f"{path} (shard {shard.number} of {shard.total})"
@@ -80,6 +82,11 @@ class ShardReader:
                 self._length = end - self._start
                 if is_counted:
                     self.lines_before = _count_lines(file, self._start)
+        elif os.path.isfile(path):
+            with open_text(path) as file:
+                # One that unpacks to more than text can have is refused before the long work.
+                if isinstance(file, Unpacked):
+                    self._total = _count_unpacked(file)
 
     def __iter__(self) -> Iterator[str]:
         with open_text(self._path) as file:
@@ -95,7 +102,7 @@ class ShardReader:
     def expected(self) -> int | None:
         """The number of lines, judged by those read so far; None if there is no telling."""
         if self._size is None or not self._bytes:
-            return None
+            return self._total
         return round(self._lines * self._size / self._bytes)
 
 
@@ -148,3 +155,16 @@ def _count_lines(file: IO[bytes], end: int) -> int:
         count += part.count(b"\n")
         end -= len(part)
     return count
+
+
+def _count_unpacked(file: IO[bytes]) -> int | None:
+    """The number of line ends of a compressed file; None if it is damaged.
+
+    Raises:
+        UserError: if it is larger than text can be.
+    """
+    try:
+        return sum(part.count(b"\n") for part in iter(lambda: file.read(MEGABYTE), b""))
+    except ERRORS:
+        # Reading it will name the line.
+        return None
