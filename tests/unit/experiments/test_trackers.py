@@ -2,6 +2,7 @@
 
 import os
 import sys
+from importlib.machinery import ModuleSpec
 from types import ModuleType
 
 import pytest
@@ -22,7 +23,7 @@ class StandIn(ModuleType):
 
     def __init__(self, name):
         super().__init__(name)
-        self.__spec__ = self
+        self.__spec__ = ModuleSpec(name, None)
         self.calls = []
 
     def __getattr__(self, function):
