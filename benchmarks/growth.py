@@ -46,7 +46,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         type=Path,
         default=DOCS,
         metavar="FOLDER",
-        help="write growth.json, growth.md and growth.png to this folder (default: %(default)s)",
+        help="write growth.json and growth.png to this folder (default: %(default)s)",
     )
     parser.set_defaults(run=run)
 
@@ -69,8 +69,8 @@ def run(args: argparse.Namespace) -> int:
     }
     with atomic_write(str(growth_report.json_path(args.out))) as file:
         file.write(json.dumps(result, indent=1) + "\n")
-    growth_report.write_page(result, args.out)
     growth_report.plot(result, args.out)
+    print(growth_report.table(result))
     return 0
 
 

@@ -1,10 +1,9 @@
-"""The report on growth: a page with a table of exponents, and a plot."""
+"""The report on growth: a table of exponents, and a plot."""
 
 import json
 import logging
 from pathlib import Path
 
-from convs2s.common.output_files import atomic_write
 from convs2s.common.tables import markdown_table
 
 AXIS_TITLES = {
@@ -17,18 +16,6 @@ AXIS_TITLES = {
 TITLES = ("family", "work", "size", "from, to", "seconds", "exponent")
 WORK_TITLES = {"train": "training step", "generate": "beam search"}
 
-INTRODUCTION = """\
-# How time grows
-
-This page shows how the time of a training step and of beam search depends on the length of the
-sentences, the batch size, the vocabulary size and the number of layers. Each row changes one of
-them. "Exponent" is the p of time = c * size^p, fitted to the upper half of the sizes: with 1, time
-is proportional to size; with 2, twice the size takes four times as long. "Seconds" are the shortest
-times at the smallest and at the largest size. The grid of pervasive attention has one cell for each
-pair of a source and a target position; the rows "grid cells" combine the points of sentence length
-and batch size.
-"""
-
 
 def json_path(folder: Path) -> Path:
     """The file of measurements in a folder."""
@@ -40,28 +27,12 @@ def read(folder: Path) -> dict:
     return json.loads(json_path(folder).read_text(encoding="utf-8"))
 
 
-def write_page(result: dict, folder: Path) -> None:
-    """Write growth.md.
+def table(result: dict) -> str:
+    """The exponents as a Markdown table, and what each setting keeps fixed.
 
     Args:
         result: the content of growth.json.
-        folder: an existing folder.
     """
-    with atomic_write(str(folder / "growth.md")) as file:
-        file.write(page(result))
-
-
-def page(result: dict) -> str:
-    """The page in Markdown."""
-    machine = result["machine"]
-    lines = [
-        INTRODUCTION,
-        f"Measured on {machine['device']}, {machine['threads']} threads, torch {machine['torch']},",
-        "with `python -m benchmarks growth`.",
-        "",
-        "![Time against size](growth.png)",
-        "",
-    ]
     rows = []
     for family, by_work in result["curves"].items():
         for work, by_axis in by_work.items():
@@ -76,8 +47,7 @@ def page(result: dict) -> str:
                     format_exponent(result, family, work, axis),
                 )
                 rows.append(cells)
-    lines.append(markdown_table(TITLES, rows))
-    lines += ["", "Sizes that a row does not change:", ""]
+    lines = [markdown_table(TITLES, rows), "", "Sizes that a row does not change:", ""]
     for family, setting in result["settings"].items():
         depth = f", {setting['layers']} layers" if setting["layers"] else ""
         lines.append(
@@ -85,7 +55,7 @@ def page(result: dict) -> str:
             f"{setting['length']} tokens, vocabulary {setting['words']:,}, beam "
             f"{setting['beam']}, {setting['dtype']}."
         )
-    return "\n".join(lines) + "\n"
+    return "\n".join(lines)
 
 
 def format_exponent(result: dict, family: str, work: str, axis: str) -> str:

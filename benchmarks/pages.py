@@ -1,4 +1,4 @@
-"""Tables of the documentation, written from benchmarks/results.
+"""Tables of the documentation, written from files of results.
 
 A page marks the place of a table with two comments, and the table stands between them::
 
@@ -27,7 +27,7 @@ PAGES = (ROOT / "README.md", *sorted(DOCS.glob("*.md")))
 # The longest line of a page, tables excepted.
 WIDTH = 112
 MARKED_TABLE = re.compile(
-    r"(<!-- table of benchmarks/results/(?P<name>\w+\.json) -->\n).*?(<!-- end of table -->)",
+    r"(<!-- table of (?P<path>[\w/]+\.json) -->\n).*?(<!-- end of table -->)",
     re.DOTALL,
 )
 
@@ -95,13 +95,12 @@ def _machine(machine: dict) -> str:
     return f"{machine['device']}, {machine['threads']} threads, {', '.join(versions)}"
 
 
-def results_table(name: str) -> str:
-    """The table of a file in benchmarks/results, or "" if there is no such file."""
-    path = RESULTS / name
+def results_table(path: Path) -> str:
+    """The table of a file of results, or "" if there is no such file."""
     if not path.exists():
         return ""
     result = json.loads(path.read_text(encoding="utf-8"))
-    table = measured_table(result)
+    table = growth_report.table(result) if "curves" in result else measured_table(result)
     if table is None:
         return comparison_table(result) + "\n"
     measured = fill(f"Measured on {_machine(result['machine'])}.", WIDTH)
@@ -111,17 +110,15 @@ def results_table(name: str) -> str:
 def updated(text: str) -> str:
     """The text of a page with its marked tables written again."""
     return MARKED_TABLE.sub(
-        lambda match: f"{match[1]}{results_table(match['name'])}{match[3]}", text
+        lambda match: f"{match[1]}{results_table(ROOT / match['path'])}{match[3]}", text
     )
 
 
 def write() -> None:
-    """Write the marked tables of all pages, and growth.md from growth.json."""
+    """Write the marked tables of all pages."""
     for page in PAGES:
         old = page.read_text(encoding="utf-8")
         new = updated(old)
         if new != old:
             with atomic_write(str(page)) as file:
                 file.write(new)
-    if growth_report.json_path(DOCS).exists():
-        growth_report.write_page(growth_report.read(DOCS), DOCS)

@@ -1,7 +1,7 @@
 """Measure what ``convs2s adl verify`` measures, for every layer: ``python docs/proofs.py``.
 
 The deviations are written to docs/proofs.json, from which docs/tables.py makes the tables of
-docs/proofs.md. They differ in their last digits from machine to machine, and are rounded up to a
+docs/language.md. They differ in their last digits from machine to machine, and are rounded up to a
 power of ten.
 """
 

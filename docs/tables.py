@@ -10,12 +10,15 @@ The tables of benchmarks, which ``benchmarks/pages.py`` makes, are written too.
 ``python docs/tables.py --check`` writes nothing, and fails if a page is not current.
 """
 
+import argparse
 import re
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, fields
 from functools import cache
+from importlib import import_module
 from pathlib import Path
+from textwrap import fill
 
 DOCS = Path(__file__).resolve().parent
 ROOT = DOCS.parent
@@ -124,6 +127,37 @@ def commands() -> str:
     return markdown_table(("command", "what it does"), found)
 
 
+def options_of_commands() -> str:
+    """Every command of ``convs2s``, and of its sub-commands, with its options."""
+    sections = []
+    for name, text in COMMANDS.items():
+        parser = argparse.ArgumentParser(prog=f"convs2s {name}", add_help=False)
+        import_module(f"convs2s.cli.{name.replace('-', '_')}").add_arguments(parser)
+        sections.append(options_of(parser, 2, text))
+    return "\n\n".join(sections)
+
+
+def options_of(parser: argparse.ArgumentParser, level: int, text: str) -> str:
+    """A section about one parser, and those of its sub-commands."""
+    sections = [f"{'#' * level} {parser.prog}", fill(f"{text[0].upper()}{text[1:]}.", pages.WIDTH)]
+    formatter = argparse.HelpFormatter(parser.prog)
+    rows, inner = [], []
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            helps = {choice.dest: choice.help for choice in action._choices_actions}
+            inner += [
+                options_of(sub, level + 1, helps[name]) for name, sub in action.choices.items()
+            ]
+        elif not isinstance(action, argparse._HelpAction) and action.help != argparse.SUPPRESS:
+            names = ", ".join(action.option_strings) or action.metavar or action.dest
+            value = formatter._format_args(action, action.dest.upper())
+            shown = f"{names} {value}" if action.option_strings and value else names
+            rows.append((f"`{shown}`", formatter._expand_help(action).replace("|", "\\|")))
+    if rows:
+        sections.append(markdown_table(("argument", "meaning"), rows))
+    return "\n\n".join(sections + inner)
+
+
 @cache
 def multi30k() -> Comparison:
     """The comparison on Multi30k."""
@@ -160,6 +194,7 @@ GENERATORS: dict[str, Callable[[], str]] = {
     "options scheduler": lambda: options(ReduceLROnValidationConfig),
     "layers": layers,
     "commands": commands,
+    "options of commands": options_of_commands,
     "properties": proofs.properties,
     "proofs encoder": lambda: proofs.table(ENCODER),
     "proofs decoder": lambda: proofs.table(DECODER),

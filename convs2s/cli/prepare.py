@@ -78,7 +78,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_number(parser, "--valid-size", text)
     text = "test pairs to cut from the training text; 0 for none (default: 5%%, at most 2,000)"
     add_number(parser, "--test-size", text)
-    add_number(parser, "--workers", "processes", min(4, os.cpu_count() or 1), least=1)
+    text = "processes (default: one for each processor, at most 4)"
+    add_number(parser, "--workers", text, least=1)
     text = (
         "share the text among so many processes, each with its --shard-id; without one, do what "
         "needs the whole text, before and after they split it"
@@ -93,8 +94,9 @@ def run(args: argparse.Namespace) -> int:
     """Prepare the text, print the counts and the commands that follow."""
     shard = _shard(args)
     settings = _settings(args)
+    workers = args.workers or min(4, os.cpu_count() or 1)
     try:
-        content = prepare(settings, args.out, args.workers, args.overwrite, args.num_shards, shard)
+        content = prepare(settings, args.out, workers, args.overwrite, args.num_shards, shard)
     except KeyboardInterrupt:
         print("Interrupted; the same command continues from here.", file=sys.stderr)
         return 130

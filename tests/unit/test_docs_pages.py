@@ -72,7 +72,7 @@ SYSTEM = {
     "sacrebleu",
     "subword-nmt",
 }
-# Those that docs/add_an_architecture.md and docs/add_a_family.md register.
+# Those that docs/add_a_layer.md and docs/add_a_family.md register.
 OWN_ARCHITECTURES = {"convs2s_small", "adl_birnn_cnn", "bag_of_words_small"}
 PARSERS = {
     "fairseq-train": options.get_training_parser,

@@ -57,7 +57,7 @@ def test_every_extra_is_on_the_page_about_installation():
 
 
 def test_every_dependency_is_on_its_page():
-    page = (ROOT / "docs" / "dependencies.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "reliability.md").read_text(encoding="utf-8")
     cells = [line.split("|")[1] for line in page.splitlines() if line.startswith("| ")]
     named = {canonicalize_name(name.strip()) for cell in cells for name in cell.split(",")}
     texts = [*PROJECT["dependencies"], *(text for extra in EXTRAS.values() for text in extra)]

@@ -1,4 +1,4 @@
-"""``convs2s adl verify`` for the layers of the package: the tables of docs/proofs.md."""
+"""``convs2s adl verify`` for the layers of the package: the tables of docs/language.md."""
 
 import json
 
