@@ -168,12 +168,14 @@ def test_pages_show_all_results():
 
 def test_table_writes_the_marked_tables(tiny_rows, in_this_process, tmp_path, monkeypatch):
     first, second = tmp_path / "first.md", tmp_path / "second.md"
+    folder = tmp_path / "benchmarks" / "results"
+    folder.mkdir(parents=True)
     first.write_text("before\n" + MARKED.format("cpu.json", "old\n"), encoding="utf-8")
     second.write_text(MARKED.format("cuda.json", "old\n") + "after\n", encoding="utf-8")
-    monkeypatch.setattr(pages, "RESULTS", tmp_path)
-    monkeypatch.setattr(pages, "DOCS", tmp_path)
+    monkeypatch.setattr(pages, "ROOT", tmp_path)
+    monkeypatch.setattr(pages, "RESULTS", folder)
     monkeypatch.setattr(pages, "PAGES", (first, second))
-    assert benchmark(monkeypatch, "table", "--out", tmp_path, "--rows", "train one") == 0
-    body = pages.comparison_table(results(tmp_path)) + "\n"
+    assert benchmark(monkeypatch, "table", "--out", folder, "--rows", "train one") == 0
+    body = pages.comparison_table(results(folder)) + "\n"
     assert first.read_text(encoding="utf-8") == "before\n" + MARKED.format("cpu.json", body)
     assert second.read_text(encoding="utf-8") == MARKED.format("cuda.json", "") + "after\n"
