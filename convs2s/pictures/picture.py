@@ -28,7 +28,7 @@ class Panel(NamedTuple):
     """One heat map.
 
     Attributes:
-        title: layer and head; empty for none.
+        title: layer and head, below the model if there are several; empty for none.
         rows: Q tokens.
         columns: K tokens.
         weights: Q x K.
@@ -118,7 +118,8 @@ def _inches_above(panel: Panel) -> float:
     """Room for the labels above a panel, which are rotated, and for its title."""
     if not panel.title:
         return LABEL_INCHES
-    return TITLE_INCHES + min(LABEL_INCHES, 0.3 + 0.07 * max(map(len, panel.columns)))
+    title = TITLE_INCHES * len(panel.title.splitlines())
+    return title + min(LABEL_INCHES, 0.3 + 0.07 * max(map(len, panel.columns)))
 
 
 def _rows(panels: Sequence[Panel], columns: int) -> list[list[Panel]]:
@@ -147,7 +148,7 @@ def _title(entry: MapEntry, head: str, models: list[str]) -> str:
         title += ", mean of heads"
     elif len(entry["heads"]) > 1 or head not in ("1", MEAN):
         title += f", head {head}"
-    return title if len(models) == 1 else f"{models[entry['model']]}, {title}"
+    return title if len(models) == 1 else f"{models[entry['model']]}\n{title}"
 
 
 def _plot_panel(axis: Any, panel: Panel, largest: float) -> Any:

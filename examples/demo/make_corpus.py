@@ -1,7 +1,8 @@
 """Write a German-English corpus of numbers (num2words) and dates, units and names (CLDR, Babel).
 
-Each sentence pair is drawn once as data (a number, a date, an amount, a country) and then
-formatted in both languages separately. Neither sentence is made from the other.
+The text is as people write it, in two files: corpus.de and corpus.en. Each sentence pair is drawn
+once as data (a number, a date, an amount, a country) and then formatted in both languages
+separately. Neither sentence is made from the other.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from babel import Locale, dates, lists, numbers, units
 from num2words import num2words
 
 LANGUAGES = ("de", "en")
-SIZES = {"train": 32_000, "valid": 1_000, "test": 1_000}
+PAIRS = 34_000
 
 Pair = tuple[str, str]
 
@@ -199,69 +200,53 @@ KINDS = {
 }  # fmt: skip
 
 
-def tokenize(text: str) -> str:
-    """Lower-case a text and separate its punctuation with spaces.
-
-    The parts of 28.3.1984 and 15:07 become tokens that begin with the punctuation mark
-    ("28 .3 .1984"), so that each number is one token.
-    """
-    tokens = re.findall(r"[.:/]\d+|\d+\.?(?!\d)|\d+|\w+(?:[-'’]\w+)*|[^\w\s]", text.lower())
-    return " ".join(tokens)
-
-
-def detokenize(text: str) -> str:
-    """Undo `tokenize`, except for upper case and for dashes without spaces."""
-    return re.sub(r" (?=[.,](?: |$)|[.:/]\d)", "", text)
-
-
-def make_corpus(seed: int, sizes: dict[str, int]) -> dict[str, list[Pair]]:
-    """Draw sentence pairs and split them; no sentence occurs in two pairs.
+def make_corpus(seed: int, size: int) -> list[Pair]:
+    """Draw sentence pairs; no sentence occurs in two of them.
 
     Args:
         seed: the same seed gives the same corpus.
-        sizes: split name -> number of pairs.
+        size: number of pairs.
     """
     rng = random.Random(seed)
     kinds, weights = list(KINDS), list(KINDS.values())
     seen: dict[str, set[str]] = {lang: set() for lang in LANGUAGES}
     pairs: list[Pair] = []
-    while len(pairs) < sum(sizes.values()):
-        kind = rng.choices(kinds, weights)[0]
-        de, en = (tokenize(text) for text in kind(rng))
+    while len(pairs) < size:
+        de, en = rng.choices(kinds, weights)[0](rng)
         # A pair of equal sentences teaches only copying.
         if de == en or de in seen["de"] or en in seen["en"]:
             continue
         seen["de"].add(de)
         seen["en"].add(en)
         pairs.append((de, en))
-    rows = iter(pairs)
-    return {split: [next(rows) for _ in range(size)] for split, size in sizes.items()}
+    return pairs
 
 
-def write_corpus(folder: Path, corpus: dict[str, list[Pair]]) -> None:
-    """Write `SPLIT.de` and `SPLIT.en`, one sentence per line.
+def write_corpus(folder: Path, pairs: list[Pair]) -> list[Path]:
+    """Write `corpus.de` and `corpus.en`, one sentence per line.
 
     Args:
         folder: created if it does not exist.
-        corpus: split name -> sentence pairs, see `make_corpus`.
+        pairs: see `make_corpus`.
+    Returns:
+        Both files.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    for split, pairs in corpus.items():
-        for lang, sentences in zip(LANGUAGES, zip(*pairs)):
-            text = "".join(f"{sentence}\n" for sentence in sentences)
-            (folder / f"{split}.{lang}").write_text(text, encoding="utf-8")
+    files = [folder / f"corpus.{lang}" for lang in LANGUAGES]
+    for path, sentences in zip(files, zip(*pairs)):
+        path.write_text("".join(f"{sentence}\n" for sentence in sentences), encoding="utf-8")
+    return files
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("folder", type=Path, help="where to write {train,valid,test}.{de,en}")
+    parser.add_argument("folder", type=Path, help="where to write corpus.de and corpus.en")
     parser.add_argument("--seed", type=int, default=1, help="default: %(default)s")
-    for split, size in SIZES.items():
-        parser.add_argument(f"--{split}", type=int, default=size, metavar="PAIRS",
-            help=f"number of {split} pairs (default: %(default)s)")  # fmt: skip
+    parser.add_argument(
+        "--pairs", type=int, default=PAIRS, help="number of sentence pairs (default: %(default)s)"
+    )
     args = parser.parse_args()
-    sizes = {split: getattr(args, split) for split in SIZES}
-    write_corpus(args.folder, make_corpus(args.seed, sizes))
+    write_corpus(args.folder, make_corpus(args.seed, args.pairs))
 
 
 if __name__ == "__main__":

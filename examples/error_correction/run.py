@@ -114,11 +114,11 @@ def main() -> None:
 
     checkpoint = recipe.train(
         "ConvS2S",
+        prepared,
         updates,
         small_model(channels=64, encoder_layers=3, decoder_layers=3)
         + optimization(updates, lr=0.005, max_tokens=1500, seed=args.seed)
         + ["--share-all-embeddings"],
-        prepared / "data-bin",
     )
 
     recipe.step(f"Correcting {held_out:,} test sentences")

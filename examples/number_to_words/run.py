@@ -78,12 +78,12 @@ def main() -> None:
 
     checkpoint = recipe.train(
         "ConvS2S on characters",
+        prepared,
         updates,
         small_model(channels=64, encoder_layers=2, decoder_layers=4, decoder_kernel=5)
         # There is one right output, so that nothing speaks for smoothing.
         + ["--label-smoothing", 0.0]
         + optimization(updates, lr=0.004, max_tokens=2000, seed=args.seed),
-        prepared / "data-bin",
     )
 
     recipe.step(f"Numbers in words: {len(numbers.test):,} unseen numbers")

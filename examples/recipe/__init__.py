@@ -4,7 +4,7 @@
 ``training`` the options for small models, and ``inputs`` the options and the text of an example.
 """
 
-from .inputs import example_parser, write_text
+from .inputs import example_parser, read_text, write_text
 from .steps import USER_DIR, Recipe
 from .training import optimization, run_training, small_model
 
@@ -13,6 +13,7 @@ __all__ = [
     "Recipe",
     "example_parser",
     "optimization",
+    "read_text",
     "run_training",
     "small_model",
     "write_text",

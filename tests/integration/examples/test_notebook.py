@@ -11,7 +11,7 @@ import nbformat  # noqa: E402
 from nbclient import NotebookClient  # noqa: E402
 
 PATH = EXAMPLES / "notebook" / "first_hour.ipynb"
-TINY = 'SIZES = {"train": 60, "valid": 5, "test": 6}\nUPDATES = 10'
+TINY = "PAIRS = 120\nUPDATES = 10"
 
 
 def cells(notebook):
@@ -38,7 +38,7 @@ def test_every_cell_runs(notebook, tmp_path, monkeypatch):
     (parameters,) = (
         cell for cell in cells(notebook) if "parameters" in cell.metadata.get("tags", ())
     )
-    assert parameters.source.startswith("SIZES = ") and "\nUPDATES = " in parameters.source
+    assert parameters.source.startswith("PAIRS = ") and "\nUPDATES = " in parameters.source
     parameters.source = TINY
     (tmp_path / "demo").symlink_to(EXAMPLES / "demo")
     folder = tmp_path / "notebook"

@@ -5,7 +5,7 @@ import sys
 import pytest
 from recipe import Recipe
 
-from tests.support.commands import TINY, hypotheses, server
+from tests.support.commands import TINY, server
 
 
 @pytest.fixture
@@ -45,14 +45,21 @@ def test_missing_program(recipe):
         recipe.run("missing", ["nothing-of-that-name"])
 
 
-def test_binarize_train_and_generate(corpus, recipe, capsys, monkeypatch):
+def test_prepare_train_translate_and_score(corpus, recipe, capsys, monkeypatch):
     # Programs are searched next to the interpreter.
     monkeypatch.setattr(sys, "executable", str(server().programs / "python"))
-    recipe.binarize(corpus, ("de", "en"), merges=20)
-    recipe.train("a model", 12, list(TINY))
-    output = recipe.out / "out"
-    recipe.generate(recipe.out / "checkpoints" / "checkpoint_last.pt", "test", output)
-    assert sorted(hypotheses(output.read_text(encoding="utf-8"))) == list(range(24))
+    texts = {
+        split: [corpus / f"{split}.{language}" for language in ("de", "en")]
+        for split in ("train", "valid", "test")
+    }
+    prepared = recipe.prepare(
+        recipe.out / "prepared", texts, "--tokenizer", "none", "--bpe-size", 20
+    ).folder
+    recipe.train("a model", prepared, 12, list(TINY))
+    output = recipe.out / "translation"
+    source, reference = (prepared / "text" / f"test.{language}" for language in ("de", "en"))
+    assert len(recipe.translate(prepared, source, output)) == 24
+    assert 0 <= float(recipe.bleu(reference, output)) <= 100
     printed = capsys.readouterr().out
     assert "Training a model" in printed
     assert "epoch 1 done: validation loss" in printed and "$ " in printed
