@@ -33,6 +33,8 @@ MODULES = {
     "subword-nmt": "subword_nmt.subword_nmt",
     "torchrun": "torch.distributed.run",
 }
+# What torch says about code of fairseq when that is imported, before the plugin can hide it.
+HIDDEN = "ignore:`torch.jit.script` is deprecated"
 # Lines at the end of a failed program's log that are shown.
 TAIL = 15
 # Seconds that a program has to end after SIGTERM.
@@ -227,7 +229,7 @@ class Programs:
                         stdin=source,
                         stdout=sink,
                         stderr=written,
-                        env={**os.environ, **(environment or {})},
+                        env={**os.environ, **hidden_warnings(), **(environment or {})},
                         start_new_session=True,
                         pass_fds=keep_open,
                     )
@@ -309,6 +311,11 @@ def command_line(
         if path:
             words += [sign, shlex.quote(relative_path(path))]
     return " ".join(words)
+
+
+def hidden_warnings() -> dict[str, str]:
+    """The variable that hides warnings of programs; filters that the user has set come first."""
+    return {"PYTHONWARNINGS": ",".join(filter(None, (HIDDEN, os.environ.get("PYTHONWARNINGS"))))}
 
 
 def cpu_time(pid: int) -> float:
