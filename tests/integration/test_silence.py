@@ -5,12 +5,14 @@ tensorboardX, which fairseq asks for when it is imported, is hidden: users do no
 
 import json
 import os
+import re
 import shlex
 import subprocess
 import sys
 
 import pytest
 
+from convs2s.common.programs import HIDDEN, find_program
 from tests import ROOT
 from tests.support.commands import NEEDS_FAIRSEQ
 
@@ -94,5 +96,22 @@ def test_every_command_is_silent(folder):
     quiet = {command: (0, "") for command in COMMANDS}
     quiet[RERANK] = told[RERANK]
     assert told == quiet
+    assert "Warning" not in (folder / "prepared/checkpoints/train.log").read_text("utf-8")
     code, scores = told[RERANK]
     assert (code, [line for line in scores.splitlines() if "BLEU" not in line]) == (0, [])
+
+
+def test_fairseq_train_is_silent_as_the_page_says(tmp_path):
+    """With tensorboardX, which the extra ``fairseq`` installs, and the filter of the page."""
+    page = (ROOT / "docs" / "compatibility.md").read_text(encoding="utf-8")
+    (filters,) = re.findall(r"^export PYTHONWARNINGS='(.*)'$", page, re.MULTILINE)
+    assert filters == HIDDEN
+    done = subprocess.run(
+        [*find_program("fairseq-train"), "--user-dir", str(ROOT / "convs2s_plugin"), "--help"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONWARNINGS": filters},
+        capture_output=True,
+        text=True,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("usage: ")
