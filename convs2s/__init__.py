@@ -3,4 +3,4 @@
 The library knows nothing of fairseq; ``convs2s_plugin`` makes its networks into models of fairseq.
 """
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"

@@ -15,13 +15,13 @@ except ModuleNotFoundError:
     ) from None
 
 from convs2s.common.installation import missing_fairseq
-from convs2s.common.quiet import keep_logging
+from convs2s.common.quiet import hidden_warnings, keep_logging
 
 if sentence := missing_fairseq():
     raise ImportError(sentence)
 
 # The tasks of fairseq ask for all messages of all libraries.
-with keep_logging():
+with keep_logging(), hidden_warnings():
     import fairseq  # noqa: F401
 
 from . import compat  # noqa: E402  (needs fairseq)

@@ -21,6 +21,7 @@ from .errors import UserError
 from .installation import available_cores
 from .locks import release
 from .output_files import create_temporary
+from .quiet import hiding_variable
 from .signals import ANNOUNCING
 
 # Console script -> its module, used if the script is not installed next to the interpreter.
@@ -33,6 +34,7 @@ MODULES = {
     "subword-nmt": "subword_nmt.subword_nmt",
     "torchrun": "torch.distributed.run",
 }
+WARNINGS = "PYTHONWARNINGS"
 # Lines at the end of a failed program's log that are shown.
 TAIL = 15
 # Seconds that a program has to end after SIGTERM.
@@ -202,6 +204,7 @@ class Programs:
         with self.lock, open(self.commands, "a", encoding="utf-8") as file:
             file.write(f"# {datetime.now():%Y-%m-%d %H:%M:%S}\n{line}\n")
         log.parent.mkdir(parents=True, exist_ok=True)
+        warnings = hiding_variable(os.environ.get(WARNINGS))
         times = TimeReports(add_time)
         with contextlib.ExitStack() as files:
             source = files.enter_context(open(stdin, "rb")) if stdin else subprocess.DEVNULL
@@ -227,7 +230,7 @@ class Programs:
                         stdin=source,
                         stdout=sink,
                         stderr=written,
-                        env={**os.environ, **(environment or {})},
+                        env={**os.environ, WARNINGS: warnings, **(environment or {})},
                         start_new_session=True,
                         pass_fds=keep_open,
                     )

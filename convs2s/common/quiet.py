@@ -1,9 +1,13 @@
 """Hide the messages of libraries, and progress."""
 
 import logging
+import re
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+
+# What Python and torch say about code of fairseq while it is imported: kind, beginning of the text.
+OF_FAIRSEQ = ((Warning, "`torch.jit.script` is deprecated"), (SyntaxWarning, ""))
 
 
 @contextmanager
@@ -29,6 +33,25 @@ def keep_logging() -> Iterator[None]:
         yield
     finally:
         root.removeHandler(handler)
+
+
+@contextmanager
+def hidden_warnings() -> Iterator[None]:
+    """Hide the warnings about code of fairseq."""
+    with warnings.catch_warnings():
+        for kind, text in OF_FAIRSEQ:
+            warnings.filterwarnings("ignore", re.escape(text), kind)
+        yield
+
+
+def hiding_variable(others: str | None) -> str:
+    """The value of PYTHONWARNINGS that hides them from the start of a program.
+
+    Args:
+        others: filters of the user, which come before these; None if there are none.
+    """
+    filters = [f"ignore:{text}:{kind.__name__}" for kind, text in OF_FAIRSEQ]
+    return ",".join([*filters, others] if others else filters)
 
 
 @contextmanager

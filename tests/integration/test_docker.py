@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from tests import ROOT
+from tests.support.repository import copy_repository
 from tests.support.translation import LINES, copied
 
 INSTRUCTION = re.compile(r"([A-Z]+) (.+)")
@@ -108,12 +109,7 @@ def image(tmp_path_factory):
         pytest.skip(f"the image has another Python than {version}")
     folder = tmp_path_factory.mktemp("image")
     context = folder / "context"
-    files = subprocess.run(
-        ["git", "ls-files", "-z"], cwd=ROOT, check=True, capture_output=True, text=True
-    ).stdout
-    for name in filter(None, files.split("\0")):
-        (context / name).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(ROOT / name, context / name)
+    copy_repository(context)
     demo = context / "examples/demo/run.py"
     recipe = demo.read_text(encoding="utf-8")
     assert "UPDATES = 900" in recipe

@@ -5,12 +5,15 @@ tensorboardX, which fairseq asks for when it is imported, is hidden: users do no
 
 import json
 import os
+import re
 import shlex
 import subprocess
 import sys
 
 import pytest
 
+from convs2s.common.programs import find_program
+from convs2s.common.quiet import hiding_variable
 from tests import ROOT
 from tests.support.commands import NEEDS_FAIRSEQ
 
@@ -94,5 +97,34 @@ def test_every_command_is_silent(folder):
     quiet = {command: (0, "") for command in COMMANDS}
     quiet[RERANK] = told[RERANK]
     assert told == quiet
+    assert "Warning" not in (folder / "prepared/checkpoints/train.log").read_text("utf-8")
     code, scores = told[RERANK]
     assert (code, [line for line in scores.splitlines() if "BLEU" not in line]) == (0, [])
+
+
+def test_fairseq_train_is_silent_as_the_page_says(tmp_path):
+    """With tensorboardX, which the extra ``fairseq`` installs, and the filter of the page."""
+    page = (ROOT / "docs" / "compatibility.md").read_text(encoding="utf-8")
+    (filters,) = re.findall(r"^export PYTHONWARNINGS='(.*)'$", page, re.MULTILINE)
+    assert filters == hiding_variable(None)
+    done = subprocess.run(
+        [*find_program("fairseq-train"), "--user-dir", str(ROOT / "convs2s_plugin"), "--help"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONWARNINGS": filters},
+        capture_output=True,
+        text=True,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("usage: ")
+
+
+def test_the_plugin_hides_warnings_about_code_of_fairseq(tmp_path):
+    command = [sys.executable, "-W", "default", "-c"]
+    options = {"cwd": tmp_path, "capture_output": True, "text": True}
+    options["env"] = {**os.environ, "PYTHONPATH": str(ROOT)}
+    shown, hidden = (
+        subprocess.run([*command, f"import {name}"], **options).stderr
+        for name in ("fairseq", "convs2s_plugin")
+    )
+    assert "`torch.jit.script` is deprecated" in shown
+    assert "`torch.jit.script` is deprecated" not in hidden

@@ -6,10 +6,11 @@ other dependencies are those of this environment, since installing them takes mi
 
 import os
 import platform
-import shutil
+import re
 import site
 import subprocess
 import sys
+import tarfile
 import venv
 import zipfile
 from pathlib import Path
@@ -19,9 +20,12 @@ import pytest
 from convs2s_plugin import __version__
 from tests import ROOT
 from tests.support.commands import TINY, hypotheses
+from tests.support.repository import copy_repository, repository_files
 
 PACKAGES = ("convs2s", "convs2s_plugin")
-PACKAGING = ("setup.py", "pyproject.toml", "README.md", "LICENSE")
+# What setuptools adds to the source archive, and what is only for git and Docker.
+ADDED = {"PKG-INFO", "setup.cfg"}
+LEFT_OUT = {".dockerignore", ".gitignore"}
 
 
 def start(*command, cwd):
@@ -41,17 +45,22 @@ def run(*command, cwd):
 
 
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory):
-    """The wheel, built from a source archive of a copy of the sources."""
+def archive(tmp_path_factory):
+    """The source archive, built from a copy of the repository."""
+    folder = tmp_path_factory.mktemp("archive")
+    copy_repository(folder / "sources")
+    run(
+        *(sys.executable, "setup.py", "--quiet", "sdist", "--dist-dir", folder / "dist"),
+        cwd=folder / "sources",
+    )
+    (built,) = (folder / "dist").iterdir()
+    return built
+
+
+@pytest.fixture(scope="module")
+def wheel(archive, tmp_path_factory):
+    """The wheel, built from the source archive."""
     folder = tmp_path_factory.mktemp("wheel")
-    sources = folder / "sources"
-    caches = shutil.ignore_patterns("__pycache__")
-    for package in PACKAGES:
-        shutil.copytree(ROOT / package, sources / package, ignore=caches)
-    for name in PACKAGING:
-        shutil.copy(ROOT / name, sources)
-    run(sys.executable, "setup.py", "--quiet", "sdist", "--dist-dir", folder / "dist", cwd=sources)
-    (archive,) = (folder / "dist").iterdir()
     run(
         sys.executable,
         "-m",
@@ -120,6 +129,26 @@ def test_the_wheel_holds_the_package_and_nothing_else(wheel):
     paths = [path for package in PACKAGES for path in (ROOT / package).rglob("*")]
     files = [path for path in paths if path.is_file() and path.suffix != ".pyc"]
     assert names == {path.relative_to(ROOT).as_posix() for path in files}
+
+
+def test_the_source_archive_holds_the_repository_and_nothing_else(archive):
+    with tarfile.open(archive) as file:
+        names = {each.name.partition("/")[2] for each in file if each.isfile()}
+    packed = {name for name in names if not name.startswith("convs2s_plugin.egg-info/")}
+    assert packed == ADDED | set(repository_files()) - LEFT_OUT
+
+
+def test_every_link_of_the_description_leads_to_a_file_of_this_version(wheel):
+    (name,) = (name for name in zipfile.ZipFile(wheel).namelist() if name.endswith("/METADATA"))
+    metadata = zipfile.ZipFile(wheel).read(name).decode("utf-8")
+    assert "\nDescription-Content-Type: text/markdown\n" in metadata
+    links = re.findall(r"(!?)\[[^]]*\]\(([^)]*)\)", metadata)
+    ours = r"https://github\.com/convs2s-plugin/convs2s-plugin/(blob|raw)/v(.+?)/([^#]+)"
+    found = [(sign, re.match(ours, link)) for sign, link in links]
+    assert all(match or link.startswith("https://") for (_, match), (_, link) in zip(found, links))
+    ways = {(sign, match[1], match[2]) for sign, match in found if match}
+    assert ways == {("", "blob", __version__), ("!", "raw", __version__)}
+    assert all((ROOT / match[3]).is_file() for _, match in found if match)
 
 
 def test_train_and_translate_from_another_folder(installed, corpus, tmp_path):

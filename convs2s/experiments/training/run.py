@@ -245,7 +245,7 @@ class Table:
         row = (
             f"{valid.get('epoch', math.nan):.0f}",
             f"{valid['num_updates']:,.0f}",
-            f"{self.values.get('loss', math.nan):.2f}",
+            f"{self.values['loss']:.2f}" if "loss" in self.values else "-",
             f"{valid.get('loss', math.nan):.2f}",
             f"{valid['bleu']:.1f}" if "bleu" in valid else "-",
             f"{self.seconds / 60:.1f}",

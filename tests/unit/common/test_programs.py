@@ -1,5 +1,6 @@
 """Commands in the form in which they are printed, and programs that are started."""
 
+import re
 import sys
 
 from convs2s.common import programs
@@ -46,3 +47,16 @@ def test_the_time_of_a_short_program_is_reported_once(tmp_path):
     assert len(parts) == 1
     ((wall, cpu),) = parts
     assert 0.3 <= cpu <= wall + 0.5
+
+
+def test_warnings_about_code_of_fairseq_are_hidden_and_no_others(tmp_path, monkeypatch):
+    texts = ["`torch.jit.script` is deprecated. Please switch.", "The data are odd."]
+    code = f"import warnings\nfor text in {texts}: warnings.warn(text, FutureWarning)"
+    command = [sys.executable, "-c", code]
+    logs = [tmp_path / "log", tmp_path / "shown"]
+    monkeypatch.delenv("PYTHONWARNINGS", raising=False)
+    Programs(tmp_path / "commands.log").run(command, logs[0])
+    monkeypatch.setenv("PYTHONWARNINGS", "default")
+    Programs(tmp_path / "commands.log").run(command, logs[1])
+    shown = [re.findall("FutureWarning: (.*)", log.read_text("utf-8")) for log in logs]
+    assert shown == [texts[1:], texts]
