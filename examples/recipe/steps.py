@@ -48,7 +48,7 @@ class Recipe(Runner):
             texts: split -> a file of each language. Without valid and test, pairs of train are
                 held out.
             options: further options of the command.
-            show: print what it prints.
+            show: whether to print what it prints.
         Returns:
             The preparation, whose ``folder`` is OUT.
         """
@@ -110,7 +110,7 @@ class Recipe(Runner):
         """Score translations with sacreBLEU.
 
         Returns:
-            BLEU, with two digits after the point.
+            BLEU, with two decimals.
         """
         output = self.out / f"{translations.name}.bleu"
         self.run(
@@ -121,7 +121,7 @@ class Recipe(Runner):
         return output.read_text(encoding="utf-8").strip()
 
     def parameters(self, name: str) -> str:
-        """The number of parameters that fairseq-train has printed in a log."""
+        """The number of parameters that fairseq-train printed in a log."""
         log = (self.logs / f"{name}.log").read_text(encoding="utf-8")
         return re.search(r"num\. shared model params: ([\d,]+)", log)[1]
 
