@@ -1,6 +1,6 @@
 """Beam search of CTranslate2, as a peer.
 
-It runs fairseq's transformers. The network is written as a checkpoint of fairseq's and converted
+It runs fairseq's transformers. The network is written as a fairseq checkpoint and converted
 by CTranslate2's own converter; the sentences, the beam and the lengths are those of our side.
 """
 
@@ -25,7 +25,7 @@ def generation(setting: Setting) -> Workload:
     """Beam search by CTranslate2; hypotheses are as long as the batch's longest source.
 
     Args:
-        setting: a transformer of fairseq's, with ``dtype`` float32 or int8.
+        setting: a fairseq transformer, with ``dtype`` float32 or int8.
     Raises:
         UserError: if ctranslate2 is not installed.
     """

@@ -22,7 +22,7 @@ COLUMNS = (*KINDS, ELEMENTWISE, INTERPRETER)
 def kind_of(name: str) -> str:
     """The kind of an event of torch's profiler.
 
-    Ranges that are no operation of torch, such as autograd functions in Python, spend their own
+    Ranges that are not operations of torch, such as autograd functions in Python, spend their own
     time in the interpreter.
     """
     namespace, _, operation = name.partition("::")
@@ -35,8 +35,8 @@ def kind_of(name: str) -> str:
 def shares(run: Callable[[], object]) -> dict[str, float]:
     """The share of each of COLUMNS in the time of one run on a CPU.
 
-    What no operation takes is the interpreter's. The profiler makes small operations slower, and
-    so its share of them larger than it is.
+    Time outside operations counts as the interpreter's. The profiler slows small operations down,
+    so their share looks larger than it is.
     """
     with profile(activities=[ProfilerActivity.CPU]) as profiler:
         start = time.perf_counter()

@@ -118,7 +118,7 @@ def run(args: argparse.Namespace) -> dict:
 def write_text(
     path: Path, number: int, seed: int, shortest: int = WORDS[0], longest: int = WORDS[1]
 ) -> int:
-    """Write generated sentences to a file, one a line.
+    """Write generated sentences to a file, one per line.
 
     Args:
         path: the file.
@@ -176,7 +176,7 @@ def measure(command: list[str], out: Path) -> tuple[float, dict[str, dict]]:
 
     Returns:
         its minutes, and stage -> "seconds" of processor time, and the most bytes of memory and on
-        disk. What follows the last stage counts to it.
+        disk. What follows the last stage counts toward it.
     Raises:
         UserError: if it fails.
     """
@@ -195,7 +195,7 @@ def measure(command: list[str], out: Path) -> tuple[float, dict[str, dict]]:
             new = [name for name in complete(out) if name not in stages]
             if new:
                 use.disk = max(use.disk, bytes_in(out))
-                # The others have begun since the last reading.
+                # The others have started since the last reading.
                 stages |= {new[0]: use, **{name: Use() for name in new[1:]}}
                 use, before = Use(), seconds
             time.sleep(INTERVAL)

@@ -80,8 +80,8 @@ def use_device(device: str) -> None:
     """
     if device == "cuda" and not torch.cuda.is_available():
         raise UserError(
-            f"--device cuda needs a GPU, and this torch ({torch.__version__}) finds none: "
-            "leave the option out to measure on the CPU."
+            f"--device cuda needs a GPU, and this torch ({torch.__version__}) finds none: omit the "
+            "option to measure on the CPU."
         )
     # By default, torch uses TF32 in convolutions but not in matrix multiplications.
     torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = False
@@ -138,7 +138,7 @@ def _set_depth(args: Namespace, layers: int) -> None:
     names = ("encoder_adl", "decoder_adl") if hasattr(args, "encoder_adl") else ()
     for name in names or ("encoder_layers", "decoder_layers"):
         if not hasattr(args, name):
-            raise UserError(f"--layers cannot be used with {args.arch}: leave it out.")
+            raise UserError(f"--layers cannot be used with {args.arch}: omit it.")
         setattr(args, name, _with_depth(getattr(args, name), layers, args.arch))
 
 
@@ -153,5 +153,5 @@ def _with_depth(option: int | str, layers: int, arch: str) -> int | str:
     repeats = [int(number) for number in re.findall(r"repeat\((\d+),", option)]
     others = ADL_LAYERS - sum(repeats)
     if len(repeats) != 1 or others not in (0, 1) or layers <= others:
-        raise UserError(f"{arch} cannot have --layers {layers}: leave it out.")
+        raise UserError(f"{arch} cannot have --layers {layers}: omit it.")
     return re.sub(r"repeat\(\d+,", f"repeat({layers - others},", option)

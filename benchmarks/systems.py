@@ -39,10 +39,10 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> dict:
-    """Measure every system that has a training of its own.
+    """Measure every system that has a training run of its own.
 
     Returns:
-        The target tokens a second in training, the sentences a second in translation, and both
+        The target tokens per second in training, the sentences per second in translation, and both
         relative to the baseline of the experiment, or to its first system, in the same round.
     Raises:
         UserError: if the file, the data or the device cannot be used.

@@ -56,7 +56,7 @@ def run(args: argparse.Namespace) -> int:
     """Measure the rows and write the tables.
 
     Returns:
-        The exit status: 1 if a row failed, is below its floor, or was left out for want of time.
+        The exit status: 1 if a row failed, is below its floor, or was skipped for lack of time.
     Raises:
         UserError: if no row matches, or torch has no such device.
     """

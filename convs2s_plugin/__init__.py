@@ -1,17 +1,17 @@
 """Convolutional and hybrid sequence-to-sequence models as a fairseq plugin.
 
-Give this folder to fairseq as ``--user-dir`` (``convs2s path`` prints it). Importing the package
+Pass this folder to fairseq as ``--user-dir`` (``convs2s path`` prints it). Importing the package
 registers all models, tasks, criterions and learning-rate schedulers with fairseq. The networks are
-those of the library ``convs2s``, which lies beside this folder.
+those of the library ``convs2s``, which is beside this folder.
 """
 
 try:
     from convs2s import __version__
 except ModuleNotFoundError:
     raise ImportError(
-        "convs2s_plugin needs the library convs2s, which lies beside its folder in a checkout and "
-        "in an installation: give --user-dir the folder that `convs2s path` prints, or copy the "
-        "folder convs2s, too."
+        "convs2s_plugin needs the library convs2s, which is beside its folder in a checkout and in "
+        "an installation: give --user-dir the folder that `convs2s path` prints, or copy the "
+        "folder convs2s as well."
     ) from None
 
 from convs2s.common.installation import missing_fairseq
@@ -20,8 +20,13 @@ from convs2s.common.quiet import hidden_warnings, keep_logging
 if sentence := missing_fairseq():
     raise ImportError(sentence)
 
+<<<<<<< HEAD
 # The tasks of fairseq ask for all messages of all libraries.
 with keep_logging(), hidden_warnings():
+=======
+# fairseq's tasks enable all messages of all libraries.
+with keep_logging():
+>>>>>>> words45
     import fairseq  # noqa: F401
 
 from . import compat  # noqa: E402  (needs fairseq)

@@ -37,7 +37,7 @@ def check(commands: Sequence[Sequence[str]], joined: bool) -> list[list[Fault]]:
     """The faults of each command: wrong options, and models that cannot be built.
 
     Args:
-        commands: the words of each.
+        commands: the words of each command.
         joined: if the data is not there yet, whether both languages will have one dictionary.
     """
     with TemporaryDirectory() as folder:
@@ -46,7 +46,7 @@ def check(commands: Sequence[Sequence[str]], joined: bool) -> list[list[Fault]]:
 
 def _faults(program: str, words: list[str], folder: Path, joined: bool) -> Iterator[Fault]:
     parser = PARSERS[program]()
-    # An abbreviation would be another option than the one that was checked.
+    # An abbreviation might mean another option than the one that was checked.
     parser.allow_abbrev = False
     parser.exit = _refuse
     try:
@@ -55,7 +55,7 @@ def _faults(program: str, words: list[str], folder: Path, joined: bool) -> Itera
         if program == "fairseq-train":
             _build(args, folder, joined)
     except Exception as error:
-        # A model of fairseq's may compute with values, which the meta device does not have.
+        # A fairseq model may compute with values, which the meta device does not have.
         if not isinstance(error, NotImplementedError) and "meta" not in str(error):
             other = f"{type(error).__name__}: {' '.join(str(error).split())}"
             reason = (user_message(error) or other).strip().removesuffix(".")
@@ -84,16 +84,19 @@ def _unknown(
         for before, value in zip(words, words[1:]):
             is_flag = before in known and known[before].nargs == 0
             if value == word and is_flag and not word.startswith("--"):
-                yield before.removeprefix("--"), f"this is a flag, true or false, but not {word}"
+                yield (
+                    before.removeprefix("--"),
+                    f"this is a flag: it must be true or false, not {word}",
+                )
 
 
 def _build(args: Namespace, folder: Path, joined: bool) -> None:
-    """Build the model of a training, which takes no memory, and the criterion.
+    """Build the model of a training run, which takes no memory, and the criterion.
 
     Args:
         args: the options of fairseq-train.
         folder: a folder for dictionaries that are not there yet.
-        joined: whether these are the same.
+        joined: whether both are the same.
     """
     if args.max_tokens is None and args.batch_size is None:
         raise UserError("there is neither --max-tokens nor --batch-size")
@@ -111,7 +114,7 @@ def _build(args: Namespace, folder: Path, joined: bool) -> None:
         args.data = str(folder)
         for name, size in zip(names, (WORDS, WORDS if joined else WORDS + 1)):
             dictionary_of_size(size).save(str(folder / name))
-    # fairseq-train makes a configuration of hydra of these, which takes longer than all of this.
+    # fairseq-train turns these into a hydra configuration, which takes longer than everything here.
     task = tasks.setup_task(args)
     with without_memory():
         task.build_model(args)
@@ -119,7 +122,7 @@ def _build(args: Namespace, folder: Path, joined: bool) -> None:
 
 
 def main() -> None:
-    """Answer standard input, which has the arguments of ``check`` in JSON."""
+    """Check what standard input asks for: the arguments of ``check`` in JSON."""
     with redirect_stdout(sys.stderr):
         found = check(**json.load(sys.stdin))
     print(json.dumps(found))

@@ -36,7 +36,7 @@ OF_THE_GENERATOR = (
     "inference_step_args",
     "prefix_allowed_tokens_fn",
 )
-# The options of a translator that are those of the task.
+# The options of a translator that belong to the task.
 OF_THE_TASK = ("autocast_dtype", "int8", "lexicon", "candidates_per_word", "frequent_candidates")
 
 
@@ -108,9 +108,9 @@ class HubInterface(GeneratorHubInterface):
         Args:
             sentences: a line of text, or several.
             beam: beam size; None for that of the translator (5).
-            nbest: number of translations of each line, at most ``beam``; None for the best one
-                alone.
-            options: of the search, as for ``translations``. With other options of fairseq's
+            nbest: number of translations of each line, at most ``beam``; None for only the best
+                one.
+            options: options of the search, as for ``translations``. With other options of fairseq's
                 generator, such as ``sampling=True``, long lines are not split.
         Returns:
             For one line, its best translation (``str``), or with ``nbest`` its best translations,
@@ -142,7 +142,7 @@ class HubInterface(GeneratorHubInterface):
         Args:
             lines: lines of text.
             beam: beam size; None for that of the translator (5).
-            options: of the search, as for ``Translator.with_options``.
+            options: options of the search, as for ``Translator.with_options``.
         Returns:
             One ``Translation`` for each line.
         Raises:
@@ -163,7 +163,7 @@ class HubInterface(GeneratorHubInterface):
         return self.translator.attention(source, target)
 
     def score(self, sources: Iterable[str], targets: Iterable[str]) -> list[ScoredPair]:
-        """Score translations that are given; see ``Translator.score``."""
+        """Score given translations; see ``Translator.score``."""
         return self.translator.score(sources, targets)
 
     def generate(self, tokenized_sentences: Any, *arguments: Any, **options: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Models of fairseq, and of packages of its users, for the library's search."""
+"""Models of fairseq, and of its users' packages, for the library's search."""
 
 import re
 import threading
@@ -51,9 +51,9 @@ def setup_task(
 
 
 def load(checkpoint: Checkpoint, dictionaries: Dictionaries, device: torch.device) -> Model:
-    """Make the model of a checkpoint, ready for generation; see ``convs2s.translation.loading``.
+    """Build the model of a checkpoint, ready for generation; see ``convs2s.translation.loading``.
 
-    Models of this package are models of fairseq, too.
+    Models of this package are also models of fairseq.
 
     Raises:
         UserError: if the weights do not fit the dictionaries, or the architecture is unknown.
@@ -80,11 +80,11 @@ def load(checkpoint: Checkpoint, dictionaries: Dictionaries, device: torch.devic
                 "fairseq no longer loads: convert it with `convs2s convert-fconv`."
             ) from error
         raise UserError(
-            f"{checkpoint.path} was trained with other dictionaries than those in "
-            f"{task.cfg.data}: give its own with --data."
+            f"{checkpoint.path} was trained with dictionaries other than those in {task.cfg.data}: "
+            f"give its own with --data."
         ) from error
     if not hasattr(model, "encoder") or not hasattr(model, "decoder"):
-        raise UserError(f"{checkpoint.path} is not a model of translation: it has no decoder.")
+        raise UserError(f"{checkpoint.path} is not a translation model: it has no decoder.")
     model.to(device)
     model.prepare_for_inference_(FairseqConfig(generation=GenerationConfig(beam=1)))
     return search_model(model)
@@ -109,7 +109,7 @@ def build_architecture(arch: str, changes: Sequence[str], sizes: tuple[int, int]
     Args:
         arch: one of fairseq's architectures.
         changes: options of fairseq-train that differ from it.
-        sizes: of the source and the target vocabulary.
+        sizes: sizes of the source and the target vocabulary.
     Raises:
         UserError: if the architecture or an option is unknown.
     """

@@ -21,7 +21,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass
 class ReduceLROnValidationConfig(FairseqDataclass):
-    """When and by how much to reduce the learning rate; warm-up as in fairseq's schedulers."""
+    """When and by how much to reduce the learning rate; the warm-up is that of fairseq."""
 
     lr_shrink: float = option(0.8, "factor of the learning rate at a reduction")
     lr_patience: int = option(
@@ -43,7 +43,7 @@ class ReduceLROnValidationConfig(FairseqDataclass):
     lr_anneal: bool = option(
         False, "after the first reduction, reduce the learning rate at every validation"
     )
-    min_lr: float = option(0.0, "smallest learning rate of a reduction")
+    min_lr: float = option(0.0, "smallest learning rate after a reduction")
     warmup_updates: int = option(0, "increase the learning rate linearly during this many updates")
     warmup_init_lr: float = option(
         -1, "learning rate at the start of the warm-up; 0 if this is negative"
@@ -57,7 +57,7 @@ class ReduceLROnValidationConfig(FairseqDataclass):
 class ReduceLROnValidation(FairseqLRScheduler):
     """Reduce the learning rate after several validations without improvement.
 
-    Every validation after the warm-up counts, also those within an epoch. If there are several
+    Every validation after the warm-up counts, including those within an epoch. If there are several
     validation subsets, the first one counts. Elbayad et al. (2018, section 4) multiply the learning
     rate by 0.8 after three validations, one every 8,000 updates, that do not improve the loss by
     more than 0.01. Gehring et al. (2017, section 4.2) divide it by ten after each epoch once the
@@ -147,7 +147,7 @@ class ReduceLROnValidation(FairseqLRScheduler):
         """Restore the state that a checkpoint stores.
 
         Raises:
-            UserError: if the state is that of another scheduler.
+            UserError: if the state belongs to another scheduler.
         """
         check_state(self, state_dict, "reduce_lr_on_validation")
         self.best = state_dict["best"]
@@ -156,7 +156,7 @@ class ReduceLROnValidation(FairseqLRScheduler):
 
 @dataclass
 class BudgetedConfig(FairseqDataclass):
-    """The warm-up; the options that end a training end its learning rate."""
+    """The warm-up; the learning rate ends with the options that end training."""
 
     warmup_updates: int = option(0, "increase the learning rate linearly during this many updates")
     lr: List[float] = II("optimization.lr")
@@ -167,17 +167,17 @@ class BudgetedConfig(FairseqDataclass):
 
 @register_lr_scheduler("budgeted", dataclass=BudgetedConfig)
 class Budgeted(FairseqLRScheduler):
-    """Decrease the learning rate linearly to zero at the end of the training.
+    """Decrease the learning rate linearly to zero at the end of training.
 
     The end is that of ``--max-update``, ``--max-epoch`` or ``--stop-time-hours``, whichever comes
-    first. An epoch's number of updates is not known before its end, so that ``--max-epoch`` counts
-    from the second epoch on. Budgeted Training (Li, Yumer and Ramanan 2020, section 4, linear).
+    first. An epoch's number of updates is not known before its end, so ``--max-epoch`` counts from
+    the second epoch on. Budgeted Training (Li, Yumer and Ramanan 2020, section 4, linear).
 
     Args:
         cfg: the options above.
         optimizer: a fairseq optimizer.
     Raises:
-        UserError: if an option is out of range, or none ends the training.
+        UserError: if an option is out of range, or none ends training.
     """
 
     def __init__(self, cfg: BudgetedConfig, optimizer: FairseqOptimizer):
@@ -188,19 +188,19 @@ class Budgeted(FairseqLRScheduler):
         )
         if max(cfg.max_update, cfg.max_epoch, cfg.stop_time_hours) <= 0:
             raise UserError(
-                "--lr-scheduler budgeted ends with the training: give --max-epoch, --max-update or "
-                "--stop-time-hours."
+                "--lr-scheduler budgeted needs to know when training ends: give --max-epoch, "
+                "--max-update or --stop-time-hours."
             )
         self.updates = self.epoch = 0
         self.updates_per_epoch = 0.0
-        # The training began this long ago, on the clock of time.monotonic.
+        # When training began, on the clock of time.monotonic.
         self.start = time.monotonic()
         self.step_update(0)
 
     def step_begin_epoch(self, epoch: int) -> None:
         """Measure the length of the epochs before this one; fairseq counts from 1.
 
-        A resumed training begins its epoch again, which changes nothing.
+        A resumed training run begins its epoch again, which changes nothing.
         """
         if epoch > max(self.epoch, 1):
             self.updates_per_epoch = self.updates / (epoch - 1)
@@ -215,7 +215,7 @@ class Budgeted(FairseqLRScheduler):
         return self.optimizer.get_lr()
 
     def progress(self) -> float:
-        """The share of the training that has passed, from 0 to 1."""
+        """The share of the training run that has passed, from 0 to 1."""
         passed = (
             (self.updates, self.cfg.max_update),
             (self.updates, self.cfg.max_epoch * self.updates_per_epoch),
@@ -236,7 +236,7 @@ class Budgeted(FairseqLRScheduler):
         """Restore the state that a checkpoint stores.
 
         Raises:
-            UserError: if the state is that of another scheduler.
+            UserError: if the state belongs to another scheduler.
         """
         check_state(self, state_dict, "budgeted")
         self.epoch, self.updates = state_dict["epoch"], state_dict["updates"]
@@ -263,7 +263,7 @@ def check_ranges(*options: Tuple[str, Any, str, bool]) -> None:
     Args:
         options: name, value, what is allowed, and whether the value is.
     Raises:
-        UserError: if one is not; names the option and the range.
+        UserError: if one is not; the error names the option and the range.
     """
     for name, value, allowed, fits in options:
         if not fits:

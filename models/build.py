@@ -1,8 +1,8 @@
-"""Build the released models: train them as the examples do, make small copies, and pack these.
+"""Build the released models: train them as the examples do, make small copies, and pack the copies.
 
 OUT gets a folder for each model, with the run that trained it, and OUT/release with the archives
-and their manifest; it can be published as it is. The manifest of this package is written again,
-too. The same command continues what was interrupted.
+and their manifest; it can be published unchanged. The manifest of this package is also written
+again. The same command continues what was interrupted.
 """
 
 from __future__ import annotations
@@ -64,13 +64,13 @@ class Recipe:
 
     Attributes:
         title, languages, license, limits: as for ``released.Model``.
-        command: trains it; "OUT" is the folder of its output, and "TEXT" stands for the option or
-            the argument with its text.
+        command: trains it; "OUT" is replaced by the folder of its output, and "TEXT" by the option
+            or the argument with its text.
         text: the option of this program that names the folder of its text.
         run: the folder of the run in OUT.
-        prepared: the folder of the preparation in OUT; None if the experiment has split tokenized
-            text into sub-words.
-        metrics: of ``convs2s evaluate``.
+        prepared: the folder of the preparation in OUT; None if the experiment split tokenized text
+            into sub-words.
+        metrics: metrics of ``convs2s evaluate``.
         lenpen: the length penalty that was best on the validation text.
     """
 
@@ -131,10 +131,10 @@ RECIPES = {
 
 
 def train(recipe: Recipe, text: Path | None, out: Path) -> None:
-    """Train a model, or go on where an earlier start ended.
+    """Train a model, or continue where an earlier run ended.
 
     Args:
-        recipe: of the model.
+        recipe: recipe of the model.
         text: the folder of its text; None downloads it, if the experiment has an address.
         out: the output folder.
     """
@@ -163,7 +163,7 @@ def prepare_captions(data: Path, folder: Path, languages: Sequence[str]) -> None
     arguments = (folder, "models/build.py", languages, "moses_scripts", True, subwords, ".", {})
     write_preparation(*arguments)
     preparation = Preparation.read(folder)
-    # That of 2016 is the first one.
+    # The test text of 2016 is the first one.
     test, *_ = read_json(data / "data.json")["tests"]
     (folder / TEXT).mkdir()
     for side in (preparation.source, preparation.target):
@@ -180,8 +180,8 @@ def export(name: str, recipe: Recipe, out: Path, folder: Path) -> Path:
     """Write a trained model in 8 bits, with its preparation and its card, as ``convs2s export``.
 
     Args:
-        name: of the model.
-        recipe: of the model.
+        name: name of the model.
+        recipe: recipe of the model.
         out: the output folder of its experiment.
         folder: an empty folder to write to.
     Returns:
@@ -256,9 +256,9 @@ def build(name: str, text: Path | None, trained: Path | None, out: Path) -> Mode
     """Train a model unless that is done, and pack it.
 
     Args:
-        name: of the model.
+        name: name of the model.
         text: as for ``train``.
-        trained: the output folder of an experiment that has trained it; None to train it.
+        trained: the output folder of an experiment that trained it; None to train it.
         out: the output folder.
     Returns:
         Its entry in the manifest.
@@ -284,7 +284,7 @@ def main() -> int:
     parser.add_argument("--multi30k", type=Path, metavar="FOLDER", help=text)
     text = "folder of the pronunciations of SIGMORPHON 2020, task 1"
     parser.add_argument("--sigmorphon", type=Path, metavar="FOLDER", help=text)
-    text = "output folder of the experiment that has trained a model, which is not trained again"
+    text = "output folder of the experiment that trained a model, which is not trained again"
     parser.add_argument("--trained", action="append", default=[], metavar="NAME=OUT", help=text)
     args = parser.parse_args()
     trained = {}
@@ -299,7 +299,7 @@ def main() -> int:
             if not needed.is_file():
                 raise UserError(
                     f"--trained is {given}, but there is no {needed}: give the output folder of "
-                    "the experiment that has trained the model."
+                    "the experiment that trained the model."
                 )
         trained[name] = Path(folder).resolve()
     texts = {name: getattr(args, RECIPES[name].text) for name in args.models}

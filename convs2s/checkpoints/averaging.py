@@ -1,4 +1,4 @@
-"""The average of several checkpoints of one training."""
+"""The average of several checkpoints of one training run."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -18,8 +18,8 @@ def average(paths: list[str], ema: bool = False) -> dict[str, Any]:
 
     Args:
         paths: checkpoints of fairseq-train.
-        ema: average the exponential averages that they have by ``--store-ema``, in place of the
-            weights (False).
+        ema: average the exponential moving averages that ``--store-ema`` saved in them, in place
+            of the weights (False).
     Returns:
         The last checkpoint with averaged floating-point weights and without optimizer state.
     Raises:
@@ -42,7 +42,7 @@ def average(paths: list[str], ema: bool = False) -> dict[str, Any]:
         shapes = shapes or found
         if found != shapes:
             raise UserError(
-                f"{path} has weights of other names, shapes or types than {paths[0]}: only "
+                f"{path} has weights with other names, shapes or types than {paths[0]}: only "
                 "checkpoints of the same architecture can be averaged."
             )
         of_path = saved_digests(checkpoint.get(TASK_STATE))
@@ -50,7 +50,7 @@ def average(paths: list[str], ema: bool = False) -> dict[str, Any]:
         if of_path and of_path != dictionaries:
             raise UserError(
                 f"{path} was trained with other dictionaries than the checkpoints before it: only "
-                "checkpoints of the same words can be averaged."
+                "checkpoints with the same dictionaries can be averaged."
             )
         for name, tensor in weights.items():
             if tensor.is_floating_point():

@@ -1,6 +1,6 @@
 """Digests of the dictionaries of a model, which its checkpoint keeps.
 
-A dictionary of the same size with other words fits the weights, and would make wrong translations.
+A dictionary of the same size with other words fits the weights, but would give wrong translations.
 """
 
 import hashlib
@@ -38,14 +38,14 @@ def saved_digests(task_state: Any) -> Mapping[str, Any]:
 def check_dictionaries(task_state: Any, words: Sequence[Sequence[str]], name: str) -> None:
     """Check that dictionaries have the words that a model was trained with.
 
-    If one has another size, that is left to the check of the weights, which do not fit it.
+    A dictionary of another size is left to the check of the weights, which do not fit it.
 
     Args:
         task_state: the entry of the checkpoint.
         words: as for ``digests``.
         name: the checkpoint, for the error.
     Raises:
-        UserError: if they have not.
+        UserError: if they do not.
     """
     saved, given = saved_digests(task_state), digests(words)
     trained = {side: saved[side] for side in given if isinstance(saved.get(side), Mapping)}

@@ -1,4 +1,5 @@
-"""Checkpoint files: error messages for unreadable files, writing, and the updates of a training."""
+"""Checkpoint files: error messages for unreadable files, writing, and the updates of a training
+run."""
 
 import os
 import pickle
@@ -21,7 +22,7 @@ from .legacy import inert_pickle
 from .sizes import check_packed, check_unpacked, is_zip
 from .weights import check_finite, check_weights
 
-# What torch raises if a file is damaged, or is no checkpoint.
+# What torch raises if a file is damaged or is not a checkpoint.
 UNREADABLE = (
     ArithmeticError,
     AssertionError,
@@ -115,7 +116,7 @@ def load_checkpoint(path: str, memory_mapped: bool = False) -> dict[str, Any]:
         path: the file.
         memory_mapped: whether tensors stay in the file until they are used (False).
     Raises:
-        UserError: if the file cannot be read or is no such checkpoint, or if a weight is not
+        UserError: if the file cannot be read or is not such a checkpoint, or if a weight is not
             finite.
     """
     checkpoint: Any
@@ -154,8 +155,8 @@ def check_not_quantized(path: str, weights: Iterable[str], done: str) -> None:
     """
     if is_quantized(weights):
         raise UserError(
-            f"{path} is in int8 and cannot be {done}: take the checkpoint that `convs2s quantize` "
-            "has read."
+            f"{path} is in int8 and cannot be {done}: use the checkpoint that `convs2s quantize` "
+            "read."
         )
 
 
@@ -200,7 +201,7 @@ def is_cut_off(path: str) -> bool:
 
 
 def num_updates(path: str) -> int | None:
-    """The number of updates before a checkpoint that a training can continue from.
+    """The number of updates in a checkpoint that a training run can continue from.
 
     Args:
         path: a file.

@@ -6,10 +6,10 @@ from pathlib import Path
 
 from ..common.errors import UserError
 
-# The newest checkpoint of a training, with which it goes on.
+# The newest checkpoint of a training run, from which it continues.
 LAST = "checkpoint_last.pt"
 # Tried in this order, in the folder of a model and in CHECKPOINTS below it. `convs2s train` writes
-# the first one at the end of a training.
+# the first one at the end of a training run.
 CHECKPOINT_FILES = ("average.pt", "checkpoint_best.pt", "model.pt", "model.safetensors", LAST)
 CHECKPOINTS = "checkpoints"
 # The ending of weights that `convs2s export` writes.
@@ -41,23 +41,23 @@ def fast_copy(path: Path) -> Path:
     """
     if not path.is_dir():
         raise UserError(
-            f"--fast takes {FAST} of a folder, but {path} is none: leave out --fast, or give the "
+            f"--fast uses {FAST} in a folder, but {path} is not a folder: omit --fast, or give the "
             "folder of the model."
         )
     model = find_checkpoints(path)[0]
     found = model.parent / FAST
     if not found.is_file():
-        raise UserError(f"There is no {found}: make it with `convs2s fast`, or leave out --fast.")
+        raise UserError(f"There is no {found}: make it with `convs2s fast`, or omit --fast.")
     if found.stat().st_mtime < model.stat().st_mtime:
         raise UserError(
-            f"{found} is older than {model}: make it anew with `convs2s fast`, or name it with "
+            f"{found} is older than {model}: remake it with `convs2s fast`, or name it with "
             "--path and without --fast if it is the right one."
         )
     return found
 
 
 def split_names(value: str, exists: Callable[[str], bool] = os.path.exists) -> list[str]:
-    """Split several paths at colons, but not one that exists, such as of a folder ``run_12:30``.
+    """Split several paths at colons, but keep a path that exists, such as the folder ``run_12:30``.
 
     Args:
         value: the paths.

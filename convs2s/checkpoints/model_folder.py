@@ -1,6 +1,6 @@
 """A model as plain files that other programs read: ``model.safetensors`` and ``config.json``.
 
-``read_state`` makes of them what a checkpoint of fairseq-train holds, so that all that reads
+``read_state`` turns them into what a checkpoint of fairseq-train holds, so everything that reads
 checkpoints reads them.
 """
 
@@ -30,8 +30,8 @@ WEIGHTS, CONFIG = f"model{SAFETENSORS}", "config.json"
 # The search, for programs that use transformers.
 GENERATION = "generation_config.json"
 FORMAT = 1
-# What a training was given besides the options of its model: names in each part of a checkpoint's
-# options; None for all of them.
+# What a training run was given besides the options of its model: names in each part of a
+# checkpoint's options; None for all of them.
 OF_TRAINING: dict[str, tuple[str, ...] | None] = {
     "common": ("seed", "fp16", "bf16"),
     "distributed_training": ("distributed_world_size",),
@@ -52,14 +52,14 @@ class Config(BaseModel):
     Attributes:
         format: FORMAT.
         model_type: "convs2s".
-        version: of the package that wrote it.
-        updates: of the training.
+        version: version of the package that wrote it.
+        updates: number of updates of the training run.
         model: all options of the network, and its architecture as ``_name``.
         task: its name as ``_name``, and what it says about the model; see ``OF_THE_MODEL``.
         training: options of fairseq-train, without those of the model; see OF_TRAINING.
         dictionaries: digests of the dictionaries; see ``dictionaries.digests``.
         tied: name of a weight -> name of the same one in the file.
-        frequent: of the shortlists, if the model has any.
+        frequent: size of the frequent part of the shortlists, if the model has any.
     """
 
     model_config = ConfigDict(strict=True, extra="forbid")
@@ -130,13 +130,13 @@ def read_config(path: Path) -> Config:
     """
     if not path.is_file():
         raise UserError(
-            f"There is no {path}, without which weights are no model: give the folder that "
+            f"There is no {path}, without which the weights are not a model: give the folder that "
             "`convs2s export` wrote."
         )
     content = read_json(path)
     advice = "give the folder that `convs2s export` wrote"
     if not isinstance(content, dict) or content.get("model_type") != "convs2s":
-        raise UserError(f"{path} describes no model of this package: {advice}.")
+        raise UserError(f"{path} does not describe a model of this package: {advice}.")
     if content.get("format") != FORMAT:
         raise UserError(
             f"{path} has format {content.get('format')}, but this version reads {FORMAT}: it was "
@@ -150,7 +150,7 @@ def read_config(path: Path) -> Config:
         raise UserError(f"{path} is damaged: {place}: {first['msg']}; {advice}.") from error
     for name in ("model", "task"):
         if not isinstance(getattr(config, name).get("_name"), str):
-            raise UserError(f"{path} is damaged: {name}._name is no text; {advice}.")
+            raise UserError(f"{path} is damaged: {name}._name is not text; {advice}.")
     return config
 
 
@@ -169,7 +169,7 @@ def write_model(
     Args:
         folder: the folder to write to.
         path: the checkpoint of a model of this package.
-        languages: source and target, which a training may have found in its data.
+        languages: source and target, which a training run may have found in its data.
         words: those of both dictionaries, special symbols included.
     Raises:
         UserError: if the checkpoint cannot be read, or has another model.
@@ -177,7 +177,7 @@ def write_model(
     checkpoint = read_checkpoint(path)
     if checkpoint.family is None:
         raise UserError(
-            f"{path} has a model of --arch {checkpoint.architecture}, which is none of this "
+            f"{path} has a model of --arch {checkpoint.architecture}, which is not one of this "
             "package's and cannot be exported."
         )
     history = checkpoint.state.get("optimizer_history") or [{}]
@@ -224,7 +224,7 @@ def write_folder(
 
 
 def _training(state: Mapping[str, Any]) -> dict[str, Any]:
-    """The options of the training, as far as a checkpoint has them."""
+    """The options of the training run, as far as a checkpoint has them."""
     cfg, args = state.get("cfg"), state.get("args")
     found: dict[str, Any] = {}
     for part, names in OF_TRAINING.items():
@@ -242,7 +242,7 @@ def _training(state: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _without_copies(weights: Mapping[str, Tensor]) -> tuple[dict[str, Tensor], dict[str, str]]:
-    """Matrices once each, and name of a matrix that is left out -> name of the same one.
+    """Matrices once each, and name of a matrix that is omitted -> name of the same one.
 
     Vectors are the same only if they share their memory, as the scales of a matrix in 8 bits do.
     """

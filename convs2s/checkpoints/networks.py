@@ -56,7 +56,7 @@ class Checkpoint:
 
     @property
     def family(self) -> str | None:
-        """The family of the network; None if it is none of this library."""
+        """The family of the network; None if it is not one of this library."""
         return family_of(self.architecture)
 
     @property

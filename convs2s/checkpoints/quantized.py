@@ -32,7 +32,9 @@ def read_unquantized(path: str) -> Checkpoint:
     checkpoint = read_checkpoint(path)
     check_not_quantized(path, checkpoint.weights, "quantized once more")
     if checkpoint.family is None:
-        raise UserError(f"{path} has no model of this package, which alone has weights in 8 bits.")
+        raise UserError(
+            f"{path} does not have a model of this package: only those can have weights in 8 bits."
+        )
     return checkpoint
 
 

@@ -19,7 +19,7 @@ from ..common.plain_files import check_plain
 from .legacy.inert_pickle import Inert
 
 ZIP = b"PK\x03\x04"
-# What is read has at most so many times the size of its file, and so many bytes more. Weights that
+# What is read has at most this many times the size of its file, plus this many bytes. Weights that
 # several layers share are counted for each.
 RATIO, MORE = 64, 2**20
 # The same for the parameters and buffers of a network, and the numbers in its weights.
@@ -93,12 +93,12 @@ def check_unpacked(content: Any, path: str, name: str | None = None) -> None:
         if total > limit:
             raise UserError(
                 f"{name or path} is not read: its {size:,} bytes describe data of more than "
-                f"{limit:,} bytes, as no model has."
+                f"{limit:,} bytes, which no model has."
             )
 
 
 def _parts(value: Any) -> Iterable[Any]:
-    """What a container has."""
+    """The items of a container."""
     if isinstance(value, Inert):
         return (value.args, value.state, value.items)
     if isinstance(value, Namespace):

@@ -1,4 +1,4 @@
-"""Weights that can be computed with: what is checked once, where a checkpoint is read."""
+"""Checks that weights can be computed with, made once, where a checkpoint is read."""
 
 import re
 from typing import Any
@@ -41,7 +41,7 @@ def check_weights(weights: Any, name: str) -> None:
 
 
 def check_finite(weights: dict[str, Tensor], name: str) -> None:
-    """Check that all numbers of weights are finite, but for weights that compute nothing.
+    """Check that all numbers of weights are finite, except in weights that compute nothing.
 
     Args:
         weights: plain tensors; see ``check_weights``.
@@ -89,11 +89,11 @@ def is_finite(tensor: Tensor) -> bool:
 
 
 def _foreign_kind(key: str, tensor: Tensor) -> str | None:
-    """What a weight is if it is none that training or ``convs2s quantize`` writes; else None."""
+    """What a weight is, if it is not one that training or ``convs2s quantize`` writes, or None."""
     if (form := _foreign_form(tensor)) is not None:
         return form
     is_int8, dtype = key.endswith(SUFFIX), tensor.dtype
-    # Numbers of a counter, such as the batches of batch normalization, are no matrix.
+    # Numbers of a counter, such as the batches of batch normalization, are not a matrix.
     is_counter = dtype in COUNTERS and tensor.dim() < 2
     if dtype is torch.int8 if is_int8 else dtype in FLOATING or is_counter:
         return None
@@ -101,7 +101,7 @@ def _foreign_kind(key: str, tensor: Tensor) -> str | None:
 
 
 def _foreign_form(tensor: Tensor) -> str | None:
-    """How the numbers of a tensor are kept if not one by one in memory; else None."""
+    """How the numbers of a tensor are kept if not one by one in memory; otherwise None."""
     if tensor.is_nested:
         return "a nested tensor"
     if tensor.layout is not torch.strided:
@@ -109,7 +109,7 @@ def _foreign_form(tensor: Tensor) -> str | None:
     if tensor.is_meta:
         return "a tensor without numbers (meta)"
     if tensor.is_quantized:
-        return "a tensor that torch has quantized"
+        return "a tensor that torch quantized"
     if tensor.numel() * tensor.element_size() > tensor.untyped_storage().nbytes():
         return "a view that repeats its numbers (expanded)"
     return None

@@ -51,7 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     text = "the drawing, an .svg file"
     add_file(draw, "--output", text, required=True)
     _add_verify(commands)
-    about = "print the definition that a pattern of a hybrid language model stands for"
+    about = "print the definition of a pattern of a hybrid language model"
     imported = commands.add_parser("import", help=about)
     imported.add_argument(
         "pattern",
@@ -69,11 +69,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _add_verify(commands: Any) -> None:
     """Add the sub-command ``verify``."""
-    text = "compute with a small network whether the layers of a model do what they must"
+    text = "check with a small network that the layers of a model do what they must"
     verify = commands.add_parser(
         "verify",
         help=text,
-        description=f"{text}: steps of generation are the full pass, padding changes nothing, no "
+        description=f"{text}: steps of generation equal the full pass, padding changes nothing, no "
         "output sees later tokens, gradients are right, and the like. The weights and the "
         "sentences are random, and the same in each run. The exit code is 1 if a property fails.",
     )

@@ -118,7 +118,7 @@ def add_number(
     kind: type | None = None,
     least: int | None = None,
 ) -> None:
-    """Add an option with a number, of the type of its default unless ``kind`` says another.
+    """Add an option with a number, of the type of its default unless ``kind`` gives another.
 
     The help ends with the default. ``least`` is the smallest allowed value, None if the command has
     other limits.
@@ -178,7 +178,7 @@ def add_dictionaries(group: argparse._ActionsContainer) -> None:
     """Add the options that say where the dictionaries of a model are, to a parser or a group."""
     about = "folder of the dictionaries (default: found from the checkpoint)"
     add_input(group, "--data", about, "folder", metavar="DIR")
-    add_languages(group, "the data do not say it")
+    add_languages(group, "the data do not say")
 
 
 def add_languages(group: argparse._ActionsContainer, unless: str) -> None:
@@ -194,15 +194,15 @@ def add_search(parser: argparse.ArgumentParser) -> None:
         ("beam", "beam size"),
         ("lenpen", "exponent of the length in the score: above 1 favors long translations"),
         ("min_len", "smallest number of target tokens"),
-        ("max_len_a", "target tokens that are allowed for each source token, beside --max-len-b"),
-        ("max_len_b", "largest number of target tokens, or of those beside --max-len-a"),
+        ("max_len_a", "target tokens allowed for each source token, in addition to --max-len-b"),
+        ("max_len_b", "largest number of target tokens, or of those in addition to --max-len-a"),
         ("candidates_per_word", "with --lexicon: number of candidates of each source token"),
         ("frequent_candidates", "with --lexicon: number of frequent target tokens"),
     ):
         add_number(search, option_name(name), text, getattr(EnsembleOptions, name))
     add_flag(search, "--unnormalized", "scores without a length penalty")
     add_input(search, "--lexicon", "restrict the target vocabulary to candidates")
-    text = "replace unknown words by their source word, or by its translation in FILE"
+    text = "replace unknown words with their source word, or with its translation in FILE"
     add_input(search, "--replace-unk", text, nargs="?", const="")
 
 
@@ -228,7 +228,7 @@ def add_many_lines(speed: argparse._ArgumentGroup) -> None:
     add_number(speed, "--buffer-size", text, BUFFER_SIZE)
     text = (
         "number of processes that translate (default: for lines of a file, one for each GPU or, on "
-        "a CPU, one for each thread if there are as many batches; else 1)"
+        "a CPU, one for each thread if there are as many batches; otherwise 1)"
     )
     add_number(speed, "--workers", text)
 
@@ -258,7 +258,7 @@ def files_of_translator(args: argparse.Namespace) -> list[str]:
 
 
 def files_of_folder(folder: str | None) -> list[str]:
-    """The dictionaries and the preparation in a folder that an option names, if it does."""
+    """The dictionaries and the preparation in the folder that an option names, if any."""
     if not folder or not os.path.isdir(folder):
         return []
     patterns = ("dict.*.txt", "preparation.yaml", "*codes.bpe", "*sentencepiece.model")

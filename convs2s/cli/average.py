@@ -9,11 +9,11 @@ from .arguments import add_file, add_flag, add_input
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of the command."""
     inputs = parser.add_mutually_exclusive_group(required=True)
-    text = "checkpoints of one training"
+    text = "checkpoints of one training run"
     add_input(inputs, "checkpoints", text, metavar="CHECKPOINT", nargs="*", default=[])
     # The name in fairseq's average_checkpoints.py.
     add_input(inputs, "--inputs", argparse.SUPPRESS, nargs="+")
-    text = "average the exponential averages of a training with fairseq's --store-ema"
+    text = "average the exponential moving averages of a training run with fairseq's --store-ema"
     add_flag(parser, "--ema", text)
     add_file(parser, "--output", "checkpoint to write", required=True)
 

@@ -11,7 +11,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
     add_input(parser, "old", "checkpoint of any model of fairseq", metavar="OLD.pt")
     parser.add_argument("new", metavar="NEW.pt", help="checkpoint to write")
-    text = "leave out the optimizer state, which only a resumed training needs"
+    text = "omit the optimizer state, which only a resumed training run needs"
     add_flag(parser, "--drop-optimizer", text)
 
 
@@ -21,7 +21,7 @@ def run(args: argparse.Namespace) -> int:
     from ..checkpoints.legacy.fconv import is_translation_model
     from ..checkpoints.legacy.reading import architecture, clean, read_old_checkpoint
 
-    # It may be OLD, which is read before.
+    # NEW may be OLD, which was read before.
     check_writable(args.new)
     old_size = os.path.getsize(args.old) if os.path.isfile(args.old) else 0
     cleaned, left_out = clean(read_old_checkpoint(args.old), args.old, args.drop_optimizer)
@@ -34,5 +34,5 @@ def run(args: argparse.Namespace) -> int:
     for line in left_out:
         print(f"left out: {line}")
     if is_translation_model(architecture(cleaned)):
-        print("`convs2s convert-fconv` makes a model of this package of fairseq's fconv.")
+        print("`convs2s convert-fconv` turns fairseq's fconv into a model of this package.")
     return 0

@@ -19,7 +19,7 @@ from ..common.signals import exit_on_signals
 # Name -> one line of help. The module of a command has its name, with underscores, and defines
 # ``add_arguments(parser)`` and ``run(args) -> int``.
 COMMANDS = {
-    "prepare": "prepare parallel text for a training, from raw files to binarized data",
+    "prepare": "prepare parallel text for training, from raw files to binarized data",
     "train": "train a model on prepared data, with good options for its size",
     "translate": "translate lines of text with a trained model",
     "evaluate": "score translations, summaries or alignments, and compare systems",
@@ -30,18 +30,18 @@ COMMANDS = {
     "rerank": "choose translations from n-best lists: by minimum Bayes risk, or by the scores of "
     "several models",
     "experiment": "train, translate and compare systems that a YAML file describes",
-    "plot": "plot the curves of trainings, BLEU by length, or the sweep of an option",
+    "plot": "plot the curves of training runs, BLEU by length, or the sweep of an option",
     "adl": "explain, draw, verify or import a definition in the Architecture Definition Language, "
     "or list named architectures and layers",
     "flops": "count the parameters and the training cost of an architecture, or of all named ones",
-    "average": "average the weights of several checkpoints of one training",
+    "average": "average the weights of several checkpoints of one training run",
     "quantize": "save a trained model with weights in 8 bits, for generation on a CPU",
     "fast": "make a fast copy of a trained model: weights in 8 bits, and shortlists of words",
-    "compile": "make graphs of a trained model, with which ONNX Runtime translates faster on a CPU",
+    "compile": "make graphs of a trained model with which ONNX Runtime translates faster on a CPU",
     "lexicon": "estimate a bilingual lexicon from parallel text, for candidate vocabularies and "
     "--replace-unk",
-    "export": "write a trained model as a folder of plain files with a card, or make it a "
-    "checkpoint again",
+    "export": "write a trained model as a folder of plain files with a card, or turn such a folder "
+    "back into a checkpoint",
     "export-onnx": "export a model to ONNX, as an encoder and a decoding step",
     "export-transformer": "export a model in ADL with the layers of a transformer to fairseq's own "
     "transformer",
@@ -52,9 +52,9 @@ COMMANDS = {
     "convert-attn2d": "convert a checkpoint of the 2018 code for pervasive attention (attn2d)",
     "clean-checkpoint": "rewrite a checkpoint of any fairseq model as plain data, without "
     "executing anything in it",
-    "path": "print the folder to give to fairseq's --user-dir",
-    "doctor": "say what is installed, and which commands work with it",
-    "completion": "print a script with which a shell completes commands and options",
+    "path": "print the folder to pass to fairseq's --user-dir",
+    "doctor": "show what is installed, and which commands work with it",
+    "completion": "print a script that lets a shell complete commands and options",
 }
 # Title -> the commands that --help lists below it.
 GROUPS = {

@@ -1,4 +1,4 @@
-"""``convs2s completion``: a script with which a shell completes commands and options."""
+"""``convs2s completion``: a script that lets a shell complete commands and options."""
 
 import argparse
 from collections.abc import Iterator

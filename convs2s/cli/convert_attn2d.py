@@ -25,7 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     text = "checkpoint of the 2018 code, such as model-best.pth"
     add_input(parser, "old", text, metavar="OLD.pth")
     parser.add_argument("new", metavar="NEW.pt", help="checkpoint to write")
-    add_input(parser, "--params", "options of the training (default: params.json beside OLD)")
+    add_input(parser, "--params", "options of the training run (default: params.json beside OLD)")
     add_input(parser, "--source-vocab", VOCABULARY.format("source"))
     add_input(parser, "--target-vocab", VOCABULARY.format("target"))
 
@@ -99,7 +99,7 @@ def _read(path: str) -> dict[str, "Tensor"]:
     if not isinstance(content, dict) or not all(
         isinstance(key, str) and isinstance(value, Tensor) for key, value in content.items()
     ):
-        raise UserError(f"{path} is not a checkpoint of the 2018 code, which holds weights alone.")
+        raise UserError(f"{path} is not a checkpoint of the 2018 code, which holds only weights.")
     return dict(content)
 
 
@@ -107,15 +107,15 @@ def _find_vocabulary(params: "Params", language: str, name: str) -> str:
     path = os.path.join(str(params.get("data.dir", ".")), f"{language}.infos")
     if not os.path.isfile(path):
         raise UserError(
-            f"There is no vocabulary {path}, where {params.path} has its data: give it with "
-            f"--{name}-vocab."
+            f"There is no vocabulary {path}, where {params.path} says that the data are: give it "
+            f"with --{name}-vocab."
         )
     return path
 
 
 def _check_dictionary(path: str, text: str) -> None:
-    """Check that a dictionary can be written and replaces no other one."""
+    """Check that a dictionary can be written and does not replace another one."""
     check_writable(path)
     file = Path(path)
     if file.is_file() and file.read_bytes() != text.encode("utf-8"):
-        raise UserError(f"{path} is another dictionary: write NEW into another folder.")
+        raise UserError(f"{path} is another dictionary: write NEW to another folder.")

@@ -40,7 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser, model: str = "fconv") -> None
     text = "checkpoint of convs2s to write; a new folder if OLD is an archive or a folder"
     parser.add_argument("new", metavar="NEW", help=text)
     release = parser.add_argument_group("archives and folders")
-    add_languages(release, "no checkpoint says it")
+    add_languages(release, "no checkpoint says")
     text = (
         "tokenizer of the training text (default: moses_fairseq; none if the languages are "
         "called src and trg)"
@@ -82,7 +82,7 @@ def convert(args: argparse.Namespace, load: Callable[[], "Convert"]) -> int:
 
 @contextmanager
 def _downloaded(address: str, new: str) -> Iterator[Path]:
-    """A file that was downloaded to the folder of NEW, where it is deleted afterwards."""
+    """A file that is downloaded to the folder of NEW, and deleted afterwards."""
     from ..common.archives import download, is_archive_name
 
     (check_folder_writable if is_archive_name(address) else check_writable)(new)

@@ -50,7 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 @quiet()
 def run(args: argparse.Namespace) -> int:
-    """Print versions, the device and what works; 1 is the exit code if torch does not."""
+    """Print versions, the device and what works; the exit code is 1 if torch does not work."""
     found = {part.commands: _state(part) for part in PARTS}
     about = {**versions(), "machine": _machine()}
     if args.json:

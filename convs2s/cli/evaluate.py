@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of the command."""
     text = (
-        "[NAME=]FILE with translations, one a line, or [NAME=]CHECKPOINT.pt, which "
+        "[NAME=]FILE with translations, one per line, or [NAME=]CHECKPOINT.pt, which "
         "translates --source; CHECKPOINT.pt:CHECKPOINT.pt is an ensemble. Others are compared "
         "with the first system"
     )
@@ -67,13 +67,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_input(files, "--source", "source text, for checkpoints; BLEU by length takes its lengths")
     add_file(files, "--output", "write all results as JSON")
     add_flag(files, "--json", "print the results as JSON instead of tables")
-    text = "write the translations of checkpoints to this folder, one file a system"
+    text = "write the translations of checkpoints to this folder, one file per system"
     add_folder(files, "--translations", text)
     scores = parser.add_argument_group("scores")
     text = f"any of {', '.join(METRICS)}, separated by commas (default: %(default)s)"
     scores.add_argument("--metrics", default=",".join(DEFAULT_METRICS), metavar="NAMES", help=text)
     text = (
-        "score with this model of COMET, too, such as MODEL/checkpoints/model.ckpt; needs --source "
+        "also score with this model of COMET, such as MODEL/checkpoints/model.ckpt; needs --source "
         "and the program comet-score"
     )
     add_input(scores, "--comet", text)
@@ -89,7 +89,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "(default: five groups of about the same size)"
     )
     scores.add_argument("--length-bounds", metavar="NUMBERS", help=text)
-    text = "print only the first score of each system, one a line"
+    text = "print only the first score of each system, one per line"
     scores.add_argument("--score-only", "-b", action="store_true", help=text)
     summaries = parser.add_argument_group("summaries")
     text = "cut summaries to N bytes before ROUGE; 75 in DUC 2004"
@@ -109,7 +109,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_preparation(parser)
     add_search(parser)
     add_many_lines(add_speed(parser))
-    # In sacreBLEU, -t is the test set, and so it is here, instead of the target language.
+    # In sacreBLEU, -t is the test set. It is here, too, instead of the target language.
     test_sets = parser.add_argument_group("test sets of sacreBLEU", conflict_handler="resolve")
     text = "name, such as wmt17, of source and references that sacreBLEU has downloaded"
     test_sets.add_argument("--test-set", "-t", metavar="NAME", help=text)
@@ -184,7 +184,7 @@ def _check(args: argparse.Namespace) -> None:
 
 
 def _check_outputs(args: argparse.Namespace, systems: Sequence[System]) -> None:
-    """Check that the files can be written, and that none of them is read, too."""
+    """Check that the files can be written, and that none of them is also read."""
     read = [
         args.source,
         args.comet,
@@ -212,7 +212,7 @@ def _evaluate(args: argparse.Namespace, systems: Sequence[System]) -> comparison
     target = (args.language_pair or "").partition("-")[2]
     tokenize = args.tokenize or default_tokenizer(target)
     options = MetricOptions(args.lowercase, args.summary_bytes, args.stem, tokenize)
-    # Before checkpoints translate, which may take long.
+    # Before checkpoints translate, which may take a long time.
     metrics = find_metrics(args.metrics.split(","), options, references)
     if args.comet:
         metrics.append(_comet(args.comet, source, references))

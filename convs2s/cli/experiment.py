@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ..experiments.file import Experiment
 
 
-# The options that a job of Slurm gets, too: what the data and the runs depend on.
+# The options that a job of Slurm also gets: what the data and the runs depend on.
 OF_RUNS = (
     "text bin prepared download smoke sets source target bpe_merges systems seeds limit_updates "
     "keep_checkpoints comet tracker"
@@ -49,7 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--systems", metavar="NAME", nargs="+", default=[], help="run only these systems"
     )
-    text = "run only these seeds; they may be others than those in the file"
+    text = "run only these seeds; they may differ from those in the file"
     parser.add_argument("--seeds", metavar="N", nargs="+", type=int, default=[], help=text)
     text = "data sets, in place of those in the file"
     parser.add_argument("--sets", metavar="NAME", nargs="+", help=text)
@@ -63,22 +63,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_folder(data, "--prepared", "folder that `convs2s prepare` wrote", type=Path)
     add_flag(data, "--download", "download the text from the address in the file")
     text = (
-        "try the file in little time: generated text, two updates, one seed, and the options in "
+        "try the file quickly: generated text, two updates, one seed, and the options in "
         "its section smoke"
     )
     add_flag(data, "--smoke", text)
     parts = parser.add_mutually_exclusive_group()
-    add_flag(parts, "--report", "write the tables from the finished runs, no more")
+    add_flag(parts, "--report", "only write the tables from the finished runs")
     add_flag(parts, "--dry-run", "check the options, print the commands and run none")
-    add_flag(parts, "--list", "print the runs, their states and what they need, no more")
+    add_flag(parts, "--list", "only print the runs, their states and what they need")
     text = "do one run of --list, for a scheduler; the last one writes the tables"
     parts.add_argument("--run", metavar="NAME", dest="only", help=text)
     add_flag(parser, "--json", "print JSON in place of the table of --list")
     text = "after all runs, measure the speeds of all systems in turn, one program at a time"
     add_flag(parser, "--speed", text)
-    text = "keep all checkpoints of finished trainings, not only their average"
+    text = "keep all checkpoints of finished training runs, not only their average"
     add_flag(parser, "--keep-checkpoints", text)
-    text = "score final runs with this model of COMET, too; see `convs2s evaluate --comet`"
+    text = "also score final runs with this model of COMET; see `convs2s evaluate --comet`"
     add_input(parser, "--comet", text)
     text = "record the report with a tracker that is installed, on this machine unless it is set up"
     parser.add_argument("--tracker", choices=("trackio", "wandb", "mlflow"), help=text)
@@ -88,12 +88,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--slurm", metavar="KEY=VALUE", nargs="+", default=[], help=text)
     text = "print the JSON schema of FILE.yaml, for editors to check it with"
     parser.add_argument("--schema", nargs=0, action=_PrintSchema, help=text)
-    text = "at most N updates in each training, to see whether everything works"
+    text = "at most N updates in each training run, to see whether everything works"
     add_number(parser, "--limit-updates", text, least=1)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Carry out what is missing of the experiment and print its tables."""
+    """Carry out what is missing from the experiment and print its tables."""
     # Looking for plugins of pydantic in every installed package takes longer than reading the file.
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     # Only help does without these, and answers at once.
@@ -152,7 +152,7 @@ def _override(experiment: "Experiment", args: argparse.Namespace) -> "Experiment
     for name in args.systems:
         if name not in experiment.systems:
             raise UserError(
-                f"--systems has '{name}', which is no system of {args.file}; choose "
+                f"--systems has '{name}', which is not a system of {args.file}; choose "
                 f"{', '.join(experiment.systems)}."
             )
     for side in ("source", "target"):
@@ -171,7 +171,7 @@ def _override(experiment: "Experiment", args: argparse.Namespace) -> "Experiment
         data = replace(data, bin=None, text=None, download=None)
     if args.bpe_merges is not None and not data.needs_text:
         raise UserError(
-            f"--bpe-merges cannot change binarized data, {data.bin or data.prepared}: leave it out."
+            f"--bpe-merges cannot change binarized data, {data.bin or data.prepared}: omit it."
         )
     if not args.smoke:
         for fault in faults_of_sets(data, experiment.tuning):
@@ -189,7 +189,7 @@ def _override(experiment: "Experiment", args: argparse.Namespace) -> "Experiment
 
 
 def _seeds(seeds: tuple[int, ...], args: argparse.Namespace) -> tuple[int, ...]:
-    """The seeds of a system and those of the command line; a smoke run has the latter alone."""
+    """The seeds of a system and those of the command line; a smoke run has only the latter."""
     if not seeds:
         return ()
     return tuple(dict.fromkeys([*(() if args.smoke else seeds), *args.seeds]))

@@ -48,13 +48,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
     text = "trained model, or its folder"
     add_input(parser, "checkpoint", text, "checkpoint or folder", metavar="CHECKPOINT")
-    text = "folder to write; or NAME.pt, which makes a checkpoint of fairseq of such a folder again"
+    text = "folder to write; or NAME.pt, to turn such a folder back into a checkpoint of fairseq"
     parser.add_argument("output", metavar="FOLDER", help=text)
     text = "license of the model for its card, such as cc-by-4.0"
     parser.add_argument("--license", metavar="NAME", help=text)
-    text = "what the model is not made for, in a sentence for its card"
+    text = "what the model is not meant for, in a sentence for its card"
     parser.add_argument("--limits", metavar="TEXT", help=text)
-    text = "leave the speed, which differs between runs and machines, out of the card"
+    text = "omit the speed, which differs between runs and machines, from the card"
     add_flag(parser, "--no-speed", text)
     add_input(
         parser,
@@ -157,7 +157,7 @@ def _write(
 
 
 def _search_of_transformers(beam: int, lenpen: float, longest: int) -> dict[str, Any]:
-    """The options of ``generate`` of transformers with which it searches as this library does.
+    """The options with which ``generate`` of transformers searches as this library does.
 
     Args:
         beam: beam size.
@@ -184,9 +184,9 @@ def _search_of_transformers(beam: int, lenpen: float, longest: int) -> dict[str,
 
 
 def _run(path: Path) -> dict[str, Any] | None:
-    """The result of the run that an experiment made of the model, if one did."""
+    """The result of the experiment's run that trained the model, if there is one."""
     content = read_json(path) if path.is_file() else None
-    # Other programs write files of this name, too.
+    # Other programs write files of this name as well.
     if not isinstance(content, dict) or not isinstance(content.get("trial_options"), dict):
         return None
     searches = content.get("searches")
@@ -234,7 +234,7 @@ def _held_out(
     """The name of a text that the model was not trained on, and its lines on both sides.
 
     Raises:
-        UserError: if both sides differ in their numbers of lines, or have none.
+        UserError: if the sides have different numbers of lines, or no lines.
     """
     name = "test"
     if test is None and isinstance(translator.text, Preparation):

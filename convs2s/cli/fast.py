@@ -19,7 +19,7 @@ from ..text.preparation import TEXT, TOKENS, Preparation
 from .arguments import add_input
 from .lexicon import MAX_PER_WORD
 
-# Sentence pairs that the model aligns at most, for its lexicon.
+# The most sentence pairs that the model aligns for its lexicon.
 MAX_PAIRS = 100_000
 
 
@@ -45,7 +45,7 @@ def run(args: argparse.Namespace) -> int:
     from ..checkpoints.quantized import read_unquantized
     from ..translation.fast import align, fast_checkpoint, fastest, measure
 
-    # Before the text is aligned, which may take long.
+    # Before the text is aligned, which may take a long time.
     read_unquantized(str(path))
     options = MetricOptions(tokenize=default_tokenizer(languages[1]))
 

@@ -85,7 +85,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         add_number(parser, f"--{side}-words", text, size, least=MIN_WORDS)
     for option, default, text in (
         ("--length", 25, "tokens in each source and target sentence"),
-        ("--sentence-pairs", 160_000, "sentence pairs that an epoch of the training has"),
+        ("--sentence-pairs", 160_000, "sentence pairs in an epoch of training"),
         ("--epochs", 40, "epochs"),
     ):
         add_number(parser, option, text, default, least=1)
@@ -119,14 +119,15 @@ def run(args: argparse.Namespace) -> int:
     print(show(table))
     print(
         f"Vocabulary of {args.source_words:,} and {args.target_words:,} tokens; sentences of "
-        f"{args.length} tokens; a training is {args.epochs} epochs of {args.sentence_pairs:,} "
-        "sentence pairs. Counted are matrix multiplications and convolutions, forward and backward."
+        f"{args.length} tokens; a training run is {args.epochs} epochs of {args.sentence_pairs:,} "
+        "sentence pairs. The counts include matrix multiplications and convolutions, forward and "
+        "backward."
     )
     if args.arch is None:
         print(
-            "The published cost is the duration of the training times the peak of the GPU, and so "
-            "depends on the program and on the end of the training. Compare models within each of "
-            "the two columns; neither their values nor their ratios carry over to the other one."
+            "The published cost is the duration of training times the peak rate of the GPU, so it "
+            "depends on the program and on when training ended. Compare models within each of "
+            "the two columns; neither values nor ratios carry over to the other column."
         )
     return 0
 
@@ -158,7 +159,7 @@ def _millions(count: int, digits: int = 2) -> str:
 
 
 def convs2s_table(words: int) -> Table:
-    """The named architectures of ConvS2S, one a line.
+    """The named architectures of ConvS2S, one per line.
 
     Layers are "count x channels (kernel size)", receptive fields are in positions.
 
@@ -198,7 +199,7 @@ def convs2s_table(words: int) -> Table:
 
 
 def pervasive_table(words: int) -> Table:
-    """The named architectures of pervasive attention, and other sizes in its paper, one a line.
+    """The named architectures of pervasive attention, and other sizes in its paper, one per line.
 
     Args:
         words: size of both vocabularies, for the column "with embeddings".

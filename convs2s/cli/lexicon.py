@@ -36,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_input(parser, "--alignments", text, nargs="+")
     text = f"method to symmetrize forward and reverse alignments (default: {DEFAULT_METHOD})"
     parser.add_argument("--symmetrise", choices=METHODS, help=text)
-    text = "leave out entries with a smaller probability"
+    text = "omit entries with a smaller probability"
     add_number(parser, "--min-probability", text, 0.0, metavar="P")
     text = "keep the N most probable translations of each word"
     add_number(parser, "--max-per-word", text, MAX_PER_WORD, least=1)
@@ -97,7 +97,7 @@ def _check(args: argparse.Namespace) -> None:
     if args.symmetrise and len(alignments) == 1:
         raise UserError(
             f"--symmetrise {args.symmetrise} needs two directions, but --alignments has one file: "
-            "give the forward and the reverse one, or leave out --symmetrise."
+            "give the forward and the reverse one, or omit --symmetrise."
         )
     outputs = {"--output": args.output, "--reverse-output": args.reverse_output}
     check_outputs(outputs, (args.source, args.target, *alignments))

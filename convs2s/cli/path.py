@@ -1,4 +1,4 @@
-"""``convs2s path``: print the folder to give to fairseq's ``--user-dir``."""
+"""``convs2s path``: print the folder to pass to fairseq's ``--user-dir``."""
 
 import argparse
 

@@ -1,4 +1,4 @@
-"""``convs2s plot``: curves of trainings, scores by length, by data set, and over an option."""
+"""``convs2s plot``: curves of training runs, scores by length, by data set, and over an option."""
 
 import argparse
 from pathlib import Path
@@ -22,7 +22,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         return kind
 
     add_kind(
-        "training", "loss, perplexity, BLEU, learning rate and speed of one or several trainings"
+        "training",
+        "loss, perplexity, BLEU, learning rate and speed of one or several training runs",
     ).add_argument(
         "logs",
         nargs="+",
@@ -53,7 +54,7 @@ def run(args: argparse.Namespace) -> int:
     found: Any
     plot: Any
     if args.kind == "training":
-        # Of NAME=LOG, both what is whole and what follows the name may be the file.
+        # With NAME=LOG, the file may be the whole text or what follows the name.
         check_writable(args.output, [*args.logs, *(log.partition("=")[2] for log in args.logs)])
         found, plot = _read_trainings(args.logs), training.plot
     elif args.kind == "lengths":

@@ -43,7 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_released(models)
     text = "a picture (.png, .pdf, .svg), a page (.html) or data (.json)"
     add_file(parser, "--output", text, required=True)
-    add_input(parser, "--input", "read the sentences from a file, one a line")
+    add_input(parser, "--input", "read the sentences from a file, one per line")
     text = "target to use instead of the model's translation; once per sentence"
     parser.add_argument("--target", action="append", metavar="TEXT", help=text)
     add_input(parser, "--target-input", "read the targets of --input from a file")
@@ -125,7 +125,7 @@ def _check(args: argparse.Namespace, suffix: str) -> list[tuple[str, str | None]
         check_writable(args.output, read)
     pairs: list[tuple[str, str | None]]
     if bool(args.sentences) == bool(args.input):
-        raise UserError("Give sentences, or a file with one sentence a line with --input.")
+        raise UserError("Give sentences, or with --input a file with one sentence per line.")
     if args.target_input and not args.input:
         raise UserError("--target-input has the targets of --input, which is missing.")
     if args.input:

@@ -49,7 +49,7 @@ def use_plugin() -> None:
 
 
 def fairseq_models() -> Any:
-    """The part of the plugin that makes models of fairseq, ``convs2s_plugin.loading``.
+    """The part of the plugin that builds models of fairseq, ``convs2s_plugin.loading``.
 
     Raises:
         UserError: if fairseq is not installed.
@@ -59,12 +59,12 @@ def fairseq_models() -> Any:
 
 
 def load_model(checkpoint: "Checkpoint", *arguments: Any) -> "Model":
-    """Make the model of a checkpoint, with fairseq if the library does not have its family.
+    """Build the model of a checkpoint, with fairseq if the library does not have its family.
 
     Args:
         checkpoint, arguments: as for ``translation.loading.load_model``.
     Raises:
-        UserError: if it cannot be made, or if fairseq is needed and is not installed.
+        UserError: if it cannot be built, or if fairseq is needed and is not installed.
     """
     from ..translation import loading
 
@@ -72,8 +72,8 @@ def load_model(checkpoint: "Checkpoint", *arguments: Any) -> "Model":
         return loading.load_model(checkpoint, *arguments)
     if sentence := missing_fairseq():
         raise UserError(
-            f"{checkpoint.path} has a model of --arch {checkpoint.architecture}, which is none of "
-            f"this package's architectures, so that fairseq must load it. {sentence}"
+            f"{checkpoint.path} has a model of --arch {checkpoint.architecture}, which is not an "
+            f"architecture of this package, so fairseq must load it. {sentence}"
         )
     model: Model = fairseq_models().load(checkpoint, *arguments)
     return model

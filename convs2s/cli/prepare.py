@@ -1,4 +1,4 @@
-"""``convs2s prepare``: from parallel text to the data of a training."""
+"""``convs2s prepare``: from parallel text to training data."""
 
 import argparse
 import os
@@ -19,7 +19,7 @@ from ..text.tokenizers import OF_CHARACTERS, TOKENIZERS, of_sides
 from ..text.workflow import prepare
 from .arguments import add_file, add_flag, add_folder, add_number
 
-# A share of training pairs to leave out that needs a look.
+# If a larger share of training pairs is left out, someone should look at the text.
 MANY = 0.2
 
 
@@ -55,23 +55,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_number(parser, "--bpe-size", text)
     text = (
-        "sample the sub-words of training text, such as 0.1: the probability to leave out a merge "
+        "sample the sub-words of training text, such as 0.1: the probability of skipping a merge "
         "of subword_nmt, or the exponent of the probabilities of sentencepiece"
     )
     add_number(parser, "--bpe-dropout", text, metavar="P", kind=float)
     text = (
-        "with --bpe-dropout: segmentations of the training text, which epochs take in turn; the "
+        "with --bpe-dropout: segmentations of the training text, which epochs use in turn; the "
         "first one is plain"
     )
     add_number(parser, "--segmentations", text, defaults.SEGMENTATIONS)
-    text = "sub-words and a dictionary of its own for each language (default: joint)"
+    text = "separate sub-words and a separate dictionary for each language (default: joint)"
     add_flag(parser, "--separate", text)
     text = (
-        f"leave out training pairs with more tokens on a side (default: {defaults.MAX_LENGTH}; "
+        f"drop training pairs with more tokens on either side (default: {defaults.MAX_LENGTH}; "
         f"{defaults.MAX_CHARACTERS:,} characters)"
     )
     add_number(parser, "--max-length", text)
-    text = "leave out training pairs if one side has more than R times the tokens of the other"
+    text = "drop training pairs if one side has more than R times the tokens of the other"
     add_number(parser, "--max-ratio", text, defaults.MAX_RATIO, metavar="R")
     add_flag(parser, "--keep-duplicates", "keep pairs that occur more than once")
     text = "validation pairs to cut from the training text (default: 5%%, at most 2,000)"
@@ -81,8 +81,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     text = "processes (default: one for each processor, at most 4)"
     add_number(parser, "--workers", text, least=1)
     text = (
-        "share the text among so many processes, each with its --shard-id; without one, do what "
-        "needs the whole text, before and after they split it"
+        "share the text among N processes, each with its --shard-id; without --shard-id, do the "
+        "steps that need the whole text, before and after the processes split it"
     )
     add_number(parser, "--num-shards", text, least=1)
     text = "the shard to work on, from 0 to N-1"
@@ -105,10 +105,10 @@ def run(args: argparse.Namespace) -> int:
     if content is not None:
         _report(content, args.out)
     elif shard is not None:
-        print(f"Shard {shard.number} of {shard.total} is done. When all are, run the same command")
-        print("without --shard-id.")
+        print(f"Shard {shard.number} of {shard.total} is done. When all are done, run the same")
+        print("command without --shard-id.")
     else:
-        print("Sub-words are learned. Run all shards again, which split the text into them, and")
+        print("Sub-words are learned. Run all shards again, to split the text into them, and")
         print("then this command.")
     return 0
 
@@ -125,8 +125,8 @@ def _shard(args: argparse.Namespace) -> Shard | None:
         raise UserError(f"--shard-id {args.shard_id} needs --num-shards, the number of shards.")
     if args.overwrite:
         raise UserError(
-            f"--overwrite with --shard-id {args.shard_id} would remove what other shards have "
-            "done: give it without --shard-id, before the shards start."
+            f"--overwrite with --shard-id {args.shard_id} would remove the work of other shards: "
+            "give it without --shard-id, before the shards start."
         )
     return make_shard(args.shard_id, args.num_shards)
 
@@ -174,8 +174,8 @@ def _report(content: dict[str, Any], out: Path) -> None:
     dropped = sum(left_out.values())
     if dropped > MANY * read["train"]:
         print(
-            f"Note: {dropped / read['train']:.0%} of the training pairs were left out. Look at "
-            "the text, or change --max-length and --max-ratio."
+            f"Note: {dropped / read['train']:.0%} of the training pairs were left out. Check the "
+            "text, or change --max-length and --max-ratio."
         )
     print(f"{out / FILE_NAME} records all choices.")
     folder = shlex.quote(str(out))

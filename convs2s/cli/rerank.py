@@ -43,7 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "all are equal)"
     )
     add_number(features, "--temperature", text, metavar="T", kind=float)
-    text = "scores of the hypotheses, one a line; give the option again for further ones"
+    text = "scores of the hypotheses, one per line; give the option again for further ones"
     features.add_argument("--scores", action="append", default=[], metavar="NAME=FILE", help=text)
     features.add_argument(
         "--model",
@@ -59,7 +59,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         '{"score": 1, "words": 0.1, "other": 0.5}, with a number for each score and for words'
     )
     add_input(weights, "--weights", text)
-    text = "references, one a line (default: those in the lists, if there are any)"
+    text = "references, one per line (default: those in the lists, if there are any)"
     add_input(weights, "--references", text)
     model = parser.add_argument_group("models")
     add_input(model, "--data", "folder of the dictionaries", "folder", metavar="DIR")
@@ -91,11 +91,11 @@ def _check(args: argparse.Namespace) -> None:
     """Check the options, before anything is computed."""
     if args.temperature is not None and not args.temperature > 0.0:
         raise UserError(
-            f"--temperature is {args.temperature}, but must be above 0; leave it out for equal "
+            f"--temperature is {args.temperature}, but must be above 0; omit it for equal "
             "probabilities."
         )
     if args.temperature is not None and not args.utility:
-        raise UserError("--temperature is of no use without --utility bleu or --utility chrf.")
+        raise UserError("--temperature has no effect without --utility bleu or --utility chrf.")
     if not args.weights:
         if args.scores or args.model:
             raise UserError("--scores and --model need weights: give them with --weights FILE.")

@@ -1,4 +1,4 @@
-"""``convs2s score``: the log-probabilities of given translations, one line for one pair."""
+"""``convs2s score``: the log-probabilities of given translations, one line per pair."""
 
 import argparse
 import logging
@@ -26,14 +26,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of the command."""
     add_ensemble(parser)
     add_input(parser, "--input", "source text", required=True)
-    text = "its translations, one line for one line"
+    text = "its translations, line by line"
     add_input(parser, "--target-input", text, required=True)
     text = (
         "log-probability of each translation and mean of its tokens, separated by a tab (default: "
         "standard output)"
     )
     add_file(parser, "--output", text)
-    add_flag(parser, "--tokens", "write the target tokens and the log-probability of each, too")
+    add_flag(parser, "--tokens", "also write the target tokens and the log-probability of each")
     add_preparation(parser)
     add_batches(parser, "largest number of tokens in a batch")
     add_user_dir(parser)

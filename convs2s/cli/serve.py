@@ -49,10 +49,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_released(models)
     server = parser.add_argument_group("server")
     text = (
-        "address to listen at, which decides who can connect (default: %(default)s, this machine)"
+        "address to listen on, which decides who can connect (default: %(default)s, this machine)"
     )
     server.add_argument("--host", default=LOOPBACK[0], metavar="ADDRESS", help=text)
-    add_number(server, "--port", "port to listen at; 0 for a free one", 8000, least=0)
+    add_number(server, "--port", "port to listen on; 0 for a free one", 8000, least=0)
     text = "largest size of a request, in kilobytes"
     add_number(server, "--max-kilobytes", text, MAX_KILOBYTES, least=1)
     text = "largest number of lines that wait; further requests are refused"
@@ -81,12 +81,13 @@ def run(args: argparse.Namespace) -> int:
             translators = _load(models, args)
             about = None if args.model is None else _about(args.model)
             server = Server(translators, Limits(1000 * args.max_kilobytes, args.queue), about)
-        # To all addresses of the machine, clients come with names that it does not know.
+        # If the server listens on all addresses of the machine, clients use names that it does not
+        # know.
         is_any = ip_address(listening.getsockname()[0]).is_unspecified
         app = server.app(["*"] if is_any else [*LOOPBACK, args.host])
         settings = {"lifespan": "on", "log_config": None, "access_log": False, "ws": "none"}
         config = uvicorn.Config(app, timeout_graceful_shutdown=PATIENCE, **settings)  # type: ignore[arg-type]
-        # It reports clients that do not speak HTTP, and those that have to go.
+        # It reports clients that do not speak HTTP, and those that it disconnects.
         logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
         port = listening.getsockname()[1]
         name = f"[{args.host}]" if ":" in args.host else args.host
@@ -96,7 +97,7 @@ def run(args: argparse.Namespace) -> int:
 
         def end(number: int, frame: FrameType | None) -> None:
             if service.should_exit:
-                # The second time, whoever asks does not want to wait.
+                # Whoever asks a second time does not want to wait.
                 os._exit(128 + number)
             end_in_order(number, frame)
 
@@ -104,7 +105,7 @@ def run(args: argparse.Namespace) -> int:
         try:
             service.run(sockets=[listening])
         except (KeyboardInterrupt, SystemExit):
-            # uvicorn raises the signal again that has ended it in order.
+            # uvicorn raises again the signal that ended it properly.
             pass
         if server.is_working:
             # The interpreter would wait for the end of the batch.
@@ -130,7 +131,7 @@ def _listening(host: str, port: int) -> socket.socket:
         taken = error.errno == errno.EADDRINUSE
         reason = os.strerror(errno.EADDRINUSE) if taken else error.strerror or error
         raise UserError(
-            f"The server cannot listen at port {port} of {host}: {reason}. Choose another with "
+            f"The server cannot listen on port {port} of {host}: {reason}. Choose another with "
             "--port (0: a free one), or another --host."
         ) from error
 

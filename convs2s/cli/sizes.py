@@ -57,7 +57,7 @@ def parameters(arch: str, changes: Sequence[str], vocabularies: tuple[int, int])
 def flops(arch: str, changes: Sequence[str], vocabularies: tuple[int, int], length: int) -> float:
     """Count the matrix multiplications in a forward and backward pass of a sentence pair.
 
-    Counted is what the layers are defined to compute, whatever the algorithm.
+    It counts what the layers are defined to compute, whatever the algorithm.
 
     Args:
         arch, changes, vocabularies: as for ``size``.

@@ -21,7 +21,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of the command."""
     parser.usage = "%(prog)s DATA [options] [options of fairseq-train]"
     parser.epilog = (
-        "Any other option is one of fairseq-train, and replaces that of the recipe: "
+        "Any other option is passed to fairseq-train, and overrides the recipe: "
         "`convs2s train prepared --lr 0.003 --dropout 0.2`."
     )
     text = "folder that `convs2s prepare` wrote, or one of binarized data"
@@ -40,12 +40,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         least=1,
         metavar="N",
         type=int,
-        help="length of the training (default: by the number of pairs)",
+        help="length of training (default: by the number of pairs)",
     )
-    parser.add_argument("--minutes", metavar="M", type=float, help="length of the training instead")
+    parser.add_argument("--minutes", metavar="M", type=float, help="length of training instead")
     text = f"folder for the checkpoints (default: {CHECKPOINTS} beside the data)"
     add_folder(parser, "--save-dir", text, type=Path)
-    add_flag(parser, "--print", "print the command of fairseq-train, and end")
+    add_flag(parser, "--print", "print the command of fairseq-train, and exit")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -71,11 +71,11 @@ def run(args: argparse.Namespace) -> int:
     average = train(request)
     if average is None:
         saved = last.exists()
-        text = "The same command goes on from here." if saved else "Nothing was trained yet."
+        text = "The same command continues from here." if saved else "Nothing was trained yet."
         print(f"Interrupted. {text}", file=sys.stderr)
         return 130
     if last.stat().st_mtime_ns == before:
-        print("Nothing was left to train: this training had ended already.", file=sys.stderr)
+        print("Nothing was left to train: this training run had already ended.", file=sys.stderr)
     print(f"{average} is the model: the average of the last checkpoints.\n")
     print(f"convs2s translate --path {shlex.quote(str(average))} --input FILE")
     return 0
@@ -85,7 +85,7 @@ def _request(args: argparse.Namespace) -> Request:
     if args.minutes is not None and args.minutes <= 0:
         raise UserError(f"--minutes is {args.minutes:g}: it must be more than 0.")
     if args.minutes is not None and args.epochs is not None:
-        raise UserError("--minutes and --epochs both end the training: give one of them.")
+        raise UserError("--minutes and --epochs both end training: give one of them.")
     if args.adl is not None and args.arch is not None:
         raise UserError("--adl defines a model, and --arch names one: give one of them.")
     if args.adl is not None:
@@ -106,10 +106,10 @@ def _request(args: argparse.Namespace) -> Request:
 
 
 def _check_architecture(arch: str | None, forwarded: list[str]) -> None:
-    """Refuse a misspelled name of this package at once; fairseq takes seconds to know its own.
+    """Refuse a misspelled name of this package at once; fairseq needs seconds to look up its own.
 
     Raises:
-        UserError: if a name begins as those of a family do, but is none of them.
+        UserError: if a name begins like those of a family, but is not one of them.
     """
     if arch is None or "--user-dir" in forwarded or family_of(arch) is not None:
         return

@@ -1,4 +1,4 @@
-"""``convs2s translate``: translate lines of text, one line for one line."""
+"""``convs2s translate``: translate text line by line."""
 
 import argparse
 import logging
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the options of the command; those that fairseq-interactive has too, have its names."""
+    """Add the options of the command, under the names that fairseq-interactive gives them."""
     add_ensemble(parser)
     add_flag(parser, "--fast", "translate with the fast copy of the model (`convs2s fast`)")
     files = parser.add_argument_group("files")
@@ -54,7 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     text = "translate one of N parts of the input, whose outputs together are that of the whole"
     add_number(files, "--num-shards", text, least=1)
     add_number(files, "--shard-id", "the part to translate, from 0 to N-1", least=0)
-    text = "go on with an output that an earlier start with --resume has begun"
+    text = "continue an output that an earlier run with --resume started"
     add_flag(files, "--resume", text)
     text = "answer each line before reading the next one; default on a terminal"
     add_flag(files, "--line-by-line", text)
@@ -85,12 +85,12 @@ def run(args: argparse.Namespace) -> int:
     if by_line and (args.workers or 1) > 1:
         raise UserError(
             f"--workers {args.workers} needs many lines at a time, but lines are answered one by "
-            "one here: leave out --workers, or give --input FILE."
+            "one here: omit --workers, or give --input FILE."
         )
     if by_line and args.resume:
         raise UserError(
-            "--resume goes on after whole buffers of lines, but lines are answered one by one here:"
-            " omit it, or give --input FILE without --line-by-line."
+            "--resume continues after whole buffers of lines, but lines are answered one by one "
+            "here: omit it, or give --input FILE without --line-by-line."
         )
     shard = _shard(args)
     is_counted = args.nbest is not None or args.report is not None
@@ -109,7 +109,7 @@ def run(args: argparse.Namespace) -> int:
             if by_line:
                 options["buffer_size"] = 1
             if args.workers is None and (by_line or not _is_file(args.input)):
-                # Several processes would read on before they answer.
+                # Several processes would read further lines before they answer.
                 options["workers"] = 1
             translator = Translator(
                 ensemble_paths(args),
@@ -147,7 +147,7 @@ def _check(args: argparse.Namespace) -> None:
     outputs = _outputs(args)
     if args.resume:
         if args.output is None:
-            raise UserError("--resume goes on with a file: give --output.")
+            raise UserError("--resume continues a file: give --output.")
         outputs["--resume"] = record_name(args.output)
     read = [*ensemble_paths(args), args.input or "/dev/stdin", *files_of_translator(args)]
     check_outputs(outputs, read)
@@ -214,7 +214,7 @@ def _outputs(args: argparse.Namespace) -> dict[str, str]:
 
 
 def _shown(stack: ExitStack, reader: ShardReader | None, done: int) -> Callable[[int], None]:
-    """Shows the progress of a file, of which some lines are done, while the stack is open."""
+    """Shows the progress of a file, some lines of which are done, while the stack is open."""
     if reader is None:
         return lambda count: None
     progress = stack.enter_context(Progress(unit="lines", initial=done))
@@ -250,16 +250,16 @@ def _resumable(args: argparse.Namespace, translator: "Translator") -> ResumableF
 def _pass_over(
     args: argparse.Namespace, position: Position, lines: Iterator[str], is_finished: bool
 ) -> None:
-    """Pass over the lines that an earlier start has translated.
+    """Skip the lines that an earlier run has translated.
 
     Raises:
         UserError: if it had another text.
     """
     if not position.pass_over(lines) or (is_finished and next(lines, None) is not None):
         raise UserError(
-            f"{args.output} was begun with another text than that of "
-            f"{args.input or 'standard input'}: give the earlier one, or remove "
-            f"{record_name(args.output)} to begin anew."
+            f"{args.output} was started with another text than that of "
+            f"{args.input or 'standard input'}: give the earlier text, or remove "
+            f"{record_name(args.output)} to start again."
         )
     if position.lines and not is_finished:
         print(f"{args.output} has {position.lines:,} lines and is continued.", file=sys.stderr)
@@ -279,7 +279,7 @@ def _print_remarks(args: argparse.Namespace, translator: "Translator", position:
 
 
 def _is_file(path: str | None) -> bool:
-    """Whether the lines are those of a file, which has them all at once; None: standard input."""
+    """Whether the lines are those of a file, with all of them at once; None is standard input."""
     try:
         return stat.S_ISREG(os.stat(path if path else sys.stdin.fileno()).st_mode)
     except (OSError, ValueError):

@@ -27,11 +27,11 @@ from .progress import Progress
 ADDRESS = re.compile(r"https?://", re.IGNORECASE)
 _ARCHIVE_NAME = re.compile(r"\.(tar(\.\w+)?|tgz|tbz2?|txz)$", re.IGNORECASE)
 _COMPRESSIONS = (".gz", ".bz2", ".xz")
-# Seconds without an answer, or with fewer bytes a second than these.
+# Seconds without an answer, or with fewer bytes per second than these.
 TIMEOUT = 20
 SLOWEST = 1000
 CHUNK = 1 << 20
-# The most bytes of a download, and members of an archive; a release has some tens.
+# The most bytes of a download, and members of an archive; a release has a few dozen.
 MAX_DOWNLOAD = 50 * 10**9
 MAX_MEMBERS = 10_000
 # What to do if a server does not answer.
@@ -107,7 +107,7 @@ class _Answer:
     """The answer of a server, read in a thread of its own.
 
     A server that sends a byte now and then keeps every wait for it short. Here, it must send the
-    beginning of its answer within ``TIMEOUT`` seconds, and then ``SLOWEST`` bytes a second.
+    beginning of its answer within ``TIMEOUT`` seconds, and then ``SLOWEST`` bytes per second.
     """
 
     def __init__(self, address: str, otherwise: str):
@@ -126,7 +126,7 @@ class _Answer:
 
     def chunks(self) -> Iterator[bytes]:
         """The content in parts."""
-        slow = f"less than {SLOWEST:,} bytes a second for {TIMEOUT} seconds"
+        slow = f"less than {SLOWEST:,} bytes per second for {TIMEOUT} seconds"
         start, size = time.monotonic(), 0
         while chunk := self._next(start + TIMEOUT, slow):
             yield chunk
@@ -163,7 +163,7 @@ class _Answer:
             self._put(self._failure(text))
 
     def _put(self, found: Any) -> None:
-        """Hand over what was read, unless nobody waits for it any more."""
+        """Hand over what was read, unless nobody is waiting for it any longer."""
         while not self._stopped:
             with contextlib.suppress(queue.Full):
                 return self._received.put(found, timeout=1)
@@ -203,7 +203,8 @@ def unpack(path: Path, folder: Path, is_wanted: Callable[[PurePosixPath], bool],
                 if number > MAX_MEMBERS or size > largest_size(packed, LIMIT):
                     raise UserError(
                         f"{name} is not unpacked: its {packed:,} bytes have more than "
-                        f"{MAX_MEMBERS:,} members, or members of {size:,} bytes, as no model has."
+                        f"{MAX_MEMBERS:,} members, or members of {size:,} bytes, which no model "
+                        f"has."
                     )
                 if member.isfile() and is_wanted(PurePosixPath(member.name)):
                     content = archive.extractfile(member)
@@ -214,8 +215,8 @@ def unpack(path: Path, folder: Path, is_wanted: Callable[[PurePosixPath], bool],
     except DAMAGED as error:
         if isinstance(error, OSError) and error.errno and not isinstance(error, tarfile.TarError):
             raise
-        # Of a file that is no archive, tarfile says in several lines what each format lacks.
-        reason = str(error) if "\n" not in str(error) else "its format is none of tar's"
+        # For a file that is not an archive, tarfile says in several lines what each format lacks.
+        reason = str(error) if "\n" not in str(error) else "it is not in a format of tar"
         raise UserError(
             f"{name} is not a complete tar archive: {reason}. If copying or downloading it was "
             "interrupted, get it again."

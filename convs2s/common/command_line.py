@@ -1,4 +1,4 @@
-"""What argparse refuses, in one sentence."""
+"""Errors of argparse in one sentence."""
 
 import re
 from collections.abc import Iterable
@@ -10,7 +10,7 @@ MOST_SHOWN = 20
 
 
 def refusal(message: str, options: Iterable[str]) -> str:
-    """An error of argparse with the nearest option or name in place of all that there are.
+    """An error of argparse with the nearest option or name in place of the full list.
 
     Args:
         message: what argparse passes to ``ArgumentParser.error``.

@@ -51,7 +51,7 @@ FIRST_BYTES = {
 ERRORS = (OSError, EOFError, zlib.error, lzma.LZMAError, zstd.ZstdError)
 
 
-# What a compressed text may unpack to: so many bytes, and so many times its size. Text is
+# What a compressed text may unpack to: this many bytes, and this many times its size. Text is
 # compressed to about a tenth of its size, and one line that is repeated to a thousandth.
 TEXT_LIMIT = (10 * 2**20, 50)
 
@@ -128,7 +128,7 @@ class Unpacked:
         if position > self._limit:
             raise UserError(
                 f"{self._path} is not unpacked: its {self._size:,} bytes become more than "
-                f"{self._limit:,}, as no text and no model does."
+                f"{self._limit:,}, which no text and no model needs."
             )
 
 
@@ -142,7 +142,7 @@ def check_readable(path: str, suffix: str | None = None) -> None:
 
     Args:
         path: the file, which need not exist.
-        suffix: of its compression; None for that of its name.
+        suffix: suffix of its compression; None for that of its name.
     Raises:
         UserError: if it is, or if its name is that of an archive.
     """
@@ -160,7 +160,7 @@ def check_readable(path: str, suffix: str | None = None) -> None:
 def open_binary(path: str) -> Iterator[IO[bytes]]:
     """Open a file for reading and unpack it if it is compressed (.gz, .bz2, .xz, .zst).
 
-    Its first bytes or its suffix say so. It is opened once, so that it may be a pipe.
+    Its first bytes or its suffix say so. It is opened once, so it may be a pipe.
 
     Raises:
         UserError: if it is compressed in another way, or an archive.

@@ -5,7 +5,7 @@ from difflib import get_close_matches
 
 # The environment variable that asks for tracebacks.
 TRACEBACK_VARIABLE = "CONVS2S_TRACEBACK"
-# The beginning of the message for a training that diverged.
+# The beginning of the message for a training run that diverged.
 NOT_FINITE = "The gradient of a batch is infinite or not a number"
 
 
@@ -24,11 +24,11 @@ def check_names(given: Iterable[str], allowed: Iterable[str], what: str, advice:
 
     Args:
         given: the names.
-        allowed: those that there are.
-        what: what they are options of, for the error.
+        allowed: the names of all options.
+        what: what the options belong to, for the error.
         advice: what else to say.
     Raises:
-        UserError: if a name is not allowed; it has the nearest one, or else all.
+        UserError: if a name is not allowed; the error has the nearest one, or otherwise all.
     """
     names = sorted(allowed)
     for name in given:
@@ -40,7 +40,7 @@ def check_names(given: Iterable[str], allowed: Iterable[str], what: str, advice:
 class WorkInterrupted(UserError):
     """The machine failed, not the input: the disk is full, or a process has ended.
 
-    What is done already stays, and the same command can continue.
+    What is already done stays, and the same command can continue.
     """
 
 
@@ -66,8 +66,8 @@ class EmptySequence(UserError):
 
     def __init__(self, number: int):
         super().__init__(
-            f"Source sentence {number} of the batch (counted from 0) has no tokens but padding: "
-            "each needs one, such as the end of the sentence."
+            f"Source sentence {number} of the batch (counted from 0) has only padding: each needs "
+            "a token, such as the end of the sentence."
         )
 
 

@@ -64,7 +64,7 @@ def available_cores() -> int:
 
 
 def count_gpus() -> int:
-    """The number of GPUs of NVIDIA, without waiting for torch."""
+    """The number of NVIDIA GPUs, without waiting for torch."""
     return len(list(Path("/dev").glob("nvidia[0-9]*")))
 
 
@@ -77,7 +77,7 @@ def cpu_field(name: str) -> str:
     """What Linux says about the first CPU; "" where it does not.
 
     Args:
-        name: of the field in ``/proc/cpuinfo``; a regular expression.
+        name: name of the field in ``/proc/cpuinfo``; a regular expression.
     """
     try:
         text = Path("/proc/cpuinfo").read_text(encoding="utf-8")

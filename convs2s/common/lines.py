@@ -1,7 +1,7 @@
 """Lines of text as sentences.
 
-Other programs end lines at further characters than a line feed (``LINE_ENDS``): a sentence has a
-space in place of each, so that they count the same lines in all that is written from it.
+Some programs end lines at other characters than a line feed, too (``LINE_ENDS``). A sentence has a
+space in place of each, so that all programs count the same lines in what is written from it.
 """
 
 import re
@@ -9,7 +9,7 @@ import re
 from .errors import UserError
 
 EXCERPT_LENGTH = 60
-# What some programs take for the end of a line, as ``str.splitlines`` does.
+# What some programs treat as the end of a line, as ``str.splitlines`` does.
 LINE_ENDS = "\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"
 _SPACES = str.maketrans(dict.fromkeys(LINE_ENDS, " "))
 _SURROGATE = re.compile("[\ud800-\udfff]")
@@ -39,7 +39,7 @@ def check_text(text: object, name: str) -> None:
         text: the object.
         name: what it is, for the error.
     Raises:
-        UserError: if it is of another type, or has lone surrogates, as Python makes them of bytes
+        UserError: if it is of another type, or has lone surrogates, which Python makes of bytes
             that are not UTF-8.
     """
     if not isinstance(text, str):
@@ -47,5 +47,5 @@ def check_text(text: object, name: str) -> None:
     if not text.isascii() and (found := _SURROGATE.search(text)):
         raise UserError(
             f"{name} is not text: its character {found.start() + 1} is U+{ord(found[0]):X}, half a "
-            "character, as Python makes it of bytes that are not UTF-8: decode these rightly."
+            "character, which Python makes of bytes that are not UTF-8: decode these correctly."
         )

@@ -33,7 +33,7 @@ def lock(descriptor: int, message: str, seconds: float = 0.0, shared: bool = Fal
         descriptor: its number; ``release`` closes it.
         message: the error.
         seconds: how long to wait for the lock.
-        shared: other processes may hold a shared lock, too.
+        shared: whether other processes may hold a shared lock, too.
     Raises:
         Locked: if another process holds the lock; the file is closed.
     """
@@ -82,7 +82,7 @@ def lock_folder(folder: str, message: str, seconds: float = 0.0, shared: bool = 
         folder: the folder, which must exist.
         message: the error.
         seconds: how long to wait for the lock.
-        shared: other processes may hold a shared lock, too.
+        shared: whether other processes may hold a shared lock, too.
     Returns:
         What ``release`` takes.
     Raises:
@@ -118,17 +118,17 @@ def locked_file(path: str, message: str, seconds: float = 0.0) -> Iterator[int]:
 def shared_lock(
     path: str, what: str, wait: bool = False, lost: Callable[[], None] = lambda: None
 ) -> Iterator[int]:
-    """Hold a lock that also processes of other machines respect, which share a file system.
+    """Hold a lock that processes of other machines on the same file system respect, too.
 
     The file PATH.lease names the machine and the process, and its time is that of the last sign of
-    life. What holds a lock on this machine is known at once to have ended. On another one it has
-    ended if the time of the file stays the same for LEASE seconds, which this machine counts: the
-    clocks of machines may differ.
+    life. If a process on this machine held the lock and has ended, that is known at once. On
+    another machine, it has ended if the time of the file stays the same for LEASE seconds, which
+    this machine counts: the clocks of machines may differ.
 
     Args:
         path: a file, which is made if it is missing, and stays.
         what: what is locked, as the beginning of an error.
-        wait: wait for the lock, however long it takes.
+        wait: whether to wait for the lock, however long it takes.
         lost: called in another thread if another machine has taken the lock, or the file is gone.
     Yields:
         The number of the open file; programs that inherit it hold the lock on this machine, too.
@@ -148,11 +148,11 @@ def shared_lock(
 
     def sentence() -> str:
         owner = lease.owner
-        by = "a program that a command has left"
+        by = "a program that a command left behind"
         if owner is not None:
             # In a container, filelock adds a number to the name of the machine.
             by = f"process {owner.pid} on {owner.hostname.partition('?')[0]}"
-        return f"{what} is in use by {by}: wait for its end."
+        return f"{what} is in use by {by}: wait until it ends."
 
     with ExitStack() as held:
         try:

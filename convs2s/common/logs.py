@@ -13,7 +13,7 @@ from .errors import NOT_FINITE
 DONE = "done training in"
 # Beginnings of lines: fairseq's exception, as without the package and with --fp16, and our message.
 DIVERGED = ("FloatingPointError", f"error: {NOT_FINITE}")
-# The lines at the end of a log that may tell why a training ended.
+# The lines at the end of a log that may tell why a training run ended.
 LAST_LINES = 20
 
 # In front of what fairseq-train and fairseq-hydra-train print; --log-file has bare messages.
@@ -82,7 +82,7 @@ def _numbers(message: str) -> Iterator[tuple[str, float]]:
         try:
             pairs = list(json.loads(message).items())
         except json.JSONDecodeError:
-            # The end of the line is missing, because the training was killed.
+            # The end of the line is missing, because the training run was killed.
             return
     elif found := _TRAIN.match(message):
         pairs = _ASSIGNMENT.findall(found[1])
@@ -111,9 +111,9 @@ def read_training_log(text: str) -> TrainingLog:
 
 
 def training_speeds(text: str) -> list[float]:
-    """The logged speeds of a training in tokens per second."""
+    """The logged speeds of a training run in tokens per second."""
     speeds = [values.get("wps", 0) for kind, values in _all_stats(text) if kind == "updates"]
-    # The first line of a training has no speed yet.
+    # The first line of a training run has no speed yet.
     return [speed for speed in speeds if 0 < speed < math.inf]
 
 
@@ -122,7 +122,7 @@ def _all_stats(text: str) -> list[Stats]:
 
 
 def diverged(text: str) -> bool:
-    """A training ended because its gradients or its loss were not finite."""
+    """A training run ended because its gradients or its loss were not finite."""
     return any(line.startswith(DIVERGED) for line in text.splitlines()[-LAST_LINES:])
 
 

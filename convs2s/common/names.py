@@ -1,7 +1,7 @@
 """Names and paths in the content of files, which must not lead out of a folder.
 
-Files come from others: experiments, preparations, archives, options in checkpoints. What they call
-a name becomes part of a path, and must not choose another folder.
+Files come from others: experiments, preparations, archives, options in checkpoints. What they give
+as a name becomes part of a path, and must not lead to another folder.
 """
 
 import re

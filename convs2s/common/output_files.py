@@ -15,7 +15,7 @@ from .plain_files import can_exist, printable
 
 # The standard streams that this process writes to.
 STREAMS = {1: "output", 2: "error"}
-# Seconds that a file may be written by another process before that is an error.
+# Seconds that another process may take to write a file before that is an error.
 PATIENCE = 2.0
 
 
@@ -24,11 +24,11 @@ def check_writable(path: str, read: Iterable[str | None] = ()) -> None:
 
     Args:
         path: the file.
-        read: the files that the command reads, which it must not replace; None is passed over.
+        read: the files that the command reads, which it must not replace; None is ignored.
     Raises:
         UserError: if ``path`` is empty, is one of the files of ``read``, or of the standard streams
-            of this process, or exists and is no plain file, such as a folder or a device, or if its
-            folder is missing or not writable.
+            of this process, or exists and is not a plain file, such as a folder or a device, or if
+            its folder is missing or not writable.
     """
     _check_given(path)
     if os.path.exists(path) and not os.path.isfile(path):
@@ -109,7 +109,7 @@ def atomic_path(path: str) -> Iterator[str]:
 
 
 def give_name(partial: str, target: str) -> None:
-    """Give a complete temporary file the name, and the mode, of the file that it replaces."""
+    """Give a complete temporary file the name and the mode of the file that it replaces."""
     if old := _status(target):
         os.chmod(partial, stat.S_IMODE(old.st_mode))
     os.replace(partial, target)
@@ -142,8 +142,8 @@ def create_temporary(partial: str, target: str) -> int:
 
     Args:
         partial: the file.
-        target: the file that it becomes; if that exists, this has its owner, and nobody may read it
-            who may not read that.
+        target: the file that it becomes; if that exists, the temporary file has its owner, and is
+            readable only to those who may read it.
     Returns:
         What ``locks.release`` takes.
     Raises:
@@ -188,7 +188,7 @@ def lock_temporary(descriptor: int, target: str) -> None:
         Locked: if another process writes this file, and does not end soon.
     """
     message = (
-        f"{target} cannot be written: another process is writing it. Wait for its end, or choose "
+        f"{target} cannot be written: another process is writing it. Wait until it ends, or choose "
         "another file."
     )
     lock(descriptor, message, PATIENCE)
@@ -236,8 +236,8 @@ def check_folder_writable(path: str) -> None:
     """Check that a new folder can be written.
 
     Raises:
-        UserError: if ``path`` is empty, or exists and is not an empty folder, or if the folder that
-            it is to be in is missing or not writable.
+        UserError: if ``path`` is empty, or exists and is not an empty folder, or if the folder
+            around it is missing or not writable.
     """
     _check_given(path)
     if os.path.lexists(path) and not (os.path.isdir(path) and not os.listdir(path)):
@@ -256,7 +256,7 @@ def make_folder(path: str) -> None:
         os.mkdir(path)
     except FileExistsError as error:
         if not os.path.isdir(path):
-            raise UserError(f"{path} cannot be made: it exists and is no folder.") from error
+            raise UserError(f"{path} cannot be made: it exists and is not a folder.") from error
     except FileNotFoundError as error:
         parent = os.path.dirname(os.path.abspath(path))
         raise UserError(f"{path} cannot be made: there is no folder {parent}.") from error
@@ -298,7 +298,7 @@ def check_text_writable(path: str, read: Iterable[str | None] = ()) -> None:
         UserError: if it cannot, or if its name ends in ``.gz``.
     """
     if path.endswith(".gz"):
-        raise UserError(f"{path} cannot be written: the output is not compressed, leave out .gz.")
+        raise UserError(f"{path} cannot be written: the output is not compressed: omit .gz.")
     check_writable(path, read)
 
 
@@ -338,7 +338,7 @@ def _is_same(first: str, second: str) -> bool:
 
 
 def _status(path: str, look: Callable[[str], os.stat_result] = os.stat) -> os.stat_result | None:
-    """The status of a file; None if there is none, or not any more."""
+    """The status of a file; None if there is no such file, or no longer one."""
     try:
         return look(path)
     except (OSError, ValueError):

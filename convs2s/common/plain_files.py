@@ -1,4 +1,4 @@
-"""Opening files that are read as a whole: plain files only, and no larger than they can be.
+"""Opening files that are read as a whole: plain files only, of limited size.
 
 A pipe may never end, or never begin, and a device such as /dev/zero has no end. Text that is read
 line by line may come from a pipe; ``text_files`` reads it.

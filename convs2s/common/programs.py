@@ -39,7 +39,7 @@ WARNINGS = "PYTHONWARNINGS"
 TAIL = 15
 # Seconds that a program has to end after SIGTERM.
 GRACE = 10.0
-# Seconds between two looks at a log, and whether its program has ended.
+# Seconds between two checks of a log, and of whether its program has ended.
 POLL_INTERVAL = 0.02
 # Seconds between two reports of the time that a program has taken.
 REPORT_INTERVAL = 10.0
@@ -63,12 +63,12 @@ class ProgramFailed(Exception):
 
     @property
     def output(self) -> str:
-        """What it has written to the log."""
+        """What the program wrote to the log."""
         return self.log.read_bytes()[self.start :].decode("utf-8", "replace")
 
     @property
     def reason(self) -> str:
-        """The last error in its output, or else the last line."""
+        """The last error in its output, or otherwise the last line."""
         lines = [line.strip() for line in self.output.splitlines() if line.strip()]
         errors = [line for line in lines if re.match(r"([\w -]+: )?error: ", line)]
         if errors:
@@ -85,7 +85,7 @@ class Stopped(Exception):
 
 
 class TimeReports:
-    """Reports the time that a program has taken, in parts, so that little is lost in a power cut.
+    """Reports the time that a program has taken, in parts, so that a power cut loses little.
 
     Args:
         add_time: as in ``Programs.run``; None to report nothing.
@@ -109,7 +109,7 @@ class TimeReports:
         self.wall, self.cpu = wall, cpu
 
     def add_running(self, pid: int) -> None:
-        """Report the time of a program that runs, unless the last report is recent."""
+        """Report the time of a running program, unless the last report is recent."""
         if time.monotonic() - self.start - self.wall >= REPORT_INTERVAL:
             self.add(cpu_time(pid))
 
@@ -130,14 +130,14 @@ class Lines:
         self.last = file.read(1)
 
     def skip(self) -> int:
-        """Pass over what is in the log, and return its size."""
+        """Skip what is in the log, and return its size."""
         return self._file.seek(0, os.SEEK_END)
 
     def new(self, everything: bool) -> Iterator[str]:
         """The lines that were written since the last call.
 
         Args:
-            everything: also the beginning of a line, since nothing will follow.
+            everything: whether to return an incomplete last line, too, since nothing will follow.
         """
         while part := self._file.readline():
             self._begun += part
@@ -243,7 +243,7 @@ class Programs:
             try:
                 usage = None
                 while usage is None:
-                    # What it has written before its end is read after that.
+                    # What it wrote before it ended is read after that.
                     usage = self.ended(process)
                     for text in lines.new(everything=usage is not None):
                         if watch:
@@ -267,7 +267,7 @@ class Programs:
             os.replace(partial, stdout)
 
     def ended(self, process: subprocess.Popen[bytes]) -> resource.struct_rusage | None:
-        """The use of resources of a process that has ended; None if it runs."""
+        """The resources that a process used until it ended; None if it is running."""
         if process.returncode is not None:
             return resource.struct_rusage([0.0] * 16)
         pid, status, usage = os.wait4(process.pid, os.WNOHANG)
@@ -279,14 +279,14 @@ class Programs:
         return usage
 
     def interrupt(self) -> None:
-        """Send Ctrl-C to all programs that run, and start no more; for handlers of signals."""
+        """Send Ctrl-C to all running programs, and start no more; for signal handlers."""
         self.interrupted = True
         for process in list(self.running):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(process.pid, signal.SIGINT)
 
     def stop(self) -> None:
-        """End all programs that run, and start no more."""
+        """End all running programs, and start no more."""
         with self.lock:
             self.stopped = True
         for number in (signal.SIGTERM, signal.SIGKILL):
@@ -332,7 +332,7 @@ def cpu_time(pid: int) -> float:
 def find_program(name: str) -> list[str]:
     """The command that starts a program.
 
-    It is the script next to this interpreter, else its module, else a program on PATH.
+    It is the script next to this interpreter, otherwise its module, otherwise a program on PATH.
 
     Raises:
         UserError: if there is none.

@@ -14,15 +14,15 @@ Item = TypeVar("Item")
 
 
 class Progress(tqdm):
-    """A bar of tqdm in a terminal, and a line now and then in a log file.
+    """A tqdm bar in a terminal, and an occasional line in a log file.
 
-    Nothing is shown of work that is done before the first message is due.
+    Nothing is shown if the work is done before the first message is due.
 
     Args:
         items: what is counted while it is iterated over (None: ``update`` counts).
-        unit: name of what is counted, in plural.
-        desc: what is done, before the numbers.
-        total: their number, if it is known.
+        unit: name of what is counted, in the plural.
+        desc: text before the numbers: what is being done.
+        total: number of items, if it is known.
         scale: write large numbers as 1.2k or 3.4M.
         initial: the number that was done before.
         stream: text stream to print to (None: standard error).

@@ -1,4 +1,4 @@
-"""Going on with what an earlier start has begun: with the same settings, in files that grow."""
+"""Continuing what an earlier run started: with the same settings, in files that grow."""
 
 import json
 import os
@@ -20,13 +20,13 @@ from .output_files import (
     undo_after_error,
 )
 
-# Of the file that says how far an output is written.
+# Suffix of the file that says how far an output is written.
 SUFFIX = ".resume"
 KEYS = {"settings", "position", "sizes", "finished"}
 
 
 def check_unchanged(earlier: dict[str, Any], now: dict[str, Any], made: str, advice: str) -> None:
-    """Refuse settings that differ from those of an earlier start.
+    """Refuse settings that differ from those of an earlier run.
 
     Args:
         earlier, now: both settings.
@@ -49,19 +49,19 @@ def record_name(path: str) -> str:
 
 
 def begin_anew(path: str) -> None:
-    """Forget how an output was written that is to be replaced.
+    """Forget how an output that is to be replaced was written.
 
     Args:
         path: the output.
     Raises:
-        UserError: if it is not complete, so that ``--resume`` can go on.
+        UserError: if it is not complete and ``--resume`` can continue it.
     """
     record = record_name(path)
     found = _read(record)
     if found is not None and not found["finished"]:
         raise UserError(
-            f"{path} was begun with --resume and is not complete: give --resume to go on, or "
-            f"remove {record} to begin anew."
+            f"{path} was started with --resume and is not complete: give --resume to continue, or "
+            f"remove {record} to start again."
         )
     Path(record).unlink(missing_ok=True)
 
@@ -75,15 +75,15 @@ class ResumableFiles:
 
     Args:
         paths: option -> file.
-        settings: what their content depends on, as JSON has it; "option" -> value.
+        settings: what their content depends on, as JSON data; option -> value.
         start: the position before the first piece.
     Attributes:
         files: option -> open file; none if all are complete already.
-        position: that of the last piece.
+        position: the position after the last piece.
         is_finished: whether all are complete already.
     Raises:
-        UserError: on entering, if the files were begun with other settings, are not as the record
-            says, or are being written by another process.
+        UserError: on entering, if the files were started with other settings, are not as the
+            record says, or are being written by another process.
         WorkInterrupted: if a file cannot be written, as on a full disk.
     """
 
@@ -114,7 +114,7 @@ class ResumableFiles:
         self._stack.__exit__(kind, error, trace)
 
     def save(self, position: Mapping[str, int]) -> None:
-        """Say that the files are whole up to a position, which a later start will have."""
+        """Record that the files are whole up to a position, where a later run will continue."""
         self._save(position, finished=False)
 
     def finish(self, position: Mapping[str, int]) -> None:
@@ -141,18 +141,18 @@ class ResumableFiles:
             if (written := os.fstat(descriptor).st_size) < size:
                 raise UserError(
                     f"{partial} has {written:,} bytes, but had {size:,} when {self._record} was "
-                    "written: restore both, or remove them to begin anew."
+                    "written: restore both, or remove them to start again."
                 )
             os.ftruncate(descriptor, size)
             file = open(partial, "a", encoding="utf-8", newline="\n")
             self.files[option] = stack.enter_context(file)
 
     def _earlier(self) -> dict[str, Any] | None:
-        """What an earlier start has recorded, if it did; its settings must be these."""
+        """What an earlier run recorded, if there was one; its settings must be these."""
         found = _read(self._record)
         if found is not None:
-            made = f"{self._first} was begun with "
-            advice = f"give what was given before, or remove {self._record} to begin anew"
+            made = f"{self._first} was started with "
+            advice = f"give the earlier value, or remove {self._record} to start again"
             check_unchanged(found["settings"], self._settings, made, advice)
             if {*found["position"]} != {*self.position} or {*found["sizes"]} != {*self._paths}:
                 raise _damaged(self._record)
@@ -175,7 +175,7 @@ class ResumableFiles:
             os.fsync(record.fileno())
 
     def _name_files(self) -> None:
-        """Give the files their names, as far as an earlier start has not done so."""
+        """Give the files their names, as far as an earlier run has not done so."""
         sizes = read_json(self._record)["sizes"]
         for option, path in self._paths.items():
             partial, target = partial_name(path), os.path.realpath(path)
@@ -186,7 +186,7 @@ class ResumableFiles:
             if _size(target) != sizes[option]:
                 raise UserError(
                     f"{path} is not as it was when it was completed, with {sizes[option]:,} bytes: "
-                    f"restore it, or remove {self._record} to begin anew."
+                    f"restore it, or remove {self._record} to start again."
                 )
             Path(partial).unlink(missing_ok=True)
 
@@ -228,7 +228,7 @@ def _read(record: str) -> dict[str, Any] | None:
 
 def _damaged(record: str) -> UserError:
     return UserError(
-        f"{record} is damaged: the command has not written it. Remove it to begin anew."
+        f"{record} is damaged: the command did not write it. Remove it to start again."
     )
 
 

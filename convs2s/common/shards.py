@@ -61,7 +61,7 @@ class ShardReader:
         self._path = path
         self._name = path
         self._start = self.lines_before = 0
-        # Bytes of the shard; None for all that there are.
+        # Bytes of the shard; None for all of them.
         self._length: int | None = None
         self._size: int | None = None
         self._total: int | None = None
@@ -84,7 +84,7 @@ class ShardReader:
                     self.lines_before = _count_lines(file, self._start)
         elif os.path.isfile(path):
             with open_text(path) as file:
-                # One that unpacks to more than text can have is refused before the long work.
+                # A file that unpacks to more than text can have is refused before the long work.
                 if isinstance(file, Unpacked):
                     self._total = _count_unpacked(file)
 
@@ -100,7 +100,7 @@ class ShardReader:
 
     @property
     def expected(self) -> int | None:
-        """The number of lines, judged by those read so far; None if there is no telling."""
+        """The number of lines, estimated from those read so far; None if it cannot be estimated."""
         if self._size is None or not self._bytes:
             return self._total
         return round(self._lines * self._size / self._bytes)
@@ -138,7 +138,7 @@ def _size(file: IO[bytes]) -> int | None:
 
 
 def _line_start(file: IO[bytes], position: int) -> int:
-    """Where the first line begins that begins at or after a position."""
+    """The beginning of the first line that begins at or after a position."""
     if position == 0:
         return 0
     file.seek(position - 1)

@@ -1,4 +1,4 @@
-"""How processes end: in order when a signal asks for it, and with the one that started them."""
+"""How processes end: properly when a signal asks for it, and with the process that started them."""
 
 import os
 import signal
@@ -20,7 +20,8 @@ def not_ignored(numbers: Iterable[signal.Signals]) -> list[signal.Signals]:
 
 @contextmanager
 def exit_on_signals() -> Iterator[None]:
-    """SIGTERM and SIGHUP raise SystemExit, so that child processes end and partial files go.
+    """SIGTERM and SIGHUP raise SystemExit, so that child processes end and partial files are
+    removed.
 
     The exit code is 128 plus the number of the signal, as in a shell. Only the main thread can
     handle signals: in another one, nothing changes.
@@ -64,7 +65,7 @@ def ended_by_signals(save: Callable[[], None]) -> Iterator[None]:
 
     handlers = {number: end for number in ending} | dict.fromkeys(ANNOUNCING, announce)
     # Programs that are started ignore what is ignored here, and do not inherit a function: Ctrl-C
-    # must make them save also where the shell has turned it off, as with nohup.
+    # must make them save even where the shell has turned it off, as with nohup.
     handlers.setdefault(signal.SIGINT, lambda number, frame: None)
     before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
     try:
@@ -77,8 +78,8 @@ def ended_by_signals(save: Callable[[], None]) -> Iterator[None]:
 def begin_child() -> None:
     """Let the parent decide when this process ends; to be called first in a worker process.
 
-    It ignores Ctrl-C, which the parent gets as well, SIGTERM ends it at once, and so does the end
-    of the parent, in the middle of any work.
+    It ignores Ctrl-C, which the parent gets as well. SIGTERM and the end of the parent end it at
+    once, in the middle of any work.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     for number in not_ignored((signal.SIGTERM, signal.SIGHUP)):
@@ -105,7 +106,7 @@ def end_with_parent() -> None:
 def without_stopped_children(pids: Callable[[], Iterable[int]]) -> Iterator[set[int]]:
     """Kill child processes that are stopped, by SIGSTOP for example: they would be waited for.
 
-    If this process is stopped together with them, by Ctrl-Z, they are left to go on together.
+    If this process is stopped together with them, by Ctrl-Z, they are left to continue together.
 
     Args:
         pids: returns their numbers.

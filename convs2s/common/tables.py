@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import zip_longest
 
 MISSING = "–"
-# Columns of a terminal that a column of a table has at least.
+# The least width of a table's column, in columns of a terminal.
 NARROW = 8
 
 # One pass over the text, so that no replacement is escaped again.
@@ -29,7 +29,7 @@ LATEX = {
 def escape_markdown(text: str) -> str:
     """Escape the characters that Markdown reads as markup or as the border of a cell.
 
-    Underscores inside words stay, because they are no markup there.
+    Underscores inside words stay, because they are not markup there.
     """
     text = re.sub(r"([\\`*|<>\[\]])", r"\\\1", text)
     text = re.sub(r"(?<!\w)_|_(?!\w)", r"\_", text)
@@ -81,7 +81,7 @@ class Table:
         return "".join(map(text, [lines[0], rule, *lines[1:]]))
 
     def aligned(self, width: int) -> str:
-        """The table for a terminal of some columns: the widest cells are wrapped to fit.
+        """The table for a terminal of a given width: the widest cells are wrapped to fit.
 
         Args:
             width: characters in a line.
@@ -115,7 +115,7 @@ class Table:
 
 
 def show(table: Table) -> str:
-    """A table for standard output: aligned and within its width in a terminal, else Markdown."""
+    """A table for standard output: aligned to fit the width of a terminal, otherwise Markdown."""
     if not sys.stdout.isatty():
         return table.markdown()
     return table.aligned(shutil.get_terminal_size().columns)

@@ -1,7 +1,7 @@
 """Reading text files, as a whole or line by line.
 
-Only a line feed ends a line, so that no other character shifts the lines of one file against those
-of a parallel one; see ``lines``.
+Only a line feed ends a line, so no other character can shift the lines of a file relative to a
+parallel one; see ``lines``.
 """
 
 import codecs
@@ -95,11 +95,11 @@ def read_sentences(path: str) -> Iterator[str]:
 
 
 def read_parts(path: str, parts: Iterable[int], size: int | None) -> Iterator[tuple[int, str]]:
-    """Read some parts of a file, and over the others.
+    """Read some parts of a file, and skip the others.
 
     Args:
         path: a text file, see ``read_lines``.
-        parts: numbers of parts, counted from 0, which rise.
+        parts: numbers of parts in ascending order, counted from 0.
         size: number of lines in a part (None: all).
     Returns:
         The line number, counted from 1, and the sentence; see ``as_sentence``.
@@ -141,7 +141,9 @@ def _raw_lines(file: IO[bytes], name: str, before: int = 0) -> Iterator[bytes]:
             number += 1
             if len(line) > MAX_LINE:
                 raise line_error(
-                    name, number, f"it has more than {MAX_LINE // MEGABYTE} MB, and is no sentence"
+                    name,
+                    number,
+                    f"it has more than {MAX_LINE // MEGABYTE} MB, and is not a sentence",
                 )
             yield line
     except ERRORS as error:
@@ -156,7 +158,7 @@ def decode_lines(
     at_start: bool = True,
     before: int = 0,
 ) -> Iterator[str]:
-    """Decode the lines of an open file, line ends included and a byte order mark left out.
+    """Decode the lines of an open file, with line ends, but without a byte order mark.
 
     Args:
         file: a file that was opened in binary mode.
@@ -180,7 +182,7 @@ def decode_lines(
                     f"other than text; convert the file (`iconv -f {_encoding(line)} -t utf-8`) or "
                     "drop these bytes (`tr -d '\\000'`)",
                 )
-            # Of UTF-8, as some editors write it: the first word is another one with it.
+            # Some editors write this mark in UTF-8, which would make the first word another one.
             yield text.removeprefix(BYTE_ORDER_MARK) if number == 1 and at_start else text
     except UnicodeDecodeError as error:
         encoding = _encoding(line) if number == 1 else "latin1"
@@ -194,7 +196,7 @@ def decode_lines(
 
 
 def _encoding(line: bytes) -> str:
-    """The encoding that the first line of a file, which is not UTF-8, probably has."""
+    """The probable encoding of a file that is not UTF-8, judged by its first line."""
     if line.startswith(UTF_16_MARKS):
         return "utf-16"
     if b"\0" in line:
@@ -218,20 +220,20 @@ def read_parallel(paths: Sequence[str]) -> Iterator[tuple[int, tuple[str, ...]]]
 
 
 def check_parallel(paths: Sequence[str], lines: Sequence[object], before: int) -> None:
-    """Check that parallel files have a line together.
+    """Check that all parallel files have a line, or none has.
 
     Args:
         paths: the files.
-        lines: a line of each, or None of those that have ended.
+        lines: a line of each, or None for those that have ended.
         before: the number of lines before.
     Raises:
-        UserError: if a file has ended, and another has not.
+        UserError: if one file has ended and another has not.
     """
     if None in lines:
         longer = next(path for path, line in zip(paths, lines) if line is not None)
         raise line_error(
             longer,
             before + 1,
-            f"{paths[[*lines].index(None)]} has no such line, it ends after {before}; "
-            "both must have the same number of lines",
+            f"{paths[[*lines].index(None)]} has no such line: it ends after {before}; both "
+            "must have the same number of lines",
         )

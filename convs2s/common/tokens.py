@@ -24,10 +24,10 @@ class TokenParser:
         text: the text.
         source: its name in error messages, such as an option.
         pattern: a pattern of tokens, with a group for each kind; those of the group ``skip`` are
-            left out.
+            omitted.
         max_length: the largest number of characters.
     Raises:
-        TextError: the text is too long or has a character without a meaning; the methods raise
+        TextError: if the text is too long or has a character without a meaning; the methods raise
             TextError if the text does not follow the grammar, or a number is out of range.
     """
 

@@ -21,7 +21,7 @@ def import_user_code(folder: str | os.PathLike[str] | None) -> None:
     Args:
         folder: the folder of the package; None does nothing.
     Raises:
-        UserError: there is no such folder, another module has its name, or the package needs
+        UserError: if there is no such folder, another module has its name, or the package needs
             fairseq, which is not installed.
     """
     if folder is None:

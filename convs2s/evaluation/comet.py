@@ -1,4 +1,4 @@
-"""COMET, computed by its own program, whose packages do not fit beside those of this one."""
+"""COMET, computed by its own program, whose packages conflict with those of this one."""
 
 import json
 import os
@@ -73,7 +73,7 @@ def _score(
         words: list[str] = []
         for option, lines in texts.items():
             words += [option, str(Path(folder, option[1:]))]
-            # The program would take a carriage return for the end of a line.
+            # The program would treat a carriage return as the end of a line.
             write_lines(words[-1], (line.replace("\r", " ") for line in lines))
         found = Path(folder, "scores.json")
         gpus = min(1, count_gpus())

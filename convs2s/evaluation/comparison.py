@@ -90,7 +90,7 @@ class GroupScore:
         low, high: smallest and largest length in tokens.
         sentences: number of sentences.
         bleu: sacreBLEU of these sentences; None if neither the translations nor the references
-            have four tokens, for which BLEU is 0 also if both are the same.
+            have four tokens, for which BLEU is 0 even if both are the same.
     """
 
     low: int
@@ -107,7 +107,7 @@ class Result:
         name: the system.
         scores: in percent, by name.
         length_ratio: number of tokens in the translations, divided by that of the references.
-        tests: by metric; empty if there is one system only.
+        tests: by metric; empty if there is only one system.
         by_length: BLEU by length.
         short: number of translations with fewer words than asked for; None if not asked for.
     """
@@ -269,7 +269,7 @@ def length_table(evaluation: Evaluation) -> Table:
 
 
 def length_remarks(evaluation: Evaluation) -> list[str]:
-    """What BLEU by length leaves out."""
+    """What BLEU by length omits."""
     if any(None in bleus for bleus in _bleu_of_groups(evaluation)):
         return [
             f"{MISSING}: BLEU counts sequences of four tokens, which these sentences do not have"

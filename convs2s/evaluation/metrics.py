@@ -101,7 +101,7 @@ def rouge(hypotheses: Texts, references: References, options: MetricOptions) -> 
     Args:
         hypotheses: N summaries.
         references: one list of N reference summaries for each set of references. Of several, the
-            one with the best F1 counts, which may be another for each kind of ROUGE.
+            one with the best F1 counts, which may differ between the kinds of ROUGE.
         options: the options of the metric.
     Returns:
         Percentages, such as that of "ROUGE-1 recall" and "ROUGE-1 F1".
@@ -128,7 +128,7 @@ def meteor(hypotheses: Texts, references: References, options: MetricOptions) ->
 
     Banerjee and Lavie, "METEOR: An Automatic Metric for MT Evaluation with Improved Correlation
     with Human Judgments", ACL 2005 workshop. The parameters are those of nltk, which are not the
-    tuned ones of METEOR 1.5, so the scores do not compare with those of its Java program.
+    tuned ones of METEOR 1.5, so the scores cannot be compared with those of its Java program.
 
     Args:
         hypotheses: N translations; tokens are separated by spaces.
@@ -175,7 +175,7 @@ def phone_error_rate(hypotheses: Texts, references: References, options: MetricO
         ]
         closest, length = min(distances)
         edits, phones = edits + closest, phones + length
-    return Scores({"PER": 100 * edits / max(1, phones)}, "edits a phone")
+    return Scores({"PER": 100 * edits / max(1, phones)}, "edits per phone")
 
 
 def edit_distance(first: Sequence[str], second: Sequence[str]) -> int:
@@ -242,7 +242,7 @@ def find_metrics(
         if package is not None and find_spec(package) is None:
             raise UserError(
                 f"{name.upper()} needs {package.replace('_', '-')}: run `pip install "
-                f'"convs2s-plugin[evaluate]"`, or leave out the metric {name}.'
+                f'"convs2s-plugin[evaluate]"`, or omit the metric {name}.'
             )
     if "rouge" in names:
         for texts in references:
@@ -253,7 +253,7 @@ def find_metrics(
         except LookupError as error:
             raise UserError(
                 "METEOR needs WordNet for its synonyms: run `python -m nltk.downloader wordnet`, "
-                "or leave out the metric meteor."
+                "or omit the metric meteor."
             ) from error
     _check_tokenizer(options.tokenize)
     return [METRICS[name] for name in dict.fromkeys(names)]
@@ -297,8 +297,8 @@ def _check_script(references: Sequence[str]) -> None:
     if 2 * kept <= letters:
         raise UserError(
             "ROUGE cannot score these references: rouge-score reads only the letters a to z and "
-            f"digits, which are {kept:,} of their {letters:,} letters and digits. Leave out the "
-            "metric rouge; chrf and bleu (--tokenize) read every script."
+            f"digits, which are {kept:,} of their {letters:,} letters and digits. Omit the metric "
+            "rouge; chrf and bleu (--tokenize) read every script."
         )
 
 

@@ -21,8 +21,8 @@ class Hypothesis(NamedTuple):
     Attributes:
         text: plain text.
         tokens: the target tokens, separated by spaces.
-        score: as the file has it: in base 2, with the length penalty; minus infinity if the model
-            gives a token the probability 0.
+        score: the score in the file: in base 2, with the length penalty; minus infinity if the
+            model gives a token the probability 0.
     """
 
     text: str
@@ -135,7 +135,7 @@ def parse_score(path: str, line_number: int, text: str) -> float:
     """The score of a hypothesis.
 
     Raises:
-        UserError: if it is no number; it may be minus infinity.
+        UserError: if it is not a number; it may be minus infinity.
     """
     try:
         score = float(text)

@@ -38,14 +38,14 @@ class Features:
     bounds: np.ndarray
 
     def best(self, weights: Mapping[str, float]) -> np.ndarray:
-        """The hypothesis with the highest weighted sum for each sentence, of equal ones the first.
+        """The hypothesis with the highest weighted sum for each sentence; the first one in a tie.
 
         Args:
             weights: a weight for each feature.
         Returns:
             Positions among all hypotheses.
         Raises:
-            UserError: if the weights are those of other features.
+            UserError: if the weights belong to other features.
         """
         if weights.keys() != self.values.keys():
             raise UserError(
@@ -53,8 +53,8 @@ class Features:
                 f"{', '.join(self.values)}: give each of these a weight."
             )
         columns = np.stack([*self.values.values()], axis=1)
-        # A weight of 0 times minus infinity, the score of an impossible hypothesis, is no number;
-        # the lowest other number takes its place.
+        # A weight of 0 times minus infinity, the score of an impossible hypothesis, is not a
+        # number; the lowest other number takes its place.
         possible = np.isfinite(columns)
         lowest = columns.min(axis=0, initial=0.0, where=possible)
         sums = np.where(possible, columns, lowest) @ [weights[name] for name in self.values]
@@ -77,7 +77,7 @@ def read_scores(path: str, count: int) -> np.ndarray:
     """Read a file with one score for each hypothesis, in the order of the n-best lists.
 
     Args:
-        path: a text file with one number a line.
+        path: a text file with one number per line.
         count: H, the number of hypotheses.
     Raises:
         UserError: if the file cannot be read, or does not have H numbers.
@@ -136,7 +136,7 @@ def model_scores(
         data: folder of its dictionaries; None for that of the checkpoint or of its training data.
         lists: n-best lists with source tokens.
         options: precision, device and size of batches.
-        load: makes the model, as ``translation.loading.load_model`` does.
+        load: builds the model, as ``translation.loading.load_model`` does.
     Raises:
         UserError: if the lists have no sources, or tokens that the model does not know, if a
             hypothesis is too long for the model, or if the model cannot be loaded.

@@ -15,7 +15,7 @@ from .scores import check_line_counts
 
 SAMPLES = 1000
 SMOOTHING = "exp"  # sacreBLEU's default for a corpus
-# The most data sets of which all signs of differences are tried.
+# The most data sets for which all signs of differences are tried.
 MAX_EXACT = 16
 
 
@@ -100,8 +100,8 @@ def paired_bootstrap(
 
     Args:
         references: the references of a test set.
-        baseline: the baseline's translations of it, one list a training seed.
-        system: the system's translations, one list a training seed; the numbers may differ.
+        baseline: the baseline's translations of it, one list per training seed.
+        system: the system's translations, one list per training seed; the numbers may differ.
         samples: number of resamples.
         seed: seed of the random numbers.
         metric: "bleu", or "wer" for the share of lines that are not exactly right.
@@ -141,7 +141,7 @@ def over_seeds(baseline: Sequence[float], system: Sequence[float]) -> float:
     Different Population Variances are Involved", Biometrika 1947).
 
     Args:
-        baseline, system: the scores, one a seed; each system needs at least two.
+        baseline, system: the scores, one per seed; each system needs at least two.
     """
     sizes = len(baseline), len(system)
     parts = [np.var(x, ddof=1) / n for x, n in zip((baseline, system), sizes)]
@@ -160,8 +160,8 @@ def over_seeds(baseline: Sequence[float], system: Sequence[float]) -> float:
 def over_data_sets(differences: Sequence[float]) -> float:
     """The p-value of the mean difference between two systems over data sets.
 
-    A permutation test, two-sided: if the systems were equally good, each difference could as well
-    have the other sign (Fisher, "The Design of Experiments", 1935).
+    A permutation test, two-sided: if the systems were equally good, each difference could just as
+    well have the other sign (Fisher, "The Design of Experiments", 1935).
 
     Args:
         differences: one for each of N data sets. All 2^N signs are tried, or 100,000 random ones if

@@ -60,7 +60,7 @@ def parse_system(text: str) -> System:
 
 
 def parse_systems(texts: Sequence[str], what: str = "systems") -> list[System]:
-    """Parse systems, each of which must be another one; see ``parse_system``.
+    """Parse systems, which must all differ; see ``parse_system``.
 
     Args:
         texts: the systems.
@@ -88,7 +88,7 @@ def parse_systems(texts: Sequence[str], what: str = "systems") -> list[System]:
 
 
 def read_sentences(path: str) -> list[str]:
-    """The sentences of a file, one a line."""
+    """The sentences of a file, one per line."""
     return [*text_files.read_sentences(path)]
 
 

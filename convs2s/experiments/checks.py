@@ -35,9 +35,9 @@ def check_options(
 
     Args:
         experiment: the experiment.
-        runs: those to check.
+        runs: the runs to check.
         data: the data of each data set, which need not be there yet.
-        smoke: it is a smoke run.
+        smoke: whether it is a smoke run.
     Raises:
         UserError: listing all errors with their places in the file.
     """
@@ -77,7 +77,7 @@ def find_faults(commands: Sequence[Sequence[str]], joined: bool) -> list[list[tu
 
 
 def _commands(run: "Run", data: Data) -> list[list[object]]:
-    """The commands of a run; those of runs that differ in their seeds alone are the same."""
+    """The commands of a run; runs that differ only in their seeds have the same commands."""
     run = replace(run, seed=1, start=None)
     machine, path = find_machine(1, dry=True), Path("any")
     # A run that awaits trials has the options of one of them.
@@ -90,9 +90,9 @@ def _commands(run: "Run", data: Data) -> list[list[object]]:
 
 
 def _place(experiment: "Experiment", run: "Run", program: str, option: Any, smoke: bool) -> str:
-    """The place of an option in the file; that of all options if it is none of them."""
+    """The place of an option in the file; that of all options if it is not in the file."""
     system = run.system
-    # A translation has the task of the training.
+    # A translation has the task of the training run.
     kind = "train" if program == "fairseq-train" or option == "task" else "generate"
     given = getattr(system, kind)
     if kind == "train" and option in run.tried:

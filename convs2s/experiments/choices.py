@@ -17,7 +17,7 @@ def means_over_sets(results: Iterable[Result], sets: Collection[str]) -> list[Re
     """The results of runs, each with the mean scores of the same run on all data sets.
 
     The times and numbers of updates are sums over the data sets, other numbers are medians. Runs
-    that are not done on all of them are left out; they diverged if they did on any.
+    that are not done on all of them are omitted; a run diverged if it did so on any.
 
     Args:
         results: results of one system.
@@ -38,7 +38,7 @@ def means_over_sets(results: Iterable[Result], sets: Collection[str]) -> list[Re
 
 
 def _mean(results: list[Result]) -> Result:
-    """The result whose numbers stand for those of several data sets."""
+    """The result whose numbers represent those of several data sets."""
     mean = dict(results[0])
     if any(result.get("diverged") for result in results):
         return mean | {"diverged": True, "splits": {}}
@@ -60,7 +60,7 @@ def _mean(results: list[Result]) -> Result:
 
 
 def is_number(value: object) -> bool:
-    """A value is a number."""
+    """Whether a value is a number."""
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
@@ -70,7 +70,7 @@ def ranked_trials(
     """The results of the trials of a round, best first.
 
     They are ordered by their score on valid, and those with equal scores by their loss. Those that
-    diverged are left out.
+    diverged are omitted.
 
     Args:
         results: the results.
@@ -93,7 +93,7 @@ def metric_sign(metric: Metric) -> int:
 
 
 def has_options(train: Options, tried: Options) -> bool:
-    """The options of a training are those of a trial. Values with UPDATES are not compared."""
+    """Whether a training run has the options of a trial. Values with UPDATES are not compared."""
     return all(
         train.get(name) == (None if value is False else value)
         or UPDATES.search(str(value)) is not None
@@ -103,6 +103,6 @@ def has_options(train: Options, tried: Options) -> bool:
 
 
 def best_search(tried: Iterable[dict[str, Any]], metric: Metric) -> Options:
-    """The search options with the best score, of equal ones the first; {} if none were tried."""
+    """The search options with the best score, the first ones in a tie; {} if none were tried."""
     sign = metric_sign(metric)
     return min(tried, key=lambda each: sign * each[metric], default={"options": {}})["options"]

@@ -30,8 +30,8 @@ class Data:
         source, target: languages.
         tests: names of the test sets -> fairseq's names; the first one is the most important.
         prepared: the folder that ``convs2s prepare`` wrote; None for other data.
-        marks_spaces: sub-words, or characters, mark spaces as sentencepiece does.
-        monolingual: tokens of text of the target language; None if there is none.
+        marks_spaces: whether sub-words, or characters, mark spaces as sentencepiece does.
+        monolingual: file with tokens of text of the target language; None if there is none.
     """
 
     bin: Path
@@ -83,7 +83,7 @@ def find_machine(jobs: int, dry: bool = False, each: int = 1) -> Machine:
     Args:
         jobs: number of runs at a time.
         each: number of GPUs, or of parts of the cores, of a run.
-        dry: do not wait for torch: the devices of NVIDIA's driver are the GPUs, without a name.
+        dry: whether to skip waiting for torch: NVIDIA's driver then gives the GPUs, without names.
     """
     if dry:
         count, name = count_gpus(), ""
@@ -122,7 +122,7 @@ def unless_set(variables: dict[str, str]) -> dict[str, str]:
 def basic_training_command(
     data: Data, machine: Machine, run: "Run", runs: Path, log_interval: int
 ) -> list[object]:
-    """The command of a training, without what it saves and when it ends.
+    """The command of a training run, without what it saves and when it ends.
 
     Args:
         data: the binarized data.
@@ -138,11 +138,11 @@ def basic_training_command(
 
 
 def training_command(data: Data, machine: Machine, run: "Run", checkpoints: Path) -> list[object]:
-    """The command of a training.
+    """The command of a training run.
 
     Args:
         data, machine, run: as in ``basic_training_command``.
-        checkpoints: folder of the checkpoints, in that of the run.
+        checkpoints: folder of the checkpoints, inside that of the run.
     """
     updates, average = run.updates, run.system.average
     interval = average.interval(updates)
@@ -165,12 +165,12 @@ def training_command(data: Data, machine: Machine, run: "Run", checkpoints: Path
 
 
 def launched(command: list[object], run: "Run", dry: bool) -> list[object]:
-    """The command that starts a training with all of its workers.
+    """The command that starts a training run with all of its workers.
 
     Args:
-        command: the training.
+        command: the training run.
         run: the run.
-        dry: the command is only printed.
+        dry: whether the command is only printed.
     Raises:
         UserError: if this process is not in a job of Slurm with as many machines.
     """
@@ -186,7 +186,8 @@ def launched(command: list[object], run: "Run", dry: bool) -> list[object]:
     if nodes > 1:
         if not dry and int(os.environ.get("SLURM_JOB_NUM_NODES", "1")) < nodes:
             raise UserError(
-                f"{run.system.place}.nodes is {nodes}: the training must be started in a job of "
+                f"{run.system.place}.nodes is {nodes}: the training run must be started in a job "
+                f"of "
                 "Slurm with as many machines, as with --launcher slurm."
             )
         start = ["srun", "--overlap", "--kill-on-bad-exit=1", "--nodes", nodes, "--ntasks", nodes]
@@ -199,7 +200,7 @@ def launched(command: list[object], run: "Run", dry: bool) -> list[object]:
 
 
 def _free_port() -> int:
-    """The number of a port of this machine that nothing uses."""
+    """The number of an unused port of this machine."""
     with socket.socket() as server:
         server.bind(("", 0))
         port: int = server.getsockname()[1]
@@ -220,7 +221,7 @@ def training_text_command(
     """The command that translates the training text to tokens, for others to train on."""
     removals = ("remove-bpe", "post-process")
     options = {name: value for name, value in run.generate.items() if name not in removals}
-    # A training leaves out what is too long for its model.
+    # A training run omits what is too long for its model.
     options["skip-invalid-size-inputs-valid-test"] = True
     return _search_command(data, machine, run, checkpoints, "train", options)
 

@@ -39,8 +39,8 @@ class Summary:
 
     Attributes:
         system: the system.
-        runs: the results of its finished runs, in the order of their seeds; with several data sets
-            their means, for the runs that are finished on all of them.
+        runs: the results of its finished runs, in the order of their seeds; with several data
+            sets, their means for the runs that are finished on all of them.
         trials: the results of its finished trials, in order; their means in the same way.
         chosen: the best trial, or None until all trials are finished.
         by_set: name of a data set -> the results of the finished runs on it.
@@ -73,7 +73,7 @@ class Summary:
         return [scores[metric] for scores in splits if scores.get(metric) is not None]
 
     def has(self, split: str) -> bool:
-        """All runs have translated a split."""
+        """Whether all runs have translated a split."""
         return all(split in run.get("splits", {}) for run in self.runs)
 
     def translations(self, split: str) -> tuple[Lines, ...]:
@@ -97,8 +97,9 @@ class Comparison:
         tests: names of the test sets; the first one is the main one.
         metric: the score whose differences are tested, sacreBLEU or the word error rate.
         differences: (name of the system, split) -> the difference to the baseline and its p-value:
-            over sentences, or with several data sets over these. Pairs are left out if one of both
-            systems has no run or has not translated the split, and so is the baseline itself.
+            over sentences, or with several data sets over the data sets. Pairs are omitted if one
+            of the two systems has no run or has not translated the split, and so is the baseline
+            itself.
     """
 
     def __init__(self, out: Path, results: Sequence[Result], experiment: Experiment):

@@ -43,7 +43,7 @@ class DataFolders:
 
     @property
     def data(self) -> Path:
-        """The folder of what is made of text."""
+        """The folder of what is made from text."""
         return self.out / "data" / self.data_set
 
     @property
@@ -64,8 +64,8 @@ def prepare_data(
     Args:
         settings: the settings of one data set.
         folders: where they are made.
-        fetch: download the text.
-        dry: make nothing.
+        fetch: whether to download the text.
+        dry: whether to make nothing.
         say: prints a line.
     Raises:
         UserError: if there is no such text, or earlier data had other settings.
@@ -82,7 +82,7 @@ def prepare_data(
     if settings.needs_text:
         if earlier is not None:
             tests = _recorded_tests(earlier, mark)
-            say(f"The text of an earlier start is used; test sets: {', '.join(tests)}.")
+            say(f"The text of an earlier run is used; test sets: {', '.join(tests)}.")
         elif dry:
             print(f"# makes {relative_path(folder)} with text, sub-words and binarized data")
             known = names_to_download(settings) if fetch else _splits(settings, folder, False, say)
@@ -113,7 +113,7 @@ def _encode_monolingual(
     Returns:
         The file with the tokens.
     Raises:
-        UserError: if the text cannot be read, or that of an earlier start was another file.
+        UserError: if the text cannot be read, or an earlier run used another file.
     """
     assert settings.monolingual is not None
     path = folders.data / f"monolingual.{data.target}"
@@ -150,7 +150,7 @@ def expected_data(settings: DataSettings, folders: DataFolders) -> Data:
     if settings.prepared is None:
         return Data(folders.data / DATA, *settings.languages, {})
     content = read_content(settings.prepared / FILE_NAME)
-    # If its package is missing, this fails now rather than after the training.
+    # If its package is missing, this fails now rather than after the training run.
     detokenizer(settings.prepared)
     marks = of_sides(content["tokenizer"])[1] in OF_CHARACTERS
     marks = marks or content["subwords"]["method"] == "sentencepiece"
@@ -159,7 +159,7 @@ def expected_data(settings: DataSettings, folders: DataFolders) -> Data:
 
 
 def detokenizer(prepared: Path | None) -> Callable[[str], str]:
-    """Makes text of target tokens whose sub-words are joined.
+    """Makes text from target tokens whose sub-words are joined.
 
     Args:
         prepared: their preparation; None if the text was tokenized before.
@@ -192,7 +192,7 @@ def _recorded(settings: DataSettings) -> dict[str, Any]:
 
 
 def _recorded_tests(content: dict[str, Any], path: Path) -> dict[str, str]:
-    """The test sets of an earlier start.
+    """The test sets of an earlier run.
 
     Raises:
         UserError: if they have no names.
@@ -243,7 +243,7 @@ def _binarize(
     for path in (path for pair in splits.values() for path in pair):
         if any(path.resolve().is_relative_to(folder) for folder in made):
             raise UserError(
-                f"{path} is in a folder of the output, which is made anew: move the text "
+                f"{path} is in a folder of the output, which is made again: move the text "
                 "elsewhere, or choose another folder with --out."
             )
     for folder in made:
@@ -420,7 +420,7 @@ def download(
 
     Args:
         addresses: the address of the files, with "{name}" and "{language}".
-        names, languages: what stands there.
+        names, languages: what takes their places.
         folder: the folder.
     Raises:
         UserError: if an address does not answer, or a file cannot be written.

@@ -49,7 +49,7 @@ PLACE_OF_SET = "{set}"
 
 
 def _averaging(content: Any) -> Any:
-    """The section that a number or "best" stands for."""
+    """The section that a number or "best" abbreviates."""
     if content == "best":
         return Averaging(1, best=True)
     if isinstance(content, int) and not isinstance(content, bool) and content >= 0:
@@ -87,15 +87,15 @@ class DataSettings(Section):
         text: folder of the text.
         bin: folder of binarized data, to use instead of text.
         prepared: folder that ``convs2s prepare`` wrote, to use instead of text.
-        sets: names of several data sets, which have models of their own; each takes the place of
+        sets: names of several data sets, each of which has its own models; each takes the place of
             "{set}" in the paths of this section. Scores are means over them.
         monolingual: file with text of the target language, for systems to translate back.
         download: address of the text with "{name}" and "{language}".
-        train, valid: names of a split, of which the first that exists is taken.
+        train, valid: names of a split; the first one that exists is used.
         test: patterns of the names of test sets.
         download_names: the names to download for "train", "valid" and "test".
         bpe_merges: number of BPE merges, learned on both languages; 0 for no BPE.
-        joined_dictionary: both languages share a dictionary.
+        joined_dictionary: whether both languages share a dictionary.
     """
 
     source: Language | None = None
@@ -119,7 +119,7 @@ class DataSettings(Section):
 
     @property
     def needs_text(self) -> bool:
-        """No data is binarized yet."""
+        """Whether no data is binarized yet."""
         return self.bin is None and self.prepared is None
 
     def of(self, data_set: str) -> "DataSettings":
@@ -153,7 +153,7 @@ class Tuning(Section):
         sampler: "random" draws them, "tpe" chooses them from the results of others, see
             ``Adaptive``.
         parallel: number of trials of a system that "tpe" chooses at the same time.
-        seed: their seed, and that of the choice.
+        seed: seed of the trials, and of the choice.
         sets: names of the data sets to try them on; none for all.
     """
 
@@ -171,9 +171,10 @@ class Averaging(Section):
     """The checkpoints whose weights are averaged: the last one, and some before it.
 
     Attributes:
-        checkpoints: their number, the last one included.
+        checkpoints: number of checkpoints, the last one included.
         every: share of the updates between two of them; None for those at the end of epochs.
-        best: use the checkpoint that fairseq-train found best on the validation set instead.
+        best: whether to use the checkpoint that fairseq-train found best on the validation set
+            instead.
     """
 
     checkpoints: Positive
@@ -210,12 +211,12 @@ class TrainingText(Section):
     """The pairs of sentences that a system trains on.
 
     Attributes:
-        text: those of the training text.
+        text: whether to use the pairs of the training text.
         translations: systems and seeds of their trained models, each of which translates one side
-            of the training text; its translations are pairs with what it translated.
+            of the training text; each translation makes a pair with what was translated.
         back_translations: systems that translate to the source language, and seeds: the pairs of
             the monolingual text and its translations by each of these models.
-        tag: the sources of these pairs begin with a token that no other has.
+        tag: whether the sources of these pairs begin with a token that no others have.
     """
 
     text: Flag = True
@@ -226,12 +227,12 @@ class TrainingText(Section):
 
 @dataclass(frozen=True)
 class System(Section):
-    """A system: a model with its training and its search.
+    """A system: a model with its training run and its search.
 
     Attributes:
         name: key in the file.
         title: name in tables.
-        updates: number of updates of a training; None if a training option ends it.
+        updates: number of updates of a training run; None if a training option ends it.
         train, generate: options of fairseq-train and fairseq-generate, those of the whole
             experiment included.
         average: the checkpoints in the average.
@@ -239,15 +240,15 @@ class System(Section):
         trials: options to try, and numbers of ``updates``; those of the best trial are added to
             ``train``. Ranges and lists from which others are chosen are in ``adaptive``.
         searches: options of fairseq-generate to try on the validation set; those with the best
-            score are added to ``generate``, for each run by itself.
+            score are added to ``generate``, separately for each run.
         runs_of: name of the system whose trained models this one uses.
         ensemble: systems and the seeds of their trained models, which translate together.
         gpus, nodes: GPUs of each machine, and machines, that train a model; without a GPU, each of
             the workers has a part of the cores.
-        continues: name of the system whose trained models this one goes on to train.
+        continues: name of the system whose trained models this one trains further.
         train_on: the pairs that it trains on.
-        reverse: it translates from the target language to the source language, for systems that
-            train on its translations, and is not in the tables.
+        reverse: whether it translates from the target language to the source language, for systems
+            that train on its translations; it is then not in the tables.
         smoke: options of a smoke run.
         adaptive: chooses further trials; None for none.
     """

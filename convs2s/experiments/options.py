@@ -6,7 +6,7 @@ from typing import Any
 Options = dict[str, Any]
 # In a value, the number of updates of a run, or a share of it.
 UPDATES = re.compile(r"\{(?:(100|\d\d?)% of )?updates\}")
-# Options of fairseq-generate that `convs2s translate` has, too, and those that mean nothing there.
+# Options of fairseq-generate that `convs2s translate` also has, and those that mean nothing there.
 OF_TRANSLATE = (
     *("beam", "lenpen", "unnormalized", "min-len", "max-len-a", "max-len-b", "max-tokens"),
     *("batch-size", "lexicon", "autocast-dtype", "int8"),
@@ -28,7 +28,7 @@ def arguments(options: Options) -> list[str]:
 
 
 def given(options: Options) -> Options:
-    """The options that a command line has: False and None leave one out."""
+    """The options that a command line has: False and None omit one."""
     return {name: value for name, value in options.items() if not (value is None or value is False)}
 
 
@@ -36,7 +36,7 @@ def with_updates(value: Any, updates: int) -> Any:
     """The value of an option, in which UPDATES are replaced by the numbers of a run.
 
     Args:
-        value: of any type; others than strings have none.
+        value: of any type; only strings have UPDATES.
         updates: the number of updates of the run.
     """
     if not isinstance(value, str):

@@ -1,4 +1,4 @@
-"""Show the progress of all runs: a block of lines in a terminal, else a line now and then."""
+"""Show the progress of all runs: a block of lines in a terminal, otherwise an occasional line."""
 
 import math
 import shutil
@@ -23,9 +23,9 @@ class Status:
 
     Attributes:
         run: the run.
-        step: title of the step; None if the run does not run.
-        ended: the run has ended.
-        values: the last numbers in the log of its training.
+        step: title of the step; None if the run is not running.
+        ended: whether the run has ended.
+        values: the last numbers in its training log.
         start, first: time and number of the first update in this part of the log.
     """
 
@@ -43,7 +43,7 @@ class Status:
 
     @property
     def total(self) -> int | None:
-        """Number of updates of the whole training, estimated if epochs end it; None if unknown."""
+        """Number of updates of the training run, estimated if epochs end it; None if unknown."""
         if self.ended:
             return self.updates
         totals = [self.run.updates] if self.run.updates else []
@@ -77,7 +77,7 @@ class Progress:
 
     Args:
         runs: all runs of the experiment.
-        done: names of those that were finished before.
+        done: names of the runs that were finished before.
         stream: text stream to print to.
     """
 
@@ -97,12 +97,12 @@ class Progress:
             print(text, file=self.stream, flush=True)
 
     def start(self, run: Run) -> None:
-        """A run starts."""
+        """Note that a run starts."""
         self.step(run, "starts")
         self.say(f"[{clock()}] {run.name} starts")
 
     def step(self, run: Run, step: str, values: dict[str, float] | None = None) -> None:
-        """A run has reached another step, or its training has logged numbers."""
+        """Note that a run has reached another step, or that its training has logged numbers."""
         with self.lock:
             status = self.statuses[run.name]
             status.step = step
@@ -112,7 +112,7 @@ class Progress:
                     status.start, status.first = time.monotonic(), status.updates
 
     def end(self, run: Run, text: str, succeeded: bool) -> None:
-        """A run has ended."""
+        """Note that a run has ended."""
         with self.lock:
             status = self.statuses[run.name]
             status.step, status.ended = None, True
@@ -145,7 +145,7 @@ class Progress:
         totals = [status.total for status in trained if status.total is not None]
         if not totals:
             return title
-        # Trainings of unknown length are taken to be like the others.
+        # Training runs of unknown length are assumed to be like the others.
         total = round(sum(totals) / len(totals) * len(trained))
         updates, first = (
             sum(getattr(status, name) for status in trained) for name in ("updates", "first")

@@ -1,4 +1,4 @@
-"""Read an experiment file, where every error names its place, or make a smoke run of it."""
+"""Read an experiment file, with errors that name their places, or make a smoke run of it."""
 
 import os
 import random
@@ -22,7 +22,7 @@ from .values import MAX_RUNS, MAX_VARIANTS, Chosen, shown
 REUSING_KEYS = ("title", "runs_of", "ensemble", "generate", "searches")
 # They have scores, which systems that translate to the source language do not have.
 SCORED_KEYS = ("trials", "searches")
-# What a system takes from the experiment if it does not have it.
+# What a system takes from the experiment if it does not have its own.
 INHERITED = ("average", "seeds", "searches")
 # The smoke run: updates and merges at most, the sizes of its splits, and the words in them.
 SMOKE_UPDATES = 2
@@ -55,7 +55,7 @@ def schema() -> dict[str, Any]:
         for key in fields(section):
             if key.default_factory is MISSING or key.name not in described["properties"]:
                 continue
-            # pydantic leaves out the defaults that are made.
+            # pydantic omits the defaults that functions make.
             if is_dataclass(made := key.default_factory()):
                 described["properties"][key.name]["default"] = asdict(made)  # type: ignore[arg-type]
     return found
@@ -154,7 +154,7 @@ def _faults(experiment: Experiment, given: dict[Any, dict[str, Any]]) -> Iterato
             yield from _faults_of_checkpoints(system)
             yield from _faults_of_trials(system, keys.get("trials"), experiment.tuning)
             if not system.seeds and not system.trials:
-                yield f"{system.place} has no seeds and no trials, so that nothing would be trained"
+                yield f"{system.place} has no seeds and no trials, so nothing would be trained"
         else:
             for key in keys:
                 if key not in REUSING_KEYS:
@@ -175,7 +175,7 @@ def _faults(experiment: Experiment, given: dict[Any, dict[str, Any]]) -> Iterato
             if system.reverse and getattr(system, key):
                 yield (
                     f"{system.place} has {key}, but translates to the source language, which has "
-                    "no scores: leave them out"
+                    "no scores: omit these options"
                 )
     runs = max(1, len(data.sets)) * sum(
         len(system.seeds) * max(1, len(system.searches))
@@ -236,7 +236,7 @@ def _faults_of_checkpoints(system: System) -> Iterator[str]:
     if saves and average.every is not None and average.checkpoints > 1:
         yield (
             f"{place} has average.every, which saves checkpoints, and the training option "
-            "save-interval-updates: leave one of them out"
+            "save-interval-updates: omit one of them"
         )
     at_epochs = train.get("validate-interval") in (None, False, 1, "1")
     if average.best and not saves and train.get("validate-interval-updates") and not at_epochs:
@@ -252,17 +252,17 @@ def _faults_of_reuse(system: System, systems: dict[str, System]) -> Iterator[str
     found = f"{system.place}.runs_of is '{system.runs_of}', which"
     trained = [name for name, each in systems.items() if each.runs_of is None and not each.ensemble]
     if system.runs_of not in systems:
-        yield f"{found} is no system; {_choose(trained)}"
+        yield f"{found} is not a system; {_choose(trained)}"
     if system.runs_of not in trained:
         yield f"{found} uses the runs of others; {_choose(trained)}"
     elif not systems[system.runs_of].seeds:
-        yield f"{found} has no seeds, so that it has no final runs"
+        yield f"{found} has no seeds, and so no final runs"
 
 
 def _faults_of_ensemble(system: System, systems: dict[str, System]) -> Iterator[str]:
     """``ensemble`` must name runs of systems that are trained."""
     if system.runs_of is not None:
-        yield f"{system.place} has both runs_of and ensemble: leave one of them out"
+        yield f"{system.place} has both runs_of and ensemble: omit one of them"
     if len({systems[name].reverse for name in system.ensemble if name in systems}) > 1:
         yield f"{system.place}.ensemble has systems of both directions"
     trained = [each.name for each in systems.values() if each.runs_of is None and not each.ensemble]
@@ -271,7 +271,7 @@ def _faults_of_ensemble(system: System, systems: dict[str, System]) -> Iterator[
 
 
 def faults_of_sets(data: DataSettings, tuning: Tuning) -> Iterator[str]:
-    """Several data sets have folders of their own, each once."""
+    """Several data sets must have different folders."""
     folders = {key: str(folder) for key in PATHS if (folder := getattr(data, key)) is not None}
     for key, folder in folders.items():
         if (PLACE_OF_SET in folder) != bool(data.sets):
@@ -281,14 +281,14 @@ def faults_of_sets(data: DataSettings, tuning: Tuning) -> Iterator[str]:
     if data.sets and not folders:
         yield f"data has sets, but no {' or '.join(FOLDERS)} with '{PLACE_OF_SET}'"
     if data.sets and data.download is not None:
-        yield "data has both sets and download: leave one of them out"
+        yield "data has both sets and download: omit one of them"
     for name, count in Counter(data.sets).items():
         if count > 1:
             yield f"data.sets has '{name}' {count} times"
     for name in tuning.sets:
         if name not in data.sets:
             choice = _choose(data.sets) if data.sets else "there are no data.sets"
-            yield f"tuning.sets has '{name}', which is no data set; {choice}"
+            yield f"tuning.sets has '{name}', which is not a data set; {choice}"
 
 
 def _faults_of_start(system: System, systems: dict[str, System]) -> Iterator[str]:
@@ -300,13 +300,13 @@ def _faults_of_start(system: System, systems: dict[str, System]) -> Iterator[str
     ]
     if system.continues not in trained:
         yield (
-            f"{system.place}.continues is '{system.continues}', which is no system above it that "
-            f"is trained; {_choose(trained) if trained else 'put it below one'}"
+            f"{system.place}.continues is '{system.continues}', which is not a system above it "
+            f"that is trained; {_choose(trained) if trained else 'put it below one'}"
         )
     if system.train.get("finetune-from-model") is not None:
         yield (
             f"{system.place} has both continues and the training option finetune-from-model: "
-            "leave one of them out"
+            "omit one of them"
         )
 
 
@@ -321,7 +321,7 @@ def _faults_of_pairs(system: System, experiment: Experiment) -> Iterator[str]:
         f"{place}.translations", train_on.translations, above, "above it", systems
     )
     if train_on.tag and not train_on.back_translations:
-        yield f"{place} has tag, but no back_translations to put it in front of"
+        yield f"{place} has tag, but no back_translations to put it before"
     if not train_on.back_translations:
         return
     if experiment.data.monolingual is None:
@@ -355,17 +355,17 @@ def _faults_of_runs(
     """Systems and seeds must name final runs.
 
     Args:
-        place: of the systems and seeds in the file.
+        place: place of the systems and seeds in the file.
         chosen: name of a system -> seeds.
         allowed: the names that are allowed.
-        which: what these systems have in common, as in "no system above it".
+        which: what these systems have in common, as in "not a system above it".
         systems: all systems.
     """
     for name, seeds in chosen.items():
         found = f"{place} has '{name}', which"
         if name not in allowed:
             choice = _choose(allowed) if allowed else "there is none"
-            yield f"{found} is no system {which}; {choice}"
+            yield f"{found} is not a system {which}; {choice}"
             continue
         if not seeds:
             yield f"{found} has no seeds"
@@ -377,10 +377,10 @@ def _faults_of_runs(
 
 
 def _faults_of_prepared(data: DataSettings, systems: dict[str, System]) -> Iterator[str]:
-    """``convs2s prepare`` has made all choices about the data."""
+    """Prepared data must not have settings of text: ``convs2s prepare`` has made all choices."""
     for name in ("text", "bin", "download", "bpe_merges", "joined_dictionary"):
         if getattr(data, name):
-            yield f"data has both prepared and {name}: leave one of them out"
+            yield f"data has both prepared and {name}: omit one of them"
     for system in systems.values():
         for options in (system.generate, *system.searches):
             for name in {"post-process", "remove-bpe"} & set(options):
@@ -395,7 +395,7 @@ def _choose(names: Iterable[str]) -> str:
 
 
 def smoke_run(experiment: Experiment, folder: Path) -> Experiment:
-    """An experiment that tries each system of another one in little time, on one data set.
+    """An experiment that quickly tries each system of another one, on one data set.
 
     Args:
         experiment: the other one.
@@ -440,7 +440,7 @@ def _first_runs(chosen: Chosen, systems: dict[str, System]) -> Chosen:
 
 
 def write_text(folder: Path, languages: tuple[str, str]) -> None:
-    """Write parallel text: the target is the source backwards, in other words."""
+    """Write parallel text: the target is the reversed source, in other words."""
     numbers = random.Random(1)
     for split, size in SMOKE_SIZES.items():
         sources = [numbers.sample(WORDS, numbers.randint(2, 7)) for _ in range(size)]

@@ -1,4 +1,4 @@
-"""What earlier runs have written down, as JSON."""
+"""What earlier runs have recorded, as JSON."""
 
 import json
 from pathlib import Path
@@ -22,7 +22,7 @@ def read_json(path: Path, kind: type = dict) -> Any:
         return None
     content = data_files.read_json(path)
     if not isinstance(content, kind):
-        raise UserError(f"{path} is damaged: `convs2s` has not written it. Remove it.")
+        raise UserError(f"{path} is damaged: `convs2s` did not write it. Remove it.")
     return content
 
 
@@ -33,5 +33,5 @@ def write_json(path: Path, content: object) -> None:
 
 
 def as_json(content: Any) -> Any:
-    """Data as they are after they were written and read: tuples become lists."""
+    """Data as it would be written and read again: tuples become lists."""
     return json.loads(json.dumps(content))

@@ -25,7 +25,7 @@ from .tables import (
     trial_table,
 )
 
-# Trainings whose times differ by less than this factor are compared at equal time.
+# Training runs whose times differ by less than this factor are compared at equal time.
 EQUAL_TIME = 1.1
 METRICS = ("bleu", "sacrebleu", "chrf")
 ERRORS = ("wer", "per")
@@ -62,7 +62,7 @@ def signatures(comparison: Comparison) -> dict[str, list[str]]:
 def legend(comparison: Comparison) -> str:
     """What the columns mean."""
     is_plain = comparison.experiment.data.prepared is not None
-    text = "plain text" if is_plain else "same tokens, which are not made into plain text"
+    text = "plain text" if is_plain else "same tokens, which are not turned into plain text"
     experiment = comparison.experiment
     sentences = ["Scores are means over seeds ± the sample standard deviation."]
     if experiment.data.sets:
@@ -80,7 +80,7 @@ def legend(comparison: Comparison) -> str:
             f"sacreBLEU and chrF on the {text}."
         )
     sentences += [
-        "Parameters without embeddings leave out token embeddings and the output layer.",
+        "Parameters without embeddings exclude token embeddings and the output layer.",
         "Training time and speeds are medians over seeds, unless a range (minimum–maximum) "
         "follows: then they are medians of repeated measurements.",
     ]
@@ -104,8 +104,8 @@ def legend(comparison: Comparison) -> str:
 
 
 def lengths(comparison: Comparison) -> list[tuple[str, str, str, float]]:
-    """What may be equal of two trainings: its name, the title of its column, its key, and the ratio
-    of two numbers that still count as equal."""
+    """What two training runs may have in common: its name, the title of its column, its key, and
+    the ratio of two numbers that still count as equal."""
     time = time_of_training(comparison)
     return [
         ("numbers of updates", "Updates", "updates", 1),
@@ -114,7 +114,7 @@ def lengths(comparison: Comparison) -> list[tuple[str, str, str, float]]:
 
 
 def tables(comparison: Comparison) -> list[Table]:
-    """The main table, and with several test sets that of all of them."""
+    """The main table, and with several test sets the table of all of them."""
     found = [system_table(comparison, main_columns(comparison))]
     if len(comparison.tests) > 1:
         found.append(system_table(comparison, columns_by_test_set(comparison)))

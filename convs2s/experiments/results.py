@@ -28,7 +28,7 @@ from .records import as_json, read_json, write_json
 from .runs import Run
 from .values import Metric
 
-# The results of a training, which do not depend on the translations.
+# The results of a training run, which do not depend on the translations.
 TRAINING = (
     "updates",
     "parameters",
@@ -59,8 +59,8 @@ class Workplace:
         machine: the devices.
         programs: starts programs.
         metric: the score that chooses among trials and searches.
-        keep_checkpoints: keep all checkpoints of finished trainings.
-        comet: the model of COMET that scores final runs, too; None for none.
+        keep_checkpoints: whether to keep all checkpoints of finished training runs.
+        comet: the model of COMET that also scores final runs; None for none.
     """
 
     out: Path
@@ -76,7 +76,8 @@ class Workplace:
         return self.out / "runs" / name
 
     def lock(self, name: str, what: str, wait: bool = False) -> AbstractContextManager[int]:
-        """Keep other processes, also of other machines, away from a part of the folder OUT.
+        """Keep other processes, including those of other machines, away from a part of the folder
+        OUT.
 
         Args:
             name: the part, such as "report".
@@ -98,12 +99,12 @@ class Workplace:
         return read_text(str(path)).rstrip("\n") if path.exists() else None
 
     def note_failure(self, name: str, text: str) -> None:
-        """Write down why a run has failed."""
+        """Record why a run has failed."""
         self.folder(name).mkdir(parents=True, exist_ok=True)
         write_lines(str(self.folder(name) / FAILURE), [text])
 
     def forget_failure(self, name: str) -> None:
-        """A run is started again."""
+        """Note that a run is started again."""
         (self.folder(name) / FAILURE).unlink(missing_ok=True)
 
     def models(self, run: Run) -> list[Path]:
@@ -137,7 +138,7 @@ class Workplace:
         return self.folder(name) / "monolingual"
 
     def is_done(self, run: Run) -> bool:
-        """A run has its result, and the translations that others train on."""
+        """Whether a run has its result, and the translations that others train on."""
         needed = [self.translated(run.name)] * run.translates_text
         needed += [self.back_translated(run.name)] * run.translates_monolingual
         return all(path.exists() for path in needed) and self.result(run.name) is not None
@@ -161,7 +162,7 @@ class Workplace:
         return read_json(self.folder(name) / "settings.json")
 
     def has_trained(self, run: Run) -> bool:
-        """A run has written a checkpoint or a translation, which belong to its settings."""
+        """Whether a run has written a checkpoint or a translation, which belong to its settings."""
         patterns = ("checkpoints/checkpoint*.pt", "*.pt", "*.out", "result.json")
         return any(path for each in patterns for path in self.folder(run.name).glob(each))
 
@@ -177,7 +178,7 @@ class Workplace:
             check_unchanged(earlier, as_json(run.settings), made, advice)
 
     def is_stale(self, run: Run) -> bool:
-        """A run with the options of the best trial was started when another one was the best."""
+        """Whether a run that takes the best trial's options started when another trial was best."""
         earlier = self.settings(run.name)
         if run.trial is not None or earlier is None:
             return False
@@ -223,7 +224,7 @@ class Workplace:
     def _chosen_options(
         self, run: Run, finished: list[dict[str, Any]], ranked: list[dict[str, Any]]
     ) -> Options:
-        """The options of an adaptive trial: those of its result, or else what is chosen now.
+        """The options of an adaptive trial: those of its result, or otherwise what is chosen now.
 
         Args:
             run: the trial.
@@ -251,8 +252,8 @@ class Workplace:
             return found
         name = run.name_of_trial(trial["trial"])
         raise UserError(
-            f"{self.folder(name) / 'result.json'} has options of no trial of "
-            f"{run.system.place}: remove the folder of that run."
+            f"{self.folder(name) / 'result.json'} has options of which {run.system.place} has no "
+            f"trial: remove the folder of that run."
         )
 
     def collect(self, run: Run) -> dict[str, Any]:
@@ -286,7 +287,7 @@ class Workplace:
         }
 
     def _training_results(self, run: Run) -> dict[str, Any]:
-        """The results of the training of this run, or of those whose models it uses."""
+        """The results of this run's training, or of the runs whose models it uses."""
         others = run.models or ((run.trained_by,) if run.trained_by is not None else ())
         if not others:
             return _collect_training(self.folder(run.name), run.updates)
@@ -332,7 +333,7 @@ def _identity(run: Run) -> dict[str, Any]:
 
 
 def _collect_training(folder: Path, updates: int | None) -> dict[str, Any]:
-    """The results of a training, which its folder keeps when the checkpoints are removed."""
+    """The results of a training run, which its folder keeps when the checkpoints are removed."""
     kept = read_json(folder / "training.json")
     if kept is not None:
         return kept
@@ -373,7 +374,7 @@ def vocabulary_parameters(checkpoint: Path) -> int:
 
 
 def add_time(path: Path, meter: EnergyMeter, wall: float, cpu: float) -> None:
-    """Add a part of a training, between two interruptions, to the file of its times.
+    """Add a part of a training run, between two interruptions, to the file of its times.
 
     Args:
         path: the file.

@@ -38,9 +38,9 @@ from .results import Workplace, add_time
 from .runs import Run
 from .translated import back_translated_pairs, translated_pairs, write_training_data
 
-# The speed of each system is measured so many times, in turn with the others.
+# The speed of each system is measured this many times, in turn with the others.
 ROUNDS = 3
-# Updates of a measured training, and between two lines of its log, of which the first is a warm-up.
+# Updates of a measured training run, and between two lines of its log; the first line is a warm-up.
 UPDATES, INTERVAL = 40, 10
 
 
@@ -80,7 +80,7 @@ class Job:
         self.place.programs.run(command, log, environment=environment, keep_open=held, **more)
 
     def carry_out(self) -> None:
-        """Do all that is missing.
+        """Do everything that is missing.
 
         Raises:
             UserError: if the run was started with other settings, or no trial is left for it.
@@ -122,7 +122,7 @@ class Job:
         place, dry = self.place, self.place.programs.dry
         if not dry:
             if place.settings(self.run.name) not in (None, as_json(self.run.settings)):
-                # It failed before it trained, and its options were corrected.
+                # It failed before it trained, and its options have been corrected.
                 shutil.rmtree(self.folder)
             self.folder.mkdir(parents=True, exist_ok=True)
             write_json(self.folder / "settings.json", self.run.settings)
@@ -148,7 +148,7 @@ class Job:
         self.start(command, output.with_suffix(".log"), stdout=output)
 
     def translate_monolingual_text(self) -> None:
-        """Translate the monolingual text, or go on with it."""
+        """Translate the monolingual text, or continue with it."""
         place, output = self.place, self.place.back_translated(self.run.name)
         models = self.models_for("the monolingual text")
         command = monolingual_command(self.data, place.machine, self.run, models, output)
@@ -179,7 +179,8 @@ class Job:
                 shutil.rmtree(self.folder / name, ignore_errors=True)
 
     def make_model(self) -> bool:
-        """Train, resume from the last checkpoint, or link the model of a trial, unless it is there.
+        """Train, resume from the last checkpoint, or link the model of a trial, unless the model
+        exists.
 
         Returns:
             False if the run is a trial that diverged.
@@ -204,7 +205,7 @@ class Job:
     def train(self, log: Path) -> None:
         """Train, or resume from the last checkpoint."""
         data = self.make_data() if self.run.teachers else self.data
-        self.step("starts to train")
+        self.step("starts training")
 
         def watch(line: str) -> None:
             stats = logs.read_stats(line)
@@ -258,7 +259,7 @@ class Job:
         """Translate the validation set with all search options to choose from.
 
         Returns:
-            The options that have the best score, of equal ones the first.
+            The options that have the best score, the first ones in a tie.
         """
         run, found, metric = self.run, self.place.searches(self.run), self.place.metric
         if not run.searches or found:
@@ -340,13 +341,13 @@ def translation_of(place: Workplace, run: Run, subset: str) -> list[object]:
 def last_checkpoints(folder: Path, averaging: Averaging, updates: int | None) -> list[Path]:
     """The checkpoints to average, the last one at the end.
 
-    The files say after how many updates they were saved: what a training that was killed had to
-    say about its last ones may be missing in its log.
+    The files say after how many updates they were saved: the log of a training run that was killed
+    may lack what it had to say about its last ones.
 
     Args:
         folder: the folder of the checkpoints.
         averaging: the checkpoints to choose.
-        updates: number of updates of the training, which may have ended before them; None if
+        updates: number of updates of the training run, which may have ended earlier; None if
             epochs end it.
     """
     saved = saved_checkpoints(folder)
@@ -368,7 +369,8 @@ def last_checkpoints(folder: Path, averaging: Averaging, updates: int | None) ->
 
 
 def measure_speeds(place: Workplace, runs: Sequence[Run], say: Callable[[str], None]) -> None:
-    """Measure the translation of the first test set and the start of a training: ``speed.json``.
+    """Measure the translation of the first test set and the start of a training run:
+    ``speed.json``.
 
     Systems that are not measured keep the speeds in the file.
 

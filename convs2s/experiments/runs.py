@@ -13,16 +13,16 @@ from .values import folder_name
 
 @dataclass(frozen=True)
 class Run:
-    """A training of a system and its translations, or only the translations.
+    """A training run of a system and its translations, or only the translations.
 
     Attributes:
         system: the system.
-        seed: seed of the training.
+        seed: seed of the training run.
         updates: number of updates; None if a training option ends it.
-        options: options of fairseq-train, in which UPDATES stand for numbers of updates. If the
+        options: options of fairseq-train, in which UPDATES represent numbers of updates. If the
             system has trials, those of the best one are missing until the trials are done; see
             ``with_options``.
-        data_set: name of its data; "" for the only ones.
+        data_set: name of its data set; "" for the only one.
         trial: number of the trial, counted from 1; None for a final run.
         tried: the options of the trial; those of later rounds, and those that are chosen from the
             results of others, are missing until the trials before are done.
@@ -33,15 +33,15 @@ class Run:
         awaits: names of the trials, or of the runs with the trained models, that must be done
             before this one.
         search: options of fairseq-generate that were chosen on the validation set.
-        trained_by: name of the trial that has the same training; None to train.
-        start: name of the run whose model the training begins with; None for random weights.
+        trained_by: name of the trial that has the same training run; None to train.
+        start: name of the run whose model training begins with; None for random weights.
         models: names of the runs whose trained models this one uses; none if it trains.
         translations: names of the runs whose translations of the training text it trains on ->
-            they translate to the source language.
+            whether they translate to the source language.
         back_translations: names of the runs on whose translations of the monolingual text it
             trains.
-        translates_text, translates_monolingual: others train on its translations of the training
-            text, or of the monolingual text.
+        translates_text, translates_monolingual: whether others train on its translations of the
+            training text, or of the monolingual text.
     """
 
     system: System
@@ -77,7 +77,7 @@ class Run:
 
     @property
     def is_adaptive(self) -> bool:
-        """It is a trial whose options are chosen from the results of others."""
+        """Whether it is a trial whose options are chosen from the results of others."""
         return self.trial is not None and self.rank is None and bool(self.awaits)
 
     def examples(self) -> list["Run"]:
@@ -110,7 +110,7 @@ class Run:
 
     @property
     def workers(self) -> int:
-        """The number of processes that train, on all machines; a run without a training has one."""
+        """The number of processes that train, on all machines; 1 if the run does not train."""
         return self.system.gpus * self.system.nodes
 
     @property
@@ -132,7 +132,7 @@ class Run:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """All that the results depend on; written to a file to notice changes."""
+        """Everything that the results depend on; written to a file to notice changes."""
         runs_of, ensemble = self.system.runs_of, as_json(self.system.ensemble)
         trained = self.training_settings if runs_of is None else {"runs_of": runs_of}
         trained = {"ensemble": ensemble} if ensemble else trained
@@ -148,7 +148,7 @@ class Run:
 
     @property
     def training_settings(self) -> dict[str, Any]:
-        """All that the trained model depends on."""
+        """Everything that the trained model depends on."""
         special: dict[str, Any] = {} if self.start is None else {"start": self.start}
         if self.teachers:
             special["train_on"] = {
@@ -172,7 +172,7 @@ class Run:
 
     @property
     def generate(self) -> Options:
-        """Options of fairseq-generate; the task is that of the training."""
+        """Options of fairseq-generate; the task is that of the training run."""
         removal: Options = {"remove-bpe": True}
         if {"post-process", "remove-bpe"} & set(self.system.generate):
             removal = {}
@@ -181,7 +181,7 @@ class Run:
 
 
 def all_runs(experiment: Experiment) -> list[Run]:
-    """The runs of all systems: trials, trainings, and runs that use other trainings."""
+    """The runs of all systems: trials, training runs, and runs that use the models of others."""
     tried_on = experiment.tuning.sets or experiment.data.sets or ("",)
     runs = []
     for data_set in experiment.data.sets or ("",):
@@ -212,7 +212,7 @@ def final_seeds(system: System, systems: Mapping[str, System]) -> tuple[int, ...
 
 
 def needs(run: Run, other: Run) -> bool:
-    """``run`` cannot start before ``other`` is done."""
+    """Whether ``run`` cannot start before ``other`` is done."""
     return other.name in run.needed
 
 
@@ -303,7 +303,7 @@ def round_sizes(system: System, tuning: Tuning) -> list[int]:
 
 
 def _start(system: System, seed: int, experiment: Experiment, data_set: str) -> str | None:
-    """The run that a training continues: that with the same seed, or else with the first one."""
+    """The run that a training run continues: the one with the same seed, or with the first seed."""
     if system.continues is None:
         return None
     seeds = experiment.systems[system.continues].seeds
@@ -311,7 +311,7 @@ def _start(system: System, seed: int, experiment: Experiment, data_set: str) -> 
 
 
 def _translations(system: System, experiment: Experiment, data_set: str) -> dict[str, bool]:
-    """What a run of a system has as ``translations``."""
+    """The ``translations`` of a run of a system."""
     return {
         run: experiment.systems[name].reverse
         for name, seeds in system.train_on.translations.items()

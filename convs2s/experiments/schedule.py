@@ -1,4 +1,4 @@
-"""Carry out runs on this machine, several at a time, beside other commands and machines."""
+"""Carry out runs on this machine, several at a time, alongside other commands and machines."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -17,7 +17,7 @@ from .results import Workplace
 from .run import Job
 from .runs import Run, needs
 
-# Seconds in which a signal that a scheduler sends to all processes of a job reaches this one, too.
+# Seconds within which a signal that a scheduler sends to all processes of a job reaches this one.
 SIGNALED = 0.5
 
 
@@ -30,8 +30,8 @@ class Schedule:
         progress: shows their progress.
         jobs: number of runs at a time.
         report: called after each run that is done, with the names of those that failed.
-        waits: wait for runs that other processes carry out.
-        errors: names of the runs that have failed -> why.
+        waits: whether to wait for runs that other processes carry out.
+        errors: name of each run that has failed -> why.
         elsewhere: names of the runs that other processes carry out.
     """
 
@@ -46,7 +46,7 @@ class Schedule:
     def carry_out(self, runs: Sequence[Run]) -> list[Run]:
         """Carry out runs in parallel, each after those that it needs, and show the progress.
 
-        Trials come first, and of the runs that are ready the longest one.
+        Trials come first; of the runs that are ready, the longest one does.
 
         Returns:
             The runs that were not started, because one that they need has failed.
@@ -117,7 +117,7 @@ class Schedule:
                     raise
                 if run.name not in self.elsewhere:
                     self.elsewhere.add(run.name)
-                    self.progress.say(str(error).replace(": wait for its end", ""))
+                    self.progress.say(str(error).replace(": wait until it ends", ""))
                 return False
             failure = self.place.failure(run.name)
             if run.name in self.elsewhere and failure is not None:
@@ -135,7 +135,7 @@ class Schedule:
         return True
 
     def carry_out_one(self, run: Run, slot: int, held: int) -> None:
-        """Carry out a run whose lock is held, and write down why it failed."""
+        """Carry out a run whose lock is held, and record why if it fails."""
         programs = self.place.programs
         try:
             Job(self.place, run, slot, partial(self.progress.step, run), held).carry_out()

@@ -25,7 +25,7 @@ OPTIONS = (
 ).split()
 # The limit of a job if the user gives none, and seconds before it at which a training saves.
 TIME, NOTICE = "24:00:00", 120
-# A job may reach its limit so many times.
+# A job may reach its limit this many times.
 MAX_REQUEUES = 1000
 # The forms of a time that sbatch knows: minutes[:seconds], hours:minutes:seconds, and
 # days-hours[:minutes[:seconds]].
@@ -33,7 +33,7 @@ _TIME = re.compile(r"(?:(\d+)-)?(\d+)(?::(\d+))?(?::(\d+))?")
 
 
 class Command:
-    """What a job does. submitit stores it, so that it has nothing but text.
+    """What a job does. submitit stores it, so it holds only text.
 
     Args:
         words: the command.
@@ -50,12 +50,13 @@ class Command:
         self.process = subprocess.Popen(self.words, cwd=self.folder)
         code = self.process.wait()
         if code:
-            # If a signal ended it, this process gets it, too, and puts the job into the queue.
+            # If a signal ended it, this process gets the signal as well, and puts the job back into
+            # the queue.
             time.sleep(SIGNALED)
             raise SystemExit(code if code > 0 else 128 - code)
 
     def checkpoint(self) -> Any:
-        """Let the command save, and return what goes on from there; submitit calls it."""
+        """Let the command save, and return what continues from there; submitit calls it."""
         from submitit.helpers import DelayedSubmission
 
         if self.process is not None:
@@ -75,8 +76,8 @@ def submit(
 ) -> None:
     """Submit the runs that are not done, each after those that it needs, and print their jobs.
 
-    Runs that differ in their seeds or trials alone are an array. Those whose jobs are in the queue
-    already are not submitted again.
+    Runs that differ only in their seeds or trials form a job array. Those whose jobs are already
+    in the queue are not submitted again.
 
     Args:
         runs: all runs.
@@ -115,7 +116,7 @@ def submit(
         executor.update_parameters(**_parameters(group[0], jobs, finished, options))
         commands = [Command([*command, "--run", run.name], os.getcwd()) for run in group]
         try:
-            # What sbatch printed is in the error, too.
+            # The error also has what sbatch printed.
             with redirect_stderr(StringIO()), executor.batch():
                 submitted = [executor.submit(each) for each in commands]
         except FailedJobError as error:
@@ -128,7 +129,7 @@ def submit(
 
 
 def read_options(words: Iterable[str]) -> dict[str, str]:
-    """The options of sbatch that a user has given as ``KEY=VALUE``.
+    """The options of sbatch that a user gave as ``KEY=VALUE``.
 
     Raises:
         UserError: if one has no value, is not among OPTIONS, or has a wrong value.
@@ -153,7 +154,7 @@ def minutes(time: str) -> int:
     """A time as sbatch reads it, in minutes, rounded up.
 
     Raises:
-        UserError: if it is none.
+        UserError: if it is not a time.
     """
     match = _TIME.fullmatch(time)
     if match is None:
@@ -170,7 +171,7 @@ def minutes(time: str) -> int:
 
 
 def _groups(runs: Sequence[Run]) -> Iterator[list[Run]]:
-    """The runs of an array each, after the groups of the runs that they need."""
+    """The runs of each job array, after the groups of the runs that they need."""
     groups: dict[tuple[object, ...], list[Run]] = {}
     for run in runs:
         groups.setdefault((run.system.name, run.trial is None, run.needed), []).append(run)
@@ -185,13 +186,13 @@ def _groups(runs: Sequence[Run]) -> Iterator[list[Run]]:
 def _parameters(
     run: Run, jobs: Mapping[str, str], finished: Collection[str], options: Mapping[str, str]
 ) -> dict[str, Any]:
-    """What the jobs of a run, and of those like it, are submitted with."""
+    """The options with which the jobs of a run, and of those like it, are submitted."""
     system = run.system
     more = {name: value for name, value in options.items() if name != "time"}
     gpus = more.pop("gpus-per-node", None) is None and "gres" not in more
     arguments = []
     if "cpus-per-task" in more:
-        # srun does not take it from sbatch.
+        # srun does not inherit it from sbatch.
         arguments.append(f"--cpus-per-task={more['cpus-per-task']}")
     if system.nodes > 1:
         # The run starts the workers of all machines itself.
@@ -215,7 +216,7 @@ def _parameters(
 
 
 def _queued() -> set[str]:
-    """The numbers of the jobs of this user that wait or run."""
+    """The numbers of this user's waiting and running jobs."""
     done = subprocess.run(
         ["squeue", "--me", "--noheader", "--array", "--format=%i"], capture_output=True, text=True
     )

@@ -22,8 +22,8 @@ def show_runs(place: Workplace, runs: Sequence[Run], done: Collection[Run], as_j
     Args:
         place: the folders of all runs.
         runs: the runs.
-        done: those that are done.
-        as_json: print JSON in place of a table.
+        done: the runs that are done.
+        as_json: whether to print JSON in place of a table.
     """
     # A lock of another machine takes a few seconds to answer.
     with ThreadPoolExecutor() as pool:
@@ -68,10 +68,10 @@ def state(place: Workplace, run: Run) -> str:
 
 
 def training_minutes(place: Workplace, runs: Iterable[Run]) -> list[float | None]:
-    """The time of each training in minutes; None if it is not known, or there is no training.
+    """The time of each training run in minutes; None if it is unknown, or the run does not train.
 
-    Trainings that are not done are estimated: by their own speed, or else by that of others of the
-    same system.
+    Training runs that are not done are estimated: by their own speed, or otherwise by that of
+    others of the same system.
 
     Args:
         place: the folders of all runs.
@@ -101,7 +101,7 @@ def training_minutes(place: Workplace, runs: Iterable[Run]) -> list[float | None
 
 
 def _progress(place: Workplace, run: Run) -> tuple[float, int] | None:
-    """The minutes and the updates of a training so far; None if it has not made one."""
+    """The minutes and the updates of a training run so far; None if it has made no update."""
     folder = place.folder(run.name)
     result: dict[str, Any] = place.result(run.name) or {}
     minutes, updates = result.get("train_minutes"), result.get("updates")

@@ -33,7 +33,7 @@ def difference(comparison: Comparison, summary: Summary, split: str) -> str:
 
 
 def system_table(comparison: Comparison, columns: Iterable[tuple[str, Cell]]) -> Table:
-    """A table with one line a system; columns are titles, and what they show of a system."""
+    """A table with one line per system; columns are titles, and what they show of a system."""
     titles, cells = zip(*columns)
     return Table(titles, [[cell(summary) for cell in cells] for summary in comparison.summaries])
 
@@ -57,7 +57,7 @@ def millions(value: float | None) -> str:
 
 
 def speed_cell(summary: Summary, key: str) -> str:
-    """The measured speed with its range; without any measurement, the median of the runs' own."""
+    """The measured speed with its range; without a measurement, the median of the runs' own."""
     if not summary.speeds:
         return speed(summary.median(key))
     measured = summary.speeds.get(key)
@@ -72,7 +72,7 @@ def score_cell(split: str, metric: str) -> Cell:
 
 
 class Time(NamedTuple):
-    """How long trainings took.
+    """How long training runs took.
 
     Attributes:
         title: the unit.
@@ -84,7 +84,7 @@ class Time(NamedTuple):
 
 
 def time_of_training(comparison: Comparison) -> Time:
-    """The time of processors, or without them that of a clock."""
+    """The CPU time, or the time by the clock if that is unknown."""
     devices = comparison.devices
     if devices and all(name.startswith("CPU") for name in devices):
         return Time("CPU minutes", "cpu_minutes")
@@ -131,12 +131,13 @@ def columns_by_test_set(comparison: Comparison) -> Iterator[tuple[str, Cell]]:
 
 
 def equal_groups(comparison: Comparison, key: str, ratio: float) -> list[list[Summary]]:
-    """Groups of systems whose trainings are equally long, the shortest first; none if all are.
+    """Groups of systems with equally long training runs, the shortest first; none if all are.
 
     Args:
         comparison: the comparison.
         key: "updates", or "cpu_minutes" or "train_minutes".
-        ratio: the largest number of a group divided by the smallest one, at most.
+        ratio: the most by which the largest number of a group may be a multiple of the smallest
+            one.
     """
     known = [(length, each) for each in comparison.summaries if (length := each.median(key))]
     groups: list[list[Summary]] = []
@@ -175,7 +176,7 @@ def equal_table(comparison: Comparison, groups: list[list[Summary]], title: str,
 
 
 def data_set_table(comparison: Comparison, split: str) -> Table:
-    """One line a data set, one column a system, with its mean score over seeds."""
+    """One line per data set, one column per system, with its mean score over seeds."""
     titles = [summary.system.title for summary in comparison.summaries]
     rows = []
     for name in (*comparison.experiment.data.sets, ""):
@@ -185,12 +186,12 @@ def data_set_table(comparison: Comparison, split: str) -> Table:
 
 
 def option_text(value: Any) -> str:
-    """The value of an option as in the experiment's file; a dash if it is not set."""
+    """The value of an option, written as in the experiment's file; a dash if it is not set."""
     return MISSING if value is None else value if isinstance(value, str) else json.dumps(value)
 
 
 def search_table(comparison: Comparison, summary: Summary) -> Table:
-    """One line a seed of a system, with its scores on the validation set for all search options."""
+    """One line per seed of a system: scores on the validation set for all search options."""
     metric = comparison.experiment.metric
     runs = {str(run["seed"]): run for run in summary.runs}
     for name, found in summary.by_set.items():
@@ -209,7 +210,7 @@ def search_table(comparison: Comparison, summary: Summary) -> Table:
 
 
 def trial_table(comparison: Comparison, summary: Summary) -> Table:
-    """One line a trial of a system, with the options in which its trials differ."""
+    """One line per trial of a system, with the options in which its trials differ."""
     trials, metric = summary.trials, comparison.experiment.metric
     options = [trial.get("options", {}) for trial in trials]
     names = dict.fromkeys(name for each in options for name in each)

@@ -41,8 +41,8 @@ class Record(NamedTuple):
 
     Attributes:
         name: its name.
-        settings: its options, as text, and what else is not a score.
-        scores: its numbers.
+        settings: its options, as text, and everything else that is not a score.
+        scores: its scores and other numbers.
     """
 
     name: str
@@ -125,7 +125,7 @@ def pictures(out: Path) -> list[Path]:
 
 
 def track(name: str, out: Path) -> str:
-    """Record what the report of an experiment has.
+    """Record what is in the report of an experiment.
 
     Args:
         name: a key of ``TRACKERS``.

@@ -12,7 +12,7 @@ from .commands import Data
 
 # The sentences of pairs: language -> what reads them.
 Pairs = dict[str, Callable[[], Iterable[str]]]
-# In front of back-translations. The dictionaries lack it, so that models read <unk>.
+# Precedes back-translations. The dictionaries lack it, so models read <unk>.
 TAG = "<back-translated>"
 
 
@@ -23,10 +23,10 @@ def write_training_data(folder: Path, data: Data, translated: Sequence[Pairs], t
 
     Args:
         folder: the folder to write to.
-        data: the data of the experiment, of which the new one has dictionaries, validation text,
-            and segmentations of the training text.
+        data: the data of the experiment, whose dictionaries, validation text, and segmentations of
+            the training text the new data has.
         translated: pairs of sentences and their translations.
-        text: the new data has the pairs of the training text, too.
+        text: whether the new data has the pairs of the training text as well.
     """
     shutil.rmtree(folder, ignore_errors=True)
     shards = training_folders(data.bin) if text else [data.bin]
@@ -74,7 +74,7 @@ def back_translated_pairs(output: Path, data: Data, tag: bool) -> Pairs:
     Args:
         output: the translations, line by line.
         data: the data of the experiment, with the monolingual text.
-        tag: each translation begins with TAG.
+        tag: whether each translation begins with TAG.
     """
     text, begin = str(data.monolingual), f"{TAG} " if tag else ""
     return {

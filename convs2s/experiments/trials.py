@@ -42,8 +42,8 @@ class Range:
     """A range of numbers, integers if both ends are.
 
     Attributes:
-        first, last: its ends, which belong to it.
-        log: numbers are drawn evenly on a logarithmic scale.
+        first, last: its ends, both included.
+        log: whether numbers are drawn evenly on a logarithmic scale.
     """
 
     first: float
@@ -52,7 +52,7 @@ class Range:
 
     @classmethod
     def of(cls, given: Any) -> "Range":
-        """The range that stands in the file.
+        """The range in the file.
 
         Raises:
             PydanticCustomError: if it is wrong.
@@ -63,7 +63,7 @@ class Range:
             if not is_number(end) or not abs(end) < 10**MAX_DIGITS:
                 raise sentence(
                     f".{key} is {shown(end)}: it must be a number with at most {MAX_DIGITS} "
-                    "digits before the point, such as 0.001 (YAML takes 1e-3 for text)"
+                    "digits before the point, such as 0.001 (YAML reads 1e-3 as text)"
                 )
         first, last, log = given["from"], given["to"], given.get("log", False)
         if not isinstance(log, bool):
@@ -76,11 +76,11 @@ class Range:
 
     @property
     def is_whole(self) -> bool:
-        """Its numbers are integers."""
+        """Whether its numbers are integers."""
         return isinstance(self.first, int) and isinstance(self.last, int)
 
     def has(self, value: Any) -> bool:
-        """A value is in the range."""
+        """Whether a value is in the range."""
         fits = isinstance(value, int) or not self.is_whole
         return is_number(value) and fits and self.first <= value <= self.last
 
@@ -110,7 +110,7 @@ class Space:
 
     @classmethod
     def of(cls, given: dict[str, Any]) -> "Space":
-        """The lists and ranges that stand in the file.
+        """The lists and ranges in the file.
 
         Raises:
             PydanticCustomError: if one is wrong.
@@ -133,7 +133,7 @@ class Space:
 
     @property
     def has_ranges(self) -> bool:
-        """Some values are a range."""
+        """Whether some values are a range."""
         return any(isinstance(each, Range) for each in self.values.values())
 
     @property
@@ -157,7 +157,7 @@ class Space:
         }
 
     def has(self, options: Options) -> bool:
-        """The options are a combination of these values."""
+        """Whether the options are a combination of these values."""
         return options.keys() == self.values.keys() and all(
             each.has(options[name]) if isinstance(each, Range) else options[name] in each
             for name, each in self.values.items()
@@ -183,7 +183,7 @@ class Space:
         return tuple(dict(zip(self.values, values)) for values in itertools.product(*columns))
 
     def draws(self, number: int, seed: int) -> tuple[Options, ...]:
-        """Different combinations that are drawn at random; more of them begin with the same."""
+        """Different combinations drawn at random; a larger number begins with the same ones."""
         numbers = random.Random(seed)
         found: list[Options] = []
         for _ in range(number):
@@ -191,7 +191,7 @@ class Space:
         return tuple(found)
 
     def draw(self, numbers: random.Random, before: Sequence[Options]) -> Options:
-        """A combination that is drawn at random, another than those before."""
+        """A combination that is drawn at random and differs from those before."""
         for _ in range(ATTEMPTS):
             options = {
                 name: each.draw(numbers) if isinstance(each, Range) else numbers.choice(each)
@@ -207,8 +207,8 @@ class Adaptive:
     """Trials that are chosen from the results of others: a tree-structured Parzen estimator.
 
     Bergstra et al., "Algorithms for Hyper-Parameter Optimization", NIPS 2011. The choice depends on
-    the seed, the number of the trial, and those results alone, so that a search that was stopped
-    goes on as it would have.
+    the seed, the number of the trial, and those results alone, so a search that was stopped
+    continues as it would have.
 
     Attributes:
         space: the values.
@@ -233,7 +233,7 @@ class Adaptive:
             trial: its number, counted from 1.
             ranked: the results of the trials to ``last_known``, best first, without those that
                 diverged.
-            diverged: these.
+            diverged: those that diverged.
         """
         # Others that may run at the same time are chosen first.
         running: dict[int, Options] = {}
@@ -254,7 +254,7 @@ class Adaptive:
         diverged: Sequence[Options],
         running: Sequence[Options],
     ) -> Options:
-        """What Optuna chooses, or if that was tried before, what is drawn at random."""
+        """What Optuna chooses, or a random draw if that was tried before."""
         import optuna
 
         optuna.logging.set_verbosity(optuna.logging.ERROR)
@@ -319,7 +319,7 @@ def _given(content: Any) -> Any:
 
 
 def _with_updates(trials: tuple[OptionValues, ...]) -> tuple[OptionValues, ...]:
-    """Trials may have other numbers of updates."""
+    """Whether trials may have other numbers of updates."""
     for options in trials:
         updates = options.get("updates", 1)
         if not isinstance(updates, int) or isinstance(updates, bool) or updates < 1:

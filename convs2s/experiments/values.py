@@ -101,7 +101,7 @@ def _options(reserved: Collection[str], content: Any) -> Any:
         if not isinstance(name, str) or not re.fullmatch(r"\w[\w-]*", name):
             raise sentence(f" has the option '{name}': write its name without '--'")
         plain = name.replace("_", "-").lower()
-        # fairseq's parsers take the beginning of an option for the option.
+        # fairseq's parsers accept the beginning of an option's name.
         whole = next((x for x in sorted([*reserved, *REFUSED]) if x.startswith(plain)), None)
         if whole is not None:
             stands_for = "" if whole == plain else f", an abbreviation of {whole}"
@@ -113,7 +113,7 @@ def _options(reserved: Collection[str], content: Any) -> Any:
 
 
 def variants(content: Any) -> Any:
-    """The options that a list or a grid of values stands for."""
+    """The options that a list or a grid of values describes."""
     if isinstance(content, dict):
         for name, values in content.items():
             if not isinstance(values, list) or not values:
@@ -132,7 +132,7 @@ def variants(content: Any) -> Any:
 
 
 def _listed(content: Any) -> Any:
-    """A tuple of the items of a list, or of a value that stands alone."""
+    """A tuple of the items of a list, or of a single value."""
     return tuple(content if isinstance(content, list | tuple) else [content])
 
 
@@ -170,12 +170,12 @@ def _increasing(shares: tuple[float, ...]) -> tuple[float, ...]:
 def address(text: str) -> str:
     for part in ("{name}", "{language}"):
         if part not in text:
-            raise sentence(f" has no '{part}', which stands for a part of the address")
+            raise sentence(f" has no '{part}', which is replaced by a part of the address")
     return text
 
 
 def named_systems(content: Any) -> Any:
-    """Systems by names that can be names of folders."""
+    """Systems, whose names can be names of folders."""
     if not isinstance(content, dict) or not content:
         raise wrong("at least one system: its name, and its settings")
     if len(content) > MAX_SYSTEMS:
@@ -197,7 +197,7 @@ def named_systems(content: Any) -> Any:
     return {str(name): settings for name, settings in content.items()}
 
 
-# A value of an option: True is a flag, False and None leave the option out.
+# A value of an option: True is a flag, False and None omit the option.
 Value = Annotated[
     StrictStr | StrictInt | StrictFloat | StrictBool | None,
     must("text, a number, true, false or null"),

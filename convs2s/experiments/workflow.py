@@ -40,19 +40,19 @@ class Request:
         jobs: number of runs at a time.
         systems: names of the systems to run, and to report on; empty for all.
         seeds: the seeds of the runs; empty for all.
-        download: download the text.
-        report: write the tables from what is finished, and do no more.
-        list: print the runs and their states, and do no more.
-        json: print them as JSON.
+        download: whether to download the text.
+        report: whether only to write the tables from what is finished.
+        list: whether only to print the runs and their states.
+        json: whether to print them as JSON.
         only: name of the only run to carry out; None for all.
-        dry_run: check the options, and print the commands.
-        smoke: it is a smoke run.
-        speed: measure speeds after the runs.
-        keep_checkpoints: keep all checkpoints.
+        dry_run: whether only to check the options and print the commands.
+        smoke: whether it is a smoke run.
+        speed: whether to measure speeds after the runs.
+        keep_checkpoints: whether to keep all checkpoints.
         job: the command that does one run in a job of Slurm, without the name of the run; None to
             submit no jobs.
         slurm: options of sbatch for these jobs, as KEY=VALUE.
-        comet: the model of COMET that scores final runs, too; None for none.
+        comet: the model of COMET that also scores final runs; None for none.
         tracker: name of a tracker that records the report; None for none.
     """
 
@@ -77,7 +77,7 @@ class Request:
 
 
 def perform(experiment: Experiment, request: Request) -> int:
-    """Do all that is missing of an experiment, and write its report.
+    """Do everything that is missing from an experiment, and write its report.
 
     Returns:
         The exit code: 1 if a run failed.
@@ -98,7 +98,7 @@ def perform(experiment: Experiment, request: Request) -> int:
     if request.dry_run:
         return _Experiment(experiment, request, out, Programs(None)).dry_run()
     if request.list:
-        # Other commands start sooner without.
+        # Other commands start faster without it.
         from .states import show_runs
 
         whole = _Experiment(experiment, request, out, Programs(None))
@@ -125,7 +125,7 @@ def perform(experiment: Experiment, request: Request) -> int:
             return code
         except KeyboardInterrupt:
             programs.stop()
-            print("Stopped. The same command goes on from here.", file=sys.stderr)
+            print("Stopped. The same command continues from here.", file=sys.stderr)
             return INTERRUPTED
 
 
@@ -190,7 +190,7 @@ class _Experiment:
             raise UserError(f"{self.request.file}: {error}") from error
 
     def prepare(self, selected: Sequence[Run]) -> None:
-        """Prepare the data of the selected runs and the machine, or wait for others who do."""
+        """Prepare the machine and the data of the selected runs, or wait for another process."""
         request, dry = self.request, self.programs.dry
         if dry:
             data = self.prepare_data(selected)
@@ -200,7 +200,7 @@ class _Experiment:
                 with self.place.lock("data", what):
                     data = self.prepare_data(selected)
             except Locked as error:
-                self.print(str(error).replace("wait for its end", "this command waits"))
+                self.print(str(error).replace("wait until it ends", "this command waits"))
                 with self.place.lock("data", what, wait=True):
                     data = self.prepare_data(selected)
         machine = find_machine(request.jobs, dry, most_gpus(selected))
@@ -269,14 +269,14 @@ class _Experiment:
         known = {run.name: run for run in self.selected}
         if name not in known:
             raise UserError(
-                f"--run is {name}, which is no run of {self.request.file}"
+                f"--run is {name}, which is not a run of {self.request.file}"
                 f"{nearest(name, known)}: --list shows them."
             )
         run, done = known[name], self.finished_runs()
         missing = [each.name for each in self.selected if needs(run, each) and each not in done]
         if missing:
             raise UserError(
-                f"The run {name} needs {', '.join(missing)}, which must be done before: --list "
+                f"The run {name} needs {', '.join(missing)}, which must be done first: --list "
                 "shows their states."
             )
         if run in done:
@@ -307,7 +307,7 @@ class _Experiment:
         submit(self.selected, self.finished_runs(), job, self.out, options)
 
     def schedule(self, runs: Sequence[Run], done: Sequence[str]) -> "Schedule":
-        """What carries out runs, of which some were done before."""
+        """What carries out runs, some of which were done before."""
         # It imports what starts threads, which would delay a report and a dry run.
         from .schedule import Schedule
 
@@ -315,7 +315,7 @@ class _Experiment:
         return Schedule(self.place, progress, self.request.jobs, self.report)
 
     def finished_runs(self) -> list[Run]:
-        """The runs that are done, and so are those that they need.
+        """The runs that are done, together with those that they need.
 
         A final run with the options of a trial that is no longer the best is not among them. It
         fails when it is carried out.

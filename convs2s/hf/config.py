@@ -45,7 +45,7 @@ def folder_of(name: str | Path, options: dict[str, Any]) -> Path:
 
     Args:
         name: a folder, or a name on the Hub.
-        options: of ``from_pretrained``; those in OF_THE_HUB count.
+        options: options of ``from_pretrained``; those in OF_THE_HUB count.
     Raises:
         UserError: if there is no such folder, and it cannot be fetched.
     """

@@ -82,7 +82,8 @@ class Convs2sForConditionalGeneration(PreTrainedModel, GenerationMixin):
         super().__init__(config)
         if network is None:
             network = new_network(checkpoint_of(config.exported(), {}))
-        # Weights have the names that they have in the file: the network is no part, but its parts.
+        # Weights have the same names as in the file: the parts of the network are registered, not
+        # the network.
         self.encoder, self.decoder = network.encoder, network.decoder
         self._network = (network,)
         setattr(self.encoder, "main_input_name", self.main_input_name)  # noqa: B010
@@ -169,8 +170,9 @@ class Convs2sForConditionalGeneration(PreTrainedModel, GenerationMixin):
 
         Args:
             input_ids: R x T tokens.
-            attention_mask: of the source, whose padding the encoder output knows.
-            given: what else ``generate`` has.
+            attention_mask: mask of the source; unused, because the encoder output knows the
+                padding.
+            given: what else ``generate`` passes.
         """
         names = ("encoder_outputs", CACHE, "use_cache", "output_attentions")
         return {"decoder_input_ids": input_ids, **{name: given.get(name) for name in names}}
@@ -197,10 +199,10 @@ class Convs2sForConditionalGeneration(PreTrainedModel, GenerationMixin):
         Args:
             input_ids: B x S source tokens.
             attention_mask: B x S, 0 at padding; None if ``input_ids`` has padding as such.
-            decoder_input_ids: R x T previous target tokens; None to make them of the labels.
+            decoder_input_ids: R x T previous target tokens; None to make them from the labels.
             encoder_outputs: what the encoder returned; None to compute it.
             labels: B x T target tokens, -100 at those that do not count.
-            use_cache: whether to return a ``DecoderCache``, which later steps take.
+            use_cache: whether to return a ``DecoderCache`` for later steps.
             output_attentions: whether to return the attention to the source.
             more: the cache.
         Raises:
@@ -215,7 +217,7 @@ class Convs2sForConditionalGeneration(PreTrainedModel, GenerationMixin):
             decoder_input_ids = self.prepare_decoder_input_ids_from_labels(labels)
         if encoder_outputs is None:
             encoder_outputs = self.get_encoder()(input_ids, attention_mask)
-        # As transformers has repeated it for the hypotheses of each sentence.
+        # transformers has repeated it for the hypotheses of each sentence.
         encoded = {**encoder_outputs, "beam_size": 1}
         last = encoded.pop("last_hidden_state")
         if cache is None and use_cache and labels is None:

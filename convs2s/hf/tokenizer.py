@@ -22,8 +22,8 @@ SETTINGS = "tokenizer_config.json"
 class Convs2sTokenizer(PreTrainedTokenizer):
     """Source text to indices; indices of the target language to text.
 
-    ``text_target`` in a call is text of the target language. Text is taken as tokens, separated by
-    spaces, if the folder has no ``preparation.yaml``.
+    ``text_target`` in a call is text of the target language. Text is read as tokens separated by
+    spaces if the folder has no ``preparation.yaml``.
 
     Args:
         folder: the folder that ``convs2s export`` wrote.

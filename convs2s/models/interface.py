@@ -40,7 +40,7 @@ class Vocabularies(NamedTuple):
     bos: int = 0
 
 
-# That of every dictionary.
+# The index in every dictionary.
 EOS: int = Vocabularies._field_defaults["eos"]
 
 
@@ -161,15 +161,15 @@ class Decoder(_Part):
             state: the incremental state, or None outside incremental decoding. If it is given,
                 only the positions from ``state.length`` on are computed.
             need_weights: whether to return attention weights.
-            options: others of the family; those that it does not know are ignored.
+            options: further options of the family; those that it does not know are ignored.
         Returns:
             Features R x T x C, and attention weights R x T x S, or None if they are not needed. A
             decoder with ``aligns_tokens`` returns a function instead of weights; it is called with
             the logits R x T x V, or with None if they are not computed, and returns the weights.
 
             A decoder with several layers or heads that attend adds the weights of each to
-            ``recorded_maps()``, if that is not None. If it adds none to the source, the returned
-            weights count as those of one layer.
+            ``recorded_maps()``, if that is not None. If it adds none that attend to the source,
+            the returned weights count as those of one layer.
         """
         raise NotImplementedError
 
@@ -184,8 +184,8 @@ class Decoder(_Part):
         """Compute the features that predict the next target tokens.
 
         Args:
-            tokens: R x T indices of the previous target tokens. In incremental decoding they are
-                the whole prefix, too.
+            tokens: R x T indices of the previous target tokens. They are the whole prefix in
+                incremental decoding, too.
             encoded: what ``Encoder.run`` returned.
             state, options: as for ``decode`` (None).
             need_weights: whether to return attention weights (False); they are needed in any case
@@ -232,7 +232,7 @@ class Network(_Part):
     Attributes:
         options_class: the dataclass of the family's options.
         quantized: whether the weights of linear maps, convolutions and embeddings are in 8 bits.
-        prepared: whether the network is prepared for generation, and cannot be trained any more.
+        prepared: whether the network is prepared for generation, and can no longer be trained.
     """
 
     options_class: type[NetworkOptions] = NetworkOptions
@@ -313,13 +313,13 @@ class Network(_Part):
                 module.always = module in kept
 
     def quantize_(self) -> None:
-        """Replace weights by weights in 8 bits (``nn.int8``); they cannot be trained then."""
+        """Replace weights with weights in 8 bits (``nn.int8``), which cannot be trained."""
         fold_weight_norm_(self)
         quantize_weights_(self)
         self.quantized = True
 
     def dequantize_(self) -> None:
-        """Compute in single precision with the rounded weights, which are not in 8 bits then."""
+        """Compute in single precision with the rounded weights, no longer in 8 bits."""
         dequantize_weights_(self)
 
     def train(self, mode: bool = True) -> "Network":
@@ -332,7 +332,7 @@ class Network(_Part):
         if mode and self.quantized:
             raise UserError(
                 "A model in int8 cannot be trained: continue from the checkpoint that `convs2s "
-                "quantize` has read."
+                "quantize` read."
             )
         if mode and self.prepared:
             raise RuntimeError("A network cannot train after it is prepared for generation.")
@@ -375,10 +375,10 @@ class Network(_Part):
     def load_state_dict(
         self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False
     ) -> Any:
-        """Load weights; those of a quantized network quantize this one, too.
+        """Load weights; if they are quantized, quantize this network as well.
 
         Raises:
-            UserError: if ``strict`` and the weights are those of other dictionaries or of another
+            UserError: if ``strict`` and the weights belong to other dictionaries or another
                 architecture.
         """
         if is_quantized(state_dict) and not self.quantized:

@@ -30,14 +30,14 @@ class NetworkOptions:
         "use one matrix for source embeddings, target embeddings and output layer (needs data "
         "preprocessed with --joined-dictionary)",
     )
-    max_source_positions: int = option(1024, "max number of tokens in the source sequence")
-    max_target_positions: int = option(1024, "max number of tokens in the target sequence")
+    max_source_positions: int = option(1024, "largest number of tokens in the source sequence")
+    max_target_positions: int = option(1024, "largest number of tokens in the target sequence")
 
     def check(self) -> None:
         """Check that options are in range and do not contradict each other.
 
         Raises:
-            UserError: if they are not, or do.
+            UserError: if they are out of range, or contradict each other.
         """
         for name in ("max_source_positions", "max_target_positions"):
             check_range(option_name(name), getattr(self, name), 1, MAX_POSITIONS)
@@ -88,7 +88,7 @@ class Architecture(NamedTuple):
 
 
 def kind_of(annotation: Any) -> type:
-    """The type of an option's values, without the None that may stand for a default."""
+    """The type of an option's values, without the None that may represent a default."""
     if isinstance(annotation, types.UnionType) or typing.get_origin(annotation) is typing.Union:
         annotation = next(kind for kind in typing.get_args(annotation) if kind is not type(None))
     found: type = annotation
@@ -105,7 +105,7 @@ def checked_values(options: type, look_up: Callable[[str], Any]) -> dict[str, An
     Returns:
         The values that are not defaults, by name.
     Raises:
-        UserError: if a value has another type than its field.
+        UserError: if a value's type is not that of its field.
     """
     found = {}
     for each in fields(options):
@@ -133,5 +133,5 @@ def checked_value(name: str, kind: type, value: Any) -> Any:
         return value if kind is not str else str(value)
     raise UserError(
         f"{option_name(name)} is {excerpt(str(value))}, but must be {allowed}; if the option is "
-        "that of a checkpoint, the checkpoint is damaged."
+        "from a checkpoint, the checkpoint is damaged."
     )

@@ -42,8 +42,8 @@ def dot_product_attention(
             in the dtype of ``query`` to add to the scaled scores, -inf at other positions; None
             for all.
         scale: factor of the dot products (1).
-        causal: let position t attend to positions up to t only; T must equal S, and mask must be
-            None (False).
+        causal: whether position t attends only to positions up to t; T must equal S, and mask must
+            be None (False).
         dropout: drops attention weights; None for no dropout.
         need_weights: whether to return attention weights (True). If not, torch's fused kernels
             compute the attention, except for short sequences of several sentences on a CPU.
@@ -100,7 +100,7 @@ class Alignment(NamedTuple):
     heads: int | None = None
 
     def replaced_by(self, layer: int | None, heads: int | None) -> "Alignment":
-        """The same with another layer or number of heads; None keeps the own one."""
+        """The same with another layer or number of heads; None keeps that of this alignment."""
         return Alignment(
             self.layer if layer is None else layer, self.heads if heads is None else heads
         )

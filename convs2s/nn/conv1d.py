@@ -5,7 +5,7 @@ outputs. Computed directly, a tile needs twelve multiplications of an input with
 algorithm transforms the tile's six inputs and the three weights to six numbers each, multiplies
 them pairwise, and transforms the six products to the four outputs. Here inputs are vectors and
 weights are matrices: the algorithm needs half the matrix multiplications, and the transforms cost
-little beside them. Each gradient takes six matrix multiplications as well.
+little in comparison. Each gradient takes six matrix multiplications as well.
 """
 
 from collections.abc import Iterator
@@ -32,7 +32,7 @@ _direct: ContextVar[bool] = ContextVar("direct_convolution", default=False)
 
 @contextmanager
 def direct_convolution() -> Iterator[None]:
-    """In its body, convolutions are computed without Winograd's algorithm, to count operations."""
+    """In its body, convolutions avoid Winograd's algorithm, so that operations can be counted."""
     token = _direct.set(True)
     try:
         yield
@@ -142,7 +142,7 @@ class _WinogradConv1d(torch.autograd.Function):
         weights = _transform_weight(weight)
         ctx.save_for_backward(*inputs, *weights)
         ctx.left = left
-        # Every output contains product 1 with factor 1, so that the bias is added there.
+        # Every output contains product 1 with factor 1, so the bias is added there.
         biases = None, bias, None, None, None, None
         products = [linear(*factors) for factors in zip(inputs, weights, biases)]
         return _transform_products(products)[:, : x.size(1)]

@@ -43,7 +43,7 @@ def linear_cross_entropy(
     """Cross-entropy of the logits ``features @ weight.T + bias``, chunk by chunk.
 
     The gradient of a chunk is computed together with its loss, while its logits are in memory, so
-    that each of the three matrix multiplications is done once. Label smoothing is fairseq's: the
+    each of the three matrix multiplications is done once. Label smoothing is fairseq's: the
     other V - 1 tokens share it. Under autocast, matrix multiplications use its dtype, and all sums
     are in single precision.
 
@@ -148,7 +148,7 @@ def apply_to_projection(
     bias: Tensor | None,
     *arguments: Any,
 ) -> Any:
-    """Apply an autograd function outside of autocast, and tell it the dtype of autocast.
+    """Apply an autograd function outside autocast, and tell it the dtype of autocast.
 
     Args:
         function: its forward pass takes ``features``, ``weight``, ``bias``, ``arguments``, the
@@ -156,7 +156,7 @@ def apply_to_projection(
         features: N x C.
         weight: V x C.
         bias: V, or None.
-        arguments: further ones.
+        arguments: further arguments of the function.
     """
     device_type = features.device.type
     dtype = weight.dtype
@@ -176,7 +176,7 @@ def chunk_size(num_tokens: int, vocab_size: int) -> int:
 def softmax_in_place(
     logits: Tensor, labels: Tensor, x: Tensor, write: Callable[..., Tensor]
 ) -> tuple[Tensor, Tensor]:
-    """Make probabilities of logits.
+    """Turn logits into probabilities, in place.
 
     Args:
         logits: N x V.
@@ -201,7 +201,7 @@ def softmax_in_place(
 
 
 def sum_of_logits(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-    """The sum of all N x V logits ``x @ weight.T + bias``, without making them."""
+    """The sum of all N x V logits ``x @ weight.T + bias``, without computing them."""
     exact = torch.promote_types(weight.dtype, torch.float32)
     total = x.sum(dim=0, dtype=exact) @ weight.sum(dim=0, dtype=exact)
     return total if bias is None else total + len(x) * bias.sum(dtype=exact)

@@ -1,4 +1,4 @@
-"""Causal convolution of each channel by itself."""
+"""Causal convolution of each channel separately."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from .gradient import first_derivatives_only
 from .state import State
 
 # On a CPU, sentences are computed one after the other, so that all taps find a sentence in the
-# cache: at most so many numbers at once.
+# cache: at most this many numbers at once.
 NUMBERS = 2**15
 
 

@@ -81,7 +81,7 @@ def cross_entropy_of_two_passes(
         weight: V x C.
         bias: V, or None.
         target: N token indices, without padding.
-        weights: those of the parts of the loss.
+        weights: the weights of the parts of the loss.
         label_smoothing: probability taken from the target token (0).
         count_correct: whether to count tokens whose logit is the largest (False).
     """
@@ -133,7 +133,7 @@ class _TwoPasses(torch.autograd.Function):
             write(x[both], out=logits)
             if count_correct:
                 correct += (p.argmax(dim=1) == target[chunk]).sum()
-            # The logarithm of p / q, but for the difference of their normalizers.
+            # The logarithm of p / q, except for the difference of their normalizers.
             ratio = torch.sub(p, q, out=of_ratio[:count])
             # From here on p and q are probabilities.
             target_logit[both], log_normalizer[both] = softmax_in_place(
@@ -182,16 +182,16 @@ class _TwoPasses(torch.autograd.Function):
 def _logits_to_gradients(
     p: Tensor, q: Tensor, ratio: Tensor, mean_p: Tensor, mean_q: Tensor, weights: Weights
 ) -> None:
-    """Make gradients of probabilities in place: those of the logits, without the target tokens.
+    """Turn probabilities into gradients of the logits, in place and without the target tokens.
 
     The derivative of KL(p || q) by the logits of p is p (ratio - mean), and by those of q, q - p;
     that of the cross-entropy is p.
 
     Args:
         p, q: probabilities, N x V.
-        ratio: log p / q, plus any number for each token, N x V; it is changed, too.
+        ratio: log p / q, plus any number for each token, N x V; it is also changed.
         mean_p, mean_q: its means with the probabilities p and q, N x 1.
-        weights: those of the parts of the loss.
+        weights: the weights of the parts of the loss.
     """
     second, of_p, of_q = weights
     if of_q:

@@ -34,14 +34,14 @@ class Dropout(nn.Module):
 
     @property
     def active(self) -> bool:
-        """Whether a forward pass drops anything at present."""
+        """Whether a forward pass currently drops anything."""
         return (self.training or self.always) and self.p > 0.0
 
     def forward(self, x: Tensor) -> Tensor:
         """Zero random elements of x, of any shape, and scale the others by 1 / (1 - p)."""
         if not self.active:
             return x
-        # torch.compile cannot view integers as others, and makes fast code of torch's dropout.
+        # torch.compile cannot view integers as others, and generates fast code for torch's dropout.
         if x.device.type != "cpu" or torch.compiler.is_compiling():
             return F.dropout(x, self.p)
         return _MaskedDropout.apply(x, self.sample_mask(x), self)

@@ -35,7 +35,7 @@ class EmbeddingMatrix(nn.Embedding):
         return look_up(self.weight, input, self.padding_idx)
 
     def quantize_weights_(self) -> None:
-        """Replace the matrix by one in 8 bits, for inference."""
+        """Replace the matrix with one in 8 bits, for inference."""
         quantize_parameter_(self)
 
 
@@ -74,7 +74,7 @@ def cut_tokens(matrices: Iterable[nn.Module], probability: float) -> Iterator[No
 
     Args:
         matrices: look up B x T tokens, as ``EmbeddingMatrix`` does.
-        probability: of a token to be cut.
+        probability: probability that a token is cut.
     """
 
     def cut(module: nn.Module, inputs: tuple[Tensor], embedded: Tensor) -> Tensor:
@@ -126,7 +126,7 @@ class LearnedPositions(nn.Module):
         return look_up(self.weight, positions[:, start:], padding_idx=0)
 
     def quantize_weights_(self) -> None:
-        """Replace the vectors by vectors in 8 bits, for inference."""
+        """Replace the vectors with vectors in 8 bits, for inference."""
         quantize_parameter_(self)
 
 

@@ -64,7 +64,7 @@ class MatmulFlops(NamedTuple):
     """Floating-point operations of all matrix multiplications in a function.
 
     Attributes:
-        flops: their number.
+        flops: the number of operations.
         not_counted: names of operations with matrix multiplications that are not in ``flops``.
     """
 

@@ -29,7 +29,7 @@ def first_derivatives_only(backward: Backward) -> Backward:
         if torch.is_grad_enabled():
             name = backward.__qualname__.split(".")[0].lstrip("_")
             raise RuntimeError(
-                f"{name} has first derivatives only, but create_graph=True asks for a graph of "
+                f"{name} has only first derivatives, but create_graph=True asks for a graph of "
                 "its backward pass, to compute second derivatives."
             )
         return backward(ctx, *grads)
@@ -38,18 +38,18 @@ def first_derivatives_only(backward: Backward) -> Backward:
 
 
 def take(ctx: Any, attribute: str) -> Any:
-    """Take what a forward pass has left for the backward pass, which overwrites it.
+    """Take what a forward pass left for the backward pass, which overwrites it.
 
     Args:
         ctx: the context of a ``torch.autograd.Function``.
         attribute: its name there.
     Raises:
-        RuntimeError: if the backward pass has run already.
+        RuntimeError: if the backward pass has already run.
     """
     found = getattr(ctx, attribute)
     if found is None:
         raise RuntimeError(
-            f"{type(ctx).__name__.strip('_')} has run already: this backward pass can run only "
+            f"{type(ctx).__name__.strip('_')} has already run: this backward pass can run only "
             "once."
         )
     setattr(ctx, attribute, None)
@@ -62,8 +62,8 @@ class _ScaleGradient(torch.autograd.Function):
         ctx.scale = scale
         return x.view_as(x)
 
-    # A scaled gradient is not the derivative of anything, so that differentiating it again would
-    # give wrong numbers.
+    # A scaled gradient is not the derivative of anything, so differentiating it again would give
+    # wrong numbers.
     @staticmethod
     @first_derivatives_only
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
@@ -80,13 +80,13 @@ _ignored = False
 
 @contextmanager
 def ignored_batch(ignored: bool) -> Iterator[None]:
-    """Leave the batch out of statistics that workers share while the body runs.
+    """Exclude the batch from statistics that workers share while the body runs.
 
     A worker that has no batch left in an epoch repeats its first one, so that all workers take part
     in the same collective operations; fairseq multiplies the loss of this batch by zero.
 
     Args:
-        ignored: whether the batch is such a one; if not, nothing changes.
+        ignored: whether it is such a batch; if not, nothing changes.
     """
     global _ignored
     before, _ignored = _ignored, ignored
@@ -97,5 +97,5 @@ def ignored_batch(ignored: bool) -> Iterator[None]:
 
 
 def is_ignored() -> bool:
-    """Whether the batch that is computed now is to be left out."""
+    """Whether the current batch is excluded."""
     return _ignored

@@ -13,7 +13,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 LARGEST = 127
-# A token of zeros has no scale of its own. The inverse of this one, divided by 127, is finite.
+# A token of zeros has no scale of its own and gets this one, whose inverse, divided by 127, is
+# finite.
 SMALLEST = 1e-30
 # Largest number of outputs, and smallest number of tokens, of a product: its sums should fit into a
 # cache of 2 MiB, but each product reads the whole weight.
@@ -27,7 +28,7 @@ SUFFIX = ".int8"
 def is_supported() -> bool:
     """Whether this CPU has instructions for products in 8 bits (VNNI of AVX-512, or AMX).
 
-    Without them, sums of two products may saturate at 16 bits. Old versions of torch do not tell.
+    Without them, sums of two products may saturate at 16 bits. Old versions of torch cannot tell.
     """
     get_capabilities = getattr(torch.cpu, "get_capabilities", None)
     return get_capabilities is not None and any(map(get_capabilities().get, INSTRUCTIONS))
@@ -145,7 +146,7 @@ def select_rows(weight: Weight, index: Tensor) -> Weight:
 
 
 def quantize_parameter_(module: nn.Module, name: str = "weight") -> None:
-    """Replace a parameter C' x C of a module by an ``Int8Matrix`` of the same name."""
+    """Replace a parameter C' x C of a module with an ``Int8Matrix`` of the same name."""
     matrix = Int8Matrix(getattr(module, name))
     delattr(module, name)
     setattr(module, name, matrix)
@@ -164,7 +165,7 @@ def quantize_weights_(model: nn.Module) -> None:
 
 
 def dequantize_weights_(model: nn.Module) -> None:
-    """Replace each ``Int8Matrix`` by a parameter in single precision."""
+    """Replace each ``Int8Matrix`` with a parameter in single precision."""
     for module in list(model.modules()):
         for name, matrix in list(module.named_children()):
             if isinstance(matrix, Int8Matrix):

@@ -2,7 +2,8 @@
 
 All hypotheses of a sentence write into one row of the cache, position after position. Backpointers
 (``state``) record which hypothesis wrote each position of a hypothesis' past. Beam reordering
-changes the backpointers alone; the attention mask that they give selects the past of each.
+changes only the backpointers; the attention mask that they give selects the past of each
+hypothesis.
 """
 
 import torch

@@ -1,4 +1,4 @@
-"""Linear maps, with weight normalization or not, by the fastest library for a tensor."""
+"""Linear maps, with or without weight normalization, by the fastest library for a tensor."""
 
 import math
 from typing import Any
@@ -9,10 +9,10 @@ from torch.nn import functional as F
 
 from .int8 import Int8Matrix, Weight, dense, quantize_parameter_, select_rows
 
-# For single precision on a CPU, torch calls another library than oneDNN. On an AMD EPYC with
-# AVX-512, oneDNN took up to a quarter less time for most sizes, and half the time for a few rows.
-# It takes 20 microseconds to start, though, which is longer than a small product takes: one with
-# fewer multiplications than this.
+# For single precision on a CPU, torch does not call oneDNN, but another library. On an AMD EPYC
+# with AVX-512, oneDNN took up to a quarter less time for most sizes, and half the time for a few
+# rows. It takes 20 microseconds to start, though, which is longer than a small product takes: one
+# with fewer multiplications than this.
 SMALL_PRODUCT = 600_000
 _ONEDNN = torch.backends.mkldnn.is_available() and hasattr(torch.ops.mkldnn, "_linear_pointwise")
 
@@ -63,7 +63,7 @@ class Linear(nn.Linear):
         return linear(x, self.weight, self.bias)
 
     def quantize_weights_(self) -> None:
-        """Replace the weight by one in 8 bits, for inference."""
+        """Replace the weight with one in 8 bits, for inference."""
         quantize_parameter_(self)
 
 
@@ -71,7 +71,7 @@ class RectifiedLinear(Linear):
     """A linear map and ReLU as one module; arguments are those of ``nn.Linear``.
 
     ReLU is computed in place, since allocating fresh memory takes longer than ReLU. As one module,
-    it changes nothing that a module has returned, so that hooks can be registered.
+    it changes nothing that a module has returned, so hooks can be registered.
     """
 
     def forward(self, x: Tensor) -> Tensor:
@@ -93,7 +93,7 @@ class WeightNormLinear(nn.Module):
     """
 
     weight: nn.Parameter | Int8Matrix | None
-    # W, and what tells whether v and g are still those that it was computed from.
+    # W, and what shows whether v and g are still those that it was computed from.
     _kept: tuple[Tensor, list[Any], list[Tensor]] | None = None
 
     def __init__(
@@ -155,7 +155,7 @@ class WeightNormLinear(nn.Module):
 
     @torch.no_grad()
     def fold_(self) -> None:
-        """Replace g and v by W, for inference."""
+        """Replace g and v with W, for inference."""
         if self.weight is None:
             weight = self.effective_weight()
             self.register_parameter("weight_v", None)
@@ -164,7 +164,7 @@ class WeightNormLinear(nn.Module):
             self._kept = None
 
     def quantize_weights_(self) -> None:
-        """Replace the folded weight by one in 8 bits, for inference."""
+        """Replace the folded weight with one in 8 bits, for inference."""
         quantize_parameter_(self)
 
     def extra_repr(self) -> str:
@@ -178,7 +178,7 @@ def _count_changes(*tensors: Tensor) -> bool:
 
 
 def fold_weight_norm_(module: nn.Module) -> None:
-    """Fold the weight normalization of all layers in ``module``, which cannot be trained then."""
+    """Fold the weight normalization of all layers in ``module``, which can then not be trained."""
     for part in module.modules():
         if isinstance(part, WeightNormLinear):
             part.fold_()
@@ -228,7 +228,7 @@ class _OneDnnLinear(torch.autograd.Function):
         x, weight = ctx.saved_tensors
         x_grad = weight_grad = bias_grad = None
         if ctx.needs_input_grad[0]:
-            # With create_graph=True, by an operation that can be differentiated.
+            # With create_graph=True, use an operation that can be differentiated.
             differentiable = torch.is_grad_enabled()
             x_grad = grad @ weight if differentiable else _onednn_linear(grad, weight.t())
         if ctx.needs_input_grad[1]:
@@ -243,7 +243,7 @@ def relu_backward_(grad: Tensor, rectified: Tensor) -> Tensor:
     """Backward pass of ReLU in place: zero ``grad`` where ``rectified`` is zero.
 
     For bfloat16 on a CPU, torch converts to single precision and back. It is faster to read the
-    bits as integers and to multiply them by 1 or 0: a positive number is a positive integer, too.
+    bits as integers and to multiply them by 1 or 0: a positive number is also a positive integer.
 
     Args:
         grad: gradient of the output.

@@ -1,4 +1,4 @@
-"""Linear attention with decays: products of queries with a state that all positions before update.
+"""Linear attention with decays: products of queries with a state that all earlier positions update.
 
 In training, a sentence is cut into chunks. The pairs of positions in a chunk are computed as in
 attention, and only the states at the beginnings of chunks depend on each other. Decays are given by
@@ -14,10 +14,11 @@ from torch.nn import functional as F
 from .gradient import first_derivatives_only
 from .scan import linear_scan
 
-# Positions in a chunk, at most: longer ones have more pairs, shorter ones more states.
+# Most positions in a chunk: longer ones have more pairs, shorter ones more states.
 HEAD_CHUNK, CHANNEL_CHUNK = 128, 32
 # The smallest log decay of a channel at a position. With it, what was before is less than half of
-# the last bit of double precision, and half of a chunk has exponents that double precision has.
+# the last bit of double precision, and half of a chunk has exponents that double precision can
+# represent.
 LOWEST = -40.0
 
 
@@ -63,7 +64,7 @@ def _in_graph(
     key_scale: Tensor | None,
     skip: Tensor | None,
 ) -> Tensor:
-    """o of any number of positions, in a graph; arguments are those of ``linear_attention``."""
+    """o for any number of positions, in a graph; arguments are those of ``linear_attention``."""
     if log_decay.size(3) == 1:
         key_scale = None if key_scale is None else key_scale.to(query.dtype)
         scores = _HeadScores.apply(query @ key.transpose(2, 3), log_decay, key_scale)
@@ -134,8 +135,8 @@ def _by_chunks(
 def _chunks(x: Tensor, chunks: int, size: int) -> Tensor:
     """Cut B x h x T x E into B x h x n x L x E.
 
-    Padding follows the last position. Its decay is 1 and its key zero, so that it leaves the state
-    as it is.
+    Padding follows the last position. Its decay is 1 and its key zero, so it leaves the state
+    unchanged.
     """
     padding = chunks * size - x.size(2)
     if padding:
@@ -179,9 +180,10 @@ class _ChannelDecays(torch.autograd.Function):
     """Products of queries and keys with decays for each channel.
 
     The scores are sum_c q_ic k_jc a_(j+1)c ... a_ic for a query i and a key j. The decays of
-    channels differ, so that they must be factors of the queries and of the keys, from the middle of
+    channels differ, so they must be factors of the queries and of the keys, from the middle of
     the chunk. There, the factors of queries before it and of keys after it are large numbers, and
-    those of the keys and queries that they meet are small: double precision has all of them.
+    those of the keys and queries that they meet are small: double precision can represent all of
+        them.
 
     Its inputs are queries, keys and log decays, ... x L x E each, and whether there are states.
 

@@ -31,7 +31,7 @@ class TiedOutputProjection(nn.Module):
 
 
 class OutputProjection(Linear):
-    """An output projection with a weight of its own, which is not weight-normalized.
+    """An output projection with its own weight, which is not weight-normalized.
 
     Weights are initialized from a normal distribution with variance 1 / C, as embeddings are, and
     biases with zero.

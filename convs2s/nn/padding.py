@@ -72,7 +72,7 @@ def select_columns(x: Tensor, columns: Tensor | None, dim: int) -> Tensor:
 def lengths_and_mask(padding_mask: Tensor) -> tuple[Tensor, Tensor | None]:
     """The numbers of tokens of source sentences, and the mask, or None if there is no padding.
 
-    The device is asked once. A graph that ``torch.export`` or ``torch.compile`` makes must not
+    The device is read once. A graph that ``torch.export`` or ``torch.compile`` makes must not
     depend on the content of a batch; there, the mask is always returned.
 
     Args:
@@ -80,7 +80,7 @@ def lengths_and_mask(padding_mask: Tensor) -> tuple[Tensor, Tensor | None]:
     Returns:
         B, and B x S or None.
     Raises:
-        EmptySequence: a sentence has no tokens.
+        EmptySequence: if a sentence has no tokens.
     """
     lengths = (~padding_mask).sum(dim=1)
     if torch.compiler.is_compiling():
@@ -105,8 +105,8 @@ def starts_with_padding(padding_mask: Tensor) -> bool:
 def order_padding_last(padding_mask: Tensor) -> PaddingOrder:
     """The column order that moves padding to the right.
 
-    All that a pass must know of its padding is read from the device here, at once. A graph of
-    ``torch.export`` or ``torch.compile`` is one for all batches, in which every column may move.
+    Everything that a pass must know of its padding is read from the device here, at once. A graph
+    of ``torch.export`` or ``torch.compile`` is one for all batches, in which every column may move.
 
     Args:
         padding_mask: B x T, True at padding, on any side.

@@ -1,4 +1,4 @@
-"""The sum of several functions, of which only one graph is in memory at a time."""
+"""The sum of several functions, with the graph of only one of them in memory at a time."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -17,7 +17,7 @@ def sum_of_parts(
 ) -> Tensor:
     """The sum of functions; the gradient of each is computed right after its value.
 
-    The backward pass only scales the gradients, so that nothing is computed twice.
+    The backward pass only scales the gradients, so nothing is computed twice.
 
     Args:
         parts: at least one function. It gets tensors equal to ``inputs``, through which gradients
@@ -48,7 +48,7 @@ class _SumOfParts(torch.autograd.Function):
             with torch.enable_grad():
                 value = part(inputs)
             values.append(value.detach())
-            # As a backward pass outside of autocast: each operation has its dtype already.
+            # Like a backward pass outside autocast: each operation already has its dtype.
             with torch.autocast(value.device.type, enabled=False):
                 found = torch.autograd.grad(value, [leaves[i] for i in places], allow_unused=True)
             for i, gradient in zip(places, found):

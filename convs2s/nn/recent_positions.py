@@ -1,12 +1,12 @@
 """Steps of linear attention in a beam search, without a state for each hypothesis at first.
 
 A state has E F numbers for each head, which a step reads and writes, and which are copied when
-hypotheses change places. Keys and values of few positions have less: those of the last positions
+hypotheses change places. Keys and values of a few positions have fewer: those of the last positions
 stay in a cache that all hypotheses of a sentence share, as in attention. When it is full, each
 hypothesis adds them to a state, and the cache is empty again.
 
 Decays are those of hypotheses. Where they are one number for each head, each hypothesis has a
-weight for each position; where they differ by channel, keys of its own.
+weight for each position; where they differ by channel, it has its own keys.
 """
 
 import torch
@@ -14,8 +14,8 @@ from torch import Tensor
 
 from .state import State
 
-# Positions in the cache at most, with decays for each head and for each channel. Reading keys and
-# values of so many positions takes about as long as reading a state and copying it for the next
+# Most positions in the cache, with decays for each head and for each channel. Reading keys and
+# values of this many positions takes about as long as reading a state and copying it for the next
 # step.
 RECENT, RECENT_OF_CHANNELS = 128, 64
 
@@ -33,8 +33,9 @@ def step(
     """o = q S, S = a S + b k v^T for one position of each hypothesis, in one precision.
 
     Args:
-        state: of the layer. In its rows are ``hidden``, S before the positions in the cache, R x
-            (h E F); ``decay``, a of these positions multiplied, R x h x 1 (or E); and of each
+        state: the state of the layer. In its rows are ``hidden``, S before the positions in the
+            cache, R x (h E F); ``decay``, a of these positions multiplied, R x h x 1 (or E); and of
+            each
             position b times a of those that follow: ``weights``, R x h x T, or with decays for each
             channel, ``keys``, which are multiplied by them, R x h x T x E.
         query, key: R x g x 1 x E; with decays for each head, all may share them (g = 1 or h).
@@ -76,7 +77,7 @@ def step(
         before = rows["hidden"].unflatten(1, (value.size(1), query.size(3), -1))
         output = output + (query * decay.unsqueeze(2)) @ before
     limit = RECENT_OF_CHANNELS if by_channel else RECENT
-    # A graph is one for all steps.
+    # One graph is for all steps.
     if torch.compiler.is_compiling() or weights.size(2) >= limit:
         fold(state, mask, beam_size)
     return output

@@ -11,7 +11,8 @@ def linear_scan(decay: Tensor, update: Tensor, before: Tensor | None = None) -> 
     """h_t = decay_t h_(t-1) + update_t for each channel, in single precision or better.
 
     A loop over the positions, in place and with the positions in front: on a CPU, this takes a
-    fraction of the time of a tree or of sums of logarithms. All matrix products are done before.
+    fraction of the time of a tree or of sums of logarithms. All matrix products are done
+    beforehand.
 
     Args:
         decay: B x T x C.
@@ -38,15 +39,15 @@ def linear_scan(decay: Tensor, update: Tensor, before: Tensor | None = None) -> 
 
 
 def loop(step: Callable[..., tuple[Any, Tensor]], before: Any, *inputs: Tensor) -> Any:
-    """One step for each position, also of a graph that is for any number of positions.
+    """One step for each position, which also works in a graph for any number of positions.
 
     Args:
-        step: a function of what the step before has left, and of the inputs at a position; returns
+        step: a function of what the previous step left, and of the inputs at a position; returns
             what it leaves, and its output, B x C.
         before: what the first step finds: a tensor or several.
         inputs: T x B x C each.
     Returns:
-        What the last step has left, and the outputs B x T x C.
+        What the last step left, and the outputs B x T x C.
     """
     if isinstance(inputs[0].size(0), torch.SymInt):
         from torch._higher_order_ops.scan import scan
@@ -68,7 +69,7 @@ def loop(step: Callable[..., tuple[Any, Tensor]], before: Any, *inputs: Tensor) 
 class _Scan(torch.autograd.Function):
     """h_t = a_t h_(t-1) + b_t; or backwards, h_t = a_(t+1) h_(t+1) + b_t, which is its derivative.
 
-    Both need each other for their derivatives, of any order. The first a is not used.
+    Each needs the other for its derivatives, of any order. The first a is not used.
     """
 
     @staticmethod

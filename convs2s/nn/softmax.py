@@ -1,11 +1,11 @@
-"""Softmax of attention scores, masked or not, for rows that may be short."""
+"""Softmax of attention scores, with or without a mask, for rows that may be short."""
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-# On a CPU, torch computes a softmax of fewer numbers than a vector register has one number after
-# the other: 12 numbers take ten times as long as 16.
+# On a CPU, torch computes a softmax of fewer numbers than a vector register holds one number at a
+# time: 12 numbers take ten times as long as 16.
 LANES = 16
 # From this many rows on, padding them takes less time than what it saves.
 MIN_ROWS = 64

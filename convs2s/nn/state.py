@@ -2,7 +2,7 @@
 
 Tensors with one row per hypothesis are reordered once per step. Tensors with one row per sentence
 (the encoder output, or keys and values computed from it) are shared by the hypotheses of a beam
-and never copied for them; nor are key-value caches, of which backpointers are reordered.
+and never copied for them; nor are key-value caches, whose backpointers are reordered instead.
 """
 
 from collections.abc import Callable, Hashable, Iterator
@@ -25,7 +25,7 @@ class BeamOrder:
         old_beam_size: ``beam_size`` before the reordering.
         new_beam_size: how many consecutive hypotheses belong to each sentence afterwards. It is 1
             if the sentences do not all keep the same number of consecutive hypotheses; every
-            hypothesis then needs a row of its own.
+            hypothesis then needs its own row.
         sentences: B' indices: new row i is a copy of old row ``sentences[i]``.
     """
 

@@ -23,7 +23,7 @@ _RANDOM = {
 class WithoutInitialization(TorchFunctionMode):
     """In its body, modules are built without random initial weights, which takes no time.
 
-    What the weights are before they are loaded is undefined.
+    Until they are loaded, the weights are undefined.
     """
 
     def __torch_function__(
@@ -46,7 +46,7 @@ def computed(make: Callable[[], Tensor]) -> Tensor:
     On the device "meta", torch would import its compiler to compute, which takes seconds.
 
     Args:
-        make: computes it from new tensors.
+        make: function that computes it from new tensors.
     """
     device = torch.get_default_device()
     with torch.device("cpu"):
@@ -57,7 +57,7 @@ def computed(make: Callable[[], Tensor]) -> Tensor:
 def without_memory() -> Iterator[None]:
     """In its body, tensors have shapes, but no memory.
 
-    Random functions on the device "meta" would import the compiler of torch, too.
+    Random functions on the device "meta" would also import the compiler of torch.
     """
     with torch.device("meta"), WithoutInitialization():
         yield

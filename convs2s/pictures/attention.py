@@ -33,7 +33,7 @@ def draw(content: Document, pyplot: Any, path: str | None = None) -> tuple[Any, 
     )
     fonts, missing = choose_fonts(import_module("matplotlib.font_manager"), tokens)
     with pyplot.rc_context({"font.family": fonts}), warnings.catch_warnings():
-        # matplotlib has a warning of its own for each missing character.
+        # matplotlib warns about each missing character separately.
         warnings.filterwarnings("ignore", message="Glyph .* missing from")
         figure = plot(pyplot, content)
         # Otherwise a notebook would show it twice.
@@ -45,7 +45,7 @@ def draw(content: Document, pyplot: Any, path: str | None = None) -> tuple[Any, 
         return figure, None
     return figure, (
         f"No font of this system has {' '.join(missing[:10])}{' ...' if len(missing) > 10 else ''},"
-        " in place of which the picture has boxes: install a font that has them, such as Noto Sans "
+        " which the picture shows as boxes: install a font that has them, such as Noto Sans "
         "CJK for Chinese, Japanese and Korean, or write a page (--output FILE.html)."
     )
 

@@ -89,7 +89,7 @@ def sentence_entry(
         maps_of_models: the chosen layers of each model, one row each.
         heads: the choice of heads; see ``choose_heads``.
         digits: decimals of the weights.
-        texts: source and target as people write them.
+        texts: source and target as plain text.
     Raises:
         UserError: if a layer has no such head, or a weight is not a finite number.
     """
@@ -113,7 +113,7 @@ def _map_entry(layer: AttentionMap, heads: str, model: int, digits: int) -> MapE
     names, weights = choose_heads(layer, heads)
     if not bool(weights.isfinite().all()):
         raise UserError(
-            f"{layer.name} has weights that are not finite numbers: the training of the model has "
+            f"{layer.name} has weights that are not finite numbers: training of the model has "
             "diverged, or its precision is too low."
         )
     queries, keys = AXES[layer.kind]

@@ -9,7 +9,7 @@ from ..common.errors import UserError
 from ..common.output_files import atomic_path
 
 FORMATS = (".png", ".pdf", ".svg")
-# Okabe and Ito's colors, which differ for color-blind readers too, and markers beside them.
+# Okabe and Ito's colors, which color-blind readers can tell apart, and markers to go with them.
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 # The scores of experiments.
 TITLES = {"bleu": "BLEU", "wer": "word error rate (%)"}
@@ -17,7 +17,7 @@ MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 
 
 def check_format(path: str, formats: Sequence[str] = FORMATS) -> None:
-    """Check that the name of a file is that of a plot.
+    """Check that a file's name is one for a plot.
 
     Args:
         path: the file.
@@ -33,8 +33,8 @@ def import_pyplot(display: bool = False) -> Any:
     """Import matplotlib.pyplot.
 
     Args:
-        display: keep its backend, which may be that of a notebook, in place of one that needs no
-            display (False).
+        display: whether to keep its backend, which may be that of a notebook, in place of one that
+            needs no display (False).
     Raises:
         UserError: if matplotlib is not installed.
     """

@@ -1,6 +1,6 @@
 """The layers of a model in ADL as a drawing: ``convs2s adl draw``. Needs no torch.
 
-The encoder is on the left and the decoder on the right, both from below to above, with the numbers
+The encoder is on the left and the decoder on the right, both from bottom to top, with the numbers
 of ``convs2s adl explain`` beside each layer.
 """
 
@@ -55,7 +55,7 @@ def draw(model_spec: ModelSpec, vocabulary_size: int, length: int) -> str:
     drawing.text(end, bottom + 20, text, anchor="end")
     width = max(end + MARGIN + decoder.numbers + MARGIN, 560)
     height = _draw_notes(drawing, found, bottom + 56, width)
-    return drawing.svg(width, height, "The layers of a model in ADL, from below to above")
+    return drawing.svg(width, height, "The layers of a model in ADL, from bottom to top")
 
 
 def _attends(part: Part) -> bool:
@@ -88,7 +88,7 @@ def _is_parallel(part: Part) -> bool:
 
 
 def _head(is_box: bool) -> str:
-    """The head of an arrow that ends at a box; one that ends at a frame goes on inside."""
+    """The head of an arrow that ends at a box; one that ends at a frame continues inside."""
     return "head" if is_box else ""
 
 
@@ -99,7 +99,7 @@ def _height(part: Part) -> float:
 
 
 class _Side:
-    """A stack. Positions across are distances from the edge at which its numbers stand.
+    """A stack. Horizontal positions are distances from the edge with its numbers.
 
     Args:
         drawing: what it is painted on.
@@ -125,7 +125,7 @@ class _Side:
         """Draw the stack.
 
         Args:
-            edge: x of the edge at which the numbers stand.
+            edge: x of the edge with the numbers.
             direction: 1 if the stack lies to the right of it, -1 if to the left.
             bottom: y of its lower edge.
         """
@@ -199,7 +199,7 @@ class _Side:
         self.drawing.line(*((self.x(distance), y) for distance, y in points), head=head)
 
     def text(self, distance: float, y: float, text: str, kind: str, outwards: bool = True) -> None:
-        """A text that begins at some distance and goes on to the outside or the inside."""
+        """A text that begins at some distance and runs outwards or inwards."""
         if text:
             anchor = "end" if outwards == (self.direction > 0) else "start"
             self.drawing.text(self.x(distance), y, text, kind, anchor)

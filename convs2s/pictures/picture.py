@@ -12,9 +12,9 @@ from .document import Document, MapEntry, SentenceEntry
 CELL_INCHES = 0.36
 LABEL_INCHES = 1.5
 TITLE_INCHES = 0.35
-# Panels stand beside each other up to this width.
+# Panels are side by side up to this width.
 ROW_INCHES = 20.0
-# The longest side of a picture, in inches at 150 dots an inch; matplotlib draws no larger ones.
+# The longest side of a picture, in inches at 150 dots per inch; matplotlib draws no larger ones.
 MAX_INCHES = 430.0
 COLORS = {False: "Blues", True: "PuOr"}
 BAR_LABELS = {False: "attention", True: "contribution to the logit"}
@@ -160,7 +160,7 @@ def _plot_panel(axis: Any, panel: Panel, largest: float) -> Any:
     )
     if panel.title:
         axis.set_title(panel.title, fontsize=9, color="0.25", parse_math=False)
-    # Tokens such as $ are no formulas.
+    # Tokens such as $ are not formulas.
     axis.set_yticks(range(len(panel.rows)), panel.rows, parse_math=False)
     axis.xaxis.tick_top()
     axis.tick_params(length=0, labelsize=9)
@@ -196,7 +196,7 @@ def choose_fonts(manager: Any, texts: Iterable[str]) -> tuple[list[str], list[st
         # Some fonts may be newer than matplotlib's list of fonts.
         known = {entry.fname for entry in manager.fontManager.ttflist}
         for path in sorted(set(manager.findSystemFonts()) - known):
-            # matplotlib passes over fonts that it cannot read, too.
+            # matplotlib also skips fonts that it cannot read.
             with suppress(OSError, RuntimeError):
                 manager.fontManager.addfont(path)
     # The fonts with some of the missing characters: name -> those that it has.
@@ -209,7 +209,7 @@ def choose_fonts(manager: Any, texts: Iterable[str]) -> tuple[list[str], list[st
                     found.setdefault(name, set()).update(has)
     while missing and found:
         name = max(sorted(found), key=lambda name: len(found[name] & missing))
-        # Of several files of this name, matplotlib draws with one.
+        # Of several fonts with this name, matplotlib uses one.
         drawn = _characters(manager, manager.findfont(manager.FontProperties(family=[name])))
         del found[name]
         if missing & drawn:

@@ -47,7 +47,7 @@ def _no_such_layer(maps_of_models: Iterable[AttentionMaps], text: str) -> str:
     names = dict.fromkeys(found.name for maps in maps_of_models for found in maps)
     if text == MEAN or text == SOURCE:
         return (
-            "No layer of the model attends to the source, so that there is no mean to plot: choose "
+            "No layer of the model attends to the source, so there is no mean to plot: choose "
             f"from {', '.join(names)} with --layers."
         )
     return (
@@ -72,8 +72,8 @@ def choose_heads(chosen: AttentionMap, heads: str) -> tuple[list[str], Tensor]:
     if chosen.layer == MEAN:
         if heads not in (ALL, MEAN):
             raise UserError(
-                f"{chosen.name} has no single heads (--heads {heads}): choose layers with "
-                f"--layers, too, such as --layers {ALL}."
+                f"{chosen.name} has no single heads (--heads {heads}): also choose layers with "
+                f"--layers, such as --layers {ALL}."
             )
         names = [MEAN]
     elif heads == MEAN:
@@ -87,7 +87,7 @@ def choose_heads(chosen: AttentionMap, heads: str) -> tuple[list[str], Tensor]:
                 has = "1 head" if count == 1 else f"heads 1 to {count}"
                 raise UserError(
                     f"There is no head '{missing[0]}' (--heads): {chosen.name} has {has}; "
-                    f"'{MEAN}' and '{ALL}' are possible, too."
+                    f"'{MEAN}' and '{ALL}' are also possible."
                 )
             names = list(dict.fromkeys(named))
             weights = weights[[int(name) - 1 for name in names]]

@@ -76,7 +76,7 @@ def _mean(runs: list[dict[str, Any]], split: str, metric: str) -> float | None:
 
 
 def plot(pyplot: Any, scores: Scores) -> Any:
-    """Return a figure with one line a data set and one column a system: the number, and a color.
+    """Return a figure with one line per data set and one column per system: number and color.
 
     The best system of a line is in bold type.
     """

@@ -36,8 +36,8 @@ class Sweep(NamedTuple):
         option: the name of the option.
         split: the data that was scored.
         lines: the points of each line, by its name; the runs of a line differ in this option only,
-            and in those that always have the same value. If some line has several points, those
-            with one are left out.
+            and in those that always have the same value. If some line has several points, lines
+            with one are omitted.
         metric: the score.
     """
 

@@ -1,6 +1,6 @@
 """The curves of one or several training runs, from logs of fairseq-train.
 
-A log may have any of fairseq's formats but ``--log-format none``.
+A log may have any of fairseq's formats except ``--log-format none``.
 """
 
 import math
@@ -14,7 +14,7 @@ from .figures import color, label_axes
 
 WIDTH, HEIGHT = 5.2, 3.2
 COLUMNS = 2
-# Curves with many points are drawn as the mean of so many windows.
+# Curves with many points are drawn as the means of this many windows.
 WINDOWS = 200
 
 # A value at some number of updates.
@@ -22,7 +22,7 @@ Series = dict[int, float]
 
 
 class TrainingCurves(NamedTuple):
-    """The curves of a training, each a value by number of updates.
+    """The curves of a training run, each a value by number of updates.
 
     Attributes:
         train: curves of the training batches, such as "loss", "lr" and "wps".
@@ -53,7 +53,7 @@ def read_training_curves(path: str) -> TrainingCurves:
     if not curves.train and not curves.valid:
         raise UserError(
             f"{path} has no lines about training: give a log that fairseq-train printed, or wrote "
-            "with --log-file, and not with --log-format none."
+            "with --log-file, but not with --log-format none."
         )
     return curves
 
@@ -85,11 +85,11 @@ PANELS = (
 
 
 def curve(curves: TrainingCurves, panel: Panel) -> Series:
-    """The curve of a panel; empty if the training does not have it."""
+    """The curve of a panel; empty if the training run does not have it."""
     of_split = curves.train if panel.of == "train" else curves.valid
     series = of_split.get(panel.name, {})
     if panel.name == "wps":
-        # The first line of a training has no speed yet.
+        # The first line of a training run has no speed yet.
         return {updates: value for updates, value in series.items() if value > 0}
     return series
 
@@ -107,11 +107,11 @@ def smoothed(series: Series, windows: int = WINDOWS) -> Series:
 
 
 def plot(pyplot: Any, trainings: Mapping[str, TrainingCurves]) -> Any:
-    """Return a figure with a panel for each curve that a training has.
+    """Return a figure with a panel for each curve that a training run has.
 
     Args:
         pyplot: matplotlib.pyplot.
-        trainings: the curves of each training by its name.
+        trainings: the curves of each training run by its name.
     """
     panels = [
         panel for panel in PANELS if any(curve(curves, panel) for curves in trainings.values())

@@ -41,8 +41,8 @@ class Limits:
     """What a client may ask for.
 
     Attributes:
-        max_bytes: of a request.
-        max_waiting: lines that wait for a model.
+        max_bytes: most bytes of a request.
+        max_waiting: most lines that wait for a model.
     """
 
     max_bytes: int
@@ -50,10 +50,10 @@ class Limits:
 
 
 class RequestRefused(UserError):
-    """A request that is answered with another status than 400.
+    """A request that is answered with a status other than 400.
 
     Args:
-        status: of HTTP.
+        status: HTTP status.
         sentence: what to say.
     """
 
@@ -70,7 +70,7 @@ class Server:
         limits: what clients may ask for.
         about: what people should know about the models; None for nothing.
     Attributes:
-        is_working: whether a model computes.
+        is_working: whether a model is computing.
     """
 
     def __init__(
@@ -92,14 +92,14 @@ class Server:
         """The application.
 
         Args:
-            hosts: names by which clients may call the server, so that no page of another name that
-                leads to this address can use it.
+            hosts: names by which clients may call the server, so that no page under another name
+                that leads to this address can use it.
         """
 
         @asynccontextmanager
         async def lifespan(app: Starlette):  # type: ignore[no-untyped-def]
             yield
-            # What still runs then has run out of time.
+            # Work that is still running has run out of time.
             self._executor.shutdown(wait=False, cancel_futures=True)
 
         return Starlette(
@@ -164,7 +164,7 @@ class Server:
         return self._batchers[name]
 
     async def _body(self, request: Request) -> bytes:
-        """The content of a request, of which no more is read than is allowed."""
+        """The content of a request, read up to the allowed size."""
         kind = request.headers.get("content-type", "").split(";")[0].strip().lower()
         if kind != JSON_TYPE:
             raise RequestRefused(
@@ -211,7 +211,7 @@ def _answer(handler: Handler) -> Handler:
 
 
 async def _unless_gone(request: Request, work: Coroutine[Any, Any, Result]) -> Result:
-    """The result of some work, which ends early if nobody waits for it.
+    """The result of some work, which ends early if nobody is waiting for it.
 
     Raises:
         ClientDisconnect: if the client has left.

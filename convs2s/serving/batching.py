@@ -16,7 +16,7 @@ MAX_LINES = 256
 
 
 class QueueFull(UserError):
-    """More lines wait than are allowed."""
+    """More lines are waiting than are allowed."""
 
 
 class _Waiting(NamedTuple):
@@ -29,7 +29,7 @@ Result = TypeVar("Result")
 
 
 class Batcher:
-    """Translates lines in the order in which they come, those that wait together.
+    """Translates lines in the order in which they arrive; lines that are waiting are batched.
 
     All methods are for the thread of one event loop.
 
@@ -54,11 +54,11 @@ class Batcher:
 
         Args:
             lines: N lines.
-            nbest: number of hypotheses of each, at least; not more than the beam size.
+            nbest: least number of hypotheses of each; at most the beam size.
         Returns:
             The N translations.
         Raises:
-            QueueFull: if too many lines wait already.
+            QueueFull: if too many lines are already waiting.
             UserError: if there are too many lines, or one cannot be translated.
         """
         self._check_room(len(lines))
@@ -82,7 +82,7 @@ class Batcher:
         Args:
             work: what to do.
         Raises:
-            QueueFull: if too many lines wait already.
+            QueueFull: if too many lines are already waiting.
         """
         self._check_room(1)
         self._calls += 1
@@ -110,7 +110,8 @@ class Batcher:
         waiting = len(self._waiting) + self._calls
         if waiting + count > self._max_waiting:
             raise QueueFull(
-                f"{waiting:,} lines wait to be translated, and at most {self._max_waiting:,} may: "
+                f"{waiting:,} lines are waiting to be translated, and at most "
+                f"{self._max_waiting:,} may: "
                 "try again later, or with fewer lines at a time."
             )
 

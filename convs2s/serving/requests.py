@@ -53,9 +53,9 @@ def read_request(kind: type[AnyRequest], body: bytes, example: str) -> AnyReques
     Args:
         kind: what it must be.
         body: JSON.
-        example: content that is right, for the error.
+        example: correct content, for the error.
     Raises:
-        UserError: if it is something else.
+        UserError: if it is not.
     """
     try:
         found = kind.model_validate_json(body)
@@ -72,5 +72,5 @@ def read_request(kind: type[AnyRequest], body: bytes, example: str) -> AnyReques
     for number, text in enumerate(texts, start=1):
         check_text(text or "", f"Text {number}")
         if "\0" in (text or ""):
-            raise UserError(f"Text {number} has a NUL character, as no text has: leave it out.")
+            raise UserError(f"Text {number} has a NUL character, which no text has: remove it.")
     return found

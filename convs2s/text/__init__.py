@@ -1,10 +1,10 @@
-"""From parallel text to the data of a training, and from raw text to a model's tokens and back.
+"""From parallel text to training data, and from raw text to a model's tokens and back.
 
 ``convs2s prepare`` carries out these stages in order:
 
-1. clean: read the files (``sources``), normalize and tokenize each line (``tokenizers``), and leave
-   out training pairs that would not help (``cleaning``);
-2. select: leave out duplicates, and cut a validation and a test set from the training text where
+1. clean: read the files (``sources``), normalize and tokenize each line (``tokenizers``), and drop
+   training pairs that would not help (``cleaning``);
+2. select: drop duplicates, and cut a validation and a test set from the training text where
    none is given (``selection``);
 3. learn sub-words on the training text (``subwords``);
 4. encode and sample: split all text into sub-words (``texts``);
@@ -15,7 +15,7 @@
 Text is read and written line by line, so that memory grows with the vocabulary, but not with the
 text. Stages 1 and 4 and the binarizing write parts of 100,000 lines (``parts``), which shards can
 share; the others write to a temporary folder, which gets its name when the stage is complete
-(``stages``). A later call with the same settings continues with what is not complete
+(``stages``). A later call with the same settings continues with what is incomplete
 (``pipeline``).
 
 ``Preparation`` reads ``preparation.yaml``. It prepares raw text in the same way for a trained
@@ -35,7 +35,7 @@ __all__ = ["Preparation", "Side", "prepare", "prepare_tokens"]
 
 
 def __getattr__(name: str) -> Any:
-    # Programs that only read a preparation start sooner.
+    # Programs that only read a preparation start faster.
     if name in ("prepare", "prepare_tokens"):
         return getattr(import_module(".workflow", __name__), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

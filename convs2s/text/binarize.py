@@ -22,7 +22,7 @@ from .vocabulary import Vocabulary
 LARGE = 65_500
 # Folders of further segmentations of the training text: this and a number, from 2 on.
 SEGMENTATION = "segmentation"
-# The folder of the parts until all is written, and the name of the numbers in each.
+# The folder of the parts until everything is written, and the name of the numbers in each.
 PARTS, NUMBERS = "parts", "numbers"
 # The beginning of an index: a mark, the version, the code of the numbers' type, their count.
 HEADER = struct.Struct("<9sQBQ")
@@ -48,15 +48,15 @@ def binarize(
         languages: source and target.
         texts: split -> its text, without the suffixes of the languages; "train" must be there.
         folder: the folder to write to.
-        joined: one dictionary for both languages.
+        joined: whether both languages share a dictionary.
         max_words: most entries of a dictionary, the special symbols included (None: no limit).
         segmentations: names in ``texts`` of further ones of the training text. Each is written as
-            "train" to a folder of its own, of this name, and the dictionaries have its sub-words.
+            "train" to its own folder of this name, and the dictionaries have its sub-words.
         workers: number of processes.
     Returns:
         split or segmentation -> number of sentences.
     Raises:
-        UserError: if a text cannot be read, or has other lines in one language than in the other.
+        UserError: if a text cannot be read, or has different numbers of lines in the two languages.
     """
     work = folder / PARTS
     make_folder(str(work))
@@ -133,10 +133,10 @@ def _join_numbers(folder: Path, sizes: Sequence[int], path: Path, size: int) -> 
     """Join the parts that ``write_numbers`` has written.
 
     Args:
-        folder: of the parts.
+        folder: folder of the parts.
         sizes: number of sentences in each.
-        path: of ``.bin`` and ``.idx``, without these.
-        size: of the vocabulary.
+        path: path of the files ``.bin`` and ``.idx``, without these suffixes.
+        size: size of the vocabulary.
     """
     kind = number_type(size)
 
@@ -165,9 +165,9 @@ def write_numbers(path: Path, sentences: Iterable[Sequence[int]], size: int) -> 
     """Write sentences in fairseq's format "mmap", and return their number.
 
     Args:
-        path: of ``.bin`` and ``.idx``, without these.
+        path: path of the files ``.bin`` and ``.idx``, without these suffixes.
         sentences: the numbers of each.
-        size: of the vocabulary.
+        size: size of the vocabulary.
     """
     kind = number_type(size)
     lengths, starts = array("i"), array("q")
@@ -191,7 +191,7 @@ def number_type(size: int) -> str:
 
 
 def training_folders(folder: Path) -> list[Path]:
-    """The folders that epochs of a training take in turn.
+    """The folders that epochs of a training run use in turn.
 
     Args:
         folder: binarized data; it is the first one, those of its segmentations follow.
@@ -203,7 +203,7 @@ def training_folders(folder: Path) -> list[Path]:
 
 
 def training_data(folder: Path) -> str:
-    """What fairseq-train takes as its data: the folders of the training, joined."""
+    """What fairseq-train takes as its data: the folders of the training text, joined."""
     return os.pathsep.join(map(str, training_folders(folder)))
 
 
@@ -211,7 +211,7 @@ def count_sentences(path: Path) -> int | None:
     """The number of sentences in binarized data; None if there are none in the format "mmap".
 
     Args:
-        path: of ``.bin`` and ``.idx``, without these.
+        path: path of the files ``.bin`` and ``.idx``, without these suffixes.
     """
     try:
         with open(f"{path}.idx", "rb") as index:

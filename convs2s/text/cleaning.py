@@ -1,4 +1,4 @@
-"""Which pairs are for training: bad ones are left out and counted, others are held out.
+"""Which pairs are for training: bad ones are dropped and counted, others are held out.
 
 The rules for lengths are those of Moses' ``clean-corpus-n.perl``, which count tokens. In text that
 is not tokenized, each character of a script without spaces can be counted as one.
@@ -13,7 +13,7 @@ from hashlib import blake2b
 
 from ..common.errors import UserError
 
-# A longer token is no word; Moses' script has the same limit.
+# A longer token is not a word; Moses' script has the same limit.
 MAX_TOKEN_LENGTH = 1000
 REASONS = {
     "empty": "with an empty side",
@@ -27,7 +27,7 @@ _UNSPACED = re.compile(
     "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
     "\U00020000-\U0003ffff]"
 )
-# Default size: one pair in so many, but at most so many.
+# Default size: one pair in this many, but at most this many.
 ONE_IN = 20
 AT_MOST = 2000
 
@@ -47,9 +47,9 @@ class Limits:
 
     Attributes:
         length: most tokens on a side.
-        ratio: of the longer side's tokens to those of the shorter.
-        duplicates: keep pairs that occurred before.
-        unspaced: count each character of a script without spaces as a token.
+        ratio: largest ratio of the longer side's tokens to the shorter side's.
+        duplicates: whether to keep pairs that occurred before.
+        unspaced: whether to count each character of a script without spaces as a token.
     """
 
     length: int
@@ -59,7 +59,7 @@ class Limits:
 
 
 def fault(source: str, target: str, limits: Limits) -> str | None:
-    """Why to leave out a pair of tokenized lines, see ``REASONS``; None if it is within limits."""
+    """Why to drop a pair of tokenized lines, see ``REASONS``; None if it is within limits."""
     if not source or not target:
         return "empty"
     count = unspaced_count if limits.unspaced else token_count

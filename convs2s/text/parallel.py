@@ -37,7 +37,7 @@ def mapper(
         function = make()
         yield lambda items: map(function, items)
         return
-    # An error in a process that starts would be lost.
+    # An error in a starting process would be lost.
     make()
     pool = ProcessPoolExecutor(workers, initializer=_start, initargs=(make,))
 

@@ -1,4 +1,5 @@
-"""Parts of a text: so many lines at a time, each complete or absent, whichever process writes it.
+"""Parts of a text with a fixed number of lines, each complete or absent, whichever process writes
+it.
 
 A killed stage continues with the parts that are not there. A shard has every N-th part.
 """
@@ -18,7 +19,7 @@ from ..common.output_files import make_folder, undo_after_error
 from ..common.progress import Progress
 from ..common.shards import Shard
 
-# Lines of a part. Parts of another size are those of another version.
+# Lines of a part. Parts of another size belong to another version.
 LINES = 100_000
 COUNTS = "counts.json"
 # Shards that an error names.
@@ -28,7 +29,7 @@ Result = TypeVar("Result")
 
 
 def part_sizes(lines: int) -> list[int]:
-    """The number of lines in each part of a text of so many lines."""
+    """The number of lines in each part of a text with this many lines."""
     return [min(LINES, lines - start) for start in range(0, lines, LINES)]
 
 
@@ -41,8 +42,8 @@ def missing(folder: Path, count: int) -> list[int]:
     """The numbers of the parts that are not there.
 
     Args:
-        folder: of the parts.
-        count: how many there must be.
+        folder: folder of the parts.
+        count: how many parts there must be.
     """
     found = {path.name for path in folder.iterdir()} if folder.exists() else set()
     return [number for number in range(count) if part(folder, number).name not in found]
@@ -81,7 +82,7 @@ def write_parts(
     """Write the parts of a shard that are not there.
 
     Args:
-        folder: of the parts; made if it is missing.
+        folder: folder of the parts; made if it is missing.
         sizes: the number of lines of each part.
         shard: which parts to write.
         title: what is done, for the progress.
@@ -90,7 +91,7 @@ def write_parts(
             JSON.
     Raises:
         WorkInterrupted: if files cannot be written.
-        UserError: if a part has other lines than ``sizes`` says.
+        UserError: if the number of lines of a part differs from ``sizes``.
     """
     make_folder(str(folder))
     todo = [n for n in missing(folder, len(sizes)) if n % shard.total == shard.number]
@@ -121,7 +122,7 @@ class _Counted:
 
 
 def read_counts(folder: Path, count: int) -> Iterator[Counts]:
-    """What ``write`` returned for each of so many parts.
+    """What ``write`` returned for each of this many parts.
 
     Raises:
         UserError: if a part is missing or damaged.
@@ -157,7 +158,7 @@ def check_count(expected: int, name: str, found: int) -> None:
     if found != expected:
         raise UserError(
             f"{name} has {found:,} lines instead of {expected:,}: a file was changed, or cut off, "
-            "while it was used. Prepare the text again."
+            "while it was in use. Prepare the text again."
         )
 
 
@@ -165,9 +166,9 @@ def join(folder: Path, count: int, name: str, path: Path) -> None:
     """Join the files of this name in each part.
 
     Args:
-        folder: of the parts.
-        count: their number.
-        name: of the files.
+        folder: folder of the parts.
+        count: number of parts.
+        name: name of the files.
         path: the file to write.
     """
     with open(path, "wb") as file:

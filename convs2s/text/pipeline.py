@@ -150,8 +150,8 @@ class Pipeline:
         return {}
 
     def select(self, folder: Path) -> Counts:
-        """Leave out duplicates and pairs of held-out text, and cut the held-out sets."""
-        # Commands that do not come here start sooner without numpy.
+        """Drop duplicates and pairs of held-out text, and cut the held-out sets."""
+        # Commands that do not come here start faster without numpy.
         from .selection import select
 
         found = select(folder, self.work / "clean", self.settings, self.lines)
@@ -161,7 +161,7 @@ class Pipeline:
         return {**found, "cut": {name: len(lines) for name, lines in chosen.items()}}
 
     def learn(self) -> tuple[int | None, list[str | None]]:
-        """Learn sub-words on the training text; their size and the file of each language."""
+        """Learn sub-words on the training text; return their size and the file of each language."""
         settings, models = self.settings, self.models
         size = settings.size or default_size(self.pairs["train"])
         groups = [settings.languages] if settings.joint else [(one,) for one in settings.languages]
@@ -259,7 +259,7 @@ class Pipeline:
         return found
 
     def join(self, folder: Path) -> Counts:
-        """Join the parts of all text that is wanted as a whole."""
+        """Join the parts of all text that is needed as a whole."""
         for name in (TOKENS, TEXT, SAMPLED):
             (folder / name).mkdir()
         for language in self.settings.languages:
@@ -288,7 +288,7 @@ class Pipeline:
         return {}
 
     def move(self) -> None:
-        """Move the results from ``work`` to their places; those that are there stay."""
+        """Move the results from ``work`` to their places; those that are already there stay."""
         moves = [
             (self.work / "join" / TOKENS, self.out / TOKENS),
             (self.work / "join" / TEXT, self.out / TEXT),

@@ -45,7 +45,7 @@ class Side:
         language: its code.
         tokenizer: splits text into tokens.
         subwords: splits tokens into sub-words.
-        lowercase: change the text to lower case.
+        lowercase: whether to change the text to lower case.
     """
 
     language: str
@@ -72,7 +72,7 @@ class Preparation:
 
     Attributes:
         source, target: the preparation of each language.
-        content: all that ``preparation.yaml`` has.
+        content: everything in ``preparation.yaml``.
         folder: the folder of that file.
     """
 
@@ -106,7 +106,7 @@ class Preparation:
         return self.target.decode(tokens)
 
     def check_dictionaries(self, source: str | Path, target: str | Path) -> None:
-        """Check that a model's dictionaries are those that this preparation has made.
+        """Check that a model's dictionaries are those that this preparation made.
 
         Args:
             source, target: the model's files ``dict.LANGUAGE.txt``.
@@ -132,7 +132,7 @@ def read_content(path: Path) -> dict[str, Any]:
         raise UserError(f"There is no file {path}: give the folder that `convs2s prepare` wrote.")
     content = read_yaml(path)
     if not isinstance(content, dict) or "format" not in content:
-        _fail(path, "it has no format, so `convs2s prepare` has not written it")
+        _fail(path, "it has no format, so `convs2s prepare` did not write it")
     if content["format"] != FORMAT:
         _fail(path, f"its format is {content['format']}, but this version reads {FORMAT}")
     tokenizer, method = content.get("tokenizer"), _at(content, "subwords", "method")
@@ -169,12 +169,12 @@ def check_counts(content: dict[str, Any], path: Path) -> None:
         content: what ``read_content`` returned.
         path: its file, for the error.
     Raises:
-        UserError: if it has not.
+        UserError: if it does not.
     """
     for key in ("pairs", "read", "left_out", "longest"):
         counts = content.get(key)
         if not isinstance(counts, dict) or not all(type(n) is int for n in counts.values()):
-            _fail(path, f"{key} is not a list of counts, so `convs2s prepare` has not written it")
+            _fail(path, f"{key} is not a list of counts, so `convs2s prepare` did not write it")
     for keys in (("pairs", "train"), ("read", "train")):
         if _at(content, *keys) is None:
             _fail(path, f"it has no {'.'.join(keys)}")
@@ -226,10 +226,10 @@ def write_record(
 
     Args:
         out: folder of the preparation; the binarized data must be there.
-        settings: of the preparation.
-        size: of the sub-words, or the most entries of a dictionary; None without a limit.
+        settings: settings of the preparation.
+        size: size of the sub-words, or the most entries of a dictionary; None without a limit.
         models: names of the files of sub-words of source and target; None without sub-words.
-        counts: of pairs and tokens.
+        counts: counts of pairs and tokens.
     """
     versions = {"convs2s-plugin": __version__}
     for name in PACKAGES:

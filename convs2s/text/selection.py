@@ -1,7 +1,7 @@
 """Which of the cleaned pairs are for training, and which are held out.
 
 Only this stage compares pairs of the whole text with each other. It reads their hashes, eight bytes
-each, and sorts them into files of a size that fits into little memory.
+each, and sorts them into files small enough for little memory.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -29,9 +29,9 @@ def select(
     """Decide about all cleaned training pairs.
 
     Args:
-        folder: to write to.
+        folder: folder to write to.
         cleaned: folder of the stage ``clean``.
-        settings: of the preparation.
+        settings: settings of the preparation.
         lines: text that is given -> number of its lines.
     Returns:
         "left_out": reason -> number of training pairs; "sizes": training pairs in each part;
@@ -43,7 +43,7 @@ def select(
         for reason, count in counts["left_out"].items():
             left_out[reason] += count
     with open(folder / DECISIONS, "wb") as file:
-        # A disk that is full is told here; writing to a map would end the process.
+        # A full disk is reported here; writing to a map would end the process.
         for size in sizes:
             file.write(bytes(size))
     decisions = np.memmap(folder / DECISIONS, np.uint8, "r+")
@@ -112,7 +112,7 @@ def _hold_out(
 
 
 def _leave_out(decisions: np.ndarray, hashes: np.ndarray, known: np.ndarray) -> int:
-    """Leave out training pairs with known hashes, and return their number."""
+    """Drop training pairs with known hashes, and return their number."""
     found = np.isin(hashes, known) & (decisions == TRAINING)
     decisions[found] = NOT_FOR_TRAINING
     return int(found.sum())
@@ -121,7 +121,7 @@ def _leave_out(decisions: np.ndarray, hashes: np.ndarray, known: np.ndarray) -> 
 def _leave_out_duplicates(
     folder: Path, train: Path, sizes: Sequence[int], decisions: np.memmap
 ) -> int:
-    """Leave out training pairs that occurred before, and return their number."""
+    """Drop training pairs that occurred before, and return their number."""
     number = min(FILES, len(decisions) // SORTED + 1)
     paths = [folder / f"sorted{index}" for index in range(number)]
     with ExitStack() as stack:
@@ -145,7 +145,7 @@ def _leave_out_duplicates(
 
 
 def _hashes(folder: Path, sizes: Sequence[int]) -> Iterator[tuple[int, np.ndarray]]:
-    """The number of the first line of each part, and the hashes of its lines; 0 if left out."""
+    """The number of the first line of each part, and the hashes of its lines; 0 if dropped."""
     for number, size in enumerate(sizes):
         path = part(folder, number) / HASHES
         hashes = np.fromfile(path, np.uint64)

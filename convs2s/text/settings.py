@@ -15,7 +15,7 @@ MANY_CHARACTERS = ("zh", "ja", "ko", "yue", "wuu")
 # Default limits of a side, in tokens.
 MAX_LENGTH, MAX_CHARACTERS = 175, 1000
 MAX_RATIO = 3.0
-# Default size of the sub-words: from so many training pairs on.
+# Default size of the sub-words from this number of training pairs on.
 SIZES = {0: 2_000, 10_000: 8_000, 200_000: 16_000, 1_000_000: 32_000}
 # Default number of words in each vocabulary without sub-words.
 WORDS = 50_000
@@ -32,16 +32,17 @@ class Settings:
         texts: "train", "valid" and "test" -> the text; held-out text may be missing.
         tokenizer: a key of ``TOKENIZERS``, or two of them for source and target, with a slash
             between.
-        method: of the sub-words: "none" or a key of ``METHODS``.
+        method: method of the sub-words: "none" or a key of ``METHODS``.
         size: merges of subword_nmt, vocabulary size of sentencepiece, or words to keep with "none";
             None for the default.
-        joint: one model of sub-words and one dictionary for both languages.
-        lowercase: change all text to lower case.
-        limits: of training pairs.
+        joint: whether both languages share a model of sub-words and a dictionary.
+        lowercase: whether to change all text to lower case.
+        limits: limits of training pairs.
         sizes: "valid" and "test" -> pairs to cut from the training text; None for the default.
         dropout: how strongly sub-words of training text are sampled, see ``make_sampler``; None if
             they are not.
-        segmentations: of the training text, with sampling; the first one is not sampled.
+        segmentations: number of segmentations of the training text, with sampling; the first one is
+            not sampled.
     """
 
     languages: Languages
@@ -143,7 +144,7 @@ def default_method(tokenizer: str | None, languages: Languages) -> str:
 
 
 def default_tokenizer(method: str) -> str:
-    """The default of ``--tokenizer``: sentencepiece reads text as it is."""
+    """The default of ``--tokenizer``: sentencepiece reads text without a tokenizer."""
     return "none" if method == "sentencepiece" else "moses"
 
 

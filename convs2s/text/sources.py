@@ -21,7 +21,7 @@ from ..common.text_files import (
 
 _LANGUAGE = re.compile(r"[A-Za-z]{2,3}(?:[_-][A-Za-z0-9]+)?")
 _PAIR = re.compile(r"([A-Za-z]{2,3}(?:_[A-Za-z0-9]+)?)-([A-Za-z]{2,3}(?:_[A-Za-z0-9]+)?)")
-# Last parts of file names that look like languages and are none.
+# Last parts of file names that look like languages but are not.
 _NO_LANGUAGES = {"txt", "tsv", "csv", "tok", "raw"}
 Languages = tuple[str, str]
 Pair = tuple[str, str]
@@ -55,7 +55,7 @@ class ParallelText:
                     f"{path} ({self.option}) is not a plain file, and could not be read more than "
                     "once: write its text to a file, and give that."
                 )
-            # Its suffix would be taken for a language.
+            # Its suffix would be mistaken for a language.
             check_readable(path)
         if len(self.paths) == 2 and Path(self.paths[0]).samefile(self.paths[1]):
             raise UserError(
@@ -66,7 +66,7 @@ class ParallelText:
         """Read the pairs, one by one.
 
         Args:
-            parts: numbers of the parts to read, counted from 0; they rise.
+            parts: numbers of the parts to read in ascending order, counted from 0.
             size: number of lines in a part (None: all).
         Raises:
             UserError: if a file cannot be read, is not UTF-8, has fewer lines than the other, or
@@ -94,9 +94,9 @@ class ParallelText:
         """The number of pairs.
 
         Raises:
-            UserError: if a file cannot be read, has no lines, or fewer than the other.
+            UserError: if a file cannot be read, has no lines, or has fewer than the other.
         """
-        # Files in another encoding have other lines, which the first one tells.
+        # Files in another encoding have other lines; reading the first line detects this.
         next(self.pairs(), None)
         number = count_lines(self.paths)
         if not number:
@@ -122,7 +122,7 @@ class ParallelText:
         return languages if len(set(languages)) == 2 else None  # type: ignore[return-value]
 
     def fingerprint(self) -> list[dict[str, Any]]:
-        """Name, size and time of each file, to notice that one has changed."""
+        """Name, size and time of each file, to notice changes."""
         stats = [(path, Path(path).stat()) for path in self.paths]
         return [
             {"path": str(Path(path).resolve()), "bytes": stat.st_size, "changed": stat.st_mtime_ns}
@@ -131,11 +131,11 @@ class ParallelText:
 
 
 def find_languages(texts: list[ParallelText], source: str | None, target: str | None) -> Languages:
-    """The languages that are given, else those in the names of the files.
+    """The languages that are given, otherwise those in the names of the files.
 
     Args:
         texts: all parallel text, the training text first.
-        source, target: languages that the user has given.
+        source, target: languages that the user gave.
     Raises:
         UserError: if a language is unknown, both are the same, or two names disagree.
     """
@@ -150,7 +150,7 @@ def find_languages(texts: list[ParallelText], source: str | None, target: str | 
             )
         if not re.fullmatch(r"[\w-]+", language):
             raise UserError(
-                f"--{side}-lang is '{language}': use letters, digits, '_' and '-' only, as in 'de'."
+                f"--{side}-lang is '{language}': use only letters, digits, '_' and '-', as in 'de'."
             )
     if languages[0] == languages[1]:
         raise UserError(
@@ -172,7 +172,7 @@ class PairWriter(ExitStack):
 
     Args:
         folder: the folder; made if it is missing.
-        name: of the split.
+        name: name of the split.
         languages: source and target.
     """
 

@@ -1,9 +1,9 @@
 """Marks of spaces in tokens, where a detokenizer would not restore them.
 
 A detokenizer guesses where spaces belong: it turns ``12 : 30`` into ``12: 30`` and ``10 %`` into
-``10%``. If the text has it otherwise, tokens say so: in ``12 ￭:￭ 30``, the colon is joined with
-both numbers, and in ``10 ￮%``, the sign is not joined with the one before. Such a token is a word
-to the detokenizer. Other tokens stay as they are, so that most lines have no marks.
+``10%``. If the text is spaced otherwise, tokens say so: in ``12 ￭:￭ 30``, the colon is joined with
+both numbers, and in ``10 ￮%``, the sign is not joined with the number before it. Such a token is a
+word to the detokenizer. Other tokens stay as they are, so that most lines have no marks.
 """
 
 import re
@@ -23,7 +23,7 @@ def escape(text: str) -> str:
 
 
 def restore(text: str) -> str:
-    """The text of detokenized tokens that may have marks; the inverse of ``escape``, too."""
+    """The text of detokenized tokens that may have marks; also the inverse of ``escape``."""
     if _MARK.search(text) is None:
         return text
     text = _JOINT.sub("", text).replace(SPACER, "").strip()
@@ -35,7 +35,7 @@ def mark(tokens: Sequence[str], text: str, detokenize: Callable[[str], str]) -> 
 
     Args:
         tokens: the tokens; words, separated by spaces, take their place if the text has more or
-            other characters.
+            different characters.
         text: the text, after ``escape``.
         detokenize: makes text from tokens that spaces separate, and restores it.
     Returns:

@@ -22,7 +22,7 @@ class Stages:
 
     Args:
         folder: the folder ``OUT/work``.
-        settings: option -> value; must be those of an earlier call.
+        settings: option -> value; they must equal those of an earlier call.
     Raises:
         UserError: if an earlier call had other settings.
     """
@@ -59,9 +59,9 @@ class Stages:
         """Carry out a stage unless it is complete, and return its counts.
 
         Args:
-            name: of the stage and its folder.
+            name: name of the stage and its folder.
             work: writes to a folder and returns counts, which must fit into JSON.
-            in_parts: what is in the folder already was written by an earlier call.
+            in_parts: whether what is already in the folder was written by an earlier call.
         Raises:
             WorkInterrupted: if files cannot be written.
         """
@@ -97,7 +97,7 @@ class Stages:
 
 
 def check_settings(earlier: dict[str, Any], settings: dict[str, Any], out: Path) -> None:
-    """Check that settings are those of an earlier call.
+    """Check that settings equal those of an earlier call.
 
     Args:
         earlier, settings: option -> value.
@@ -124,7 +124,7 @@ def _paths(files: list[dict[str, Any]]) -> list[str]:
 
 
 def _shown(option: str, value: Any) -> str:
-    """An option with its value, as one would write it."""
+    """An option with its value, as on a command line."""
     if value is None or value is False:
         return f"no {option}"
     if value is True:

@@ -31,18 +31,18 @@ from .tokenizers import SPACE_MARK, import_extra
 
 # Words whose sub-words are remembered, which bounds the memory.
 CACHED_WORDS = 100_000
-# What byte-pair encoding puts at the end of a sub-word that another one of its word follows.
+# What byte-pair encoding puts at the end of each sub-word of a word except the last.
 MARK = "@@"
 _JOINED = re.compile(rf"{MARK}( |$)")
-# Byte-pair encoding is learned on the most frequent words; rarer ones change no merge that matters.
+# Byte-pair encoding is learned on the most frequent words; rarer ones change no important merge.
 MAX_WORDS = 200_000
 # More words than this are never counted at a time: those that occurred once are dropped.
 MAX_COUNTED = 1_000_000
 # Versions of codes that subword-nmt can apply.
 CODES = ((0, 1), (0, 2))
-# Sentencepiece is learned on at most so many lines, spread over the text.
+# Sentencepiece is learned on at most this many lines, spread over the text.
 MAX_SENTENCES = 2_000_000
-# Sampling chooses among so many of the best segmentations (Kudo 2018).
+# Sampling chooses among this many of the best segmentations (Kudo 2018).
 SAMPLED = 64
 # A longer line, in bytes, is not used by sentencepiece (its own default).
 MAX_SENTENCE_BYTES = 4192
@@ -82,7 +82,7 @@ class SubwordNmt:
 
         file_path = _opened(path)
         try:
-            # It prints its errors, too.
+            # It also prints its errors.
             with (
                 file_path.open(encoding="utf-8") as file,
                 contextlib.redirect_stderr(io.StringIO()),
@@ -99,7 +99,7 @@ class SubwordNmt:
         return _split_symbols(self._bpe.process_line(escape_joints(line)), MARK)
 
     def sample(self, line: str, strength: float, seed: int) -> str:
-        # The package draws from Python's generator.
+        # The package draws from Python's random generator.
         random.seed(seed)
         tokens = self._bpe.process_line(escape_joints(line), strength)
         # It also remembers words that it has split at random.
@@ -156,7 +156,7 @@ class SentencePiece:
 
 
 class Escaped:
-    """Sub-words of words of which some may be symbols; see ``symbols``.
+    """Sub-words of words, some of which may be symbols; see ``symbols``.
 
     Args:
         subwords: splits the words.
@@ -192,12 +192,12 @@ def make_sampler(method: str, model: Path, strength: float, number: int) -> Call
     """A function that splits lines of tokens into sub-words at random, but repeatably.
 
     Args:
-        method: a key of ``METHODS``. ``subword_nmt`` leaves out merges (BPE-dropout, Provilkov et
+        method: a key of ``METHODS``. ``subword_nmt`` skips merges (BPE-dropout, Provilkov et
             al. 2020); ``sentencepiece`` draws one of the best segmentations (Kudo 2018).
         model: the file of the model.
-        strength: probability to leave out a merge, or the exponent of the probabilities of the best
+        strength: probability of skipping a merge, or the exponent of the probabilities of the best
             segmentations: the smaller, the more they differ.
-        number: of the segmentation. A line has the same sub-words in all places of one.
+        number: number of the segmentation. Within one, a line always has the same sub-words.
     """
     subwords = METHODS[method](model)
 
@@ -208,11 +208,11 @@ def make_sampler(method: str, model: Path, strength: float, number: int) -> Call
 
 
 def _split_symbols(tokens: str, mark: str = "") -> str:
-    """Sub-words of which none is a symbol: these are split into characters.
+    """Sub-words without symbols: those are split into characters.
 
     Args:
         tokens: the sub-words.
-        mark: what sub-words before others of their word end in.
+        mark: what every sub-word of a word except the last ends in.
     """
     if not has_symbols(tokens):
         return tokens
@@ -222,7 +222,7 @@ def _split_symbols(tokens: str, mark: str = "") -> str:
 
 
 def _opened(path: Path) -> Path:
-    """The path, if it is a file."""
+    """The path, which must be a file."""
     if not path.is_file():
         raise UserError(f"There is no file {path} with the model of sub-words.")
     return path
@@ -232,7 +232,7 @@ def learn_subword_nmt(counts: Counter[str], size: int, path: Path) -> None:
     """Learn byte-pair encoding with subword-nmt.
 
     Args:
-        counts: of the words of tokenized text, see ``count_words``.
+        counts: counts of the words of tokenized text, see ``count_words``.
         size: number of merges; fewer are learned if no pair occurs twice.
         path: the codes to write.
     """
@@ -271,7 +271,7 @@ def learn_sentencepiece(
             vocab_size=size,
             hard_vocab_limit=False,
             character_coverage=coverage,
-            # The text is normalized already.
+            # The text is already normalized.
             normalization_rule_name="identity",
             max_sentence_length=MAX_SENTENCE_BYTES,
             num_threads=1,
@@ -291,7 +291,7 @@ def count_words(text: Iterable[str], counts: Counter[str] | None = None) -> Coun
 
     Args:
         text: lines of tokenized text.
-        counts: of the text before, which grow; None if there is none.
+        counts: counts of the earlier text, to add to; None if there is none.
     """
     counts = Counter() if counts is None else counts
     for line in map(escape, text):

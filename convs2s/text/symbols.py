@@ -2,8 +2,8 @@ r"""Words of the text that are also symbols of a vocabulary, or marks of sub-wor
 
 A text may have ``</s>``, ``<unk>`` or ``madeupword0000`` as words: in pages about translation, or
 in badly extracted HTML. In a vocabulary, these are the end of a sentence, an unknown word, and a
-place without a word. Before sub-words are made, such words get a backslash, as in ``\</s>``, and so
-do words that have one already, so that exactly the same text comes back.
+place without a word. Before sub-words are made, such words get a backslash, as in ``\</s>``, and
+so do words that already have one, so that exactly the same text comes back.
 """
 
 import re
@@ -12,7 +12,7 @@ _NAMES = r"(?:<s>|<pad>|</s>|<unk>|madeupword\d{4,})"
 _SYMBOL = re.compile(_NAMES)
 _WORD = re.compile(rf"(?<!\S)(?=\\*{_NAMES}(?!\S))")
 _ESCAPED = re.compile(rf"(?<!\S)\\(?=\\*{_NAMES}(?!\S))")
-# Ends of words that byte-pair encoding would take for its mark.
+# Ends of words that byte-pair encoding would mistake for its mark.
 _JOINT = re.compile(r"(@@\\*)(?!\S)")
 _ESCAPED_JOINT = re.compile(r"(@@\\*)\\(?!\S)")
 
@@ -28,7 +28,7 @@ def is_symbol(token: str) -> bool:
 
 
 def escape(words: str) -> str:
-    r"""Words of which none is a symbol: ``</s>`` becomes ``\</s>``, and ``\</s>`` ``\\</s>``."""
+    r"""Words without symbols: ``</s>`` becomes ``\</s>``, and ``\</s>`` ``\\</s>``."""
     return _WORD.sub(r"\\", words) if has_symbols(words) else words
 
 
@@ -38,7 +38,7 @@ def unescape(words: str) -> str:
 
 
 def escape_joints(words: str) -> str:
-    r"""Words of which none ends in ``@@``: ``a@@`` becomes ``a@@\``, and ``a@@\`` ``a@@\\``."""
+    r"""Words that do not end in ``@@``: ``a@@`` becomes ``a@@\``, and ``a@@\`` ``a@@\\``."""
     return _JOINT.sub(r"\1\\", words) if "@@" in words else words
 
 

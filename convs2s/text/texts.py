@@ -28,23 +28,23 @@ from .tokenizers import TOKENIZERS, of_sides
 TOKENS, TEXT = "tokens", "text"
 # Names of files: of the hashes of a part, and of what was decided about each line of the text.
 HASHES, DECISIONS = "hashes", "decisions"
-# Decisions: left out while cleaning, and so not in a part; for training; not for training.
+# Decisions: dropped while cleaning, and so not in a part; for training; not for training.
 UNWRITTEN, TRAINING, NOT_FOR_TRAINING = range(3)
-# A pair, its tokens, their hash, and why it is left out.
+# A pair, its tokens, their hash, and why it is dropped.
 Cleaned = tuple[Pair, Pair, int, str | None]
 
 
 def clean(
     folder: Path, name: str, settings: Settings, lines: int, workers: int, shard: Shard
 ) -> None:
-    """Read, normalize and tokenize a text, and leave out bad training pairs.
+    """Read, normalize and tokenize a text, and drop bad training pairs.
 
     Held-out text that is given stays as it is, line by line.
 
     Args:
-        folder: of the parts.
-        name: of the split.
-        settings: of the preparation.
+        folder: folder of the parts.
+        name: name of the split.
+        settings: settings of the preparation.
         lines: number of its lines.
         workers: number of processes.
         shard: which parts to write.
@@ -65,9 +65,9 @@ def hold_out(folder: Path, settings: Settings, lines: Sequence[int]) -> None:
     """Write a held-out set that is cut from the training text, as one part.
 
     Args:
-        folder: of the part.
-        settings: of the preparation.
-        lines: numbers of its lines in the training text, counted from 0, which rise.
+        folder: folder of the part.
+        settings: settings of the preparation.
+        lines: numbers of its lines in the training text in ascending order, counted from 0.
     """
     convert = _cleaner(settings, "train")()
     write_parts(
@@ -107,7 +107,7 @@ def _tokenize(
 def _write_cleaned(
     languages: Languages, is_held_out: bool, folder: Path, pairs: Iterable[Cleaned]
 ) -> Counts:
-    """Write a part: the pairs that are not left out, and a hash for each line, 0 for the others."""
+    """Write a part: the pairs that are kept, and a hash for each line, 0 for the others."""
     left_out = dict.fromkeys(REASONS, 0)
     hashes = array("Q")
     with ExitStack() as stack:
@@ -131,10 +131,10 @@ class Tokens:
     """Tokenized text of a split, in the parts that ``clean`` or ``hold_out`` has written.
 
     Attributes:
-        folder: of the parts.
+        folder: folder of the parts.
         languages: source and target.
         sizes: number of pairs in each part.
-        decisions: file of ``select``, of which the pairs for training are taken; None for all.
+        decisions: file of ``select``, which marks the pairs for training; None to take all.
     """
 
     folder: Path
@@ -171,9 +171,9 @@ def encode(
     """Split tokenized text into sub-words.
 
     Args:
-        folder: of the parts.
+        folder: folder of the parts.
         text: the tokenized text.
-        name: of the split, for the progress.
+        name: name of the split, for the progress.
         method: a key of ``METHODS``, or "none".
         models: the model of sub-words of each language.
         workers: number of processes.
@@ -198,7 +198,7 @@ def sample(
 
     Args:
         folder, text, method, models, workers, shard: as for ``encode``.
-        number: of the segmentation, counted from 0.
+        number: number of the segmentation, counted from 0.
         strength: see ``make_sampler``.
     """
     make = partial(_sample, method, tuple(models), strength, number)
@@ -239,7 +239,7 @@ def _write_subwords(
 def _sample(
     method: str, models: tuple[Path, ...], strength: float, number: int
 ) -> Callable[[Pair], Pair]:
-    """A function from a pair of tokenized lines to sub-words that are drawn."""
+    """A function from a pair of tokenized lines to randomly drawn sub-words."""
     source, target = (make_sampler(method, model, strength, number) for model in models)
     return lambda pair: (source(pair[0]), target(pair[1]))
 

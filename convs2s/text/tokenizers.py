@@ -1,8 +1,8 @@
 """From a line of text to tokens separated by spaces, and back: normalization and tokenizers.
 
-The characters of a text decide its vocabulary, so that two spellings of one character must not
-remain. Compatibility characters (NFKC) are left as they are: they carry meaning, as the superscript
-in ``10²`` does, and a translation could not restore them.
+The characters of a text decide its vocabulary, so two spellings of one character must not remain.
+Compatibility characters (NFKC) are left unchanged: they carry meaning, like the superscript in
+``10²``, and a translation could not restore them.
 
 The tokenizer ``none`` leaves the text as it is, ``moses`` separates words and punctuation as the
 Moses toolkit does, and marks spaces that the Moses detokenizer would not restore, ``moses_fairseq``
@@ -61,7 +61,7 @@ def normalize(line: str, lowercase: bool = False) -> str:
 
     Args:
         line: text; a line end is white space.
-        lowercase: also change it to lower case.
+        lowercase: whether to change it to lower case as well.
     """
     if not line.isascii():
         line = unicodedata.normalize("NFC", line.translate(_CHANGES))
@@ -82,7 +82,7 @@ class Tokenizer(Protocol):
 
 
 class NoTokenizer:
-    """Words are what spaces separate."""
+    """Spaces separate words."""
 
     def tokenize(self, text: str) -> str:
         return text
@@ -100,10 +100,10 @@ class MosesTokenizer:
 
     Args:
         language: its code chooses abbreviations and contractions; for a code that Moses does not
-            know, it takes those of English.
-        escape: write special characters as entities, as in ``&apos;s``.
-        split_hyphens: separate the parts of words, as in ``well @-@ known``.
-        normalize: write quotation marks, apostrophes and dashes as in ASCII.
+            know, those of English are used.
+        escape: whether to write special characters as entities, as in ``&apos;s``.
+        split_hyphens: whether to separate the parts of words, as in ``well @-@ known``.
+        normalize: whether to write quotation marks, apostrophes and dashes in ASCII.
     """
 
     def __init__(
@@ -164,7 +164,7 @@ class CharacterTokenizer:
 
 
 class LetterTokenizer(CharacterTokenizer):
-    """The same of decomposed characters (NFD), which share their letters and accents."""
+    """The same with decomposed characters (NFD), which share their letters and accents."""
 
     def tokenize(self, text: str) -> str:
         return super().tokenize(unicodedata.normalize("NFD", text))

@@ -127,7 +127,7 @@ class Vocabulary:
         Args:
             word: the word.
             n: how often it was found.
-            overwrite: give it a new number even if it is here already.
+            overwrite: whether to give it a new number even if it is already here.
         Returns:
             Its number.
         """
@@ -141,7 +141,7 @@ class Vocabulary:
         return self.indices[word]
 
     def finalize(self, nwords: int = -1) -> None:
-        """Sort the words by falling count, those of one count by their characters.
+        """Sort the words by descending count, those with the same count by their characters.
 
         Made-up words fill the vocabulary up to a multiple of 8.
 
@@ -149,7 +149,7 @@ class Vocabulary:
             nwords: the most words that stay, the special ones included (0 or less: all).
         """
         special = self.symbols[: self.nspecial], self.count[: self.nspecial]
-        # A dictionary: of a word that was overwritten, the last count is used.
+        # A dictionary: the last count of a word that was overwritten is used.
         counts = dict(sorted(zip(self.symbols[self.nspecial :], self.count[self.nspecial :])))
         kept = max(0, (nwords if nwords > 0 else len(self)) - self.nspecial)
         ordered = sorted(counts.items(), key=lambda item: -item[1])[:kept]

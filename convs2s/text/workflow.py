@@ -35,15 +35,15 @@ def prepare(
     shards: int | None = None,
     shard: Shard | None = None,
 ) -> dict[str, Any] | None:
-    """Prepare parallel text, or continue with what an earlier call has not done.
+    """Prepare parallel text, or continue where an earlier call stopped.
 
     Args:
         settings: the choices.
-        out: output folder; until all is done, it has the folder ``work`` only.
+        out: output folder; until everything is done, it has only the folder ``work``.
         workers: number of processes.
-        overwrite: remove an earlier preparation in ``out`` first.
+        overwrite: whether to remove an earlier preparation in ``out`` first.
         shards: number of shards, which must have cleaned and split the text; None to do it here.
-        shard: do the work of this shard only; None for all the rest.
+        shard: do only the work of this shard; None for all the rest.
     Returns:
         The content of ``preparation.yaml``; None if shards have to work before there is one.
     Raises:
@@ -64,12 +64,12 @@ def _locked(out: Path, shared: bool) -> Iterator[None]:
 
     Args:
         out: the folder.
-        shared: let in those that share it, too.
+        shared: whether to let in other processes that share it.
     Raises:
         UserError: if another process writes to it.
     """
     message = (
-        f"Another `convs2s prepare` writes to {out}: wait for its end, or choose another folder "
+        f"Another `convs2s prepare` writes to {out}: wait until it ends, or choose another folder "
         "with --out."
     )
     while True:
@@ -87,7 +87,7 @@ def _locked(out: Path, shared: bool) -> Iterator[None]:
         yield
     finally:
         if is_new:
-            # Nothing may have come of it.
+            # It may have stayed empty.
             with suppress(OSError):
                 out.rmdir()
         release(descriptor)
@@ -101,7 +101,7 @@ def _prepare(
     shards: int | None,
     shard: Shard | None,
 ) -> dict[str, Any] | None:
-    """The same, in a folder that no other process uses, or other shards only."""
+    """The same, in a folder that no other process uses, except other shards."""
     path = out / FILE_NAME
     if overwrite:
         remove(out)
@@ -131,7 +131,7 @@ def _prepare(
     try:
         content = pipeline.run(shards)
         if content is not None:
-            # Those that were not complete when two shards made them are removed, too.
+            # Folders that were incomplete when two shards made them are also removed.
             for folder in (work, *out.glob(f"{WORK}.*.partial")):
                 shutil.rmtree(folder)
         return content
@@ -153,7 +153,7 @@ def prepare_tokens(
     merges: int,
     joined: bool,
 ) -> Path:
-    """Sub-words and binarized data of text that is clean and tokenized already.
+    """Sub-words and binarized data of text that is already clean and tokenized.
 
     Args:
         text: folder of ``SPLIT.LANGUAGE``, where the splits are train, valid and the test sets.
@@ -161,7 +161,7 @@ def prepare_tokens(
         tests: names of the test sets; the data calls them test, test1, test2, ...
         out: an existing folder, which gets the folders of the sub-words and of the data.
         merges: number of BPE merges, learned on both languages; 0 for no BPE.
-        joined: one dictionary for both languages.
+        joined: whether both languages share a dictionary.
     Returns:
         The folder of the binarized data.
     Raises:
@@ -203,7 +203,7 @@ def check_inputs(settings: Settings, out: Path) -> None:
         for path in map(Path, text.paths):
             if any(path.resolve().is_relative_to(folder) for folder in folders):
                 raise UserError(
-                    f"{path} ({text.option}) is in a folder of --out, which is made anew: move it "
+                    f"{path} ({text.option}) is in a folder of --out, which is made again: move it "
                     "elsewhere, or choose another folder with --out."
                 )
 

@@ -1,4 +1,4 @@
-"""Translation of raw lines: from text to text, one line for one line.
+"""Translation of raw lines: from text to text, line by line.
 
 ``Translator`` is the way in; ``convs2s translate`` uses it.
 """

@@ -32,7 +32,8 @@ def hard_alignment(
 def aligned_sources(
     tokens: Tensor, source: Tensor, attention: Tensor, unknown: int, pad: int, eos: int
 ) -> dict[int, int]:
-    """The source of the most attention for each unknown target token (ConvS2S, section 4.3).
+    """The source token with the most attention for each unknown target token (ConvS2S, section
+    4.3).
 
     Args:
         tokens: T target tokens.
@@ -79,7 +80,7 @@ def attention_to_chosen_tokens(
         encoded: what the ``encode`` of each model returned for B sentences.
         translations: tokens of the translations of each sentence, the best ones first.
         start: the token before the first.
-        pad: padding.
+        pad: index of padding.
     Returns:
         T x S for each translation, or None if no model has attention.
     """

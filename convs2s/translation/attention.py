@@ -51,8 +51,8 @@ class Attention:
 
         Args:
             path: a file to write as well (.png, .pdf, .svg); None for none.
-            layers, heads: as ``--layers`` and ``--heads``: "mean", "all", or names or numbers with
-                commas between them.
+            layers, heads: as for ``--layers`` and ``--heads``: "mean", "all", or names or numbers
+                with commas between them.
         Returns:
             The figure of matplotlib, which a notebook shows.
         Raises:

@@ -1,15 +1,15 @@
-"""The best tokens of each hypothesis, in which a beam search finds what it finds in all tokens.
+"""The best tokens of each hypothesis, among which beam search finds what it would find among all.
 
 Of the V scores of a hypothesis, a beam search can choose the 2 * beam_size best, and its options
-change those of special symbols. So everything after the softmax is done with a table of K columns:
-the first tokens of the vocabulary, among them the special symbols, and the best of the other
-tokens.
+change those of special symbols. Everything after the softmax is therefore done with a table of K
+columns: the first tokens of the vocabulary, including the special symbols, and the best of the
+other tokens.
 
-torch.topk orders equal scores in a way that depends on all scores. So a sentence is searched again
-in the whole vocabulary if equal scores are among its 2 * beam_size + 1 best.
+torch.topk orders equal scores in a way that depends on all scores. A sentence is therefore searched
+again in the whole vocabulary if equal scores are among its 2 * beam_size + 1 best.
 
-Logits of half precision have so few bits that many sentences would be searched again. So which of
-equal scores a sentence continues with is left to the table.
+Logits of half precision have so few bits that many sentences would be searched again. There, the
+table decides with which of several equal scores a sentence continues.
 """
 
 import math
@@ -71,7 +71,7 @@ def select(log_probs: Tensor, columns: Columns) -> tuple[Tensor, Tensor]:
     members = groups.gather(2, best_groups.unsqueeze(1).expand(-1, columns.group_size, -1))
     scores, index = members.flatten(1).topk(columns.best)
     if scores.isnan().any():
-        # topk takes NaN for the highest score, beam search for the lowest.
+        # topk treats NaN as the highest score, beam search as the lowest.
         return select(log_probs.masked_fill(log_probs.isnan(), -math.inf), columns)
     member = torch.div(index, columns.best, rounding_mode="trunc")
     group = best_groups.gather(1, index.remainder(columns.best))
@@ -97,9 +97,9 @@ def best_continuations(log_probs: Tensor, totals: Tensor | None, beam_size: int)
     """The best continuations in the whole vocabulary.
 
     Args:
-        log_probs: R x V of the next tokens, R = B * beam_size.
-        totals: R, of the hypotheses so far; None before the first token, where the hypotheses of a
-            sentence are equal and the first one counts.
+        log_probs: R x V, of the next tokens; R = B * beam_size.
+        totals: R, log-probabilities of the hypotheses so far; None before the first token, where
+            the hypotheses of a sentence are equal and the first one counts.
         beam_size: hypotheses of each sentence.
     """
     vocab_size = log_probs.size(1)
@@ -163,7 +163,7 @@ class BestTokens:
     def _search_again(
         self, found: Continuations, is_ambiguous: Tensor, totals: Tensor | None, beam_size: int
     ) -> Continuations:
-        """Replace the continuations of some sentences by those in the whole vocabulary."""
+        """Replace the continuations of some sentences with those in the whole vocabulary."""
         sentences = is_ambiguous.nonzero().flatten()
         if not len(sentences):
             return found
@@ -171,7 +171,7 @@ class BestTokens:
         rows = (sentences.unsqueeze(1) * beam_size + beams).flatten()
         log_probs, table = self._following.log_probs_of(rows), self.scores[rows]
         first = self._columns.first
-        # All that the search has changed in the table.
+        # Everything that the search has changed in the table.
         log_probs[log_probs.isnan()] = -math.inf
         log_probs[:, :first] = table[:, :first]
         log_probs[table[:, first] == -math.inf, first:] = -math.inf

@@ -47,7 +47,7 @@ class Buffer:
         ensemble: translates batches.
     Attributes:
         sentences: the source tokens of all sentences. Most lines are one sentence; an empty line
-            is none, and a line that is too long is several.
+            has none, and a line that is too long has several.
     """
 
     def __init__(self, lines: Sequence[str], text: TextProcessor, ensemble: Ensemble):
@@ -97,7 +97,7 @@ class Buffer:
 Done = tuple[Job, Sequence[Sequence[Hypothesis]]]
 # Does jobs, in any order: takes them one by one, and returns each with its result.
 Mapper = Callable[[Iterator[Job]], Iterator[Done]]
-# Is told how many lines more are translated.
+# Receives the number of further lines that are translated.
 Report = Callable[[int], object]
 
 

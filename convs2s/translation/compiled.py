@@ -1,7 +1,7 @@
 """Networks whose encoder and steps ONNX Runtime computes on a CPU.
 
-``convs2s compile`` writes their graphs beside the checkpoint. Torch computes the output layer, that
-a shortlist may restrict, and all that is not a search.
+``convs2s compile`` writes their graphs beside the checkpoint. Torch computes the output layer,
+which a shortlist may restrict, and everything that is not a search.
 """
 
 import hashlib
@@ -21,11 +21,11 @@ from ..nn.linear import linear
 from ..nn.state import BeamOrder
 from .decoding import Decoding, Forced, Model, NetworkModel, log_softmax
 
-# Beside the graphs, the digest of the weights that they have.
+# The digest of the weights in the graphs, in a file beside them.
 DIGEST = "weights.sha256"
 # Starting ONNX Runtime takes as long as it saves in this many sentences, one at a time.
 WORTH_IT = 10
-# The largest difference to torch, as a part of the largest number.
+# The largest difference from torch, as a fraction of the largest number.
 TOLERANCE = 1e-3
 
 
@@ -47,7 +47,7 @@ def with_graphs(model: Model, checkpoint: str) -> Model:
     """The same model, which ONNX Runtime computes if there are graphs for it.
 
     Args:
-        model: on a CPU, in single precision.
+        model: the model, on a CPU and in single precision.
         checkpoint: its checkpoint.
     Raises:
         UserError: if the graphs have other weights.
@@ -93,8 +93,8 @@ def check_graphs(network: Any, folder: Path) -> None:
         difference = float((logits[0] - logits[1]).abs().max())
         if not difference <= TOLERANCE * max(largest, 1.0):
             raise UserError(
-                f"ONNX Runtime computes something else than torch for this model: logits of up to "
-                f"{largest:.3g} differ by {difference:.3g}. Translate without `convs2s compile`."
+                f"ONNX Runtime does not compute what torch computes for this model: logits of up "
+                f"to {largest:.3g} differ by {difference:.3g}. Translate without `convs2s compile`."
             )
         tokens = logits[0].topk(3).indices[torch.arange(len(order)), torch.arange(len(order)) % 3]
         prefix = torch.cat([prefix, tokens.unsqueeze(1)], dim=1)
@@ -139,9 +139,9 @@ class CompiledModel(NetworkModel):
     """A network whose encoder and steps ONNX Runtime computes, after the first sentences.
 
     Args:
-        network: on a CPU, in single precision.
+        network: the network, on a CPU and in single precision.
         folder: the folder of its graphs.
-        worth_it: number of sentences before them (WORTH_IT).
+        worth_it: number of sentences that torch translates first (WORTH_IT).
     """
 
     def __init__(self, network: Any, folder: Path, worth_it: int = WORTH_IT):
@@ -201,7 +201,7 @@ class CompiledDecoding:
     """A network that decodes one batch in ONNX Runtime; see ``Decoding``.
 
     Args:
-        network: has the output layer.
+        network: the network, which has the output layer.
         graphs: its encoder and step.
         source: B x S tokens.
         shortlist: as for ``NetworkModel``.

@@ -2,7 +2,7 @@
 
 The search of CTranslate2 takes the place of ``search.beam_search``. It follows the same rules with
 two exceptions: of the hypotheses that end in the last step of a search, it also takes those beyond
-the beam; and it compares hypotheses of the largest length before they have an end.
+the beam; and it compares hypotheses of the largest length before they end.
 """
 
 import logging
@@ -56,11 +56,12 @@ class CTranslate2Engine:
     """A network that CTranslate2 runs.
 
     Args:
-        network: a network that is ready for generation; one in 8 bits is made one in single
+        network: a network that is ready for generation; one in 8 bits is converted to single
             precision.
         checkpoint: its checkpoint.
-        vocabularies: of source and target.
-        options: they say the precision; CTranslate2 computes in 8 bits what was in 8 bits.
+        vocabularies: those of source and target.
+        options: how to translate, with the precision; CTranslate2 computes in 8 bits what was in 8
+            bits.
     Raises:
         TextError: if a layer is not one of CTranslate2's transformer; the error shows its place.
         UserError: if the network is not one in ADL, has weights that are not numbers, or if
@@ -117,7 +118,7 @@ class CTranslate2Engine:
         max_len = largest_length(options, longest, self._max_target_length)
         batch = _Batch(self._translator(), self._symbols, options, max_len)
         sources = [list(map(str, sentence.tolist())) for sentence in sentences]
-        # CTranslate2 leaves what is forbidden out of the softmax, which changes scores. Therefore
+        # CTranslate2 excludes what is forbidden from the softmax, which changes scores. Therefore
         # the shortest and padding are forbidden only to sentences that would have them.
         if options.min_len > 1:
             return batch.search(sources, strict=True)
@@ -148,7 +149,7 @@ class _Batch:
     """What CTranslate2 does with a batch.
 
     Args:
-        translator: CTranslate2's.
+        translator: CTranslate2's translator.
         symbols: the target vocabulary.
         options: how to search.
         max_len: largest number of tokens, without the end of the sentence.

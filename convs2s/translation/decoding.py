@@ -20,7 +20,7 @@ class Decoding(Protocol):
     """One model that decodes one batch; its state belongs to one call.
 
     Attributes:
-        by_row: whether the log-probabilities of a hypothesis depend on its own logits only.
+        by_row: whether the log-probabilities of a hypothesis depend only on its own logits.
     """
 
     by_row: bool
@@ -72,7 +72,7 @@ class Model(Protocol):
     max_target_length: int
 
     def output_weights(self) -> list[Tensor]:
-        """Weights of the matrix product that makes logits, which the embeddings may share."""
+        """Weights of the matrix product that computes logits, which the embeddings may share."""
 
     def encode(self, source: Tensor) -> Any:
         """Encode B x S source tokens."""
@@ -111,7 +111,7 @@ class NetworkModel:
     """A network of this library.
 
     Args:
-        network: has the interface of ``models/interface.py``.
+        network: a network with the interface of ``models/interface.py``.
     """
 
     def __init__(self, network: Any):
@@ -229,7 +229,7 @@ class NextTokens(NamedTuple):
             indices; or those of a slice of rows, which may be a view.
         shape: that of all log-probabilities, R x V.
         rows_at_once: for how many rows at a time it is fastest.
-        exact: whether equal log-probabilities are so rare that their order can be that of torch.
+        exact: whether equal log-probabilities are so rare that torch may decide their order.
         attention: R x S, the mean of the models that have it; None if no model has.
     """
 

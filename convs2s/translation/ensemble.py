@@ -34,7 +34,7 @@ class Ensemble:
         paths: checkpoints of models with the same dictionaries.
         options: how to translate.
         places: where the dictionaries may be.
-        load: makes models, as ``loading.load_model`` does.
+        load: builds models, as ``loading.load_model`` does.
     Attributes:
         checkpoint: the first checkpoint.
         dictionaries: where the dictionaries are.
@@ -43,8 +43,8 @@ class Ensemble:
         source, target: the vocabularies.
         max_source_tokens: largest number of tokens in a source sentence, without its end.
         shortlist: the target tokens that a batch may need; None for all.
-        engine: what translates in place of ``search_models``, or None. These score translations
-            that are given, in single precision.
+        engine: what translates in place of ``search_models``, or None. ``search_models`` still
+            score given translations, in single precision.
     Raises:
         UserError: if a checkpoint or the dictionaries cannot be read or do not fit, or if an
             option has a value that is not allowed.
@@ -198,7 +198,7 @@ class Ensemble:
         Args:
             found: the hypothesis in token indices.
             source: S source token indices, without padding.
-            words: the S - 1 source tokens.
+            words: the S - 1 source tokens as text.
         """
         target = found.tokens.cpu()
         alignment, replaced = None, {}
@@ -235,10 +235,10 @@ def batches_by_size(
     """Group sentences, as many as fit into a batch.
 
     Args:
-        order: numbers of sentences; neighbors come into one batch.
+        order: numbers of sentences; neighbors go into one batch.
         lengths: the number of tokens of each sentence.
         max_tokens: largest number of tokens in a batch, with padding; a longer sentence is a batch
-            of its own.
+            by itself.
         max_sentences: largest number of sentences in a batch; None for any number.
     """
     batch: list[int] = []

@@ -25,8 +25,8 @@ class Measured(NamedTuple):
     Attributes:
         what: what is fast about it.
         options: those of the ``Translator`` that make it so.
-        bleu: of its translations.
-        speed: sentences a second of processor time, which other programs hardly change.
+        bleu: BLEU of its translations.
+        speed: sentences per second of CPU time, which other programs hardly change.
     """
 
     what: str
@@ -38,7 +38,7 @@ class Measured(NamedTuple):
 def align(path: str, preparation: Path, pairs: Sequence[tuple[str, str]]) -> Iterator[AlignedPair]:
     """Align the tokens of sentence pairs with the attention of a model.
 
-    Pairs that are too long for the model are left out.
+    Pairs that are too long for the model are skipped.
 
     Args:
         path: the checkpoint.
@@ -68,9 +68,9 @@ def measure(
     lines: Sequence[str],
     score: Callable[[list[str]], float],
 ) -> Iterator[Measured]:
-    """Translate the validation text with a model as it is, and then with what makes it faster.
+    """Translate the validation text with an unchanged model, and then with what makes it faster.
 
-    What costs more BLEU than MAX_LOSS is left out of those that follow.
+    What costs more BLEU than MAX_LOSS is not part of the later attempts.
 
     Args:
         path: the checkpoint.
@@ -99,7 +99,7 @@ def measure(
             kept, name = found.options, "8 bits and shortlists"
     for per_word, frequent in SIZES:
         sizes = {"candidates_per_word": per_word, "frequent_candidates": frequent}
-        what = f"{name}: {per_word} tokens a word, {frequent:,} for all"
+        what = f"{name}: {per_word} tokens per word, {frequent:,} for all"
         found = with_options(what, **kept, lexicon=lexicon, **sizes)
         yield found
         if found.bleu >= least:
@@ -113,12 +113,12 @@ def fastest(found: Sequence[Measured]) -> Measured:
 
 
 def fast_checkpoint(path: str, preparation: Path, options: dict[str, Any]) -> dict[str, Any]:
-    """The content of a checkpoint whose model translates as with some options.
+    """The content of a checkpoint whose model translates as it would with some options.
 
     Args:
-        path: the checkpoint of the model as it is.
+        path: the checkpoint of the unchanged model.
         preparation: the folder of its preparation.
-        options: those of a ``Measured``.
+        options: the options of a ``Measured``.
     """
     if options.get("int8"):
         content = quantized(path).content

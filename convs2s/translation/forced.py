@@ -1,4 +1,4 @@
-"""Scores and alignments that models give to translations that they did not make."""
+"""Scores and alignments of given translations, which the models did not produce."""
 
 import math
 from collections.abc import Sequence
@@ -57,7 +57,7 @@ def score_pairs(
     if ensemble.options.lexicon is not None:
         raise UserError(
             "Scores of given translations need the whole vocabulary, but --lexicon restricts it to "
-            "the candidates of a batch: leave one of them out."
+            "the candidates of a batch: omit it."
         )
     numbered = [
         (numbers(source.split(), ensemble.source), numbers(target.split(), ensemble.target))
@@ -143,7 +143,7 @@ def model_links(
         sources: N source lines.
         targets: N translations.
     Raises:
-        UserError: if a line has other words after the preparation, or is too long for the model.
+        UserError: if the preparation changes the words of a line, or it is too long for the model.
     """
     processors = (text, target_text(text))
     words_of: list[tuple[list[int], list[int]]] = []
@@ -180,7 +180,7 @@ def words_of_tokens(
     if tokens != [token for word in by_word for token in word]:
         raise UserError(
             f"Line {number} of the {side} text, {excerpt(line)}, has other words after its "
-            "tokenization, so that the numbers of the gold links do not apply: give text that is "
-            "tokenized as that of the training, with --bpe-codes or, for sub-words, --raw."
+            "tokenization, so the numbers of the gold links do not apply: give text that is "
+            "tokenized like the training text, with --bpe-codes or, for sub-words, --raw."
         )
     return " ".join(tokens), [place for place, word in enumerate(by_word) for _ in word]

@@ -27,7 +27,7 @@ class Places(NamedTuple):
         languages: the source and the target language; None for those of the checkpoint, or those in
             the names of binarized data, or those of the preparation.
         prepared: the languages of the preparation.
-        with_training_data: whether to try the folder that the model was trained on, too.
+        with_training_data: whether to try the folder that the model was trained on as well.
     """
 
     folders: list[Path]
@@ -61,7 +61,7 @@ class Dictionaries:
 
     @property
     def files(self) -> tuple[Path, Path]:
-        """The dictionaries of both."""
+        """The dictionaries of both languages."""
         return self.folder / f"dict.{self.source}.txt", self.folder / f"dict.{self.target}.txt"
 
 
@@ -110,14 +110,14 @@ def check_words(checkpoint: Checkpoint, dictionaries: Dictionaries) -> None:
     """Check that dictionaries have the words that a model was trained with.
 
     Raises:
-        UserError: if they have not, or a file cannot be read.
+        UserError: if they do not, or a file cannot be read.
     """
     words = [vocabulary.symbols for vocabulary in dictionaries.vocabularies]
     check_dictionaries(checkpoint.state.get(TASK_STATE), words, checkpoint.path)
 
 
 def load_model(checkpoint: Checkpoint, dictionaries: Dictionaries, device: torch.device) -> Model:
-    """Make the network of a checkpoint, ready for generation.
+    """Build the network of a checkpoint, ready for generation.
 
     Args:
         checkpoint: the checkpoint.
@@ -129,8 +129,8 @@ def load_model(checkpoint: Checkpoint, dictionaries: Dictionaries, device: torch
     """
     if checkpoint.family is None:
         raise UserError(
-            f"{checkpoint.path} has a model of --arch {checkpoint.architecture}, which is none of "
-            "this library's: load it with fairseq (load=convs2s_plugin.loading.load)."
+            f"{checkpoint.path} has a model of --arch {checkpoint.architecture}, which is not one "
+            "of this library's: load it with fairseq (load=convs2s_plugin.loading.load)."
         )
     return NetworkModel(load_network(checkpoint, dictionaries).to(device))
 

@@ -21,9 +21,9 @@ class SearchOptions:
     Attributes:
         beam: beam size.
         lenpen: exponent of the length in the score.
-        unnormalized: whether the score is the log probability, without a length penalty.
-        unkpen: subtracted from the log probability of the unknown word.
-        temperature: divides the logits.
+        unnormalized: whether the score is the log-probability, without a length penalty.
+        unkpen: what is subtracted from the log-probability of the unknown word.
+        temperature: what the logits are divided by.
         min_len: smallest number of target tokens, without the end of the sentence.
         max_len_a, max_len_b: the largest number is ``max_len_a`` * S + ``max_len_b`` for the S
             source tokens of the longest sentence of a batch, its end included.
@@ -56,14 +56,14 @@ class EnsembleOptions(SearchOptions):
     Attributes:
         nbest: number of hypotheses for each line, at most ``beam``.
         max_tokens: largest number of source tokens in a batch, padding and ends of sentences
-            included; a longer sentence is a batch of its own.
+            included; a longer sentence is a batch by itself.
         batch_size: largest number of sentences in a batch; None for any number.
         autocast_dtype: "none", "bfloat16" or "float16".
         int8: whether to translate with weights in 8 bits; see the option of the task.
         lexicon: file of a lexicon that restricts the target vocabulary to candidates.
         candidates_per_word, frequent_candidates: sizes of the candidate vocabulary.
-        replace_unk: replace unknown words: None for no, "" to copy the source word, or a file with
-            translations of words.
+        replace_unk: how to replace unknown words: None to keep them, "" to copy the source word,
+            or a file with translations of words.
         alignment: whether to align each translation with its source.
         device: name of the device, such as "cpu" or "cuda:1"; None for a GPU if there is one.
         engine: "torch", or "ctranslate2" for CTranslate2, which translates with transformers in ADL
@@ -124,14 +124,14 @@ class EnsembleOptions(SearchOptions):
                 raise UserError(f"--engine {self.engine} has no {option}: omit one of them.")
 
     def for_search(self, options: dict[str, object]) -> "EnsembleOptions":
-        """These options with some of the search changed.
+        """These options with some search options changed.
 
         Args:
             options: names of ``OF_THE_SEARCH``, and values.
         Raises:
             UserError: if an option is not one of the search, or has a value that is not allowed.
         """
-        advice = " The others are given when a model is loaded."
+        advice = " The others are set when a model is loaded."
         check_names(options, OF_THE_SEARCH, "the search", advice)
         changed = replace(self, **options)  # type: ignore[arg-type]
         changed.check()

@@ -67,9 +67,10 @@ class Precision:
     Args:
         name: one of AUTOCAST_DTYPES.
         int8: whether models generate with weights in 8 bits, where these are supported (False);
-            quantized checkpoints do in any case.
-        emulate: compute in half precision even on a CPU that has no instructions for it (True).
-            Otherwise models on such a CPU compute in single precision, and a warning says so.
+            quantized checkpoints always do.
+        emulate: whether to compute in half precision even on a CPU without instructions for it
+            (True). Otherwise models on such a CPU compute in single precision, and a warning says
+            so.
     """
 
     def __init__(self, name: str, int8: bool = False, emulate: bool = True):
@@ -89,7 +90,7 @@ class Precision:
             model: a model that is prepared for generation.
             extra: further weights of matrix products, such as that of a tied output layer.
         Raises:
-            UserError: if a model in 8 bits is not one of this package, or has half precision too.
+            UserError: if a model in 8 bits is not one of this package, or also has half precision.
         """
         with _preparing:
             if self.int8 or getattr(model, "quantized", False):
@@ -120,8 +121,8 @@ class Precision:
     def _quantize_(self, model: Any) -> None:
         if not hasattr(model, "quantize_"):
             raise UserError(
-                f"--int8 needs a model of this package, but {type(model).__name__} is none: omit "
-                "it."
+                f"--int8 needs a model of this package, but {type(model).__name__} is not one: "
+                "omit it."
             )
         halves = {p.dtype for p in model.parameters()} & {torch.float16, torch.bfloat16}
         if self.dtype is not None or halves:

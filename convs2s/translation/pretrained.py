@@ -1,4 +1,4 @@
-"""Trained models by the folder of their training run.
+"""Loading trained models from the folders of their training runs.
 
 translator = load_translator("prepared/checkpoints")
 translator.translate(["Zwei Hunde rennen."])[0].text
@@ -37,11 +37,11 @@ _OF_FAIRSEQ = (*FAIRSEQ_VALUES, "moses_no_dash_splits", "moses_no_escape", "user
 
 
 class MosesText:
-    """Text for the Moses tokenizer as fairseq's hub uses it, then split into sub-words.
+    """Text that is tokenized by Moses as in fairseq's hub, then split into sub-words.
 
     Args:
         subwords: makes sub-words from tokens.
-        languages: of source and target.
+        languages: source and target.
         moses_no_dash_splits, moses_no_escape: as for fairseq.
     Raises:
         UserError: if sacremoses is not installed.
@@ -96,9 +96,9 @@ def load_translator(
             ensemble. By default, the first of ``CHECKPOINT_FILES`` in the folder or in
             ``checkpoints`` below it.
         data_name_or_path: the folder of the dictionaries; a path that starts with ``.`` is in the
-            folder of the model, as in fairseq. By default, they are looked for as ``Translator``
-            does.
-        load: makes models; see ``Translator``.
+            folder of the model, as in fairseq. By default, they are searched for as by
+            ``Translator``.
+        load: builds models; see ``Translator``.
         options: those of ``Translator``; by default, the device is the CPU. Also those of
             fairseq's hub: ``tokenizer="moses"``, ``bpe="subword_nmt"``, ``user_dir``; ``task``
             changes nothing.
@@ -127,12 +127,12 @@ def load_translator(
 
 
 def download(address: str) -> Path:
-    """The folder of a model, downloaded to the cache of ``torch.hub`` unless it is there already.
+    """The folder of a model, downloaded to the cache of ``torch.hub`` unless it is already there.
 
     Args:
-        address: of a tar archive, possibly compressed, of the folder.
+        address: address of a tar archive, possibly compressed, of the folder.
     Raises:
-        UserError: if the address cannot be read, or the file is no such archive.
+        UserError: if the address cannot be read, or the file is not such an archive.
     """
     name = PurePosixPath(urlparse(address).path).name.partition(".")[0]
     digest = hashlib.sha256(address.encode()).hexdigest()[:16]
@@ -149,7 +149,7 @@ def download(address: str) -> Path:
                 try:
                     new.rename(folder)
                 except OSError:
-                    # Unless another thread or process has downloaded it meanwhile.
+                    # Unless another thread or process has downloaded it in the meantime.
                     if not folder.is_dir():
                         raise
         except OSError as error:

@@ -61,10 +61,10 @@ class Model(BaseModel):
         title: what it does.
         languages: source and target; the languages of the words for pronunciation.
         file: the archive, which has a folder with the name of the model.
-        size: of the archive, in bytes.
-        sha256: of the archive.
-        license: on which terms it may be used.
-        limits: what it is not made for.
+        size: size of the archive, in bytes.
+        sha256: SHA-256 of the archive.
+        license: the terms on which it may be used.
+        limits: what it is not meant for.
     """
 
     model_config = ConfigDict(strict=True, extra="forbid")
@@ -83,7 +83,7 @@ class Manifest(BaseModel):
 
     Attributes:
         format: FORMAT.
-        address: of the folder of the archives.
+        address: address of the folder of the archives.
         models: name -> model.
     """
 
@@ -101,7 +101,7 @@ def fetch(name: str) -> Path:
     address. A file ``manifest.json`` there may name further models.
 
     Args:
-        name: of the model.
+        name: name of the model.
     Returns:
         The folder, as ``convs2s export`` wrote it.
     Raises:
@@ -114,7 +114,7 @@ def fetch(name: str) -> Path:
     folder = _folder(cache, name, model)
     if not folder.is_dir():
         _make(cache)
-        message = f"Another process is still fetching a model to {cache}: wait for its end."
+        message = f"Another process is still fetching a model to {cache}: wait until it ends."
         descriptor = lock_folder(str(cache), message, PATIENCE)
         try:
             if not folder.is_dir():
@@ -225,7 +225,7 @@ def _of_place(name: str, manifest: Manifest, cache: Path) -> Model:
 
 
 def _manifests(place: str | Path, cache: Path) -> Iterator[Path]:
-    """The files of the manifest of a place; that of an address as it was, and then as it is."""
+    """The manifest files of a place; for an address, the cached copy, then the current file."""
     if isinstance(place, Path):
         if (place / MANIFEST).is_file():
             yield place / MANIFEST
@@ -245,15 +245,15 @@ def _make(cache: Path) -> None:
         cache.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UserError(
-            f"{cache} cannot be made: {error.strerror}. Set XDG_CACHE_HOME to a folder for caches "
-            "that can be written."
+            f"{cache} cannot be made: {error.strerror}. Set XDG_CACHE_HOME to a writable folder "
+            "for caches."
         ) from error
 
 
 def _write(name: str, model: Model, place: str | Path, folder: Path) -> None:
     """Write the folder of a model to the cache, whole or not at all."""
     for left in folder.parent.glob(f"{folder.name}.*.partial"):
-        # Of a process that was killed: nobody else writes while the cache is locked.
+        # Left by a process that was killed: nobody else writes while the cache is locked.
         shutil.rmtree(left, ignore_errors=True)
     with atomic_folder(str(folder)) as partial:
         new = Path(partial)
@@ -295,7 +295,7 @@ def _check_archive(archive: Path, source: str, model: Model) -> None:
     if found != model.sha256:
         raise UserError(
             f"{source} is not the file that was released: its SHA-256 is {found}, but the manifest "
-            f"has {model.sha256}. Get it again, and from another place if that does not help."
+            f"has {model.sha256}. Get it again, from another place if that does not help."
         )
 
 

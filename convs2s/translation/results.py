@@ -18,9 +18,9 @@ class Hypothesis:
 
     Attributes:
         text: plain text, without line breaks; empty for a part, which has only its tokens.
-        score: as fairseq prints it: in base 2, with the length penalty.
+        score: the score as fairseq prints it: in base 2, with the length penalty.
         tokens: T target tokens, without the end of the sentence.
-        token_scores: log probabilities of the tokens and of the end of the sentence, in base 2;
+        token_scores: log-probabilities of the tokens and of the end of the sentence, in base 2;
             CTranslate2 returns none.
         alignment: pairs of source and target token, counted from 0; None if not asked for.
         is_cut_off: whether a search ended at its largest length.
@@ -73,7 +73,7 @@ def join(
     decode: Callable[[str], str],
     options: EnsembleOptions,
 ) -> Translation:
-    """Make the translation of a line from the hypotheses for its parts.
+    """Build the translation of a line from the hypotheses for its parts.
 
     The n-th best translation of a line consists of the n-th best ones of its parts.
 
@@ -119,7 +119,7 @@ def _join_best(
         texts.append(as_sentence(decode(" ".join(hypothesis.tokens))))
     score = best[0].score
     if len(best) > 1:
-        # With the end of each part.
+        # Including the end of each part.
         lengths = [len(of_part.tokens) + 1 for of_part in best]
         log_probs = (options.log_prob(one.score, size) for one, size in zip(best, lengths))
         score = options.score(sum(log_probs), sum(lengths))
@@ -141,8 +141,8 @@ def output_lines(
     Args:
         translation: the translation.
         number: number of its line, counted from 1.
-        nbest: write all hypotheses: number, score and text, separated by tabs.
-        scores: write the score before the text.
+        nbest: whether to write all hypotheses: number, score and text, separated by tabs.
+        scores: whether to write the score before the text.
     """
     if nbest:
         for hypothesis in translation.hypotheses:
@@ -166,12 +166,12 @@ def is_reported(translation: Translation) -> bool:
 
 
 def cut_off_remark(count: int, max_len_b: int, where: str = "") -> str:
-    """What to say of translations that ended at the largest length.
+    """The remark about translations that ended at the largest length.
 
     Args:
-        count: their number.
+        count: number of these translations.
         max_len_b: the option.
-        where: in parentheses, what lists them.
+        where: text in parentheses about where they are listed.
     """
     return (
         f"{count:,} translation(s) may be cut off at the largest length{where}: give a larger "

@@ -1,6 +1,6 @@
 """Beam search, with one model or the mean of several; beam size 1 is greedy search.
 
-Hypotheses and scores are those of fairseq's search, bit by bit: the operations on scores have the
+Hypotheses and scores equal those of fairseq's search bit by bit: operations on scores are in the
 same order. Everything that a search remembers belongs to its call.
 """
 
@@ -116,7 +116,7 @@ def largest_length(options: SearchOptions, source_length: int, max_target_length
     Args:
         options: how to search.
         source_length: S of the longest sentence of the batch, its end included.
-        max_target_length: of the models, the end of the sentence included.
+        max_target_length: limit of the models, the end of the sentence included.
     Raises:
         UserError: if no translation can have the smallest length.
     """
@@ -133,8 +133,8 @@ def largest_length(options: SearchOptions, source_length: int, max_target_length
 class _Search:
     """The search in one batch.
 
-    Row i is the hypothesis i % beam_size of an unfinished sentence. Rows that have ended stay until
-    their sentence is finished, and count no more.
+    Row i is the hypothesis i % beam_size of an unfinished sentence. Rows that have ended stay
+    until their sentence is finished, but no longer count.
 
     Args:
         decodings: the models, which have one hypothesis for each of B sentences.
@@ -161,7 +161,7 @@ class _Search:
         # The number of each unfinished sentence, and the finished hypotheses of all sentences.
         self.sentences = list(range(len(source)))
         self.finished: list[list[Finished]] = [[] for _ in self.sentences]
-        # The present rows: their tokens, R x (t + 1) with the end of a sentence as the first one;
+        # The current rows: their tokens, R x (t + 1) with the end of a sentence as the first one;
         # their log-probabilities after each token, R x t; and the row in which each step was made.
         rows = len(source) * self.beam_size
         self.tokens = source.new_full((rows, 1), self.eos)
@@ -230,7 +230,7 @@ class _Search:
             log_probs[:, self.eos] = -math.inf
 
     def _force(self, step: int, log_probs: Tensor) -> Tensor:
-        """Forbid all but the next token of the prefix, where there is one."""
+        """Forbid everything except the next token of the prefix, where there is one."""
         assert self.prefix is not None
         of_sentence = self.prefix[:, step]
         token = of_sentence.repeat_interleave(self.beam_size).unsqueeze(1)

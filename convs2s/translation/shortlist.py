@@ -19,7 +19,7 @@ from .search import Symbols
 logger = logging.getLogger(__name__)
 
 
-# The entry of a checkpoint that has shortlists.
+# The entry of a checkpoint with shortlists.
 ENTRY = "shortlist"
 
 
@@ -63,7 +63,7 @@ class Shortlist:
         return tokens
 
     def saved(self) -> dict[str, Any]:
-        """What a checkpoint has of it."""
+        """The shortlist as an entry of a checkpoint."""
         return {
             "by_source": self.by_source.to(torch.int32, copy=True),
             "frequent": self.num_frequent,
@@ -73,7 +73,7 @@ class Shortlist:
 def saved_shortlist(
     states: Mapping[str, Mapping[str, Any]], source: Symbols, target: Symbols
 ) -> Shortlist | None:
-    """The shortlists of checkpoints: candidates of any of them; None unless all have some.
+    """The union of the shortlists of several checkpoints; None unless all have shortlists.
 
     Args:
         states: the file of each checkpoint -> its content.
@@ -102,7 +102,7 @@ def saved_shortlist(
         if not isinstance(number, int) or number < target.nspecial:
             raise UserError(
                 f"The shortlists in {path} do not fit its dictionaries: the file is damaged. Make "
-                "it anew with `convs2s fast`."
+                "it again with `convs2s fast`."
             )
         tables.append(table)
         frequent = max(frequent, number)
@@ -110,7 +110,7 @@ def saved_shortlist(
 
 
 def load_shortlist(options: Any, source: Symbols, target: Symbols) -> Shortlist | None:
-    """The shortlists that options ask for; None if they give no lexicon.
+    """The shortlists that options ask for; None if they name no lexicon.
 
     Args:
         options: has ``lexicon``, ``candidates_per_word`` and ``frequent_candidates``.

@@ -12,19 +12,19 @@ from .loading import Dictionaries, Languages, Places, find_dictionaries
 
 # What commands say if `find_text` found no preparation.
 NOT_PREPARED = (
-    "There is no preparation.yaml: the text is taken as tokens separated by spaces (--raw)."
+    "There is no preparation.yaml: the text is read as tokens separated by spaces (--raw)."
 )
 
 
 def given_text(
     preparation: str | Path | None, bpe_codes: str | Path | None, raw: bool
 ) -> TextProcessor | None:
-    """The processing of text that options ask for, or None if they do not say.
+    """The processing of text that options ask for, or None if they do not ask for any.
 
     Args:
         preparation: ``preparation.yaml`` or its folder (``--preparation``).
         bpe_codes: codes of subword-nmt (``--bpe-codes``).
-        raw: take the text as tokenized (``--raw``).
+        raw: whether the text is already tokenized (``--raw``).
     Raises:
         UserError: if more than one is given, or a file cannot be read.
     """
@@ -101,14 +101,14 @@ def target_text(text: TextProcessor) -> TextProcessor:
 
 
 def find_text(text: TextProcessor | None, path: str, dictionaries: Dictionaries) -> TextProcessor:
-    """The processing of text for a model: as options ask for, or by the preparation near it.
+    """The processing of text for a model: the one that options ask for, or the preparation near it.
 
     Args:
         text: what ``given_text`` returned.
         path: the checkpoint.
         dictionaries: its dictionaries.
     Returns:
-        Text is taken as tokenized if there is no preparation.
+        If there is no preparation, one that expects tokenized text.
     Raises:
         UserError: if the preparation cannot be read, or does not belong to the model.
     """

@@ -41,17 +41,17 @@ class Translator:
             looked for in the folder of the first checkpoint, in that of the dictionaries, and in
             the folders above them.
         bpe_codes: instead, segment tokenized text with these codes of subword-nmt.
-        raw: instead, take the text as tokens separated by spaces. This is also done if there is no
+        raw: instead, read the text as tokens separated by spaces. This is also done if there is no
             preparation.
         source_lang, target_lang: the languages, if neither the checkpoint nor the names of the
-            binarized data say them.
+            binarized data give them.
         workers: number of processes that translate (1). On a CPU, they share the weights. On GPUs,
-            if there are several and ``device`` is None, each has a GPU of its own, and ``score``
+            if there are several and ``device`` is None, each has its own GPU, and ``score``
             and ``attention`` compute on the CPU. More than one needs a system that can fork
-            processes. None: one for each GPU or, on a CPU, one for each thread if there are as many
-            batches, else one for each batch.
+            processes. None: one for each GPU or, on a CPU, one for each thread if there are as
+            many batches, otherwise one for each batch.
         buffer_size: number of lines that are sorted by length and translated together (2,000).
-        load: makes models, as ``loading.load_model`` does.
+        load: builds models, as ``loading.load_model`` does.
         options: see ``EnsembleOptions``.
     Attributes:
         text: the preparation, or another object with ``encode`` and ``decode``.
@@ -93,7 +93,8 @@ class Translator:
         if workers != 1 and chosen.device is None:
             self._devices = devices_of_workers(workers, usable_gpus())
         if self._devices:
-            # What makes tokens and batches needs no GPU, and must not use one before the forks.
+            # Code that makes tokens and batches needs no GPU, and must not use one before the
+            # forks.
             here = replace(chosen, device="cpu", autocast_dtype="none", int8=False)
         else:
             here = chosen
@@ -111,7 +112,7 @@ class Translator:
         if workers not in (None, 1) and not on_cpu:
             raise UserError(
                 f"--workers {workers} needs a CPU, but the model is on {self.ensemble.device}: "
-                "leave out --workers or give --device cpu."
+                "omit --workers or give --device cpu."
             )
         self.languages = self.ensemble.dictionaries.languages
         self.max_source_tokens = self.ensemble.max_source_tokens
@@ -139,7 +140,7 @@ class Translator:
     def stream(
         self, lines: Iterable[str], report: Report = lambda count: None
     ) -> Iterator[Translation]:
-        """Translate lines of any number, and return each translation as soon as possible.
+        """Translate any number of lines, and return each translation as soon as possible.
 
         Args:
             lines: read one buffer at a time; with several workers, some buffers ahead.
@@ -168,7 +169,8 @@ class Translator:
         for text in (source,) if target is None else (source, target):
             if not isinstance(text, str):
                 raise UserError(
-                    f"Attention is that of one line, but {excerpt(repr(text))} is none: give text."
+                    f"Attention is for one line of text, but {excerpt(repr(text))} is not text: "
+                    f"give text."
                 )
             check_text(text or "", "A line")
         tokens = self.text.encode(as_sentence(source)) if source.strip() else ""
@@ -181,9 +183,9 @@ class Translator:
         return attention_of_pair(self.ensemble, tokens, translation)
 
     def score(self, sources: Iterable[str], targets: Iterable[str]) -> list[ScoredPair]:
-        """Score translations that are given: the log-probability of each token and of all.
+        """Score given translations: the log-probability of each token and of all.
 
-        An empty line counts as the end of its sentence alone.
+        An empty line counts as an end of sentence alone.
 
         Args:
             sources: N lines of text; they are not split.

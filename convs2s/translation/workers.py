@@ -1,7 +1,7 @@
 """Worker processes that share the weights of one ensemble, or have a GPU each.
 
-The processes are forks of the one that loaded the models. No process writes to the weights, so
-that the operating system keeps one copy of them for all. With GPUs, each process loads the models
+The processes are forks of the one that loaded the models. No process writes to the weights, so the
+operating system keeps one copy of them for all. With GPUs, each process loads the models
 once more, since a fork cannot use a GPU that its parent has used.
 """
 
@@ -33,7 +33,7 @@ CAN_FORK = "fork" in multiprocessing.get_all_start_methods()
 
 
 def devices_of_workers(workers: int | None, gpus: Sequence[str]) -> list[str]:
-    """The devices of processes that load models of their own.
+    """The devices of processes that load their own models.
 
     Args:
         workers: the number of processes that was asked for; None for one on each GPU.
@@ -54,8 +54,8 @@ def devices_of_workers(workers: int | None, gpus: Sequence[str]) -> list[str]:
 
 
 def usable_gpus() -> list[str]:
-    """The GPUs that processes can use which are forked from this one."""
-    # It would make them unusable to ask whether CUDA is available.
+    """The GPUs that processes forked from this one can use."""
+    # Asking whether CUDA is available would make them unusable.
     if not CAN_FORK or torch.cuda.is_initialized():
         return []
     return [f"cuda:{number}" for number in range(torch.cuda.device_count())]
@@ -72,8 +72,8 @@ class Workers:
     """Processes that translate batches; a context manager.
 
     Args:
-        translate: for each process, what translates its batches; it inherits all that this refers
-            to. Each process uses an equal share of the threads of this one.
+        translate: for each process, what translates its batches; it inherits everything that this
+            refers to. Each process uses an equal share of the threads of this one.
     """
 
     def __init__(self, translate: Sequence[Translate]):
@@ -86,8 +86,8 @@ class Workers:
     def __enter__(self) -> "Workers":
         if not CAN_FORK:
             raise UserError(
-                f"--workers {self._number} needs an operating system that can fork a process: "
-                "leave it out."
+                f"--workers {self._number} needs an operating system that can fork a process: omit "
+                "it."
             )
         context = multiprocessing.get_context("fork")
         threads = max(1, available_threads() // self._number)
@@ -183,8 +183,8 @@ class Workers:
         longest = max(map(len, job.sentences), default=0)
         return WorkerError(
             f"Worker process {number + 1} of {self._number} {how} during a batch of "
-            f"{len(job.sentences):,} sentences of up to {longest:,} tokens. If the machine has not "
-            "enough memory, use a smaller --max-tokens or fewer --workers."
+            f"{len(job.sentences):,} sentences of up to {longest:,} tokens. If the machine does "
+            "not have enough memory, use a smaller --max-tokens or fewer --workers."
         )
 
 

@@ -1,4 +1,4 @@
-"""Writing translations to files, and how far they are written, so that a later start goes on."""
+"""Writing translations to files, and how far they are written, so that a later run can continue."""
 
 import zlib
 from collections.abc import Iterator, Mapping
@@ -41,7 +41,7 @@ class Position:
         self.num_cut_off += translation.is_cut_off
 
     def pass_over(self, lines: Iterator[str]) -> bool:
-        """Read the lines that have a translation, and say whether they are still the same."""
+        """Read the lines that have a translation, and return whether they are still the same."""
         count = checksum = 0
         for line in islice(lines, self.lines):
             count += 1
@@ -59,7 +59,7 @@ class Writer:
     Args:
         files: open files by their options: --output and, if they are wanted, --alignment and
             --report.
-        position: how far they are written; goes on with each translation.
+        position: how far they are written; advances with each translation.
         nbest, scores: as for ``results.output_lines``.
         lines_before: the number of lines before the first one of the text, which is part of one.
     """
@@ -79,7 +79,7 @@ class Writer:
         self._lines_before = lines_before
 
     def begin(self) -> None:
-        """Write what stands before the first translation."""
+        """Write what precedes the first translation."""
         if self._report:
             self._report.write(REPORT_HEADER)
 

@@ -28,7 +28,7 @@ from .patches import Tier, install, mode
 def prepare() -> None:
     """Change fairseq as the models of this package need it; called when the plugin is imported.
 
-    CONVS2S_COMPAT=all makes the changes of ``enable_all`` as well, and 0 none at all.
+    CONVS2S_COMPAT=all makes the changes of ``enable_all`` as well, and 0 makes none at all.
 
     Raises:
         UserError: if CONVS2S_COMPAT has another value.

@@ -95,8 +95,8 @@ def state_dict(original: Any, self: EpochBatchIterator) -> dict[str, Any]:
 def load_state_dict(original: Any, self: EpochBatchIterator, state: dict[str, Any]) -> None:
     """Refuse to continue an epoch with other batches.
 
-    fairseq skips as many batches as were done, so that some sentences of the epoch would be lost
-    and others come twice. Checkpoints without a digest are compared by their options.
+    fairseq skips as many batches as were done, so some sentences of the epoch would be lost and
+    others repeated. Checkpoints without a digest are compared by their options.
     """
     changed = state.get("changed_options", [])
     if state.get("iterations_in_epoch", 0) > 0:
@@ -116,7 +116,7 @@ def _other_batches(epoch: int, changed: list[str]) -> UserError:
     again = "give the same options until the epoch is over" if changed else "use the same data"
     return UserError(
         f"The checkpoint is in the middle of epoch {epoch}, and its batches are not those of this "
-        f"training run: {reason}. Some sentences would be skipped, and others come twice. Either "
+        f"training run: {reason}. Some sentences would be skipped, and others repeated. Either "
         f"{again}, or add --reset-dataloader to begin at epoch 1 with all data."
     )
 

@@ -1,7 +1,7 @@
-"""A training run that is continued with other options: it works, or one sentence says what to add.
+"""Continuing a training run with other options: it works, or one sentence says what to add.
 
-fairseq compares the classes of criterion and optimizer only, and ends in an assertion. A state of
-another scheduler, and batches of other options in the middle of an epoch, it may read wrongly.
+fairseq compares only the classes of criterion and optimizer, and fails with an assertion. It may
+misread the state of another scheduler, and the batches of other options in the middle of an epoch.
 """
 
 import ast
@@ -50,8 +50,8 @@ def load_checkpoint(
 ) -> Any:
     """Compare the options of a checkpoint with those of the training run, and load it.
 
-    fairseq takes the learning rate from the state of the optimizer, with --reset-lr-scheduler too;
-    then it is that of the new scheduler here.
+    fairseq takes the learning rate from the state of the optimizer, even with
+    --reset-lr-scheduler; here, it is then that of the new scheduler.
     """
     read = checkpoint_utils.load_checkpoint_to_cpu
 
@@ -94,7 +94,7 @@ def parse_dictionary(option: str, text: str) -> dict[Any, Any]:
 
 
 def _check_overrides(overrides: dict[str, Any], optimizer: dict[str, Any] | None) -> None:
-    """Check that --optimizer-overrides names options of the optimizer only.
+    """Check that --optimizer-overrides names only options of the optimizer.
 
     Raises:
         UserError: if it does not.
@@ -114,7 +114,7 @@ def _compare(
     """Compare a checkpoint with the options of a training run that continues it.
 
     Notes in it what differs where fairseq reads it later: the name of a criterion with the same
-    loss, the best value if it is that of another metric, and other options of the batches.
+    loss, the best value if it belongs to another metric, and other options of the batches.
 
     Raises:
         UserError: if its optimizer or scheduler cannot be continued.
@@ -126,7 +126,7 @@ def _compare(
     if not reset_optimizer and history:
         if state.get("last_optimizer_state") is None:
             logger.warning(
-                f"{path} has no state of the optimizer: optimizer and learning rate begin anew, "
+                f"{path} has no state of the optimizer: optimizer and learning rate start again, "
                 "and updates are counted from 0"
             )
         else:
@@ -134,7 +134,7 @@ def _compare(
     if "best" in extra and not _same_measure(saved, cfg):
         logger.warning(
             f"the best {saved.checkpoint.best_checkpoint_metric} of {path} does not count for this "
-            "training run, which measures something else: checkpoint_best.pt will be that of its "
+            "training run, which measures something else: checkpoint_best.pt will come from its "
             "next validation"
         )
         del extra["best"]
@@ -144,7 +144,7 @@ def _compare(
 def _compare_optimizers(
     path: str, saved: DictConfig, cfg: Any, last: dict[str, Any], reset_lr_scheduler: bool
 ) -> None:
-    begin = "add --reset-optimizer to begin with its weights and a new optimizer"
+    begin = "add --reset-optimizer to start with its weights and a new optimizer"
     before, now = _name(saved, "optimizer"), _name(cfg, "optimizer")
     if before != now:
         raise UserError(
@@ -172,7 +172,7 @@ def _name(cfg: Any, kind: str) -> Any:
 
 
 def _loss(cfg: Any) -> list[Any]:
-    """The options of a cross-entropy that the loss depends on."""
+    """The options of a cross-entropy that affect the loss."""
     options = cfg.criterion
     return [getattr(options, name, default) for name, default in LOSS_OPTIONS.items()]
 

@@ -36,7 +36,7 @@ from convs2s.common.output_files import atomic_path
 from .dictionaries import check_training
 from .patches import Tier, install_for, is_installed, patched, step
 
-# The reasons for which a file has no room.
+# The errors of a file for which there is no room.
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 # Files that a training run writes and reads, and their names until they are complete.
 CHECKPOINT = re.compile(r"(checkpoint.*|crash)\.pt")
@@ -53,11 +53,11 @@ step(Tier.NEEDED)(allow_plain_data)
 
 @patched(checkpoint_utils, "load_checkpoint_to_cpu", Tier.NEEDED)
 def load_checkpoint_to_cpu(original: Any, path: str, *args: Any, **kwargs: Any) -> Any:
-    """Replace torch's errors about damaged checkpoints by a UserError that names the file.
+    """Replace torch's errors about damaged checkpoints with a UserError that names the file.
 
     torch advises loading the file with ``weights_only=False``, which runs code from it. If the
     model is one of this package, the changes of ``Tier.EXTRA`` are made. With these, the weights
-    are checked, and the model is built without the files that its training began with.
+    are checked, and the model is built without the files that its training started with.
     """
     if path.endswith(SAFETENSORS):
         return _read_folder(path, *args, **kwargs)
@@ -83,7 +83,7 @@ def load_checkpoint_to_cpu(original: Any, path: str, *args: Any, **kwargs: Any) 
 def _read_folder(
     path: str, arg_overrides: Any = None, load_on_all_ranks: bool = False
 ) -> dict[str, Any]:
-    """What ``convs2s export`` wrote, as fairseq has a checkpoint."""
+    """What ``convs2s export`` wrote, in the form of fairseq's checkpoints."""
     state = load_checkpoint(path)
     state["cfg"] = OmegaConf.create(state["cfg"])
     if arg_overrides is not None:
@@ -96,7 +96,7 @@ def _check_entries(path: str, state: Any) -> None:
     """Check that a checkpoint of any model has weights and options.
 
     Raises:
-        UserError: if it has not.
+        UserError: if it does not.
     """
     if not isinstance(state.get("model"), dict):
         raise UserError(f"{path} is not a checkpoint of fairseq-train: it has no weights.")
@@ -116,10 +116,10 @@ def _check_entries(path: str, state: Any) -> None:
 
 
 def _leave_out_files(path: str, state: Any) -> None:
-    """Let nothing but its checkpoint be needed for a trained model.
+    """Let a trained model need nothing but its checkpoint.
 
-    fairseq would read the files of pre-trained embeddings once more, and then replace them by the
-    weights.
+    fairseq would read the files of pre-trained embeddings once more, and then replace them with
+    the weights.
 
     Raises:
         UserError: if the layers of the model are in a file.
@@ -130,7 +130,7 @@ def _leave_out_files(path: str, state: Any) -> None:
             continue
         check_no_files(entries, path)
         for side in ("encoder", "decoder"):
-            # fairseq's Transformer may have options of its own for each side.
+            # fairseq's Transformer may have separate options for each side.
             own = entries[side] if side in entries else None
             for part, name in ((entries, f"{side}_embed_path"), (own, "embed_path")):
                 if isinstance(part, dict | DictConfig) and name in part:
@@ -178,9 +178,9 @@ def memory_mapped() -> Iterator[None]:
 def load_state_dict(original: Any, self: Any, state_dict: Any, *args: Any, **kwargs: Any) -> Any:
     """Refuse to continue from the state of an optimizer that is infinite or not a number.
 
-    The weights may be finite if the training was ended before its next update.
+    The weights may be finite if the training run ended before its next update.
     """
-    advice = "Use an earlier checkpoint, or begin with another state (--reset-optimizer)."
+    advice = "Use an earlier checkpoint, or start with another state (--reset-optimizer)."
     check_finite_state(state_dict, "The checkpoint", advice)
     return original(self, state_dict, *args, **kwargs)
 

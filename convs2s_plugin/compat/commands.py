@@ -1,4 +1,4 @@
-"""fairseq's commands: options that fail where they need not, and several workers."""
+"""fairseq's commands: options that fail needlessly, and several workers."""
 
 import logging
 import os
@@ -23,9 +23,9 @@ from .patches import Tier, install_for, is_installed, patched
 
 logger = logging.getLogger(__name__)
 
-# It has the options of fairseq's translation, too.
+# It also has the options of fairseq's translation task.
 TASK = "convs2s_translation"
-# Options that are dictionaries as in Python.
+# Options that are Python dictionaries.
 DICTIONARIES = ("model_overrides", "optimizer_overrides")
 LANGUAGES = ("source_lang", "target_lang")
 # Variables that torchrun, and torch.distributed.launch, set for each worker.
@@ -42,7 +42,7 @@ def parse_args_and_arch(
 
     With these, ``--bf16`` trains without a TPU, and ``--tokenizer moses`` works without languages.
     fairseq-validate, which fails without ``--task``, gets a default; it then has the task of the
-    checkpoint. What is wrong is refused in one sentence, without all options before it.
+    checkpoint. Errors are one sentence, without the list of all options before it.
     """
     parser.error = lambda message: parser.exit(
         2, f"{parser.prog}: error: {refusal(message, parser._option_string_actions)}\n"
@@ -74,13 +74,13 @@ def parse_args_and_arch(
 
 
 def _request_no_tpu(args: Namespace, given: Sequence[str]) -> None:
-    """fairseq reads ``--bf16`` as ``--tpu``, too, and then needs the package torch_xla."""
+    """fairseq also reads ``--bf16`` as ``--tpu``, and then needs the package torch_xla."""
     if getattr(args, "bf16", False) and "--tpu" not in given and find_spec("torch_xla") is None:
         args.tpu = False
 
 
 def _set_languages(args: Namespace) -> None:
-    """fairseq infers the languages from the data, but only after it refused their absence."""
+    """fairseq infers the languages from the data, but only after rejecting their absence."""
     if getattr(args, "tokenizer", None) != "moses" or not getattr(args, "data", None):
         return
     inferred = data_utils.infer_language_pair(utils.split_paths(args.data)[0])
@@ -93,9 +93,9 @@ def _set_languages(args: Namespace) -> None:
 def add_distributed_training_args(
     original: Any, parser: Any, *arguments: Any, **kwargs: Any
 ) -> Any:
-    """Accept ``--local-rank`` beside ``--local_rank``.
+    """Accept ``--local-rank`` besides ``--local_rank``.
 
-    torch.distributed.launch gives each worker this option, since torch 2 with a hyphen.
+    torch.distributed.launch gives each worker this option, with a hyphen since torch 2.
     """
     group = original(parser, *arguments, **kwargs)
     known = parser._option_string_actions
@@ -108,10 +108,10 @@ def add_distributed_training_args(
 
 @patched(distributed_utils, "call_main", Tier.EXTRA)
 def call_main(original: Any, cfg: Any, main: Any, **kwargs: Any) -> Any:
-    """Train with the workers that torchrun starts, on CPUs too.
+    """Train with the workers that torchrun starts, also on CPUs.
 
     After version 0.12.2, fairseq divides by the number of GPUs, which is zero on CPUs, and trains
-    each worker for itself if a machine has one GPU or none. On CPUs, all versions ask for NCCL and
+    each worker separately if a machine has one GPU or none. On CPUs, all versions ask for NCCL and
     for a GPU of each worker.
     """
     training = cfg.distributed_training

@@ -49,8 +49,8 @@ def make_dataset(
 ) -> Any:
     """Check the sizes and the tokens of binarized data before fairseq opens it.
 
-    fairseq reads all of it then, too. Without the check, damaged files end in an error without
-    their name, or in the middle of a training run.
+    fairseq then also reads all of it. Without the check, damaged files cause an error without
+    their names, or end a training run in the middle.
     """
     if impl != "raw":
         _check_pair(path)
@@ -65,15 +65,15 @@ def make_dataset(
     except (AssertionError, struct.error, ValueError) as error:
         if isinstance(error, UserError):
             raise
-        raise _damaged(f"{path}.idx", "it is no index of binarized data") from error
+        raise _damaged(f"{path}.idx", "it is not an index of binarized data") from error
 
 
 def check_binarized(path: str, vocab_size: int | None) -> None:
     """Check the index and the tokens of a data set.
 
     Args:
-        path: of ``.idx`` and ``.bin``, without these.
-        vocab_size: number of tokens in the dictionary; None to check the sizes only.
+        path: path of the files ``.idx`` and ``.bin``, without these suffixes.
+        vocab_size: number of tokens in the dictionary; None to check only the sizes.
     Raises:
         UserError: if a file has another size than it should have, or if a token is not in the
             dictionary.
@@ -85,7 +85,7 @@ def check_binarized(path: str, vocab_size: int | None) -> None:
             raise _damaged(index, f"it has {len(header)} bytes")
         mark, _, code, count = HEADER.unpack(header)
         if mark != MARK or code not in TYPES:
-            raise _damaged(index, "it is no index of binarized data")
+            raise _damaged(index, "it is not an index of binarized data")
         expected = HEADER.size + 12 * count
         if os.path.getsize(index) != expected:
             raise _damaged(
@@ -121,10 +121,10 @@ def _check_tokens(path: str, tokens: np.ndarray, vocab_size: int) -> None:
 def read_data(
     original: Any, self: IndexedRawTextDataset, path: str, dictionary: Dictionary
 ) -> None:
-    """Let lines of raw text end at line feeds only.
+    """Let lines of raw text end only at line feeds.
 
-    fairseq ends a line at a carriage return too, so that all further sentences of one language are
-    translations of others.
+    fairseq also ends a line at a carriage return, so all further sentences of one language would
+    be paired with the wrong translations.
     """
     self.lines = [*read_sentences(path)]
     options = {"append_eos": self.append_eos, "reverse_order": self.reverse_order}
@@ -137,7 +137,7 @@ def read_data(
 
 @patched(utils, "split_paths", Tier.EXTRA)
 def split_paths(original: Any, paths: str, separator: str = os.pathsep) -> list[str]:
-    """Let a file or folder have a colon in its name, as those named after a time have."""
+    """Let the name of a file or folder contain a colon, like names with a time."""
     if "://" in paths or separator != os.pathsep:
         return original(paths, separator)
     return split_names(paths)
@@ -151,7 +151,7 @@ def _check_pair(path: str) -> None:
 
 
 def _check_format(path: str, impl: str) -> None:
-    """Check that binarized data have not the format of another --dataset-impl."""
+    """Check that binarized data do not have the format of another --dataset-impl."""
     index = f"{path}.idx"
     if not os.path.isfile(index):
         return
@@ -171,7 +171,7 @@ def _damaged(path: str, reason: str) -> UserError:
 
 @patched(indexed_dataset, "dataset_exists", Tier.EXTRA)
 def dataset_exists(original: Any, path: str, impl: str) -> bool:
-    """Say what is there if it is not what --dataset-impl asks for, such as text.
+    """Report what is there if it is not what --dataset-impl asks for, such as text.
 
     fairseq says only that there is no data set.
     """
@@ -186,7 +186,8 @@ def dataset_exists(original: Any, path: str, impl: str) -> bool:
         _check_format(path, impl)
     if not found and impl != "raw" and os.path.isfile(path):
         raise UserError(
-            f"{path} is text, and not binarized: add --dataset-impl raw, or run fairseq-preprocess."
+            f"{path} is text, not binarized data: add --dataset-impl raw, or run "
+            f"fairseq-preprocess."
         )
     return found
 
@@ -195,8 +196,8 @@ def dataset_exists(original: Any, path: str, impl: str) -> bool:
 def read_sentence(original: Any, self: IndexedDataset, index: int) -> Any:
     """Open the data of ``--dataset-impl lazy`` once in each process that reads batches.
 
-    fairseq opens them before it starts these processes, which then move one another's position in
-    the file, and read sentences that are not there.
+    fairseq opens them before it starts these processes, which then move each other's position in
+    the file, and read sentences that do not exist.
     """
     if getattr(self, "_convs2s_process", None) != os.getpid():
         self._convs2s_process, self.data_file = os.getpid(), None
@@ -228,7 +229,7 @@ def add_from_file(original: Any, self: Dictionary, f: Any) -> None:
 
 @patched(SubwordNMTBPE, "__init__", Tier.EXTRA)
 def read_codes(original: Any, self: SubwordNMTBPE, cfg: Any) -> None:
-    """Name the file that has no codes of subword-nmt, such as a binary one."""
+    """Name the file that has no codes of subword-nmt, such as a binary file."""
     try:
         check_plain(cfg.bpe_codes)
         original(self, cfg)
@@ -243,7 +244,7 @@ def read_codes(original: Any, self: SubwordNMTBPE, cfg: Any) -> None:
 
 @patched(SentencepieceBPE, "__init__", Tier.EXTRA)
 def read_sentencepiece_model(original: Any, self: SentencepieceBPE, cfg: Any) -> None:
-    """Name the file that is no model of sentencepiece."""
+    """Name the file that is not a model of sentencepiece."""
     try:
         check_plain(cfg.sentencepiece_model)
         original(self, cfg)
@@ -264,7 +265,7 @@ def read_sentencepiece_model(original: Any, self: SentencepieceBPE, cfg: Any) ->
 
 @patched(utils, "parse_embedding", Tier.EXTRA)
 def parse_embedding(original: Any, embed_path: str) -> dict[str, torch.Tensor]:
-    """Read embeddings from a plain file, and name it if it has none."""
+    """Read embeddings from a plain file, and name it if it has no embeddings."""
     return dict(read_embeddings(embed_path))
 
 

@@ -16,7 +16,7 @@ from .patches import Tier, patched
 
 logger = logging.getLogger(__name__)
 
-# So many tokens are looked at together.
+# The number of tokens that are checked at a time.
 PART = 1 << 24
 
 
@@ -26,7 +26,7 @@ def load_langpair_dataset(
 ) -> Any:
     """Load several training sets, such as ``train`` and ``train1``, each once.
 
-    fairseq's default of --upsample-primary, -1, is a number of copies that cannot be. Parallel text
+    fairseq's default of --upsample-primary, -1, is an impossible number of copies. Parallel text
     whose sides differ in length is refused, and so are words that became special symbols: the model
     would learn to end its translations in the middle of a sentence.
     """
@@ -42,8 +42,8 @@ def load_langpair_dataset(
         if "same number" not in str(error):
             raise
         raise UserError(
-            f"{split} in {data_path} has more sentences in one language than in the other, so "
-            f"that they do not belong together: prepare the text again."
+            f"{split} in {data_path} has more sentences in one language than in the other, so they "
+            f"do not belong together: prepare the text again."
         ) from error
     # A source may have the symbol of the end between its sentences.
     for what, side, symbols, names in (
@@ -57,7 +57,7 @@ def load_langpair_dataset(
 
 
 def _warn_of_gaps(folder: str, split: str) -> None:
-    """Warn of sets such as ``train2`` that fairseq passes over because there is no ``train1``."""
+    """Warn about sets such as ``train2`` that fairseq ignores because there is no ``train1``."""
     found = [re.match(rf"{re.escape(split)}(\d+)\.", name) for name in os.listdir(folder)]
     numbers = {int(match[1]) for match in found if match}
     missing = next(number for number in count(1) if number not in numbers)
@@ -69,13 +69,13 @@ def _warn_of_gaps(folder: str, split: str) -> None:
 
 
 def _check_symbols(dataset: Any, symbols: Dictionary, special: list[int], name: str) -> None:
-    """Check that special symbols stand at the ends of sentences only.
+    """Check that special symbols are only at the ends of sentences.
 
     Args:
-        dataset: the sentences of one language; wrappers of fairseq are looked into.
+        dataset: the sentences of one language; the datasets inside fairseq's wrappers are checked.
         symbols: its dictionary.
         special: the symbols.
-        name: of the text, for the error.
+        name: name of the text, for the error.
     """
     for part in getattr(dataset, "datasets", [dataset]):
         while hasattr(part, "dataset"):
@@ -86,7 +86,8 @@ def _check_symbols(dataset: Any, symbols: Dictionary, special: list[int], name: 
             raise UserError(
                 f"Sentence {number + 1:,} of {name} has the special symbol {symbols[token]} as a "
                 "word, and a model would learn to end or to fill sentences there: remove it from "
-                "the text, or prepare that with `convs2s prepare`, which keeps such words apart."
+                "the text, or prepare the text with `convs2s prepare`, which keeps such words "
+                "apart."
             )
 
 

@@ -1,4 +1,4 @@
-"""Checkpoints keep digests of their dictionaries, and are refused with those of other words."""
+"""Checkpoints keep digests of their dictionaries, and are refused with other dictionaries."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,7 +22,7 @@ _training: ContextVar[TranslationTask | None] = ContextVar("training", default=N
 
 
 def words_of(task: TranslationTask) -> list[list[str]]:
-    """The words of both dictionaries, without those that --replace-unk has appended."""
+    """The words of both dictionaries, without those that --replace-unk appended."""
     dictionaries = task.source_dictionary, task.target_dictionary
     sizes = (getattr(task, f"{side}_vocab_size", None) for side in ("source", "target"))
     return [each.symbols[:size] for each, size in zip(dictionaries, sizes)]

@@ -1,7 +1,7 @@
 """Continuing a training run that was killed after its last update: it ends as it would have ended.
 
-Such a run has saved its last checkpoint, but not yet said that it is done. fairseq would make one
-more update, since it asks whether to stop after an update only.
+Such a run has saved its last checkpoint, but has not yet reported that it is done. fairseq would
+make one more update, since it only checks whether to stop after an update.
 """
 
 import inspect
@@ -28,7 +28,7 @@ def train(original: Any, cfg: Any, trainer: Any, task: Any, epoch_itr: Any) -> A
     reason = _reason_to_stop(cfg, trainer)
     if reason is None:
         return original(cfg, trainer, task, epoch_itr)
-    logger.info(f"the training run has ended before: {reason}")
+    logger.info(f"the training run had already ended: {reason}")
     return [None], True
 
 
@@ -50,7 +50,7 @@ def _reason_to_stop(cfg: Any, trainer: Any) -> str | None:
 def save_checkpoint(
     original: Any, self: Any, filename: str, extra_state: dict[str, Any], *more: Any
 ) -> Any:
-    """Save the state of --patience, too; fairseq begins to count anew after an interruption."""
+    """Save the state of --patience as well; fairseq counts from 0 again after an interruption."""
     stop = vars(getattr(self, "early_stopping", save_checkpoint))
     if self.cfg.checkpoint.patience > 0 and all(name in stop for name in STATE):
         extra_state[PATIENCE] = {name: stop[name] for name in STATE}
@@ -58,7 +58,7 @@ def save_checkpoint(
 
 
 def restore_patience(cfg: Any, trainer: Any, extra_state: dict[str, Any] | None) -> None:
-    """Restore the state of --patience when the training begins.
+    """Restore the state of --patience when the training run begins.
 
     Args:
         cfg: fairseq's options of checkpoints.

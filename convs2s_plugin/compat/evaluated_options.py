@@ -52,8 +52,8 @@ def parse_value(text: str, *scopes: Any) -> Any:
         text: the expression, such as ``[(512, 3)] * 9 + [(1024, 1)]``.
         scopes: further arguments of ``eval``, not used.
     Raises:
-        TypeError: if it is no text, as with ``eval``; fairseq relies on this.
-        TextError: if it is anything else than such an expression, or too large.
+        TypeError: if it is not text, as with ``eval``; fairseq relies on this.
+        TextError: if it is anything other than such an expression, or too large.
     """
     if not isinstance(text, str):
         raise TypeError(f"expected text, not {type(text).__name__}")

@@ -103,8 +103,8 @@ def _generate(
     """Search with ``--diverse-beam-groups`` in more than one batch, and with ``--constraints``.
 
     The diverse search keeps one row for each sentence of the batch, but looks them up by "id", the
-    number of the sentence in the data set. Hypotheses without all constraints, which ``step`` lets
-    end, come last.
+    number of the sentence in the data set. Hypotheses that ``step`` lets end without all
+    constraints come last.
     """
     if isinstance(self.search, DiverseBeamSearch) and torch.is_tensor(sample.get("id")):
         ids = torch.arange(len(sample["id"]), device=sample["id"].device)
@@ -172,7 +172,7 @@ def _load_from_state_dict(original: Any, self: Any, *arguments: Any, **options: 
     """Let fairseq's Transformer encoders compute as in training.
 
     fairseq 0.12.2 gives torch's fused encoder layer the mask of padding, but not its kind, which
-    torch asks for since version 2: every batch with padding fails, unless the encoder has
+    torch has required since version 2: every batch with padding fails, unless the encoder has
     --encoder-normalize-before. Later versions of fairseq do not use that layer.
     """
     original(self, *arguments, **options)
@@ -185,7 +185,7 @@ def make_batches(
 ) -> Iterator[Any]:
     """Let fairseq-interactive release the lines that it has translated.
 
-    fairseq keeps the batches of every dataset for a next epoch, some kilobytes for each line.
+    fairseq keeps the batches of every dataset for another epoch, a few kilobytes for each line.
     """
     before = set(task.dataset_to_epoch_iter)
     yield from original(lines, cfg, task, *arguments)
@@ -195,9 +195,9 @@ def make_batches(
 
 @patched("fairseq_cli.interactive", "buffered_read", Tier.EXTRA)
 def buffered_read(original: Any, input: str, buffer_size: int) -> Iterator[list[str]]:
-    """Let fairseq-interactive end lines at line feeds only, and name a line that is not UTF-8.
+    """Let fairseq-interactive end lines only at line feeds, and name a line that is not UTF-8.
 
-    fairseq ends a line at a carriage return too, so that there are more outputs than lines. At
+    fairseq also ends a line at a carriage return, so there are more outputs than lines. At
     invalid UTF-8, it drops the lines of the buffer; here they are translated first.
 
     Args:

@@ -1,6 +1,6 @@
 """Ctrl-C saves: an interrupted fairseq-train ends after its update, with a checkpoint.
 
-fairseq ends at once, so that all updates since the last checkpoint are lost. Trainings with several
+fairseq ends at once, so all updates since the last checkpoint are lost. Training runs with several
 workers still do, since each of them would have to end with the same update.
 """
 
@@ -16,11 +16,11 @@ from convs2s.common.logs import DONE
 from .patches import Tier, patched
 from .resuming import unlock
 
-# The exit code of a program that Ctrl-C has ended.
+# The exit code of a program that Ctrl-C ended.
 INTERRUPTED = 130
 SAVING = (
-    "Interrupted: saving after this update, so that the same command goes on from there. Ctrl-C "
-    "again ends the training at once."
+    "Interrupted: saving after this update, so that the same command continues from there. Ctrl-C "
+    "again ends training at once."
 )
 
 _interrupted = threading.Event()
@@ -54,15 +54,15 @@ def _train(original: Any, cfg: Any, *more: Any, **options: Any) -> None:
 
 
 def _is_true(record: logging.LogRecord) -> bool:
-    """Whether a message may be logged: an interrupted training is not done.
+    """Whether a message may be logged: an interrupted training run is not done.
 
-    Who reads the log would otherwise take it for a whole one.
+    Otherwise, readers of the log would mistake it for a complete one.
     """
     return not (_interrupted.is_set() and record.getMessage().startswith(DONE))
 
 
 def _interrupt(number: int, frame: Any) -> None:
-    """Ask for the end of the training; the second time, end it."""
+    """Ask for the end of training; the second time, end it."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
     _interrupted.set()
     print(SAVING, file=sys.stderr, flush=True)
@@ -78,9 +78,9 @@ def validate_and_save(
     valid_subsets: list[str],
     end_of_epoch: bool,
 ) -> Any:
-    """End the training after this update if it was interrupted.
+    """End training after this update if it was interrupted.
 
-    It is validated at the end of an epoch only, as it would have been without the interruption.
+    The model is validated only at the end of an epoch, as it would have been otherwise.
     """
     if _interrupted.is_set():
         cfg = copy.deepcopy(cfg)

@@ -33,13 +33,13 @@ KNOWN = (
         AssertionError,
         r"^(Criterion|Optimizer) does not match; .*\(--reset-optimizer\)\. (\S+) vs (\S+)$",
         "{} of the checkpoint and of this training run differ: {}, now {}. Use the same again, or "
-        "add --reset-optimizer to begin with the weights of the checkpoint and a new optimizer.",
+        "add --reset-optimizer to start with the weights of the checkpoint and a new optimizer.",
     ),
     (
         ValueError,
         r"^loaded state dict (?:contains a parameter group that doesn't match|has a different)",
-        "The state of the optimizer in the checkpoint is that of other parameters: use the same "
-        "options again, or add --reset-optimizer to begin with a new optimizer.",
+        "The state of the optimizer in the checkpoint belongs to other parameters: use the same "
+        "options again, or add --reset-optimizer to start with a new optimizer.",
     ),
     (
         Exception,
@@ -75,14 +75,14 @@ KNOWN = (
         Exception,
         r"Size of sample #(\d+) is invalid \(=(.*)\) since max_positions=(.*?), skip",
         "Sentence {} (counted from 0) has {} tokens (source, target), ends of sentence included; "
-        "the limit is {}. Shorten it, leave such sentences out with "
+        "the limit is {}. Shorten it, skip such sentences with "
         "--skip-invalid-size-inputs-valid-test, or train with larger --max-source-positions and "
         "--max-target-positions.",
     ),
     (
         FloatingPointError,
         r"^gradients are Nan/Inf$",
-        f"{NOT_FINITE}, so that the training ends without this update. The log above names the "
+        f"{NOT_FINITE}, so training ends without this update. The log above names the "
         "first module with such a value, and crash.pt in --save-dir has the weights before the "
         "update. If they have grown, go back to an earlier checkpoint with a smaller --lr, more "
         "--warmup-updates or a smaller --clip-norm; with --autocast-dtype float16, use bfloat16.",
@@ -109,8 +109,8 @@ def hide_warnings() -> None:
 def print_error(original: Any, kind: Any, error: BaseException, traceback: Any) -> None:
     """Print the message of an error instead of its traceback.
 
-    Before the changes of ``Tier.EXTRA``, only errors that this package has raised have one. If the
-    environment variable CONVS2S_TRACEBACK is set, the traceback is printed, too.
+    Before the changes of ``Tier.EXTRA``, only errors that this package raised have one. If the
+    environment variable CONVS2S_TRACEBACK is set, the traceback is printed as well.
     """
     message = user_message(error) if is_installed(Tier.EXTRA) else _user_error(error)
     if message is None or os.environ.get(TRACEBACK_VARIABLE):
@@ -154,7 +154,7 @@ def _wrong_type(error: BaseException) -> str | None:
     option = error.full_key.rpartition(".")[2].replace("_", "-")
     return (
         f"--{option} has a value of another type: {str(error).splitlines()[0]}. If the option is "
-        "that of a checkpoint, the checkpoint is damaged."
+        "from a checkpoint, the checkpoint is damaged."
     )
 
 

@@ -13,7 +13,7 @@ from convs2s.common.errors import UserError
 PACKAGES = ("convs2s", "convs2s_plugin")
 VARIABLE = "CONVS2S_COMPAT"
 MODES = ("0", "1", "all")
-# The attribute of a replacement that says so.
+# The attribute that marks a replacement.
 MARK = "_convs2s_tier"
 
 
@@ -22,7 +22,7 @@ class Tier(enum.Enum):
 
     NEEDED: when the plugin is imported, because its models need it.
     EXTRA: when a task, model, criterion or scheduler of the plugin is used, or a command of
-        ``convs2s``; other models see fairseq as it is.
+        ``convs2s``; other models see fairseq unchanged.
     TASK: when the task ``convs2s_translation`` is set up.
     """
 
@@ -36,7 +36,7 @@ class Patch(NamedTuple):
 
     Attributes:
         owner: the module or class of the function; text names a module that is changed only if it
-            is imported already, such as ``fairseq_cli.generate``.
+            is already imported, such as ``fairseq_cli.generate``.
         name: the name of the function in it.
         tier: when it is replaced.
         replacement: the new function; its first argument is the original one.
@@ -73,13 +73,14 @@ def mode() -> str:
     """The value of CONVS2S_COMPAT; "1" if it is not set.
 
     Raises:
-        UserError: if it is none of ``MODES``.
+        UserError: if it is not one of ``MODES``.
     """
     value = os.environ.get(VARIABLE, "1")
     if value not in MODES:
         raise UserError(
             f"The environment variable {VARIABLE} is '{value}', but must be 0, which leaves "
-            "fairseq as it is, or 1, or all, which changes it for the models of other packages too."
+            "fairseq unchanged, or 1, or all, which also changes it for the models of other "
+            "packages."
         )
     return value
 
@@ -103,7 +104,7 @@ def patched(
 
 
 def step(tier: Tier) -> Callable[[Callable[[], None]], Callable[[], None]]:
-    """Declare a function that makes another change than a replacement, however often it runs."""
+    """Declare a function that makes a change other than a replacement, however often it runs."""
 
     def declare(function: Callable[[], None]) -> Callable[[], None]:
         _steps.append((tier, function))
@@ -130,7 +131,7 @@ def install_for(parts: Iterable[Any]) -> None:
     """Make the changes of ``Tier.EXTRA`` if a model, task or other class is of this package.
 
     Args:
-        parts: classes; others, such as None, are passed over.
+        parts: classes; others, such as None, are ignored.
     """
     if any(
         base.__module__.split(".")[0] in PACKAGES

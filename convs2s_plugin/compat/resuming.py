@@ -28,7 +28,7 @@ from .validation import check_metrics, check_translations
 logger = logging.getLogger(__name__)
 
 LAST = "checkpoint_last.pt"
-# Options with a checkpoint that a training run begins with.
+# Options that name a checkpoint for a training run to start with.
 FILES = ("restore_file", "finetune_from_model", "continue_once")
 RESETS = ("reset_optimizer", "reset_lr_scheduler", "reset_meters", "reset_dataloader")
 # Folders that this process has locked, and what holds the locks.
@@ -39,7 +39,7 @@ _locked: dict[str, int] = {}
 def load_checkpoint(original: Any, cfg: Any, trainer: Any, **options: Any) -> Any:
     """Continue from the newest whole checkpoint if ``checkpoint_last.pt`` is missing or incomplete.
 
-    fairseq would begin again, or fail. A folder or a pipe in place of a checkpoint, which fairseq
+    fairseq would start again, or fail. A folder or a pipe in place of a checkpoint, which fairseq
     ignores, and a second training run in the same folder are refused. ``--stop-time-hours`` does
     not count the time of another training run, which fairseq takes from its checkpoint.
     """
@@ -57,8 +57,8 @@ def load_checkpoint(original: Any, cfg: Any, trainer: Any, **options: Any) -> An
         newest = newest_checkpoint(cfg.save_dir)
         if newest is not None:
             logger.warning(
-                f"{os.path.join(cfg.save_dir, LAST)} is missing or incomplete: the training "
-                f"continues from {newest}, the newest whole checkpoint of the folder"
+                f"{os.path.join(cfg.save_dir, LAST)} is missing or incomplete: training continues "
+                f"from {newest}, the newest whole checkpoint of the folder"
             )
             cfg = copy.deepcopy(cfg)
             cfg.restore_file, cfg.finetune_from_model = newest, None
@@ -74,11 +74,11 @@ def load_checkpoint(original: Any, cfg: Any, trainer: Any, **options: Any) -> An
 
 
 def _check_files(cfg: Any, suffix: str) -> None:
-    """Check the checkpoints that a training run may begin with.
+    """Check the checkpoints that a training run may start with.
 
     Raises:
-        UserError: if one is not a file, or missing, where fairseq would begin anew over what is
-            there; or if options exclude each other.
+        UserError: if one is not a file, or missing, where fairseq would start again and overwrite
+            what is there; or if options exclude each other.
     """
     for name in FILES:
         path = getattr(cfg, name, None)
@@ -98,7 +98,7 @@ def _check_files(cfg: Any, suffix: str) -> None:
             raise UserError(f"--restore-file and {_option(given[0])} exclude each other: omit one.")
         if not is_first and not os.path.samefile(last, cfg.restore_file):
             logger.warning(
-                f"the training begins from --restore-file {cfg.restore_file}, and will replace "
+                f"training starts from --restore-file {cfg.restore_file}, and will replace "
                 f"{last}; to continue from that, omit --restore-file"
             )
     elif is_first:
@@ -108,7 +108,7 @@ def _check_files(cfg: Any, suffix: str) -> None:
     resets = [_option(name) for name in RESETS if getattr(cfg, name)]
     if cfg.finetune_from_model and resets:
         raise UserError(
-            f"--finetune-from-model resets all but the weights: omit {' and '.join(resets)}."
+            f"--finetune-from-model resets everything but the weights: omit {' and '.join(resets)}."
         )
 
 
@@ -117,19 +117,19 @@ def _option(name: str) -> str:
 
 
 def _check_restored(cfg: Any, suffix: str) -> None:
-    """Refuse a --restore-file that does not exist: fairseq would begin anew over what is there."""
+    """Refuse a --restore-file that does not exist: fairseq would start again over what is there."""
     file = cfg.restore_file.replace(".pt", f"{suffix}.pt")
     if PathManager.exists(file):
         return
     inside = os.path.join(cfg.save_dir, cfg.restore_file)
-    advice = "leave it out to begin anew"
+    advice = "omit it to start again"
     if os.path.isfile(inside):
-        advice = f"do you mean {inside}? Names are not those of files in --save-dir"
+        advice = f"do you mean {inside}? Names do not refer to files in --save-dir"
     raise UserError(f"There is no checkpoint {file} (--restore-file): {advice}.")
 
 
 def _begins_from_a_model(cfg: Any, suffix: str) -> bool:
-    """Whether a training run begins with the model of a checkpoint, but not its meters."""
+    """Whether a training run starts with the model of a checkpoint, but not its meters."""
     if cfg.reset_meters or cfg.finetune_from_model is None or cfg.restore_file != LAST:
         return bool(cfg.reset_meters)
     last = os.path.join(cfg.save_dir, LAST.replace(".pt", f"{suffix}.pt"))
@@ -173,7 +173,8 @@ def lock(folder: str) -> None:
     unlock()
     _locked[folder] = locks.lock_folder(
         folder,
-        f"Another training saves its checkpoints in {folder}: wait for its end, or choose another "
+        f"Another training run saves its checkpoints in {folder}: wait until it ends, or choose "
+        f"another "
         "folder with --save-dir.",
     )
 
@@ -190,8 +191,8 @@ def _broadcast_object_slow(
 ) -> Any:
     """Let one worker send a checkpoint to the others, as fairseq does when a training run resumes.
 
-    fairseq reads what was sent with ``torch.load``, which since version 2.6 refuses the options in
-    it. It does not come from a file, but from the worker that has read the checkpoint.
+    fairseq reads what was sent with ``torch.load``, which has refused the options in it since
+    version 2.6. The data does not come from a file, but from the worker that read the checkpoint.
     """
     if distributed_utils.use_xla():
         return original(obj, src_rank, group, dist_device)

@@ -25,7 +25,7 @@ TWICE = (
     "--autocast-dtype cannot be combined with --fp16, --memory-efficient-fp16 or --amp: omit one "
     "of them."
 )
-# The files that the training runs of this process wrote their log to (--log-file).
+# The log files of this process's training runs (--log-file).
 _log_files: set[str] = set()
 
 
@@ -33,8 +33,8 @@ _log_files: set[str] = set()
 def add_defaults(original: Any, cfg: Any) -> None:
     """Start a training run: fairseq calls this function first, once it has imported --user-dir.
 
-    ``fairseq-hydra-train`` imports it only then, so that the changes of ``Tier.EXTRA`` are made
-    here if the configuration names something of this package.
+    ``fairseq-hydra-train`` imports it only then, so the changes of ``Tier.EXTRA`` are made here
+    if the configuration names something of this package.
     """
     original(cfg)
     model = cfg.model
@@ -57,7 +57,7 @@ def add_defaults(original: Any, cfg: Any) -> None:
 
 
 def check_precision(cfg: Any) -> None:
-    """Check that there is one precision at most, and that the processor can train with it.
+    """Check that there is at most one precision, and that the processor can train with it.
 
     Raises:
         UserError: if there are several, or fairseq's half precision is to train on a CPU.
@@ -67,14 +67,14 @@ def check_precision(cfg: Any) -> None:
     if autocast != "none" and ("--fp16" in given or "--amp" in given):
         raise UserError(TWICE)
     if len(given) > 1:
-        raise UserError(f"{' and '.join(given)} cannot be combined: omit all of them but one.")
+        raise UserError(f"{' and '.join(given)} cannot be combined: omit all but one of them.")
     on_cpu = not cfg.common.tpu and (cfg.common.cpu or not torch.cuda.is_available())
     if on_cpu and given and given != ["--bf16"]:
         option = given[0]
         if getattr(cfg.common, "memory_efficient_fp16", False):
             option = "--memory-efficient-fp16"
         raise UserError(
-            f"{option} trains on GPUs only, but this training runs on a CPU: omit it, or use "
+            f"{option} trains only on GPUs, but this training run is on a CPU: omit it, or use "
             "--bf16, or --autocast-dtype bfloat16 of --task convs2s_translation."
         )
 

@@ -1,6 +1,6 @@
 """Training and validation: alignments, notification of validations, fairseq-validate's criterion.
 
-fairseq notifies learning-rate schedulers of the validation at the end of an epoch only, but tasks
+fairseq notifies learning-rate schedulers only of the validation at the end of an epoch, but tasks
 of every validation. A task with ``ReportsValidations`` passes the notification on to listeners.
 """
 
@@ -77,7 +77,7 @@ def listen(listener) -> None:
         raise UserError(
             "--lr-scheduler reduce_lr_on_validation is notified of validations by the task: add "
             "--task convs2s_translation, or derive your own task from "
-            "convs2s_plugin.compat.training.ReportsValidations, too."
+            "convs2s_plugin.compat.training.ReportsValidations as well."
         )
     _listeners.add(listener)
 
@@ -88,7 +88,7 @@ def forward(
 ) -> Any:
     """Let fairseq's criterion train the attention of the decoders of this package.
 
-    They compute attention only if it is asked for, and fairseq's criterion does not ask.
+    They compute attention only if it is requested, and fairseq's criterion does not request it.
     """
     aligns_tokens = getattr(getattr(model, "decoder", None), "aligns_tokens", None)
     if aligns_tokens is not None and sample.get("alignments") is not None:
@@ -114,7 +114,7 @@ def compute_alignment_loss(
 
 @patched(EMA, "_step_internal", Tier.NEEDED)
 def _step_internal(original: Any, self: Any, new_model: Any, updates: Any = None) -> None:
-    """Average a weight that has several names once an update; fairseq does it once a name."""
+    """Average a weight with several names once per update; fairseq does so once per name."""
     averages = self.fp32_params if self.config.ema_fp32 else self.model.state_dict()
     seen: set[int] = set()
     unique = {}
@@ -131,8 +131,8 @@ def _step_internal(original: Any, self: Any, new_model: Any, updates: Any = None
 def overwrite_args_by_name(original: Any, cfg: DictConfig, overrides: dict[str, Any]) -> None:
     """Let ``fairseq-validate --criterion`` replace the criterion of a checkpoint.
 
-    fairseq ignores the option. Options that both criterions have keep their values, if the command
-    line does not give others.
+    fairseq ignores the option. Options that both criterions have keep their values, unless the
+    command line gives others.
     """
     name, saved = overrides.get("criterion"), cfg.get("criterion")
     known = REGISTRIES["criterion"]["dataclass_registry"]

@@ -29,14 +29,14 @@ NO_TRANSLATIONS = (
     "has no translations, which training and validation need: binarize it with both languages, "
     "without --only-source."
 )
-# What is logged beside the metrics: sizes of batches, and speed.
+# What is logged besides the metrics: sizes of batches, and speed.
 SPEEDS = ("bsz", "ups", "wpb", "wps")
 # Metrics, and the options that compute them.
 ASKED_FOR = {"bleu": "--eval-bleu", "accuracy": "--report-accuracy"}
 
 
 def check_metrics(trainer: Any) -> None:
-    """Check the metrics of options before training; fairseq ends after the first epoch.
+    """Check the metrics of options before training; fairseq fails after the first epoch.
 
     Raises:
         UserError: if validation will not have a metric, or its worst value would be the best.
@@ -62,7 +62,7 @@ def _check_computed(trainer: Any, given: str, name: str) -> None:
     """Check that validation computes a metric, by the first batch of the validation set.
 
     Args:
-        trainer: fairseq's.
+        trainer: fairseq's trainer.
         given: the option that names the metric.
         name: the metric; the loss and BLEU need no batch.
     Raises:
@@ -101,7 +101,7 @@ def _metrics_of_a_batch(trainer: Any, subset: str) -> list[str]:
 
 @contextmanager
 def _same_random_numbers() -> Iterator[None]:
-    """Let what follows draw the random numbers that it would draw without this block."""
+    """Let the code after this block draw the random numbers that it would draw without it."""
     before, numpy_before = random.getstate(), np.random.get_state()
     with torch.random.fork_rng():
         yield
@@ -113,7 +113,7 @@ def _same_random_numbers() -> Iterator[None]:
 def check_subsets(original: Any, cfg: Any) -> None:
     """Refuse validation sets such as ``valid1`` that no option mentions.
 
-    fairseq refuses those that --valid-subset names, too.
+    fairseq also refuses those that --valid-subset names.
     """
     options = cfg.dataset
     if (
@@ -130,8 +130,8 @@ def check_subsets(original: Any, cfg: Any) -> None:
         if ignored:
             raise UserError(
                 f"{folder} also has the validation sets {', '.join(sorted(ignored))}: name them in "
-                "--valid-subset valid,..., or add --combine-valid-subsets to make one set of all, "
-                "or --ignore-unused-valid-subsets."
+                "--valid-subset valid,..., or add --combine-valid-subsets to merge all into one "
+                "set, or --ignore-unused-valid-subsets."
             )
 
 
@@ -160,7 +160,7 @@ def reduce_metrics(
 ) -> None:
     """Count batches with empty hypotheses only for BLEU.
 
-    fairseq leaves them and their references out, so that BLEU is too high, or missing.
+    fairseq skips them and their references, so BLEU is too high, or missing.
     """
     original(self, logging_outputs, criterion)
     if not self.cfg.eval_bleu or not any("_bleu_ref_len" in log for log in logging_outputs):
@@ -179,7 +179,7 @@ def reduce_metrics(
 
 
 def _bleu(meters: Any) -> float:
-    """BLEU of the counts that fairseq's task has logged, rounded as by the task."""
+    """BLEU from the counts that fairseq's task logged, rounded as by the task."""
     from sacrebleu.metrics.bleu import BLEU
 
     score = BLEU.compute_bleu(
@@ -231,7 +231,7 @@ def _check_search(given: dict[str, Any]) -> None:
     """Check the options of the search for --eval-bleu.
 
     Raises:
-        UserError: if an option does not exist, which fairseq ignores, or has another type.
+        UserError: if an option does not exist, which fairseq would ignore, or has another type.
     """
     check_names(given, GenerationConfig.__dataclass_fields__, "--eval-bleu-args")
     for name, value in given.items():

@@ -35,7 +35,7 @@ class ConvS2SCrossEntropyConfig(LabelSmoothedCrossEntropyCriterionConfig):
         "weight of the divergence of predictions from those of a second pass, in which the "
         "embeddings of random source and target tokens are zero (SimCut; 3 in the paper)",
     )
-    simcut_p: float = option(SIMCUT_P, "with --simcut-weight: probability of a token to be cut")
+    simcut_p: float = option(SIMCUT_P, "with --simcut-weight: probability that a token is cut")
     rdrop_weight: float = option(
         0.0,
         "weight of the divergences of the predictions of two passes, which differ in their "
@@ -94,7 +94,7 @@ class ConvS2SCrossEntropy(LabelSmoothedCrossEntropyCriterion):
         if self.weights is None or not model.training:
             features, _ = model(**inputs, features_only=True)
             return self.loss_of_features(features, layer, sample)
-        # Both copies of a sentence side by side: the longest sentences stay first.
+        # Both copies of a sentence are side by side: the longest sentences stay first.
         inputs = {
             name: each.repeat_interleave(2, dim=0) if isinstance(each, Tensor) else each
             for name, each in inputs.items()
@@ -106,7 +106,7 @@ class ConvS2SCrossEntropy(LabelSmoothedCrossEntropyCriterion):
 
     @classmethod
     def check_reduce(cls, reduce: bool) -> None:
-        """Check that the losses of single tokens are not asked for.
+        """Check that the losses of single tokens are not requested.
 
         Raises:
             UserError: if they are.
@@ -132,7 +132,7 @@ class ConvS2SCrossEntropy(LabelSmoothedCrossEntropyCriterion):
         if self.ignore_prefix_size > 0:
             features = features[:, :, self.ignore_prefix_size :]
             target = target[:, self.ignore_prefix_size :]
-        # One read of the device for both.
+        # The device is read once for both.
         real = target.ne(self.padding_idx).flatten().nonzero().squeeze(1)
         features = features.flatten(1, 2).index_select(1, real).flatten(0, 1)
         target = target.flatten().index_select(0, real)
@@ -166,8 +166,8 @@ class ConvS2SCrossEntropy(LabelSmoothedCrossEntropyCriterion):
 
     @classmethod
     def reduce_metrics(cls, logging_outputs: List[Dict[str, Any]]) -> None:
-        """Log fairseq's metrics, the divergence in bits a token, and the mean size of the candidate
-        vocabularies."""
+        """Log fairseq's metrics, the divergence in bits per token, and the mean size of the
+        candidate vocabularies."""
         super().reduce_metrics(logging_outputs)
         tokens = sum(log["ntokens"] for log in logging_outputs if "divergence" in log)
         if tokens > 0:

@@ -51,7 +51,7 @@ class ConvS2SSequenceRiskConfig(LabelSmoothedCrossEntropyCriterionConfig):
     sequence_candidates: int = option(16, "number of candidates of each sentence")
     sequence_search: ChoiceEnum(("beam", "sampling")) = option(  # type: ignore[valid-type]
         "beam",
-        "how candidates are found with the present model; validation always uses beam search",
+        "how candidates are found with the current model; validation always uses beam search",
     )
     sequence_candidate_file: Optional[str] = option(
         None,
@@ -62,11 +62,11 @@ class ConvS2SSequenceRiskConfig(LabelSmoothedCrossEntropyCriterionConfig):
     sequence_dropout: bool = option(False, "apply dropout in the search for candidates")
     sequence_temperature: float = option(
         1.0,
-        "divides the scores of candidates, which are means over tokens; below 1, "
-        "probable candidates weigh more",
+        "divisor of the scores of candidates, which are means over tokens; below 1, probable "
+        "candidates weigh more",
     )
     sequence_weight: float = option(
-        0.5, "weight of the loss of sentences; the loss of tokens has the rest of 1"
+        0.5, "weight of the loss of sentences; the loss of tokens has 1 minus this weight"
     )
     sequence_sentence_avg: bool = option(
         False,
@@ -80,8 +80,8 @@ class ConvS2SSequenceRisk(ConvS2SCrossEntropy):
     """Expected risk of sentences, interpolated with label-smoothed cross-entropy of tokens.
 
     Edunov et al. 2018, "Classical structured prediction losses for sequence to sequence learning".
-    The loss of a sentence takes the place of the loss of each of its tokens, so that the sample
-    size remains the number of tokens; with ``--sentence-avg``, it takes the place of their sum.
+    The loss of a sentence takes the place of the loss of each of its tokens, so the sample size
+    remains the number of tokens; with ``--sentence-avg``, it takes the place of their sum.
     With ``--sequence-sentence-avg``, it takes the place of the mean number of tokens.
     """
 
@@ -175,7 +175,7 @@ class ConvS2SSequenceRisk(ConvS2SCrossEntropy):
     def _candidates(self, model, sample: Dict[str, Any]) -> List[List[Tensor]]:
         """The candidates of each sentence of a batch."""
         if is_ignored():
-            # A search would be in vain, and a file may not have these sentences: after a
+            # A search would be useless, and a file may not have these sentences: after a
             # validation, fairseq repeats a batch of the validation set.
             return [[] for _ in sample["target"]]
         if self.candidate_file is not None and model.training:
@@ -209,7 +209,7 @@ class ConvS2SSequenceRisk(ConvS2SCrossEntropy):
 
 
 def _search_share(meters: Dict[str, Any]) -> float:
-    """The share of the search in the time of training."""
+    """The share of training time that the search takes."""
     total = meters["train_wall"].sum if "train_wall" in meters else 0.0
     return round(float(meters["_search_seconds"].sum / total), 3) if total else 0.0
 
@@ -237,8 +237,8 @@ def _check(cfg: ConvS2SSequenceRiskConfig) -> None:
         )
     if cfg.sequence_sentence_avg and cfg.sentence_avg:
         raise UserError(
-            "--sentence-avg averages both losses over sentences, so that --sequence-sentence-avg "
-            "has no effect: leave one of them out."
+            "--sentence-avg averages both losses over sentences, so --sequence-sentence-avg has no "
+            "effect: omit one of them."
         )
     if cfg.sequence_candidate_file is not None:
         for given, name in (
@@ -247,8 +247,8 @@ def _check(cfg: ConvS2SSequenceRiskConfig) -> None:
         ):
             if given:
                 raise UserError(
-                    f"{name} is for the search that --sequence-candidate-file replaces: leave "
-                    "one of them out."
+                    f"{name} is for the search that --sequence-candidate-file replaces: omit one "
+                    "of them."
                 )
 
 
@@ -262,8 +262,8 @@ def _check_activations(model: FairseqEncoderDecoderModel) -> None:
     if any(hasattr(module, "precheckpoint_forward") for module in model.decoder.modules()):
         raise UserError(
             "--criterion convs2s_sequence_risk computes the gradients of the candidates in the "
-            "forward pass, which --checkpoint-activations and --offload-activations do not "
-            "allow: leave them out. For less memory, use a smaller --max-tokens with a larger "
+            "forward pass, which --checkpoint-activations and --offload-activations do not allow: "
+            "omit them. For less memory, use a smaller --max-tokens with a larger "
             "--update-freq."
         )
 
@@ -280,6 +280,6 @@ def _output_of(module: nn.Module) -> Iterator[List[Any]]:
 
 
 def _with_tokens(vocabulary: Tensor, sets: List[CandidateSet]) -> Tensor:
-    """A candidate vocabulary that has the tokens of all candidates, too."""
+    """A candidate vocabulary with the tokens of all candidates added."""
     tokens = {token for each in sets for candidate in each.tokens for token in candidate}
     return torch.cat([vocabulary, vocabulary.new_tensor(sorted(tokens))]).unique()

@@ -37,7 +37,7 @@ def register_family(
     Args:
         name: the family, which is also the name of the architecture with the default options.
         architectures: its named architectures; None for a family of ``convs2s.models``. The
-            commands of ``convs2s`` know the family, too.
+            commands of ``convs2s`` then know the family, too.
     Returns:
         A decorator of a class that derives from ``PluginModel`` and from a network.
     """

@@ -57,8 +57,8 @@ class PluginDecoder(FairseqIncrementalDecoder):
     """The adapter of a ``Decoder``.
 
     Attributes:
-        need_attn: whether to return attention if the caller does not say so (False). fairseq's
-            own decoders have an attribute of this name, too.
+        need_attn: whether to return attention if the caller does not say so (False). fairseq's own
+            decoders also have an attribute of this name.
     """
 
     need_attn = False
@@ -82,8 +82,8 @@ class PluginDecoder(FairseqIncrementalDecoder):
         """Compute the logits of the next target tokens.
 
         Args:
-            prev_output_tokens: R x T indices of the previous target tokens. In incremental
-                decoding they are the whole prefix, too.
+            prev_output_tokens: R x T indices of the previous target tokens. They are the whole
+                prefix in incremental decoding, too.
             encoder_out: the encoder's dictionary.
             incremental_state: fairseq's incremental state, or None. If it is given, only the
                 positions that it has not seen are computed.
@@ -137,8 +137,8 @@ class PluginDecoder(FairseqIncrementalDecoder):
 class PluginModel(FairseqEncoderDecoderModel):
     """The adapter of a ``Network``.
 
-    A family derives its model from this class and its network. Encoder and decoder become
-    adapters too, with the names of the network's classes.
+    A family derives its model from this class and its network. Encoder and decoder also become
+    adapters, with the names of the network's classes.
     """
 
     def __init_subclass__(cls, **options):
@@ -231,7 +231,7 @@ class PluginModel(FairseqEncoderDecoderModel):
         """Load weights; see ``Network.load_state_dict``.
 
         Raises:
-            UserError: if ``strict`` and the weights are those of other dictionaries or of another
+            UserError: if ``strict`` and the weights belong to other dictionaries or another
                 architecture.
         """
         check_weights(state_dict, "The checkpoint")

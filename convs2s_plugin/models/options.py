@@ -19,7 +19,7 @@ EMBEDDING_FILES = {
     "encoder_embed_path": "file of pre-trained source embeddings",
     "decoder_embed_path": "file of pre-trained target embeddings",
 }
-# Options that are those of the task.
+# Options that belong to the task.
 OF_THE_TASK = ("max_source_positions", "max_target_positions")
 
 
@@ -41,7 +41,7 @@ def fairseq_options(options: type[NetworkOptions]) -> type[FairseqDataclass]:
         kind: Any = Optional[kind_of(each.type)]  # noqa: UP045  (fairseq reads this spelling)
         default, metadata = None, dict(each.metadata)
         if each.name in OF_THE_TASK:
-            # Without help, fairseq adds no option of its own for it.
+            # Without help, fairseq does not add an option for it.
             default, metadata = II(f"task.{each.name}"), {}
         made.append((each.name, kind, field(default=default, metadata=metadata)))
     return make_dataclass(
@@ -95,13 +95,13 @@ def network_options(options: type[NetworkOptions], cfg: Any) -> NetworkOptions:
         options: the dataclass of the network.
         cfg: a configuration, or a namespace.
     Raises:
-        UserError: if a value has another type than its option.
+        UserError: if a value does not have the type of its option.
     """
     return options(**checked_values(options, lambda name: getattr(cfg, name, None)))
 
 
 def keep_definitions(cfg: Any) -> None:
-    """Replace ``@file`` in definitions by the text of the file, so that checkpoints contain it.
+    """Replace ``@file`` in definitions with the text of the file, so that checkpoints contain it.
 
     ``cfg`` is a copy of the configuration that fairseq saves; this function changes the latter.
 

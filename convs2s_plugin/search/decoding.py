@@ -139,7 +139,7 @@ def with_attention(
     Decoders have an attribute for this, and threads that share a model may want different values.
 
     Args:
-        model: returned as it is if its decoder has no such attribute.
+        model: the model, which is returned unchanged if its decoder has no such attribute.
         need_weights: whether attention is needed.
     Returns:
         A model with the same weights.
@@ -154,7 +154,7 @@ def with_attention(
 
 
 def attention_in(extra: Any) -> Tensor | None:
-    """Attention R x T x S in what a decoder returns beside its output."""
+    """Attention R x T x S in what a decoder returns besides its output."""
     weights = extra.get("attn") if isinstance(extra, dict) else extra
     if isinstance(weights, (list, tuple)):
         weights = weights[0] if weights else None
@@ -179,7 +179,7 @@ def padded_left(attention: Tensor, num_padding: Tensor) -> Tensor:
 
 
 def _reordered(model: FairseqEncoderDecoderModel, encoded: Any, order: Tensor) -> Any:
-    """Encoder output whose row i is the old row ``order[i]``; the old output stays as it is."""
+    """Encoder output whose row i is the old row ``order[i]``; the old output stays unchanged."""
     # That of fairseq's fconv is a dictionary, in which the rows would be replaced.
     return model.encoder.reorder_encoder_out(copy.copy(encoded), order)
 

@@ -57,7 +57,7 @@ def log_mean_size(sizes: Sequence[int], vocab_size: int) -> None:
 class TranslationGenerator(SequenceGenerator):
     """fairseq's generator, for all model families.
 
-    A beam search is the library's, which finds the same in less time; other searches are fairseq's.
+    Beam search is the library's, which finds the same in less time; other searches are fairseq's.
 
     Args:
         models, tgt_dict: as in fairseq.
@@ -85,7 +85,7 @@ class TranslationGenerator(SequenceGenerator):
             if options.get("lm_model") is not None:
                 raise UserError(
                     "--lm-path scores the whole vocabulary, but --lexicon restricts it to the "
-                    "candidates of a batch: leave one of them out."
+                    "candidates of a batch: omit one of them."
                 )
             for model in models:
                 output_layer_of(model.decoder)
@@ -100,7 +100,7 @@ class TranslationGenerator(SequenceGenerator):
         self.extract_alignment = ALIGNMENTS[alignment] if alignment else None
         self.unknown_words = unknown_words
         self.need_weights = alignment is not None or unknown_words is not None
-        # Sampling, diverse and constrained searches, and these options are fairseq's alone.
+        # Only fairseq has sampling, diverse and constrained searches, and these options.
         self.is_beam_search = type(self.search) is BeamSearch and not any(
             map(options.get, OF_FAIRSEQ)
         )
@@ -205,7 +205,7 @@ class TranslationGenerator(SequenceGenerator):
 
         Args:
             source: S source token indices, with padding.
-            hypothesis: fairseq's, with ``attention`` S x T; changed in place.
+            hypothesis: fairseq's hypothesis, with ``attention`` S x T; it is changed in place.
         """
         attention = hypothesis["attention"].cpu()
         if not attention.numel():

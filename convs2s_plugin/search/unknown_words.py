@@ -20,7 +20,7 @@ appending = threading.Lock()
 
 
 class UnknownWords:
-    """Replaces each ``<unk>`` by a translation of the aligned source word, or by a copy of it.
+    """Replaces each ``<unk>`` with a translation of the aligned source word, or with a copy of it.
 
     Args:
         source, target: the dictionaries.
@@ -64,11 +64,11 @@ class UnknownWords:
         return tokens
 
     def mask_source(self, src_tokens: Tensor) -> Tensor:
-        """Replace source tokens that are not in the models' vocabulary by ``<unk>``."""
+        """Replace source tokens that are not in the models' vocabulary with ``<unk>``."""
         return src_tokens.masked_fill(src_tokens >= self.source_vocab_size, self.source.unk())
 
     def mask_target(self, tokens: Tensor) -> Tensor:
-        """Replace target tokens that are not in the models' vocabulary by ``<unk>``."""
+        """Replace target tokens that are not in the models' vocabulary with ``<unk>``."""
         return tokens.masked_fill(tokens >= self.target_vocab_size, self.target.unk())
 
     def _warn_once(self) -> None:
@@ -76,6 +76,6 @@ class UnknownWords:
             self.warned = True
             logger.warning(
                 "Some unknown words stay <unk>: the source words that they are aligned with are "
-                "unknown too, and binarized data does not keep their text. Translate the text with "
-                "fairseq-interactive, or preprocess it with --dataset-impl raw."
+                "also unknown, and binarized data does not keep their text. Translate the text "
+                "with fairseq-interactive, or preprocess it with --dataset-impl raw."
             )

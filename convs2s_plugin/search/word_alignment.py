@@ -19,9 +19,9 @@ ALIGNMENTS = {"hard": hard_alignment, "soft": utils.extract_soft_alignment}
 class ScoredModel:
     """A model as fairseq's scorer calls it.
 
-    Attention may depend on the tokens, or be that to a source whose padding was moved. The scorer
-    adds up the attention of the models, and fails if
-    one that has none comes after one that has.
+    Attention may depend on the tokens, or may refer to a source whose padding was moved. The
+    scorer adds up the attention of the models, and fails if one without attention follows one with
+    it.
 
     Args:
         model: a model of this package or of fairseq.

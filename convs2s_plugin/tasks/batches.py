@@ -93,8 +93,8 @@ class BatchingDataset(LanguagePairDataset):
         fits = source * target <= self.max_cells
         if not fits.all():
             logger.warning(
-                f"--max-cells {self.max_cells} leaves out {int((~fits).sum()):,} of "
-                f"{len(indices):,} pairs"
+                f"--max-cells {self.max_cells} removes {int((~fits).sum()):,} of {len(indices):,} "
+                f"pairs"
             )
         return indices[fits]
 
@@ -131,8 +131,8 @@ class BatchingDataset(LanguagePairDataset):
             f"Pair {indices[largest]} (counted from 0) has {source[largest]} x {target[largest]} = "
             f"{cells[largest]:,} cells (source length times target length, ends of sentence "
             f"included). --max-cells {self.max_cells} is less than "
-            f"{(cells > self.max_cells).sum():,} pair(s) have: give a larger value, or leave out "
-            "such pairs: from training with --max-train-words, from other data sets with "
+            f"{(cells > self.max_cells).sum():,} pair(s) have: give a larger value, or remove such "
+            "pairs: from training with --max-train-words, from other data sets with "
             "--skip-invalid-size-inputs-valid-test."
         )
 

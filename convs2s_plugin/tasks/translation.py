@@ -46,12 +46,12 @@ class ConvS2STranslationConfig(TranslationConfig):
     )
     int8: bool = option(False, "generate with weights in 8 bits, on a CPU with VNNI or AMX")
     max_train_words: Optional[int] = option(
-        None, "leave out training pairs with more tokens than this on a side (ConvS2S: 175)"
+        None, "remove training pairs with more tokens than this on either side (ConvS2S: 175)"
     )
     max_length_ratio: Optional[float] = option(
         None,
-        "leave out training pairs if one side is more than this many times as long as "
-        "the other (ConvS2S: 1.5)",
+        "remove training pairs if one side is more than this many times as long as the other "
+        "(ConvS2S: 1.5)",
     )
     equal_length_batches: bool = option(
         False, "validate and generate in batches whose sources have the same length"
@@ -100,7 +100,7 @@ class ConvS2STranslationTask(ReportsValidations, TranslationTask):
     def load_dataset(self, split, *arguments, **options):
         """Load a split; ``--equal-length-batches`` does not apply to the training set.
 
-        The batches of the one before, another part of the data, are forgotten.
+        The batches of the previous one, another part of the data, are forgotten.
         """
         self.dataset_to_epoch_iter.pop(self.datasets.get(split), None)
         super().load_dataset(split, *arguments, **options)
@@ -146,7 +146,7 @@ class ConvS2STranslationTask(ReportsValidations, TranslationTask):
         if self.shortlist is not None and not isinstance(criterion, ConvS2SCrossEntropy):
             raise UserError(
                 "With --lexicon, only --criterion convs2s_cross_entropy and convs2s_sequence_risk "
-                "train on candidates: use one of them, or leave out --lexicon for training."
+                "train on candidates: use one of them, or omit --lexicon for training."
             )
         return criterion
 
@@ -220,7 +220,7 @@ class ConvS2STranslationTask(ReportsValidations, TranslationTask):
                 if given:
                     raise UserError(
                         f"{name} needs the whole vocabulary, but --lexicon restricts it to the "
-                        "candidates of a batch: leave one of them out."
+                        "candidates of a batch: omit one of them."
                     )
         self.alignment = getattr(args, "print_alignment", None) or None
         if score_reference:
@@ -271,7 +271,7 @@ class ConvS2STranslationTask(ReportsValidations, TranslationTask):
         """
         if self.alignment == "soft":
             raise UserError(
-                "fairseq-interactive prints hard alignments only: use --print-alignment hard, or "
+                "fairseq-interactive prints only hard alignments: use --print-alignment hard, or "
                 "fairseq-generate for soft ones."
             )
 

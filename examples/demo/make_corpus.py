@@ -75,7 +75,7 @@ def _size(rng: random.Random, digits: int) -> int:
 
 
 def _count(rng: random.Random, digits: int = 3) -> int:
-    """A number for counting. 1, 101, ... are left out: in German they depend on the gender."""
+    """A number for counting. 1, 101, ... are omitted: in German they depend on the gender."""
     while True:
         count = _size(rng, digits)
         if count % 100 != 1:

@@ -1,8 +1,8 @@
 """Score corrections by their edits: precision, recall and F0.5.
 
-An edit inserts, removes or replaces one word, or exchanges two neighbors. The edits of a correction
+An edit inserts, removes or replaces one word, or swaps two neighbors. The edits of a correction
 are the fewest that turn the source into it (Damerau-Levenshtein distance). ERRANT (Bryant et al.
-2017) aligns by lemmas and parts of speech, too, and joins edits that belong together.
+2017) also aligns by lemmas and parts of speech, and joins edits that belong together.
 """
 
 from __future__ import annotations

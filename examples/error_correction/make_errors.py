@@ -19,7 +19,7 @@ _NUMBER_PAIRS = (
     ("that", "those"), ("it", "they"), ("its", "their"),
 )  # fmt: skip
 OTHER_NUMBER = {**dict(_NUMBER_PAIRS), **{many: one for one, many in _NUMBER_PAIRS}}
-# Errors of a sentence, and how often there are so many.
+# Number of errors in a sentence, and how often it has that many.
 ERRORS, ERROR_WEIGHTS = (0, 1, 2, 3), (1, 2, 2, 1)
 # Shortest word that gets a spelling error.
 SHORTEST = 4
@@ -56,7 +56,7 @@ class Errors:
         return words
 
     def article(self, words: Words) -> Words | None:
-        """Leave out an article, insert one, or replace it by another."""
+        """Omit an article, insert one, or replace it with another."""
         places = [place for place, word in enumerate(words) if word in ARTICLES]
         action = self.rng.choice(("leave out", "replace", "insert"))
         if action == "insert":
@@ -72,7 +72,7 @@ class Errors:
         return [*words[:place], *other, *words[place + 1 :]]
 
     def preposition(self, words: Words) -> Words | None:
-        """Replace a preposition by another, or leave it out."""
+        """Replace a preposition with another, or omit it."""
         places = [place for place, word in enumerate(words) if word in PREPOSITIONS]
         if not places:
             return None
@@ -82,7 +82,7 @@ class Errors:
         return [*words[:place], *other, *words[place + 1 :]]
 
     def agreement(self, words: Words) -> Words | None:
-        """Exchange a singular and a plural, of a verb, a noun or a pronoun."""
+        """Swap singular and plural of a verb, a noun or a pronoun."""
         changed = {
             place: other
             for place, word in enumerate(words)
@@ -94,7 +94,7 @@ class Errors:
         return [*words[:place], changed[place], *words[place + 1 :]]
 
     def word_order(self, words: Words) -> Words | None:
-        """Exchange two neighboring words."""
+        """Swap two neighboring words."""
         places = [
             place
             for place in range(len(words) - 1)
@@ -108,7 +108,7 @@ class Errors:
         return [*words[:place], words[place + 1], words[place], *words[place + 2 :]]
 
     def spelling(self, words: Words) -> Words | None:
-        """Leave out, double, exchange or replace a letter of a word."""
+        """Omit, double, swap or replace a letter of a word."""
         places = [
             place for place, word in enumerate(words) if len(word) >= SHORTEST and word.isalpha()
         ]
@@ -128,7 +128,7 @@ class Errors:
         return None if wrong in self.vocabulary else [*words[:place], wrong, *words[place + 1 :]]
 
     def other(self, words: tuple[str, ...], word: str) -> str:
-        """Another one of some words."""
+        """A different one of some words."""
         return self.rng.choice([other for other in words if other != word])
 
     def other_number(self, word: str) -> str | None:
@@ -146,6 +146,6 @@ def split_words(line: str) -> Words:
 
 
 def frequent_words(sentences: Iterable[Words], least: int = 2) -> set[str]:
-    """The words that occur at least so many times."""
+    """The words that occur at least this many times."""
     counts = Counter(word for words in sentences for word in words)
     return {word for word, count in counts.items() if count >= least}

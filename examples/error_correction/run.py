@@ -1,6 +1,6 @@
 """Train a model that corrects errors in English sentences, and score it with F0.5.
 
-The errors are made: articles, prepositions, agreement, word order and spelling.
+The errors are artificial: articles, prepositions, agreement, word order and spelling.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ LANGUAGES = ("wrong", "right")
 # Sentences to validate and to test on, and updates.
 HELD_OUT, UPDATES = 1_000, 1_000
 SMOKE_HELD_OUT, SMOKE_UPDATES = 4, 3
-# The training text has each sentence so many times, with other errors each time.
+# The training text has each sentence this many times, with other errors each time.
 COPIES = 3
 BPE_MERGES = 1_000
 SHOWN = 5
@@ -71,7 +71,7 @@ def read_sentences(path: Path) -> list[Words]:
 
 def main() -> None:
     parser = example_parser(__doc__, "error_correction_out")
-    parser.add_argument("text", type=Path, help="English sentences, one in each line")
+    parser.add_argument("text", type=Path, help="English sentences, one per line")
     args = parser.parse_args()
     held_out = SMOKE_HELD_OUT if args.smoke else HELD_OUT
     updates = SMOKE_UPDATES if args.smoke else UPDATES

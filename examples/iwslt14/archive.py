@@ -10,7 +10,7 @@ from convs2s.common.output_files import atomic_path
 
 LANGUAGES = ("de", "en")
 TRAIN = "train.tags.de-en"
-# In the order in which the test set has them.
+# In their order in the test set.
 TEST_SETS = (
     "IWSLT14.TED.dev2010.de-en",
     "IWSLT14.TEDX.dev2012.de-en",

@@ -1,6 +1,6 @@
 """Prepare the text of IWSLT'14 German-English as fairseq's prepare-iwslt14.sh does.
 
-Writes train, valid and test.{de,en}: tokenized, cleaned, lower-cased, without sub-words.
+Writes train, valid and test.{de,en}: tokenized, cleaned, lowercased, without sub-words.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ DROPPED = ("<url>", "<talkid>", "<keywords>")
 # These tags are removed from their lines.
 REMOVED = re.compile(r"</?(?:title|description)>")
 SEGMENT = re.compile(r'<seg id="[0-9]*">\s*|\s*</seg>\s*')
-# Those of the script, which calls Moses' clean-corpus-n.perl.
+# The limits of the script, which calls Moses' clean-corpus-n.perl.
 LIMITS = Limits(length=175, ratio=1.5, duplicates=True)
 # Every 23rd training pair is for validation.
 VALID_EVERY = 23
@@ -88,7 +88,7 @@ def make_tokenizer() -> Callable[[Pair], Pair]:
 
 
 class Splits:
-    """Writes lower-cased pairs to SPLIT.LANGUAGE in a folder, and counts them."""
+    """Writes lowercased pairs to SPLIT.LANGUAGE in a folder, and counts them."""
 
     def __init__(self, folder: Path, files: ExitStack):
         self.counts = {"train": 0, "valid": 0, "test": 0}
@@ -165,7 +165,7 @@ def parse_arguments() -> argparse.Namespace:
         help="the archive, or a folder with its files (default: %(default)s)")  # fmt: skip
     add("--download", action="store_true",
         help="download the archive to --archive if it is not there (20 MB)")  # fmt: skip
-    add("--address", default=ADDRESS, help="of the archive (default: %(default)s)")
+    add("--address", default=ADDRESS, help="address of the archive (default: %(default)s)")
     add("--out", type=Path, default=Path("iwslt14_text"),
         help="output folder, which must be new or empty (default: %(default)s)")  # fmt: skip
     add("--jobs", type=int, default=os.cpu_count() or 1,
@@ -174,7 +174,7 @@ def parse_arguments() -> argparse.Namespace:
     if args.jobs < 1:
         parser.error(f"--jobs is {args.jobs}, but must be at least 1.")
     if args.out.exists() and (not args.out.is_dir() or any(args.out.iterdir())):
-        parser.error(f"{args.out} exists already: remove it, or choose a new folder with --out.")
+        parser.error(f"{args.out} already exists: remove it, or choose a new folder with --out.")
     return args
 
 

@@ -33,7 +33,7 @@ SHOWN = 2
 
 
 def accuracy(test: list[Pair], outputs: list[str]) -> dict[int, tuple[int, int]]:
-    """Count the outputs that are right as a whole.
+    """Count the outputs that are entirely right.
 
     Returns:
         Number of digits -> the right outputs, and all numbers.
@@ -81,7 +81,7 @@ def main() -> None:
         prepared,
         updates,
         small_model(channels=64, encoder_layers=2, decoder_layers=4, decoder_kernel=5)
-        # There is one right output, so that nothing speaks for smoothing.
+        # There is one right output, so there is no reason for smoothing.
         + ["--label-smoothing", 0.0]
         + optimization(updates, lr=0.004, max_tokens=2000, seed=args.seed),
     )

@@ -15,7 +15,7 @@ EOS, PAD = int(facts["eos"]), int(facts["pad"])
 
 
 def read_dictionary(name):
-    """The tokens of a dictionary, behind the four special ones."""
+    """The tokens of a dictionary, after the four special ones."""
     lines = (folder / name).read_text(encoding="utf-8").splitlines()
     return ["<s>", "<pad>", "</s>", "<unk>", *(line.rsplit(" ", 1)[0] for line in lines)]
 

@@ -1,8 +1,8 @@
 """Learn the pronunciation of words in several languages, and compare with published systems.
 
 FOLDER has the files of SIGMORPHON 2020, task 1: LANGUAGE_train.tsv, LANGUAGE_dev.tsv and
-LANGUAGE_test.tsv with a word, a tab and its phones in a line. They may be in folders inside it, and
-compressed. The same command continues what was interrupted.
+LANGUAGE_test.tsv with a word, a tab and its phones on each line. They may be in folders inside it,
+and compressed. The same command continues what was interrupted.
 
 With --multilingual, one model reads the code of the language and a space before the word.
 """
@@ -36,8 +36,8 @@ PUBLISHED = {
     "best submission, with ensembles": 13.81,
 }
 CONVS2S = find_program("convs2s")
-# Options of `convs2s prepare`: the letters of a word, and its phones as they are. No word is left
-# out, however much longer or shorter its pronunciation is.
+# Options of `convs2s prepare`: the letters of a word, and its phones unchanged. No word is
+# dropped, however much longer or shorter its pronunciation is.
 PREPARE = ["--source-lang", "word", "--target-lang", "phones", "--tokenizer", "letters/none"]
 PREPARE += ["--separate", "--keep-duplicates", "--max-ratio", "100", "--workers", "1", "--quiet"]
 

@@ -35,7 +35,7 @@ def small_model(
 
 
 def optimization(updates: int, lr: float, max_tokens: int, seed: int) -> list[object]:
-    """fairseq's options for a training of this length with Adam.
+    """fairseq's options for a training run of this length with Adam.
 
     The learning rate rises for a tenth of the updates, and then falls to 0.
     """
@@ -77,7 +77,7 @@ class TrainingProgress:
     Args:
         runner: prints the lines.
         title: the model's name.
-        updates: number of updates of the whole training, if it is known.
+        updates: number of updates of the whole training run, if it is known.
     """
 
     def __init__(self, runner: Runner, title: str, updates: int | None):

@@ -66,14 +66,14 @@ def test_what_holds(arguments):
             "forgetful",
             "decoder",
             {*STEPS, "several positions", "reordering", "steps after padding"},
-            "keeps what later positions need in `context.layer_state(self).rows`",
+            "keep what later positions need in `context.layer_state(self).rows`",
         ),
         ("drifting", "decoder", {"steps, float32"}, "rounding errors grow from step to step"),
         ("single", "decoder", {"several positions"}, "A step may have several positions"),
         ("unordered", "decoder", {"reordering"}, "keep nothing of a sentence in the module"),
         ("leaky", "encoder", {*PADDING, "batch"}, "`context.padding_mask` is true"),
         ("careless", "decoder", {"steps after padding"}, "`context.padding_mask` (R x 1) is true"),
-        ("mixing", "encoder", {"batch"}, "A layer treats each row by itself"),
+        ("mixing", "encoder", {"batch"}, "A layer must treat each row separately"),
         (
             "foreseeing",
             "decoder",
@@ -170,7 +170,7 @@ def test_bad_input(arguments, message, tmp_path):
 def test_a_field_that_is_longer_than_the_sentences():
     done = verify("cnn(k=3, dilation=9)", "mlp_att", "--length", "10")
     assert done.returncode == 0
-    assert "The receptive field of the encoder reaches 9 positions away, so that no position" in (
+    assert "The receptive field of the encoder reaches 9 positions away, so no position" in (
         done.stdout
     )
     assert "give a larger --length" not in verify("cnn(k=3, dilation=9)", "mlp_att").stdout

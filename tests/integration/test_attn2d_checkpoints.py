@@ -215,7 +215,7 @@ def test_files(tmp_path, capsys):
     torch.save({"model": {}, "args": Namespace(arch="pervasive", convnet="resnet")}, old)
     assert "trained with --arch pervasive --convnet resnet" in refused()
     torch.save([1, 2], old)
-    assert "which holds weights alone" in refused()
+    assert "which holds only weights" in refused()
 
 
 def pickled(folder, content):

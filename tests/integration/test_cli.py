@@ -79,7 +79,7 @@ def test_errors_of_average(kind, tmp_path, capsys):
     messages = {
         "missing": "There is no file",
         "cut": "is not a complete checkpoint",
-        "other": "has weights of other names, shapes or types",
+        "other": "has weights with other names, shapes or types",
         "plain": "is not a checkpoint",
         "foreign": "holds an object of fractions.Fraction, which is not plain data",
     }

@@ -126,7 +126,7 @@ def test_an_option_that_fairseq_refuses(tmp_path):
     torch.save(checkpoint, tmp_path / "damaged.pt")
     error = refused(interactive("--path", tmp_path / "damaged.pt"))
     assert error.startswith("--encoder-layers has a value of another type: ")
-    assert error.endswith("If the option is that of a checkpoint, the checkpoint is damaged.")
+    assert error.endswith("If the option is from a checkpoint, the checkpoint is damaged.")
 
 
 @pytest.mark.parametrize("command", ["average", "quantize", "export-transformer"])

@@ -184,13 +184,15 @@ def test_formats_that_are_asked_for(corpus, tmp_path):
             shutil.copy(corpus / f"{name}.{language}", raw / f"{name}.de-en.{language}")
     train(raw.parent, tmp_path / "saved", *ONE, "--dataset-impl", "raw")
     arguments = train_arguments(raw.parent, tmp_path / "saved", *ONE, "--dataset-impl", "mmap")
-    assert "is text, and not binarized: add --dataset-impl raw" in refused(run("train", *arguments))
+    assert "is text, not binarized data: add --dataset-impl" in refused(
+        run("train", *arguments)
+    )
 
 
 PRECISIONS = {
-    "--fp16": "--fp16 trains on GPUs only",
-    "--memory-efficient-fp16": "--memory-efficient-fp16 trains on GPUs only",
-    "--amp": "--amp trains on GPUs only",
+    "--fp16": "--fp16 trains only on GPUs",
+    "--memory-efficient-fp16": "--memory-efficient-fp16 trains only on GPUs",
+    "--amp": "--amp trains only on GPUs",
     "--fp16 --amp": "--fp16 and --amp cannot be combined",
     "--fp16 --bf16": "argument --fp16: not allowed with --bf16",
 }

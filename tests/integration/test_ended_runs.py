@@ -10,7 +10,7 @@ def test_a_run_that_has_all_its_updates_makes_no_more(corpus, tmp_path):
     train(corpus, tmp_path, *options)
     before = weights(tmp_path / "checkpoint_last.pt")
     log = train(corpus, tmp_path, *options)
-    assert "has ended before: num_updates: 3 >= max_update: 3" in log and "done training" in log
+    assert "had already ended: num_updates: 3 >= max_update: 3" in log and "done training" in log
     assert num_updates(str(tmp_path / "checkpoint_last.pt")) == 3
     after = weights(tmp_path / "checkpoint_last.pt")
     assert all(after[name].equal(before[name]) for name in before)
@@ -35,4 +35,4 @@ def test_patience_goes_on(corpus, tmp_path):
     assert_same_weights(*last, atol=0, rtol=0)
     # Killed after its last checkpoint, it ends at once.
     log = train(corpus, tmp_path / "parts", "--max-epoch", "9", options=options)
-    assert "has ended before: 2 validations without an improvement >= patience: 2" in log
+    assert "had already ended: 2 validations without an improvement >= patience: 2" in log

@@ -295,10 +295,13 @@ def other_words(folder):
 
 DAMAGE = {
     "no config": (lambda folder: (folder / "config.json").unlink(), "There is no .*config.json"),
-    "foreign config": (change_config(model_type="bert"), "describes no model of this package"),
+    "foreign config": (
+        change_config(model_type="bert"),
+        "does not describe a model of this package",
+    ),
     "newer": (change_config(format=9, version="7.0"), "written by version 7.0"),
     "unknown key": (change_config(more=1), "more: Extra inputs are not permitted"),
-    "no task": (change_config(task={}), "task._name is no text"),
+    "no task": (change_config(task={}), "task._name is not text"),
     "no model": (change_config(model={"_name": "x"}), "has a model"),
     "wrong option": (change_config(model={"_name": "convs2s", "dropout": "x"}), "must be a number"),
     "not json": (lambda folder: (folder / "config.json").write_text("{"), "config.json"),

@@ -184,7 +184,7 @@ def test_files_that_are_missing_or_do_not_fit(corpus, release, served, tmp_path,
     dictionary.write_text(text.replace("eins-th", "ei@@"), encoding="utf-8")
     assert "sub-words such as 'ei@@'" in refused(capsys, release, new)
     dictionary.write_text(text + "more 1\n", encoding="utf-8")
-    assert "is not the dictionary of its training" in refused(capsys, release, new)
+    assert "is not the dictionary that the model was trained with" in refused(capsys, release, new)
     dictionary.write_text("no numbers\n", encoding="utf-8")
     assert "dict.en.txt, line 1: a dictionary of fairseq" in refused(capsys, release, new)
     dictionary.unlink()

@@ -95,7 +95,7 @@ def refused(tmp_path):
 def test_checkpoints(command, kind, refused):
     sentence = refused(OF_CHECKPOINTS[command], {**CHECKPOINTS, "pipe": pipe}[kind], "FILE.pt")
     # What is no plain data is left out, and what remains is no model with options.
-    assert "FILE.pt" in sentence or "There are no options" in sentence
+    assert "FILE.pt" in sentence or "There is no file of options" in sentence
 
 
 @pytest.mark.parametrize("kind", ARCHIVES)

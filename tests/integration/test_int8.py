@@ -134,7 +134,7 @@ def test_what_cannot_be_done_with_int8(arguments, message, small, tmp_path, caps
     paths = {"SMALL": str(small), "NEW": str(tmp_path / "new")}
     assert convs2s([paths.get(argument, argument) for argument in arguments]) == 2
     error = capsys.readouterr().err
-    assert message in error and "the checkpoint that `convs2s quantize` has read" in error
+    assert message in error and "the checkpoint that `convs2s quantize` read" in error
 
 
 @needs_int8

@@ -74,7 +74,7 @@ def test_kills_at_chosen_moments(experiment):
         killed.kill_when(f"{run}/{name}")
     assert killed.finish() == expected
     log = (killed.folder / run / "train.log").read_text(encoding="utf-8")
-    assert "has ended before: num_updates: 10 >= max_update: 10" in log
+    assert "had already ended: num_updates: 10 >= max_update: 10" in log
 
 
 @pytest.mark.slow

@@ -78,7 +78,7 @@ def test_without_a_preparation(tmp_path):
     given = ["--path", MODEL, "--data", DATA, "--output", "a.json", "--input", "input.de"]
     done = plot_attention(tmp_path, *given)
     assert tokens(done, tmp_path)[0] == ["Eins", "zwei"]
-    assert "no preparation.yaml: the text is taken" in done.stderr
+    assert "no preparation.yaml: the text is read" in done.stderr
 
 
 @pytest.mark.parametrize(
@@ -143,7 +143,7 @@ def test_fonts_of_the_system(tmp_path):
         return done.stderr
 
     (sentence,) = [line for line in stderr().splitlines() if re.search("font|Glyph|box", line)]
-    assert sentence.startswith(f"No font of this system has {RARE}, in place of which the picture")
+    assert sentence.startswith(f"No font of this system has {RARE}, which the picture")
     assert "install a font that has them" in sentence
     make_font(tmp_path / "share" / "fonts" / "rare.ttf", RARE)
     assert "font" not in stderr()

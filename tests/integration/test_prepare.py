@@ -290,7 +290,7 @@ def test_two_at_once(prepare, tmp_path, more):
     codes = [process.returncode for process in both]
     assert 0 in codes and {*codes} <= {0, 2}
     for code, error in zip(codes, errors):
-        told = f"Another `convs2s prepare` writes to {out}: wait for its end, or choose another"
+        told = f"Another `convs2s prepare` writes to {out}: wait until it ends, or choose another"
         assert not code or told in error or "was prepared with" in error
     options = more if codes[0] else ()
     prepare(*arguments, *options, "--out", tmp_path / "alone")

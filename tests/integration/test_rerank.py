@@ -87,7 +87,7 @@ def test_lists_with_tokens_that_the_model_does_not_know(lists, corpus, trained, 
 REFUSED = {
     "nothing": ((), "There is nothing to choose by"),
     "temperature": (("--utility", "bleu", "--temperature", "0"), "--temperature is 0.0"),
-    "no utility": (("--temperature", "1"), "is of no use without --utility"),
+    "no utility": (("--temperature", "1"), "has no effect without --utility"),
     "no weights": (("--scores", "a=b"), "need weights: give them with --weights FILE"),
     "no name": (
         ("--scores", "file", "--weights", "1.txt"),

@@ -107,7 +107,9 @@ def test_a_second_training_in_a_folder(corpus, tmp_path):
     )
     try:
         assert any("Saved checkpoint" in line for line in first.stderr)
-        assert "Another training saves its checkpoints" in sentence(train(corpus, tmp_path, *ONE))
+        assert "Another training run saves its checkpoints" in sentence(
+            train(corpus, tmp_path, *ONE)
+        )
     finally:
         first.kill()
         first.stderr.close()
@@ -160,7 +162,7 @@ def test_a_checkpoint_to_restore_that_is_missing(corpus, tmp_path, two_epochs):
     best = tmp_path / "model" / "checkpoint_best.pt"
     before = best.read_bytes()
     error = sentence(train(corpus, tmp_path / "model", *ONE, "--restore-file", "no.pt"))
-    assert error.startswith("There is no checkpoint no.pt (--restore-file): leave it out")
+    assert error.startswith("There is no checkpoint no.pt (--restore-file): omit it")
     error = sentence(train(corpus, tmp_path / "model", *ONE, "--restore-file", best.name))
     assert f"do you mean {best}" in error and best.read_bytes() == before
     done = train(corpus, tmp_path / "model", *ONE, "--restore-file", best)
@@ -173,7 +175,9 @@ def test_checkpoints_to_begin_with_that_exclude_each_other(corpus, tmp_path, two
     assert error == f"There is no checkpoint {tmp_path}/no.pt (--finetune-from-model)."
     fine_tuned = ("--finetune-from-model", last)
     error = sentence(train(corpus, tmp_path, *ONE, *fine_tuned, "--reset-optimizer"))
-    assert "--finetune-from-model resets all but the weights: omit --reset-optimizer" in error
+    assert (
+        "resets everything but the weights: omit --reset-optimizer" in error
+    )
     error = sentence(train(corpus, tmp_path, *ONE, *fine_tuned, "--restore-file", last))
     assert "--restore-file and --finetune-from-model exclude each other" in error
 

@@ -77,7 +77,7 @@ def test_text_is_prepared_on_both_sides(tmp_path):
 
 
 REFUSED = {
-    "fewer lines": ("de", "one", "de, line 2: one has no such line, it ends after 1; both must"),
+    "fewer lines": ("de", "one", "de, line 2: one has no such line: it ends after 1; both must"),
     "no file": ("de", "no", "There is no file no (--target-input)."),
     "too long": ("long", "en", "Sentence pair 2 (counted from 1) has 31 x 2 tokens"),
     "not text": ("de", "latin1", "latin1, line 1: byte 0xfc at offset 0 is not valid UTF-8"),

@@ -252,7 +252,7 @@ def test_the_end_answers_what_has_been_asked(number, translator):
     [
         (["--port", "70000"], "--port is 70000: it must be at most 65535"),
         (["--port", "-1"], "--port is -1"),
-        (["--host", "no.such.host.invalid"], "cannot listen at port 8000 of no.such.host.invalid"),
+        (["--host", "no.such.host.invalid"], "cannot listen on port 8000 of no.such.host.invalid"),
         (
             ["--path", str(FIXTURES / "data" / ".." / "adl.pt")],
             "A model is given twice with --path",
@@ -273,7 +273,7 @@ def test_a_port_that_is_taken(capsys):
         port = other.getsockname()[1]
         path = str(FIXTURES / "adl.pt")
         assert convs2s(["serve", "--path", path, "--port", str(port)]) == 2
-    assert f"cannot listen at port {port} of 127.0.0.1: Address" in capsys.readouterr().err
+    assert f"cannot listen on port {port} of 127.0.0.1: Address" in capsys.readouterr().err
 
 
 def test_raw_text_of_a_prepared_model(tmp_path):

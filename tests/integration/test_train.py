@@ -80,7 +80,7 @@ def test_an_interrupted_training_goes_on_to_the_same_weights(corpus, trained, tm
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=120)
     assert process.returncode == 130 and "done training" not in log.read_text()
-    assert errors.endswith("Interrupted. The same command goes on from here.\n")
+    assert errors.endswith("Interrupted. The same command continues from here.\n")
     state = load_checkpoint(str(tmp_path / "checkpoint_last.pt"))
     assert 20 <= state["optimizer_history"][-1]["num_updates"] < 120
     assert not (tmp_path / "average.pt").exists()
@@ -185,6 +185,6 @@ def test_another_training_in_the_folder(corpus, tmp_path, own):
         descriptor = lock_folder(str(tmp_path), "")
         done = train(corpus / "bin", "--save-dir", tmp_path, *OPTIONS, code=2)
         release(descriptor)
-    assert f"Another training saves its checkpoints in {tmp_path}: wait" in done.stderr
+    assert f"Another training run saves its checkpoints in {tmp_path}: wait" in done.stderr
     assert {path.name for path in tmp_path.iterdir()} == {"average.pt", "training.json", "lock"}
     assert (tmp_path / "average.pt").read_text() == "model"

@@ -172,4 +172,4 @@ def test_hydra_refuses_half_precision_on_a_cpu(corpus, tmp_path):
         "common.fp16=true",
         cwd=tmp_path,
     )
-    assert done.returncode != 0 and "--fp16 trains on GPUs only" in done.stderr
+    assert done.returncode != 0 and "--fp16 trains only on GPUs" in done.stderr

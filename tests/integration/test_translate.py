@@ -177,7 +177,7 @@ def test_dictionaries_of_another_model(transformer, corpus, trained, tmp_path):
         (tmp_path / f"dict.{language}.txt").write_text("eins 1\n", encoding="utf-8")
     for path, message in (
         (trained / "checkpoint_last.pt", "trained with a source vocabulary of 16 tokens"),
-        (transformer, "was trained with other dictionaries than those in"),
+        (transformer, "was trained with dictionaries other than those in"),
     ):
         with pytest.raises(UserError, match=message):
             Translator(

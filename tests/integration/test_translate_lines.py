@@ -188,7 +188,7 @@ def test_line_by_line(tmp_path):
         process.stdin.flush()
         answers.append(process.stdout.readline().rstrip("\n").split("\t"))
     _, errors = process.communicate()
-    assert process.returncode == 0 and "taken as tokens" in errors
+    assert process.returncode == 0 and "read as tokens" in errors
     assert answers[1] == ["0.0000", ""] and answers[0][1] and answers[2][1]
 
 

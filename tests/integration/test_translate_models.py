@@ -57,7 +57,7 @@ ERRORS = {
     "codes": (["--bpe-codes", "no/codes"], "There is no file no/codes (--bpe-codes)."),
     "raw codes": (["--bpe-codes", "INPUT", "--raw"], "--bpe-codes and --raw exclude each other"),
     "workers": (["--workers", "0"], "--workers is 0"),
-    "workers by line": (["--workers", "2", "--line-by-line"], "leave out --workers"),
+    "workers by line": (["--workers", "2", "--line-by-line"], "omit --workers"),
     "device": (["--device", "tpu9"], "--device tpu9 cannot be used"),
     "user dir": (["--user-dir", "no/dir"], "There is no folder no/dir (--user-dir)."),
     "preparation": (["--preparation", "no/dir"], "no/dir"),

@@ -145,18 +145,18 @@ def test_other_inputs_than_before_are_refused_and_nothing_is_lost(folder, lines)
     given = interrupted(folder, "--path", "model.pt")
     before = {each.name: each.read_bytes() for each in folder.iterdir()}
     assert 0 < json.loads(before["out.resume"])["position"]["lines"] < len(lines)
-    begun = "out was begun with "
+    begun = "out was started with "
     assert error(folder, *given, "--beam", "1").startswith(f"{begun}--beam 2, but now it is 1: ")
     assert error(folder, *given, "--scores").startswith(f"{begun}--scores False, but now it is Tr")
     assert error(folder, *given, "--report", "report").startswith(f"{begun}--report False, but")
     shards = ("--num-shards", "2", "--shard-id", "0")
     assert error(folder, *given, *shards).startswith(f"{begun}--num-shards None, but now it is 2")
-    assert "give --resume to go on, or remove " in error(folder, *arguments({"--output": "out"}))
+    assert "give --resume to continue, or remove " in error(folder, *arguments({"--output": "out"}))
     (folder / "model.pt").write_bytes((FIXTURES / "convs2s.pt").read_bytes())
     assert error(folder, *given).startswith(f"{begun}--path SHA-256 ")
     (folder / "model.pt").write_bytes(before["model.pt"])
     text_file(folder, ["other", *lines[1:]])
-    other = f"{begun}another text than that of input.de: give the earlier one, or remove "
+    other = f"{begun}another text than that of input.de: give the earlier text, or remove "
     assert error(folder, *given).startswith(other)
     text_file(folder, lines[:10])
     assert error(folder, *given).startswith(other)
@@ -196,10 +196,10 @@ def test_a_full_disk(folder):
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ("--resume", "--resume goes on with a file: give --output."),
+        ("--resume", "--resume continues a file: give --output."),
         ("--resume --output no/out", "no/out cannot be written: there is no folder no."),
         ("--resume --output out --report out.resume", "--resume is .*out.resume, which --report"),
-        ("--resume --output out --line-by-line", "--resume goes on after whole buffers of lines"),
+        ("--resume --output out --line-by-line", "--resume continues after whole buffers of lines"),
         ("--num-shards 2", "--num-shards and --shard-id go together: give both, or neither."),
         ("--shard-id 0", "--num-shards and --shard-id go together: give both, or neither."),
         ("--num-shards 0 --shard-id 0", "--num-shards is 0: it must be at least 1."),

@@ -166,4 +166,4 @@ def test_alignments_in_interactive(corpus, trained):
     assert [target for _, target in pairs] == list(range(len(pairs))) and pairs
     assert all(0 <= source < 3 for source, _ in pairs)
     done = run("interactive", *arguments, "soft", text="eins zwei drei\n")
-    assert "fairseq-interactive prints hard alignments only" in refused(done)
+    assert "fairseq-interactive prints only hard alignments" in refused(done)

@@ -34,7 +34,7 @@ KINDS = {
     "meta": (lambda weight: weight.to("meta"), "is a tensor without numbers"),
     "quantized": (
         lambda weight: torch.quantize_per_tensor(weight, 0.1, 0, torch.qint8),
-        "is a tensor that torch has quantized",
+        "is a tensor that torch quantized",
     ),
     "boolean": (lambda weight: weight > 0, "is of type bool"),
     "integers": (lambda weight: weight.long(), "is of type int64"),
@@ -164,7 +164,7 @@ def test_averages_of_other_types(tmp_path):
     path = changed(tmp_path / "other.pt", name, lambda weight: weight.long())
     good = FIXTURES / "convs2s.pt"
     error = convs2s("average", "--inputs", good, path, "--output", tmp_path / "new.pt")
-    assert "has weights of other names, shapes or types" in error
+    assert "has weights with other names, shapes or types" in error
     error = convs2s("translate", "--path", path, "--data", DATA, "--raw")
     assert f"The weight {name} of the checkpoint is of type int64" in error
 

@@ -227,6 +227,6 @@ def test_a_source_without_tokens_is_refused(name):
     model = make(name)
     prefix = torch.tensor([[2, 9], [2, 9]])
     for source in ([[5, 6, 2], [PAD] * 3], [[PAD] * 2] * 2, [[], []]):
-        with pytest.raises(UserError, match="has no tokens but padding") as error:
+        with pytest.raises(UserError, match="has only padding") as error:
             model(torch.tensor(source, dtype=torch.long), prefix)
         assert f"sentence {int(len(source[0]) == 3)} of the batch" in str(error.value)

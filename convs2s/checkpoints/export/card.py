@@ -47,11 +47,11 @@ class Measured(NamedTuple):
     """Translations of a text that the model was not trained on.
 
     Attributes:
-        name: of the text.
-        lines: their number.
+        name: name of the text.
+        lines: number of lines.
         search: options of ``convs2s translate``.
         scores: metric -> score in percent, and its signature or settings.
-        seconds: of the translation; None if the card does not say it.
+        seconds: duration of the translation; None if the card does not say it.
         processor: the CPU, and the number of its threads.
     """
 
@@ -68,17 +68,17 @@ class Card:
     """What a card is written from.
 
     Attributes:
-        name: of the model.
+        name: name of the model.
         languages: source and target.
         config: what ``config.json`` says.
         sizes: numbers of entries of both dictionaries.
-        parameters: their number.
+        parameters: number of parameters.
         megabytes: size of the weights.
         preparation: what ``convs2s prepare`` wrote; None if there is none.
         run: the result of the run of an experiment that trained the model, if one did.
         measured: how it translates; None if that was not measured.
-        license: of the model, as SPDX or the Hub name it; None if it is not known.
-        limits: what the model is not made for; None if there is nothing to add.
+        license: license of the model, as SPDX or the Hub calls it; None if it is not known.
+        limits: what the model is not meant for; None if there is nothing to add.
     """
 
     name: str
@@ -217,14 +217,14 @@ class Card:
     def _rest(self) -> Iterable[str]:
         yield "## Limits"
         yield (
-            "The model is made for one direction, and for lines of one sentence that are like its "
-            "training text. It translates other text worse, and does not say so. Errors and biases "
-            "of the training text can return in translations."
+            "The model translates in one direction, and expects lines of one sentence that are "
+            "like its training text. It translates other text worse, without a warning. Errors and "
+            "biases of the training text can reappear in translations."
         )
         if self.limits:
             yield escape_markdown(self.limits)
         yield "## License"
-        given = "Not stated: ask who made the model, and mind the license of its training text."
+        given = "Not stated: ask who made the model, and check the license of its training text."
         yield escape_markdown(self.license) if self.license else given
         yield "## Citation"
         family = family_of(self.config.model["_name"])

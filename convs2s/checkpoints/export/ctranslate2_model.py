@@ -1,7 +1,7 @@
 """Models in ADL as models of CTranslate2, which runs transformers.
 
-Weights stay as they are, for CTranslate2's modules can have the epsilon, the attention without
-biases and the scale of dot products that those of ADL have.
+Weights stay as they are, because CTranslate2's modules support the epsilon, the attention without
+biases and the scale of dot products that ADL uses.
 """
 
 import math
@@ -59,7 +59,7 @@ def ctranslate2_files(
     vocabularies: tuple[Vocabulary, Vocabulary],
     int8: bool = False,
 ) -> dict[str, bytes]:
-    """A model of CTranslate2, whose words are the numbers of the tokens in decimals.
+    """A model of CTranslate2, whose words are token numbers in decimal.
 
     Args:
         spec: the model in ADL.

@@ -115,7 +115,7 @@ class FirstStep(nn.Module):
         network: ready for generation.
         eos: the end of the sentence, with which a translation starts.
         output: whether the output layer takes part.
-        steps: of the decoder, which reads as many ends of sentences (1).
+        steps: number of decoder steps; it reads as many ends of sentences (1).
 
     Attributes:
         layout: what the state consists of, after a trace.
@@ -168,7 +168,7 @@ class LaterStep(nn.Module):
             prefix: R x T tokens, the end of the sentence first; none of them is padding. R is a
                 multiple of B: the hypotheses of a beam are consecutive and share a sentence.
             source: ``First.source``.
-            state: that after T - 1 steps.
+            state: the state after T - 1 steps.
         """
         layout, of_search = self.layout, source[len(self.layout.encoded) :]
         tensors = dict(zip((*layout.shared, *layout.places), (*of_search, *state)))

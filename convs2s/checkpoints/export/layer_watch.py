@@ -59,7 +59,7 @@ class LayerWatch:
         self.entered.append((name, sizes))
 
     def leave(self, *_: object) -> None:
-        """Forget it, unless a size that may differ has only one value since."""
+        """Forget it, unless a size that may differ has become a single value."""
         name, sizes = self.entered.pop()
         if self.specializing is None and any(map(_has_one_value, sizes)):
             self.specializing = name

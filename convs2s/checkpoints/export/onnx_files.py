@@ -25,7 +25,7 @@ def check_exportable(checkpoint: Checkpoint) -> None:
     """Check that a checkpoint has a model of this package, and that the packages are there.
 
     Raises:
-        UserError: if it has not, if they are missing, or if the checkpoint is in int8.
+        UserError: if it does not, if they are missing, or if the checkpoint is in int8.
     """
     if checkpoint.family is None:
         raise UserError(
@@ -103,7 +103,7 @@ def _convert(graph: ExportedProgram, inputs: list[str], outputs: list[str]) -> A
 
 
 def _remove_unread(encoder: Any, step: Any, names: list[str]) -> None:
-    """Remove what no step reads, such as an encoder output that the state has projections of."""
+    """Remove what no step reads, such as an encoder output whose projections are in the state."""
     from onnx_ir.passes.common import RemoveUnusedNodesPass
 
     unread = {each.name for each in step.graph.inputs if each.name in names and not each.uses()}

@@ -118,9 +118,9 @@ def _transformer_options(shape: TransformerShape, settings: Settings) -> Options
 
 
 def _readable_as_namespace(options: Options) -> "OrderedDict[str, Any]":
-    """A dictionary that has its items as attributes, too.
+    """A dictionary whose items are also attributes.
 
-    ``torch.load(..., weights_only=True)`` loads it, in contrast to ``argparse.Namespace``. fairseq
+    ``torch.load(..., weights_only=True)`` loads it, unlike ``argparse.Namespace``. fairseq
     and the converter of CTranslate2 read options as attributes.
     """
     found = OrderedDict(options)

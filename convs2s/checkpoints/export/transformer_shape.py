@@ -145,7 +145,8 @@ def transformer_shape(spec: ModelSpec, target: Target) -> TransformerShape:
     """
     if spec.input_feeding:
         raise UserError(
-            f"The model has --input-feeding, which {target.name} has not: {target.purpose} needs a "
+            f"The model has --input-feeding, which {target.name} does not have: {target.purpose} "
+            f"needs a "
             "model without it."
         )
     encoder, decoder = (_Reader(stack, target).stack() for stack in (spec.encoder, spec.decoder))

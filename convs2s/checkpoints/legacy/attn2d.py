@@ -36,7 +36,7 @@ WITHOUT_NORM = (
     "Trained further, the model normalizes the channels in front of the transition "
     "(network.use_st); its outputs are the same until then."
 )
-WEIGHT_NORM = "Trained further, the convolutions are not weight-normalized any more."
+WEIGHT_NORM = "Trained further, the convolutions are no longer weight-normalized."
 
 
 def convert(
@@ -152,13 +152,13 @@ def _sizes(
     shapes = {tuple(layer.conv2.shape) for layer in layers if layer.conv2 is not None}
     if len(shapes) > 1:
         raise UserError(
-            f"network.kernels is {params.get('network.kernels')}, but this package has networks "
-            "whose layers all have the same kernel only."
+            f"network.kernels is {params.get('network.kernels')}, but in this package, all layers "
+            "of a network have the same kernel."
         )
     ((out, hidden, height, kernel),) = shapes
     if height != kernel or kernel % 2 == 0:
         raise UserError(
-            f"network.kernel is {height} x {kernel}, but this package has odd, square kernels only."
+            f"network.kernel is {height} x {kernel}, but this package has only odd, square kernels."
         )
     if hidden != layers[0].conv1.size(0):
         raise UserError(

@@ -40,7 +40,7 @@ AVERAGE = (
 
 # The 2018 code's special tokens in the order of fairseq's, which are <s>, <pad>, </s>, <unk>.
 SPECIAL = ("<BOS>", "<PAD>", "<EOS>", "<UNK>")
-# The order in which the 2018 code puts those in front that a text file does not have.
+# The order in which the 2018 code prepends those that a text file lacks.
 INSERTED = ("<BOS>", "<EOS>", "<UNK>", "<PAD>")
 PICKLE = b"\x80"
 
@@ -65,7 +65,7 @@ class Params:
         """
         if not Path(path).is_file():
             raise UserError(
-                f"There are no options {path}: the 2018 code writes params.json beside its "
+                f"There is no file of options {path}: the 2018 code writes params.json beside its "
                 "checkpoints; give it with --params."
             )
         content = read_yaml(path)
@@ -139,7 +139,7 @@ def read_vocabulary(path: str) -> list[str]:
 
     Args:
         path: the file ``LANGUAGE.infos`` that the code's ``preprocess.py`` wrote, or the text file
-            ``vocab.LANGUAGE`` that it read or wrote, with one token a line. Nothing in it is
+            ``vocab.LANGUAGE`` that it read or wrote, with one token per line. Nothing in it is
             executed.
     Raises:
         UserError: if it cannot be read, or has no special tokens.
@@ -187,7 +187,7 @@ def dictionary_rows(tokens: Sequence[str]) -> list[int]:
 
 
 def dictionary_text(tokens: Sequence[str]) -> str:
-    """The file ``dict.LANGUAGE.txt``; the vocabulary has no counts, so that each is 1."""
+    """The file ``dict.LANGUAGE.txt``; the vocabulary has no counts, so each is 1."""
     seen = Vocabulary()
     lines = []
     for index in dictionary_rows(tokens)[len(SPECIAL) :]:

@@ -103,7 +103,7 @@ def _norm_per_channel(gain: Tensor, direction: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def convert_options(args: argparse.Namespace, weights: dict[str, Tensor]) -> argparse.Namespace:
-    """Convert the options of an fconv training to those of ConvS2S.
+    """Convert the options of an fconv training run to those of ConvS2S.
 
     Args:
         args: the options of the fconv checkpoint.
@@ -111,7 +111,7 @@ def convert_options(args: argparse.Namespace, weights: dict[str, Tensor]) -> arg
     """
     defaults = {"task": "translation", "share_input_output_embed": False}
     options = argparse.Namespace(**{**defaults, **vars(args)})
-    # The weights include the embeddings, so that their files are not needed.
+    # The weights include the embeddings, so their files are not needed.
     options.encoder_embed_path = options.decoder_embed_path = None
     options.arch = options._name = "convs2s"
     options.encoder_gradient_uses = 2

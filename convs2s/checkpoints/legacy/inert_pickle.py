@@ -1,9 +1,9 @@
 """A pickle module that reads checkpoints of any age without executing code from them.
 
 Old checkpoints contain objects of classes that have moved or no longer exist (meters,
-criterions), so that ``torch.load`` with ``weights_only=True`` rejects them. This module, given to
+criterions), so ``torch.load`` with ``weights_only=True`` rejects them. This module, given to
 ``torch.load`` as ``pickle_module``, replaces each object that is not plain data by an ``Inert``,
-which ``plain_data`` converts or leaves out.
+which ``plain_data`` converts or omits.
 """
 
 import argparse
@@ -89,7 +89,7 @@ def _inert(name: str) -> type[Inert]:
 class Unpickler(pickle._Unpickler):
     """An unpickler that creates only tensors, plain containers, Namespaces and Inerts.
 
-    It is the one in Python: the one in C takes as much memory as a number in the file says.
+    It is written in Python: the one in C allocates as much memory as a number in the file says.
     """
 
     def find_class(self, module: str, name: str) -> Any:

@@ -59,14 +59,14 @@ class _Weights:
         self.left = {key: value for key, value in weights.items() if not _DROPPED.search(key)}
 
     def has(self, name: str) -> bool:
-        """Whether a weight is there that was not taken."""
+        """Whether there is a weight of this name that was not taken."""
         return name in self.left
 
     def take(self, name: str) -> Tensor:
         """A weight.
 
         Raises:
-            UserError: it is missing.
+            UserError: if it is missing.
         """
         if name not in self.left:
             raise UserError(f"The weight '{name}' of fairseq's lightconv is missing.")
@@ -82,7 +82,7 @@ class _Chain:
     """A chain of layers in ADL, and the weights of their modules.
 
     Args:
-        prefix: of the names of the weights.
+        prefix: prefix of the names of the weights.
     """
 
     def __init__(self, prefix: str):
@@ -279,7 +279,7 @@ def convert_checkpoint(checkpoint: dict[str, Any], path: str) -> dict[str, Any]:
         "decoder_adl": decoder.text,
         "model_dim": options.encoder_embed_dim,
         "share_input_output_embed": options.share_decoder_input_output_embed,
-        # The weights include the embeddings, so that their files are not needed.
+        # The weights include the embeddings, so their files are not needed.
         "encoder_embed_path": None,
         "decoder_embed_path": None,
     }
@@ -297,7 +297,7 @@ def _is_translation_model(arch: str) -> bool:
 
 
 def _read_options(checkpoint: dict[str, Any], path: str) -> argparse.Namespace:
-    """The options of a training, with fairseq's defaults where it does not say them."""
+    """The options of a training run, with fairseq's defaults where it does not say them."""
     given = vars(model_options(checkpoint))
     options = argparse.Namespace(**{**DEFAULTS, **given})
     for name in DEFAULTS:

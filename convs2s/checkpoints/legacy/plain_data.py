@@ -1,7 +1,7 @@
-"""From what ``inert_pickle`` has read to plain data.
+"""Conversion of what ``inert_pickle`` has read to plain data.
 
 omegaconf's containers become dictionaries and lists, numbers and arrays of NumPy become numbers and
-lists, paths become text. All other objects are left out.
+lists, paths become text. All other objects are omitted.
 """
 
 import argparse
@@ -52,7 +52,7 @@ class NotPlain(Exception):
 
 
 def plain(content: Any) -> tuple[Any, list[LeftOut]]:
-    """Plain data, and the objects that were left out.
+    """Plain data, and the objects that were omitted.
 
     Args:
         content: what was read with ``inert_pickle``.
@@ -71,7 +71,8 @@ class _Walk:
 
     def __init__(self) -> None:
         self.left_out: list[LeftOut] = []
-        # Identity -> container and its conversion; the container is kept, so that its identity is.
+        # Identity -> container and its conversion; the container is kept, so that its identity
+        # stays unique.
         self._done: dict[int, tuple[Any, Any]] = {}
 
     def value(self, value: Any, place: tuple[str, ...]) -> Any:
@@ -117,7 +118,7 @@ class _Walk:
 
 
 def _equivalent(value: Inert) -> Any:
-    """Plain data that stands for an object; its parts may be Inert."""
+    """Plain data that represents an object; its parts may be Inert."""
     convert = _CONVERSIONS.get(value.name)
     if convert is None and _OMEGACONF.fullmatch(value.name):
         convert = _omegaconf

@@ -108,16 +108,16 @@ def architecture(checkpoint: Any) -> str:
 def clean(
     checkpoint: OldCheckpoint, path: str, drop_optimizer: bool = False
 ) -> tuple[dict[str, Any], list[str]]:
-    """Leave out the training history, and the optimizer state if asked to.
+    """Drop the training history, and the optimizer state if asked to.
 
     Args:
         checkpoint: the checkpoint, of any model of fairseq.
         path: its file, for errors.
-        drop_optimizer: whether to leave out the optimizer state.
+        drop_optimizer: whether to drop the optimizer state.
     Returns:
-        The checkpoint, and one line for each thing that was left out.
+        The checkpoint, and one line for each thing that was dropped.
     Raises:
-        UserError: if it is no checkpoint of fairseq-train, or a weight is not plain data.
+        UserError: if it is not a checkpoint of fairseq-train, or a weight is not plain data.
     """
     content, left_out = checkpoint
     if not isinstance(content, dict) or not isinstance(content.get("model"), dict):
@@ -144,7 +144,7 @@ def clean(
         lines.append("the optimizer state")
     for key in OPTIMIZER:
         check_finite_state(
-            cleaned.get(key), path, "Use an earlier checkpoint, or leave it out (--drop-optimizer)."
+            cleaned.get(key), path, "Use an earlier checkpoint, or drop it (--drop-optimizer)."
         )
     for place, name in left_out:
         if not any(place == other or place.startswith(f"{other}.") for other in places):
@@ -153,7 +153,7 @@ def clean(
 
 
 def _without_optimizer(checkpoint: dict[str, Any]) -> bool:
-    """Drop the optimizer state in place; whether there was one."""
+    """Drop the optimizer state in place, and return whether there was one."""
     found = False
     for key in OPTIMIZER:
         if checkpoint.get(key) is not None:

@@ -26,7 +26,7 @@ CODES = "bpecodes"
 _DICTIONARY = re.compile(r"dict\.([\w-]+)\.txt")
 _CODES = re.compile(r"(bpe)?[._-]?codes?([._-](bpe|txt|\d+k?))?|.*\.bpe\.model", re.IGNORECASE)
 _PAIR = re.compile(r"(?<![a-z])([a-z]{2,3})-([a-z]{2,3})(?![a-z])")
-# Languages of MLConvGEC and others, whose text was tokenized in another way than Moses does.
+# Languages of MLConvGEC and others, whose text was not tokenized as Moses does it.
 _NO_LANGUAGES = {"src", "trg", "tgt", "source", "target"}
 # From the content of a checkpoint and its name to the content of the new one.
 Convert = Callable[[Any, str], dict[str, Any]]
@@ -226,5 +226,6 @@ def _check_sizes(weights: dict[str, Any], dictionaries: list[Path], name: str) -
         if rows != size:
             raise UserError(
                 f"{path.name} has {size:,} entries with the special ones, but {name} has "
-                f"embeddings of {rows:,} {side} tokens: it is not the dictionary of its training."
+                f"embeddings of {rows:,} {side} tokens: it is not the dictionary that the model "
+                f"was trained with."
             )

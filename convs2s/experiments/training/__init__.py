@@ -1,1 +1,1 @@
-"""``convs2s train``: recipes, the command of a training, and its run."""
+"""``convs2s train``: recipes, the command of a training run, and the run itself."""

@@ -1,4 +1,4 @@
-"""A forecast of how long a first training takes on this machine's processors."""
+"""A forecast of how long a first training run takes on this machine's processors."""
 
 import time
 
@@ -13,8 +13,9 @@ from ...text.vocabulary import Vocabulary
 from .recipes import find_recipe
 from .request import Data
 
-# Measured with the recipe for little text: the share of the speed of a matrix multiplication that a
-# training reaches on one core, and the share of its time there that further cores do not shorten.
+# Measured with the recipe for little text: the share of the speed of a matrix multiplication that
+# a training run reaches on one core, and the share of its time there that further cores do not
+# shorten.
 EFFICIENCY = 0.77
 SERIAL = 0.46
 # The side of the matrices, and the seconds that are spent on multiplying them.
@@ -25,7 +26,7 @@ def forecast(data: Data) -> float | None:
     """The seconds of ``convs2s train`` without options, from its floating-point operations.
 
     Args:
-        data: what ``convs2s prepare`` has made.
+        data: what ``convs2s prepare`` wrote.
     Returns:
         None if this machine has a GPU, whose speed is not known.
     """
@@ -73,7 +74,7 @@ def _layers(layers: list[ConvSpec], width: int) -> int:
 
 
 def matrix_speed() -> float:
-    """Floating-point operations a second in multiplications of matrices, in 32 bits."""
+    """Floating-point operations per second in multiplications of matrices, in 32 bits."""
     matrix = np.ones((SIDE, SIDE), dtype=np.float32)
     best, begin = 0.0, time.perf_counter()
     while time.perf_counter() - begin < SECONDS:

@@ -36,7 +36,7 @@ IWSLT = "those for IWSLT'14 (160,000 pairs)"
 
 @dataclass(frozen=True)
 class Recipe:
-    """A model for texts of some size, and its training.
+    """A model for texts of some size, and how it is trained.
 
     Attributes:
         least: smallest number of training pairs.
@@ -44,11 +44,12 @@ class Recipe:
         source: where the options come from, for a message.
         options: options of fairseq-train.
         model: options that belong to ``arch`` and to no other architecture.
-        epochs: their number; None for as many as show ``pairs`` pairs.
-        pairs: sentence pairs to see.
-        width: channels of ``arch``. The learning rate of another width is that much smaller.
+        epochs: number of epochs; None for as many as show ``pairs`` pairs.
+        pairs: number of sentence pairs to see.
+        width: channels of ``arch``. The learning rate of a larger width is smaller in the same
+            proportion.
         batch_statistics: share of the updates that normalize with the statistics of their batch;
-            None for families without batch normalization, and for the paper's training.
+            None for families without batch normalization, and to train as in the paper.
     """
 
     least: int
@@ -177,7 +178,7 @@ def find_recipe(arch: str | None, pairs: int) -> tuple[str | None, Recipe]:
     """The family of an architecture, and its recipe for a text of some pairs.
 
     Args:
-        arch: the architecture, "adl" for definitions; None for ConvS2S of a size that suits.
+        arch: the architecture, "adl" for definitions; None for ConvS2S of a suitable size.
         pairs: number of training pairs.
     Returns:
         None and ``OTHERS`` if no family of this package has the architecture.
@@ -191,8 +192,8 @@ def find_recipe(arch: str | None, pairs: int) -> tuple[str | None, Recipe]:
 def model_options(recipe: Recipe, family: str | None, arch: str | None) -> Options:
     """``arch``, its own options, and a learning rate for its width.
 
-    Updates of Adam are as large as the learning rate, whatever the width of a layer, so that a sum
-    over its inputs changes in proportion to both (Yang et al. 2022, Tensor Programs V).
+    Updates of Adam are as large as the learning rate, whatever the width of a layer, so a sum over
+    its inputs changes in proportion to both (Yang et al. 2022, Tensor Programs V).
     """
     if arch == "adl":
         sizes = SIZES["small" if recipe.width else "iwslt"].options

@@ -28,7 +28,7 @@ FILLED = 0.85
 
 
 class Data(NamedTuple):
-    """Binarized data of a training.
+    """Binarized data to train on.
 
     Attributes:
         folder: its folder.
@@ -36,7 +36,7 @@ class Data(NamedTuple):
         pairs: number of training pairs.
         joined: whether both languages have one dictionary.
         tokenizer, subwords: the tokenizer and the kind of sub-words.
-        longest: tokens of the longest line to validate or test on; 0 if it is not known.
+        longest: tokens of the longest line to validate or test on; 0 if unknown.
     """
 
     folder: Path
@@ -55,7 +55,7 @@ class Data(NamedTuple):
 
 
 def read_data(folder: Path) -> Data:
-    """Describe the data that ``convs2s prepare`` or fairseq-preprocess has made.
+    """Describe the data that ``convs2s prepare`` or fairseq-preprocess wrote.
 
     Args:
         folder: the output folder of ``convs2s prepare``, or a folder of binarized data.
@@ -109,7 +109,7 @@ class Request:
         checkpoints: folder for the checkpoints.
         arch: the architecture; None for one that suits the size of the data.
         adl: definitions of encoder and decoder, instead of ``arch``.
-        epochs, minutes: the length of the training; None for the recipe's number of epochs.
+        epochs, minutes: the length of training; None for the recipe's number of epochs.
         options: further arguments of fairseq-train, which replace those of the recipe.
     """
 
@@ -131,7 +131,7 @@ class Request:
         return find_recipe(self.chosen_arch, self.data.pairs)
 
     def length(self) -> Options:
-        """The options that end the training, and those that depend on its length."""
+        """The options that end training, and those that depend on its length."""
         if self.minutes is not None:
             return {"stop-time-hours": round(self.minutes / 60, 4)}
         recipe = self.recipe()[1]
@@ -169,8 +169,8 @@ class Request:
 
     @property
     def settings(self) -> dict[str, str]:
-        """All that the model depends on but the data and the length, to notice changes."""
-        # Those that the user gave, as far as they have the form of options with one value each.
+        """Everything that the model depends on except data and length, to notice changes."""
+        # The user's options, as far as they have the form of options with one value each.
         given: Options = {}
         for word in self.options:
             if word.startswith("--"):
@@ -193,7 +193,7 @@ class Request:
 
 
 def _criterion(family: str | None, data: Data) -> Options:
-    """The loss; a smoothed model of characters is so unsure of each that short outputs win."""
+    """The loss; a smoothed model of characters is so unsure of each one that short outputs win."""
     smoothing = 0.0 if of_sides(data.tokenizer)[1] in OF_CHARACTERS else 0.1
     ours = "convs2s_cross_entropy" if family else "label_smoothed_cross_entropy"
     return {"criterion": ours, "label-smoothing": smoothing}

@@ -1,4 +1,4 @@
-"""Carry out one training: its progress in a table, and the average of its last checkpoints."""
+"""Carry out one training run: its progress in a table, and the average of its last checkpoints."""
 
 import math
 import re
@@ -26,7 +26,7 @@ from .request import Request
 
 AVERAGE, LOG, RECORD, COMMANDS = "average.pt", "train.log", "training.json", "commands"
 LOCK = "lock"
-# The average takes the checkpoints of this last share of a training.
+# The average takes the checkpoints of this last share of a training run.
 SHARE = 1 / 8
 # Signals that ask for the end.
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -34,19 +34,20 @@ COLUMNS = ("epoch", "updates", "  loss", "validation loss", " BLEU", "minutes", 
 
 
 def train(request: Request) -> Path | None:
-    """Train, or go on after the last checkpoint, and average the last checkpoints.
+    """Train, or continue from the last checkpoint, and average the last checkpoints.
 
     Args:
         request: what to train.
     Returns:
-        The average; None if the training was interrupted.
+        The average; None if training was interrupted.
     Raises:
-        UserError: if the folder has another training, or fairseq-train fails.
+        UserError: if the folder has another training run, or fairseq-train fails.
     """
     folder = request.checkpoints
     make_folder(str(folder))
     message = (
-        f"Another training saves its checkpoints in {folder}: wait for its end, or choose another "
+        f"Another training run saves its checkpoints in {folder}: wait until it ends, or choose "
+        f"another "
         "folder with --save-dir."
     )
     with locked_file(str(folder / LOCK), message):
@@ -83,10 +84,10 @@ def _train(request: Request) -> Path | None:
 
 
 def _earlier_seconds(request: Request) -> float:
-    """The seconds that the training in the folder has taken so far.
+    """The seconds that the training run in the folder has taken so far.
 
     Raises:
-        UserError: if the folder has checkpoints of another training.
+        UserError: if the folder has checkpoints of another training run.
     """
     folder = request.checkpoints
     if not (folder / "checkpoint_last.pt").exists():
@@ -95,23 +96,25 @@ def _earlier_seconds(request: Request) -> float:
     record = read_json(folder / RECORD)
     if record is None:
         raise UserError(
-            f"{folder} has checkpoints of a training that `convs2s train` did not start: {advice}."
+            f"{folder} has checkpoints of a training run that `convs2s train` did not start: "
+            f"{advice}."
         )
     options, seconds = record.get("options"), record.get("seconds")
     if not isinstance(options, dict) or not isinstance(seconds, int | float):
         raise UserError(f"{folder / RECORD} is damaged: {advice}.")
-    made = f"{folder} has a training with --"
+    made = f"{folder} has a training run with --"
     try:
         check_unchanged(options, request.settings, made, advice)
     except UserError:
-        # A misspelled option is no other training.
+        # A misspelled option does not make another training run.
         check_command(request)
         raise
     return float(seconds)
 
 
 def check_command(request: Request) -> None:
-    """Check the options of a training with fairseq's parser, and build its model without memory.
+    """Check the options of a training run with fairseq's parser, and build its model without
+    memory.
 
     Raises:
         UserError: if an option is wrong.
@@ -122,10 +125,10 @@ def check_command(request: Request) -> None:
 
 
 class Interrupts:
-    """Passes signals that end this program on to the training, as Ctrl-C; the third ends both.
+    """Passes signals that end this program on to fairseq-train, as Ctrl-C; the third ends both.
 
     Args:
-        programs: those that run.
+        programs: the running programs.
     """
 
     def __init__(self, programs: Programs):
@@ -152,7 +155,7 @@ class Interrupts:
 
 
 def _average(folder: Path) -> Path:
-    """Average the last checkpoint and those before it in the last part of the training."""
+    """Average the last checkpoint and those before it in the last part of the training run."""
     saved = saved_checkpoints(folder)
     total = saved.get(LAST, 0)
     names = [
@@ -170,11 +173,11 @@ def _average(folder: Path) -> Path:
 
 @dataclass
 class Table:
-    """The progress of a training on standard error: a row for each validation, in a terminal a bar.
+    """The progress of training on standard error: a row for each validation, in a terminal a bar.
 
     Attributes:
-        epochs, minutes: what ends the training, as in ``Request``.
-        before: seconds that earlier parts of the training took.
+        epochs, minutes: what ends training, as in ``Request``.
+        before: seconds that earlier parts of the training run took.
     """
 
     epochs: int | None
@@ -210,7 +213,7 @@ class Table:
 
     @property
     def share(self) -> float:
-        """The share of the training that has passed."""
+        """The share of the training run that has passed."""
         if self.minutes is not None:
             return min(1.0, self.seconds / (60 * self.minutes))
         assert self.epochs is not None
@@ -219,7 +222,7 @@ class Table:
 
     @property
     def left(self) -> float:
-        """Seconds to the end, estimated from this part of the training."""
+        """Seconds to the end, estimated from this part of the training run."""
         if self.minutes is not None:
             return max(0.0, 60 * self.minutes - self.seconds)
         done = self.share - self.first_share
@@ -238,7 +241,7 @@ class Table:
     def print_row(self, valid: dict[str, float]) -> None:
         """Print the numbers of a validation."""
         if self.values.get("num_updates"):
-            # Logged updates may lie some way back.
+            # Logged updates may be a while ago.
             epochs_an_update = self.values.get("update", 0.0) / self.values["num_updates"]
             self.values["update"] = epochs_an_update * valid["num_updates"]
             self.values["num_updates"] = valid["num_updates"]

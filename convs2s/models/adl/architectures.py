@@ -2,9 +2,9 @@
 section 2.4, as text, and those of ``hybrids``. Needs neither torch nor fairseq.
 
 Names of the former follow the rows: ``adl_rnn_mh_pos`` is the row "+ pos" below "RNN" and "+ mh" of
-Table 3, ``adl_self_att_rnn`` the row "self-att, RNN" of Table 5 (encoder, then decoder). Each name
-stands for the IWSLT size of section 4.1; with ``_iwslt``, ``_wmt`` or ``_small`` appended, for that
-size.
+Table 3, ``adl_self_att_rnn`` the row "self-att, RNN" of Table 5 (encoder, then decoder). A plain
+name has the IWSLT size of section 4.1; one that ends in ``_iwslt``, ``_wmt`` or ``_small`` has
+that size.
 """
 
 import re
@@ -31,7 +31,8 @@ class Size(NamedTuple):
 
 # Layers of a stack in the paper.
 DEPTH = 6
-# The sizes of section 4.1, and one for some ten thousand sentence pairs (examples/multi30k).
+# The sizes of section 4.1, and one for a few tens of thousands of sentence pairs
+# (examples/multi30k).
 SIZES = {
     "iwslt": Size({"model_dim": 512}, DEPTH),
     "wmt": Size({"model_dim": 256}, DEPTH),
@@ -58,7 +59,7 @@ _SELF_ATT_DECODER = f"pos -> repeat(6, {_SELF_ATT} -> {_SRC_ATT} -> {_FF}) -> no
 _CNN_DECODER = f"pos -> repeat(6, {_RELU} -> {_SRC_ATT} -> {_FF}) -> norm"
 _RNN_DECODER = f"pos -> repeat(6, {_RNN} -> {_SRC_ATT} -> {_FF}) -> norm"
 
-# One entry a name; `_with_sizes` adds the sizes.
+# One entry per name; `_with_sizes` adds the sizes.
 NAMED: dict[str, AdlArchitecture] = {
     "adl_transformer": AdlArchitecture(
         _SELF_ATT_ENCODER, _SELF_ATT_DECODER, "section 2.4; Tables 1 to 5"
@@ -72,8 +73,8 @@ NAMED: dict[str, AdlArchitecture] = {
     "adl_rnmt": AdlArchitecture(
         "dropout -> birnn -> repeat(5, res_d(rnn))",
         "dropout -> rnn -> dropout -> repeat(5, res_d(rnn)) -> concat(id, mlp_att) -> ff",
-        "section 2.4; Table 3, RNMT: input feeding doubles the input, so that the first layer "
-        "has no residual",
+        "section 2.4; Table 3, RNMT: input feeding doubles the input, so the first layer has no "
+        "residual",
         {"input_feeding": True},
     ),
     "adl_rnmt_no_input_feeding": AdlArchitecture(

@@ -1,4 +1,4 @@
-"""The inputs of a layer that all layers of one forward pass share."""
+"""The inputs that all layers of one forward pass share."""
 
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
@@ -17,8 +17,8 @@ class Source:
         blocks: outputs of encoder blocks by number, B x S x C each.
         padding_mask: B x S, True at padding; None if there is none.
         beam_size: how many consecutive hypotheses share a sentence (1).
-        columns: B x S, for each column of the batch its column here, where padding follows the
-            tokens; None if all stay where they are.
+        columns: B x S, for each column of the batch, its column here, where padding follows the
+            tokens; None if all stay in place.
     """
 
     blocks: dict[int, Tensor]
@@ -75,7 +75,7 @@ class Context:
         """What several layers of this pass need, computed by ``make`` for the first of them.
 
         Args:
-            name: the same for layers that need the same.
+            name: the same name for layers that need the same.
             make: a function of the context.
         """
         if name not in self._shared:
@@ -91,5 +91,5 @@ class Context:
         """
         if self.state is None:
             return None
-        # A layer of a decoder has a number; one that is called alone stands for itself.
+        # A layer of a decoder has a number; one that is called alone is its own key.
         return self.state.child(getattr(layer, "state_number", layer))

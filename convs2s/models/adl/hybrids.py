@@ -1,4 +1,4 @@
-"""The named architectures of other papers than Domhan (2018), as text. Needs neither torch nor
+"""The named architectures of papers other than Domhan (2018), as text. Needs neither torch nor
 fairseq.
 """
 
@@ -60,7 +60,7 @@ def _state_space(depths: tuple[int, int], source: str, dim: int, heads: int) -> 
 
     Args:
         depths: blocks of the encoder and of the decoder.
-        source, dim, heads: as of other architectures.
+        source, dim, heads: as for other architectures.
     """
     encoder, decoder = depths
     mamba, attention, feed_forward = (
@@ -94,7 +94,7 @@ _WU = "Wu et al. (2019), section 4.1"
 _SHALLOW = "the decoder of Kim et al. (2019) below the encoder of Kasai et al. (2021), 12-1"
 _MAMBA = "the Mamba Enc-Dec of Pitorro et al. (2024), in their code, with Mamba-2 for Mamba"
 _MEGA = "Ma et al. (2023), WMT, in their code, with normalized embeddings"
-_HERE = "for some ten thousand sentence pairs"
+_HERE = "for a few tens of thousands of sentence pairs"
 
 HYBRIDS = {
     "adl_light_conv": _of_wu("light_conv", False, *_PAPER, f"{_WU}, IWSLT", 512, 1024, 4),

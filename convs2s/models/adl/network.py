@@ -42,9 +42,9 @@ class AdlEncoder(Encoder):
         Returns:
             A dictionary of tensors with one row per sentence, whose padding follows its tokens:
             ``encoder_out``, B x S x C; ``block0``, ``block1``, ... if the decoder attends to
-            other blocks than the topmost; ``encoder_padding_mask``, B x S or None; and
+            blocks other than the topmost; ``encoder_padding_mask``, B x S or None; and
             ``encoder_columns``, B x S, the new column of each column of ``tokens`` (None if all
-            stay where they are).
+            stay in place).
         """
         x, blocks, padding_order = self.layers(self.embed, tokens, padding_mask)
         return {
@@ -138,8 +138,8 @@ class AdlNetwork(Network):
     Attributes:
         spec: the resolved definitions.
     Raises:
-        TextError: a definition is wrong; the error shows the place.
-        UserError: an option is out of range, or options contradict each other.
+        TextError: if a definition is wrong; the error shows the place.
+        UserError: if an option is out of range, or options contradict each other.
     """
 
     options_class = AdlOptions
@@ -179,10 +179,10 @@ class AdlNetwork(Network):
 
 
 def build_output(options: AdlOptions, spec: ModelSpec, target_matrix: nn.Embedding) -> nn.Module:
-    """The output layer: tied to the target embeddings, or with weights of its own.
+    """The output layer: tied to the target embeddings, or with its own weights.
 
     Raises:
-        UserError: it must be tied, but the decoder is not as wide as the embeddings.
+        UserError: if it must be tied, but the decoder is not as wide as the embeddings.
     """
     width = spec.decoder.width
     if not options.tied:

@@ -80,7 +80,7 @@ class AdlOptions(AlignmentOptions, LayerOptions):
         """The specification that the options describe.
 
         Raises:
-            UserError: a definition is missing or wrong, or an option is out of range.
+            UserError: if a definition is missing or wrong, or an option is out of range.
         """
         check_range("--init-gain", self.init_gain, 0, MAX_INIT_GAIN)
         missing = [option for name, option in DEFINITIONS.items() if not getattr(self, name)]
@@ -103,7 +103,7 @@ class AdlOptions(AlignmentOptions, LayerOptions):
         Args:
             attending: the decoder layers that attend to the source.
         Raises:
-            UserError: there is no such layer, or a layer has fewer heads.
+            UserError: if there is no such layer, or a layer has fewer heads.
         """
         self.check_alignment_layer(len(attending))
         if self.alignment_heads is None:
@@ -134,10 +134,10 @@ class AdlArchitecture(NamedTuple):
     sizes: bool = True
 
     def as_options(self) -> Architecture:
-        """The same as an architecture of other families, whose layers are options."""
+        """The same in the form of other families' architectures, whose layers are options."""
         definitions = {"encoder_adl": self.encoder, "decoder_adl": self.decoder}
         return Architecture({**definitions, **self.options}, self.source)
 
     def resolve(self, **options: Any) -> ModelSpec:
-        """The specification of the model; ``options`` override its own."""
+        """The specification of the model; ``options`` override those of the architecture."""
         return AdlOptions(**{**self.as_options().options, **options}).resolve()

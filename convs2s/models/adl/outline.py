@@ -21,7 +21,7 @@ class Part:
         figures: sums over the layers in it; parameters of a ``share`` count at its first use.
         output: shape of its output; empty for equal blocks and for chains.
         reach: its receptive field; None for all layers of a model together.
-        parts: what it consists of, from the input on; of equal blocks, only the first.
+        parts: its parts, starting at the input; for equal blocks, only the first.
         layer: the specification of the layer, or None.
         times: number of equal blocks.
         blocks: numbers of the blocks whose output is that of the part, or of a part in it.
@@ -157,7 +157,7 @@ class _Builder:
         return parts
 
     def run(self, run: Run, numbers: range) -> list[Part]:
-        """The parts of blocks that repeat, which have some numbers."""
+        """The parts of repeated blocks with these numbers."""
         sizes = [len(block) for block in run.blocks]
         period = len(sizes)
         times = run.copies // period
@@ -208,7 +208,7 @@ class _Builder:
         Args:
             layers: the layers.
             own_weights: whether to count their parameters (True).
-            level: how many of the names that they were written with have parts already (0).
+            level: how many of the names that they were written with already have parts (0).
             blocks: numbers of the blocks whose output is that of the last layer (none).
         """
         parts: list[Part] = []

@@ -31,7 +31,7 @@ class EncoderStack(nn.ModuleList):
 
     Args:
         spec: the resolved stack.
-        blocks: numbers of the blocks to return beside the output; the topmost block is the output
+        blocks: numbers of the blocks to return besides the output; the topmost block is the output
             and is ignored here.
     """
 
@@ -54,7 +54,7 @@ class EncoderStack(nn.ModuleList):
             The output B x S x C with padding after the tokens, the requested blocks by number in
             the same order of columns, and that order.
         Raises:
-            EmptySequence: a sentence has no tokens.
+            EmptySequence: if a sentence has no tokens.
         """
         padding_order = order_padding_last(padding_mask)
         if padding_order.shortest == 0:
@@ -157,7 +157,7 @@ class DecoderStack(nn.ModuleList):
         backpointers = state.backpointers
         start, length = state.length, tokens.size(1)
         x = embed(tokens, padding_mask, start)
-        # The device is asked at the first position; later, the backpointers know the answer.
+        # The device is asked only at the first position; later, the backpointers know the answer.
         padded = backpointers.padding_mask is not None
         if padded or (start == 0 and starts_with_padding(padding_mask)):
             positions = ((~padding_mask).cumsum(dim=1) - 1).clamp(min=0)
@@ -186,7 +186,8 @@ class DecoderStack(nn.ModuleList):
 
         Args:
             x: R x T x E.
-            context: of the forward pass; the attention of all positions is left in it.
+            context: the context of the forward pass, in which the attention of all positions is
+                left.
             padding_mask: R x T, True at padding, which precedes the tokens; None if there is none.
             state: the incremental state.
             backpointers: of the key-value caches in the state.
@@ -242,8 +243,8 @@ def _collect(
     Args:
         attention: the weights of each layer.
         source: the encoder output.
-        columns: R x T, for each target column of the batch its column here; None if all stay where
-            they are.
+        columns: R x T, for each target column of the batch its column here; None if all stay in
+            place.
         alignment: the layer and the heads whose weights to return.
     Returns:
         The attention to the source averaged over these heads, then over layers, R x T x S; None

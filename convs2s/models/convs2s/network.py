@@ -60,7 +60,7 @@ class ConvS2SEncoder(Encoder):
             ``encoder_padding_mask``, B x S, or None if there is no padding; and
             ``encoder_lengths``, B.
         Raises:
-            EmptySequence: a sentence has no tokens.
+            EmptySequence: if a sentence has no tokens.
         """
         lengths, mask = lengths_and_mask(padding_mask)
         embedded = self.embed(tokens, padding_mask)

@@ -9,7 +9,7 @@ from ..options import AlignmentOptions, option
 
 @dataclass
 class ConvS2SOptions(AlignmentOptions):
-    """The options of ConvS2S; options that fairseq's fconv has, too, have the same names.
+    """The options of ConvS2S; those that fairseq's fconv has as well have the same names.
 
     The defaults are those of the base model (Gehring et al. 2017, section 4.2).
     """
@@ -28,7 +28,7 @@ class ConvS2SOptions(AlignmentOptions):
         512, "channels of target embeddings, equal to --encoder-embed-dim"
     )
     decoder_layers: str = option(
-        "[(512, 3)] * 20", "channels and kernel size of each decoder layer, as --encoder-layers"
+        "[(512, 3)] * 20", "channels and kernel size of each decoder layer, like --encoder-layers"
     )
     decoder_out_embed_dim: int = option(512, "channels of the input of the output layer")
     decoder_attention: str = option(
@@ -56,7 +56,7 @@ class ConvS2SOptions(AlignmentOptions):
         """Check that options are in range and do not contradict each other.
 
         Raises:
-            UserError: if they are not, or do.
+            UserError: if they are out of range, or contradict each other.
         """
         for name in ("encoder_embed_dim", "decoder_embed_dim", "decoder_out_embed_dim"):
             check_range(option_name(name), getattr(self, name), 1, MAX_WIDTH)

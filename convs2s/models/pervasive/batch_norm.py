@@ -57,8 +57,8 @@ class RunningStats(nn.Module):
             (False).
 
     Attributes:
-        frozen: whether training normalizes with the running averages, too, and leaves them as they
-            are (False).
+        frozen: whether training also normalizes with the running averages, and leaves them
+            unchanged (False).
     """
 
     running_mean: Tensor

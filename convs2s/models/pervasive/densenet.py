@@ -149,7 +149,7 @@ class DenseNet2d(nn.Module):
 
     @torch.no_grad()
     def quantize_weights_(self) -> None:
-        """Fold batch normalization, and replace the weights by weights in 8 bits, for inference."""
+        """Fold batch normalization, and quantize the weights to 8 bits, for inference."""
         folded = [self._fold(layer, torch.float32) for layer in self.dense_layers]
         for layer in folded:
             layer.quantize_()

@@ -62,7 +62,7 @@ class FoldedLayer(nn.Module):
         self.kernel_size: tuple[int, int] | None = None
 
     def quantize_(self) -> None:
-        """Replace the weights of the convolutions by weights in 8 bits."""
+        """Replace the weights of the convolutions with weights in 8 bits."""
         self.conv1 = Int8Matrix(dense(self.conv1))
         if self.conv2 is not None:
             conv2 = dense(self.conv2)

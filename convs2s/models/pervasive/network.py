@@ -34,7 +34,7 @@ class PervasiveEncoder(Encoder):
         embed: the source embeddings.
         layers: the layers between the embeddings and the grid, or None.
         share: the source projection.
-        vocabularies: for the special tokens.
+        vocabularies: the vocabularies, for their special tokens.
         max_length: the maximum source length in tokens, end of sentence included.
         no_eos: whether to treat the end of a sentence as padding.
     """
@@ -63,7 +63,7 @@ class PervasiveEncoder(Encoder):
             A dictionary with ``encoder_out``, the source projection B x S x C, and
             ``encoder_padding_mask``, B x S, or None if there is no padding.
         Raises:
-            EmptySequence: a sentence has no tokens.
+            EmptySequence: if a sentence has no tokens.
         """
         if self.no_eos:
             ends = padding_mask | tokens.eq(self.eos)
@@ -89,7 +89,7 @@ class PervasiveDecoder(Decoder):
         layers: the layers between the embeddings and the grid, or None.
         network: the network over the grid.
         output: the output layer, from features to logits.
-        vocabularies: for the special tokens.
+        vocabularies: the vocabularies, for their special tokens.
         max_length: the maximum target length in tokens, end of sentence included.
         starts_with_bos: whether ``<s>`` replaces the ``</s>`` at the start of fairseq's targets.
     """
@@ -177,7 +177,7 @@ class PervasiveDecoder(Decoder):
         """Add the alignments of tokens, and the contributions to their logits.
 
         Args:
-            maps: to which they are added.
+            maps: the maps to which they are added.
             features, token_vectors: as for ``PervasiveAttention.alignment``.
         """
         found = self.network.aggregators(token_vectors)

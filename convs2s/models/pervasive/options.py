@@ -31,7 +31,7 @@ _DROPOUTS = ("dropout", "embedding_dropout", "convolution_dropout", "prediction_
 # Why layers before the grid cannot attend to the source, for error messages.
 _NO_SOURCE = {
     ENCODER: "this is the encoder itself",
-    DECODER: "here the grid does that, and the layers before it see the target alone",
+    DECODER: "here the grid does that, and the layers before it see only the target",
 }
 
 
@@ -77,8 +77,8 @@ class PervasiveOptions(LayerOptions):
     )
     separate_output: bool = option(
         False,
-        "compute logits with an output layer of its own, right after the aggregation, instead of "
-        "one tied to the target embeddings",
+        "compute logits with a separate output layer, right after the aggregation, instead of one "
+        "tied to the target embeddings",
     )
     attention_exponent: float = option(
         0.5,
@@ -90,8 +90,8 @@ class PervasiveOptions(LayerOptions):
     )
     target_bos: bool = option(
         False,
-        "start the target sentence with the token for a beginning instead of that for an end, as "
-        "the authors' code does",
+        "start the target sentence with the beginning-of-sentence token instead of the "
+        "end-of-sentence token, as the authors' code does",
     )
     statistics_updates: int | None = option(
         None,
@@ -155,7 +155,7 @@ class PervasiveOptions(LayerOptions):
         """Check that options are in range and do not contradict each other.
 
         Raises:
-            UserError: if they are not, or do.
+            UserError: if they are out of range, or contradict each other.
         """
         for name, limit in _LIMITS.items():
             check_range(option_name(name), getattr(self, name), 1, limit)

@@ -81,7 +81,7 @@ class PlainLayer(nn.Module):
 
     Args:
         channels: C, the input channels.
-        options: those of the network.
+        options: the options of the network.
         fused: as in ``MaskedBatchNorm``.
     """
 

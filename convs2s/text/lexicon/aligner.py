@@ -25,12 +25,12 @@ def align(
     """Align the words of sentence pairs with eflomal, ignoring case.
 
     Pairs with an empty side, or with a side of more than MAX_WORDS words, get no links. eflomal
-    samples without a fixed seed, so that two runs differ slightly.
+    samples without a fixed seed, so two runs differ slightly.
 
     Args:
         pairs: tokenized source and target sentences.
         method: symmetrization method, see ``symmetrize``.
-        block_pairs: number of sentence pairs in a block. Each block is aligned by itself.
+        block_pairs: number of sentence pairs in a block. Each block is aligned separately.
         on_block: called with the numbers of the first and the last sentence pair of a block before
             the block is aligned; numbers count from 1.
     Raises:

@@ -58,7 +58,7 @@ class LinkCounts:
         as the better one: its links are more specific to the source word.
 
         Args:
-            min_probability: leave out entries that are less probable.
+            min_probability: omit entries that are less probable.
             max_per_word: keep only this many entries of each source word, the most probable ones.
             reverse: estimate p(source | target) instead; an entry's source is then a word of the
                 target language (False).

@@ -4,8 +4,9 @@
     zwei two 0.9102
 
 Each line is an entry ``source target probability``, separated by blanks. The entries of a source
-word are consecutive, and the most probable one is last. So fairseq's ``--replace-unk`` can read the
-file: it reads the first two columns, and a later line replaces an earlier one of the same word.
+word are consecutive, and the most probable one is last. fairseq's ``--replace-unk`` can therefore
+read the file: it reads the first two columns, and a later line replaces an earlier one of the same
+    word.
 
 Needs neither torch nor fairseq.
 """

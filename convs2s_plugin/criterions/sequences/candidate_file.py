@@ -1,4 +1,4 @@
-"""Candidates from n-best lists that fairseq-generate has written for the training data."""
+"""Candidates from n-best lists that fairseq-generate wrote for the training data."""
 
 import re
 from pathlib import Path
@@ -29,7 +29,7 @@ class CandidateFile:
         path: output of fairseq-generate with ``--nbest``.
         source, target: dictionaries.
         number: largest number of candidates of a sentence.
-        keeps_reference: whether the reference will be a candidate, too.
+        keeps_reference: whether the reference will also be a candidate.
     """
 
     def __init__(
@@ -110,15 +110,15 @@ class CandidateFile:
         return UserError(
             f"{self.path} has no candidates for sentence {number} of the training data "
             f"(counted from 0): {HOW_TO_WRITE}, and with --skip-invalid-size-inputs-valid-test "
-            "only if the training leaves out the same sentences."
+            "only if the training run skips the same sentences."
         )
 
     def _candidates(self, number: int, lines: list[str], source: list[int]) -> list[Tensor]:
         """The candidates of a sentence.
 
         Args:
-            number: of the sentence.
-            lines: those of the sentence.
+            number: number of the sentence.
+            lines: lines of the sentence.
             source: its source tokens, for a comparison with those in the file.
         Raises:
             UserError: if there is no candidate, or one that does not fit.

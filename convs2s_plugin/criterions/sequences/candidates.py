@@ -19,14 +19,14 @@ class Costs:
     """Computes the cost of candidates.
 
     Args:
-        name: of the score, one of COSTS.
+        name: name of the score, one of COSTS.
         dictionary: target dictionary.
         remove_bpe: how sub-words are joined, as in fairseq: "subword_nmt", "sentencepiece" or
             "none".
     """
 
     def __init__(self, name: str, dictionary: Dictionary, remove_bpe: str):
-        # sacreBLEU changes how a process reacts to signals: only who needs it imports it.
+        # sacreBLEU changes how a process reacts to signals: it is imported only where it is needed.
         from convs2s.evaluation.sentence_scores import SENTENCE_SCORES
 
         self._score = SENTENCE_SCORES[name]()
@@ -85,7 +85,7 @@ def candidate_sets(
         found: the candidates of each sentence.
         references: the tokens of each reference.
         costs: computes costs.
-        keep: whether the reference is a candidate, too; it is if there is no other one.
+        keep: whether the reference is also a candidate; it always is if there is no other one.
     """
     sets = []
     for hypotheses, target in zip(found, references):

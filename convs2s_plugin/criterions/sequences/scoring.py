@@ -41,7 +41,7 @@ class SequenceLoss:
 
     Attributes:
         name: one of SEQUENCE_LOSSES.
-        temperature: divides the scores; a score is the mean over the tokens of a candidate.
+        temperature: divisor of the scores; a score is the mean over the tokens of a candidate.
         eos, pad: indices of the end of the sentence and of padding.
     """
 
@@ -61,7 +61,7 @@ class SequenceLoss:
     ) -> Sums:
         """Compute the losses of a batch, part by part.
 
-        A part has as many tokens as the batch, so that the memory does not grow with the number of
+        A part has as many tokens as the batch, so memory does not grow with the number of
         candidates; it has more if those of one sentence have more.
 
         Args:
@@ -161,8 +161,8 @@ class SequenceLoss:
 def running_statistics(model: nn.Module) -> Iterator[None]:
     """Let batch normalization use its running averages, as in the search for the candidates.
 
-    Many candidates of few sentences have other statistics than a batch of the training data. The
-    parts of a batch are not the same for all workers, either, which would have to share theirs.
+    Many candidates of a few sentences have other statistics than a batch of the training data. Nor
+    are the parts of a batch the same for all workers, which would have to share their statistics.
     """
     norms = [x for x in model.modules() if hasattr(x, "running_mean") and x.training]
     for norm in norms:

@@ -1,4 +1,4 @@
-"""Candidates from a search with the present model, in the course of a training."""
+"""Candidates from a search with the current model, in the course of training."""
 
 from argparse import Namespace
 from collections.abc import Iterator
@@ -15,8 +15,8 @@ from torch import Tensor, nn
 from convs2s.common.errors import UserError
 from convs2s.nn.dropout import Dropout
 
-# Longest candidates: this many times the longest reference of a batch, and some tokens more. What
-# is longer would cost time, and cannot be a good translation.
+# Longest candidates: this many times the longest reference of a batch, and a few tokens more.
+# Longer ones would cost time, and cannot be good translations.
 LENGTH_FACTOR = 1.5
 MORE_TOKENS = 10
 
@@ -27,8 +27,8 @@ class CandidateSearch:
     Args:
         task: the task, which builds the generator.
         number: number of candidates of each sentence.
-        sampling: draw them from the model instead of searching for the best ones.
-        dropout: drop out as in training.
+        sampling: whether to draw them from the model instead of searching for the best ones.
+        dropout: whether to apply dropout as in training.
     """
 
     def __init__(self, task: FairseqTask, number: int, sampling: bool, dropout: bool):
@@ -36,7 +36,7 @@ class CandidateSearch:
         self.number = number
         self.sampling = sampling
         self.dropout = dropout
-        # A generator searches with the models that it was built for, whichever it is given.
+        # A generator searches with the models that it was built for, whichever ones it is given.
         self._generators: dict[tuple[nn.Module, bool], SequenceGenerator] = {}
 
     def __call__(self, model: nn.Module, sample: dict[str, Any]) -> list[list[Tensor]]:
@@ -85,7 +85,7 @@ class CandidateSearch:
 
 
 def unwrapped(model: nn.Module) -> FairseqEncoderDecoderModel:
-    """The model inside of wrappers for distributed training."""
+    """The model inside wrappers for distributed training."""
     while isinstance(inner := getattr(model, "module", None), nn.Module):
         model = inner
     return model
@@ -123,6 +123,6 @@ def _is_finite(model: FairseqEncoderDecoderModel, sample: dict[str, Any]) -> boo
 def _is_possible(hypothesis: dict[str, Any]) -> bool:
     """Whether the model gives a hypothesis a probability above 0.
 
-    A beam that is larger than the number of possible translations is filled up with others.
+    A beam larger than the number of possible translations is filled up with impossible ones.
     """
     return bool(torch.isfinite(hypothesis["positional_scores"]).all())

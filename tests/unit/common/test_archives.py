@@ -185,7 +185,7 @@ def slow_headers(self):
 @pytest.mark.parametrize(
     ("answer", "reason"),
     [
-        (slow_content, r"less than 1,000 bytes a second for 1 seconds"),
+        (slow_content, r"less than 1,000 bytes per second for 1 seconds"),
         (slow_headers, r"no answer for 1 seconds"),
         (lambda self: time.sleep(3), "no answer for 1 seconds|timed out"),
     ],

@@ -88,7 +88,10 @@ def test_an_end_while_files_get_their_names(number, tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({**SETTINGS, "--beam": 4}, "out was begun with --beam 5, but now it is 4: give what"),
+        (
+            {**SETTINGS, "--beam": 4},
+            "out was started with --beam 5, but now it is 4: give the",
+        ),
         ({**SETTINGS, "--path": "SHA-256 34"}, "--path SHA-256 12, but now it is SHA-256 34"),
         ({"--beam": 5}, "--path SHA-256 12, but now it is unset"),
     ],
@@ -148,7 +151,9 @@ def test_a_damaged_record(record, tmp_path):
 def test_what_is_not_complete_is_not_replaced(tmp_path):
     interrupt(tmp_path)
     before = content(tmp_path)
-    with pytest.raises(UserError, match=r"give --resume to go on, or remove .*/out\.resume to beg"):
+    with pytest.raises(
+        UserError, match=r"give --resume to continue, or remove .*/out\.resume"
+    ):
         begin_anew(str(tmp_path / "out"))
     assert content(tmp_path) == before
     with resumable(tmp_path) as files:

@@ -29,7 +29,7 @@ def test_options_of_trials_are_those_of_the_experiment(start, runs, name):
     for trial in ("a.trial1", "a.trial2"):
         changed(runs / trial / "result.json", trial_options={name: "x"})
     with pytest.raises(
-        UserError, match=r"trial\d/result.json has options of no trial of systems.a"
+        UserError, match=r"trial\d/result.json has options of which systems.a has no trial"
     ):
         start("--systems", "a", "--seeds", 1)
 

@@ -293,20 +293,20 @@ ERRORS = [
     (A, f"{A.replace('a:', 'a b:')}\n{A.replace('a:', 'a_b:')}", "'a b' and 'a_b', whose results"),
     (A, f"{A}\nsmoke: {{lr: 1}}", "smoke has an unknown key 'lr'; allowed: train, generate"),
     ("updates: 8", "updates: 8, smoke: {train: 1}", "systems.a.smoke.train is 1: it must be opt"),
-    (A, f"{A}\nbaseline: b", "baseline is 'b', which is no system; choose a"),
+    (A, f"{A}\nbaseline: b", "baseline is 'b', which is not a system; choose a"),
     (A, f"{A}\ntuning: {{updates: 2}}", "tuning.updates is 2: it must be a share"),
-    (A, f"{A}\n  b: {{runs_of: c}}", "systems.b.runs_of is 'c', which is no system; choose a"),
+    (A, f"{A}\n  b: {{runs_of: c}}", "systems.b.runs_of is 'c', which is not a system; choose a"),
     (A, f"{A}\n  b: {{runs_of: a, updates: 1}}", "b, a system with runs_of, has an unknown key"),
     (
         A,
         f"{A}\n  b: {{runs_of: a}}\n  c: {{runs_of: b}}",
         "systems.c.runs_of is 'b', which uses the runs of others; choose a",
     ),
-    (A, f"{A}\n  b: {{updates: 1, continues: c, train: {{arch: x}}}}", "is no system above it"),
+    (A, f"{A}\n  b: {{updates: 1, continues: c, train: {{arch: x}}}}", "is not a system above it"),
     (
         A,
         f"{A}\n  b: {TRIALS_ALONE}\n  c: {{runs_of: b}}",
-        "systems.c.runs_of is 'b', which has no seeds, so that it has no final runs",
+        "systems.c.runs_of is 'b', which has no seeds, and so no final runs",
     ),
     (
         "updates: 8, train: {",
@@ -332,7 +332,7 @@ ERRORS = [
     (
         "updates: 8",
         "updates: 8, train_on: {translations: {a: 1}}",
-        "train_on.translations has 'a', which is no system above it; there is none",
+        "train_on.translations has 'a', which is not a system above it; there is none",
     ),
     (
         A,
@@ -397,7 +397,7 @@ systems:
         (
             "{backward: 1}",
             "{forward: 1}",
-            "has 'forward', which is no system above it that has reverse; choose backward",
+            "has 'forward', which is not a system above it that has reverse; choose backward",
         ),
         ("{backward: 1}", "{backward: 2}", "has no run with the seed 2; its seeds: 1"),
         (

@@ -180,7 +180,7 @@ def test_other_seeds_stay_in_the_tables(start, folder):
     code, printed = start("--systems", "b, c", "--seeds", 7)
     assert code == 0 and sorted(results(folder)) == ["b_c.1", "b_c.7"]
     assert re.search(r"\| B .* 2 \|", printed)
-    assert "The text of an earlier start is used; test sets: test_1, test_2." in printed
+    assert "The text of an earlier run is used; test sets: test_1, test_2." in printed
 
 
 def test_programs_end_with_an_error_in_the_report(start, folder, monkeypatch):

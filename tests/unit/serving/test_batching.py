@@ -112,7 +112,9 @@ def test_lines_of_a_request_that_has_ended_are_left_out(translator, run):
 def test_the_queue_has_an_end(translator, run):
     async def work(batcher):
         _, tasks = await begin(batcher, translator, (["a", "b"], 1))
-        with pytest.raises(QueueFull, match="2 lines wait to be translated, and at most 3 may"):
+        with pytest.raises(
+            QueueFull, match="2 lines are waiting to be translated, and at most 3 may"
+        ):
             await batcher.translate(["c", "d"], 1)
         other = asyncio.create_task(batcher.run(lambda: "done"))
         await asyncio.sleep(0.01)

@@ -55,7 +55,7 @@ def test_errors_in_parts(tmp_path):
     with pytest.raises(UserError, match="a, line 4: byte 0xff"):
         [*read_parts(path, [1], 3)]
     short = write(tmp_path, "b", "a\nb\n")
-    with pytest.raises(UserError, match="a, line 3: .*b has no such line, it ends after 2"):
+    with pytest.raises(UserError, match="a, line 3: .*b has no such line: it ends after 2"):
         count_lines([path, short])
 
 

@@ -98,7 +98,7 @@ def test_attention_of_what_is_not_text(text):
     translator = load("convs2s")
     calls = [(text, "eins-th"), (text,)] + [("eins", text)] * (text is not None)
     for given in calls:
-        with pytest.raises(UserError, match="Attention is that of one line"):
+        with pytest.raises(UserError, match="Attention is for one line"):
             translator.attention(*given)
 
 

@@ -95,7 +95,7 @@ class Flag:
 
 @dataclass(frozen=True)
 class SubChain:
-    """A chain of layers; with ``many``, all further positional arguments are chains, too."""
+    """A chain of layers; with ``many``, all further positional arguments are also chains."""
 
     many: bool = False
 
@@ -194,7 +194,7 @@ def bind(call: Call, arguments: Sequence[Argument]) -> dict[str, tuple[Item, ...
     Returns:
         The written items by argument name: several items only for ``SubChain(many=True)``.
     Raises:
-        TextError: an argument is unknown, repeated or missing, or there are too many.
+        TextError: if an argument is unknown, repeated or missing, or there are too many.
     """
     known = {argument.name: argument for argument in arguments}
     bound: dict[str, tuple[Item, ...]] = {}
@@ -230,7 +230,7 @@ def parse_item(call: Call, argument: Argument, item: Item) -> Any:
     """The value of a written argument of a layer.
 
     Raises:
-        TextError: the value is not allowed.
+        TextError: if the value is not allowed.
     """
     try:
         return argument.kind.parse(item.value)

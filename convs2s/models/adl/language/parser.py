@@ -30,7 +30,7 @@ MAX_DEPTH = 50
 MAX_FILES = 100
 _MAX_FILE_NAME = 400
 _MAX_DIGITS = 25
-# Names with a meaning of their own, which neither a layer nor a chain can have.
+# Reserved names, which neither a layer nor a chain can have.
 RESERVED = ("cycle", "i", "let", "repeat", "true", "false")
 
 _TOKEN = re.compile(
@@ -47,13 +47,13 @@ def parse(text: str, source: str = "ADL") -> Definition:
 
     Args:
         text: a chain of layers, e.g. ``pos -> repeat(6, res_nd(cnn)) -> norm``, after names for
-            chains in it. ``@path`` stands for the chain in a file; the path is relative to the
+            chains in it. ``@path`` means the chain in a file; the path is relative to the
             file that includes it. The names that a file defines are those of the definition.
         source: a name for the text in error messages, e.g. the option that it was given to.
     Returns:
         The names, and the layers and repetitions of the chain.
     Raises:
-        TextError: the text is not a chain, is too large, or includes a file that cannot be read.
+        TextError: if the text is not a chain, is too large, or includes a file that cannot be read.
     """
     lets: dict[str, Let] = {}
     chain = _Parser(text, source, (), 0, [], lets).definition()
@@ -115,7 +115,7 @@ class _Parser(TokenParser):
             raise self.unexpected("'->' or ';' after the chain of a 'let'")
         # A file that is included twice defines its names twice.
         if self.lets.setdefault(name, let) != let:
-            raise place.error(f"{excerpt(name)} is defined already: take another name")
+            raise place.error(f"{excerpt(name)} is already defined: choose another name")
 
     def chain(self) -> Chain:
         layers = list(self.layer())
@@ -133,7 +133,7 @@ class _Parser(TokenParser):
             return self.repetition(place, name)
         if name == "let":
             raise place.error(
-                "'let' stands at the beginning of a definition, before its chain: "
+                "'let' belongs at the beginning of a definition, before its chain: "
                 "'let name = chain; chain'"
             )
         items: list[Item] = []
@@ -205,7 +205,7 @@ class _Parser(TokenParser):
         while not chains or (name == "cycle" and self.accept(",")):
             if len(chains) == count:
                 raise self.here.error(
-                    f"'cycle' has {count} copies in all, so that it never reaches this chain: "
+                    f"'cycle' has {count} copies in all, so it never reaches this chain: "
                     "give it a larger number"
                 )
             chains.append(self.chain())
@@ -242,7 +242,7 @@ def _read_text(path: str, name: str, place: Place) -> str:
         name: the name after ``@``, for errors.
         place: the place of the name, for errors.
     Raises:
-        TextError: the file is missing, is not a regular file, is too long, or is not UTF-8.
+        TextError: if the file is missing, is not a regular file, is too long, or is not UTF-8.
     """
     if not os.path.isfile(path):
         raise place.error(f"there is no file '{name}' (looked for {path})")

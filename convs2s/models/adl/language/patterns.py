@@ -1,7 +1,7 @@
 """The patterns of hybrid language models -> definitions in ADL: ``convs2s adl import``.
 
-A pattern says which layers follow each other. Sizes, non-linearities and embeddings of positions
-are not among it.
+A pattern says which layers follow each other. It does not give sizes, non-linearities or
+embeddings of positions.
 
 Needs neither torch nor fairseq.
 """
@@ -22,7 +22,7 @@ SOURCE_ATTENTION = "mh_dot_src_att"
 
 
 class _Kind(NamedTuple):
-    """What a part of a pattern stands for.
+    """The meaning of a part of a pattern.
 
     Attributes:
         name: the name of the chain.
@@ -45,7 +45,7 @@ SYMBOLS = {
     "*": _Kind("attention", "mh_dot_self_att"),
     "-": _Kind("feed_forward", feed_forward=True),
 }
-# The names of configurations of Hugging Face, each for a mixer and a feed-forward network.
+# The names in Hugging Face's configurations, each for a mixer and a feed-forward network.
 LAYER_TYPES = {
     "full_attention": _Kind("full_attention", "mh_dot_self_att", True),
     "sliding_attention": _Kind(
@@ -65,7 +65,7 @@ EXPERTS = ("num_experts", "num_local_experts", "n_routed_experts")
 
 
 def definition_of_pattern(text: str, side: str, source: str = "PATTERN") -> str:
-    """The definition that a pattern stands for.
+    """The definition that a pattern describes.
 
     Args:
         text: symbols such as ``M-M*-``, a list of names in JSON, or the JSON of a configuration of
@@ -74,7 +74,7 @@ def definition_of_pattern(text: str, side: str, source: str = "PATTERN") -> str:
             positions.
         source: a name for the text in error messages.
     Raises:
-        TextError, UserError: something in the pattern is unknown, or a layer is not available.
+        TextError, UserError: if something in the pattern is unknown, or a layer is not available.
     """
     if text.lstrip()[:1] in ("[", "{"):
         kinds, config = _read_json(text, source)
@@ -104,7 +104,7 @@ def _read_symbols(text: str, source: str) -> list[_Kind]:
         raise TextError(f"the pattern is empty: symbols are {known}", text, 0, source)
     for position in range(start, end):
         if text[position] not in SYMBOLS:
-            experts = ", which stands for a mixture of experts" if text[position] == "E" else ""
+            experts = ", which means a mixture of experts" if text[position] == "E" else ""
             raise TextError(
                 f"there is no symbol {excerpt(text[position])}{experts}; symbols are {known}, and "
                 "a pattern may also be a list of names in JSON, or a file",
@@ -196,7 +196,7 @@ def _unavailable(kind: _Kind, config: dict[str, Any]) -> str:
     entry = entries().get(kind.mixer)
     if kind.mixer and entry is None:
         return (
-            f"{kind.name} stands for the layer '{kind.mixer}', which is not registered; `convs2s "
+            f"{kind.name} means the layer '{kind.mixer}', which is not registered; `convs2s "
             "adl layers` lists those that are"
         )
     if not kind.window or entry is None:
@@ -207,11 +207,11 @@ def _unavailable(kind: _Kind, config: dict[str, Any]) -> str:
     if type(size) is int and size > 0:
         return ""
     given = "" if size is None else f", found {excerpt(json.dumps(size))}"
-    return f"{kind.name} needs {kind.window}, a number of positions, of a config.json{given}"
+    return f"{kind.name} needs {kind.window}, a number of positions, from a config.json{given}"
 
 
 def _chain(kind: _Kind, side: str, config: dict[str, Any]) -> str:
-    """The text of the chain that a part of a pattern stands for."""
+    """The text of the chain for a part of a pattern."""
     parts: list[str] = []
     if kind.mixer:
         window = f"(window={config[kind.window]})" if kind.window else ""
@@ -224,7 +224,7 @@ def _chain(kind: _Kind, side: str, config: dict[str, Any]) -> str:
 
 
 def _repeated(names: Sequence[str]) -> list[str]:
-    """The parts of a chain, with those joined that repeat."""
+    """The parts of a chain, with repetitions joined."""
     parts: list[str] = []
     while names:
         period, count = repetition([(name,) for name in names])

@@ -41,7 +41,7 @@ from .spec import LayerSpec
 from .tree import Chain, Item
 
 UNBOUNDED = float("inf")
-# What definitions may contain beside layers.
+# What definitions may contain besides layers.
 FORMS = {
     "repeat(n, chain)": "`n` copies of a chain, each with its own weights",
     "cycle(n, chains)": "`n` copies in all, of several chains in turn, each with its own weights",
@@ -69,10 +69,11 @@ class Cost(NamedTuple):
         position: for each position.
         pair: for each position and each position that it attends to.
         source: for each source position, once per sentence (keys and values).
-        chunk: where a sentence is cut into chunks, the positions in one of them, at most (0 for
-            whole sentences).
+        chunk: where a sentence is cut into chunks, the most positions in one of them (0 for whole
+            sentences).
         chunk_pair: for each position and each position of its chunk.
-        state: for each position of the second and later chunks (what chunks leave each other).
+        state: for each position of the second and later chunks (what a chunk passes to the next
+            one).
     """
 
     position: int = 0
@@ -108,7 +109,7 @@ class LayerType:
     """A declared layer; see `register_layer`.
 
     ``module`` is the class that implements it; None for a layer of the package, whose module is
-    found in ``adl/layers``. A layer with ``copies`` takes one chain and makes that many chains of
+    found in ``adl/layers``. A layer with ``copies`` takes one chain and makes this many copies of
     it, each with its own weights.
     """
 
@@ -203,7 +204,8 @@ def register_layer(
     Returns:
         A decorator that returns the class unchanged.
     Raises:
-        ValueError: the name is taken or is not a valid name, or the arguments do not fit together.
+        ValueError: if the name is taken or is not a valid name, or the arguments do not fit
+            together.
     """
 
     def decorator(cls: type) -> type:
@@ -231,10 +233,10 @@ def register(entry: LayerType | Macro) -> None:
         raise ValueError(f"'{entry.name}' cannot be the name of a layer.")
     known = _ENTRIES.get(entry.name)
     if known is not None and known.origin != entry.origin:
-        raise ValueError(f"There is a layer '{entry.name}' already: take another name.")
+        raise ValueError(f"There is already a layer '{entry.name}': choose another name.")
     names = [argument.name for argument in entry.arguments]
     if len(set(names)) != len(names):
-        raise ValueError(f"Layer '{entry.name}' has two arguments of one name.")
+        raise ValueError(f"Layer '{entry.name}' has two arguments of the same name.")
     many = [getattr(argument.kind, "many", False) for argument in entry.arguments]
     if any(many) and (len(many) > 1):
         raise ValueError(f"Layer '{entry.name}': chains in any number must be its only argument.")

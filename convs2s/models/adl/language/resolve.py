@@ -40,8 +40,8 @@ def resolve(
     Returns:
         The specification of the model, with warnings.
     Raises:
-        TextError: the definition is wrong; the error shows the place.
-        UserError: the dialect is unknown.
+        TextError: if the definition is wrong; the error shows the place.
+        UserError: if the dialect is unknown.
     """
     settings = settings or Settings()
     definitions = [
@@ -54,7 +54,7 @@ def resolve(
     warnings = []
     if not any(layer_type(layer).attends for layer in decoder_stack.walk()):
         error = decoder_stack.layers[0].place.error(
-            "no layer attends to the source, so that the output cannot depend on it"
+            "no layer attends to the source, so the output cannot depend on it"
         )
         warnings.append(str(error))
     return ModelSpec(encoder_stack, decoder_stack, settings, input_feeding, tuple(warnings))
@@ -65,7 +65,7 @@ def resolve_stack(
 ) -> StackSpec:
     """Parse and check a chain of layers that cannot attend to the source.
 
-    This is for models that have layers in ADL beside other parts.
+    This is for models that have layers in ADL among other parts.
 
     Args:
         text: the chain of layers.
@@ -75,8 +75,8 @@ def resolve_stack(
         source: the name of the text in error messages.
         no_source: why a layer cannot attend to the source, for the error message.
     Raises:
-        TextError: the definition is wrong, or a layer attends to the source.
-        UserError: the dialect is unknown.
+        TextError: if the definition is wrong, or a layer attends to the source.
+        UserError: if the dialect is unknown.
     """
     definition = _parse(text, settings, dialect, source)
     return Resolver(side, settings, no_source=no_source).stack(definition, settings.model_dim)
@@ -85,7 +85,7 @@ def resolve_stack(
 def _parse(text: str, settings: Settings, dialect: str, source: str) -> Definition:
     if dialect not in DIALECTS:
         raise UserError(
-            f"There is no ADL dialect '{dialect}'{nearest(dialect, DIALECTS)}: take one of "
+            f"There is no ADL dialect '{dialect}'{nearest(dialect, DIALECTS)}: choose one of "
             f"{', '.join(DIALECTS)}."
         )
     return DIALECTS[dialect](parse(text, source), settings)
@@ -104,8 +104,8 @@ def _decoder(
     )
     if output.width != other.width:
         raise output.layers[-1].place.error(
-            "with input feeding, the decoder's output is part of its input, so that its width "
-            f"must not depend on the input: begin the decoder with 'linear({embedding})', for "
+            "with input feeding, the decoder's output is part of its input, so its width must not "
+            f"depend on the input: begin the decoder with 'linear({embedding})', for "
             "example"
         )
     channels = embedding + output.width

@@ -71,11 +71,11 @@ class Resolver:
     ):
         self.side, self.settings, self.encoder = side, settings, encoder
         self.no_source, self.checks, self.note = no_source, checks, note
-        # Layers so far; how deeply the present chain is nested, and the deepest so far.
+        # Layers so far; how deeply the current chain is nested, and the deepest so far.
         self.count = self.depth = self.deepest = 0
         self.lets: tuple[Let, ...] = ()
         self.numbers: dict[str, int] = {}
-        # How many of them the present chain can name; how often names were used; which were.
+        # How many of them the current chain can name; how often names were used; which ones were.
         self.visible = self.uses = 0
         self.used: set[str] = set()
         self.shared: dict[str, _Shared] = {}
@@ -87,12 +87,13 @@ class Resolver:
             definition: the syntax tree.
             width: channels of the input.
         Raises:
-            TextError: the definition is wrong.
+            TextError: if the definition is wrong.
         """
         for let in definition.lets:
             if let.name in entries():
                 raise let.place.error(
-                    f"'{let.name}' is a layer, and cannot be the name of a chain: take another name"
+                    f"'{let.name}' is a layer, and cannot be the name of a chain: choose another "
+                    f"name"
                 )
         self.lets = definition.lets
         self.numbers = {let.name: number for number, let in enumerate(definition.lets)}
@@ -151,7 +152,7 @@ class Resolver:
     def named(
         self, call: Call, width: int, index: int | None, starts: list[int]
     ) -> list[LayerSpec]:
-        """The layers that a name stands for; arguments as for ``chain``."""
+        """The layers of a named chain; arguments as for ``chain``."""
         if call.items:
             message = f"'{call.name}' is the name of a chain, which takes no arguments"
             raise call.items[0].place.error(message)
@@ -189,10 +190,10 @@ class Resolver:
         name, width = spec["name"], spec.input_width
         if self.numbers.get(name, self.visible) >= self.visible:
             raise spec.place_of("name").error(
-                f"'share' takes the name of a 'let' before it, and there is none of the name "
+                f"'share' takes the name of a 'let' before it, and there is none with the name "
                 f"{excerpt(name)}{nearest(name, [let.name for let in self.lets[: self.visible]])}"
             )
-        # Without checks, widths may be others than those of the model.
+        # Without checks, widths may differ from those of the model.
         known = self.shared.get(name) if self.checks else None
         if known is None:
             count, deepest = self.count, self.deepest
@@ -226,7 +227,7 @@ class Resolver:
             )
 
     def layer(self, call: Call, width: int, index: int | None) -> list[LayerSpec]:
-        """The specification of a layer, or of all layers that a macro stands for."""
+        """The specification of a layer, or of all layers of a macro."""
         entry = self.entry(call)
         items = {
             name: tuple(_replace_index(item, index) for item in given)

@@ -22,7 +22,7 @@ class _Special(Enum):
     """Arguments that need more than a new name."""
 
     DROPOUT_AFTER = auto()  # the probability of a dropout layer that follows
-    INNER_CHAIN = auto()  # a chain of layers, which is translated, too
+    INNER_CHAIN = auto()  # a chain of layers, which is also translated
     IGNORED = auto()  # Sockeye accepts it without an effect
     NO_BIAS = auto()  # the opposite of ``bias``
     EMBEDDING_WIDTH = auto()  # must be --model-dim
@@ -131,7 +131,7 @@ def translate(definition: Definition, settings: Settings) -> Definition:
         definition: the syntax tree of a definition in Sockeye's dialect.
         settings: the model's options.
     Raises:
-        TextError: a layer or an argument is unknown or is not offered.
+        TextError: if a layer or an argument is unknown or is not offered.
     """
     for let in definition.lets:
         raise let.place.error("Sockeye's dialect has no 'let': write the chain out")

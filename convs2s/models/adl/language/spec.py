@@ -2,7 +2,7 @@
 
 A specification has no repetitions and no macros left, and names of chains only where they share
 weights. Two texts that describe the same network give equal specifications; spelling and places in
-the text do not count.
+the text do not matter.
 
 Needs neither torch nor fairseq.
 """
@@ -37,7 +37,7 @@ class Settings:
         max_source_positions: tokens of the longest source, end of sentence included (1024).
         max_target_positions: tokens of the longest target, end of sentence included (1024).
     Raises:
-        UserError: a number is out of range.
+        UserError: if a number is out of range.
     """
 
     model_dim: int = 512
@@ -69,8 +69,8 @@ class LetUse(NamedTuple):
 
     Attributes:
         name: the name.
-        number: of the use, among all of a stack.
-        layers: how many layers the use stands for.
+        number: number of the use, among all uses in a stack.
+        layers: how many layers the use expands to.
     """
 
     name: str

@@ -12,8 +12,8 @@ from .spec import LayerSpec, StackSpec
 
 
 class Run(NamedTuple):
-    """Consecutive blocks that repeat: ``copies`` in all, of the first of ``blocks``, the second and
-    so on, and of the first again; then ``rest`` after the last one. Numbers are those of layers.
+    """Consecutive blocks that repeat: ``copies`` in all, of the first of ``blocks``, the second
+    and so on, then of the first again; ``rest`` follows the last one. Numbers are those of layers.
     """
 
     copies: int
@@ -24,7 +24,7 @@ class Run(NamedTuple):
 def definition(stack: StackSpec) -> str:
     """The text of an encoder or decoder, without macros and without defaults.
 
-    Names are left where weights are shared. Resolving it with the same settings (and the same
+    Names remain where weights are shared. Resolving it with the same settings (and the same
     encoder) gives the same stack, unless it has become longer than the parser allows.
     """
     lets = [f"let {name} = {chain}; " for name, chain in _shared(stack.layers).items()]
@@ -58,7 +58,7 @@ def _shared(layers: Iterable[LayerSpec]) -> dict[str, str]:
 
 
 def runs(stack: StackSpec) -> list[Run]:
-    """The blocks of a stack, with those joined that repeat."""
+    """The blocks of a stack, with repetitions joined."""
     texts = [layer_text(layer) for layer in stack.layers]
     ends = (*stack.starts[1:], len(texts))
     blocks = [list(range(start, end)) for start, end in zip(stack.starts, ends)]

@@ -28,7 +28,7 @@ class AttentionLayer(nn.Module):
     """Base class of attention layers; subclasses define ``q_proj`` and ``kv_proj``.
 
     A layer with the argument ``block`` attends to the source, any other to the sentence itself,
-    and in a decoder only to the past.
+    in a decoder only to the past.
 
     Args:
         spec: the resolved layer.
@@ -74,7 +74,7 @@ class AttentionLayer(nn.Module):
 
         Args:
             query: R x T x hE.
-            context: of the forward pass.
+            context: the context of the forward pass.
         Returns:
             R x T x hE'.
         """
@@ -98,7 +98,7 @@ class AttentionLayer(nn.Module):
         Args:
             query: B x h x (beam_size * T) x E, ordered by hypothesis, then by position.
             keys: B x g x S x E.
-            context: of the forward pass.
+            context: the context of the forward pass.
         """
         padding = context.source.padding_mask
         return None if padding is None else ~padding[:, None, None]
@@ -126,7 +126,7 @@ class AttentionLayer(nn.Module):
             query: R x T x hE.
             keys: R x T x gE.
             values: R x T x gE'.
-            context: of the forward pass.
+            context: the context of the forward pass.
         Returns:
             R x T x hE'.
         """
@@ -154,7 +154,7 @@ class AttentionLayer(nn.Module):
         Args:
             query: R x n x hE, of n new positions.
             keys, values: R x n x gE.
-            context: of the forward pass.
+            context: the context of the forward pass.
             state: the incremental state of this layer.
         Returns:
             R x n x hE.
@@ -174,7 +174,7 @@ class AttentionLayer(nn.Module):
         if self.distances is not None:
             length = keys.size(2) // beam_size
             mask = self.distances.in_cache(query, steps, length, context)
-            # Columns before the window take no part.
+            # Columns before the window are ignored.
             first = self.distances.first_in_cache(steps, length) * beam_size
             keys, values = keys[:, :, first:], values[:, :, first:]
         # Separate matrix multiplications are faster than fused kernels for the few queries of many
@@ -247,7 +247,7 @@ class ProjectedAttentionLayer(AttentionLayer):
         self.widths = [inner, shared, shared]
         if spec.source_width is None:
             # As in the authors' code: the fan-out of one matrix gives smaller weights than that of
-            # three, so that the first attention is more even.
+            # three, so the first attention is more even.
             self.queries_keys_values = xavier_linear(spec.input_width, sum(self.widths), bias)
         else:
             self.queries = xavier_linear(spec.input_width, inner, bias)

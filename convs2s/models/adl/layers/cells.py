@@ -1,4 +1,4 @@
-"""Recurrent networks, with layer normalization inside or not (Ba et al. 2016, section 3.1)."""
+"""Recurrent networks, with or without layer normalization inside (Ba et al. 2016, section 3.1)."""
 
 from typing import Any
 
@@ -111,7 +111,7 @@ def _weights(network: nn.RNNBase) -> list[Tensor]:
 
 
 class Lstm(nn.LSTM):
-    """``nn.LSTM`` of one layer, also in a graph for any number of positions."""
+    """``nn.LSTM`` of one layer, which also works in a graph for any number of positions."""
 
     def forward(self, input: Any, hx: Any = None) -> Any:
         """Map B x T x C and a pair of 1 x B x C' to B x T x C' and a pair of 1 x B x C'."""
@@ -136,7 +136,7 @@ class Lstm(nn.LSTM):
 
 
 class Gru(nn.GRU):
-    """``nn.GRU`` of one layer, also in a graph for any number of positions."""
+    """``nn.GRU`` of one layer, which also works in a graph for any number of positions."""
 
     def forward(self, input: Any, hx: Any = None) -> Any:
         """Map B x T x C and 1 x B x C' to B x T x C' and 1 x B x C'."""
@@ -162,7 +162,7 @@ def build_network(cell: str, inputs: int, outputs: int, forget_bias: float) -> n
     """A recurrent network of one layer.
 
     Input weights are initialized as in Glorot and Bengio (2010), recurrent weights orthogonally,
-    each gate by itself. Biases are zero.
+    each gate separately. Biases are zero.
 
     Args:
         cell: lstm, gru, lnlstm or lngru.

@@ -55,7 +55,7 @@ class ResidualLayer(nn.Module):
 
     def forward(self, x: Tensor, context: Context) -> Tensor:
         """Map B x T x C to B x T x C."""
-        # Under autocast, matrix multiplications have outputs of low precision; the sum has not.
+        # Under autocast, matrix multiplications have outputs of low precision; the sum does not.
         return x + self.chain(x, context).to(x.dtype)
 
 
@@ -127,10 +127,9 @@ class BidirectionalLayer(nn.Module):
 
 @implements("share")
 class SharedLayer(nn.Module):
-    """``share``: a chain whose weights several layers have, each with a state of its own.
+    """``share``: a chain whose weights several layers share, each with its own state.
 
-    The first one has the chain; the others refer to the first one, so that a state dict has the
-    weights once.
+    The first one has the chain; the others refer to it, so a state dict has the weights once.
     """
 
     def __init__(self, spec: LayerSpec):

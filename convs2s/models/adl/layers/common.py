@@ -49,7 +49,7 @@ def implements(*names: str) -> Callable[[type[nn.Module]], type[nn.Module]]:
     Args:
         names: names of the layers.
     Raises:
-        ValueError: a layer is not declared.
+        ValueError: if a layer is not declared.
     """
 
     def decorator(cls: type[nn.Module]) -> type[nn.Module]:
@@ -81,10 +81,10 @@ def xavier_linear(
         inputs: channels C of the input.
         outputs: channels C' of the output.
         bias: whether to add a bias (True).
-        parts: the number of maps that are stacked in one matrix; each is initialized by itself
+        parts: the number of maps that are stacked in one matrix; each is initialized separately
             (1).
-        kernel_size: the number of positions that lie side by side in the input of a convolution
-            (1). Their number counts for the fan-out as well.
+        kernel_size: the number of positions side by side in the input of a convolution (1). It
+            counts toward the fan-out as well.
         module: class of the module (Linear).
     """
     built = module(inputs, outputs, bias)

@@ -1,7 +1,7 @@
 """The gated attention of MEGA (Ma et al., "Mega: Moving Average Equipped Gated Attention", 2023).
 
 Both layers replace a part of their input: a gate u mixes it with a candidate, (1 - u) x + u h, so
-that they need no residual layer around them. Scores have a learned bias for each distance.
+they need no residual layer around them. Scores have a learned bias for each distance.
 """
 
 import torch
@@ -35,7 +35,7 @@ def let_in(x: Tensor, candidate: Tensor, update: Tensor) -> Tensor:
 class AveragedInput(nn.Module):
     """silu(averages + w * x), with averages of both directions in an encoder (section 3.1).
 
-    Those from the right leave out the position itself, which those from the left have.
+    Those from the right exclude the position itself, which those from the left include.
     """
 
     def __init__(self, spec: LayerSpec):
@@ -83,7 +83,7 @@ class MegaSelfAttentionLayer(AttentionLayer):
         """Map R x T x C to R x T x C.
 
         Raises:
-            SequenceTooLong: a sentence is longer than the options allow.
+            SequenceTooLong: if a sentence is longer than the options allow.
         """
         self.biases.check_length(context.longest)
         averages = self.hidden_dropout(self.averages(x, context))
@@ -99,7 +99,7 @@ class MegaSelfAttentionLayer(AttentionLayer):
 
 @implements("mega_src_att")
 class MegaSourceAttentionLayer(AttentionLayer):
-    """``mega_src_att``: the authors' gated attention to the source, which is in their code only."""
+    """``mega_src_att``: the authors' gated attention to the source, which is only in their code."""
 
     def __init__(self, spec: LayerSpec):
         super().__init__(spec, scale=spec["d_k"] ** -0.5)
@@ -116,7 +116,7 @@ class MegaSourceAttentionLayer(AttentionLayer):
         """Map R x T x C to R x T x C.
 
         Raises:
-            SequenceTooLong: a sentence is longer than the options allow.
+            SequenceTooLong: if a sentence is longer than the options allow.
         """
         self.biases.check_length(context.longest)
         queries = self.queries(to_autocast_dtype(x))

@@ -1,4 +1,4 @@
-"""Gated linear recurrences: their gates depend on the input alone, so that all matrix products of a
+"""Gated linear recurrences: their gates depend only on the input, so all matrix products of a
 sentence are computed at once, and only ``linear_scan`` goes from position to position.
 """
 
@@ -80,10 +80,10 @@ class _GatedRecurrence(nn.Module):
     """h_t = decay_t h_(t-1) + (1 - decay_t) (W x_t + b), with one matrix for W and all gates.
 
     Args:
-        spec: its specification.
+        spec: the resolved layer.
     """
 
-    # The number of gates, and one for the candidate.
+    # The number of gates, plus one for the candidate.
     parts: int
 
     def __init__(self, spec: LayerSpec):

@@ -18,7 +18,7 @@ class _WeightedMean(nn.Module):
     """Means of k neighboring positions, with weights that the channels of a head share.
 
     Args:
-        spec: its specification.
+        spec: the resolved layer.
     """
 
     def __init__(self, spec: LayerSpec):
@@ -33,7 +33,7 @@ class _WeightedMean(nn.Module):
         Args:
             x: B x T x C.
             scores: ... x h x k, the weights before the softmax, for each position or for all.
-            context: of the pass.
+            context: the context of the pass.
         Returns:
             B x T x C.
         """

@@ -69,7 +69,7 @@ def attend(
 
     Args:
         query, key, value, log_decay, key_scale, skip: as for ``linear_attention``.
-        context: of the pass.
+        context: the context of the pass.
         state: the incremental state of the layer; None in training.
     Returns:
         B x h x T x F, in single precision or better.

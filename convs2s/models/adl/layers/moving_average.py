@@ -15,7 +15,7 @@ from .recurrent import save_state
 
 
 class Coefficients(NamedTuple):
-    """What the averages of each channel are, C x n each.
+    """The coefficients of each channel's averages, C x n each.
 
     Attributes:
         gain: alpha beta, which a new input is multiplied by.
@@ -89,7 +89,7 @@ def step(x: Tensor, given: Coefficients, before: Tensor | None) -> tuple[Tensor,
 
 
 def averages(x: Tensor, given: Coefficients, before: Tensor | None = None) -> tuple[Tensor, Tensor]:
-    """The sums of the averages: products in each chunk, and what earlier chunks have left.
+    """The sums of the averages: products in each chunk, plus what remains of earlier chunks.
 
     Args:
         x: B x T x C.

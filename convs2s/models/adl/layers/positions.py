@@ -52,7 +52,7 @@ class SinusoidTable(nn.Module):
         if isinstance(context.longest, torch.SymInt):
             # In a graph, whose sentences have any length.
             return sinusoids_of(context.positions, self.table.size(1)).to(self.table.dtype)
-        # Another thread may replace the table by a smaller one at any time.
+        # Another thread may replace the table with a smaller one at any time.
         table = self.table
         if context.longest > len(table):
             self.table = table = sinusoids(2 * context.longest, table.size(1)).to(table)
@@ -92,7 +92,7 @@ class LearnedPositionsLayer(nn.Module):
         """Map B x T x C to B x T x C.
 
         Raises:
-            SequenceTooLong: a sentence is longer than the options allow.
+            SequenceTooLong: if a sentence is longer than the options allow.
         """
         check_length(context.longest, len(self.weight))
         if self.input_scale != 1.0:
@@ -100,5 +100,5 @@ class LearnedPositionsLayer(nn.Module):
         return self.dropout(x + look_up(self.weight, context.positions).to(x.dtype))
 
     def quantize_weights_(self) -> None:
-        """Replace the vectors by vectors in 8 bits, for inference."""
+        """Replace the vectors with vectors in 8 bits, for inference."""
         quantize_parameter_(self)

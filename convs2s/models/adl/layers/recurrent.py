@@ -10,7 +10,7 @@ from ..language.spec import LayerSpec
 from .cells import build_network
 from .common import implements, reverse
 
-# Hidden states, and cells in case of an LSTM, as torch's networks take and return them.
+# Hidden states, and cells for an LSTM, as torch's networks take and return them.
 HiddenState = Tensor | tuple[Tensor, Tensor]
 
 

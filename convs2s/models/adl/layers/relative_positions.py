@@ -1,8 +1,8 @@
 """Relative positions in attention: windows, biases by distance, and rotations (RoPE).
 
 Biases are multiples of the distance (ALiBi), or learned for each distance (MEGA). Padding lies
-after the tokens of a sentence, or before them in a key-value cache, so that two tokens are as far
-apart as their columns.
+after the tokens of a sentence, or before them in a key-value cache, so two tokens are as far apart
+as their columns.
 """
 
 from collections.abc import Callable
@@ -20,7 +20,7 @@ def alibi_slopes(heads: int, like: Tensor) -> Tensor:
     """The slope of each head (Press et al. 2022, section 3, and their implementation).
 
     The slopes of h heads are 2^(-8/h), 2^(-16/h), ..., 2^-8. If h is not a power of two, the first
-    heads have those of the largest power below it; the others have every other one of twice as
+    heads have those of the largest power below it; the others have every other slope of twice as
     many heads.
 
     Args:
@@ -109,7 +109,7 @@ class DistanceMask:
 
         Args:
             query: B x h x T x E.
-            context: of the forward pass.
+            context: the context of the forward pass.
         """
 
         def make() -> Tensor:
@@ -137,7 +137,7 @@ class DistanceMask:
             query: B x h x (beam_size * n) x E, ordered by hypothesis, then by position.
             steps: n.
             length: T, the positions in the cache, the new ones included.
-            context: of the forward pass.
+            context: the context of the forward pass.
         Returns:
             As for ``dot_product_attention``; None if every query may attend to every column.
         """
@@ -147,7 +147,8 @@ class DistanceMask:
             first, beam_size = self.first_in_cache(steps, length), context.beam_size
             if allowed is not None:
                 allowed = allowed[..., first * beam_size :]
-            # Columns before the window are left out, except in graphs, which are one for all steps.
+            # Columns before the window are omitted, except in graphs, of which there is one for all
+            # steps.
             only_window = self.window is None or not torch.compiler.is_compiling()
             if steps == 1 and self.biases is None and only_window:
                 return allowed
@@ -189,11 +190,11 @@ class Rotation(SinusoidTable):
     def forward(self, x: Tensor, context: Context) -> Tensor:
         """Rotate the heads of queries or keys, R x T x hE, in single precision or better."""
         channels = self.table.size(1)
-        # Layers whose heads have as many channels share the factors.
+        # Layers whose heads have the same number of channels share the factors.
         factors = context.shared(("rotation", channels), lambda: self._factors(context))
         pairs = x.to(factors.real.dtype).unflatten(-1, (-1, channels // 2, 2))
         if torch.compiler.is_compiling():
-            # Other programs that read a graph may have no complex numbers.
+            # Other programs that read a graph may not have complex numbers.
             (left, right), (cosine, sine) = pairs.unbind(-1), torch.view_as_real(factors).unbind(-1)
             turned = left * cosine - right * sine, left * sine + right * cosine
             rotated = torch.stack(turned, dim=-1)

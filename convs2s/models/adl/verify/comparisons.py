@@ -1,4 +1,4 @@
-"""Two ways to compute the same numbers: how far their results are apart."""
+"""Two ways to compute the same numbers: how far apart their results are."""
 
 from collections.abc import Iterable, Iterator
 from itertools import repeat
@@ -19,7 +19,7 @@ class Found(NamedTuple):
     """What a property has measured.
 
     Attributes:
-        deviation: the largest one.
+        deviation: the largest deviation.
         where: the layer in which it begins, or another part of the network; empty if unknown.
     """
 
@@ -37,7 +37,7 @@ def distance(actual: Tensor, expected: Tensor, least: float = 1.0) -> float:
 
 
 def finite(deviation: float) -> float:
-    """What is not a number deviates as infinity does."""
+    """NaN counts as an infinite deviation."""
     return deviation if deviation < float("inf") else float("inf")
 
 
@@ -58,7 +58,7 @@ def compare(
 
 
 def worst(found: Iterable[Found]) -> Found:
-    """The one with the largest deviation."""
+    """The measurement with the largest deviation."""
     return max(found, key=lambda each: each.deviation)
 
 

@@ -1,4 +1,4 @@
-"""Counts that declarations state: those of the layers as they are built, and as they compute."""
+"""Counts that declarations state, against those of the layers as they are built and compute."""
 
 import warnings
 from typing import Any
@@ -26,7 +26,7 @@ def parameters(subject: Subject, bound: float) -> Found:
 
 
 class _Products(TorchDispatchMode):
-    """Counts the products of operations that are no matrix products, such as weighted sums."""
+    """Counts the products of operations that are not matrix products, such as weighted sums."""
 
     NAMES = ("mul", "mul_", "mv", "addcmul", "addcmul_", "addcdiv", "lerp", "lerp_")
 
@@ -45,7 +45,7 @@ class _Products(TorchDispatchMode):
 
 @torch.no_grad()
 def multiply_adds(subject: Subject, bound: float) -> Found:
-    """Stated are all matrix products, and as many others as the layer counts as such."""
+    """A cost states all matrix products, and as many others as the layer counts as such."""
     length, found = subject.length, Found(0.0)
     source = subject.source()
     for layer in subject.layers:
@@ -59,7 +59,7 @@ def multiply_adds(subject: Subject, bound: float) -> Found:
             layer.module(x, context)
 
         with warnings.catch_warnings():
-            # The first time that oneDNN is switched off, torch warns of the GPUs of Intel.
+            # The first time that oneDNN is switched off, torch warns about Intel GPUs.
             warnings.simplefilter("ignore")
             least = count_matmul_flops(run).flops / 2 / length
         with _Products() as others:

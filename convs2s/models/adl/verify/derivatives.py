@@ -32,7 +32,7 @@ def _gradients(inputs: Tensor, outputs: Tensor) -> Tensor:
 
 
 def _outside(gradients: Tensor, reach: Reach) -> float:
-    """The largest gradient outside of a receptive field."""
+    """The largest gradient outside a receptive field."""
     positions = torch.arange(len(gradients))
     distances = positions - positions.unsqueeze(1)
     outside = gradients[(distances < -reach.left) | (distances > reach.right)]
@@ -40,7 +40,7 @@ def _outside(gradients: Tensor, reach: Reach) -> float:
 
 
 def _embedded(subject: Subject, side: str) -> tuple[Tensor, Tensor]:
-    """The embeddings of the longest sentence of a side, and what the side makes of them."""
+    """The embeddings of the longest sentence of a side, and what the side computes from them."""
     network, kept = subject.network, []
 
     def keep(module: nn.Module, inputs: Any, output: Tensor) -> Tensor:
@@ -68,7 +68,7 @@ def later_tokens(subject: Subject, bound: float) -> Found:
 
 def receptive_fields(subject: Subject, bound: float) -> Found:
     spec = subject.spec
-    # A layer with a wrong field may stand beside one that sees everything.
+    # A layer with a wrong field may be next to one that sees everything.
     of_layers = _first_outside(subject, subject.layers, lambda layer: receptive_field([layer.spec]))
     if of_layers.deviation > bound:
         return of_layers
@@ -83,7 +83,7 @@ def receptive_fields(subject: Subject, bound: float) -> Found:
 def _first_outside(
     subject: Subject, layers: Iterable[Layer], reach_of: Callable[[Layer], Reach]
 ) -> Found:
-    """The innermost layer whose outputs have gradients outside of a field, for random inputs."""
+    """The innermost layer whose outputs have gradients outside a field, for random inputs."""
     length, found, source = subject.length, Found(0.0), subject.source()
     for layer in layers:
         x = torch.randn(1, length, layer.spec.input_width, dtype=torch.float64, requires_grad=True)
@@ -118,7 +118,7 @@ def numerical_gradients(subject: Subject, bound: float) -> Found:
         expected = sum(float((g * direction).sum()) for g, direction in pairs)
         norm = sum(float(g.square().sum()) for g, _ in pairs) ** 0.5
         deviation = float("inf")
-        # A rectifier may change its side in one of the steps.
+        # A rectifier may switch sides in one of the steps.
         for step in STEPS:
             numerical = _derivative(value, members, directions, step)
             deviation = min(deviation, abs(numerical - expected) / max(1.0, norm))

@@ -26,7 +26,7 @@ class Property(NamedTuple):
     """One property.
 
     Attributes:
-        name: for the tables.
+        name: name in the tables.
         claim: what holds.
         bound: the largest allowed deviation.
         measure: computes both sides, given the subject and the bound; None if this machine cannot.
@@ -44,12 +44,12 @@ class Property(NamedTuple):
 
 IN_DECODER = (DECODER,)
 _STEPS_FAULT = (
-    "generation computes something else than training has learned. A layer keeps what later "
-    "positions need in `context.layer_state(self).rows`, and reads it in the next step"
+    "generation does not compute what training has learned. A layer must keep what later positions "
+    "need in `context.layer_state(self).rows`, and read it in the next step"
 )
 _PADDING_FAULT = (
     "a translation depends on how much its sentence is padded, and so on the other sentences of "
-    "its batch. A layer ignores the positions at which `context.padding_mask` is true"
+    "its batch. A layer must ignore the positions at which `context.padding_mask` is true"
 )
 PROPERTIES = (
     Property(
@@ -73,19 +73,20 @@ PROPERTIES = (
         "decoding several positions at once gives what one after the other gives",
         1e-9,
         several_positions,
-        "positions that are decoded together, such as those of a given prefix, give something else "
+        "positions that are decoded together, such as those of a given prefix, give other results "
         "than one after the other. A step may have several positions, and each begins with what "
-        "the position before it has left",
+        "the position before it left",
         IN_DECODER,
     ),
     Property(
         "reordering",
-        "hypotheses that change places, double or end go on as if they were decoded anew",
+        "hypotheses that change places, double or end continue as if they were decoded from the "
+        "start",
         1e-9,
         reordering,
-        "beam search continues a hypothesis with the past of another. Reordered are the tensors in "
-        "`.rows` and `.sentences` of `context.layer_state(self)`, and its key-value cache: keep "
-        "nothing of a sentence in the module or in `.constants`",
+        "beam search continues a hypothesis with the past of another. The search reorders the "
+        "tensors in `.rows` and `.sentences` of `context.layer_state(self)`, and its key-value "
+        "cache: keep nothing of a sentence in the module or in `.constants`",
         IN_DECODER,
     ),
     Property(
@@ -108,7 +109,7 @@ PROPERTIES = (
         1e-9,
         steps_after_padding,
         "in a step, padding precedes the tokens of some hypotheses, and changes what follows. A "
-        "state stays as it is where `context.padding_mask` (R x 1) is true",
+        "state must stay as it is where `context.padding_mask` (R x 1) is true",
         IN_DECODER,
     ),
     Property(
@@ -116,8 +117,8 @@ PROPERTIES = (
         "a sentence alone gives what it gives in a batch",
         1e-9,
         alone_and_in_a_batch,
-        "a translation depends on the other sentences of its batch. A layer treats each row by "
-        "itself, and ignores padding",
+        "a translation depends on the other sentences of its batch. A layer must treat each row "
+        "separately, and ignore padding",
     ),
     Property(
         "later tokens",
@@ -130,11 +131,11 @@ PROPERTIES = (
     ),
     Property(
         "receptive field",
-        "no output has a gradient to positions outside of the stated receptive field, neither in "
+        "no output has a gradient to positions outside the stated receptive field, neither in "
         "a layer nor in a side",
         0.0,
         receptive_fields,
-        "an output depends on positions outside of the receptive field that `convs2s adl explain` "
+        "an output depends on positions outside the receptive field that `convs2s adl explain` "
         "prints. Correct `reach=` of the declaration, or the layer",
     ),
     Property(
@@ -159,7 +160,7 @@ PROPERTIES = (
         "the gradients of each layer's parameters and of the embeddings are the numerical ones",
         1e-6,
         numerical_gradients,
-        "gradients are not those of what is computed, so that training goes in a wrong direction. "
+        "gradients are not those of what is computed, so training goes in a wrong direction. "
         "Look for `detach()`, `.data`, changes in place and autograd functions, in this layer and "
         "in those above it",
     ),

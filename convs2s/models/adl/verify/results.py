@@ -22,7 +22,7 @@ class Result(NamedTuple):
 
     Attributes:
         tested: the property.
-        deviation: the largest one; None if there is none.
+        deviation: the largest deviation; None if there is none.
         ok: whether it holds, or cannot be measured on this machine.
         raised: the exception with which a layer failed, as part of a sentence; or "".
         where: where a fault begins, or "".
@@ -49,7 +49,7 @@ _WIDTHS = (max(len(each.name) for each in PROPERTIES), len(TITLES[1]), 6)
 
 
 def write_row(cells: tuple[str, str, str, str]) -> str:
-    """A line of the table, whose columns are as wide in each."""
+    """A line of the table, with columns of fixed width."""
     name, deviation, bound, verdict = cells
     first, second, third = _WIDTHS
     return f"{name:<{first}}  {deviation:>{second}}  {bound:>{third}}  {verdict}".rstrip()
@@ -75,7 +75,7 @@ def remarks(spec: ModelSpec, length: int | None = None) -> list[str]:
         if ends and max(ends) > length - 2:
             found.append(
                 f"The receptive field of the {stack.side} reaches {max(ends)} positions away, so "
-                "that no position of these sentences is outside of it: give a larger --length to "
+                "no position of these sentences is outside it: give a larger --length to "
                 "verify it."
             )
     return found
@@ -101,7 +101,7 @@ def verify(
         words: the size of both vocabularies.
         length: tokens of the longest sentence (None: as many as show the receptive fields).
     Raises:
-        UserError: a layer cannot be built.
+        UserError: if a layer cannot be built.
     """
     with torch.random.fork_rng(devices=[]):
         subject = Subject(options, spec, words, length)

@@ -47,7 +47,7 @@ class Layer(NamedTuple):
 
 
 class LayerFault(Exception):
-    """A layer returned something else than it declares; the message says what."""
+    """A layer does not return what it declares; the message says what it returns."""
 
 
 class Subject:
@@ -63,9 +63,9 @@ class Subject:
         layers: its layers, each before those inside it.
         words: the size of both vocabularies.
         length: tokens of the longest sentence.
-        sources, targets: tokens of the sentences; those of the target are shifted already.
+        sources, targets: tokens of the sentences; those of the target are already shifted.
     Raises:
-        UserError: a layer cannot be built.
+        UserError: if a layer cannot be built.
     """
 
     def __init__(self, options: AdlOptions, spec: ModelSpec, words: int, length: int | None = None):
@@ -106,7 +106,7 @@ class Subject:
             self._entered.pop()
             self.calls.append((number, output.detach()))
 
-        # No methods: copies of the network would have copies of this object.
+        # These are not methods, because copies of the network would have copies of this object.
         layer.module.register_forward_pre_hook(enter)
         layer.module.register_forward_hook(leave)
 
@@ -120,13 +120,13 @@ class Subject:
         return copy.deepcopy(self.network).to(dtype)
 
     def reference(self, network: AdlNetwork | None = None) -> Trace:
-        """What full passes compute of each sentence by itself, one sentence after the other."""
+        """What full passes compute from each sentence alone, one sentence after the other."""
         network = network or self.network
         pairs = zip(self.sources, self.targets)
         return joined([self.full(network, *map(_alone, pair)) for pair in pairs])
 
     def full(self, network: AdlNetwork, source: Tensor, target: Tensor) -> Trace:
-        """What a full pass computes of B x S source and B x T target tokens, padded on any side."""
+        """What a full pass computes from B x S and B x T tokens, padded on any side."""
         encoded, trace = self.encode(network, source)
         return {**trace, **self.decode(network, target, encoded)}
 
@@ -145,7 +145,7 @@ class Subject:
 
     @torch.no_grad()
     def decode(self, network: AdlNetwork, target: Tensor, encoded: dict[str, Any]) -> Trace:
-        """What the decoder computes of B x T tokens in a full pass."""
+        """What the decoder computes from B x T tokens in a full pass."""
         self.calls.clear()
         features, _ = network.decode(target, encoded)
         outputs = self._layer_outputs(_first(target))
@@ -168,7 +168,7 @@ class Subject:
     def _layer_outputs(self, real: Tensor) -> Trace:
         """The outputs of the layers at tokens, in the order in which the layers have ended.
 
-        Layers that run several times in a pass are left out.
+        Layers that run several times in a pass are omitted.
         """
         parts: dict[int, list[Tensor]] = {}
         for number, output in self.calls:
@@ -229,13 +229,13 @@ def _alone(tokens: Tensor) -> Tensor:
 
 
 def _first(tokens: Tensor) -> Tensor:
-    """B x T, True at as many first columns as a sentence has tokens."""
+    """B x T, True in the first columns, as many as a sentence has tokens."""
     mask = order_padding_last(tokens.eq(PAD)).padding_mask
     return torch.ones_like(tokens, dtype=torch.bool) if mask is None else ~mask
 
 
 def length_for(spec: ModelSpec) -> int:
-    """Tokens with which some position is outside of each bounded receptive field."""
+    """The number of tokens with which some position is outside each bounded receptive field."""
     fields = [stack_receptive_field(spec, stack) for stack in (spec.encoder, spec.decoder)]
     ends = [int(end) + 2 for field in fields for end in field if end != UNBOUNDED]
     return min(max([LENGTH, *ends]), MAX_LENGTH)
@@ -243,9 +243,9 @@ def length_for(spec: ModelSpec) -> int:
 
 def _check_output(output: Any, x: Tensor, width: int) -> None:
     if not isinstance(output, Tensor):
-        raise LayerFault(f"returns a {type(output).__name__}, and not a tensor B x T x C'")
+        raise LayerFault(f"returns a {type(output).__name__}, not a tensor B x T x C'")
     if output.dim() != 3 or output.shape[:2] != x.shape[:2]:
-        raise LayerFault("returns something else than B x T x C' for B x T x C")
+        raise LayerFault("does not return B x T x C' for B x T x C")
     if output.size(2) != width:
         raise LayerFault(f"returns {output.size(2)} channels and declares {width} (`width=`)")
 
@@ -269,7 +269,7 @@ def in_short(error: Exception) -> str:
 
 @torch.no_grad()
 def _randomize_constants_(network: nn.Module) -> None:
-    """Change parameters that begin as zeros or ones, so that none can be forgotten unseen."""
+    """Change parameters that begin as zeros or ones, so that forgetting one shows."""
     for parameter in network.parameters():
         if parameter.numel() and bool((parameter == parameter.flatten()[0]).all()):
             parameter.add_(0.1 * torch.randn_like(parameter))

@@ -1,4 +1,4 @@
-"""The training pass of the DenseNet has first derivatives only, and says so."""
+"""The training pass of the DenseNet has only first derivatives, and says so."""
 
 import pytest
 import torch
@@ -12,5 +12,5 @@ def test_second_derivatives_are_refused():
     logits, _ = outputs(model, random_batch([(4, 3), (2, 5)])["net_input"])
     parameters = list(model.parameters())
     loss = logits.square().mean()
-    with pytest.raises(RuntimeError, match="DenseNetFunction has first derivatives only"):
+    with pytest.raises(RuntimeError, match="DenseNetFunction has only first derivatives"):
         torch.autograd.grad(loss, parameters, create_graph=True, allow_unused=True)

@@ -56,7 +56,8 @@ WINDOW = Argument(
     "window",
     Integer(1, MAX_POSITIONS),
     Default(lambda spec: None, "all"),
-    "attend to so many positions on either side; in a decoder, to the last ones, its own included",
+    "attend to this many positions on either side; in a decoder, to this many last ones, its own "
+    "included",
 )
 KV_HEADS = Argument(
     "kv_heads",
@@ -103,15 +104,15 @@ def check_source_width(spec: LayerSpec) -> None:
     if spec.input_width != spec.source_width:
         raise LayerError(
             f"'{spec.name}' compares its input with the encoder's output as they are, but the "
-            f"first has {spec.input_width} channels and the second {spec.source_width}: take "
-            "proj_dot_att or mh_dot_att, or a linear layer before it"
+            f"first has {spec.input_width} channels and the second {spec.source_width}: use "
+            "proj_dot_att or mh_dot_att, or put a linear layer before it"
         )
 
 
 def check_heads(spec: LayerSpec) -> None:
     if spec["d_p"] % spec["h"]:
         raise LayerError(
-            f"{spec['h']} heads do not divide {spec['d_p']} channels: take another number of "
+            f"{spec['h']} heads do not divide {spec['d_p']} channels: choose another number of "
             f"heads (h, {option_name('attention_heads')}) or of channels (d_p)",
             "h",
         )
@@ -129,7 +130,7 @@ def check_multi_head(spec: LayerSpec) -> None:
     if spec.arguments.get("pos") == ROPE and size % 2:
         raise LayerError(
             f"pos=rope rotates pairs of channels, but {spec['d_p']} channels (d_p) of {spec['h']} "
-            f"heads (h) are {size} for each: take an even number for each head, or pos=alibi",
+            f"heads (h) are {size} for each: choose an even number for each head, or pos=alibi",
             "pos",
         )
 
@@ -148,7 +149,7 @@ def attention_cost(spec: LayerSpec, query: int, attended: int, pair: int) -> Cos
         spec: the resolved layer.
         query: multiply-adds for each position of the input.
         attended: multiply-adds for each position that the layer attends to.
-        pair: multiply-adds for each pair of both.
+        pair: multiply-adds for each pair of these positions.
     """
     if spec.source_width is None:
         return Cost(position=query + attended, pair=pair)
@@ -205,7 +206,7 @@ def declare_attention(
         name: the names of both without these ends.
         summary: one line for the list of layers, with {} for what the layer attends to.
         before, after: the arguments before and after BLOCK, which self-attention does not have.
-        within: further arguments, of self-attention alone.
+        within: further arguments, only for self-attention.
         facts: as for ``declare``.
     """
     declare(
@@ -264,7 +265,7 @@ declare_attention(
 )
 declare_attention(
     "mlp",
-    "attention to {} with scores of a network of one layer; values as they are (section 2.3)",
+    "attention to {} with scores from a network of one layer; values as they are (section 2.3)",
     (INNER_WIDTH,),
     (WEIGHT_DROPOUT,),
     width=attended_width,

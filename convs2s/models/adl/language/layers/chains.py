@@ -40,7 +40,7 @@ def check_encoder(spec: LayerSpec) -> None:
 
 
 def both_directions(spec: LayerSpec) -> Reach:
-    """What the reversed copy adds to the field of a chain: as far to each side as to the other."""
+    """The receptive field with the reversed copy of a chain: as far to one side as to the other."""
     chain = receptive_field(spec.chains[0])
     far = max(chain)
     return Reach(*(far if far == UNBOUNDED else int(far - each) for each in chain))

@@ -14,7 +14,7 @@ DROPOUT = Argument(
 WIDTH = Argument("d", Integer(1, MAX_WIDTH), setting_default("model_dim"), "channels of the output")
 KERNEL = Argument("k", Integer(1, MAX_KERNEL_SIZE), 3, "positions that an output sees")
 
-# Each of the gated ones makes one channel of two.
+# Each of the gated ones makes one channel from two.
 GATED = ("glu", "swiglu", "geglu")
 ACTIVATIONS = ("relu", *GATED, "gelu", "sigmoid", "softplus", "swish", "tanh", "none")
 
@@ -34,7 +34,7 @@ def activation_argument(
 
 
 def input_parts(activation: str) -> int:
-    """Input channels per output channel: a gated linear unit makes one of two."""
+    """Input channels per output channel: a gated linear unit makes one from two."""
     return 2 if activation in GATED else 1
 
 

@@ -50,6 +50,6 @@ declare(
 )
 register_unsupported(
     "pool",
-    "'pool' is not offered: it would change the number of source positions, so that attention "
-    "and alignments would no longer point to tokens",
+    "'pool' is not offered: it would change the number of source positions, so attention and "
+    "alignments would no longer point to tokens",
 )

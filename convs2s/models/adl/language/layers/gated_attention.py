@@ -18,12 +18,12 @@ HIDDEN_DROPOUT = Argument(
 
 
 def directions(spec: LayerSpec) -> int:
-    """How many averages each channel has n of: in an encoder, from either end of the sentence."""
+    """How often each channel has n averages: twice in an encoder, from either end of a sentence."""
     return 1 if spec.in_decoder else 2
 
 
 def max_distance(spec: LayerSpec) -> int:
-    """Positions that biases of distances are learned for, on either side."""
+    """Positions on either side for which biases of distances are learned."""
     settings = spec.settings
     if spec.source_width is None:
         return spec.max_positions
@@ -76,7 +76,7 @@ def source_parameters(spec: LayerSpec) -> int:
 
 declare(
     "mega_src_att",
-    "attention to the source of one head, with a gate for what it changes (beyond the paper)",
+    "attention to the source with one head, and a gate for what it changes (beyond the paper)",
     KEY_WIDTH,
     BLOCK,
     WEIGHT_DROPOUT,
@@ -88,8 +88,8 @@ declare(
 )
 declare(
     "mega_self_att",
-    "attention of one head whose queries, keys and gates are made of moving averages (beyond the "
-    "paper)",
+    "attention with one head whose queries, keys and gates are made from moving averages (beyond "
+    "the paper)",
     KEY_WIDTH,
     value_width("2 C", lambda spec: 2 * spec.input_width),
     NUMBER,

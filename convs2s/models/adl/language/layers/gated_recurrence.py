@@ -9,7 +9,7 @@ def _declare(name: str, summary: str, gates: int, biased: int) -> None:
     """Declare a layer with a matrix for each gate and for the candidate.
 
     Args:
-        name, summary: of the layer.
+        name, summary: name and summary of the layer.
         gates: the number of gates.
         biased: the number of matrices with a bias.
     """
@@ -48,7 +48,7 @@ _declare("min_gru", "a minimal GRU: one gate", 1, 2)
 _declare("min_lstm", "a minimal LSTM: input and forget gates that sum to one", 2, 3)
 declare(
     "rg_lru",
-    "a real-gated linear recurrent unit: each channel has a decay of its own, which gates shorten "
+    "a real-gated linear recurrent unit: each channel has its own decay, which gates shorten "
     "(beyond the paper)",
     reach=PAST,
     cost=lambda spec: Cost(2 * spec.input_width * spec.input_width),

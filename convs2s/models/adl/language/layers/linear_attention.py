@@ -10,7 +10,7 @@ from .attention import HEADS
 
 # Channels between the two matrices of the gates of gla (Yang et al. 2024, section 4.4).
 GATE_RANK = 16
-# Positions in a chunk, at most: longer ones have more pairs, shorter ones more states. The first is
+# Most positions in a chunk: longer ones have more pairs, shorter ones more states. The first is
 # that of decays for each head, the second that of decays for each channel.
 HEAD_CHUNK, CHANNEL_CHUNK = 128, 32
 
@@ -43,7 +43,7 @@ def check_rotated_heads(spec: LayerSpec) -> None:
         raise LayerError(
             f"'{spec.name}' rotates pairs of channels, but each of its {spec['h']} heads (h) has "
             f"{spec['d_k'] // spec['h']} of the {spec['d_k']} channels of its queries and keys "
-            "(d_k): take an even number of channels for each head",
+            "(d_k): choose an even number of channels for each head",
             "h",
         )
 
@@ -111,7 +111,7 @@ def gla_cost(spec: LayerSpec) -> Cost:
 
 def mamba_cost(spec: LayerSpec) -> Cost:
     inner, keys = inner_width(spec), spec["n"]
-    # The convolution, of each channel by itself, has no matrix products.
+    # The convolution treats each channel separately and has no matrix products.
     position = mamba_projections(spec) + inner
     return Cost(position, chunk=HEAD_CHUNK, chunk_pair=keys + inner, state=2 * keys * inner)
 

@@ -5,7 +5,7 @@ from ..arguments import Argument, Integer
 from ..registry import PAST, Cost, declare
 from ..spec import LayerSpec
 
-# Positions in a chunk, at most: longer ones have more pairs, shorter ones more averages.
+# Most positions in a chunk: longer ones have more pairs, shorter ones more averages.
 CHUNK = 64
 
 

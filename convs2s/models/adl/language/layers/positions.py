@@ -9,8 +9,8 @@ from .common import DROPOUT
 def check_even(spec: LayerSpec) -> None:
     if spec.input_width % 2:
         raise LayerError(
-            f"'{spec.name}' adds pairs of sine and cosine, so that its input must have an even "
-            f"number of channels, but it has {spec.input_width}"
+            f"'{spec.name}' adds pairs of sine and cosine, so its input must have an even number "
+            f"of channels, but it has {spec.input_width}"
         )
 
 
@@ -22,7 +22,7 @@ declare(
         "scale",
         Flag(),
         True,
-        "false: not the input is scaled, but the sines by 1 / sqrt(C)",
+        "false: scale the sines by 1 / sqrt(C) instead of the input",
     ),
     reach=POSITION,
     check=check_even,

@@ -25,8 +25,8 @@ def check_halves(spec: LayerSpec) -> None:
     check_cell(spec)
     if spec["d"] % 2:
         raise LayerError(
-            "'birnn' has half of its channels in each direction, so that their number must be "
-            f"even, but it is {spec['d']}",
+            "'birnn' has half of its channels in each direction, so their number must be even, but "
+            f"it is {spec['d']}",
             "d",
         )
 
@@ -40,7 +40,7 @@ def cell_parameters(cell: str, inputs: int, outputs: int) -> int:
     """Parameters of a cell.
 
     Input and hidden state have a bias for each gate, or scale and shift in cells with layer
-    normalization; the normalized cell of an LSTM has scale and shift, too.
+    normalization; the normalized cell of an LSTM also has scale and shift.
     """
     vectors = 2 * _gates(cell)
     if cell.startswith("ln"):

@@ -102,7 +102,7 @@ def test_the_blocks_of_an_encoder_are_those_of_the_pattern():
             3,
             "there is no symbol 'x'; symbols are M (mamba), * (attention), - (feed_forward)",
         ),
-        ("*-E-", 3, "no symbol 'E', which stands for a mixture of experts"),
+        ("*-E-", 3, "no symbol 'E', which means a mixture of experts"),
         (" *-\n*", 4, "there is no symbol"),
         ("*-é", 3, "there is no symbol 'é'"),
         ("*" * 20000 + "a", 20001, "there is no symbol 'a'"),
@@ -182,7 +182,7 @@ def test_layers_that_are_not_registered(monkeypatch):
         registry._ENTRIES.pop(name, None)
     with pytest.raises(TextError) as error:
         definition_of_pattern("*-M-", ENCODER)
-    assert "mamba stands for the layer 'mamba2', which is not registered" in str(error.value)
+    assert "mamba means the layer 'mamba2', which is not registered" in str(error.value)
     assert error.value.column == 3
-    with pytest.raises(UserError, match=r"\[1\].* stands for the layer 'rg_lru', which is not reg"):
+    with pytest.raises(UserError, match=r"\[1\].* means the layer 'rg_lru', which is not reg"):
         definition_of_pattern('["full_attention", "recurrent"]', ENCODER)

@@ -143,12 +143,12 @@ def test_wrong_declarations():
 
     k = Argument("k", Integer(1, 3), 1)
     for name in ("rnn", "res_nd"):
-        with pytest.raises(ValueError, match=f"There is a layer '{name}' already"):
+        with pytest.raises(ValueError, match=f"There is already a layer '{name}'"):
             declare(name)
     for name in ("i", "repeat", "true", "a-b", "3d", ""):
         with pytest.raises(ValueError, match="cannot be the name of a layer"):
             declare(name)
-    with pytest.raises(ValueError, match="two arguments of one name"):
+    with pytest.raises(ValueError, match="two arguments of the same name"):
         declare("twice", k, k)
     with pytest.raises(ValueError, match="must be its only argument"):
         declare("many", k, Argument("chains", SubChain(many=True)))
@@ -230,7 +230,7 @@ def test_aliases():
     with pytest.raises(TextError, match="'wide' takes only the argument bias"):
         resolve("wide(8, false)", "id", SETTINGS)
     register_alias("wide", "linear", "linear(d=64)", d=64)
-    with pytest.raises(ValueError, match="There is a layer 'wide' already"):
+    with pytest.raises(ValueError, match="There is already a layer 'wide'"):
         register_alias("wide", "linear", "linear(d=32)", d=32)
 
 

@@ -164,7 +164,7 @@ INVALID_ENCODERS = [
     ("mh_dot_self_att(kv_heads=3)", 17, "3 heads of keys and values (kv_heads) do not divide"),
     ("mh_dot_self_att(h=2, kv_heads=4)", 22, "do not divide the 2 heads of queries (h)"),
     ("mh_dot_self_att(window=0)", 17, "'window' must be an integer from 1 to 1000000, found '0'"),
-    ("mh_dot_self_att(d_p=12, pos=rope)", 25, "4 heads (h) are 3 for each: take an even number"),
+    ("mh_dot_self_att(d_p=12, pos=rope)", 25, "4 heads (h) are 3 for each: choose an even number"),
     ("mh_dot_self_att(pos=rop)", 17, "none, rope, alibi, found 'rop' (did you mean 'rope'?)"),
     ("mh_dot_self_att(qk_norm=rms)", 17, "'qk_norm' must be true or false, found 'rms'"),
     ("dot_self_att(kv_heads=1)", 14, "'dot_self_att' has no argument 'kv_heads'"),
