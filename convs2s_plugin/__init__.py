@@ -20,13 +20,8 @@ from convs2s.common.quiet import hidden_warnings, keep_logging
 if sentence := missing_fairseq():
     raise ImportError(sentence)
 
-<<<<<<< HEAD
-# The tasks of fairseq ask for all messages of all libraries.
-with keep_logging(), hidden_warnings():
-=======
 # fairseq's tasks enable all messages of all libraries.
-with keep_logging():
->>>>>>> words45
+with keep_logging(), hidden_warnings():
     import fairseq  # noqa: F401
 
 from . import compat  # noqa: E402  (needs fairseq)

@@ -90,21 +90,3 @@ class Recipe(Runner):
             stdout=output,
         )
         return output.read_text(encoding="utf-8").strip()
-<<<<<<< HEAD
-=======
-
-    def parameters(self, name: str) -> str:
-        """The number of parameters that fairseq-train printed in a log."""
-        log = (self.logs / f"{name}.log").read_text(encoding="utf-8")
-        return re.search(r"num\. shared model params: ([\d,]+)", log)[1]
-
-    def generate(self, checkpoint: Path, subset: str, output: Path) -> None:
-        """Translate a split with fairseq-generate and beam 5, and write its stdout to a file."""
-        self.run(
-            output.stem,
-            ["fairseq-generate", self.data_bin, "--user-dir", USER_DIR, *device_options()]
-            + ["--path", checkpoint, "--gen-subset", subset]
-            + ["--beam", 5, "--max-tokens", 4000, "--remove-bpe"],
-            stdout=output,
-        )
->>>>>>> words45

@@ -184,9 +184,7 @@ def test_formats_that_are_asked_for(corpus, tmp_path):
             shutil.copy(corpus / f"{name}.{language}", raw / f"{name}.de-en.{language}")
     train(raw.parent, tmp_path / "saved", *ONE, "--dataset-impl", "raw")
     arguments = train_arguments(raw.parent, tmp_path / "saved", *ONE, "--dataset-impl", "mmap")
-    assert "is text, not binarized data: add --dataset-impl" in refused(
-        run("train", *arguments)
-    )
+    assert "is text, not binarized data: add --dataset-impl" in refused(run("train", *arguments))
 
 
 PRECISIONS = {

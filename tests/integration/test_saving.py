@@ -175,9 +175,7 @@ def test_checkpoints_to_begin_with_that_exclude_each_other(corpus, tmp_path, two
     assert error == f"There is no checkpoint {tmp_path}/no.pt (--finetune-from-model)."
     fine_tuned = ("--finetune-from-model", last)
     error = sentence(train(corpus, tmp_path, *ONE, *fine_tuned, "--reset-optimizer"))
-    assert (
-        "resets everything but the weights: omit --reset-optimizer" in error
-    )
+    assert "resets everything but the weights: omit --reset-optimizer" in error
     error = sentence(train(corpus, tmp_path, *ONE, *fine_tuned, "--restore-file", last))
     assert "--restore-file and --finetune-from-model exclude each other" in error
 

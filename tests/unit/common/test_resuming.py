@@ -151,9 +151,7 @@ def test_a_damaged_record(record, tmp_path):
 def test_what_is_not_complete_is_not_replaced(tmp_path):
     interrupt(tmp_path)
     before = content(tmp_path)
-    with pytest.raises(
-        UserError, match=r"give --resume to continue, or remove .*/out\.resume"
-    ):
+    with pytest.raises(UserError, match=r"give --resume to continue, or remove .*/out\.resume"):
         begin_anew(str(tmp_path / "out"))
     assert content(tmp_path) == before
     with resumable(tmp_path) as files:

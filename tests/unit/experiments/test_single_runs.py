@@ -203,7 +203,4 @@ def test_several_workers_are_in_the_command(start, folder):
     code, printed = start("--systems", "b, c", "--dry-run")
     assert printed.count("srun --overlap") == 2 and "--nnodes 3" in printed
     code, printed = start("--systems", "b, c", "--seeds", 1)
-    assert (
-        code == 1
-        and "systems.b, c.nodes is 3: the training run must be started in" in printed
-    )
+    assert code == 1 and "systems.b, c.nodes is 3: the training run must be started in" in printed
