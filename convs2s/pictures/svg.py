@@ -14,6 +14,7 @@ FILLS = {
     "near": ("#cfe6f8", "#17415f"),
     "far": ("#e2daf6", "#43346e"),
     "source": ("#ffe0c2", "#6b3a10"),
+    "moved": ("#fff3b8", "#57480c"),
     "accent": ("#bc4c00", "#f0a04b"),
 }
 # Class -> stroke in both schemes.
