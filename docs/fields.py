@@ -145,8 +145,9 @@ def pervasive() -> str:
     )
     dense = DenseNet2d(options, CHANNELS).double().eval()
     rows, columns = len(PREVIOUS), len(SOURCE)
+    chosen = ROW * columns + COLUMN
     first = torch.randn(rows * columns, CHANNELS, dtype=torch.double, requires_grad=True)
-    features = dense(first, Grid(1, rows, columns))[ROW * columns + COLUMN]
+    features = dense(first, Grid(1, rows, columns))[chosen]
     # Each layer adds GROWTH channels to those before it.
     fields = [seen(new, first) for new in features[CHANNELS:].split(GROWTH)]
 
@@ -159,25 +160,30 @@ def pervasive() -> str:
     figure.text(right + 29, 20, "max", "bold", "middle")
     figure.text(right + 64, 20, "next token", "bold")
 
-    def cell(index: int, kind: str) -> tuple[float, float]:
+    def corner(index: int) -> tuple[float, float]:
         t, s = divmod(index, columns)
-        x, y = left + width * s, top + height * t
+        return left + width * s, top + height * t
+
+    def cell(index: int, kind: str) -> None:
+        x, y = corner(index)
         figure.rect(x + 2, y + 2, width - 4, height - 4, f"box {kind}")
-        return x + width / 2, y + height / 2 + 4
 
     for s, token in enumerate(SOURCE):
         figure.text(left + width * (s + 0.5), top - 10, token, anchor="middle")
     for index in range(rows * columns):
         cell(index, "single" if index // columns <= ROW else "paper")
-    known: set[int] = set()
+    cell(chosen, "far")
+    # Numbers do not move: whoever prints the page meanwhile sees them all.
+    numbers = {chosen: 1}
     for layer, field in enumerate(fields, start=1):
         figure.elements.append(f'<g class="layer{layer}">')
-        for index in sorted({*field} - known):
-            chosen = index == ROW * columns + COLUMN
-            x, y = cell(index, "far" if chosen else "near")
-            figure.text(x, y, str(layer), "small", "middle")
+        for index in sorted({*field} - {*numbers}):
+            cell(index, "near")
+            numbers[index] = layer
         figure.elements.append("</g>")
-        known |= {*field}
+    for index, layer in numbers.items():
+        x, y = corner(index)
+        figure.text(x + width / 2, y + height / 2 + 4, str(layer), "small", "middle")
     for t, token in enumerate(PREVIOUS):
         y = top + height * (t + 0.5)
         figure.text(left - 8, y + 4, token, anchor="end")
@@ -185,10 +191,11 @@ def pervasive() -> str:
         figure.rect(right + 16, y - 10, 26, 20, "box source")
         figure.line((right + 42, y), (right + 58, y), head="head")
         figure.text(right + 64, y + 4, TARGET[t])
+    layers = ", ".join(str(layer + 1) for layer in range(LAYERS))
     sizes = ", ".join(str(len(field)) for field in fields)
     kinds = (
         ("far", "a cell: its source token and its previous target token"),
-        ("near", f"the layer from which on it depends on a cell: {sizes} cells"),
+        ("near", f"what it depends on after layer {layers}: {sizes} cells"),
         ("single", "other cells of the same and of earlier target positions"),
         ("paper", "later target positions: no layer sees them"),
         ("source", "the maximum of each channel over a row"),
@@ -198,7 +205,7 @@ def pervasive() -> str:
 
 
 def animation(layers: int) -> str:
-    """The rules that show layer after layer, on a screen, to readers who allow motion."""
+    """The rules that show layer after layer to readers who allow motion."""
     rules = []
     for layer in range(1, layers + 1):
         start = 80 * (layer - 1) // layers
@@ -208,4 +215,4 @@ def animation(layers: int) -> str:
             f".layer{layer} {{ animation: layer{layer} {SECONDS}s {REPEATS}; }}",
         ]
     inside = "\n".join(rules)
-    return f"@media screen and (prefers-reduced-motion: no-preference) {{\n{inside}\n}}"
+    return f"@media (prefers-reduced-motion: no-preference) {{\n{inside}\n}}"
