@@ -114,7 +114,7 @@ def training(family: str) -> Training:
     loss = linear_cross_entropy(inputs, weight, bias, target).loss
     file = defined_in(linear_cross_entropy, network)
     calls += [
-        Call("inputs", tuple(inputs.shape), "of the criterion"),
+        Call("inputs", tuple(inputs.shape), "in the criterion"),
         Call("loss", tuple(loss.shape), file),
     ]
     (sentences, source_len), target_len = data.source.shape, data.target.size(1)

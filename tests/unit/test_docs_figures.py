@@ -6,7 +6,7 @@ from xml.etree import ElementTree
 import pytest
 
 from convs2s.nn.state import State
-from convs2s.pictures.svg import CHARACTER, SMALL_CHARACTER
+from convs2s.pictures.svg import CHARACTER, FILLS, SMALL_CHARACTER
 from docs import fields, figures, recorded, small_models, step_figures, training_figures
 from tests.support.doc_blocks import DOCS, ROOT, blocks, pages
 
@@ -181,3 +181,15 @@ def test_the_files_to_read_are_there(family):
 def test_the_definitions_of_the_page_are_those_of_the_figure():
     found = [block.code.strip() for block in blocks(DOCS / "adl.md") if block.language == "adl"]
     assert found == [small_models.ENCODER, small_models.DECODER]
+
+
+def test_quiet_text_is_readable_on_every_box():
+    def luminance(color: str) -> float:
+        parts = (int(color[i : i + 2], 16) / 255 for i in (1, 3, 5))
+        red, green, blue = (x / 12.92 if x <= 0.04 else ((x + 0.055) / 1.055) ** 2.4 for x in parts)
+        return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+    for kind in ("paper", "single", "near", "far", "source", "moved"):
+        for text, box in zip(FILLS["quiet"], FILLS[kind]):
+            dark, light = sorted((luminance(text), luminance(box)))
+            assert (light + 0.05) / (dark + 0.05) >= 4.5, (kind, box)
