@@ -121,6 +121,7 @@ def pervasive() -> str:
     sides.box(flow, "causal_conv2d", "the same, with a masked k × k convolution", "near")
     sides.box(flow, "pack", "list the cells again", "single")
     flow.close("&")
+    # After the last layer.
     flow.shape = (*flow.shape[:-1], dense.channels)
     sides.box(
         flow, "decoder.network.dense", "the same, with a 1 × 1 that halves the channels", "single"
@@ -130,10 +131,7 @@ def pervasive() -> str:
     sides.loss(flow)
     kinds = (
         ("single", "sees one cell, or one position"),
-        (
-            "near",
-            f"sees {width} source and {height} target positions, none of them later",
-        ),
+        ("near", f"sees {width} source and {height} target positions, none of them later"),
         ("source", "reduces a row of the grid to a vector"),
     )
     return figure.finish(flow.y + 30, "Pervasive attention: from tokens to loss", kinds)
