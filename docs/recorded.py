@@ -110,7 +110,7 @@ def training(family: str) -> Training:
     # As the criterion does: padding has no loss.
     real = data.target.ne(data.vocabularies.pad)
     inputs, target = features[real], data.target[real]
-    weight, bias = network.output.weight_and_bias(None)  # type: ignore[operator]
+    weight, bias = network.output.weight_and_bias(None)
     loss = linear_cross_entropy(inputs, weight, bias, target).loss
     file = defined_in(linear_cross_entropy, network)
     calls += [
