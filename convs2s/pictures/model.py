@@ -62,7 +62,7 @@ def _attends(part: Part) -> bool:
     return part.layer is not None and layer_type(part.layer).attends
 
 
-def _kind(layer: LayerSpec) -> str:
+def kind_of(layer: LayerSpec) -> str:
     """The key in KINDS of a layer itself, without the chains in it."""
     entry = layer_type(layer)
     reach = entry.reach_of(layer)
@@ -177,7 +177,7 @@ class _Side:
     def row(self, part: Part, depth: int, top: float) -> float:
         """Draw a layer as a box, or the title of several, and the numbers; return the lower end."""
         if part.layer:
-            self.rect(depth, top, ROW, f"box {_kind(part.layer)}")
+            self.rect(depth, top, ROW, f"box {kind_of(part.layer)}")
             middle = (depth * OUTSIDE + self.width - depth * INSIDE) / 2
             self.drawing.text(self.x(middle), top + ROW / 2 + 4, part.label, anchor="middle")
         else:
@@ -221,7 +221,7 @@ def _draw_attention(
 def _draw_notes(drawing: Drawing, found: Outline, y: float, width: float) -> float:
     """Draw the colors' meaning and the sentences of the outline; return the end of the drawing."""
     shown = {
-        _kind(part.layer)
+        kind_of(part.layer)
         for stack in (found.encoder, found.decoder)
         for _, part in stack.walk()
         if part.layer

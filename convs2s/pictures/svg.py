@@ -11,9 +11,10 @@ FILLS = {
     "paper": ("#ffffff", "#14171c"),
     "quiet": ("#57606a", "#9da7b3"),
     "single": ("#f0f2f4", "#262b33"),
-    "near": ("#cfe6f8", "#17415f"),
-    "far": ("#e2daf6", "#43346e"),
-    "source": ("#ffe0c2", "#6b3a10"),
+    "near": ("#cfe6f8", "#153d5a"),
+    "far": ("#e2daf6", "#403167"),
+    "source": ("#ffe0c2", "#5a300d"),
+    "moved": ("#fff3b8", "#463a08"),
     "accent": ("#bc4c00", "#f0a04b"),
 }
 # Class -> stroke in both schemes.
