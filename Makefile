@@ -42,7 +42,7 @@ $(STAMP): export PIP_BUILD_CONSTRAINT := $(CONSTRAINTS)
 $(STAMP): setup.py pyproject.toml $(CONSTRAINTS)
 	@test -n "$(VERSION)" || { echo "make: '$(PYTHON)' does not run here; install Python 3.11 or name an interpreter with PYTHON=/path/to/python" >&2; exit 1; }
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet pip
+	$(BIN)/python -m pip install --quiet pip wheel
 	$(BIN)/python -m pip install --quiet $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX) )torch==2.13.0 -e '.[fairseq,evaluate,optuna,text,export,hf,serve,slurm,demo,docs,dev]'
 	$(BIN)/python -m pip install --quiet eflomal || echo "make: eflomal could not be built, which 'convs2s lexicon' needs to align words (docs/install.md)" >&2
 	touch $@

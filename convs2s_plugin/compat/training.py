@@ -8,7 +8,7 @@ import weakref
 from types import SimpleNamespace
 from typing import Any
 
-from fairseq import checkpoint_utils
+from fairseq import checkpoint_utils, trainer
 from fairseq.criterions.label_smoothed_cross_entropy_with_alignment import (
     LabelSmoothedCrossEntropyCriterionWithAlignment as Criterion,
 )
@@ -125,6 +125,18 @@ def _step_internal(original: Any, self: Any, new_model: Any, updates: Any = None
         if place:
             seen.add(place)
     original(self, SimpleNamespace(state_dict=lambda: unique), updates)
+
+
+@patched(trainer, "_catalog_shared_params", Tier.EXTRA)
+def _catalog_shared_params(
+    original: Any, module: Any, memo: Any = None, prefix: str = ""
+) -> list[list[str]] | None:
+    """Leave out the names of weights that are None, which fairseq takes for one shared weight."""
+    found = original(module, memo, prefix)
+    if memo is not None:
+        # It calls itself for each module, and returns something for the outermost one only.
+        return None
+    return [names for names in found if trainer._get_module_by_path(module, names[0]) is not None]
 
 
 @patched(checkpoint_utils, "overwrite_args_by_name", Tier.NEEDED)

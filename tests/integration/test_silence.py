@@ -97,7 +97,11 @@ def test_every_command_is_silent(folder):
     quiet = {command: (0, "") for command in COMMANDS}
     quiet[RERANK] = told[RERANK]
     assert told == quiet
-    assert "Warning" not in (folder / "prepared/checkpoints/train.log").read_text("utf-8")
+    log = (folder / "prepared/checkpoints/train.log").read_text("utf-8")
+    assert "Warning" not in log
+    shared = re.findall("detected shared parameter: (.*) <- (.*)", log)
+    embeddings = ("decoder.embed.words.weight", "decoder.output.words.weight")
+    assert shared == [("encoder.embed.words.weight", name) for name in embeddings]
     code, scores = told[RERANK]
     assert (code, [line for line in scores.splitlines() if "BLEU" not in line]) == (0, [])
 
