@@ -8,7 +8,9 @@ import math
 import statistics
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 DOCS = Path(__file__).resolve().parent
 sys.path.insert(0, str(DOCS.parent))
@@ -20,17 +22,49 @@ from convs2s.pictures.svg import CHARACTER, Drawing  # noqa: E402
 from docs import fields, results, step_figures, training_figures  # noqa: E402
 from docs.generated import write_or_check  # noqa: E402
 
-# The model that begins the page on ADL.
-HYBRID = (
-    "pos -> res_nd(birnn) -> repeat(5, res_nd(mh_dot_self_att) -> res_nd(ffl)) -> norm",
-    "pos -> repeat(6, res_nd(cnn(glu)) -> res_nd(mh_dot_src_att) -> res_nd(ffl)) -> norm",
-)
-HYBRID_DIM, WORDS, LENGTH = 256, 8000, 30
+LENGTH = 30
 
 
-def adl() -> str:
-    """The hybrid that begins the page on ADL."""
-    return model.draw(resolve(*HYBRID, Settings(model_dim=HYBRID_DIM)), WORDS, LENGTH)
+class Hybrid(NamedTuple):
+    """A model in ADL that a page draws.
+
+    Attributes:
+        page: its file.
+        encoder, decoder: the definitions.
+        dim: channels.
+        words: size of the vocabulary.
+    """
+
+    page: str
+    encoder: str
+    decoder: str
+    dim: int
+    words: int
+
+
+HYBRIDS = {
+    "adl.svg": Hybrid(
+        "adl.md",
+        "pos -> res_nd(birnn) -> repeat(5, res_nd(mh_dot_self_att) -> res_nd(ffl)) -> norm",
+        "pos -> repeat(6, res_nd(cnn(glu)) -> res_nd(mh_dot_src_att) -> res_nd(ffl)) -> norm",
+        dim=256,
+        words=8000,
+    ),
+    "tutorial_hybrid.svg": Hybrid(
+        "tutorial.md",
+        "pos -> repeat(4, res_nd(cnn(glu))) -> norm",
+        "pos -> repeat(3, res_nd(rnn) -> res_nd(mh_dot_src_att) -> res_nd(ffl)) -> norm",
+        dim=128,
+        words=884,
+    ),
+}
+
+
+def adl(name: str) -> str:
+    """The hybrid of a page, by the name of its figure."""
+    hybrid = HYBRIDS[name]
+    settings = Settings(model_dim=hybrid.dim)
+    return model.draw(resolve(hybrid.encoder, hybrid.decoder, settings), hybrid.words, LENGTH)
 
 
 def quality() -> str:
@@ -90,7 +124,7 @@ FIGURES: dict[str, Callable[[], str]] = {
     "pervasive.svg": fields.pervasive,
     "pervasive_training.svg": training_figures.pervasive,
     "pervasive_step.svg": step_figures.pervasive,
-    "adl.svg": adl,
+    **{name: partial(adl, name) for name in HYBRIDS},
     "adl_training.svg": training_figures.adl,
     "adl_step.svg": step_figures.adl,
     "quality.svg": quality,

@@ -64,12 +64,13 @@ def test_every_drawing_of_the_pages_has_its_code():
     assert {path.name for path in DOCS.glob("*.svg")} == {*figures.FIGURES}
 
 
-def test_the_hybrid_is_that_of_the_page():
-    page = (DOCS / "adl.md").read_text(encoding="utf-8")
-    encoder, decoder = figures.HYBRID
-    assert f'--encoder-adl "{encoder}" \\\n  --decoder-adl "{decoder}"' in page
-    command = f"adl draw --model-dim {figures.HYBRID_DIM} --words {figures.WORDS} -o hybrid.svg"
-    assert f'{command} \\\n  "{encoder}" \\\n  "{decoder}"\n' in page
+@pytest.mark.parametrize("hybrid", figures.HYBRIDS.values(), ids=lambda hybrid: hybrid.page)
+def test_a_hybrid_is_that_of_its_page(hybrid):
+    page = (DOCS / hybrid.page).read_text(encoding="utf-8")
+    given = f'--encoder-adl "{hybrid.encoder}" \\\n  --decoder-adl "{hybrid.decoder}"'
+    assert given in page
+    command = f"adl draw --model-dim {hybrid.dim} --words {hybrid.words} -o hybrid.svg"
+    assert f'{command} \\\n  "{hybrid.encoder}" \\\n  "{hybrid.decoder}"\n' in page
 
 
 def test_the_chart_has_the_numbers_of_the_table():
