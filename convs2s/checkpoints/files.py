@@ -1,5 +1,4 @@
-"""Checkpoint files: error messages for unreadable files, writing, and the updates of a training
-run."""
+"""Checkpoint files: error messages for unreadable files, writing, and the updates of a run."""
 
 import os
 import pickle
