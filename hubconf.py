@@ -21,8 +21,8 @@ def translator(
     """A trained model of any family, or one of fairseq's own translation models.
 
     Args:
-        path: the folder of a training, or of ``convs2s prepare`` above it, or a checkpoint; or the
-            address of an archive of such a folder, which is downloaded once.
+        path: the folder of a training run, or of ``convs2s prepare`` above it, or a checkpoint; or
+            the address of an archive of such a folder, which is downloaded once.
         checkpoint_file: the checkpoint in the folder, or several separated by colons, which form an
             ensemble. By default, ``checkpoint_best.pt``, ``model.pt`` or ``checkpoint_last.pt``.
         options: see ``convs2s_plugin.hub.from_pretrained``.

@@ -86,7 +86,7 @@ def _unknown(
             if value == word and is_flag and not word.startswith("--"):
                 yield (
                     before.removeprefix("--"),
-                    f"this is a flag: it must be true or false, not {word}",
+                    f"this is a flag, which must be true or false, not {word}",
                 )
 
 

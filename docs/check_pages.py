@@ -1,4 +1,4 @@
-"""Check the links within the repository, and the length of its first pages.
+"""Check the words of pages and code, the links between pages, and the length of the first ones.
 
 ``make lint`` runs it: ``python docs/check_pages.py``. Links to other sites are not followed.
 """
@@ -11,6 +11,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
+from docs.words import texts, wrong_words  # noqa: E402
 from tests.support.doc_blocks import prose  # noqa: E402
 
 PAGES = [
@@ -21,6 +22,17 @@ PAGES = [
         for page in sorted(ROOT.glob(f"{name}/**/*.md"))
     ),
 ]
+# Code and YAML whose strings and comments are checked.
+CODE = [
+    path
+    for name in ("benchmarks", "convs2s", "convs2s_plugin", "docs", "examples", "models")
+    for suffix in ("py", "yaml")
+    for path in sorted(ROOT.glob(f"{name}/**/*.{suffix}"))
+    # It has the wrong words.
+    if path != ROOT / "docs" / "words.py"
+]
+# The sections of released versions stay as they were.
+HISTORY = ROOT / "CHANGELOG.md"
 # page -> most lines that it may have.
 LINES = {"README.md": 150, "ARCHITECTURE.md": 100}
 
@@ -42,6 +54,18 @@ def broken_links(page: Path) -> Iterator[str]:
             yield link
 
 
+def words() -> Iterator[str]:
+    """The wrong words of all pages and of the code, each with its place."""
+    for page in PAGES:
+        if page != HISTORY:
+            for fault in wrong_words(prose(page)):
+                yield f"{page.relative_to(ROOT)}: {fault}"
+    for path in CODE:
+        for line, text in texts(path):
+            for fault in wrong_words(text):
+                yield f"{path.relative_to(ROOT)}:{line}: {fault}"
+
+
 def main() -> None:
     """Print every fault, and fail if there is one."""
     faults = [
@@ -49,6 +73,7 @@ def main() -> None:
         for page in PAGES
         for link in broken_links(page)
     ]
+    faults.extend(words())
     for name, most in LINES.items():
         lines = len((ROOT / name).read_text(encoding="utf-8").splitlines())
         if lines > most:

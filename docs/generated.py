@@ -1,4 +1,4 @@
-"""Files of the documentation that programs write: written anew, or checked with ``--check``."""
+"""Files of the documentation that programs write: written again, or checked with ``--check``."""
 
 import argparse
 from collections.abc import Iterable
@@ -22,7 +22,7 @@ def write_or_check(description: str, files: Iterable[tuple[Path, str]]) -> int:
         if path.exists() and path.read_text(encoding="utf-8") == new:
             continue
         old += 1
-        print(f"{path.relative_to(ROOT)} {'is not current' if check else 'is written anew'}")
+        print(f"{path.relative_to(ROOT)} {'is not current' if check else 'is written'}")
         if not check:
             path.write_text(new, encoding="utf-8")
     return 1 if check and old else 0

@@ -76,7 +76,7 @@ def continued(file: str) -> str:
 
 
 def scores(comparison: Comparison) -> str:
-    """Sizes, training times and scores, one line a system."""
+    """Sizes, training times and scores, one line per system."""
     measured = {key for summary in comparison.summaries for key in summary.speeds}
     columns = [
         (title, cell)

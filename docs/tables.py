@@ -233,7 +233,7 @@ GENERATORS: dict[str, Callable[[], str]] = {
 
 
 def updated(text: str) -> str:
-    """A page with its tables made anew.
+    """A page with its tables made again.
 
     Raises:
         KeyError: a comment names a table that GENERATORS does not have.

@@ -1,5 +1,4 @@
-"""Checkpoint files: error messages for unreadable files, writing, and the updates of a training
-run."""
+"""Checkpoint files: error messages for unreadable files, writing, and the updates of a run."""
 
 import os
 import pickle
@@ -73,7 +72,7 @@ def unreadable_checkpoint(path: str, error: Exception, name: str | None = None) 
             f"{name} is not loaded, because it holds pickled data other than tensors, numbers, "
             f"text, and lists and dictionaries of them. {CLEAN}"
         )
-    # The first sentence: torch goes on with guesses about the cause.
+    # The first sentence: torch continues with guesses about the cause.
     said = isinstance(error, RuntimeError) and not of_torch
     reason = re.split(r"\.(?:\s|$)", str(error))[0] if said else ""
     size = os.path.getsize(path) if os.path.exists(path) else 0

@@ -62,7 +62,13 @@ PUBLISHED = (
     Published("transformer", "", "Table 3", "59M", "3.53"),
     Published("convs2s_iwslt_de_en_deep", "", "Table 3", "21M", "1.35"),
 )
-HEADERS = ("model", "parameters", "with embeddings", "GFLOP a sentence pair", "PFLOP a training")
+HEADERS = (
+    "model",
+    "parameters",
+    "with embeddings",
+    "GFLOP per sentence pair",
+    "PFLOP per training run",
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

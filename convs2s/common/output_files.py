@@ -298,7 +298,7 @@ def check_text_writable(path: str, read: Iterable[str | None] = ()) -> None:
         UserError: if it cannot, or if its name ends in ``.gz``.
     """
     if path.endswith(".gz"):
-        raise UserError(f"{path} cannot be written: the output is not compressed: omit .gz.")
+        raise UserError(f"{path} cannot be written: the output is not compressed, so omit .gz.")
     check_writable(path, read)
 
 

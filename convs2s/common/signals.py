@@ -20,8 +20,7 @@ def not_ignored(numbers: Iterable[signal.Signals]) -> list[signal.Signals]:
 
 @contextmanager
 def exit_on_signals() -> Iterator[None]:
-    """SIGTERM and SIGHUP raise SystemExit, so that child processes end and partial files are
-    removed.
+    """SIGTERM and SIGHUP raise SystemExit: child processes end, and partial files are removed.
 
     The exit code is 128 plus the number of the signal, as in a shell. Only the main thread can
     handle signals: in another one, nothing changes.

@@ -186,7 +186,7 @@ def _faults(experiment: Experiment, given: dict[Any, dict[str, Any]]) -> Iterato
         yield f"it has {runs:,} runs and searches of runs: at most {MAX_RUNS:,} are allowed"
     scored = [name for name, each in systems.items() if not each.reverse]
     if experiment.baseline is not None and experiment.baseline not in scored:
-        what = "no system" if experiment.baseline not in systems else "a system without scores"
+        what = "not a system" if experiment.baseline not in systems else "a system without scores"
         yield f"baseline is '{experiment.baseline}', which is {what}; {_choose(scored)}"
     yield from faults_of_sets(data, experiment.tuning)
     if data.needs_text and None in (data.source, data.target):

@@ -76,8 +76,7 @@ class Workplace:
         return self.out / "runs" / name
 
     def lock(self, name: str, what: str, wait: bool = False) -> AbstractContextManager[int]:
-        """Keep other processes, including those of other machines, away from a part of the folder
-        OUT.
+        """Keep other processes, on any machine, away from a part of the folder OUT.
 
         Args:
             name: the part, such as "report".

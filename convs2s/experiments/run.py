@@ -179,8 +179,7 @@ class Job:
                 shutil.rmtree(self.folder / name, ignore_errors=True)
 
     def make_model(self) -> bool:
-        """Train, resume from the last checkpoint, or link the model of a trial, unless the model
-        exists.
+        """Train, resume, or link the model of a trial, unless the model exists.
 
         Returns:
             False if the run is a trial that diverged.
@@ -369,8 +368,7 @@ def last_checkpoints(folder: Path, averaging: Averaging, updates: int | None) ->
 
 
 def measure_speeds(place: Workplace, runs: Sequence[Run], say: Callable[[str], None]) -> None:
-    """Measure the translation of the first test set and the start of a training run:
-    ``speed.json``.
+    """Measure translation of the first test set and the start of training: ``speed.json``.
 
     Systems that are not measured keep the speeds in the file.
 

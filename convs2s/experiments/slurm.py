@@ -23,7 +23,7 @@ OPTIONS = (
     "account comment constraint cpus-per-task exclude gpus-per-node gres mail-type mail-user mem "
     "mem-per-cpu mem-per-gpu nice nodelist partition qos reservation time"
 ).split()
-# The limit of a job if the user gives none, and seconds before it at which a training saves.
+# The limit of a job if the user gives none, and seconds before it at which a training run saves.
 TIME, NOTICE = "24:00:00", 120
 # A job may reach its limit this many times.
 MAX_REQUEUES = 1000

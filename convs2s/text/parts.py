@@ -1,5 +1,4 @@
-"""Parts of a text with a fixed number of lines, each complete or absent, whichever process writes
-it.
+"""Parts of a text, with a fixed number of lines: each is complete or absent, whoever writes it.
 
 A killed stage continues with the parts that are not there. A shard has every N-th part.
 """

@@ -32,8 +32,7 @@ def hard_alignment(
 def aligned_sources(
     tokens: Tensor, source: Tensor, attention: Tensor, unknown: int, pad: int, eos: int
 ) -> dict[int, int]:
-    """The source token with the most attention for each unknown target token (ConvS2S, section
-    4.3).
+    """The source token with most attention for each unknown target token (ConvS2S, section 4.3).
 
     Args:
         tokens: T target tokens.

@@ -155,7 +155,7 @@ class TranslationGenerator(SequenceGenerator):
         if constraints is not None:
             raise UserError(
                 "--constraints may require any token, but --lexicon restricts the vocabulary to "
-                "the candidates of a batch: leave one of them out."
+                "the candidates of a batch: omit one of them."
             )
         src_tokens = sample["net_input"]["src_tokens"]
         required = [src_tokens.new_tensor([start])]

@@ -171,8 +171,8 @@ FAULTS = [
     (
         "{unnormalized: true}",
         "{unnormalized: 1}",
-        r"systems\.ConvS2S, unnormalized\.generate\.unnormalized: this is a flag: it must be true "
-        r"or false, not 1",
+        r"systems\.ConvS2S, unnormalized\.generate\.unnormalized: this is a flag, which must be "
+        r"true or false, not 1",
     ),
     ("ADL", '"cnnn(glu)"', r"systems\.mine\.train\.encoder-adl: --encoder-adl, line 1, .*'cnn'.*"),
 ]

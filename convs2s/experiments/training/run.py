@@ -113,8 +113,7 @@ def _earlier_seconds(request: Request) -> float:
 
 
 def check_command(request: Request) -> None:
-    """Check the options of a training run with fairseq's parser, and build its model without
-    memory.
+    """Check the options of a run with fairseq's parser, and build its model without memory.
 
     Raises:
         UserError: if an option is wrong.

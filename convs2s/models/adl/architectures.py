@@ -31,7 +31,7 @@ class Size(NamedTuple):
 
 # Layers of a stack in the paper.
 DEPTH = 6
-# The sizes of section 4.1, and one for a few tens of thousands of sentence pairs
+# The sizes of section 4.1, and one for tens of thousands of sentence pairs
 # (examples/multi30k).
 SIZES = {
     "iwslt": Size({"model_dim": 512}, DEPTH),

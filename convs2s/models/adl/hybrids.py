@@ -94,7 +94,7 @@ _WU = "Wu et al. (2019), section 4.1"
 _SHALLOW = "the decoder of Kim et al. (2019) below the encoder of Kasai et al. (2021), 12-1"
 _MAMBA = "the Mamba Enc-Dec of Pitorro et al. (2024), in their code, with Mamba-2 for Mamba"
 _MEGA = "Ma et al. (2023), WMT, in their code, with normalized embeddings"
-_HERE = "for a few tens of thousands of sentence pairs"
+_HERE = "for tens of thousands of sentence pairs"
 
 HYBRIDS = {
     "adl_light_conv": _of_wu("light_conv", False, *_PAPER, f"{_WU}, IWSLT", 512, 1024, 4),

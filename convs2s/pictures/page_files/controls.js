@@ -107,7 +107,7 @@ const KINDS = {
   contributions: "contributions to the logit",
 };
 
-/** Every map with every head; layers with several heads have their mean, too. */
+/** Every map with every head; layers with several heads also have their mean. */
 const choices = () => sentence().maps.flatMap((entry, index) => {
   const heads = entry.heads.map((_, head) => head);
   return (heads.length > 1 ? [...heads, -1] : heads).map((head) => [index, head]);

@@ -93,7 +93,7 @@ function shorten(text, limit) {
 
 const ruler = document.createElement("canvas").getContext("2d");
 
-/** The lines of a label: long words are broken, and those of more than four lines end in dots. */
+/** The lines of a label: long words are broken, and labels of more than four lines end in dots. */
 function linesOf(token) {
   const length = innerWidth < 640 ? 12 : 18;
   const characters = [...shorten(token, 4 * length)];
@@ -137,7 +137,7 @@ function viewOf(index, head) {
 
 function heatMap(figure, view) {
   const { queries, keys, rows } = view;
-  // Two maps are narrower, so that they stand beside each other if their cells do not get tiny.
+  // Two maps are narrower, so that they are side by side if their cells do not get tiny.
   const room = (element("panels").clientWidth || 1000) - 24;
   const size = innerWidth < 640 || keys.length > 24 || queries.length > 24 ? 12 : 14;
   const left = labelWidth(queries, size);
@@ -153,7 +153,7 @@ function heatMap(figure, view) {
   const thickness = labelHeight(keys, size);
   const below = thickness * Math.cos(angle) / 2 + 2;
   const top = labelWidth(keys, size) * Math.sin(angle) + 2 * below;
-  // So far a label reaches to the right of its column, or of the last one.
+  // How far a label reaches to the right of its column, or of the last one.
   const reaches = keys.map((token, k) => (
     labelWidth([token], size) * Math.cos(angle) + thickness * Math.sin(angle) / 2 - (keys.length - k - 0.5) * cell
   ));

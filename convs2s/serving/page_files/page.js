@@ -14,13 +14,13 @@ function add(parent, name, attributes = {}, text = "") {
   return made;
 }
 
-// What ends the requests before the latest ones.
+// What cancels the requests before the latest ones.
 const latest = {};
 
-/** The attribute of a language, if its name is one that browsers know. */
+/** The attribute of a language, if browsers know its name. */
 const tagged = (language) => (/^[a-z]{2,3}(-|$)/.test(language) ? { lang: language } : {});
 
-/** The response to a request; an error has the sentence of the server. */
+/** The response to a request; an error has the server's sentence. */
 async function ask(address, content, signal) {
   let response;
   try {
@@ -37,7 +37,7 @@ async function ask(address, content, signal) {
   throw new Error(sentence || `The server answered ${response.status}.`);
 }
 
-/** Do a kind of work, instead of what still runs of it, and show what goes wrong. */
+/** Do a kind of work in place of what still runs of that kind, and show what goes wrong. */
 async function instead(kind, work) {
   latest[kind]?.abort();
   const controller = latest[kind] = new AbortController();
@@ -77,7 +77,7 @@ function translate() {
   });
 }
 
-/** Show a line with its translations, those of each model. */
+/** Show a line with the translations by each model. */
 function showLine(line, translations) {
   const article = add(element("results"), "article");
   add(article, "h2", { dir: "auto" }, line);

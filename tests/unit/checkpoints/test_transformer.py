@@ -183,7 +183,7 @@ REFUSED = {
         ENCODER,
         f"linear(16) -> {DECODER}",
         {"input_feeding": True},
-        "The model has --input-feeding, which fairseq's transformer has not",
+        "The model has --input-feeding, which fairseq's transformer does not have",
     ),
 }
 

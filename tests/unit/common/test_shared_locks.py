@@ -68,7 +68,7 @@ class OtherMachine:
 def test_another_machine_holds_a_lock_until_it_is_dead(path, late):
     other = OtherMachine(path, late)
     for _ in range(2):
-        with pytest.raises(Locked, match="The run is in use by process 5 on elsewhere: wait for"):
+        with pytest.raises(Locked, match="The run is in use by process 5 on elsewhere: wait until"):
             with shared_lock(path, "The run"):
                 pass
     other.die()

@@ -98,7 +98,7 @@ ERRORS = [
     ),
     ("source: de", "source: no", r"data.source is False: it must be text \(put it in quotes\)"),
     ("source: de, ", "", "data has no source or no target language"),
-    ("source: de, ", "prepared: x, text: y, ", "data has both prepared and text: leave one of"),
+    ("source: de, ", "prepared: x, text: y, ", "data has both prepared and text: omit one of"),
     (
         "source: de, target: en}",
         "prepared: x}\ngenerate: {remove-bpe: true}",

@@ -118,7 +118,7 @@ def test_the_queue_has_an_end(translator, run):
             await batcher.translate(["c", "d"], 1)
         other = asyncio.create_task(batcher.run(lambda: "done"))
         await asyncio.sleep(0.01)
-        with pytest.raises(QueueFull, match="3 lines wait"):
+        with pytest.raises(QueueFull, match="3 lines are waiting"):
             await batcher.run(lambda: "never")
         with pytest.raises(UserError, match="has 4 lines, but at most 3 may wait"):
             await batcher.translate(["e"] * 4, 1)

@@ -128,7 +128,7 @@ def test_unwritable_paths(tmp_path):
     for path, message in [
         (tmp_path, "is not a plain file"),
         ("/dev/null", "is not a plain file"),
-        (tmp_path / "lexicon.gz", "leave out .gz"),
+        (tmp_path / "lexicon.gz", "omit .gz"),
         (tmp_path / "no" / "lexicon", "there is no folder"),
     ]:
         with pytest.raises(UserError, match=message):

@@ -90,7 +90,7 @@ def test_syntax_trees_with_names_are_written(tmp_path):
     assert write(twice) == "let cell = rnn(gru); res(cell) -> res(cell)"
     assert parse("rnn") == Definition((), parse("rnn").chain)
     (tmp_path / "other.adl").write_text("let cell = rnn(lstm); cell")
-    with pytest.raises(TextError, match="'cell' is defined already") as error:
+    with pytest.raises(TextError, match="'cell' is already defined") as error:
         parse(f"@{tmp_path}/block.adl -> @{tmp_path}/other.adl")
     assert "other.adl, line 1, column 5" in str(error.value)
 
