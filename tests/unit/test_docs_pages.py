@@ -1,9 +1,11 @@
 """What the pages name exists: options, architectures, files, definitions."""
 
 import argparse
+import ast
 import re
 from collections.abc import Iterator
 from dataclasses import fields
+from pathlib import Path
 
 import pytest
 from fairseq import options, registry
@@ -265,3 +267,23 @@ def experiment_options() -> set[str]:
     parser = argparse.ArgumentParser(add_help=False)
     experiment.add_arguments(parser)
     return {option for action in parser._actions for option in action.option_strings}
+
+
+def test_every_message_of_the_commands_is_in_the_code():
+    page = (DOCS / "troubleshooting.md").read_text(encoding="utf-8")
+    section = page.partition("### Of the commands of convs2s\n")[2].partition("\n### ")[0]
+    cells = re.findall(r"^\| (`.*?) \|", section, re.MULTILINE)
+    messages = [message for cell in cells for message in re.findall(r"`(.+?)`", cell)]
+    assert messages
+    code = [*(ROOT / "convs2s").rglob("*.py"), *PLUGIN.rglob("*.py"), Path(argparse.__file__)]
+    texts = "\n".join(text.replace("`", "") for path in code for text in strings(path))
+    for message in messages:
+        for part in message.split("..."):
+            assert part.strip(" ':()") in texts, f"no message has {part} of {message}"
+
+
+def strings(path: Path) -> Iterator[str]:
+    """The strings of a Python file; those of an f-string are its parts without values."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield node.value

@@ -112,9 +112,8 @@ def test_systems_of_the_page(dry_run, tmp_path):
     path = tmp_path / "small.yaml"
     path.write_text(file + entries(page), encoding="utf-8")
     assert list(read_experiment(path).systems) == [
-        *("convs2s", "fconv"),
+        *("convs2s", "fconv", "transformer", "unnormalized"),
         *("teacher", "teachers", "backward", "distilled", "diversified"),
-        *("transformer", "unnormalized"),
     ]
     # Seven systems are trained with two seeds, six of them have three measurements of speed, and
     # two of them two trials.
