@@ -10,7 +10,7 @@ STAMP := $(VENV)/.installed
 CONSTRAINTS := $(if $(filter 3.10,$(VERSION)),constraints-py310.txt,constraints.txt)
 
 .DEFAULT_GOAL := help
-.PHONY: help venv constraints demo test test-fast coverage properties faults random-bytes endurance fuzz bench models lint format docs docs-tables wheel clean
+.PHONY: help venv constraints demo test test-fast coverage properties faults random-bytes endurance fuzz bench models lint style format docs docs-tables wheel clean
 
 help:
 	@echo "make demo       train and translate a small German-English corpus"
@@ -110,10 +110,13 @@ MODELS ?=
 models: $(STAMP)
 	$(BIN)/python models/build.py $(if $(MULTI30K),--multi30k $(MULTI30K) )$(if $(SIGMORPHON),--sigmorphon $(SIGMORPHON) )$(MODELS)
 
-lint: $(STAMP)
+lint: $(STAMP) style
+	$(BIN)/mypy
+
+# What needs no torch.
+style:
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/codespell *.md benchmarks convs2s convs2s_plugin docs examples models
 	$(BIN)/pymarkdown --strict-config scan --recurse --exclude docs/design.md *.md docs examples models results tests
