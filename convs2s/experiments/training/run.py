@@ -47,8 +47,7 @@ def train(request: Request) -> Path | None:
     make_folder(str(folder))
     message = (
         f"Another training run saves its checkpoints in {folder}: wait until it ends, or choose "
-        f"another "
-        "folder with --save-dir."
+        "another folder with --save-dir."
     )
     with locked_file(str(folder / LOCK), message):
         # fairseq-train locks the folder itself.
