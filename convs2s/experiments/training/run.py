@@ -239,7 +239,7 @@ class Table:
     def print_row(self, valid: dict[str, float]) -> None:
         """Print the numbers of a validation."""
         if self.values.get("num_updates"):
-            # Logged updates may be a while ago.
+            # The last logged updates may be a while ago.
             epochs_an_update = self.values.get("update", 0.0) / self.values["num_updates"]
             self.values["update"] = epochs_an_update * valid["num_updates"]
             self.values["num_updates"] = valid["num_updates"]
