@@ -1,6 +1,5 @@
 """The report on growth: a table of exponents, and a plot."""
 
-import json
 import logging
 from pathlib import Path
 
@@ -20,11 +19,6 @@ WORK_TITLES = {"train": "training step", "generate": "beam search"}
 def json_path(folder: Path) -> Path:
     """The file of measurements in a folder."""
     return folder / "growth.json"
-
-
-def read(folder: Path) -> dict:
-    """Read the measurements from a folder."""
-    return json.loads(json_path(folder).read_text(encoding="utf-8"))
 
 
 def table(result: dict) -> str:

@@ -81,7 +81,7 @@ def load(checkpoint: Checkpoint, dictionaries: Dictionaries, device: torch.devic
             ) from error
         raise UserError(
             f"{checkpoint.path} was trained with dictionaries other than those in {task.cfg.data}: "
-            f"give its own with --data."
+            "give its own with --data."
         ) from error
     if not hasattr(model, "encoder") or not hasattr(model, "decoder"):
         raise UserError(f"{checkpoint.path} is not a translation model: it has no decoder.")

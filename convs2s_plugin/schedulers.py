@@ -156,7 +156,7 @@ class ReduceLROnValidation(FairseqLRScheduler):
 
 @dataclass
 class BudgetedConfig(FairseqDataclass):
-    """The warm-up; the learning rate ends with the options that end training."""
+    """The warm-up; the options that end training also end the learning rate."""
 
     warmup_updates: int = option(0, "increase the learning rate linearly during this many updates")
     lr: List[float] = II("optimization.lr")

@@ -105,7 +105,7 @@ def run(args: argparse.Namespace) -> int:
         try:
             service.run(sockets=[listening])
         except (KeyboardInterrupt, SystemExit):
-            # uvicorn raises again the signal that ended it properly.
+            # After a proper end, uvicorn raises the signal that caused it again.
             pass
         if server.is_working:
             # The interpreter would wait for the end of the batch.

@@ -204,7 +204,7 @@ def unpack(path: Path, folder: Path, is_wanted: Callable[[PurePosixPath], bool],
                     raise UserError(
                         f"{name} is not unpacked: its {packed:,} bytes have more than "
                         f"{MAX_MEMBERS:,} members, or members of {size:,} bytes, which no model "
-                        f"has."
+                        "has."
                     )
                 if member.isfile() and is_wanted(PurePosixPath(member.name)):
                     content = archive.extractfile(member)

@@ -170,7 +170,6 @@ class Programs:
         self,
         command: Sequence[object],
         log: Path,
-        stdin: Path | None = None,
         stdout: Path | None = None,
         environment: Mapping[str, str] | None = None,
         keep_open: Sequence[int] = (),
@@ -184,8 +183,7 @@ class Programs:
         Args:
             command: the program and its arguments, see ``find_program``.
             log: file for stderr, and for stdout unless that is redirected.
-            stdin, stdout: files to redirect to. The output file gets its name only if the program
-                succeeds.
+            stdout: file to redirect stdout to, which gets its name only if the program succeeds.
             environment: variables to add.
             keep_open: file descriptors that the program inherits.
             watch: called with each line of the log.
@@ -197,7 +195,7 @@ class Programs:
             Stopped: if ``stop`` was called, or ``interrupt`` before the program ran.
         """
         program, *arguments = map(str, command)
-        line = command_line(command, stdin, stdout, environment)
+        line = command_line(command, stdout, environment)
         if self.commands is None:
             print(line)
             return
@@ -207,7 +205,6 @@ class Programs:
         warnings = hiding_variable(os.environ.get(WARNINGS))
         times = TimeReports(add_time)
         with contextlib.ExitStack() as files:
-            source = files.enter_context(open(stdin, "rb")) if stdin else subprocess.DEVNULL
             partial = Path(f"{stdout}.partial")
             if stdout:
                 files.callback(release, create_temporary(str(partial), str(stdout)))
@@ -227,7 +224,7 @@ class Programs:
                 try:
                     process = subprocess.Popen(
                         [*find_program(program), *arguments],
-                        stdin=source,
+                        stdin=subprocess.DEVNULL,
                         stdout=sink,
                         stderr=written,
                         env={**os.environ, WARNINGS: warnings, **(environment or {})},
@@ -301,16 +298,14 @@ class Programs:
 
 def command_line(
     command: Sequence[object],
-    stdin: Path | None = None,
     stdout: Path | None = None,
     environment: Mapping[str, str] | None = None,
 ) -> str:
     """A command as one could type it; see ``Programs.run``."""
     words = [f"{name}={shlex.quote(value)}" for name, value in (environment or {}).items()]
     words.append(shlex.join(map(relative_path, command)))
-    for sign, path in (("<", stdin), (">", stdout)):
-        if path:
-            words += [sign, shlex.quote(relative_path(path))]
+    if stdout:
+        words += [">", shlex.quote(relative_path(stdout))]
     return " ".join(words)
 
 

@@ -48,7 +48,7 @@ def hiding_variable(others: str | None) -> str:
     """The value of PYTHONWARNINGS that hides them from the start of a program.
 
     Args:
-        others: filters of the user, which come before these; None if there are none.
+        others: filters of the user, which override these; None if there are none.
     """
     filters = [f"ignore:{text}:{kind.__name__}" for kind, text in OF_FAIRSEQ]
     return ",".join([*filters, others] if others else filters)

@@ -187,8 +187,7 @@ def launched(command: list[object], run: "Run", dry: bool) -> list[object]:
         if not dry and int(os.environ.get("SLURM_JOB_NUM_NODES", "1")) < nodes:
             raise UserError(
                 f"{run.system.place}.nodes is {nodes}: the training run must be started in a job "
-                f"of "
-                "Slurm with as many machines, as with --launcher slurm."
+                "of Slurm with as many machines, as with --launcher slurm."
             )
         start = ["srun", "--overlap", "--kill-on-bad-exit=1", "--nodes", nodes, "--ntasks", nodes]
         start += ["--ntasks-per-node", 1, *found("torchrun"), "--nnodes", nodes]

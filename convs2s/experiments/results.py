@@ -252,7 +252,7 @@ class Workplace:
         name = run.name_of_trial(trial["trial"])
         raise UserError(
             f"{self.folder(name) / 'result.json'} has options of which {run.system.place} has no "
-            f"trial: remove the folder of that run."
+            "trial: remove the folder of that run."
         )
 
     def collect(self, run: Run) -> dict[str, Any]:

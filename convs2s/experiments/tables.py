@@ -136,8 +136,7 @@ def equal_groups(comparison: Comparison, key: str, ratio: float) -> list[list[Su
     Args:
         comparison: the comparison.
         key: "updates", or "cpu_minutes" or "train_minutes".
-        ratio: the most by which the largest number of a group may be a multiple of the smallest
-            one.
+        ratio: the largest number of a group is at most this many times the smallest one.
     """
     known = [(length, each) for each in comparison.summaries if (length := each.median(key))]
     groups: list[list[Summary]] = []

@@ -111,8 +111,7 @@ class Batcher:
         if waiting + count > self._max_waiting:
             raise QueueFull(
                 f"{waiting:,} lines are waiting to be translated, and at most "
-                f"{self._max_waiting:,} may: "
-                "try again later, or with fewer lines at a time."
+                f"{self._max_waiting:,} may: try again later, or with fewer lines at a time."
             )
 
     async def _translate_waiting(self) -> None:

@@ -93,7 +93,7 @@ def check_graphs(network: Any, folder: Path) -> None:
         difference = float((logits[0] - logits[1]).abs().max())
         if not difference <= TOLERANCE * max(largest, 1.0):
             raise UserError(
-                f"ONNX Runtime does not compute what torch computes for this model: logits of up "
+                "ONNX Runtime does not compute what torch computes for this model: logits of up "
                 f"to {largest:.3g} differ by {difference:.3g}. Translate without `convs2s compile`."
             )
         tokens = logits[0].topk(3).indices[torch.arange(len(order)), torch.arange(len(order)) % 3]

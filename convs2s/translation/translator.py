@@ -170,7 +170,7 @@ class Translator:
             if not isinstance(text, str):
                 raise UserError(
                     f"Attention is for one line of text, but {excerpt(repr(text))} is not text: "
-                    f"give text."
+                    "give text."
                 )
             check_text(text or "", "A line")
         tokens = self.text.encode(as_sentence(source)) if source.strip() else ""

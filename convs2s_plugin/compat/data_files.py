@@ -187,7 +187,7 @@ def dataset_exists(original: Any, path: str, impl: str) -> bool:
     if not found and impl != "raw" and os.path.isfile(path):
         raise UserError(
             f"{path} is text, not binarized data: add --dataset-impl raw, or run "
-            f"fairseq-preprocess."
+            "fairseq-preprocess."
         )
     return found
 

@@ -43,7 +43,7 @@ def load_langpair_dataset(
             raise
         raise UserError(
             f"{split} in {data_path} has more sentences in one language than in the other, so they "
-            f"do not belong together: prepare the text again."
+            "do not belong together: prepare the text again."
         ) from error
     # A source may have the symbol of the end between its sentences.
     for what, side, symbols, names in (

@@ -174,8 +174,7 @@ def lock(folder: str) -> None:
     _locked[folder] = locks.lock_folder(
         folder,
         f"Another training run saves its checkpoints in {folder}: wait until it ends, or choose "
-        f"another "
-        "folder with --save-dir.",
+        "another folder with --save-dir.",
     )
 
 

@@ -94,7 +94,7 @@ class BatchingDataset(LanguagePairDataset):
         if not fits.all():
             logger.warning(
                 f"--max-cells {self.max_cells} removes {int((~fits).sum()):,} of {len(indices):,} "
-                f"pairs"
+                "pairs"
             )
         return indices[fits]
 

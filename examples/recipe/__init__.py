@@ -6,7 +6,7 @@
 
 from .inputs import example_parser, read_text, write_text
 from .steps import USER_DIR, Recipe
-from .training import optimization, run_training, small_model
+from .training import optimization, small_model
 
 __all__ = [
     "USER_DIR",
@@ -14,7 +14,6 @@ __all__ = [
     "example_parser",
     "optimization",
     "read_text",
-    "run_training",
     "small_model",
     "write_text",
 ]

@@ -63,7 +63,6 @@ class Runner:
         self,
         name: str,
         command: list[object],
-        stdin: Path | None = None,
         stdout: Path | None = None,
         watch: Callable[[str], None] | None = None,
     ) -> None:
@@ -72,12 +71,12 @@ class Runner:
         Args:
             name: name of the log file, without ".log".
             command: the program and its arguments; see ``programs.find_program``.
-            stdin, stdout: files to redirect to.
+            stdout: file to redirect stdout to.
             watch: called with every line of the log.
         """
-        self.say(f"$ {command_line(command, stdin, stdout)}")
+        self.say(f"$ {command_line(command, stdout)}")
         try:
-            self.programs.run(command, self.logs / f"{name}.log", stdin, stdout, watch=watch)
+            self.programs.run(command, self.logs / f"{name}.log", stdout, watch=watch)
         except ProgramFailed as error:
             self.say("\n".join(error.log_end()))
             sys.exit(f"{error}.")

@@ -54,7 +54,7 @@ class Recipe(Runner):
         folder = prepared / "checkpoints"
         command = ["fairseq-train", prepared / "data-bin", "--user-dir", USER_DIR, *options]
         command += ["--max-update", updates, "--save-dir", folder]
-        run_training(self, title, command, updates=updates)
+        run_training(self, title, command, updates)
         return folder / "checkpoint_last.pt"
 
     def translate(

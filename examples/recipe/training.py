@@ -47,25 +47,18 @@ def optimization(updates: int, lr: float, max_tokens: int, seed: int) -> list[ob
     )
 
 
-def run_training(
-    runner: Runner,
-    title: str,
-    command: list[object],
-    name: str = "train",
-    updates: int | None = None,
-) -> None:
+def run_training(runner: Runner, title: str, command: list[object], updates: int) -> None:
     """Run a command of fairseq-train and print its progress.
 
     Args:
         runner: runs the command.
         title: the model's name, for the progress.
         command: the command, without options for the device and the log.
-        name: name of the log file, without ".log".
-        updates: number of updates, if it is known.
+        updates: number of updates.
     """
     runner.step(f"Training {title}")
     runner.run(
-        name,
+        "train",
         [*command, *device_options(), "--log-format", "json", "--log-interval", LOG_INTERVAL],
         watch=TrainingProgress(runner, title, updates),
     )
@@ -77,13 +70,13 @@ class TrainingProgress:
     Args:
         runner: prints the lines.
         title: the model's name.
-        updates: number of updates of the whole training run, if it is known.
+        updates: number of updates of the whole training run.
     """
 
-    def __init__(self, runner: Runner, title: str, updates: int | None):
+    def __init__(self, runner: Runner, title: str, updates: int):
         self.runner = runner
         self.title = title
-        self.of_all = f"/{updates}" if updates else ""
+        self.updates = updates
         self.start = time.monotonic()
 
     def __call__(self, line: str) -> None:
@@ -95,7 +88,7 @@ class TrainingProgress:
             seconds = int(time.monotonic() - self.start)
             self.runner.progress(
                 f"  {self.title}  epoch {values['epoch']:.0f}"
-                f"  update {values['num_updates']:.0f}{self.of_all}"
+                f"  update {values['num_updates']:.0f}/{self.updates}"
                 f"  loss {values['loss']:g}  ppl {values['ppl']:g}"
                 f"  {values['wps']:,.0f} tokens/s  {seconds // 60}:{seconds % 60:02}"
             )

@@ -51,7 +51,8 @@ def test_report(tmp_path, monkeypatch, capsys):
 
 def test_page_matches_its_measurements():
     page = (pages.DOCS / "results.md").read_text(encoding="utf-8")
-    assert growth_report.table(growth_report.read(pages.DOCS)) in page
+    result = json.loads(growth_report.json_path(pages.DOCS).read_text(encoding="utf-8"))
+    assert growth_report.table(result) in page
 
 
 def test_a_curve_ends_when_a_point_takes_too_long(monkeypatch):

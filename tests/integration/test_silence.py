@@ -1,6 +1,6 @@
 """Nothing is printed on standard error but what a command has to say itself.
 
-tensorboardX, which fairseq asks for when it is imported, is hidden: users do not have it.
+tensorboardX, which fairseq asks for when it is imported, is hidden: not every user has it.
 """
 
 import json

@@ -1,6 +1,5 @@
 """A headless Chromium, driven over a pipe with its DevTools protocol. It needs no package."""
 
-import base64
 import fcntl
 import json
 import os
@@ -186,8 +185,3 @@ class Browser:
     def hover(self, x: float, y: float) -> None:
         """Move the mouse."""
         self.send("Input.dispatchMouseEvent", type="mouseMoved", x=x, y=y)
-
-    def screenshot(self, path: Path) -> None:
-        """Write a PNG of the window."""
-        data = self.send("Page.captureScreenshot", format="png")["data"]
-        Path(path).write_bytes(base64.b64decode(data))

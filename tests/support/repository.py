@@ -9,9 +9,9 @@ from tests import ROOT
 
 
 def repository_files():
-    """Their names, of committed ones and of new ones; tests are skipped where git is not used."""
+    """The names of committed and of new files; without git, the test is skipped."""
     if not (ROOT / ".git").exists():
-        pytest.skip("this is no checkout with git")
+        pytest.skip("this is not a checkout with git")
     done = subprocess.run(
         ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
         cwd=ROOT,

@@ -146,8 +146,7 @@ def transformer_shape(spec: ModelSpec, target: Target) -> TransformerShape:
     if spec.input_feeding:
         raise UserError(
             f"The model has --input-feeding, which {target.name} does not have: {target.purpose} "
-            f"needs a "
-            "model without it."
+            "needs a model without it."
         )
     encoder, decoder = (_Reader(stack, target).stack() for stack in (spec.encoder, spec.decoder))
     if not target.sides_alike:

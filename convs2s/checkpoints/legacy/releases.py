@@ -227,5 +227,5 @@ def _check_sizes(weights: dict[str, Any], dictionaries: list[Path], name: str) -
             raise UserError(
                 f"{path.name} has {size:,} entries with the special ones, but {name} has "
                 f"embeddings of {rows:,} {side} tokens: it is not the dictionary that the model "
-                f"was trained with."
+                "was trained with."
             )

@@ -47,8 +47,7 @@ def train(request: Request) -> Path | None:
     make_folder(str(folder))
     message = (
         f"Another training run saves its checkpoints in {folder}: wait until it ends, or choose "
-        f"another "
-        "folder with --save-dir."
+        "another folder with --save-dir."
     )
     with locked_file(str(folder / LOCK), message):
         # fairseq-train locks the folder itself.
@@ -240,7 +239,7 @@ class Table:
     def print_row(self, valid: dict[str, float]) -> None:
         """Print the numbers of a validation."""
         if self.values.get("num_updates"):
-            # Logged updates may be a while ago.
+            # The last logged updates may be a while ago.
             epochs_an_update = self.values.get("update", 0.0) / self.values["num_updates"]
             self.values["update"] = epochs_an_update * valid["num_updates"]
             self.values["num_updates"] = valid["num_updates"]

@@ -26,12 +26,11 @@ def test_command_is_printed_and_logged(recipe, capsys):
 
 
 def test_redirection(recipe, tmp_path, capsys):
-    (tmp_path / "in").write_text("words")
-    copy = "import sys; sys.stdout.write(sys.stdin.read()); print('note', file=sys.stderr)"
-    recipe.run("copy", python(copy), stdin=tmp_path / "in", stdout=tmp_path / "copy")
-    assert (tmp_path / "copy").read_text() == "words"
-    assert (recipe.logs / "copy.log").read_text() == "note\n"
-    assert f"< {tmp_path / 'in'} > {tmp_path / 'copy'}" in capsys.readouterr().out
+    code = "import sys; sys.stdout.write('words'); print('note', file=sys.stderr)"
+    recipe.run("write", python(code), stdout=tmp_path / "written")
+    assert (tmp_path / "written").read_text() == "words"
+    assert (recipe.logs / "write.log").read_text() == "note\n"
+    assert f" > {tmp_path / 'written'}\n" in capsys.readouterr().out
 
 
 def test_failing_command_ends_the_recipe(recipe, capsys):

@@ -93,7 +93,7 @@ class Resolver:
             if let.name in entries():
                 raise let.place.error(
                     f"'{let.name}' is a layer, and cannot be the name of a chain: choose another "
-                    f"name"
+                    "name"
                 )
         self.lets = definition.lets
         self.numbers = {let.name: number for number, let in enumerate(definition.lets)}
