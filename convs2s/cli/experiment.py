@@ -164,7 +164,9 @@ def _override(experiment: "Experiment", args: argparse.Namespace) -> "Experiment
     given = {name: value for name in names if (value := getattr(args, name)) is not None}
     data = replace(experiment.data, **given)
     if args.text or args.download or args.smoke:
-        data = replace(data, bin=None, prepared=None)
+        # As `convs2s prepare` does unless it is told otherwise.
+        joined = data.joined_dictionary or data.prepared is not None
+        data = replace(data, bin=None, prepared=None, joined_dictionary=joined)
     if args.bin is not None:
         data = replace(data, prepared=None)
     if args.prepared is not None:

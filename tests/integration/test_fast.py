@@ -127,7 +127,7 @@ def test_bad_input(folder, capsys, tmp_path):
     os.utime(model, (2e9, 2e9))
     assert f"{copy} is older than {model}" in refused(*command)
     command = ("translate", "--path", model, "--fast")
-    assert "--fast takes fast.pt of a folder" in refused(*command)
+    assert "--fast uses fast.pt in a folder" in refused(*command)
     content = load_checkpoint(str(model))
     for damaged in (
         5,

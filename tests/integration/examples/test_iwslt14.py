@@ -237,7 +237,7 @@ def test_faults_of_the_command(archive, prepare, tmp_path):
     for options, message in [
         ((), "There is no de-en.tgz: use --download"),
         (("--archive", cut), "cut.tgz is not a complete tar archive"),
-        (("--archive", archive, "--out", "full"), "full exists already"),
+        (("--archive", archive, "--out", "full"), "full already exists"),
         (("--archive", archive, "--jobs", "0"), "must be at least 1"),
         (("--download", "--address", address), f"{address} cannot be downloaded: No such file"),
     ]:

@@ -58,7 +58,7 @@ def test_runs_one_by_one(start, folder):
 
 def test_a_run_needs_others(start, folder):
     start("--run", "a.trial2")
-    with pytest.raises(UserError, match=r"The run a\.1 needs a\.trial1, which must be done before"):
+    with pytest.raises(UserError, match=r"The run a\.1 needs a\.trial1, which must be done first"):
         start("--run", "a.1")
     with pytest.raises(UserError, match=r"--run is a\.trail2, .*did you mean 'a\.trial2'"):
         start("--run", "a.trail2")
