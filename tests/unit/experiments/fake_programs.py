@@ -47,7 +47,10 @@ def fairseq_train(arguments, options):
             if "save-interval-updates" in options and update % (2 * EPOCH):
                 name = f"checkpoint_1_{update}.pt"
             for path in (folder / name, folder / "checkpoint_best.pt", last):
-                path.write_text(str(update))
+                # Whole at every moment, like fairseq's: a signal may end this program.
+                partial = path.with_suffix(".tmp")
+                partial.write_text(str(update))
+                partial.replace(path)
             # The name of the first copy only.
             print(f"Saved checkpoint {folder / name} (epoch 1 @ {update} updates, score 3)")
             stats = {"valid_loss": options["lr"], "valid_num_updates": str(update)}
