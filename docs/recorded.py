@@ -1,6 +1,6 @@
 """Passes through small networks: what is computed and kept, with the shapes that were there.
 
-Figures are drawn from these records, so that nothing in them is written by hand.
+Figures take their order, shapes and files from these records; the words in their boxes are theirs.
 """
 
 import inspect

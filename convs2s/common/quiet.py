@@ -7,7 +7,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 # What Python and torch say about code of fairseq while it is imported: kind, beginning of the text.
-OF_FAIRSEQ = ((Warning, "`torch.jit.script` is deprecated"), (SyntaxWarning, ""))
+OF_FAIRSEQ = (
+    (Warning, "`torch.jit.script` is deprecated"),
+    (SyntaxWarning, "invalid escape sequence"),
+    (SyntaxWarning, '"is not" with'),
+)
 
 
 @contextmanager

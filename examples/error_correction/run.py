@@ -123,9 +123,7 @@ def main() -> None:
 
     recipe.step(f"Correcting {held_out:,} test sentences")
     output = recipe.out / "test.corrected"
-    corrections = recipe.translate(
-        checkpoint, text / f"test.{LANGUAGES[0]}", output, "--preparation", prepared
-    )
+    corrections = recipe.translate(checkpoint, text / f"test.{LANGUAGES[0]}", output)
     compared = corrupted["test"], [line.split() for line in corrections], splits["test"]
     total = score(*compared)
     recipe.table(

@@ -90,13 +90,7 @@ def main() -> None:
     source = text / f"test.{LANGUAGES[0]}"
     outputs = {
         beam: recipe.translate(
-            checkpoint,
-            source,
-            recipe.out / f"beam{beam}.{LANGUAGES[1]}",
-            "--preparation",
-            prepared,
-            "--beam",
-            beam,
+            checkpoint, source, recipe.out / f"beam{beam}.{LANGUAGES[1]}", "--beam", beam
         )
         for beam in BEAMS
     }

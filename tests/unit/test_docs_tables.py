@@ -63,3 +63,15 @@ def test_figures_of_the_readme_are_those_of_the_results():
     speed = json.loads((ROOT / "benchmarks/results/cpu.json").read_text(encoding="utf-8"))
     ratio = speed["generate wmt"]["seconds"]["ratio"]["median"]
     assert f"{ratio:.1f} times as fast as fairseq's `fconv_wmt_en_de`" in readme
+
+
+def test_the_first_figures_of_the_results_are_those_of_the_tables():
+    """Each stands in a table that is made from published runs, or from a published paper."""
+    first, _, rest = (DOCS / "results.md").read_text(encoding="utf-8").partition("## Quality")
+    examples = ("distillation", "pronunciation")
+    pages = [(ROOT / "examples" / name / "README.md") for name in examples]
+    pages.append(DOCS / "little_data.md")
+    text = "\n".join([rest, *(page.read_text(encoding="utf-8") for page in pages)])
+    cells = {word for line in text.splitlines() if line.startswith("|") for word in line.split()}
+    figures = re.findall(r"\d+\.\d\d", first)
+    assert len(figures) > 8 and [each for each in figures if each not in cells] == []
