@@ -157,7 +157,8 @@ class Programs:
 
     def __init__(self, commands: Path | None):
         self.commands = commands
-        self.running: set[subprocess.Popen[bytes]] = set()
+        # Each running program, and its log with the size that this had before.
+        self.running: dict[subprocess.Popen[bytes], tuple[Path, int]] = {}
         self.stopped = self.interrupted = False
         self.lock = Lock()
 
@@ -233,10 +234,10 @@ class Programs:
                     )
                 finally:
                     signal.pthread_sigmask(signal.SIG_SETMASK, before)
-                self.running.add(process)
+                self.running[process] = log, log_size
                 if self.interrupted:
                     # The signal came while the program was being started.
-                    process.send_signal(signal.SIGINT)
+                    self.interrupt()
             try:
                 usage = None
                 while usage is None:
@@ -272,15 +273,20 @@ class Programs:
             return None
         with self.lock:
             process.returncode = os.waitstatus_to_exitcode(status)
-            self.running.discard(process)
+            self.running.pop(process, None)
         return usage
 
     def interrupt(self) -> None:
-        """Send Ctrl-C to all running programs, and start no more; for signal handlers."""
+        """Send Ctrl-C to all running programs, and start no more; for signal handlers.
+
+        While a program imports its modules, Python may lose the exception that Ctrl-C raises.
+        Programs that have written nothing yet are ended with SIGTERM, which it leaves alone.
+        """
         self.interrupted = True
-        for process in list(self.running):
+        for process, (log, size) in list(self.running.items()):
+            number = signal.SIGINT if log.stat().st_size > size else signal.SIGTERM
             with contextlib.suppress(ProcessLookupError):
-                os.kill(process.pid, signal.SIGINT)
+                os.kill(process.pid, number)
 
     def stop(self) -> None:
         """End all running programs, and start no more."""

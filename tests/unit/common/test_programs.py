@@ -1,10 +1,15 @@
 """Commands in the form in which they are printed, and programs that are started."""
 
 import re
+import signal
 import sys
+import threading
+import time
+
+import pytest
 
 from convs2s.common import programs
-from convs2s.common.programs import Programs, relative_path
+from convs2s.common.programs import ProgramFailed, Programs, relative_path
 
 # Prints a line after each of three tenths of a second of work.
 WORK = """
@@ -13,6 +18,15 @@ for tenth in range(1, 4):
     while time.process_time() < tenth / 10:
         pass
     print(tenth, flush=True)
+"""
+# Catches Ctrl-C once, as an import may.
+CATCHES = """
+import sys, time
+open(sys.argv[1], "w").close()
+try:
+    time.sleep(60)
+except KeyboardInterrupt:
+    sys.exit("caught")
 """
 
 
@@ -60,3 +74,22 @@ def test_warnings_about_code_of_fairseq_are_hidden_and_no_others(tmp_path, monke
     Programs(tmp_path / "commands.log").run(command, logs[1])
     shown = [re.findall("FutureWarning: (.*)", log.read_text("utf-8")) for log in logs]
     assert shown == [texts[1:], texts]
+
+
+@pytest.mark.parametrize("says, code", [("", -signal.SIGTERM), ("print(1, flush=True)", 1)])
+def test_an_interrupted_program(says, code, tmp_path):
+    """A program that has written nothing yet could lose Ctrl-C."""
+    program, started = Programs(tmp_path / "commands.log"), tmp_path / "started"
+
+    def interrupt():
+        while not started.exists():
+            time.sleep(0.01)
+        program.interrupt()
+
+    thread = threading.Thread(target=interrupt)
+    thread.start()
+    with pytest.raises(ProgramFailed) as error:
+        program.run([sys.executable, "-c", says + CATCHES, started], tmp_path / "log")
+    thread.join()
+    assert error.value.code == code
+    assert ("caught" in error.value.output) == (code == 1)
