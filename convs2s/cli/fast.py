@@ -1,6 +1,7 @@
 """``convs2s fast``: a fast copy of a model, which loses no quality on the validation text."""
 
 import argparse
+import shlex
 from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -44,6 +45,7 @@ def run(args: argparse.Namespace) -> int:
     from ..checkpoints.files import save_checkpoint
     from ..checkpoints.quantized import read_unquantized
     from ..translation.fast import align, fast_checkpoint, fastest, measure
+    from ..translation.text import find_preparation, near
 
     # Before the text is aligned, which may take a long time.
     read_unquantized(str(path))
@@ -72,7 +74,10 @@ def run(args: argparse.Namespace) -> int:
             return 0
         save_checkpoint(fast_checkpoint(str(path), args.prepared, chosen.options), str(output))
     print(f"{output}: {chosen.what}. Translate with it:")
-    print(f"convs2s translate --path {path.parent} --fast --input FILE")
+    command = ["convs2s", "translate", "--path", str(path.parent)]
+    if find_preparation(near(str(path))) is None:
+        command += ["--preparation", str(args.prepared)]
+    print(shlex.join([*command, "--fast", "--input", "FILE"]))
     return 0
 
 

@@ -166,11 +166,11 @@ def equal_table(comparison: Comparison, groups: list[list[Summary]], title: str,
         scored = [each for each in group if each.scores(split, metric)]
         scored.sort(key=lambda each: sign * statistics.mean(each.scores(split, metric)))
         rows += [
-            [number(each.median(key), 0), each.system.title, score_cell(split, metric)(each)]
+            [each.system.title, number(each.median(key), 0), score_cell(split, metric)(each)]
             for each in scored
         ]
     return Table(
-        [title, "System", label(comparison, TITLES[comparison.experiment.metric], split)], rows
+        ["System", title, label(comparison, TITLES[comparison.experiment.metric], split)], rows
     )
 
 

@@ -28,10 +28,15 @@ SUFFIX = ".int8"
 def is_supported() -> bool:
     """Whether this CPU has instructions for products in 8 bits (VNNI of AVX-512, or AMX).
 
-    Without them, sums of two products may saturate at 16 bits. Old versions of torch cannot tell.
+    Without them, sums of two products may saturate at 16 bits.
     """
+    return has_any(INSTRUCTIONS)
+
+
+def has_any(instructions: Iterable[str]) -> bool:
+    """Whether this CPU has one of some instructions, by torch's names; old versions cannot tell."""
     get_capabilities = getattr(torch.cpu, "get_capabilities", None)
-    return get_capabilities is not None and any(map(get_capabilities().get, INSTRUCTIONS))
+    return get_capabilities is not None and any(map(get_capabilities().get, instructions))
 
 
 def quantize_rows(x: Tensor) -> tuple[Tensor, Tensor]:

@@ -18,6 +18,7 @@ from torch import Tensor
 from ..checkpoints.export.ctranslate2_model import ctranslate2_files
 from ..checkpoints.networks import Checkpoint
 from ..common.errors import SequenceTooLong, UserError
+from ..nn.int8 import INSTRUCTIONS, has_any
 from ..text.vocabulary import Vocabulary
 from .options import EnsembleOptions
 from .search import Finished, largest_length
@@ -27,6 +28,9 @@ logger = logging.getLogger(__name__)
 # Any length to the power of this is 1. With 0, CTranslate2 would end a search before it has found
 # all hypotheses.
 NO_PENALTY = 1e-9
+# Without one of these instructions, sums of two products in 8 bits may saturate at 16 bits in the
+# library that CTranslate2 multiplies with.
+EXACT = (*INSTRUCTIONS, "avx_vnni")
 
 
 def check_setting(checkpoints: Sequence[str], device: torch.device) -> None:
@@ -226,6 +230,12 @@ def _compute_type(int8: bool, autocast_dtype: str) -> str:
 
     if int8 and autocast_dtype != "none":
         raise UserError("Weights in 8 bits exclude half precision: omit --autocast-dtype.")
+    if int8 and not has_any(EXACT):
+        logger.warning(
+            "torch finds neither VNNI nor AMX in this CPU: the model computes in single precision "
+            "instead of int8."
+        )
+        return "float32"
     name = "int8" if int8 else "float32" if autocast_dtype == "none" else autocast_dtype
     if name not in ctranslate2.get_supported_compute_types("cpu"):
         logger.warning(

@@ -66,7 +66,7 @@ def find_places(
         UserError: if the preparation beside the checkpoint cannot be read.
     """
     beside = Path(path).parent
-    prepared = text or find_preparation(_near(path))
+    prepared = text or find_preparation(near(path))
     places = Places([beside], languages)
     if isinstance(prepared, Preparation):
         file: str = prepared.content["dictionaries"]["source"]["file"]
@@ -113,7 +113,7 @@ def find_text(text: TextProcessor | None, path: str, dictionaries: Dictionaries)
         UserError: if the preparation cannot be read, or does not belong to the model.
     """
     data, languages = dictionaries.folder, dictionaries.languages
-    found = text or find_preparation([*_near(path), data, data.parent]) or Tokenized()
+    found = text or find_preparation([*near(path), data, data.parent]) or Tokenized()
     if isinstance(found, Preparation):
         prepared = found.source.language, found.target.language
         if prepared != languages:
@@ -127,7 +127,7 @@ def find_text(text: TextProcessor | None, path: str, dictionaries: Dictionaries)
     return found
 
 
-def _near(path: str) -> list[Path]:
+def near(path: str) -> list[Path]:
     # `convs2s prepare` suggests a folder of checkpoints inside its own.
     beside = Path(path).parent
     return [beside, beside.parent]

@@ -1,6 +1,7 @@
 """``convs2s fast`` and ``convs2s translate --fast``: as good a copy of a model, and its errors."""
 
 import os
+import shlex
 import shutil
 from dataclasses import replace
 
@@ -64,6 +65,18 @@ def test_a_fast_copy_translates_as_well(folder, capsys, monkeypatch):
     assert not searched
     assert texts(folder, "--fast") == plain
     assert searched
+
+
+def test_the_printed_command_finds_the_preparation_of_a_model_elsewhere(
+    folder, tmp_path, capsys, monkeypatch
+):
+    monkeypatch.setattr(fast, "fastest", lambda found: found[-1])
+    shutil.move(folder / "checkpoints", tmp_path / "a model")
+    assert convs2s(["fast", str(folder), "--path", str(tmp_path / "a model")]) == 0
+    command = shlex.split(capsys.readouterr().out.splitlines()[-1])
+    command[command.index("FILE")] = str(folder / "text" / "valid.de")
+    assert command[0] == "convs2s" and convs2s([*command[1:], "--device", "cpu"]) == 0
+    assert capsys.readouterr().out == (folder / "text" / "valid.en").read_text(encoding="utf-8")
 
 
 def test_the_model_aligns_what_it_can_read(folder):

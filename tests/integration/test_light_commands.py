@@ -1,12 +1,9 @@
 """Help, and commands that only read files, import neither torch nor fairseq, and answer at once."""
 
-import json
 import math
-import os
 import platform
 import shlex
 import subprocess
-import sys
 
 import pytest
 
@@ -14,63 +11,10 @@ from convs2s import __version__
 from convs2s.cli import COMMANDS
 from convs2s.cli.commands import EXAMPLES, GROUPS, full_parser
 from tests import ROOT
+from tests.support.light import HEAVY, MAX_MEGABYTES, MAX_SECONDS, assert_light, run
 
-MAX_SECONDS, MAX_MEGABYTES = 0.4, 80
-HEAVY = {"torch", "fairseq", "omegaconf", "convs2s_plugin", "matplotlib"}
 # matplotlib alone takes as long as MAX_SECONDS.
 MAX_SECONDS_OF_PLOTS = 1.2
-
-# Runs the command line in a new interpreter; then prints its exit code, what is imported, and its
-# processor time and largest memory.
-REPORT = r"""
-import json, re, sys, time
-from convs2s.cli import main
-try:
-    code = main(sys.argv[1:])
-except SystemExit as stop:
-    code = stop.code
-# The resident memory that getrusage knows is at least that of the process that started this one.
-memory = re.search(r"VmHWM:\s*(\d+) kB", open("/proc/self/status").read())
-print(json.dumps([code, list(sys.modules), time.process_time(), int(memory[1]) / 1024]))
-"""
-
-
-def run(*arguments, folder=ROOT, limit=MAX_SECONDS):
-    """Exit code, standard output, standard error, modules, seconds and megabytes of a command.
-
-    If it takes longer than the limit, it runs again, and the least time counts: the first run of a
-    module compiles it, and other programs may be in the caches.
-    """
-    found = _run(arguments, folder)
-    for _ in range(9):
-        if found[4] <= limit:
-            break
-        *_, seconds, megabytes = _run(arguments, folder)
-        found = (*found[:4], min(found[4], seconds), megabytes)
-    return found
-
-
-def _run(arguments, folder):
-    done = subprocess.run(
-        [sys.executable, "-c", REPORT, *arguments],
-        check=True,
-        capture_output=True,
-        text=True,
-        cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-    )
-    *printed, report = done.stdout.splitlines()
-    code, modules, seconds, megabytes = json.loads(report)
-    return code, "\n".join(printed), done.stderr, set(modules), seconds, megabytes
-
-
-def assert_light(*arguments, folder=ROOT):
-    """Run a command, which must succeed, within the limits and without what is HEAVY."""
-    code, output, errors, modules, seconds, megabytes = run(*arguments, folder=folder)
-    assert code == 0, errors
-    assert not modules & HEAVY
-    assert seconds <= MAX_SECONDS and megabytes <= MAX_MEGABYTES, (seconds, megabytes)
-    return output
 
 
 @pytest.mark.parametrize("name", COMMANDS)

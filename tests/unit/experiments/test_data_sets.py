@@ -118,9 +118,9 @@ def test_groups_of_equal_length(start, benchmark):
     code, printed = start("--jobs", 2, "--seeds", 1)
     assert code == 0
     table = rows(printed, "At equal numbers of updates")
-    assert table[0][:2] == ["Updates", "System"] and [row[:2] for row in table[1:]] == [
-        ["12", "b"],
-        ["12", "c"],
+    assert table[0][:2] == ["System", "Updates"] and [row[:2] for row in table[1:]] == [
+        ["b", "12"],
+        ["c", "12"],
     ]
 
 
