@@ -85,10 +85,10 @@ class CTranslate2Engine:
                 "ctranslate2 needs a model in ADL with the layers of a transformer, such as "
                 "adl_transformer: omit --engine."
             )
-        int8 = options.int8 or network.quantized
-        if network.quantized:
+        is_quantized = network.quantized
+        if is_quantized:
             network.dequantize_()
-        self._compute_type = _compute_type(int8, options.autocast_dtype)
+        self._compute_type = _compute_type(options.int8, is_quantized, options.autocast_dtype)
         weights = network.state_dict()
         if not all(bool(tensor.isfinite().all()) for tensor in weights.values()):
             raise UserError(
@@ -224,17 +224,27 @@ class _Batch:
         return Finished(tokens, score, torch.empty(0), None, len(words) >= self.max_len)
 
 
-def _compute_type(int8: bool, autocast_dtype: str) -> str:
-    """The precision in CTranslate2's names."""
+def _compute_type(is_asked: bool, is_quantized: bool, autocast_dtype: str) -> str:
+    """The precision in CTranslate2's names.
+
+    Args:
+        is_asked: whether 8 bits are asked for.
+        is_quantized: whether the checkpoint is in 8 bits.
+        autocast_dtype: half precision, or "none".
+    Raises:
+        UserError: if both are wanted.
+    """
     import ctranslate2
 
+    int8 = is_asked or is_quantized
     if int8 and autocast_dtype != "none":
         raise UserError("Weights in 8 bits exclude half precision: omit --autocast-dtype.")
     if int8 and not has_any(EXACT):
-        logger.warning(
-            "torch finds neither VNNI nor AMX in this CPU: the model computes in single precision "
-            "instead of int8."
-        )
+        if is_asked:
+            logger.warning(
+                "torch finds neither VNNI nor AMX in this CPU: the model computes in single "
+                "precision instead of int8."
+            )
         return "float32"
     name = "int8" if int8 else "float32" if autocast_dtype == "none" else autocast_dtype
     if name not in ctranslate2.get_supported_compute_types("cpu"):

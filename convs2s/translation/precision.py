@@ -133,7 +133,11 @@ class Precision:
             )
         reason = _unsupported_on(next(model.parameters()).device)
         if reason is not None:
-            self._warn_once(f"{reason}: the model computes in single precision instead of int8.")
+            # Nobody asked for the 8 bits of a checkpoint, which may be there for its size.
+            if self.int8:
+                self._warn_once(
+                    f"{reason}: the model computes in single precision instead of int8."
+                )
             if model.quantized:
                 model.dequantize_()
         elif not model.quantized:

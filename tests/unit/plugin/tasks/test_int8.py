@@ -38,8 +38,10 @@ def test_without_the_instructions_it_says_so_once_and_computes_in_single_precisi
     loaded = make("convs2s")
     loaded.quantize_()
     with caplog.at_level(logging.WARNING):
+        option(wanted=False).prepare_(loaded)
+        assert not caplog.messages
         wanted.prepare_(single)
-        wanted.prepare_(loaded)
+        wanted.prepare_(make("convs2s"))
     (message,) = caplog.messages
     assert "neither the VNNI instructions of AVX-512 nor AMX" in message
     assert "single precision instead of int8" in message
