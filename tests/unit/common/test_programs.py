@@ -22,8 +22,8 @@ for tenth in range(1, 4):
 # Catches Ctrl-C once, as an import may.
 CATCHES = """
 import sys, time
-open(sys.argv[1], "w").close()
 try:
+    open(sys.argv[1], "w").close()
     time.sleep(60)
 except KeyboardInterrupt:
     sys.exit("caught")
