@@ -19,9 +19,10 @@ for tenth in range(1, 4):
         pass
     print(tenth, flush=True)
 """
-# Catches Ctrl-C once, as an import may.
+# Catches Ctrl-C once, as an import may, also in a test run in the background, which ignores it.
 CATCHES = """
-import sys, time
+import signal, sys, time
+signal.signal(signal.SIGINT, signal.default_int_handler)
 try:
     open(sys.argv[1], "w").close()
     time.sleep(60)
