@@ -7,6 +7,7 @@ the beam; and it compares hypotheses of the largest length before they end.
 
 import logging
 import os
+import platform
 import threading
 from collections.abc import Sequence
 from importlib.util import find_spec
@@ -28,8 +29,6 @@ logger = logging.getLogger(__name__)
 # Any length to the power of this is 1. With 0, CTranslate2 would end a search before it has found
 # all hypotheses.
 NO_PENALTY = 1e-9
-# Without one of these instructions, sums of two products in 8 bits may saturate at 16 bits in the
-# library that CTranslate2 multiplies with.
 EXACT = (*INSTRUCTIONS, "avx_vnni")
 
 
@@ -224,6 +223,14 @@ class _Batch:
         return Finished(tokens, score, torch.empty(0), None, len(words) >= self.max_len)
 
 
+def may_saturate() -> bool:
+    """Whether sums of two products in 8 bits may saturate at 16 bits.
+
+    On x86 without VNNI and AMX, they do in oneDNN, which CTranslate2 multiplies with.
+    """
+    return platform.machine() in ("x86_64", "AMD64") and not has_any(EXACT)
+
+
 def _compute_type(is_asked: bool, is_quantized: bool, autocast_dtype: str) -> str:
     """The precision in CTranslate2's names.
 
@@ -239,7 +246,7 @@ def _compute_type(is_asked: bool, is_quantized: bool, autocast_dtype: str) -> st
     int8 = is_asked or is_quantized
     if int8 and autocast_dtype != "none":
         raise UserError("Weights in 8 bits exclude half precision: omit --autocast-dtype.")
-    if int8 and not has_any(EXACT):
+    if int8 and may_saturate():
         if is_asked:
             logger.warning(
                 "torch finds neither VNNI nor AMX in this CPU: the model computes in single "

@@ -128,6 +128,7 @@ def find_text(text: TextProcessor | None, path: str, dictionaries: Dictionaries)
 
 
 def near(path: str) -> list[Path]:
+    """The folders where the preparation of a checkpoint may be."""
     # `convs2s prepare` suggests a folder of checkpoints inside its own.
     beside = Path(path).parent
     return [beside, beside.parent]

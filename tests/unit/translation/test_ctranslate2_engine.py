@@ -7,9 +7,12 @@ import torch
 
 from convs2s.checkpoints.networks import Checkpoint
 from convs2s.common.errors import UserError
-from convs2s.nn.int8 import has_any
 from convs2s.translation import ctranslate2_engine
-from convs2s.translation.ctranslate2_engine import EXACT, CTranslate2Engine, check_setting
+from convs2s.translation.ctranslate2_engine import (
+    CTranslate2Engine,
+    check_setting,
+    may_saturate,
+)
 from convs2s.translation.decoding import NetworkModel
 from convs2s.translation.ensemble import padded_before
 from convs2s.translation.options import EnsembleOptions
@@ -146,7 +149,7 @@ def test_a_translation_that_is_cut_off_is_scored_with_its_end():
         assert mine.score == pytest.approx(theirs.score, abs=1e-4)
 
 
-@pytest.mark.skipif(not has_any(EXACT), reason="needs a CPU with VNNI or AMX")
+@pytest.mark.skipif(may_saturate(), reason="needs a CPU with VNNI or AMX")
 def test_int8():
     network, checkpoint = transformer("pre-norm, tied")
     source, options = sentences(), EnsembleOptions(beam=2, max_len_b=40)
@@ -171,7 +174,7 @@ def test_int8_on_a_cpu_that_would_saturate(is_quantized, monkeypatch, caplog):
     if is_quantized:
         network.quantize_()
     source, options = sentences(10), EnsembleOptions(beam=2, max_len_b=40)
-    monkeypatch.setattr(ctranslate2_engine, "has_any", lambda instructions: False)
+    monkeypatch.setattr(ctranslate2_engine, "may_saturate", lambda: True)
     engine = engine_of(network, checkpoint, int8=not is_quantized)
     warning = "torch finds neither VNNI nor AMX in this CPU: the model computes in single precision"
     assert (warning in caplog.text) != is_quantized
