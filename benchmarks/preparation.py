@@ -18,7 +18,7 @@ import numpy as np
 import psutil
 
 from convs2s.common.errors import UserError
-from convs2s.common.programs import find_program
+from convs2s.common.programs import find_program, usage_at_end
 from convs2s.text.stages import FILE
 from convs2s.text.workflow import WORK
 
@@ -185,7 +185,7 @@ def measure(command: list[str], out: Path) -> tuple[float, dict[str, dict]]:
     use, before, next_disk = Use(), 0.0, 0.0
     with tempfile.TemporaryFile() as log:
         process = subprocess.Popen(command, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
-        while (total := processor_seconds(process)) is None:
+        while (total := usage_at_end(process)) is None:
             memory, seconds = resources(process.pid)
             use.memory = max(use.memory, memory)
             use.seconds = max(use.seconds, seconds - before)
@@ -206,18 +206,9 @@ def measure(command: list[str], out: Path) -> tuple[float, dict[str, dict]]:
             raise UserError(f"{command[0]} failed: {lines[-1]}")
     last = stages.setdefault(LAST, Use())
     # A process that ends between two readings has used more than the last one says.
-    last.seconds += max(use.seconds, total - before)
+    last.seconds += max(use.seconds, total.ru_utime + total.ru_stime - before)
     last.memory, last.disk = max(last.memory, use.memory), max(last.disk, use.disk, bytes_in(out))
     return minutes, {name: each.numbers() for name, each in stages.items()}
-
-
-def processor_seconds(process: subprocess.Popen) -> float | None:
-    """The processor time of a process that has ended, and of those that it waited for."""
-    pid, status, usage = os.wait4(process.pid, os.WNOHANG)
-    if pid == 0:
-        return None
-    process.returncode = os.waitstatus_to_exitcode(status)
-    return usage.ru_utime + usage.ru_stime
 
 
 def complete(out: Path) -> list[str]:

@@ -268,19 +268,18 @@ class Programs:
         """The resources that a process used until it ended; None if it is running."""
         if process.returncode is not None:
             return resource.struct_rusage([0.0] * 16)
-        pid, status, usage = os.wait4(process.pid, os.WNOHANG)
-        if pid == 0:
-            return None
-        with self.lock:
-            process.returncode = os.waitstatus_to_exitcode(status)
-            self.running.pop(process, None)
+        usage = usage_at_end(process)
+        if usage is not None:
+            with self.lock:
+                self.running.pop(process, None)
         return usage
 
     def interrupt(self) -> None:
         """Send Ctrl-C to all running programs, and start no more; for signal handlers.
 
         While a program imports its modules, Python may lose the exception that Ctrl-C raises.
-        Programs that have written nothing yet are ended with SIGTERM, which it leaves alone.
+        Programs that have written nothing to their logs yet are ended with SIGTERM, which it
+        leaves alone.
         """
         self.interrupted = True
         for process, (log, size) in list(self.running.items()):
@@ -313,6 +312,21 @@ def command_line(
     if stdout:
         words += [">", shlex.quote(relative_path(stdout))]
     return " ".join(words)
+
+
+def usage_at_end(process: subprocess.Popen[bytes]) -> resource.struct_rusage | None:
+    """The resources that a process, and those it waited for, used until it ended.
+
+    Args:
+        process: a process that nothing else waits for; if it has ended, its exit code is set.
+    Returns:
+        The resources; None if it is running.
+    """
+    pid, status, usage = os.wait4(process.pid, os.WNOHANG)
+    if pid == 0:
+        return None
+    process.returncode = os.waitstatus_to_exitcode(status)
+    return usage
 
 
 def cpu_time(pid: int) -> float:

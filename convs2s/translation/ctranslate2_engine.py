@@ -29,6 +29,7 @@ logger = logging.getLogger(__name__)
 # Any length to the power of this is 1. With 0, CTranslate2 would end a search before it has found
 # all hypotheses.
 NO_PENALTY = 1e-9
+# With one of these instructions, products in 8 bits are added up in 32 bits.
 EXACT = (*INSTRUCTIONS, "avx_vnni")
 
 
@@ -226,7 +227,8 @@ class _Batch:
 def may_saturate() -> bool:
     """Whether sums of two products in 8 bits may saturate at 16 bits.
 
-    On x86 without VNNI and AMX, they do in oneDNN, which CTranslate2 multiplies with.
+    On x86 without VNNI and AMX, they do in oneDNN, with which CTranslate2 multiplies (oneDNN's
+    developer guide, "Nuances of int8 Computations").
     """
     return platform.machine() in ("x86_64", "AMD64") and not has_any(EXACT)
 

@@ -91,6 +91,7 @@ def test_an_unpacked_folder_gives_the_tables(unpacked, capsys):
     out = unpacked / "multi30k_compare"
     assert main(["experiment", str(COMPARE), "--report", "--out", str(out)]) == 0
     printed = capsys.readouterr().out
+    main_table = printed.partition("\n## ")[0]
     seeds = defaultdict(list)
     for parts in COMPARED.values():
         result = parts["result"]
@@ -101,6 +102,5 @@ def test_an_unpacked_folder_gives_the_tables(unpacked, capsys):
             # No table has the single seeds of a system that chooses no search.
             seeds[result["title"]].append(bleu)
     for title, scores in seeds.items():
-        # The main table is the first one.
-        line, *_ = [line for line in printed.splitlines() if line.startswith(f"| {title} ")]
+        (line,) = [line for line in main_table.splitlines() if line.startswith(f"| {title} ")]
         assert f" {mean(scores):.2f} ± {stdev(scores):.2f} |" in line

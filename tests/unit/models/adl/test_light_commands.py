@@ -37,3 +37,15 @@ def test_little_is_imported(arguments):
 def test_drawing_imports_little(tmp_path):
     picture = str(tmp_path / "model.svg")
     assert assert_light("draw", "adl_transformer", "-o", picture) == picture
+
+
+def test_layers_of_a_user_that_need_no_torch(tmp_path):
+    folder = tmp_path / "light_layers"
+    folder.mkdir()
+    (folder / "__init__.py").write_text(
+        "from convs2s.models.adl import POSITION, register_layer\n"
+        "@register_layer('mine', 'nothing much', reach=POSITION, parameters=7)\n"
+        "class Mine: pass\n"
+    )
+    output = assert_light("explain", "mine", "mlp_att", "--user-dir", str(folder))
+    assert ["mine", "S", "x", "512", "7"] in [line.split() for line in output.splitlines()]
