@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..common.errors import UserError
 from ..common.output_files import atomic_write, check_outputs, make_folder, write_lines
-from ..common.progress import Progress
+from ..common.progress import show_progress
 from ..common.quiet import quiet
 from ..common.tables import number, show
 from ..evaluation import comparison, links
@@ -265,7 +265,7 @@ def _translate(
     if source is None:
         raise UserError(f"{checkpoints[0]} has nothing to translate: give the text with --source.")
     translator = _translator(args, checkpoints)
-    with Progress(unit="sentences", desc=checkpoints[0], total=len(source)) as progress:
+    with show_progress(unit="sentences", desc=checkpoints[0], total=len(source)) as progress:
         translations = list(translator.stream(source, progress.update))
     if num_cut_off := sum(translation.is_cut_off for translation in translations):
         remark = cut_off_remark(num_cut_off, args.max_len_b)

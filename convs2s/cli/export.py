@@ -19,7 +19,7 @@ from ..common.output_files import (
     check_folder_writable,
     check_writable,
 )
-from ..common.progress import Progress
+from ..common.progress import show_progress
 from ..common.quiet import quiet
 from ..common.text_files import read_lines
 from ..evaluation.metrics import MetricOptions, default_tokenizer, find_metrics
@@ -209,7 +209,7 @@ def _measure(
     # What is made once is not measured.
     translator.translate(lines[:1])
     start = time.perf_counter()
-    with Progress(unit="lines", desc=f"Translating {name}", total=len(lines)) as progress:
+    with show_progress(unit="lines", desc=f"Translating {name}", total=len(lines)) as progress:
         translations = translator.stream(lines, progress.update)
         texts = [translation.text for translation in translations]
     seconds = time.perf_counter() - start

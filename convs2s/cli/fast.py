@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 from ..checkpoints.folders import FAST, find_checkpoints
 from ..common.errors import UserError
 from ..common.output_files import check_writable
-from ..common.progress import Progress
+from ..common.progress import show_progress
 from ..common.quiet import quiet
 from ..common.tables import Table, number, show
 from ..common.text_files import read_lines, read_parallel
@@ -62,7 +62,7 @@ def run(args: argparse.Namespace) -> int:
             counts.add(pair)
         write_lexicon(lexicon, counts.entries(0.0, MAX_PER_WORD))
         found = []
-        with Progress(unit="ways to translate") as progress:
+        with show_progress(unit="ways to translate") as progress:
             for each in measure(str(path), args.prepared, lexicon, lines, score):
                 found.append(each)
                 progress.update()

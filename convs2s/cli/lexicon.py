@@ -2,16 +2,20 @@
 
 import argparse
 from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
 from ..common.errors import UserError
 from ..common.output_files import check_outputs
-from ..common.progress import Progress
+from ..common.progress import show_progress
 from ..common.text_files import read_parallel
 from ..text.lexicon.aligner import MAX_WORDS, align
 from ..text.lexicon.counts import LinkCounts
 from ..text.lexicon.files import write_lexicon
 from ..text.lexicon.links import METHODS, AlignedPair, read_aligned
 from .arguments import add_file, add_input, add_number
+
+if TYPE_CHECKING:
+    from tqdm.std import tqdm
 
 DEFAULT_METHOD = "grow-diag-final-and"
 BLOCK_PAIRS, MAX_PER_WORD = 500_000, 100
@@ -49,7 +53,7 @@ def run(args: argparse.Namespace) -> int:
     _check(args)
     counts = LinkCounts()
     pairs = unaligned = 0
-    with Progress(unit="sentence pairs") as progress:
+    with show_progress(unit="sentence pairs") as progress:
         for pair in _aligned(args, progress):
             counts.add(pair)
             pairs += 1
@@ -73,7 +77,7 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _aligned(args: argparse.Namespace, progress: Progress) -> Iterator[AlignedPair]:
+def _aligned(args: argparse.Namespace, progress: "tqdm[Any]") -> Iterator[AlignedPair]:
     method = args.symmetrise or DEFAULT_METHOD
     if args.alignments:
         return read_aligned(args.source, args.target, args.alignments, method)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TextIO
 from ..common.errors import UserError
 from ..common.limits import option_name
 from ..common.output_files import check_outputs, text_output
-from ..common.progress import Progress
+from ..common.progress import show_progress
 from ..common.quiet import hidden_messages
 from ..common.resuming import ResumableFiles, begin_anew, record_name
 from ..common.shards import WHOLE, Shard, ShardReader, make_shard
@@ -217,7 +217,7 @@ def _shown(stack: ExitStack, reader: ShardReader | None, done: int) -> Callable[
     """Shows the progress of a file, some lines of which are done, while the stack is open."""
     if reader is None:
         return lambda count: None
-    progress = stack.enter_context(Progress(unit="lines", initial=done))
+    progress = stack.enter_context(show_progress(unit="lines", initial=done))
 
     def update(count: int) -> None:
         progress.total = reader.expected

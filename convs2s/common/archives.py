@@ -22,7 +22,7 @@ from .errors import UserError
 from .lines import excerpt
 from .names import stays_inside
 from .plain_files import open_plain
-from .progress import Progress
+from .progress import show_progress
 
 ADDRESS = re.compile(r"https?://", re.IGNORECASE)
 _ARCHIVE_NAME = re.compile(r"\.(tar(\.\w+)?|tgz|tbz2?|txz)$", re.IGNORECASE)
@@ -88,7 +88,7 @@ def download(
     """
     with _Answer(address, otherwise) as answer, path.open("wb") as file:
         total = answer.length
-        with Progress(unit="B", desc="Downloading", total=total, scale=True) as shown:
+        with show_progress(unit="B", desc="Downloading", total=total, scale=True) as shown:
             size = 0
             for chunk in answer.chunks():
                 size += file.write(chunk)

@@ -4,7 +4,6 @@ import os
 import platform
 import re
 import sys
-from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -40,17 +39,21 @@ def missing_fairseq() -> str | None:
 
 def versions() -> dict[str, str]:
     """The versions of this package, Python, torch and fairseq; imports none of them."""
-    fairseq = next((f"{found} ({name})" for name in FAIRSEQ if (found := _version(name))), None)
+    found = {name: version for name in FAIRSEQ if (version := installed_version(name))}
+    fairseq = next((f"{version} ({name})" for name, version in found.items()), None)
     return {
         "convs2s": __version__,
         "Python": platform.python_version(),
-        "torch": _version("torch") or MISSING,
+        "torch": installed_version("torch") or MISSING,
         "fairseq": fairseq or MISSING,
     }
 
 
-def _version(distribution: str) -> str | None:
+def installed_version(distribution: str) -> str | None:
     """The version of a package, or None if it is not installed."""
+    # Programs that ask for no version start faster.
+    from importlib.metadata import PackageNotFoundError, version
+
     try:
         return version(distribution)
     except PackageNotFoundError:

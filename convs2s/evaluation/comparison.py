@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from ..common.errors import UserError
-from ..common.progress import Progress
+from ..common.progress import show_progress
 from ..common.tables import MISSING, Table, number
 from .metrics import (
     Metric,
@@ -166,7 +166,7 @@ def evaluate(
         tests = _tests(systems, references, metrics, options)
     settings: dict[str, str] = {}
     results = []
-    for name, hypotheses in Progress(systems.items(), "systems", "Scores", len(systems)):
+    for name, hypotheses in show_progress(systems.items(), "systems", "Scores", len(systems)):
         short = [text for text in hypotheses if len(text.split()) < (min_words or 0)]
         scores: dict[str, float] = {}
         for metric in metrics:
@@ -196,7 +196,8 @@ def _tests(
     from sacrebleu.significance import PairedTest
 
     tests = {}
-    for metric in Progress([each for each in metrics if each.has_test], "metrics", "Bootstrap"):
+    tested = [each for each in metrics if each.has_test]
+    for metric in show_progress(tested, "metrics", "Bootstrap"):
         test = PairedTest(
             [(name, list(lines)) for name, lines in systems.items()],
             {metric.name: sacrebleu_metrics(options)[metric.name]()},

@@ -4,15 +4,13 @@ The classes check types and ranges, with the ``values`` that are allowed; ``read
 depends on several values.
 """
 
-from dataclasses import field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, model_validator
-from pydantic.dataclasses import dataclass
 from pydantic.json_schema import SkipJsonSchema
-from pydantic_core import ArgsKwargs
 
 from .trials import Adaptive, Trials
 from .values import (
@@ -59,23 +57,25 @@ def _averaging(content: Any) -> Any:
     raise wrong("an integer of at least 0, 'best', or a section with checkpoints and every")
 
 
-@dataclass(frozen=True, config=ConfigDict(extra="forbid", defer_build=True))
 class Section:
     """A section of the file. Keys with ``SkipJsonSchema`` are not in the file."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
 
     @classmethod
     def keys(cls) -> list[str]:
         """The keys that are allowed in the file."""
+        mark = SkipJsonSchema()  # type: ignore[type-arg]
         return [
-            name
-            for name, key in cls.__pydantic_fields__.items()  # type: ignore[attr-defined]
-            if not any(type(each) is SkipJsonSchema for each in key.metadata)
+            key.name
+            for key in fields(cls)  # type: ignore[arg-type]
+            if mark not in getattr(key.type, "__metadata__", ())
         ]
 
     @model_validator(mode="before")
     @classmethod
     def _check_keys(cls, content: Any) -> Any:
-        return content if isinstance(content, ArgsKwargs) else allowed_keys(cls.keys(), content)
+        return allowed_keys(cls.keys(), content)
 
 
 @dataclass(frozen=True)

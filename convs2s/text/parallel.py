@@ -2,15 +2,15 @@
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from itertools import islice
-from multiprocessing import active_children
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..common.errors import WorkInterrupted
 from ..common.signals import begin_child, without_stopped_children
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -37,6 +37,11 @@ def mapper(
         function = make()
         yield lambda items: map(function, items)
         return
+    # Programs that start no processes start faster.
+    from concurrent.futures import ProcessPoolExecutor
+    from concurrent.futures.process import BrokenProcessPool
+    from multiprocessing import active_children
+
     # An error in a starting process would be lost.
     make()
     pool = ProcessPoolExecutor(workers, initializer=_start, initargs=(make,))

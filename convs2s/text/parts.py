@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from ..common.data_files import read_json
 from ..common.errors import UserError
 from ..common.output_files import make_folder, undo_after_error
-from ..common.progress import Progress
+from ..common.progress import show_progress
 from ..common.shards import Shard
 
 # Lines of a part. Parts of another size belong to another version.
@@ -95,7 +95,7 @@ def write_parts(
     make_folder(str(folder))
     todo = [n for n in missing(folder, len(sizes)) if n % shard.total == shard.number]
     total = sum(sizes[number] for number in todo)
-    stream = iter(Progress(results(todo), "lines", title, total))
+    stream = iter(show_progress(results(todo), "lines", title, total))
     for number in todo:
         with _new_part(folder, number) as new:
             lines = _Counted(islice(stream, sizes[number]))

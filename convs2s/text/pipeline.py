@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ..common.output_files import atomic_write, make_folder
-from ..common.progress import Progress
+from ..common.progress import show_progress
 from ..common.shards import WHOLE, Shard
 from . import texts
 from .binarize import SEGMENTATION, binarize
@@ -183,7 +183,8 @@ class Pipeline:
         parts = product(languages, range(len(text.sizes)))
         lines = chain.from_iterable(starmap(text.lines, parts))
         share = coverage(self.settings.languages)
-        learn_sentencepiece(Progress(lines, "lines", LEARNING, total), size, path, share, total)
+        shown = show_progress(lines, "lines", LEARNING, total)
+        learn_sentencepiece(shown, size, path, share, total)
 
     @property
     def models(self) -> list[str | None]:
@@ -206,7 +207,7 @@ class Pipeline:
         if path.exists():
             saved = read_record(path)
             counts, done = Counter(saved["counts"]), saved["parts"]
-        shown = Progress(parts[done:], "parts", LEARNING, len(parts), initial=done)
+        shown = show_progress(parts[done:], "parts", LEARNING, len(parts), initial=done)
         for index, (language, number) in enumerate(shown, done + 1):
             counts = count_words(text.lines(language, number), counts)
             if index % SAVED == 0:

@@ -8,9 +8,7 @@ text = preparation.decode("Two dogs are run@@ ning .")
 import hashlib
 import shutil
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path, PurePosixPath
 from typing import Any, NoReturn
 
@@ -19,6 +17,7 @@ import yaml
 from .. import __version__
 from ..common.data_files import read_yaml
 from ..common.errors import UserError
+from ..common.installation import installed_version
 from ..common.names import check_name, inside
 from ..common.output_files import atomic_write
 from ..common.plain_files import open_plain
@@ -233,8 +232,8 @@ def write_record(
     """
     versions = {"convs2s-plugin": __version__}
     for name in PACKAGES:
-        with suppress(PackageNotFoundError):
-            versions[name] = version(name)
+        if (version := installed_version(name)) is not None:
+            versions[name] = version
     subwords = {
         "method": settings.method,
         "size": size,

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..common.errors import UserError
-from ..common.progress import Progress
+from ..common.progress import show_progress
 from . import parts
 from .cleaning import REASONS, choose_held_out, held_out_size
 from .parts import check_count, part, part_sizes, read_counts
@@ -54,7 +54,8 @@ def select(
         for _, hashes in _hashes(cleaned / name, part_sizes(count))
     ]
     known = np.unique(np.concatenate([np.empty(0, np.uint64), *held_out]))
-    for start, hashes in Progress(_hashes(train, sizes), "parts", "Comparing with held-out text"):
+    shown = show_progress(_hashes(train, sizes), "parts", "Comparing with held-out text")
+    for start, hashes in shown:
         found = decisions[start : start + len(hashes)]
         found[:] = np.where(hashes == 0, UNWRITTEN, TRAINING)
         left_out["held_out"] += _leave_out(found, hashes, known)
@@ -106,7 +107,7 @@ def _hold_out(
         before += len(candidates)
     known = np.unique(np.array(held_out, np.uint64))
     equal = 0
-    for start, hashes in Progress(_hashes(train, sizes), "parts", "Holding out"):
+    for start, hashes in show_progress(_hashes(train, sizes), "parts", "Holding out"):
         equal += _leave_out(decisions[start : start + len(hashes)], hashes, known)
     return chosen, equal
 
@@ -126,7 +127,7 @@ def _leave_out_duplicates(
     paths = [folder / f"sorted{index}" for index in range(number)]
     with ExitStack() as stack:
         files = [stack.enter_context(path.open("wb")) for path in paths]
-        for start, hashes in Progress(_hashes(train, sizes), "parts", "Sorting"):
+        for start, hashes in show_progress(_hashes(train, sizes), "parts", "Sorting"):
             (places,) = np.nonzero(decisions[start : start + len(hashes)] == TRAINING)
             hashes = hashes[places]
             table = np.stack([hashes, (places + start).astype(np.uint64)], axis=1)
@@ -134,7 +135,7 @@ def _leave_out_duplicates(
                 # Rows stay in the order of the text.
                 file.write(table[hashes % number == index].tobytes())
     duplicates = 0
-    for path in Progress(paths, "files", "Looking for duplicates"):
+    for path in show_progress(paths, "files", "Looking for duplicates"):
         table = np.fromfile(path, np.uint64).reshape(-1, 2)
         path.unlink()
         again = np.ones(len(table), bool)

@@ -11,7 +11,7 @@ from typing import Any
 from ..common.errors import UserError, WorkInterrupted
 from ..common.locks import is_at, lock_folder, release, shared_lock
 from ..common.output_files import make_folder
-from ..common.progress import Progress
+from ..common.progress import show_progress
 from ..common.shards import Shard
 from ..common.text_files import read_sentences
 from . import texts
@@ -173,14 +173,14 @@ def prepare_tokens(
         method, codes = "subword_nmt", out / SUFFIXES["subword_nmt"]
         files = [str(text / f"train.{language}") for language in languages]
         lines = chain.from_iterable(map(read_sentences, files))
-        words = count_words(Progress(lines, "lines", LEARNING))
+        words = count_words(show_progress(lines, "lines", LEARNING))
         learn_subword_nmt(words, merges, codes)
     split_pair = texts.split(method, (codes, codes))
     tokens = out / TOKENS
     for split in splits:
         with PairWriter(tokens, split, languages) as writer:
             pairs = read_pairs(text, split, languages)
-            for pair in Progress(pairs, "pairs", f"Splitting {split} into sub-words"):
+            for pair in show_progress(pairs, "pairs", f"Splitting {split} into sub-words"):
                 writer.write(*split_pair(pair))
     data = out / DATA
     data.mkdir()

@@ -10,7 +10,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from ..common.errors import UserError
 from ..common.lines import excerpt
-from ..common.progress import Progress
+from ..common.progress import show_progress
 from .alignment import hard_alignment, shifted
 from .buffers import TextProcessor
 from .decoding import Forced, mean_log_probs
@@ -67,7 +67,7 @@ def score_pairs(
     _check_lengths(ensemble, lengths)
     order = sorted(range(len(pairs)), key=lambda number: lengths[number][::-1])
     scored: dict[int, ScoredPair] = {}
-    progress = Progress(unit="pairs", total=len(pairs))
+    progress = show_progress(unit="pairs", total=len(pairs))
     for batch in batches_by_size(order, list(map(max, lengths)), ensemble.options.max_tokens):
         # Some encoders need the longest sentence first.
         batch.sort(key=lambda number: -lengths[number][0])

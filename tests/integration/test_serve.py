@@ -197,18 +197,31 @@ def test_fifty_clients(translator):
 
 
 def test_lines_of_a_client_that_has_left_are_not_translated():
-    many = ["--raw", "--queue", 2000, "--max-kilobytes", 1000]
+    many = ["--raw", "--queue", 20_000, "--max-kilobytes", 1000]
     with Served("adl", arguments=many) as served:
+        process = psutil.Process(served.process.pid)
+
+        def used():
+            return process.cpu_times().user
+
+        served.translate(LINES)
+        start = used()
+        served.translate(LINES * 100)
+        needed = used() - start
         port = int(served.address.rstrip("/").rpartition(":")[2])
         body = json.dumps({"lines": LINES * 100}).encode()
         head = f"POST /translate HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n"
         head += "Content-Type: application/json\r\n\r\n"
-        for _ in range(20):
+        start = used()
+        for _ in range(10):
             with socket.create_connection(("127.0.0.1", port)) as client:
+                before = used()
                 client.sendall(head.encode() + body)
-                time.sleep(0.02)
-        # All of them would be more than may wait.
-        assert len(served.translate(LINES * 100)) == len(LINES) * 100
+                while used() < before + 0.02:
+                    time.sleep(0.001)
+        served.translate(LINES)
+        # Each had begun, and at most a part of its lines was being translated when it left.
+        assert 0.2 <= used() - start < 5 * needed
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

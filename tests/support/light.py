@@ -47,7 +47,8 @@ def _run(arguments, folder):
         capture_output=True,
         text=True,
         cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        # Where Python may not keep what it compiled, it would compile all modules in every run.
+        env={**os.environ, "PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": ""},
     )
     *printed, report = done.stdout.splitlines()
     code, modules, seconds, megabytes = json.loads(report)

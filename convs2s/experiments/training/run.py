@@ -7,7 +7,7 @@ import sys
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...checkpoints.folders import LAST, saved_checkpoints
 from ...common.errors import UserError
@@ -15,7 +15,7 @@ from ...common.locks import lock_folder, locked_file, release
 from ...common.logs import read_stats
 from ...common.output_files import make_folder
 from ...common.programs import ProgramFailed, Programs, Stopped
-from ...common.progress import Progress
+from ...common.progress import show_progress
 from ...common.quiet import Shown
 from ...common.resuming import check_unchanged
 from ...common.signals import not_ignored
@@ -23,6 +23,9 @@ from ..checks import find_faults
 from ..commands import FIXES, unless_set
 from ..records import read_json, write_json
 from .request import Request
+
+if TYPE_CHECKING:
+    from tqdm.std import tqdm
 
 AVERAGE, LOG, RECORD, COMMANDS = "average.pt", "train.log", "training.json", "commands"
 LOCK = "lock"
@@ -185,7 +188,7 @@ class Table:
     values: dict[str, float] = field(default_factory=dict)
     first_share: float = 0.0
     has_head: bool = False
-    bar: Progress | None = None
+    bar: "tqdm[Any] | None" = None
 
     def watch(self, line: str) -> None:
         """Read a line of the log."""
@@ -231,7 +234,7 @@ class Table:
         """Move the bar."""
         updates, share = int(self.values["num_updates"]), self.share
         if self.bar is None:
-            self.bar = Progress(unit="updates", initial=updates)
+            self.bar = show_progress(unit="updates", initial=updates)
         self.bar.total = round(updates / share) if share else None
         self.bar.set_postfix_str(f"loss {self.values.get('loss', math.nan):.2f}", refresh=False)
         self.bar.update(updates - self.bar.n)
@@ -253,7 +256,10 @@ class Table:
             f"{self.left / 60:.1f}" if math.isfinite(self.left) else "-",
         )
         line = "  ".join(f"{text:>{len(name)}}" for name, text in zip(COLUMNS, row))
-        Progress.write(line, file=sys.stderr)
+        if self.bar is None:
+            print(line, file=sys.stderr, flush=True)
+        else:
+            self.bar.write(line, file=sys.stderr)
 
     def close(self) -> None:
         """Remove the bar."""

@@ -5,7 +5,7 @@ from io import StringIO
 import pytest
 import tqdm.std
 
-from convs2s.common.progress import Progress
+from convs2s.common.progress import show_progress
 
 
 @pytest.fixture
@@ -24,12 +24,12 @@ def test_messages(clock, counted):
     for stream in (log, screen):
         clock[0] = 100.0
         if counted:
-            with Progress(unit="lines", stream=stream) as progress:
+            with show_progress(unit="lines", stream=stream) as progress:
                 for _ in range(100_000):
                     clock[0] += 0.001
                     progress.update()
         else:
-            for _ in Progress(range(100_000), "lines", stream=stream, desc="Reading"):
+            for _ in show_progress(range(100_000), "lines", stream=stream, desc="Reading"):
                 clock[0] += 0.001
     seen = [line.rpartition("| ")[2] for line in log.getvalue().splitlines() if line]
     seen = [line.removeprefix("Reading: ") for line in seen]
@@ -47,5 +47,5 @@ def test_messages(clock, counted):
 
 def test_short_work_shows_nothing():
     stream = StringIO()
-    assert list(Progress(range(5), "lines", stream=stream)) == [0, 1, 2, 3, 4]
+    assert list(show_progress(range(5), "lines", stream=stream)) == [0, 1, 2, 3, 4]
     assert not stream.getvalue()
