@@ -76,16 +76,18 @@ CASES ?= 1000
 properties: $(STAMP)
 	CONVS2S_CASES=$(CASES) OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/properties \
 		tests/unit/models/adl/test_model.py tests/unit/plugin/search/test_ensembles.py \
-		tests/integration/examples/test_papers.py
+		tests/integration/examples/test_papers.py --timeout 0
 
 KILLS ?= 50
 faults: $(STAMP)
 	CONVS2S_KILLS=$(KILLS) OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/integration/test_kills.py \
-		tests/integration/test_killed_experiments.py tests/integration/test_repeated_commands.py
+		tests/integration/test_killed_experiments.py tests/integration/test_repeated_commands.py \
+		--timeout 0
 
 LINES ?= 100000
 random-bytes: $(STAMP)
-	CONVS2S_LINES=$(LINES) OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/integration/test_random_bytes.py
+	CONVS2S_LINES=$(LINES) OMP_NUM_THREADS=1 $(BIN)/python -m pytest --timeout 0 \
+		tests/integration/test_random_bytes.py
 
 MINUTES ?= 60
 endurance: $(STAMP)
