@@ -11,10 +11,7 @@ from convs2s import __version__
 from convs2s.cli import COMMANDS
 from convs2s.cli.commands import EXAMPLES, GROUPS, full_parser
 from tests import ROOT
-from tests.support.light import HEAVY, MAX_MEGABYTES, MAX_SECONDS, assert_light, run
-
-# matplotlib alone takes as long as MAX_SECONDS.
-MAX_SECONDS_OF_PLOTS = 1.2
+from tests.support.light import HEAVY, MAX_MEGABYTES, assert_light, max_seconds, run
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -89,7 +86,7 @@ def test_answers_of_the_parser(arguments, code, answer):
     assert got == code and not modules & HEAVY
     assert answer in (errors if code else " ".join(output.split()))
     assert errors.count("\n") == (1 if code else 0)
-    assert seconds <= MAX_SECONDS and megabytes <= MAX_MEGABYTES
+    assert seconds <= max_seconds() and megabytes <= MAX_MEGABYTES
 
 
 @pytest.mark.parametrize(
@@ -122,7 +119,7 @@ def test_what_is_missing_is_said_at_once(tmp_path, command):
     code, _, errors, modules, seconds, _ = run(*command.split(), folder=tmp_path)
     assert code == 2 and not modules & HEAVY
     assert ("--nbest" if "nbest" in command else "nope") in errors.splitlines()[-1]
-    assert seconds <= MAX_SECONDS
+    assert seconds <= max_seconds()
 
 
 def test_only_the_chosen_command_is_imported():
@@ -186,15 +183,17 @@ def test_a_comparison_of_files_needs_no_model(texts):
 
 
 def test_plots_need_no_model(texts):
+    # matplotlib alone takes as long as other commands may.
+    limit = 3 * max_seconds()
     code, output, _, modules, seconds, megabytes = run(
-        "plot", "training", "log", folder=texts, limit=MAX_SECONDS_OF_PLOTS
+        "plot", "training", "log", folder=texts, limit=limit
     )
     assert code == 0 and output == "training.png"
     assert modules & HEAVY == {"matplotlib"}
-    assert seconds <= MAX_SECONDS_OF_PLOTS and megabytes <= MAX_MEGABYTES
+    assert seconds <= limit and megabytes <= MAX_MEGABYTES
     code, _, errors, *_, seconds, megabytes = run("plot", "lengths", "log", folder=texts)
     assert code == 2 and "log has no BLEU by length" in errors
-    assert seconds <= MAX_SECONDS and megabytes <= MAX_MEGABYTES
+    assert seconds <= max_seconds() and megabytes <= MAX_MEGABYTES
 
 
 def test_every_command_is_in_a_group():

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.support.light import HEAVY, MAX_SECONDS, run
+from tests.support.light import HEAVY, max_seconds, run
 
 
 def assert_light(*arguments):
@@ -10,7 +10,7 @@ def assert_light(*arguments):
     code, output, errors, modules, seconds, megabytes = run("adl", *arguments)
     assert code == 0, errors
     assert output and not modules & {*HEAVY, "numpy"}
-    assert seconds < MAX_SECONDS and megabytes < 78
+    assert seconds < max_seconds() and megabytes < 78
     return output
 
 
