@@ -3,7 +3,8 @@
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+from torch.nn import functional as F
 
 from .gradient import first_derivatives_only
 
@@ -11,7 +12,7 @@ from .gradient import first_derivatives_only
 def rms_norm(x: Tensor, weight: Tensor, epsilon: float) -> Tensor:
     """w x / sqrt(mean of the squares of its channels + epsilon), in single precision or better.
 
-    On a CPU, ``F.rms_norm`` and its gradient take five times as long.
+    On a CPU, the gradient of ``F.rms_norm`` takes four times as long.
 
     Args:
         x: ... x C.
@@ -21,7 +22,28 @@ def rms_norm(x: Tensor, weight: Tensor, epsilon: float) -> Tensor:
     exact = torch.promote_types(x.dtype, torch.float32)
     # Autocast would round the squares to half precision.
     with torch.autocast(x.device.type, enabled=False):
-        return _RmsNorm.apply(x.to(exact).contiguous(), weight.to(exact), epsilon)
+        x, weight = x.to(exact), weight.to(exact)
+        if torch.is_grad_enabled():
+            return _RmsNorm.apply(x.contiguous(), weight, epsilon)
+        return F.rms_norm(x, weight.shape, weight, epsilon)
+
+
+class RmsNorm(nn.Module):
+    """``rms_norm`` with learned weights.
+
+    Args:
+        channels: C.
+        epsilon: added to the mean.
+    """
+
+    def __init__(self, channels: int, epsilon: float):
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(channels))
+        self.epsilon = epsilon
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Normalize x, ... x C; the result has the precision of the weights."""
+        return rms_norm(x, self.weight, self.epsilon).to(self.weight.dtype)
 
 
 class _RmsNorm(torch.autograd.Function):

@@ -23,7 +23,7 @@ def batch_of(case: Case):
 
 def assert_close(case: Case, actual, expected):
     """Both are equal but for rounding, in proportion to the largest number."""
-    scale = max(1.0, float(expected.abs().max())) if expected.numel() else 1.0
+    scale = max(1.0, float(expected.detach().abs().max())) if expected.numel() else 1.0
     tolerance = scale * (1e-9 if case["precision"] == "float64" else 2e-4)
     assert expected.isfinite().all()
     torch.testing.assert_close(actual, expected, atol=tolerance, rtol=0.0)

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from convs2s.nn.normalization import rms_norm
+from convs2s.nn.normalization import RmsNorm, rms_norm
 
 
 def formula(x, weight, epsilon):
@@ -27,6 +27,29 @@ def test_values_and_gradients(inputs):
         values_and_gradients(rms_norm, *inputs), values_and_gradients(formula, *inputs)
     ):
         torch.testing.assert_close(actual, expected)
+
+
+def test_without_gradients(inputs):
+    expected = formula(*inputs, 0.1)
+    with torch.no_grad():
+        torch.testing.assert_close(rms_norm(*inputs, 0.1), expected)
+
+
+def test_the_module_has_the_precision_of_its_weights(inputs):
+    x, weight = inputs
+    module = RmsNorm(8, 0.1)
+    assert list(module.state_dict()) == ["weight"] and torch.equal(module.weight, torch.ones(8))
+    module.weight.data = weight
+    torch.testing.assert_close(module(x), formula(x, weight, 0.1))
+    for dtype in (torch.float32, torch.bfloat16):
+        y = module.to(dtype)(x.bfloat16())
+        assert y.dtype == dtype
+        torch.testing.assert_close(
+            y.double(),
+            formula(x.bfloat16().double(), module.weight.double(), 0.1),
+            rtol=1e-2,
+            atol=1e-2,
+        )
 
 
 def test_autocast_changes_nothing(inputs):

@@ -8,8 +8,9 @@ keys may be divided by their root mean square, with learned scales (after Henry 
 Self-attention may have a window and relative positions.
 """
 
-from torch import Tensor, nn
+from torch import Tensor
 
+from ....nn.normalization import RmsNorm
 from ..context import Context
 from ..language.layers.attention import ALIBI, ROPE
 from ..language.spec import LayerSpec
@@ -18,7 +19,7 @@ from .common import EPSILON, implements, xavier_linear
 from .relative_positions import AlibiBiases, DistanceMask, Rotation
 
 
-class HeadNorm(nn.RMSNorm):
+class HeadNorm(RmsNorm):
     """Divides the channels of each head by their root mean square; all heads share the scales.
 
     As in Qwen 3 and Gemma 3; Henry et al. (2020) divide by the norm, with one scale.
@@ -32,9 +33,8 @@ class HeadNorm(nn.RMSNorm):
 
     def forward(self, x: Tensor) -> Tensor:
         """Normalize queries or keys, R x T x hE."""
-        heads = x.unflatten(-1, (-1, *self.normalized_shape))
-        # Under autocast, in the precision of the scales.
-        return super().forward(heads.to(self.weight.dtype)).to(x.dtype).flatten(-2)
+        heads = x.unflatten(-1, (-1, self.weight.size(0)))
+        return super().forward(heads).to(x.dtype).flatten(-2)
 
 
 @implements("mh_dot_src_att", "mh_dot_self_att")

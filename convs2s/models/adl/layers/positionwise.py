@@ -4,6 +4,7 @@ from torch import Tensor, nn
 
 from ....nn.dropout import Dropout
 from ....nn.linear import Linear, RectifiedLinear
+from ....nn.normalization import RmsNorm
 from ..context import Context
 from ..language.layers.common import input_parts
 from ..language.spec import LayerSpec
@@ -67,12 +68,11 @@ class RmsNormLayer(nn.Module):
 
     def __init__(self, spec: LayerSpec):
         super().__init__()
-        self.norm = nn.RMSNorm(spec.input_width, EPSILON)
+        self.norm = RmsNorm(spec.input_width, EPSILON)
 
     def forward(self, x: Tensor, context: Context) -> Tensor:
         """Normalize each position of x (B x T x C)."""
-        # As layer normalization does, in the precision of the weight under autocast.
-        return self.norm(x.to(self.norm.weight.dtype))
+        return self.norm(x)
 
 
 @implements("linear")
