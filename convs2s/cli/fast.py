@@ -14,7 +14,6 @@ from ..common.quiet import quiet
 from ..common.tables import Table, number, show
 from ..common.text_files import read_lines, read_parallel
 from ..evaluation.metrics import MetricOptions, default_tokenizer, sacrebleu_score
-from ..text.lexicon.counts import LinkCounts
 from ..text.lexicon.files import write_lexicon
 from ..text.preparation import TEXT, TOKENS, Preparation
 from .arguments import add_input
@@ -44,6 +43,7 @@ def run(args: argparse.Namespace) -> int:
     lines, references = list(read_lines(str(source))), list(read_lines(str(target)))
     from ..checkpoints.files import save_checkpoint
     from ..checkpoints.quantized import read_unquantized
+    from ..text.lexicon.counts import LinkCounts
     from ..translation.fast import align, fast_checkpoint, fastest, measure
     from ..translation.text import find_preparation, near
 

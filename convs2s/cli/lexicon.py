@@ -9,7 +9,6 @@ from ..common.output_files import check_outputs
 from ..common.progress import show_progress
 from ..common.text_files import read_parallel
 from ..text.lexicon.aligner import MAX_WORDS, align
-from ..text.lexicon.counts import LinkCounts
 from ..text.lexicon.files import write_lexicon
 from ..text.lexicon.links import METHODS, AlignedPair, read_aligned
 from .arguments import add_file, add_input, add_number
@@ -51,6 +50,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Align the text, write the lexicons and print a summary."""
     _check(args)
+    # Help is printed faster without numpy.
+    from ..text.lexicon.counts import LinkCounts
+
     counts = LinkCounts()
     pairs = unaligned = 0
     with show_progress(unit="sentence pairs") as progress:
