@@ -211,6 +211,9 @@ GENERATORS: dict[str, Callable[[], str]] = {
     ),
     "distillation": lambda: results.scores(results.finished("distillation/multi30k.yaml")),
     "distillation released": lambda: results.scores(results.finished("distillation/released.yaml")),
+    "distillation other direction": lambda: results.scores(
+        results.finished("distillation/released_en_de.yaml")
+    ),
     "multi30k diversified": lambda: results.scores(results.finished("multi30k/diversified.yaml")),
     "multi30k regularized": lambda: results.scores(results.finished("multi30k/regularized.yaml")),
     "multi30k sweep of dropout": lambda: results.sweep("multi30k/sweep_dropout.yaml"),
