@@ -1,4 +1,4 @@
-"""show_progress on standard error."""
+"""Progress on standard error."""
 
 import sys
 from collections.abc import Callable, Iterable
