@@ -69,11 +69,11 @@ def run(args: argparse.Namespace) -> int:
         chosen = fastest(found)
         rows = [[each.what, number(each.bleu), number(each.speed, 0)] for each in found]
         print(show(Table(["model", "BLEU (validation)", "sentences/s of a core"], rows)))
-        if chosen is found[0]:
-            print(f"Nothing is faster without a loss of quality: {output} is not written.")
-            return 0
         save_checkpoint(fast_checkpoint(str(path), args.prepared, chosen.options), str(output))
-    print(f"{output}: {chosen.what}. Translate with it:")
+    what = chosen.what
+    if chosen is found[0]:
+        what = "the model as it is, since nothing is faster without a loss of quality"
+    print(f"{output}: {what}. Translate with it:")
     command = ["convs2s", "translate", "--path", str(path.parent)]
     if find_preparation(near(str(path))) is None:
         command += ["--preparation", str(args.prepared)]

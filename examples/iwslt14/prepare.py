@@ -18,7 +18,7 @@ from pathlib import Path
 from archive import ADDRESS, LANGUAGES, TEST_SETS, TRAIN, download, find_files
 
 from convs2s.common.errors import UserError
-from convs2s.common.progress import Progress
+from convs2s.common.progress import show_progress
 from convs2s.common.text_files import read_lines
 from convs2s.text.cleaning import Limits, fault
 from convs2s.text.parallel import mapper
@@ -115,7 +115,7 @@ def write_splits(files: dict[str, Path], folder: Path, jobs: int) -> dict[str, i
         splits = Splits(folder, stack)
         paths = [files[f"{TRAIN}.{language}"] for language in LANGUAGES]
         pairs = run(read_pairs(paths, tagged_lines))
-        for pair in Progress(pairs, "pairs", TRAIN, PUBLISHED["tagged"]):
+        for pair in show_progress(pairs, "pairs", TRAIN, PUBLISHED["tagged"]):
             counts["tagged"] += 1
             if fault(*pair, LIMITS) is None:
                 counts["cleaned"] += 1
