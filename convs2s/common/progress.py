@@ -58,7 +58,7 @@ def show_progress(
 
 @cache
 def _bar_class() -> "type[tqdm[Any]]":
-    # Programs that show nothing start faster.
+    # Help, and programs that count nothing, start faster.
     from tqdm.std import tqdm
 
     class Bar(tqdm):

@@ -12,7 +12,7 @@ from .gradient import first_derivatives_only
 def rms_norm(x: Tensor, weight: Tensor, epsilon: float) -> Tensor:
     """w x / sqrt(mean of the squares of its channels + epsilon), in single precision or better.
 
-    On a CPU, the gradient of ``F.rms_norm`` takes four times as long.
+    On a CPU, ``F.rms_norm`` and its gradient take four times as long.
 
     Args:
         x: ... x C.
