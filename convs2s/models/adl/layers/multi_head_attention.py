@@ -4,8 +4,9 @@ It projects queries, keys and values, attends with each head, and projects the c
 once more, as in the original implementation; the paper's formula has no last projection.
 
 Several heads of queries may share one head of keys and values (Ainslie et al. 2023). Queries and
-keys may be divided by their root mean square, with learned scales (after Henry et al. 2020).
-Self-attention may have a window and relative positions.
+keys may be divided by their root mean square, with learned scales (after Henry et al. 2020), and
+rotated by their positions (Su et al. 2021). Self-attention may have a window, and biases by
+distance.
 """
 
 import torch
