@@ -206,7 +206,7 @@ class _Generator:
             heads = given.get("h", self.settings.attention_heads)
             return rng.choice([count for count in HEADS if heads % count == 0])
         if key == "pos" and self.head_size(name, given) % 2:
-            return rng.choice(("none", "alibi"))
+            return rng.choice([name for name in argument.kind.names if name != "rope"])
         if key == "block":
             top = len(self.widths) - 1
             return rng.choice([block for block in range(-top, top + 1)])
@@ -222,7 +222,7 @@ class _Generator:
         return str(value).lower() if isinstance(value, bool) else str(value)
 
     def head_size(self, name: str, given: dict[str, Any]) -> int:
-        """Channels of each head of multi-head attention to the sentence itself."""
+        """Channels of each head of multi-head attention."""
         heads = 1 if name.startswith("dot_") else given.get("h", self.settings.attention_heads)
         return given.get("d_p", given.get("d", self.settings.model_dim)) // heads
 

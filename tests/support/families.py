@@ -72,7 +72,7 @@ ADL = {
         f"res_nd({SELF}(pos=alibi, kv_heads=1))",
         decoder_adl=f"res_nd({SELF}(window=3, pos=alibi, kv_heads=2)) -> "
         f"res_nd({SELF}(pos=rope, kv_heads=1)) -> res_nd({SELF}(window=2)) -> "
-        "res_nd(mh_dot_src_att(kv_heads=2, qk_norm=true))",
+        "res_nd(mh_dot_src_att(kv_heads=2, qk_norm=true, pos=rope))",
     ),
     "adl-attention-fed": dict(
         encoder_adl=f"{SELF}(pos=alibi, window=1, h=2)",

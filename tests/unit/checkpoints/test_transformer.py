@@ -161,6 +161,12 @@ REFUSED = {
         {},
         "'mh_dot_self_att' has pos=rope, which is not exported to fairseq's transformer: omit",
     ),
+    "relative positions of the source": (
+        ENCODER,
+        DECODER.replace("src_att", "src_att(pos=rope)"),
+        {},
+        "'mh_dot_src_att' has pos=rope, which is not exported to fairseq's transformer: omit",
+    ),
     "another activation": (
         ENCODER.replace("ffl", "ff(d=8, v=sigmoid) -> linear"),
         DECODER,

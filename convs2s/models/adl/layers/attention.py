@@ -50,24 +50,24 @@ class AttentionLayer(nn.Module):
         self.causal = spec.in_decoder
         self.dropout = Dropout(spec["dropout"])
 
-    def q_proj(self, x: Tensor) -> Tensor:
+    def q_proj(self, x: Tensor, context: Context) -> Tensor:
         """Queries R x T x hE of x (R x T x C)."""
         raise NotImplementedError
 
-    def kv_proj(self, source: Tensor) -> tuple[Tensor, Tensor]:
+    def kv_proj(self, source: Tensor, context: Context) -> tuple[Tensor, Tensor]:
         """Keys B x S x gE and values B x S x gE' of a sequence B x S x C."""
         raise NotImplementedError
 
     def qkv_proj(self, x: Tensor, context: Context) -> tuple[Tensor, Tensor, Tensor]:
         """Queries, keys and values of x (R x T x C), for self-attention."""
-        return (self.q_proj(x), *self.kv_proj(x))
+        return (self.q_proj(x, context), *self.kv_proj(x, context))
 
     def forward(self, x: Tensor, context: Context) -> Tensor:
         """Map R x T x C to R x T x C'."""
         x = to_autocast_dtype(x)
         if self.block is None:
             return self.attend_to_sentence(*self.qkv_proj(x, context), context)
-        return self.attend_to_source(self.q_proj(x), context)
+        return self.attend_to_source(self.q_proj(x, context), context)
 
     def attend_to_source(self, query: Tensor, context: Context) -> Tensor:
         """Attend to a block of the source, and append the weights to those of the context.
@@ -110,7 +110,7 @@ class AttentionLayer(nn.Module):
             return state.sentences["keys"], state.sentences["values"]
         keys, values = (
             split_heads(projected, self.kv_heads)
-            for projected in self.kv_proj(to_autocast_dtype(source))
+            for projected in self.kv_proj(to_autocast_dtype(source), context)
         )
         if state is not None:
             keys, values = keys.contiguous(), values.contiguous()
@@ -219,11 +219,11 @@ class DotAttentionLayer(AttentionLayer):
     def __init__(self, spec: LayerSpec):
         super().__init__(spec, scale=spec["s"] ** -0.5)
 
-    def q_proj(self, x: Tensor) -> Tensor:
+    def q_proj(self, x: Tensor, context: Context) -> Tensor:
         """The input as it is."""
         return x
 
-    def kv_proj(self, source: Tensor) -> tuple[Tensor, Tensor]:
+    def kv_proj(self, source: Tensor, context: Context) -> tuple[Tensor, Tensor]:
         """The source as keys and as values."""
         return source, source
 
@@ -253,11 +253,11 @@ class ProjectedAttentionLayer(AttentionLayer):
             self.queries = xavier_linear(spec.input_width, inner, bias)
             self.keys_values = xavier_linear(spec.source_width, 2 * shared, bias, parts=2)
 
-    def q_proj(self, x: Tensor) -> Tensor:
+    def q_proj(self, x: Tensor, context: Context) -> Tensor:
         """Queries, for attention to the source."""
         return self.queries(x)
 
-    def kv_proj(self, source: Tensor) -> tuple[Tensor, Tensor]:
+    def kv_proj(self, source: Tensor, context: Context) -> tuple[Tensor, Tensor]:
         """Keys and values of the source."""
         return self.keys_values(source).chunk(2, dim=-1)
 
@@ -278,11 +278,11 @@ class MlpAttentionLayer(AttentionLayer):
         bound = math.sqrt(6 / (spec["d_p"] + 1))
         nn.init.uniform_(self.weight, -bound, bound)
 
-    def q_proj(self, x: Tensor) -> Tensor:
+    def q_proj(self, x: Tensor, context: Context) -> Tensor:
         """Projected queries."""
         return self.queries(x)
 
-    def kv_proj(self, source: Tensor) -> tuple[Tensor, Tensor]:
+    def kv_proj(self, source: Tensor, context: Context) -> tuple[Tensor, Tensor]:
         """Projected keys, and the source as values."""
         return self.keys(source), source
 

@@ -125,7 +125,7 @@ class MegaSourceAttentionLayer(AttentionLayer):
         candidate = F.silu(self.output(attended * F.silu(reset)))
         return let_in(x, self.hidden_dropout(candidate), update)
 
-    def kv_proj(self, source: Tensor) -> tuple[Tensor, Tensor]:
+    def kv_proj(self, source: Tensor, context: Context) -> tuple[Tensor, Tensor]:
         """Keys and values of the source."""
         keys, values = self.keys_values(source).split(self.source_widths, dim=-1)
         return keys, self.hidden_dropout(F.silu(values))

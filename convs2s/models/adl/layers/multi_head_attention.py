@@ -4,10 +4,12 @@ It projects queries, keys and values, attends with each head, and projects the c
 once more, as in the original implementation; the paper's formula has no last projection.
 
 Several heads of queries may share one head of keys and values (Ainslie et al. 2023). Queries and
-keys may be divided by their root mean square, with learned scales (after Henry et al. 2020).
-Self-attention may have a window and relative positions.
+keys may be divided by their root mean square, with learned scales (after Henry et al. 2020), and
+rotated by their positions (Su et al. 2021). Self-attention may have a window, and biases by
+distance.
 """
 
+import torch
 from torch import Tensor
 
 from ....nn.normalization import RmsNorm
@@ -17,6 +19,14 @@ from ..language.spec import LayerSpec
 from .attention import ProjectedAttentionLayer
 from .common import EPSILON, implements, xavier_linear
 from .relative_positions import AlibiBiases, DistanceMask, Rotation
+
+
+def source_context(source: Tensor, context: Context) -> Context:
+    """Positions of the source, B x S x C, which layers share."""
+    length = source.size(1)
+    return context.shared(
+        "source", lambda: Context(torch.arange(length, device=source.device), length)
+    )
 
 
 class HeadNorm(RmsNorm):
@@ -47,9 +57,8 @@ class MultiHeadAttentionLayer(ProjectedAttentionLayer):
         size = spec["d_p"] // self.heads
         self.q_norm = HeadNorm(size) if spec["qk_norm"] else None
         self.k_norm = HeadNorm(size) if spec["qk_norm"] else None
-        self.rotation = None
+        self.rotation = Rotation(size) if spec["pos"] == ROPE else None
         if self.block is None:
-            self.rotation = Rotation(size) if spec["pos"] == ROPE else None
             biases = AlibiBiases(self.heads) if spec["pos"] == ALIBI else None
             if spec["window"] is not None or biases is not None:
                 self.distances = DistanceMask(self.causal, spec["window"], biases)
@@ -58,15 +67,21 @@ class MultiHeadAttentionLayer(ProjectedAttentionLayer):
         """Map R x T x C to R x T x C'."""
         return self.output(super().forward(x, context))
 
-    def q_proj(self, x: Tensor) -> Tensor:
+    def q_proj(self, x: Tensor, context: Context) -> Tensor:
         """Queries, for attention to the source."""
-        queries = super().q_proj(x)
-        return queries if self.q_norm is None else self.q_norm(queries)
+        queries = super().q_proj(x, context)
+        if self.q_norm is not None:
+            queries = self.q_norm(queries)
+        return queries if self.rotation is None else self.rotation(queries, context)
 
-    def kv_proj(self, source: Tensor) -> tuple[Tensor, Tensor]:
+    def kv_proj(self, source: Tensor, context: Context) -> tuple[Tensor, Tensor]:
         """Keys and values of the source."""
-        keys, values = super().kv_proj(source)
-        return keys if self.k_norm is None else self.k_norm(keys), values
+        keys, values = super().kv_proj(source, context)
+        if self.k_norm is not None:
+            keys = self.k_norm(keys)
+        if self.rotation is not None:
+            keys = self.rotation(keys, source_context(keys, context))
+        return keys, values
 
     def qkv_proj(self, x: Tensor, context: Context) -> tuple[Tensor, Tensor, Tensor]:
         """Queries, keys and values in one matrix multiplication, for self-attention."""

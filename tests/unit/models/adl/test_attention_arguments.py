@@ -135,7 +135,16 @@ def test_self_attention(arguments, side, unfused, monkeypatch):
         assert_close(row[:length], reference(spec, layer, tokens, tokens))
 
 
-@pytest.mark.parametrize("arguments", ["kv_heads=1", "qk_norm=true", "kv_heads=2, qk_norm=true"])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        "kv_heads=1",
+        "qk_norm=true",
+        "kv_heads=2, qk_norm=true",
+        "pos=rope",
+        "kv_heads=2, qk_norm=true, pos=rope",
+    ],
+)
 @torch.no_grad()
 def test_attention_to_the_source(arguments):
     spec, layer = built(f"mh_dot_src_att({arguments})", "decoder")

@@ -78,6 +78,12 @@ DISTANCES = Argument(
     "none",
     "how scores depend on distances: rope rotates queries and keys, alibi subtracts a multiple",
 )
+SOURCE_DISTANCES = Argument(
+    "pos",
+    Choice(("none", ROPE)),
+    "none",
+    "how scores depend on the distance of target and source positions: rope rotates both",
+)
 
 
 def scale_argument(text: str, default: Callable[[LayerSpec], float]) -> Argument:
@@ -127,10 +133,11 @@ def check_multi_head(spec: LayerSpec) -> None:
             "kv_heads",
         )
     size = spec["d_p"] // spec["h"]
-    if spec.arguments.get("pos") == ROPE and size % 2:
+    if spec.arguments["pos"] == ROPE and size % 2:
+        others = "" if spec.source_width is not None else ", or pos=alibi"
         raise LayerError(
             f"pos=rope rotates pairs of channels, but {spec['d_p']} channels (d_p) of {spec['h']} "
-            f"heads (h) are {size} for each: choose an even number for each head, or pos=alibi",
+            f"heads (h) are {size} for each: choose an even number for each head{others}",
             "pos",
         )
 
@@ -198,6 +205,7 @@ def declare_attention(
     before: tuple[Argument, ...],
     after: tuple[Argument, ...],
     within: tuple[Argument, ...] = (),
+    across: tuple[Argument, ...] = (),
     **facts: Any,
 ) -> None:
     """Declare attention to the source, ``*_src_att``, and to the sentence itself, ``*_self_att``.
@@ -207,6 +215,7 @@ def declare_attention(
         summary: one line for the list of layers, with {} for what the layer attends to.
         before, after: the arguments before and after BLOCK, which self-attention does not have.
         within: further arguments, only for self-attention.
+        across: further arguments, only for attention to the source.
         facts: as for ``declare``.
     """
     declare(
@@ -215,6 +224,7 @@ def declare_attention(
         *before,
         BLOCK,
         *after,
+        *across,
         reach=POSITION,
         attends=True,
         **facts,
@@ -258,6 +268,7 @@ declare_attention(
     (HEADS, HEAD_SCALE),
     (WIDTH, HEADS_WIDTH, WEIGHT_DROPOUT, BIAS, KV_HEADS, QK_NORM),
     (WINDOW, DISTANCES),
+    (SOURCE_DISTANCES,),
     width=given_width,
     check=check_multi_head,
     cost=multi_head_cost,
