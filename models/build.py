@@ -120,7 +120,7 @@ RECIPES = {
         OF_WORDS,
         [
             *(sys.executable, str(EXAMPLES / "pronunciation" / "run.py"), "TEXT"),
-            *("--multilingual", "--out", "OUT"),
+            *("--multilingual", "--systems", "cnn_self_att", "--out", "OUT"),
         ],
         "sigmorphon",
         "multilingual/runs/cnn_self_att.1",
