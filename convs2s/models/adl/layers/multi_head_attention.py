@@ -25,7 +25,7 @@ def source_context(source: Tensor, context: Context) -> Context:
     """Positions of the source, B x S x C, which layers share."""
     length = source.size(1)
     return context.shared(
-        "source", lambda: Context(torch.arange(length, device=source.device), length)
+        "source positions", lambda: Context(torch.arange(length, device=source.device), length)
     )
 
 
