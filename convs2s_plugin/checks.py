@@ -15,6 +15,7 @@ from fairseq import options, tasks
 from fairseq.registry import REGISTRIES
 
 from convs2s.common.errors import UserError, nearest
+from convs2s.experiments.values import RESERVED_IN_TRAINING
 from convs2s.nn.uninitialized import without_memory
 
 from .compat.messages import user_message
@@ -60,7 +61,8 @@ def _faults(program: str, words: list[str], folder: Path, joined: bool) -> Itera
             other = f"{type(error).__name__}: {' '.join(str(error).split())}"
             reason = (user_message(error) or other).strip().removesuffix(".")
             named = re.search(r"--([a-z][\w-]*)", reason)
-            yield named and named[1], re.sub(r"^argument --\S+: ", "", reason)
+            reason = re.sub(r"^argument --\S+: ", "", reason)
+            yield named and named[1], reason.replace("invalid <lambda> value:", "not a number:")
 
 
 def _refuse(status: int = 0, message: str = "") -> NoReturn:
@@ -73,6 +75,8 @@ def _unknown(
     """The faults of words that a parser does not know: options, and values of flags."""
     known = parser._option_string_actions
     helps = {option.removeprefix("--"): each.help or "" for option, each in known.items()}
+    for name in RESERVED_IN_TRAINING:
+        helps.pop(name, None)
     for word in unknown:
         name = word.removeprefix("--").partition("=")[0]
         if word.startswith("--"):

@@ -19,7 +19,7 @@ from convs2s.models.adl.language.resolve import resolve  # noqa: E402
 from convs2s.models.adl.language.spec import Settings  # noqa: E402
 from convs2s.pictures import model  # noqa: E402
 from convs2s.pictures.svg import CHARACTER, Drawing  # noqa: E402
-from docs import fields, results, step_figures, training_figures  # noqa: E402
+from docs import fields, hybrids, results, step_figures, training_figures  # noqa: E402
 from docs.generated import write_or_check  # noqa: E402
 
 LENGTH = 30
@@ -128,6 +128,7 @@ FIGURES: dict[str, Callable[[], str]] = {
     "adl_training.svg": training_figures.adl,
     "adl_step.svg": step_figures.adl,
     "quality.svg": quality,
+    "hybrids.svg": hybrids.figure,
 }
 
 

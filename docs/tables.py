@@ -41,7 +41,7 @@ from convs2s_plugin.criterions.sequence_risk import ConvS2SSequenceRiskConfig  #
 from convs2s_plugin.models.options import EMBEDDING_FILES  # noqa: E402
 from convs2s_plugin.schedulers import ReduceLROnValidationConfig  # noqa: E402
 from convs2s_plugin.tasks.translation import ConvS2STranslationConfig  # noqa: E402
-from docs import other_projects, proofs, published, results  # noqa: E402
+from docs import hybrids, other_projects, proofs, published, results  # noqa: E402
 from docs.generated import write_or_check  # noqa: E402
 
 PAGES = (
@@ -230,6 +230,8 @@ GENERATORS: dict[str, Callable[[], str]] = {
     "pronunciation multilingual": lambda: results.scores(
         results.finished("pronunciation/multilingual.yaml")
     ),
+    "hybrids scores": lambda: results.scores(results.finished(hybrids.FILE)),
+    "hybrids languages": hybrids.by_language,
     "other fconv": other_projects.fconv,
     "other attn2d": other_projects.attn2d,
     "other sockeye options": other_projects.sockeye_options,

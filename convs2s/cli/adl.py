@@ -230,6 +230,16 @@ def _resolve(args: argparse.Namespace) -> ModelSpec:
             f"There is no named architecture '{args.encoder}'{nearest(args.encoder, ARCHITECTURES)}"
             ": give ENCODER and DECODER, or one of the names that `convs2s adl list` prints."
         )
+    given_options = {
+        "--dialect": args.dialect != AdlOptions.adl_dialect,
+        "--input-feeding": args.input_feeding,
+    }
+    for option, is_given in given_options.items():
+        if is_given:
+            raise UserError(
+                f"{option} is for two chains of layers, but {args.encoder} is a named "
+                "architecture: omit the option."
+            )
     return ARCHITECTURES[args.encoder].resolve(**given)
 
 

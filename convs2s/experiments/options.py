@@ -6,6 +6,8 @@ from typing import Any
 Options = dict[str, Any]
 # In a value, the number of updates of a run, or a share of it.
 UPDATES = re.compile(r"\{(?:(100|\d\d?)% of )?updates\}")
+# What looks like it; values in JSON have quotation marks.
+IN_BRACES = re.compile(r"\{[^{}\"]+\}")
 # Options of fairseq-generate that `convs2s translate` also has, and those that mean nothing there.
 OF_TRANSLATE = (
     *("beam", "lenpen", "unnormalized", "min-len", "max-len-a", "max-len-b", "max-tokens"),

@@ -13,7 +13,7 @@ from pydantic import TypeAdapter, ValidationError
 from ..common.data_files import read_yaml
 from ..common.errors import UserError
 from .file import FOLDERS, PATHS, PLACE_OF_SET, DataSettings, Experiment, Smoke, System, Tuning
-from .options import NOT_FOR_TEXT, OF_TRANSLATE, UPDATES, Options, given
+from .options import IN_BRACES, NOT_FOR_TEXT, OF_TRANSLATE, UPDATES, Options, given
 from .runs import final_seeds, round_sizes
 from .trials import FIRST_TRIALS, Adaptive, Space
 from .values import MAX_RUNS, MAX_VARIANTS, Chosen, shown
@@ -200,6 +200,14 @@ def _faults_of_updates(system: System) -> Iterator[str]:
     place, train = system.place, system.train
     if train.get("arch") is None and not all("arch" in t for t in system.trials or [{}]):
         yield f"{place}.train has no arch, the name of an architecture"
+    for options in (train, *system.trials):
+        for name, value in options.items():
+            for found in IN_BRACES.findall(str(value)):
+                if isinstance(value, str) and not UPDATES.fullmatch(found):
+                    yield (
+                        f"{place} has '{found}' in its training option {name}: only '{{updates}}' "
+                        "and a share of them, such as '{5% of updates}', are replaced"
+                    )
     if system.updates is not None:
         return
     if system.trials:
@@ -233,6 +241,12 @@ def _faults_of_checkpoints(system: System) -> Iterator[str]:
     """The checkpoints of ``average`` must be saved, and only where it says so."""
     place, train, average = system.place, system.train, system.average
     saves = train.get("save-interval-updates")
+    if average.every is not None and (average.checkpoints - 1) * average.every >= 1:
+        yield (
+            f"{place} has an average of {average.checkpoints} checkpoints, one every "
+            f"{average.every:g} of the updates, which are not so many: the last is at 1, so choose "
+            f"fewer checkpoints, or an average.every below {1 / (average.checkpoints - 1):.3g}"
+        )
     if saves and average.every is not None and average.checkpoints > 1:
         yield (
             f"{place} has average.every, which saves checkpoints, and the training option "

@@ -161,7 +161,13 @@ FAULTS = [
         "learning-rate: 1\n  optimizer:",
         r"train\.learning-rate: fairseq-train has no such option \(.*'lr'.*\) \(in fconv, mine\)",
     ),
-    ("lr: [1.0e+38, 0.005]", "lr: [x, 0.005]", r"systems\.fconv\.trials\.lr: invalid .*"),
+    ("lr: [1.0e+38, 0.005]", "lr: [x, 0.005]", r"systems\.fconv\.trials\.lr: not a number: 'x'"),
+    (
+        "optimizer:",
+        "num-update: 1\n  optimizer:",
+        r"train\.num-update: fairseq-train has no such option( \(.*'(?!max-update).*'.*\))? "
+        r"\(in fconv, mine\)",
+    ),
     (
         "generate: {beam: 2,",
         "generate: {beem: 2,",

@@ -70,6 +70,8 @@ def test_help_lists_every_command():
         (["adl", "explain", "let a = rnn; a"], 2, "DECODER is missing"),
         (["adl", "import", "x.json"], 2, "There is no file x.json."),
         (["adl", "explain", "adl_transformer", "rnn"], 2, "adl_transformer names both sides"),
+        (["adl", "explain", "adl_rnmt", "--dialect", "sockeye"], 2, "--dialect is for two chains"),
+        (["adl", "verify", "adl_rnmt", "--input-feeding"], 2, "--input-feeding is for two"),
         (["plot", "lenghts"], 2, "there is no 'lenghts' (did you mean 'lengths'?)"),
         (
             ["rerank", "README.md", "--utility", "bleuu"],

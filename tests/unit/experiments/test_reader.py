@@ -288,6 +288,21 @@ ERRORS = [
         'train: {max-epoch: 2, warmup: "{5% of updates}", ',
         "systems.a has no updates, but its training option warmup is '{5% of updates}'",
     ),
+    (
+        "updates: 8, train: {",
+        'updates: 8, train: {warmup: "{update}", ',
+        "systems.a has '{update}' in its training option warmup: only '{updates}' and a share",
+    ),
+    (
+        "updates: 8, train: {",
+        'updates: 8, trials: [{warmup: "1,{101% of updates}"}], train: {',
+        "systems.a has '{101% of updates}' in its training option warmup: only",
+    ),
+    (
+        "updates: 8, train: {",
+        "updates: 8, average: {checkpoints: 4, every: 0.5}, train: {",
+        "systems.a has an average of 4 checkpoints, one every 0.5 of the updates.* below 0.333",
+    ),
     (A, "", "systems is empty: it must be at least one system"),
     (A, "  a/b: {updates: 1}", "systems has the name 'a/b': only letters, digits"),
     (A, f"{A.replace('a:', 'a b:')}\n{A.replace('a:', 'a_b:')}", "'a b' and 'a_b', whose results"),

@@ -187,7 +187,7 @@ def _kinds(
                 f"{place} is {excerpt(name)}{nearest(name, known)}; names are {', '.join(known)}."
             )
         if why := _unavailable(known[name], config):
-            raise UserError(f"{place} cannot be imported: {why}.")
+            raise UserError(f"{place} is {excerpt(name)}, which cannot be imported: {why}.")
     return [known[name] for name in names]
 
 
@@ -206,8 +206,8 @@ def _unavailable(kind: _Kind, config: dict[str, Any]) -> str:
     size = config.get(kind.window)
     if type(size) is int and size > 0:
         return ""
-    given = "" if size is None else f", found {excerpt(json.dumps(size))}"
-    return f"{kind.name} needs {kind.window}, a number of positions, from a config.json{given}"
+    found = "is missing" if size is None else f"is {excerpt(json.dumps(size))}"
+    return f"its {kind.window}, a number of positions in a config.json, {found}"
 
 
 def _chain(kind: _Kind, side: str, config: dict[str, Any]) -> str:

@@ -20,7 +20,7 @@ from ..arguments import (
     Real,
     setting_default,
 )
-from ..registry import BLOCK, PAST, POSITION, SENTENCE, Cost, Reach, declare
+from ..registry import BLOCK, PAST, POSITION, SENTENCE, Cost, Reach, declare, register_unsupported
 from ..spec import LayerSpec
 from .common import PROBABILITY, WIDTH, given_width
 from .macros import register_alias
@@ -291,3 +291,9 @@ register_alias("dot_self_att", "mh_dot_self_att", "mh_dot_self_att(h=1)", h=1, k
 register_alias("mh_dot_att", "mh_dot_src_att", "mh_dot_src_att: attention to the source")
 register_alias("proj_dot_att", "proj_dot_src_att", "proj_dot_src_att: attention to the source")
 register_alias("mlp_att", "mlp_src_att", "mlp_src_att: attention to the source")
+for _name in ("att", "attention", "self_att", "self_attention", "mh_att", "mh_self_att"):
+    register_unsupported(
+        _name,
+        f"there is no layer '{_name}': write 'mh_dot_self_att', or 'mh_dot_src_att' for attention "
+        "to the source",
+    )

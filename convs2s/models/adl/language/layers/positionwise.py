@@ -1,7 +1,7 @@
 """Layers of single positions (Domhan 2018, section 2.3)."""
 
 from ..arguments import Argument, Flag, Real, setting_default
-from ..registry import POSITION, Cost, declare
+from ..registry import POSITION, Cost, declare, register_unsupported
 from .common import (
     DROPOUT,
     GATED,
@@ -71,3 +71,5 @@ declare(
     cost=lambda spec: Cost(spec.input_width * input_parts(spec["v"]) * spec["d"]),
     parameters=lambda spec: (spec.input_width + 1) * input_parts(spec["v"]) * spec["d"],
 )
+for _name in ("layer_norm", "layernorm"):
+    register_unsupported(_name, f"there is no layer '{_name}': layer normalization is 'norm'")

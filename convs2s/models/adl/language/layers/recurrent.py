@@ -1,7 +1,7 @@
 """Recurrent layers (Domhan 2018, section 2.3)."""
 
 from ..arguments import Argument, Choice, LayerError, Real
-from ..registry import PAST, SENTENCE, Cost, declare
+from ..registry import PAST, SENTENCE, Cost, declare, register_unsupported
 from ..spec import LayerSpec
 from .common import WIDTH, given_width
 
@@ -79,3 +79,6 @@ declare(
     parameters=lambda spec: 2 * cell_parameters(spec["cell"], spec.input_width, spec["d"] // 2),
     parallel=False,
 )
+for _cell in ("lstm", "gru"):
+    for _name, _layer in ((_cell, "rnn"), (f"bi{_cell}", "birnn")):
+        register_unsupported(_name, f"there is no layer '{_name}': write '{_layer}({_cell})'")

@@ -170,9 +170,9 @@ def test_refused_patterns(text, message):
 @pytest.mark.parametrize("size", [None, 0, -3, "8", 2.5, True])
 def test_a_window_needs_its_size(size, all_layers):
     config = {"layer_types": ["sliding_attention"], "sliding_window": size}
-    with pytest.raises(UserError, match="sliding_attention needs sliding_window, a number of pos"):
+    with pytest.raises(UserError, match="its sliding_window, a number of pos"):
         definition_of_pattern(json.dumps(config), ENCODER)
-    with pytest.raises(UserError, match=r"\[0\], counted from 0, cannot be imported: local_att"):
+    with pytest.raises(UserError, match=r"\[0\], counted from 0, is 'attention', which can"):
         definition_of_pattern('["attention"]', ENCODER)
 
 

@@ -1,0 +1,137 @@
+"""The study of hybrids: its figure and a table of its languages, from the published runs."""
+
+import statistics
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import NamedTuple
+
+import numpy as np
+
+from convs2s.common.tables import Table, number
+from convs2s.common.text_files import read_sentences
+from convs2s.evaluation.significance import errors, over_data_sets
+from convs2s.experiments.reader import read_experiment
+from convs2s.experiments.tables import p_value
+from convs2s.pictures.svg import CHARACTER, Drawing, longest
+from docs import results, runs
+
+FILE = "hybrids/pronunciation.yaml"
+ENCODERS = "encoders, with self-attention in the decoder"
+DECODERS = "decoders, behind a CNN encoder"
+GROUPS = {
+    ENCODERS: (
+        *("cnn_self_att", "self_att_self_att", "dynamic_self_att", "recurrence_self_att"),
+        *("gla_self_att", "mamba_self_att", "sum_self_att"),
+    ),
+    DECODERS: ("cnn_self_att", "cnn_cnn", "cnn_ssru", "cnn_gla", "cnn_none"),
+}
+
+
+class Rates(NamedTuple):
+    """The word error rates of a system, in percent.
+
+    Attributes:
+        title: the system's.
+        mean: over all test words.
+        differences: those of the languages to the baseline's.
+    """
+
+    title: str
+    mean: float
+    differences: tuple[float, ...]
+
+    @property
+    def p(self) -> float:
+        """The p-value of the mean difference over languages."""
+        return over_data_sets(self.differences)
+
+    @property
+    def is_baseline(self) -> bool:
+        """Whether it is the system that the others are compared with."""
+        return not any(self.differences)
+
+
+@cache
+def rates() -> dict[str, Rates]:
+    """The published systems, in the order of the experiment."""
+    experiment = read_experiment(results.EXAMPLES / FILE)
+    # The test set has the same number of words of each language, one language after the other.
+    languages = len(read_experiment(results.EXAMPLES / "pronunciation/benchmark.yaml").data.sets)
+    wrong = {}
+    with TemporaryDirectory() as folder:
+        out = Path(folder)
+        runs.unpack(runs.name_of(FILE), out)
+        references = read_sentences(str(out / "references" / "test"))
+        for name in experiment.systems:
+            path = out / "runs" / f"{name}.1" / "test.hyp"
+            if path.exists():
+                counts = errors(read_sentences(str(path)), references)
+                wrong[name] = 100 * counts[:, 0].reshape(languages, -1).mean(1)
+    base = wrong[experiment.baseline]
+    return {
+        name: Rates(experiment.systems[name].title, float(np.mean(each)), (*(each - base),))
+        for name, each in wrong.items()
+    }
+
+
+def by_language() -> str:
+    """In how many languages each system is better and worse than the baseline."""
+    rows = [
+        (
+            each.title,
+            number(each.mean),
+            number(statistics.median(each.differences)),
+            str(sum(difference < 0 for difference in each.differences)),
+            str(sum(difference > 0 for difference in each.differences)),
+            p_value(each.p),
+        )
+        for each in rates().values()
+        if not each.is_baseline
+    ]
+    titles = ("System", "WER test", "Median difference", "Better in", "Worse in", "p, languages")
+    return Table(titles, rows).markdown().rstrip("\n")
+
+
+def figure() -> str:
+    """For each system, the difference of each language's error rate to the baseline's."""
+    systems = {name: each for name, each in rates().items()}
+    shown = {
+        title: sorted((systems[name] for name in names if name in systems), key=lambda s: s.mean)
+        for title, names in GROUPS.items()
+    }
+    values = [value for group in shown.values() for each in group for value in each.differences]
+    low, high = int(min(values) // 2) * 2, int(-(-max(values) // 2)) * 2
+    left = longest([each.title for each in systems.values()]) + 84
+    width, row, heading, top = 440, 24, 40, 34.0
+    bottom = top + sum(heading + row * len(group) for group in shown.values())
+
+    def at(value: float) -> float:
+        return left + width * (value - low) / (high - low)
+
+    drawing = Drawing()
+    drawing.text(
+        left + width / 2,
+        20,
+        "words that are wrong: difference to the baseline, %",
+        "bold",
+        "middle",
+    )
+    for value in range(low, high + 1, 2):
+        drawing.line((at(value), top), (at(value), bottom), kind="grid" if value else "frame")
+        drawing.text(at(value), bottom + 16, f"{value:+d}" if value else "0", "small", "middle")
+    y = top
+    for title, group in shown.items():
+        drawing.text(8, y + heading / 2 + 4, title, "bold")
+        y += heading
+        for each in group:
+            drawing.text(8, y + 4, each.title)
+            drawing.text(left - 16, y + 4, number(each.mean), "", "end")
+            for value in each.differences:
+                drawing.circle(at(value), y, 3, "far")
+            drawing.circle(at(statistics.mean(each.differences)), y, 5, "accent")
+            y += row
+    drawing.text(8, bottom + 16, "large: mean; small: languages", "small quiet")
+    return drawing.svg(
+        left + width + 2 * CHARACTER, y + 28, "Error rates of hybrids in 15 languages"
+    )
