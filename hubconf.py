@@ -24,7 +24,8 @@ def translator(
         path: the folder of a training run, or of ``convs2s prepare`` above it, or a checkpoint; or
             the address of an archive of such a folder, which is downloaded once.
         checkpoint_file: the checkpoint in the folder, or several separated by colons, which form an
-            ensemble. By default, ``checkpoint_best.pt``, ``model.pt`` or ``checkpoint_last.pt``.
+            ensemble. By default, the first of ``average.pt``, ``checkpoint_best.pt``,
+            ``model.pt``, ``model.safetensors`` and ``checkpoint_last.pt``.
         options: see ``convs2s_plugin.hub.from_pretrained``.
     """
     return _from_pretrained(path, checkpoint_file, **options)

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from ..common.archives import is_archive_name
 from ..common.errors import UserError
 from ..common.output_files import atomic_path
 from ..nn.int8 import is_quantized
@@ -65,6 +66,11 @@ def unreadable_checkpoint(path: str, error: Exception, name: str | None = None) 
         return UserError(
             f"{name} holds an object of {refused[1]}, which is not plain data, and is therefore "
             f"not loaded. {CLEAN}"
+        )
+    if is_archive_name(path):
+        return UserError(
+            f"{name} is an archive: unpack it and give the folder in it, or name a released model "
+            "with --model."
         )
     of_torch = "weights_only" in str(error)
     if of_torch and _may_be_checkpoint(path):

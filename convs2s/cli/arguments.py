@@ -133,7 +133,7 @@ def add_ensemble(parser: argparse.ArgumentParser) -> None:
     """Add the options that name the models."""
     models = parser.add_mutually_exclusive_group(required=True)
     text = "a trained model, or its folder; several are an ensemble"
-    models.add_argument("--path", nargs="+", metavar="CHECKPOINT", help=text)
+    models.add_argument("--path", nargs="+", action="extend", metavar="CHECKPOINT", help=text)
     add_released(models)
 
 

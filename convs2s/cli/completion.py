@@ -10,7 +10,7 @@ FILES = ("FILE", "DIR", "DATA", "CHECKPOINT", "OLD", "OLD.pt", "NEW", "NEW.pt", 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the argument of the command."""
-    parser.add_argument("shell", choices=("bash", "zsh"), help="the shell")
+    parser.add_argument("shell", choices=("bash", "zsh"), help="the shell: bash or zsh")
 
 
 def run(args: argparse.Namespace) -> int:

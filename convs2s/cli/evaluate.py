@@ -56,9 +56,9 @@ if TYPE_CHECKING:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of the command."""
     text = (
-        "[NAME=]FILE with translations, one per line, or [NAME=]CHECKPOINT.pt, which "
-        "translates --source; CHECKPOINT.pt:CHECKPOINT.pt is an ensemble. Others are compared "
-        "with the first system"
+        "[NAME=]FILE with translations, one per line, or a model, which translates --source: "
+        "[NAME=]CHECKPOINT.pt or its folder; CHECKPOINT.pt:CHECKPOINT.pt is an ensemble. Others "
+        "are compared with the first system"
     )
     parser.add_argument("systems", nargs="*", metavar="SYSTEM", help=text)
     files = parser.add_argument_group("files")

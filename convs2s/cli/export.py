@@ -13,6 +13,7 @@ from ..checkpoints.folders import SAFETENSORS, find_checkpoints
 from ..common.data_files import read_json
 from ..common.errors import UserError
 from ..common.installation import processor
+from ..common.limits import option_name
 from ..common.output_files import (
     atomic_folder,
     atomic_write,
@@ -76,6 +77,12 @@ def run(args: argparse.Namespace) -> int:
     """Write the folder and print how good the model is."""
     path = find_checkpoints(Path(args.checkpoint))[0]
     if args.output.endswith(".pt"):
+        for name in ("license", "limits", "test", *PREPARATION):
+            if getattr(args, name):
+                raise UserError(
+                    f"{option_name(name)} is for a folder to share, but {args.output} is a "
+                    "checkpoint: omit it."
+                )
         return _make_checkpoint(path, args.output)
     check_folder_writable(args.output)
     find_metrics(args.metrics.split(","), MetricOptions())

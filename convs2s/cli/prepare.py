@@ -50,8 +50,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--bpe", choices=("none", *METHODS), help=text)
     text = (
-        "merges of subword_nmt, vocabulary size of sentencepiece, or with --bpe none the most "
-        "words in a dictionary (default: from 2,000 to 32,000, by the number of training pairs)"
+        "merges of subword_nmt, vocabulary size of sentencepiece (default: from 2,000 to 32,000, "
+        "by the number of training pairs), or with --bpe none the largest size of a dictionary, "
+        "with its four special symbols (50,000)"
     )
     add_number(parser, "--bpe-size", text)
     text = (

@@ -1,6 +1,7 @@
 """``convs2s train``: train a model on prepared data with good options for its size."""
 
 import argparse
+import math
 import shlex
 import sys
 from pathlib import Path
@@ -82,8 +83,8 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _request(args: argparse.Namespace) -> Request:
-    if args.minutes is not None and args.minutes <= 0:
-        raise UserError(f"--minutes is {args.minutes:g}: it must be more than 0.")
+    if args.minutes is not None and not 0 < args.minutes < math.inf:
+        raise UserError(f"--minutes is {args.minutes:g}: it must be more than 0, and finite.")
     if args.minutes is not None and args.epochs is not None:
         raise UserError("--minutes and --epochs both end training: give one of them.")
     if args.adl is not None and args.arch is not None:

@@ -92,6 +92,8 @@ def run(args: argparse.Namespace) -> int:
             "--resume continues after whole buffers of lines, but lines are answered one by one "
             "here: omit it, or give --input FILE without --line-by-line."
         )
+    if args.input == "":
+        raise UserError("The name of --input is empty: give one, or omit it for standard input.")
     shard = _shard(args)
     is_counted = args.nbest is not None or args.report is not None
     reader = ShardReader(args.input, shard, is_counted) if args.input else None

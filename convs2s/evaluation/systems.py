@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from ..checkpoints.folders import split_names, split_paths
+from ..checkpoints.folders import SAFETENSORS, split_names, split_paths
 from ..common import text_files
 from ..common.errors import UserError
 from ..common.plain_files import check_can_exist
@@ -47,7 +47,7 @@ def parse_system(text: str) -> System:
                 f"translations, or [NAME=]CHECKPOINT{SUFFIX}, or a folder of checkpoints."
             )
     paths = split_paths(path)
-    models = [each for each in paths if each.endswith(SUFFIX)]
+    models = [each for each in paths if each.endswith((SUFFIX, SAFETENSORS))]
     if not models and len(paths) == 1:
         return System(name or Path(path).name, file=paths[0])
     if len(models) < len(paths):

@@ -73,7 +73,7 @@ def choose_heads(chosen: AttentionMap, heads: str) -> tuple[list[str], Tensor]:
         if heads not in (ALL, MEAN):
             raise UserError(
                 f"{chosen.name} has no single heads (--heads {heads}): also choose layers with "
-                f"--layers, such as --layers {ALL}."
+                f"--layers, such as --layers {SOURCE}."
             )
         names = [MEAN]
     elif heads == MEAN:

@@ -1,5 +1,6 @@
 """The settings of a preparation, and their defaults."""
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -87,14 +88,15 @@ class Settings:
                 f"--segmentations {self.segmentations} needs --bpe-dropout, such as 0.1."
             )
         for option, value, least in (
-            ("--bpe-size", self.size, 1),
+            # A dictionary of words has the special symbols, and one word at least.
+            ("--bpe-size", self.size, 5 if self.method == "none" else 1),
             ("--max-length", self.limits.length, 1),
             ("--max-ratio", self.limits.ratio, 1),
             ("--valid-size", self.sizes["valid"], 1),
             ("--test-size", self.sizes["test"], 0),
         ):
-            if value is not None and value < least:
-                raise UserError(f"{option} is {value}: it must be at least {least}.")
+            if value is not None and not least <= value < math.inf:
+                raise UserError(f"{option} is {value}: it must be a number of at least {least}.")
         for name, size in self.sizes.items():
             if name in self.texts and size is not None:
                 raise UserError(

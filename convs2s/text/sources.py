@@ -144,14 +144,22 @@ def find_languages(texts: list[ParallelText], source: str | None, target: str | 
     languages = (source or named[0], target or named[1])
     for side, language in zip(("source", "target"), languages):
         if language is None:
+            names = " and ".join(first.paths)
             raise UserError(
-                f"The {side} language is not in the name of {' and '.join(first.paths)} (as in "
-                f"corpus.de and corpus.en, or corpus.de-en.tsv): give it with --{side}-lang."
+                f"The {side} language is not in the name of {names}: names end in both languages, "
+                "as corpus.de and corpus.en do, or a file with tab-separated values in .de-en.tsv; "
+                f"or give it with --{side}-lang."
             )
         if not re.fullmatch(r"[\w-]+", language):
             raise UserError(
                 f"--{side}-lang is '{language}': use only letters, digits, '_' and '-', as in 'de'."
             )
+    if languages[0] == languages[1] and first.languages():
+        given = f"--{'source' if source else 'target'}-lang is {languages[0]}"
+        raise UserError(
+            f"{' and '.join(first.paths)} are in {named[0]} and {named[1]}, in this order, but "
+            f"{given}: swap the files, or omit the option."
+        )
     if languages[0] == languages[1]:
         raise UserError(
             f"Source and target language are both {languages[0]}: choose two names, such as "
@@ -163,6 +171,13 @@ def find_languages(texts: list[ParallelText], source: str | None, target: str | 
             raise UserError(
                 f"{text.option} names {' and '.join(text.paths)}, but the source language is "
                 f"{languages[0]} and the target language {languages[1]}: swap {what}."
+            )
+        others = text.languages()
+        if source is None and target is None and others not in (None, languages):
+            raise UserError(
+                f"{text.option} names {' and '.join(text.paths)}, but the languages of "
+                f"{' and '.join(first.paths)} are {languages[0]} and {languages[1]}: give files of "
+                "these languages, or name the languages with --source-lang and --target-lang."
             )
     return languages  # type: ignore[return-value]
 

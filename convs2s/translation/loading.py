@@ -74,6 +74,7 @@ def find_dictionaries(checkpoint: Checkpoint, places: Places) -> Dictionaries:
     trained_on = split_names(str(checkpoint.task.get("data") or ""))[0]
     named = [*places.folders, *([Path(trained_on)] if trained_on else [])]
     tried = named if places.with_training_data else places.folders
+    _check_languages(checkpoint, places.languages)
     for folder in tried:
         of_data = map(_languages_of_data, (folder, *named))
         known = [places.languages, checkpoint.languages, *of_data, places.prepared]
@@ -82,7 +83,8 @@ def find_dictionaries(checkpoint: Checkpoint, places: Places) -> Dictionaries:
             found = Dictionaries(folder, source, target)
             if all(file.is_file() for file in found.files):
                 return found
-    looked_in = ", ".join(dict.fromkeys(str(folder) for folder in tried))
+    names = (str(folder) if folder.name else "the current folder" for folder in tried)
+    looked_in = ", ".join(dict.fromkeys(names))
     if source is None or target is None:
         raise UserError(
             f"The languages of {checkpoint.path} are unknown: neither the checkpoint nor file "
@@ -93,6 +95,17 @@ def find_dictionaries(checkpoint: Checkpoint, places: Places) -> Dictionaries:
         f"There are no dictionaries for {checkpoint.path}: dict.{source}.txt and dict.{target}.txt "
         f"are not both in {looked_in}. Give the folder of the binarized data with --data."
     )
+
+
+def _check_languages(checkpoint: Checkpoint, given: Languages) -> None:
+    """Check that languages that the user gave are those of a checkpoint."""
+    for side, language, own in zip(("source", "target"), given, checkpoint.languages):
+        if None not in (language, own) and language != own:
+            source, target = checkpoint.languages
+            raise UserError(
+                f"--{side}-lang is {language}, but {checkpoint.path} translates from {source} to "
+                f"{target}: omit the option."
+            )
 
 
 def _languages_of_data(folder: Path) -> Languages:

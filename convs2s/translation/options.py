@@ -94,6 +94,10 @@ class EnsembleOptions(SearchOptions):
             raise UserError(
                 f"--max-len-a is {self.max_len_a}: it must be a finite number of at least 0."
             )
+        for name in ("lenpen", "unkpen", "temperature"):
+            value = getattr(self, name)
+            if not math.isfinite(value):
+                raise UserError(f"--{name} is {value}: it must be a finite number.")
         if not self.temperature > 0:
             raise UserError(f"--temperature is {self.temperature}, but must be above 0.")
         if self.min_len > self.max_len_b and not self.max_len_a:
