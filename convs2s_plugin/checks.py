@@ -14,6 +14,7 @@ from typing import NoReturn
 from fairseq import options, tasks
 from fairseq.registry import REGISTRIES
 
+from convs2s.checkpoints.folders import split_names
 from convs2s.common.errors import UserError, nearest
 from convs2s.experiments.values import RESERVED_IN_TRAINING
 from convs2s.nn.uninitialized import without_memory
@@ -57,7 +58,8 @@ def _faults(program: str, words: list[str], folder: Path, joined: bool) -> Itera
             _build(args, folder, joined)
     except Exception as error:
         # A fairseq model may compute with values, which the meta device does not have.
-        if not isinstance(error, NotImplementedError) and "meta" not in str(error):
+        of_meta = type(error) is RuntimeError and re.search(r"\bmeta\b", str(error))
+        if not isinstance(error, NotImplementedError) and not of_meta:
             other = f"{type(error).__name__}: {' '.join(str(error).split())}"
             reason = (user_message(error) or other).strip().removesuffix(".")
             named = re.search(r"--([a-z][\w-]*)", reason)
@@ -114,7 +116,7 @@ def _build(args: Namespace, folder: Path, joined: bool) -> None:
                 raise UserError(f"there is no --{option}, which {kind} {chosen} needs")
     vars(args).update({name: None for name in NOT_CHECKED if hasattr(args, name)})
     names = [f"dict.{language}.txt" for language in (args.source_lang, args.target_lang)]
-    if not all((Path(args.data) / name).exists() for name in names):
+    if not all((Path(split_names(args.data)[0]) / name).exists() for name in names):
         args.data = str(folder)
         for name, size in zip(names, (WORDS, WORDS if joined else WORDS + 1)):
             dictionary_of_size(size).save(str(folder / name))

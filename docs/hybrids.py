@@ -62,11 +62,11 @@ def rates() -> dict[str, Rates]:
     with TemporaryDirectory() as folder:
         out = Path(folder)
         runs.unpack(runs.name_of(FILE), out)
-        references = read_sentences(str(out / "references" / "test"))
+        references = [*read_sentences(str(out / "references" / "test"))]
         for name in experiment.systems:
             path = out / "runs" / f"{name}.1" / "test.hyp"
             if path.exists():
-                counts = errors(read_sentences(str(path)), references)
+                counts = errors([*read_sentences(str(path))], references)
                 wrong[name] = 100 * counts[:, 0].reshape(languages, -1).mean(1)
     base = wrong[experiment.baseline]
     return {
@@ -76,7 +76,7 @@ def rates() -> dict[str, Rates]:
 
 
 def by_language() -> str:
-    """In how many languages each system is better and worse than the baseline."""
+    """In how many languages each system is better and worse than the baseline, and the p-value."""
     rows = [
         (
             each.title,
@@ -84,7 +84,7 @@ def by_language() -> str:
             number(statistics.median(each.differences)),
             str(sum(difference < 0 for difference in each.differences)),
             str(sum(difference > 0 for difference in each.differences)),
-            p_value(each.p),
+            "< 0.001" if each.p < 0.001 else p_value(each.p),
         )
         for each in rates().values()
         if not each.is_baseline
@@ -128,7 +128,7 @@ def figure() -> str:
             drawing.text(8, y + 4, each.title)
             drawing.text(left - 16, y + 4, number(each.mean), "", "end")
             for value in each.differences:
-                drawing.circle(at(value), y, 3, "far")
+                drawing.circle(at(value), y, 3, "box far")
             drawing.circle(at(statistics.mean(each.differences)), y, 5, "accent")
             y += row
     drawing.text(8, bottom + 16, "large: mean; small: languages", "small quiet")

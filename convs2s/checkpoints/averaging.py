@@ -6,6 +6,7 @@ from typing import Any
 from ..common.errors import UserError
 from .dictionaries import TASK_STATE, saved_digests
 from .files import check_not_quantized, load_checkpoint, save_checkpoint
+from .weights import check_finite, check_weights
 
 
 def save_average(paths: list[str], output: str, ema: bool = False) -> None:
@@ -67,11 +68,14 @@ def _exponential_averages(checkpoint: dict[str, Any], path: str) -> dict[str, An
     Raises:
         UserError: if there are none.
     """
-    state = checkpoint.get("extra_state") or {}
-    found = state.pop("ema", None)
-    if not isinstance(found, dict):
+    state = checkpoint.get("extra_state")
+    found = state.pop("ema", None) if isinstance(state, dict) else None
+    if not isinstance(state, dict) or not isinstance(found, dict):
         raise UserError(
             f"{path} has no exponential averages of weights: train with --store-ema, or omit --ema."
         )
     # In single precision where the model is in half (--ema-fp32).
-    return {**found, **state.pop("ema_fp32_params", {})}
+    averages = {**found, **(state.pop("ema_fp32_params", None) or {})}
+    check_weights(averages, path)
+    check_finite(averages, path)
+    return averages

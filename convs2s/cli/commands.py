@@ -126,8 +126,9 @@ def main(argv: list[str] | None = None) -> int:
     except UserError as error:
         message = str(error)
     except (MemoryError, RuntimeError) as error:
-        # torch has no class of its own for the memory of a CPU.
-        is_memory = isinstance(error, MemoryError) or "allocate memory" in str(error)
+        # torch has no class of its own for the memory of a CPU, and not everywhere for a GPU's.
+        of_torch = ("allocate memory", "out of memory")
+        is_memory = isinstance(error, MemoryError) or any(each in str(error) for each in of_torch)
         if os.environ.get(TRACEBACK_VARIABLE) or not is_memory:
             raise
         message = "There is not enough memory: give smaller files, or smaller batches."
@@ -190,6 +191,9 @@ def _with_standard_output(run: Callable[[], int], name: str) -> int:
     if hasattr(signal, "SIGPIPE"):
         # Importing sacrebleu makes this signal end the process, without removing partial files.
         signal.signal(signal.SIGPIPE, signal.SIG_IGN)
+    if sys.stderr is None:
+        # As in a service without one.
+        sys.stderr = open(os.devnull, "w", encoding="utf-8")
     for each, errors in ((sys.stdout, "surrogateescape"), (sys.stderr, "backslashreplace")):
         # Text is UTF-8 in every locale; names of files may be any bytes.
         if isinstance(each, TextIOWrapper) and each.encoding.lower() != "utf-8":

@@ -149,8 +149,7 @@ def _convert_checkpoint(
 ) -> None:
     """Convert a single checkpoint; its dictionaries and codes stay where they are."""
     from ..checkpoints.files import save_checkpoint
-    from ..checkpoints.legacy.reading import read_old_checkpoint
-    from ..checkpoints.legacy.releases import ReleaseOptions
+    from ..checkpoints.legacy.releases import ReleaseOptions, convert_file
 
     for option in fields(ReleaseOptions):
         if getattr(args, option.name):
@@ -158,7 +157,7 @@ def _convert_checkpoint(
                 f"{option_name(option.name)} is for archives and folders, but {name} is one file."
             )
     check_writable(args.new, [str(old)])
-    converted = convert_checkpoint(read_old_checkpoint(str(old), name).content, name)
+    converted = convert_file(convert_checkpoint, old, name)
     save_checkpoint(converted, args.new)
     parameters = sum(tensor.numel() for tensor in converted["model"].values())
     print(f"{args.new}: {len(converted['model'])} tensors, {parameters:,} numbers")

@@ -195,11 +195,18 @@ def _check_outputs(args: argparse.Namespace, systems: Sequence[System]) -> None:
     for system in (*systems, *parse_systems(args.links or (), "alignments")):
         read += [system.file, *system.checkpoints]
     outputs = {"--output": args.output}
-    if args.translations and os.path.isdir(args.translations):
+    if args.translations:
+        names: dict[str, str] = {}
         for system in systems:
             if system.checkpoints:
                 path = _translations_file(args.translations, system)
-                outputs[f"the file of {system.name} in --translations"] = path
+                if (other := names.setdefault(path, system.name)) != system.name:
+                    raise UserError(
+                        f"The systems {other} and {system.name} would both write {path}: give one "
+                        "another name, as in NAME=CHECKPOINT.pt."
+                    )
+                if os.path.isdir(args.translations):
+                    outputs[f"the file of {system.name} in --translations"] = path
     check_outputs(outputs, read)
 
 

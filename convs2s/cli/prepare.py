@@ -1,13 +1,13 @@
 """``convs2s prepare``: from parallel text to training data."""
 
 import argparse
-import os
 import shlex
 import sys
 from pathlib import Path
 from typing import Any
 
 from ..common.errors import UserError, WorkInterrupted
+from ..common.installation import available_cores
 from ..common.shards import Shard, make_shard
 from ..text import settings as defaults
 from ..text.cleaning import REASONS, Limits
@@ -95,7 +95,7 @@ def run(args: argparse.Namespace) -> int:
     """Prepare the text, print the counts and the commands that follow."""
     shard = _shard(args)
     settings = _settings(args)
-    workers = args.workers or min(4, os.cpu_count() or 1)
+    workers = args.workers or min(4, available_cores())
     try:
         content = prepare(settings, args.out, workers, args.overwrite, args.num_shards, shard)
     except KeyboardInterrupt:

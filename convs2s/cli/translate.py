@@ -80,6 +80,8 @@ MAY_CHANGE = {"device", "workers"}
 def run(args: argparse.Namespace) -> int:
     """Translate; 1 is the exit code if a worker process ends."""
     _check(args)
+    if args.input is None and sys.stdin is None:
+        raise UserError("Standard input is closed: give a file with --input.")
     is_terminal = args.input is None and sys.stdin.isatty()
     by_line = args.line_by_line or is_terminal
     if by_line and (args.workers or 1) > 1:

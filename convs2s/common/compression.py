@@ -29,7 +29,6 @@ UNREADABLE = {
     ".lz4": "lz4 -d",
     ".lzma": "unlzma",
     ".lzo": "lzop -d",
-    ".br": "brotli -d",
     ".Z": "uncompress",
     ".zip": "unzip",
     ".7z": "7z x",

@@ -63,8 +63,9 @@ class Schedule:
             try:
                 while True:
                     for run in list(waiting):
-                        ready = not any(needs(run, other) for other in unfinished)
-                        if slots and ready and not programs.interrupted:
+                        if not slots or programs.interrupted:
+                            break
+                        if not any(needs(run, other) for other in unfinished):
                             waiting.remove(run)
                             slot = slots.pop(0)
                             running[pool.submit(self.work, run, slot)] = run, slot

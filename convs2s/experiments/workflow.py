@@ -97,6 +97,9 @@ def perform(experiment: Experiment, request: Request) -> int:
         comet(request.comet, ())
     if request.dry_run:
         return _Experiment(experiment, request, out, Programs(None)).dry_run()
+    if request.speed and (request.list or request.report):
+        what = "list" if request.list else "report"
+        raise UserError(f"--speed measures after training, and --{what} trains nothing: omit one.")
     if request.list:
         # Other commands start faster without it.
         from .states import show_runs

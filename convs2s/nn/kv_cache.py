@@ -9,8 +9,9 @@ hypothesis.
 import torch
 from torch import Tensor
 
-# Capacity of a new buffer, in decoding steps.
+# Capacity of a new buffer, in decoding steps, and the most columns for steps to come.
 INITIAL_STEPS = 16
+SPARE = 256
 
 
 class KVCache:
@@ -86,7 +87,7 @@ def _write(buffer: Tensor | None, new: Tensor, start: int) -> Tensor:
         return new if buffer is None else torch.cat([buffer[:, :, :start], new], dim=2)
     end = start + new.size(2)
     if buffer is None or buffer.size(2) < end:
-        capacity = max(2 * start, INITIAL_STEPS * new.size(2), end)
+        capacity = max(2 * start, min(INITIAL_STEPS * new.size(2), end + SPARE), end)
         grown = new.new_empty(*new.shape[:2], capacity, new.size(3))
         if buffer is not None:
             grown[:, :, :start] = buffer[:, :, :start]

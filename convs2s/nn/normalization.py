@@ -23,7 +23,7 @@ def rms_norm(x: Tensor, weight: Tensor, epsilon: float) -> Tensor:
     # Autocast would round the squares to half precision.
     with torch.autocast(x.device.type, enabled=False):
         x, weight = x.to(exact), weight.to(exact)
-        if torch.is_grad_enabled():
+        if torch.is_grad_enabled() and x.device.type == "cpu":
             return _RmsNorm.apply(x.contiguous(), weight, epsilon)
         return F.rms_norm(x, weight.shape, weight, epsilon)
 

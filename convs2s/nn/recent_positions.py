@@ -89,8 +89,8 @@ def fold(state: State, mask: Tensor | None, beam_size: int) -> None:
     Args:
         state, mask, beam_size: as for ``step``, after it.
     """
-    rows, cache = state.rows, state.kv_cache()
-    if cache.length == 0:
+    rows, cache = state.rows, state.filled_cache()
+    if cache is None:
         return
     keys, values = (_of_hypotheses(each, mask, beam_size) for each in cache.contents())
     if "keys" in rows:

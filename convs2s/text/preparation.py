@@ -143,13 +143,16 @@ def read_content(path: Path) -> dict[str, Any]:
         )
     if str(method) not in ("none", *METHODS):
         _fail(path, f"subwords.method is '{method}'; allowed: none, {', '.join(METHODS)}")
+    files = _at(content, "subwords", "files")
+    if files is not None and (not isinstance(files, dict) or {*files} != {*SIDES}):
+        _fail(path, f"subwords.files has other keys than {' and '.join(SIDES)}")
     for name in SIDES:
         keys = [
             ("languages", name),
             ("dictionaries", name, "file"),
             ("dictionaries", name, "sha256"),
         ]
-        keys += [] if method == "none" else [("subwords", "files", name)]
+        keys += [] if method == "none" and files is None else [("subwords", "files", name)]
         for key in keys:
             value = _at(content, *key)
             if not isinstance(value, str):

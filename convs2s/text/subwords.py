@@ -297,6 +297,10 @@ def count_words(text: Iterable[str], counts: Counter[str] | None = None) -> Coun
     for line in map(escape, text):
         # As subword-nmt does, which splits at no other white space.
         counts.update(filter(None, escape_joints(line).split(" ")))
-        if len(counts) > MAX_COUNTED:
-            counts = Counter({word: count for word, count in counts.items() if count > 1})
+        least, most = 2, MAX_COUNTED
+        while len(counts) > most:
+            # There must be room for many lines.
+            most = MAX_COUNTED * 9 // 10
+            counts = Counter({word: count for word, count in counts.items() if count >= least})
+            least += 1
     return counts

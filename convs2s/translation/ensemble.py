@@ -184,6 +184,7 @@ class Ensemble:
                 self.options,
                 shortlist=shortlist,
                 need_weights=self._need_weights,
+                nbest=self.options.nbest,
             )
         by_number = dict(zip(order, found))
         return [by_number[i] for i in range(len(tokens))]

@@ -51,7 +51,7 @@ def score_pairs(
         pairs: source and target tokens, separated by spaces.
         align: whether to align each target token with the source token of the highest attention.
     Raises:
-        UserError: if a sentence is too long for the models, if the ensemble has a shortlist, or if
+        UserError: if a sentence is too long for the models, with ``--lexicon``, or if
             alignments are needed, but the models have no attention.
     """
     if ensemble.options.lexicon is not None:

@@ -59,6 +59,10 @@ def cast_weights_(model: nn.Module, dtype: torch.dtype, extra: Iterable[Tensor] 
     for weight in [*weights, *extra]:
         if weight is not None:  # the weight of an unfolded weight normalization
             weight.data = weight.data.to(dtype)
+    for module in model.modules():
+        if isinstance(module, nn.RNNBase):
+            # On a GPU, the weights are again one block of memory.
+            module.flatten_parameters()
 
 
 class Precision:

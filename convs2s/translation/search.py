@@ -62,6 +62,7 @@ def beam_search(
     prefix: Tensor | None = None,
     shortlist: Tensor | None = None,
     need_weights: bool = False,
+    nbest: int | None = None,
 ) -> list[list[Finished]]:
     """Search for the best translations of a batch.
 
@@ -74,6 +75,7 @@ def beam_search(
         shortlist: K sorted token indices to which the target vocabulary is restricted. The special
             symbols and the tokens of the prefix must be among them. None for all.
         need_weights: whether hypotheses have attention (False).
+        nbest: the number of hypotheses of each sentence that are wanted; None for all.
     Returns:
         For each sentence the finished hypotheses, at most ``options.beam``, the best one first.
     Raises:
@@ -92,7 +94,7 @@ def beam_search(
     if prefix is not None and shortlist is not None:
         prefix = torch.searchsorted(shortlist, prefix.contiguous())
     finished = _Search(decodings, source, symbols, max_len, options, prefix).run()
-    found = [sorted(each, key=lambda one: one.score, reverse=True) for each in finished]
+    found = [sorted(each, key=lambda one: one.score, reverse=True)[:nbest] for each in finished]
     if shortlist is not None:
         found = [[one._replace(tokens=shortlist[one.tokens]) for one in each] for each in found]
     if not aligns_tokens:
@@ -169,8 +171,8 @@ class _Search:
         self.writers = self.tokens[:, :0]
         # Attention of each step.
         self.attention: list[Tensor] = []
-        self.has_ended = torch.zeros(len(source), self.beam_size, dtype=torch.bool).to(
-            source.device
+        self.has_ended = torch.zeros(
+            len(source), self.beam_size, dtype=torch.bool, device=self.device
         )
 
     def run(self) -> list[list[Finished]]:
@@ -241,6 +243,9 @@ class _Search:
         first = torch.arange(len(log_probs), device=self.device)
         first -= (first % self.beam_size) * token.squeeze(1).eq(self.eos)
         self.tokens, self.totals = self.tokens[first], self.totals[first]
+        if self.attention:
+            self.writers = self.writers[first]
+            self.attention[-1] = self.attention[-1][first]
         return log_probs[first]
 
     def _finish(self, step: int, found: Continuations, ends: Tensor) -> list[int] | None:

@@ -194,7 +194,7 @@ class Translator:
             The N scores.
         Raises:
             UserError: if there are more of one than of the other, a line is too long for a model,
-                or the translator has a shortlist.
+                or the translator has the option ``lexicon``.
         """
         texts = (self.text, target_text(self.text))
         tokens = [

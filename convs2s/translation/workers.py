@@ -7,6 +7,7 @@ once more, since a fork cannot use a GPU that its parent has used.
 
 import multiprocessing
 import signal
+import sys
 import threading
 import traceback
 from collections.abc import Callable, Iterator, Sequence
@@ -91,19 +92,24 @@ class Workers:
             )
         context = multiprocessing.get_context("fork")
         threads = max(1, available_threads() // self._number)
-        for translate in self._translate:
-            with _forking:
-                ours, theirs = context.Pipe()
-                self._connections.append(ours)
-                _connections.add(ours)
-                process = context.Process(
-                    target=_work,
-                    args=(translate, theirs, list(_connections), threads),
-                    daemon=True,
-                )
-                process.start()
-                theirs.close()
-            self._processes.append(process)
+        try:
+            for translate in self._translate:
+                with _forking:
+                    ours, theirs = context.Pipe()
+                    self._connections.append(ours)
+                    _connections.add(ours)
+                    process = context.Process(
+                        target=_work,
+                        args=(translate, theirs, list(_connections), threads),
+                        daemon=True,
+                    )
+                    with theirs:
+                        process.start()
+                self._processes.append(process)
+        except BaseException:
+            # There may be too many processes, or too little memory for one more.
+            self.__exit__(*sys.exc_info())
+            raise
         pids = [process.pid for process in self._processes]
         self._killed = self._watch.enter_context(without_stopped_children(lambda: pids))
         return self

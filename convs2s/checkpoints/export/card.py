@@ -179,7 +179,7 @@ class Card:
             return
         pairs, tokens = (self.preparation.get(name) or {} for name in ("pairs", "tokens"))
         rows = [
-            [name, f"{count:,}", *(f"{each:,}" for each in tokens.get(name, ("", "")))]
+            [name, f"{count:,}", *(number(each, 0) for each in tokens.get(name, (None, None)))]
             for name, count in pairs.items()
         ]
         files = (self.preparation.get("settings") or {}).get("--train") or []

@@ -13,12 +13,15 @@ import torch
 from torch import Tensor
 
 from ...common.errors import UserError
+from ...common.limits import MAX_WIDTH, check_range
 from ..files import new_training
 from ..weights import UNUSED
 from .reading import architecture, model_options
 
 # fairseq numbers positions from padding_idx + 1.
 FIRST_POSITION = 2
+# The most numbers in the vectors of positions that the conversion computes.
+MAX_TABLE = 10**8
 # The epsilon of fairseq's layer normalization.
 NORM = "norm(eps=0.00001)"
 SIDES = ("encoder", "decoder")
@@ -306,6 +309,13 @@ def _read_options(checkpoint: dict[str, Any], path: str) -> argparse.Namespace:
             setattr(options, other, given.get(other, getattr(options, name)))
     options.weight_dropout = given.get("weight_dropout", options.attention_dropout)
     width = options.encoder_embed_dim
+    for name, low, high in (
+        ("encoder_embed_dim", 4, MAX_WIDTH),
+        ("max_source_positions", 1, MAX_TABLE // width),
+        ("max_target_positions", 1, MAX_TABLE // width),
+    ):
+        shown = f"{path} cannot be converted: --{name.replace('_', '-')}"
+        check_range(shown, getattr(options, name), low, high)
     for name, (only, reason) in REFUSED.items():
         if getattr(options, name, only) != only:
             raise UserError(f"{path} cannot be converted: {reason} (--{name.replace('_', '-')}).")

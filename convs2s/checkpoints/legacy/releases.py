@@ -61,6 +61,32 @@ def is_wanted(path: PurePath) -> bool:
     return bool(path.suffix == ".pt" or _DICTIONARY.fullmatch(name) or _CODES.fullmatch(name))
 
 
+def convert_file(convert_checkpoint: Convert, path: Path, name: str) -> dict[str, Any]:
+    """Convert a checkpoint.
+
+    Args:
+        convert_checkpoint: the conversion of its content.
+        path: its file.
+        name: what it is called in errors.
+    Raises:
+        UserError: if it cannot be read or converted, or contradicts itself.
+    """
+    content = read_old_checkpoint(str(path), name).content
+    try:
+        return convert_checkpoint(content, name)
+    except UserError:
+        raise
+    except (
+        ArithmeticError,
+        AttributeError,
+        LookupError,
+        RuntimeError,
+        TypeError,
+        ValueError,
+    ) as error:
+        raise UserError(f"{name} has options or weights that contradict each other.") from error
+
+
 def convert_release(
     folder: Path,
     new: Path,
@@ -93,7 +119,7 @@ def convert_release(
     parameters = {}
     for path in checkpoints:
         shown = f"{name}, {path.relative_to(folder)}"
-        converted = convert_checkpoint(read_old_checkpoint(str(path), shown).content, shown)
+        converted = convert_file(convert_checkpoint, path, shown)
         found = _languages(converted, options, files, shown)
         if languages is None:
             languages = found

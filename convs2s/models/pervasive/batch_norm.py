@@ -97,10 +97,13 @@ class RunningStats(nn.Module):
 
     def _apply(self, fn: Callable[[Tensor], Tensor], *args: Any, **kwargs: Any) -> "RunningStats":
         """Follow the module to another device or type, but never to half precision."""
+        before = dict(self._buffers)
         super()._apply(fn, *args, **kwargs)
         for name, buffer in self._buffers.items():
             if buffer is not None and buffer.dtype in (torch.float16, torch.bfloat16):
-                self._buffers[name] = buffer.float()
+                exact = before[name]
+                assert exact is not None
+                self._buffers[name] = exact.to(buffer.device, torch.float32)
         return self
 
 

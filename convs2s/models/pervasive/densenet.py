@@ -113,6 +113,11 @@ class DenseNet2d(nn.Module):
         if state is not None or infers:
             with torch.no_grad(), torch.autocast(device, enabled=False):
                 return self._infer(x, grid, state)
+        if grid.listed_padding is not None:
+            raise RuntimeError(
+                "Pervasive attention cannot be trained with padding in a graph of torch.compile: "
+                "its batch statistics are those of real cells. Compile it for inference."
+            )
         training_pass = TrainingPass(
             grid=grid,
             channels=self.channels,

@@ -142,7 +142,10 @@ class TrainingPass(NamedTuple):
             rectified = normalize(
                 activations.hidden, activations.stats, layer.norm2_weight, layer.norm2_bias
             ).relu_()
-            if layer.conv2 is not None:
+            if layer.conv2 is None:
+                # This gradient is autograd's, which may expand it or use it elsewhere.
+                grad = grad.clone(memory_format=torch.contiguous_format)
+            else:
                 start = end - growth_rate(layer.conv2, self.gated)
                 grad = gradients.write_backward(start, end)
                 if grad_features is not None:

@@ -110,7 +110,7 @@ class FeatureGradients:
         stats = buffer.stats.slice(0, channels)
         transposed = matrix.t().contiguous()
         grad_matrix = torch.zeros_like(transposed, dtype=stats.mean.dtype)
-        grad_weight, grad_bias = torch.zeros(2, channels).to(stats.mean)
+        grad_weight, grad_bias = stats.mean.new_zeros(2, channels)
         scale = weight.to(stats.mean.dtype).unsqueeze(1)
         for block, total, span in zip(buffer.blocks, self.blocks, buffer.spans):
             rectified = buffer.normalize_relu(block, weight, bias)

@@ -81,6 +81,14 @@ def test_a_beam_is_reordered_without_a_copy():
     assert cache.keys is not keys and cache.values is not values and cache.num_sentences == 1
 
 
+@torch.no_grad()
+def test_many_columns_at_once_reserve_few_more():
+    cache = State().kv_cache()
+    columns = torch.randn(1, 1, 1000, 3)
+    cache.append(columns, columns)
+    assert cache.keys.size(2) < 1300
+
+
 def test_gradients_pass_through_the_cache():
     cache = State().kv_cache()
     keys = torch.randn(1, 1, 1, 3, requires_grad=True)

@@ -93,6 +93,14 @@ def test_dictionaries_of_another_model(folder):
             "subwords.files.source is ../c, which is not in its folder",
         ),
         (
+            {"subwords": {"method": "none", "files": {"source": "c", "target": "c", "x": "../d"}}},
+            "subwords.files has other keys than source and target",
+        ),
+        (
+            {"subwords": {"method": "none", "files": {"source": "../c", "target": "c"}}},
+            "subwords.files.source is ../c, which is not in its folder",
+        ),
+        (
             {"subwords": {"method": "subword_nmt", "files": {"source": "/c", "target": "c"}}},
             "subwords.files.source is /c, which is not in its folder",
         ),

@@ -144,6 +144,7 @@ def test_wrong_files(tmp_path, names, message):
         (["a.zh_CN", "a.pt-BR"], ("zh_CN", "pt-BR")),
         (["corpus.de-en.tsv.gz"], ("de", "en")),
         (["corpus.de-en"], ("de", "en")),
+        (["corpus.br", "corpus.fr"], ("br", "fr")),
         (["de.txt", "en.txt"], None),
         (["corpus.tsv"], None),
         (["a.tok.gz", "b.raw"], None),
@@ -165,7 +166,8 @@ def test_languages_of_names(tmp_path, names, expected):
         (["a.1", "a.2"], "x", None, "The target language is not in the name of .*--target-lang"),
         (["a.tsv"], None, "y", "The source language is not in the name of .*--source-lang"),
         (["a.de", "a.en"], "d/e", None, "--source-lang is 'd/e'"),
-        (["a.de", "a.en"], "en", None, "Source and target language are both en"),
+        (["a.de", "a.en"], "en", None, "in de and en, in this order, but --source-lang is en"),
+        (["a.1", "a.2"], "x", "x", "Source and target language are both x"),
         (["a.de", "a.en"], "en", "de", "--train names .*: swap the files"),
         (["a.de-en.tsv"], "en", "de", "--train names .*: swap its columns"),
     ],
@@ -186,3 +188,13 @@ def test_swapped_validation_files(tmp_path):
     ]
     with pytest.raises(UserError, match="--valid names .*: swap the files"):
         find_languages(texts, None, None)
+
+
+def test_validation_files_of_another_language(tmp_path):
+    texts = [
+        ParallelText(f"--{name}", tuple(write(tmp_path, f"{name}.{end}", "x\n") for end in ends))
+        for name, ends in (("train", ("de", "en")), ("valid", ("fr", "en")))
+    ]
+    with pytest.raises(UserError, match="--valid names .*, but the languages of .* are de and en"):
+        find_languages(texts, None, None)
+    assert find_languages(texts, "de", "en") == ("de", "en")

@@ -314,6 +314,8 @@ def test_the_number_of_counted_words_is_bounded(monkeypatch):
     monkeypatch.setattr(subwords_module, "MAX_COUNTED", 3)
     counts = subwords_module.count_words(["a a b b", "c d e"])
     assert subwords_module.count_words(["b f"], counts) == {"a": 2, "b": 3, "f": 1}
+    text = ["a a a b b b c c d d", "a b"]
+    assert subwords_module.count_words(text) == {"a": 4, "b": 4}
 
 
 def test_sentencepiece_is_learned(tmp_path):

@@ -9,6 +9,7 @@ import torch
 
 from convs2s.common.errors import UserError
 from convs2s.common.programs import available_threads
+from convs2s.translation import workers
 from convs2s.translation.buffers import translate_in_buffers
 from convs2s.translation.workers import WorkerError, Workers, devices_of_workers
 from tests.unit.translation.made_up import Reversal, Words
@@ -121,3 +122,22 @@ def test_one_process_for_each_gpu(workers, gpus, expected):
 def test_more_processes_than_gpus():
     with pytest.raises(UserError, match="--workers is 4, but there are 3 GPUs"):
         devices_of_workers(4, GPUS)
+
+
+def test_no_process_is_left_if_one_cannot_start(monkeypatch):
+    """As with too many processes."""
+    start = workers.multiprocessing.context.ForkProcess.start
+    started = []
+
+    def start_two(process):
+        if len(started) == 2:
+            raise BlockingIOError(11, "Resource temporarily unavailable")
+        start(process)
+        started.append(process)
+
+    monkeypatch.setattr(workers.multiprocessing.context.ForkProcess, "start", start_two)
+    before = set(workers._connections)
+    with pytest.raises(BlockingIOError), Workers([Reversal(limit=5).translate] * 3):
+        pass
+    assert len(started) == 2 and not any(process.is_alive() for process in started)
+    assert workers._connections == before

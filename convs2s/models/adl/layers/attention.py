@@ -295,7 +295,7 @@ class MlpAttentionLayer(AttentionLayer):
         causal: bool = False,
         need_weights: bool = False,
     ) -> tuple[Tensor, Tensor | None]:
-        """The attention context and the weights; arguments as in `nn.attention.attend`."""
+        """The context and the weights; arguments as in `nn.attention.dot_product_attention`."""
         hidden = (query.unsqueeze(3) + keys.unsqueeze(2)).tanh()
         scores = hidden @ self.weight.to(hidden.dtype)
         if causal:

@@ -117,6 +117,8 @@ def test_the_layout_of_2019():
         ({"decoder_embed_dim": 8}, "--decoder-embed-dim is 8"),
         ({"encoder_conv_type": "other"}, "an unknown type, other"),
         ({"adaptive_softmax_cutoff": "1,2"}, "an adaptive softmax (--adaptive-softmax-cutoff)"),
+        ({"max_source_positions": 10**10}, "--max-source-positions is 10000000000, but must be"),
+        ({"encoder_embed_dim": 2}, "--encoder-embed-dim is 2, but must be from 4"),
         ({"arch": "lightconv_lm"}, "--arch lightconv_lm, but only translation models"),
         ({"arch": "transformer"}, "--arch transformer, but only translation models"),
     ],

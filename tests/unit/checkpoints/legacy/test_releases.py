@@ -3,8 +3,10 @@
 from pathlib import Path, PurePosixPath
 
 import pytest
+import torch
 
-from convs2s.checkpoints.legacy.releases import _named_languages, is_wanted
+from convs2s.checkpoints.legacy.releases import _named_languages, convert_file, is_wanted
+from convs2s.common.errors import UserError
 
 
 @pytest.mark.parametrize(
@@ -47,3 +49,13 @@ def test_not_needed(name):
 def test_languages_in_a_name(name, languages):
     files = [Path("a/dict.de.txt"), Path("a/dict.en.txt"), Path("a/model.pt")]
     assert _named_languages(files, name) == languages
+
+
+def test_a_checkpoint_that_contradicts_itself_is_named(tmp_path):
+    torch.save({"model": {"weight": torch.zeros(3)}}, tmp_path / "old.pt")
+    with pytest.raises(UserError, match="the file has options or weights that contradict"):
+        convert_file(
+            lambda content, name: content["model"]["weight"].view(2, 2),
+            tmp_path / "old.pt",
+            "the file",
+        )

@@ -206,10 +206,11 @@ def test_windows_between_padding_have_finite_gradients():
 MODELS = ("adl-attention", "adl-attention-fed")
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", [*MODELS, "adl-mixers"])
 @pytest.mark.parametrize("left_pad", [True, False])
+@pytest.mark.parametrize("ends", [(1, 4, 5, 9), (3, 4, 9)])
 @torch.no_grad()
-def test_several_positions_of_hypotheses_at_once(name, left_pad):
+def test_several_positions_of_hypotheses_at_once(name, left_pad, ends):
     """Chunks of a beam of two, which is reordered between them, with padding at the source."""
     model = make(name).double()
     batch = random_batch([(7, 9), (3, 9), (12, 9)], left_pad)["net_input"]
@@ -218,7 +219,7 @@ def test_several_positions_of_hypotheses_at_once(name, left_pad):
     generator = torch.Generator().manual_seed(1)
     prefix = torch.randint(4, 20, (6, 9), generator=generator)
     sources, state = batch["src_tokens"][rows], State()
-    for end in (1, 4, 5, 9):
+    for end in ends:
         features, _ = model.decode(prefix[:, :end], encoded, state)
         expected = model(sources, prefix[:, :end])[:, -features.size(1) :]
         torch.testing.assert_close(model.logits(features), expected, atol=1e-9, rtol=1e-9)

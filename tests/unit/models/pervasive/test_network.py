@@ -11,7 +11,7 @@ from convs2s.models.pervasive.feature_buffer import FeatureBuffer
 from convs2s.models.pervasive.grid import Grid
 from convs2s.models.pervasive.plain import PlainPervasive
 from tests.support.commands import call_at_once
-from tests.support.pervasive import network, run, sentences, small
+from tests.support.pervasive import SMALL, network, run, sentences, small
 
 
 def saved_bytes(num_layers, length=12):
@@ -83,6 +83,52 @@ def test_gradients_under_autocast_are_nearly_those_of_single_precision(dtype):
     single, half = gradients
     assert (single - half).norm() < 0.1 * single.norm()
     assert torch.nn.functional.cosine_similarity(single, half, dim=0) > 0.995
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_statistics_are_not_rounded_on_the_way_to_half_precision(dtype):
+    model = network(torch.float32)
+    for buffer in model.buffers():
+        buffer.mul_(1e6).add_(1e-9)
+    exact = {name: buffer.clone() for name, buffer in model.named_buffers()}
+    torch.testing.assert_close(dict(model.to(dtype).named_buffers()), exact, rtol=0, atol=0)
+
+
+def test_the_gradient_of_the_output_is_only_read():
+    """It belongs to autograd: here it is expanded, and used for two networks."""
+    models = [network(seed=seed, no_transition=seed == 2).dense for seed in (1, 2)]
+    grid = Grid(1, 3, 4)
+    channels = models[0].channels - SMALL["num_layers"] * SMALL["growth_rate"]
+    cells = torch.randn(12, channels, dtype=torch.float64)
+    for model in models:
+        outputs = model(cells, grid)
+        weight = model.layers[0].conv1
+        (expected,) = torch.autograd.grad(
+            (outputs * torch.ones_like(outputs)).sum(), weight, retain_graph=True
+        )
+        (found,) = torch.autograd.grad(outputs.sum(), weight, retain_graph=True)
+        torch.testing.assert_close(found, expected)
+        given = torch.ones_like(outputs)
+        torch.autograd.grad(outputs, weight, given)
+        assert torch.equal(given, torch.ones_like(outputs))
+
+
+def test_gradients_of_a_single_target_token():
+    model = network(aggregator="avg")
+    batch = sentences([(1, 5)])
+
+    def loss():
+        return run(model, *batch).sin().sum()
+
+    weight = model.dense.layers[0].conv1
+    loss().backward()
+    with torch.no_grad():
+        weight[0, 0] += 1e-6
+        above = loss()
+        weight[0, 0] -= 2e-6
+        numeric = (above - loss()) / 2e-6
+    assert abs(numeric) > 1e-4
+    torch.testing.assert_close(weight.grad[0, 0], numeric, rtol=1e-4, atol=0)
 
 
 def test_padding_is_not_computed():
