@@ -84,7 +84,7 @@ def by_language() -> str:
             number(statistics.median(each.differences)),
             str(sum(difference < 0 for difference in each.differences)),
             str(sum(difference > 0 for difference in each.differences)),
-            "< 0.001" if each.p < 0.001 else p_value(each.p),
+            "below 0.001" if each.p < 0.001 else p_value(each.p),
         )
         for each in rates().values()
         if not each.is_baseline

@@ -243,9 +243,6 @@ class _Search:
         first = torch.arange(len(log_probs), device=self.device)
         first -= (first % self.beam_size) * token.squeeze(1).eq(self.eos)
         self.tokens, self.totals = self.tokens[first], self.totals[first]
-        if self.attention:
-            self.writers = self.writers[first]
-            self.attention[-1] = self.attention[-1][first]
         return log_probs[first]
 
     def _finish(self, step: int, found: Continuations, ends: Tensor) -> list[int] | None:

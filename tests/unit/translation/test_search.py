@@ -92,6 +92,22 @@ def test_options(name, options):
                 assert hypothesis.is_cut_off == (len(hypothesis.tokens) > longest)
 
 
+@pytest.mark.parametrize("name", ["convs2s", "pervasive"])
+def test_only_the_best_hypotheses_are_wanted(name):
+    """Attention that needs a further pass is computed for these alone."""
+    model = search_model(change_logits(build(name), prefer_the_end))
+    options, source = SearchOptions(beam=4, max_len_b=10), batch()["net_input"]["src_tokens"]
+    everything, best = (
+        beam_search([model], source, SYMBOLS, options, need_weights=True, nbest=nbest)
+        for nbest in (None, 2)
+    )
+    for all_hypotheses, hypotheses in zip(everything, best, strict=True):
+        assert len(all_hypotheses) == 4 and len(hypotheses) == 2
+        for one, other in zip(hypotheses, all_hypotheses):
+            assert torch.equal(one.tokens, other.tokens)
+            torch.testing.assert_close(one.attention, other.attention)
+
+
 @pytest.mark.parametrize("name", MODELS)
 @pytest.mark.parametrize("double", [False, True])
 @pytest.mark.parametrize("beam", [1, 4])
