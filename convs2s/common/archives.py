@@ -78,7 +78,7 @@ def download(
     """Download a file, and show the progress.
 
     Args:
-        address: http or https.
+        address: http, https or file.
         path: the file to write.
         most: the most bytes that it may have.
         otherwise: what to do if the address does not answer, for the error.
@@ -86,8 +86,6 @@ def download(
         UserError: if the address does not answer, or too slowly, or the answer is incomplete.
         OSError: if the file cannot be written.
     """
-    if not is_address(address):
-        raise UserError(f"{address} is not an address: it must begin with https:// or http://.")
     with _Answer(address, otherwise) as answer, path.open("wb") as file:
         total = answer.length
         with show_progress(unit="B", desc="Downloading", total=total, scale=True) as shown:

@@ -162,7 +162,6 @@ def test_downloads_that_fail(tmp_path):
         assert "the server answers 403 Forbidden" in fetch(address)
     assert "Connection refused" in fetch(address)
     assert "cannot be downloaded" in fetch("http://127.0.0.1:port/file")
-    assert "must begin with https:// or http://" in fetch("file:///etc/hostname")
 
 
 def trickle(self, content):
