@@ -144,7 +144,7 @@ def _command(args: argparse.Namespace) -> list[str]:
 
 def _override(experiment: "Experiment", args: argparse.Namespace) -> "Experiment":
     """The experiment with the changes of the command line."""
-    from ..experiments.reader import faults_of_sets
+    from ..experiments.faults import faults_of_sets
 
     if min(args.seeds, default=0) < 0 or len(set(args.seeds)) < len(args.seeds):
         shown = " ".join(map(str, args.seeds))

@@ -43,6 +43,13 @@ PREPARATION = ["preparation", "data", "bpe_codes", "raw", "source_lang", "target
 # Splits of prepared text that the model was not trained on.
 HELD_OUT = ("test", "valid")
 METRICS = "bleu,chrf"
+# Options that mean nothing for a checkpoint, with their defaults.
+OF_FOLDER = {
+    **dict.fromkeys(("license", "limits", "no_speed", "test", *PREPARATION)),
+    "metrics": METRICS,
+    "beam": SearchOptions.beam,
+    "lenpen": SearchOptions.lenpen,
+}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -77,8 +84,8 @@ def run(args: argparse.Namespace) -> int:
     """Write the folder and print how good the model is."""
     path = find_checkpoints(Path(args.checkpoint))[0]
     if args.output.endswith(".pt"):
-        for name in ("license", "limits", "test", *PREPARATION):
-            if getattr(args, name):
+        for name, default in OF_FOLDER.items():
+            if getattr(args, name) not in (default, None, False):
                 raise UserError(
                     f"{option_name(name)} is for a folder to share, but {args.output} is a "
                     "checkpoint: omit it."

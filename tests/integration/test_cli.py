@@ -31,6 +31,15 @@ def test_ctrl_c_ends_every_command_without_a_traceback(name, monkeypatch, capsys
     assert capsys.readouterr() == ("", "")
 
 
+def test_too_little_memory_of_a_gpu_is_a_sentence(monkeypatch, capsys):
+    def allocate(args):
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 GiB.")
+
+    monkeypatch.setattr(import_module("convs2s.cli.doctor"), "run", allocate)
+    assert main(["doctor"]) == 2
+    assert "convs2s doctor: error: There is not enough memory" in capsys.readouterr().err
+
+
 def test_as_a_module():
     done = subprocess.run(
         [sys.executable, "-m", "convs2s", "path"],

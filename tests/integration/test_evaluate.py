@@ -54,6 +54,15 @@ def test_a_checkpoint_scores_like_its_translations(texts, capsys, tmp_path):
     assert f"{expected:.2f}" in printed and "| source tokens" in printed
 
 
+def test_an_exported_folder_is_a_model(texts, capsys, tmp_path):
+    data = ("--data", str(DATA), "--no-speed")
+    assert main(["export", str(texts), str(tmp_path / "folder"), *data]) == 0
+    arguments = ("--source", "src", "--references", "ref", "--output", "scores.json")
+    evaluate(capsys, f"checkpoint={texts}", "folder=folder", "--data", DATA, *arguments)
+    one, other = json.loads((tmp_path / "scores.json").read_text())["results"]
+    assert one["scores"] == other["scores"]
+
+
 def test_the_command_as_a_user_starts_it(texts, tmp_path):
     done = subprocess.run(
         [sys.executable, "-m", "convs2s", "evaluate", "hyp", "--references", "ref",
@@ -336,6 +345,11 @@ def test_no_sentence_pairs(texts, tmp_path, capsys):
             "Two alignments are the same file: gold and b=gold",
         ),
         (["hyp", "--references", "ref", "--min-words", "0"], "--min-words is 0"),
+        (
+            ["a/b={model}", "a_b=copy.pt", "--source", "src", "--references", "ref"]
+            + ["--translations", "out"],
+            "The systems a/b and a_b would both write out/a_b.txt",
+        ),
         (["hyp", "--references", "ref", "--length-bounds", "a"], "--length-bounds is a"),
         (["hyp", "--references", "ref", "--output", "no/scores.json"], "there is no folder no"),
         (["hyp", "--references", "ref", "--source", "one"], "one has 1 line(s), but ref has 6"),
@@ -357,6 +371,7 @@ def test_no_sentence_pairs(texts, tmp_path, capsys):
 )
 def test_errors(arguments, message, texts, tmp_path, capsys):
     (tmp_path / "one").write_text("one\n")
+    (tmp_path / "copy.pt").write_bytes(texts.read_bytes())
     (tmp_path / "gold").write_text("0-0\n")
     assert main(["evaluate", *(each.format(model=texts) for each in arguments)]) == 2
     assert message in capsys.readouterr().err

@@ -1,6 +1,7 @@
 """fairseq's --store-ema with the models of this package, and convs2s average --ema."""
 
 import pytest
+import torch
 
 from convs2s.checkpoints.files import load_checkpoint
 from convs2s.cli import main as convs2s
@@ -65,3 +66,18 @@ def test_checkpoints_without_them_are_refused(corpus, tmp_path, capsys):
     last = str(tmp_path / "checkpoint_last.pt")
     assert convs2s(["average", "--ema", last, "-o", str(tmp_path / "ema.pt")]) == 2
     assert "--store-ema" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("state", "message"),
+    [
+        ([1], "--store-ema"),
+        ({"ema": {"a": 1}}, "its weight a is not a tensor"),
+        ({"ema": {"a": torch.tensor([float("nan")])}}, "its weight a has NaN"),
+    ],
+)
+def test_averages_that_are_none_are_refused(state, message, tmp_path, capsys):
+    path = tmp_path / "model.pt"
+    torch.save({"model": {"a": torch.ones(1)}, "extra_state": state}, path)
+    assert convs2s(["average", "--ema", str(path), "-o", str(tmp_path / "ema.pt")]) == 2
+    assert message in capsys.readouterr().err and not (tmp_path / "ema.pt").exists()

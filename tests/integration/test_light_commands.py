@@ -68,6 +68,7 @@ def test_help_lists_every_command():
         (["adl", "explain", "rnn", "--wrods", "3"], 2, "did you mean '--words'"),
         (["adl", "explain", "pos -> res(cn)"], 2, "DECODER is missing"),
         (["adl", "explain", "let a = rnn; a"], 2, "DECODER is missing"),
+        (["train", ".", "--minutes", "nan"], 2, "--minutes is nan"),
         (["adl", "import", "x.json"], 2, "There is no file x.json."),
         (["adl", "explain", "adl_transformer", "rnn"], 2, "adl_transformer names both sides"),
         (["adl", "explain", "adl_rnmt", "--dialect", "sockeye"], 2, "--dialect is for two chains"),

@@ -87,6 +87,7 @@ def test_without_a_preparation(tmp_path):
         (["--raw", "--preparation", "."], "--preparation and --raw exclude each other"),
         (["--preparation", "missing"], "There is no file or folder missing"),
         (["--target-lang", "fr"], "--target-lang is fr, but .* translates from de to en: omit"),
+        (["--heads", "1"], "source.mean has no single heads .*--layers source"),
         (["\ufeff"], "Sentence 2 is empty after its preparation"),
         (["zwei\udcff"], "Sentence 2 or its target is not UTF-8"),
         (["--target", "two\udcff"], "Sentence 1 or its target is not UTF-8"),

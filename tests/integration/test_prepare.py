@@ -366,6 +366,8 @@ def test_ctrl_c(prepare, tmp_path, monkeypatch):
         (("b.de", "b.en"), (), "which is too few to hold out"),
         (("b.de", "b.en"), ("--out", "b.de/out"), "b.de/out cannot be made: Not a directory"),
         (("b.de", "b.en"), ("--workers", "0"), "--workers is 0"),
+        (("b.de", "b.en"), ("--max-ratio", "nan"), "--max-ratio is nan"),
+        (("b.de", "b.en"), ("--bpe", "none", "--bpe-size", "4"), "--bpe-size is 4: .* at least 5"),
         (("b.de", "b.en"), ("--source-lang", "en"), "are in de and en, .* --source-lang is en"),
         (("b.de", "none.en"), (), "There is no file .*none.en"),
     ],

@@ -62,6 +62,22 @@ def test_a_closed_pipe(tmp_path):
     assert code == 0 and "Traceback" not in errors and "error" not in errors
 
 
+def test_closed_streams(tmp_path):
+    """As in services that are started without them."""
+    # Programs of the server of the tests take over all three.
+    command = [sys.executable, "-m", "convs2s", *map(str, translation(tmp_path)[1:])]
+    done = subprocess.run(
+        ["sh", "-c", 'exec "$@" 2>&-', "sh", *command], stdout=subprocess.PIPE, cwd=ROOT
+    )
+    assert done.returncode == 0 and done.stdout
+    without_input = command[: command.index("--input")]
+    done = subprocess.run(
+        ["sh", "-c", 'exec "$@" <&-', "sh", *without_input], stderr=subprocess.PIPE, cwd=ROOT
+    )
+    assert done.returncode == 2
+    assert b"error: Standard input is closed: give a file with --input." in done.stderr
+
+
 def test_a_full_device(tmp_path):
     for name, command in (
         ("path", PATH),

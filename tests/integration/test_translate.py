@@ -154,6 +154,8 @@ def test_an_ensemble(tmp_path):
     printed = interactive(joined, LINES, tmp_path, *arguments, "--max-tokens", 4000)
     assert_same(rows, printed)
     assert translate(joined, LINES, tmp_path, *arguments) == rows
+    more = [word for path in paths[1:] for word in ("--path", path)]
+    assert translate(paths[0], LINES, tmp_path, *more, *arguments) == rows
     assert translate(paths[:1], LINES, tmp_path, *arguments) != rows
 
 

@@ -38,6 +38,7 @@ ERRORS = {
     "text as checkpoint": (["--path", "INPUT"], "bytes) is not a complete checkpoint."),
     "dictionaries": (["--data", "FOLDER"], "dict.de.txt and dict.en.txt are not both in FOLDER."),
     "input": (["--input", "no/such/file"], "There is no file no/such/file (--input)."),
+    "empty name": (["--input", ""], "The name of --input is empty: give one, or omit it"),
     "latin-1": (["--input", "LATIN"], "LATIN, line 2: byte 0xf6 at offset 2 is not valid UTF-8"),
     "output": (["--output", "no/such/file"], "no/such/file cannot be written: there is no folder"),
     "overwritten": (

@@ -42,6 +42,13 @@ def pickled(path, content):
     path.write_bytes(pickle.dumps(content, protocol=2))
 
 
+def test_an_archive_is_no_checkpoint(tmp_path):
+    path = tmp_path / "model.tar.xz"
+    path.write_bytes(b"\xfd7zXZ\x00 and more")
+    with pytest.raises(UserError, match="is an archive: unpack it"):
+        load_checkpoint(str(path))
+
+
 # A configuration of omegaconf, which comes with fairseq.
 CONFIG = "DictConfig"
 

@@ -102,6 +102,12 @@ def test_a_benchmark_of_three_data_sets(start, benchmark):
     assert start("--report")[0] == 0
 
 
+@pytest.mark.parametrize("other", ["--report", "--list"])
+def test_speeds_are_measured_after_training_only(start, benchmark, other):
+    with pytest.raises(UserError, match=f"--speed measures after training, and {other} trains"):
+        start("--speed", other)
+
+
 def test_a_run_that_is_missing_on_a_data_set(start, benchmark):
     assert start("--systems", "b")[0] == 0
     (benchmark / "words_out/runs/two/b.2/result.json").unlink()

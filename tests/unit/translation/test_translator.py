@@ -171,6 +171,18 @@ UNKNOWN = {
 }
 
 
+@pytest.mark.parametrize("name", ["lenpen", "unkpen", "temperature"])
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_a_number_that_is_not_finite_is_refused(name, value):
+    with pytest.raises(UserError, match=f"--{name} is {value}: it must be a finite number"):
+        load("convs2s", **{name: value})
+
+
+def test_languages_of_another_model_are_refused():
+    with pytest.raises(UserError, match="--source-lang is en, but .*convs2s.pt translates from de"):
+        load("convs2s", source_lang="en", target_lang="de")
+
+
 @pytest.mark.parametrize("name, near", zip(UNKNOWN, ("beam", "preparation", "lenpen")))
 def test_an_unknown_option_is_refused_with_the_nearest_name(name, near):
     with pytest.raises(

@@ -131,6 +131,14 @@ def test_gradients_of_a_single_target_token():
     torch.testing.assert_close(weight.grad[0, 0], numeric, rtol=1e-4, atol=0)
 
 
+def test_training_with_padding_in_a_graph_is_refused():
+    model = network()
+    compiled = torch.compile(model, backend="eager")
+    source, *rest = sentences([(3, 4), (2, 4)])
+    with pytest.raises(RuntimeError, match="cannot be trained with padding in a graph"):
+        compiled(model.source(source), *rest)
+
+
 def test_padding_is_not_computed():
     num_cells = []
     read = FeatureBuffer.read
