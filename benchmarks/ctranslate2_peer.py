@@ -57,20 +57,21 @@ def generation(setting: Setting) -> Workload:
 
 
 def prepare(
-    folder: str, sources: list[list[str]], options: dict[str, Any], beam_sizes: Iterable[int]
+    folder: str, sources: list[list[str]], options: dict[str, Any], sizes: Iterable[int]
 ) -> dict[int, Callable[[], list[list[str]]]]:
-    """Beam size -> a function that translates all sentences with a converted model.
+    """Tokens of a batch -> a function that translates all sentences with a converted model.
 
     Args:
         folder: written by a converter of CTranslate2; its weights give the type to compute in.
         sources: the tokens of each sentence.
-        options: those of ``translate_batch``, without the beam size.
-        beam_sizes: the beam sizes.
+        options: those of ``translate_batch``, without the size of a batch.
+        sizes: the largest numbers of source tokens in a batch.
     Raises:
         UserError: if ctranslate2 is not installed, or the folder has no model.
     """
+    in_tokens = {**options, "batch_type": "tokens"}
     searches = {
-        str(size): Search([sources], [{**options, "beam_size": size}]) for size in beam_sizes
+        str(size): Search([sources], [{**in_tokens, "max_batch_size": size}]) for size in sizes
     }
     engine = Engine(folder, "default", searches, parallel=True)
     return {int(size): partial(engine.run, size) for size in searches}

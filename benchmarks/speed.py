@@ -25,8 +25,8 @@ from .sentences import read_task, tokens_of_split
 from .setting import use_device
 
 BEAM_SIZES = 1, 5
-# Source tokens in a batch.
-MAX_TOKENS = 2000
+# Source tokens in a batch of CTranslate2, of which the fastest number is compared.
+PEER_TOKENS = 1000, 2000, 4000, 8000
 # The tokens of the best hypothesis of each sentence.
 Translations = list[list[str]]
 
@@ -40,12 +40,19 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         metavar="MODEL",
         nargs="+",
         help="checkpoints of any models, also in 8 bits or with shortlists, and folders that a "
-        "converter of CTranslate2 wrote",
+        "converter of CTranslate2 wrote; DATA_BIN=MODEL for a model with other dictionaries, "
+        "whose DATA_BIN has the same text",
     )
     add("--subset", default="test", help="the split to translate (default: %(default)s)")
     add_numbers(parser, rounds=3)
+    add(
+        "--max-tokens",
+        type=int_at_least(1),
+        metavar="N",
+        help="source tokens in a batch (default: those of convs2s translate; of several numbers "
+        "the fastest for CTranslate2)",
+    )
     for name, default, text in (
-        ("--max-tokens", MAX_TOKENS, "source tokens in a batch"),
         ("--max-len-a", EnsembleOptions.max_len_a, "as for convs2s translate"),
         ("--max-len-b", EnsembleOptions.max_len_b, "as for convs2s translate"),
     ):
@@ -64,13 +71,16 @@ def run(args: argparse.Namespace) -> dict:
         UserError: if the data, a model or the device cannot be used.
     """
     use_device(args.device)
-    sources, targets = tokens_of_split(read_task(args.data), args.subset)
-    timed: dict[str, Callable[[], Translations]] = {}
-    for path in args.models:
-        prepare = prepare_peer if Path(path).is_dir() else prepare_ours
-        for size, search in prepare(path, sources, args).items():
-            timed[f"{path}, beam {size}"] = search
+    _, targets = tokens_of_split(read_task(args.data), args.subset)
     references = [join(" ".join(tokens), "subword_nmt") for tokens in targets]
+    timed: dict[str, Callable[[], Translations]] = {}
+    for model in args.models:
+        other, _, path = model.rpartition("=")
+        of_model = argparse.Namespace(**{**vars(args), "data": other or args.data})
+        sources, _ = tokens_of_split(read_task(of_model.data), args.subset)
+        prepare = prepare_peer if Path(path).is_dir() else prepare_ours
+        for size, search in prepare(path, sources, of_model).items():
+            timed[f"{path}, beam {size}"] = search
     # These calls also warm up.
     found = {name: function() for name, function in timed.items()}
     times = alternate(timed, args.rounds, 0, device=args.device)
@@ -142,9 +152,12 @@ def prepare_peer(
         UserError: if ctranslate2 is not installed, or the folder has no model.
     """
     longest = max(map(len, sources)) + 1
-    options = {
-        "max_batch_size": args.max_tokens,
-        "batch_type": "tokens",
-        "max_decoding_length": int(args.max_len_a * longest + args.max_len_b),
-    }
-    return ctranslate2_peer.prepare(folder, sources, options, BEAM_SIZES)
+    limit = int(args.max_len_a * longest + args.max_len_b)
+    sizes = PEER_TOKENS if args.max_tokens is None else (args.max_tokens,)
+    found = {}
+    for beam in BEAM_SIZES:
+        options = {"beam_size": beam, "max_decoding_length": limit}
+        searches = ctranslate2_peer.prepare(folder, sources, options, sizes)
+        times = alternate(searches, rounds=2, warmup=1)
+        found[beam] = searches[min(sizes, key=lambda size: min(times[size]))]
+    return found

@@ -14,6 +14,7 @@ from pathlib import Path
 from convs2s.common.errors import UserError
 from convs2s.common.programs import find_program
 from convs2s.evaluation.nbest import first_texts
+from convs2s.translation.options import MAX_TOKENS
 
 from .machine import machine
 from .measure import alternate, ratios, summary
@@ -22,8 +23,6 @@ from .options import add_numbers, int_at_least
 USER_DIR = Path(__file__).resolve().parent.parent / "convs2s_plugin"
 # Buffers of fairseq-interactive, of which the fastest is compared.
 BUFFERS = 100, 1_000, 10_000
-# Tokens in a batch, the default of ``convs2s translate``.
-MAX_TOKENS = 4000
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:

@@ -58,7 +58,7 @@ class HubInterface(GeneratorHubInterface):
             unnormalized=options.unnormalized,
             print_alignment="hard" if options.alignment else None,
         )
-        dataset = DatasetConfig(max_tokens=options.max_tokens, batch_size=options.batch_size)
+        dataset = DatasetConfig(max_tokens=options.tokens_of_batch, batch_size=options.batch_size)
         cfg = {"generation": generation, "dataset": dataset, "tokenizer": None, "bpe": None}
         super().__init__(
             OmegaConf.create(

@@ -8,14 +8,23 @@ from typing import Any
 from ..checkpoints.folders import split_paths
 from ..common.errors import UserError
 from ..common.limits import check_at_least, option_name
-from ..translation.options import AUTOCAST_DTYPES, BUFFER_SIZE, ENGINES, TORCH, EnsembleOptions
+from ..translation.options import (
+    AUTOCAST_DTYPES,
+    BUFFER_SIZE,
+    ENGINES,
+    MAX_BEAM_TOKENS,
+    MAX_TOKENS,
+    TORCH,
+    EnsembleOptions,
+)
 
 # The options of a ``Translator`` that the functions below add, by their names in Python.
 PREPARATION = "data preparation bpe_codes raw source_lang target_lang".split()
+HYPOTHESES = "beam lenpen min_len max_len_a max_len_b unnormalized".split()
 MODEL = (
     PREPARATION
-    + "beam lenpen unnormalized min_len max_len_a max_len_b lexicon candidates_per_word".split()
-    + "frequent_candidates replace_unk max_tokens batch_size".split()
+    + HYPOTHESES
+    + "lexicon candidates_per_word frequent_candidates replace_unk max_tokens batch_size".split()
     + "autocast_dtype int8 device engine".split()
 )
 TRANSLATOR = [*MODEL, "buffer_size", "workers"]
@@ -187,8 +196,8 @@ def add_languages(group: argparse._ActionsContainer, unless: str) -> None:
     group.add_argument("--target-lang", "-t", metavar="CODE", help="the same for the target")
 
 
-def add_search(parser: argparse.ArgumentParser) -> None:
-    """Add the options of the search."""
+def add_hypotheses(parser: argparse.ArgumentParser) -> argparse._ArgumentGroup:
+    """Add the options that decide which hypothesis is the best; return their group."""
     search = parser.add_argument_group("search")
     for name, text in (
         ("beam", "beam size"),
@@ -196,11 +205,20 @@ def add_search(parser: argparse.ArgumentParser) -> None:
         ("min_len", "smallest number of target tokens"),
         ("max_len_a", "target tokens allowed for each source token, in addition to --max-len-b"),
         ("max_len_b", "largest number of target tokens, or of those in addition to --max-len-a"),
+    ):
+        add_number(search, option_name(name), text, getattr(EnsembleOptions, name))
+    add_flag(search, "--unnormalized", "scores without a length penalty")
+    return search
+
+
+def add_search(parser: argparse.ArgumentParser) -> None:
+    """Add the options of the search."""
+    search = add_hypotheses(parser)
+    for name, text in (
         ("candidates_per_word", "with --lexicon: number of candidates of each source token"),
         ("frequent_candidates", "with --lexicon: number of frequent target tokens"),
     ):
         add_number(search, option_name(name), text, getattr(EnsembleOptions, name))
-    add_flag(search, "--unnormalized", "scores without a length penalty")
     add_input(search, "--lexicon", "restrict the target vocabulary to candidates")
     text = "replace unknown words with their source word, or with its translation in FILE"
     add_input(search, "--replace-unk", text, nargs="?", const="")
@@ -209,7 +227,8 @@ def add_search(parser: argparse.ArgumentParser) -> None:
 def add_speed(parser: argparse.ArgumentParser) -> argparse._ArgumentGroup:
     """Add the options that change the speed of each batch; return their group."""
     speed = parser.add_argument_group("speed")
-    add_batches(speed, "largest number of source tokens in a batch")
+    default = f"{MAX_TOKENS}; with a beam of 1 or 2, {MAX_BEAM_TOKENS} divided by it"
+    add_batches(speed, "largest number of source tokens in a batch", default)
     add_number(speed, "--batch-size", "largest number of sentences in a batch")
     speed.add_argument(
         "--autocast-dtype", choices=AUTOCAST_DTYPES, default="none", help="precision"
@@ -233,9 +252,11 @@ def add_many_lines(speed: argparse._ArgumentGroup) -> None:
     add_number(speed, "--workers", text)
 
 
-def add_batches(group: argparse._ActionsContainer, text: str) -> None:
+def add_batches(
+    group: argparse._ActionsContainer, text: str, default: str = str(MAX_TOKENS)
+) -> None:
     """Add the size of the batches, which ``text`` explains, and the device that computes them."""
-    add_number(group, "--max-tokens", text, EnsembleOptions.max_tokens)
+    add_number(group, "--max-tokens", f"{text} (default: {default})", kind=int)
     group.add_argument(
         "--device", metavar="NAME", help="cpu, cuda, cuda:1 (default: a GPU if there is one)"
     )

@@ -5,9 +5,11 @@ import shlex
 from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 from ..checkpoints.folders import FAST, find_checkpoints
 from ..common.errors import UserError
+from ..common.limits import option_name
 from ..common.output_files import check_writable
 from ..common.progress import show_progress
 from ..common.quiet import quiet
@@ -16,7 +18,8 @@ from ..common.text_files import read_lines, read_parallel
 from ..evaluation.metrics import MetricOptions, default_tokenizer, sacrebleu_score
 from ..text.lexicon.files import write_lexicon
 from ..text.preparation import TEXT, TOKENS, Preparation
-from .arguments import add_input
+from ..translation.options import EnsembleOptions
+from .arguments import HYPOTHESES, add_hypotheses, add_input, given
 from .lexicon import MAX_PER_WORD
 
 # The most sentence pairs that the model aligns for its lexicon.
@@ -29,11 +32,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_input(parser, "prepared", text, "folder", metavar="PREPARED", type=Path)
     text = "the trained model, or its folder (default: PREPARED)"
     add_input(parser, "--path", text, "checkpoint or folder", metavar="CHECKPOINT")
+    add_hypotheses(parser)
 
 
 @quiet()
 def run(args: argparse.Namespace) -> int:
     """Measure what makes the model faster, print a table, and write the fast copy."""
+    search = given(args, HYPOTHESES)
+    EnsembleOptions(**search).check()
     path = find_checkpoints(Path(args.path or args.prepared))[0]
     output = path.parent / FAST
     check_writable(str(output), [str(path)])
@@ -63,7 +69,7 @@ def run(args: argparse.Namespace) -> int:
         write_lexicon(lexicon, counts.entries(0.0, MAX_PER_WORD))
         found = []
         with show_progress(unit="ways to translate") as progress:
-            for each in measure(str(path), args.prepared, lexicon, lines, score):
+            for each in measure(str(path), args.prepared, lexicon, lines, score, search):
                 found.append(each)
                 progress.update()
         chosen = fastest(found)
@@ -77,8 +83,17 @@ def run(args: argparse.Namespace) -> int:
     command = ["convs2s", "translate", "--path", str(path.parent)]
     if find_preparation(near(str(path))) is None:
         command += ["--preparation", str(args.prepared)]
-    print(shlex.join([*command, "--fast", "--input", "FILE"]))
+    print(shlex.join([*command, "--fast", *_changed(search), "--input", "FILE"]))
     return 0
+
+
+def _changed(search: dict[str, Any]) -> list[str]:
+    """The options of a search that are not the defaults, as words of a command."""
+    words = []
+    for name, value in search.items():
+        if value != getattr(EnsembleOptions, name):
+            words += [option_name(name)] if value is True else [option_name(name), f"{value:g}"]
+    return words
 
 
 def _texts(prepared: Path, languages: tuple[str, str]) -> tuple[list[Path], Path, Path]:

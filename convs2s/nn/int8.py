@@ -13,9 +13,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 LARGEST = 127
-# A token of zeros has no scale of its own and gets this one, whose inverse, divided by 127, is
-# finite.
-SMALLEST = 1e-30
+# Added to the scale of each token, so that a token of zeros has one too.
+_SMALLEST = torch.tensor(1e-30)
 # Largest number of outputs, and smallest number of tokens, of a product: its sums should fit into a
 # cache of 2 MiB, but each product reads the whole weight.
 MAX_OUTPUTS, MIN_TOKENS = 2**19, 128
@@ -50,8 +49,8 @@ def quantize_rows(x: Tensor) -> tuple[Tensor, Tensor]:
     """
     # ``aminmax`` and ``vector_norm`` are ten times as slow.
     buffer = x.abs()
-    scales = buffer.amax(dim=1, keepdim=True).clamp_(min=SMALLEST).div_(LARGEST)
-    integers = torch.mul(x, scales.reciprocal(), out=buffer).round_()
+    scales = torch.add(_SMALLEST, buffer.amax(1, True), alpha=1 / LARGEST)
+    integers = torch.div(x, scales, out=buffer).round_()
     return integers.to(torch.int8, memory_format=torch.contiguous_format), scales
 
 
@@ -107,15 +106,16 @@ class Int8Matrix(nn.Module):
                 return F.linear(x, self.dense().to(x.dtype), bias)
             weight, scale = self.int8, self.scale
             rows = x.reshape(-1, x.size(-1))
-            size = max(MIN_TOKENS, MAX_OUTPUTS // len(weight))
-            if 0 < len(rows) <= size:
+            number, outputs = rows.size(0), weight.size(0)
+            size = max(MIN_TOKENS, MAX_OUTPUTS // outputs)
+            if 0 < number <= size:
                 out = _multiply(rows, weight, scale, bias)
             else:
-                out = rows.new_empty(len(rows), len(weight))
-                for start in range(0, len(rows), size):
+                out = rows.new_empty(number, outputs)
+                for start in range(0, number, size):
                     part = slice(start, start + size)
                     _multiply(rows[part], weight, scale, bias, out[part])
-            return out.view(*x.shape[:-1], len(weight))
+            return out.view(*x.shape[:-1], outputs)
 
     def dense(self) -> Tensor:
         """The weight in single precision, C' x C."""

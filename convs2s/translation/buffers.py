@@ -64,9 +64,9 @@ class Buffer:
         tokens = self.text.encode(as_sentence(line)).split() if line.strip() else []
         return split(tokens, self.ensemble.max_source_tokens) if tokens else []
 
-    def jobs(self) -> list[Job]:
-        """The batches, those of the longest sentences first; one empty batch if there are none."""
-        batches = self.ensemble.batches([len(tokens) for tokens in self.sentences])
+    def jobs(self, workers: int) -> list[Job]:
+        """The batches for some processes, the longest sentences first; one empty batch if none."""
+        batches = self.ensemble.batches([len(tokens) for tokens in self.sentences], workers)
         return [Job(self, batch) for batch in batches] or [Job(self, [])]
 
     def add(self, job: Job, hypotheses: Sequence[Sequence[Hypothesis]]) -> int:
@@ -108,6 +108,7 @@ def translate_in_buffers(
     ensemble: Ensemble,
     do: Mapper,
     report: Report = lambda count: None,
+    workers: int = 1,
 ) -> Iterator[Translation]:
     """Translate lines, and return one translation for each, in order.
 
@@ -117,6 +118,7 @@ def translate_in_buffers(
         text, ensemble: as for ``Buffer``.
         do: does the jobs. Buffers are read ahead only if it asks for jobs ahead.
         report: called with the number of further lines that are translated, after each job.
+        workers: the number of processes that do the jobs (1).
     """
     pending: deque[Buffer] = deque()
 
@@ -126,7 +128,7 @@ def translate_in_buffers(
             buffer = Buffer(chunk, text, ensemble)
             pending.append(buffer)
             report(buffer.parts.count([]))
-            yield from buffer.jobs()
+            yield from buffer.jobs(workers)
 
     for job, hypotheses in do(jobs()):
         report(job.buffer.add(job, hypotheses))

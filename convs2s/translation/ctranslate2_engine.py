@@ -22,7 +22,7 @@ from ..common.errors import SequenceTooLong, UserError
 from ..nn.int8 import INSTRUCTIONS, has_any
 from ..text.vocabulary import Vocabulary
 from .options import EnsembleOptions
-from .search import Finished, largest_length
+from .search import Finished, largest_lengths
 
 logger = logging.getLogger(__name__)
 
@@ -116,10 +116,11 @@ class CTranslate2Engine:
         Raises:
             UserError: if a sentence is too long, or no translation can have the smallest length.
         """
-        longest = max(map(len, sentences))
+        lengths = list(map(len, sentences))
+        longest = max(lengths)
         if longest > self._max_source_length:
             raise SequenceTooLong(longest, self._max_source_length)
-        max_len = largest_length(options, longest, self._max_target_length)
+        max_len = max(largest_lengths(options, lengths, self._max_target_length))
         batch = _Batch(self._translator(), self._symbols, options, max_len)
         sources = [list(map(str, sentence.tolist())) for sentence in sentences]
         # CTranslate2 excludes what is forbidden from the softmax, which changes scores. Therefore

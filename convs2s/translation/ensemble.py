@@ -2,6 +2,7 @@
 
 import copy
 import math
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 
@@ -23,6 +24,9 @@ from .precision import Precision
 from .results import Hypothesis
 from .search import Finished, Symbols, beam_search
 from .shortlist import load_shortlist, saved_shortlist
+
+# Smaller batches, in source tokens, are not worth another process.
+SMALL_BATCH = 2000
 
 
 class Ensemble:
@@ -129,18 +133,28 @@ class Ensemble:
         """The context manager for the forward passes of the models."""
         return self.precision.autocast(self.models[0])
 
-    def batches(self, lengths: Sequence[int]) -> list[list[int]]:
-        """Make batches of sentences of similar length, those of the longest sentences first.
+    def batches(self, lengths: Sequence[int], workers: int = 1) -> list[list[int]]:
+        """Make batches of similar size and sentences of similar length, the longest ones first.
 
         Args:
             lengths: the number of tokens of each sentence, without its end.
+            workers: the number of processes that share the batches (1).
         Returns:
             For each batch, the positions of its sentences in ``lengths``.
         """
         with_ends = [length + 1 for length in lengths]
         order = sorted(range(len(lengths)), key=with_ends.__getitem__)
-        found = batches_by_size(order, with_ends, self.options.max_tokens, self.options.batch_size)
-        return list(found)[::-1]
+
+        def of_size(max_tokens: int) -> list[list[int]]:
+            return list(batches_by_size(order, with_ends, max_tokens, self.options.batch_size))
+
+        largest = self.options.tokens_of_batch
+        number = len(of_size(largest))
+        # The same number for each process, unless there is too little text.
+        shared = -(-number // workers) * workers
+        number = max(number, min(shared, sum(with_ends) // SMALL_BATCH))
+        size = bisect_left(range(largest), True, key=lambda size: len(of_size(size)) <= number)
+        return of_size(size)[::-1]
 
     def translate(self, sentences: Sequence[Sequence[str]]) -> list[list[Hypothesis]]:
         """Translate a batch.

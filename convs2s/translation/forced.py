@@ -68,7 +68,7 @@ def score_pairs(
     order = sorted(range(len(pairs)), key=lambda number: lengths[number][::-1])
     scored: dict[int, ScoredPair] = {}
     progress = show_progress(unit="pairs", total=len(pairs))
-    for batch in batches_by_size(order, list(map(max, lengths)), ensemble.options.max_tokens):
+    for batch in batches_by_size(order, list(map(max, lengths)), ensemble.options.tokens_of_batch):
         # Some encoders need the longest sentence first.
         batch.sort(key=lambda number: -lengths[number][0])
         sources, targets = zip(*(numbered[number] for number in batch))

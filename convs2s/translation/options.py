@@ -8,6 +8,8 @@ from ..common.limits import check_at_least, option_name
 
 # Lines that are sorted by length and translated together.
 BUFFER_SIZE = 2000
+# Source tokens in a batch; with a small beam, the second number divided by the beam.
+MAX_TOKENS, MAX_BEAM_TOKENS = 4000, 10_000
 # Values of --autocast-dtype.
 AUTOCAST_DTYPES = ("none", "bfloat16", "float16")
 # Values of --engine.
@@ -26,7 +28,7 @@ class SearchOptions:
         temperature: what the logits are divided by.
         min_len: smallest number of target tokens, without the end of the sentence.
         max_len_a, max_len_b: the largest number is ``max_len_a`` * S + ``max_len_b`` for the S
-            source tokens of the longest sentence of a batch, its end included.
+            source tokens of the sentence, its end included, and no less than ``min_len``.
     """
 
     beam: int = 5
@@ -56,7 +58,7 @@ class EnsembleOptions(SearchOptions):
     Attributes:
         nbest: number of hypotheses for each line, at most ``beam``.
         max_tokens: largest number of source tokens in a batch, padding and ends of sentences
-            included; a longer sentence is a batch by itself.
+            included; a longer sentence is a batch by itself. None for what suits the beam.
         batch_size: largest number of sentences in a batch; None for any number.
         autocast_dtype: "none", "bfloat16" or "float16".
         int8: whether to translate with weights in 8 bits; see the option of the task.
@@ -71,7 +73,7 @@ class EnsembleOptions(SearchOptions):
     """
 
     nbest: int = 1
-    max_tokens: int = 4000
+    max_tokens: int | None = None
     batch_size: int | None = None
     autocast_dtype: str = "none"
     int8: bool = False
@@ -82,6 +84,13 @@ class EnsembleOptions(SearchOptions):
     alignment: bool = False
     device: str | None = None
     engine: str = TORCH
+
+    @property
+    def tokens_of_batch(self) -> int:
+        """``max_tokens``; if it is None, more for a beam of 1 or 2, whose steps are small."""
+        if self.max_tokens is not None:
+            return self.max_tokens
+        return max(MAX_TOKENS, MAX_BEAM_TOKENS // self.beam)
 
     def check(self) -> None:
         """Check the values.

@@ -1,7 +1,8 @@
 """Beam search, with one model or the mean of several; beam size 1 is greedy search.
 
 Hypotheses and scores equal those of fairseq's search bit by bit: operations on scores are in the
-same order. Everything that a search remembers belongs to its call.
+same order. Only what depends on the other sentences of a batch is different: each sentence has a
+largest length of its own. Everything that a search remembers belongs to its call.
 """
 
 import math
@@ -90,10 +91,11 @@ def beam_search(
         model.start(of_model, in_steps, shortlist) for model, of_model in zip(models, encoded)
     ]
     longest = min(model.max_target_length for model in models)
-    max_len = largest_length(options, source.size(1), longest)
+    lengths = source.ne(symbols.pad()).sum(dim=1).tolist()
+    limits = largest_lengths(options, lengths, longest)
     if prefix is not None and shortlist is not None:
         prefix = torch.searchsorted(shortlist, prefix.contiguous())
-    finished = _Search(decodings, source, symbols, max_len, options, prefix).run()
+    finished = _Search(decodings, source, symbols, limits, options, prefix).run()
     found = [sorted(each, key=lambda one: one.score, reverse=True)[:nbest] for each in finished]
     if shortlist is not None:
         found = [[one._replace(tokens=shortlist[one.tokens]) for one in each] for each in found]
@@ -112,24 +114,28 @@ def beam_search(
     ]
 
 
-def largest_length(options: SearchOptions, source_length: int, max_target_length: int) -> int:
-    """The largest number of tokens of a translation, without the end of the sentence.
+def largest_lengths(
+    options: SearchOptions, source_lengths: Sequence[int], max_target_length: int
+) -> list[int]:
+    """The largest number of tokens of each translation, without the end of the sentence.
 
     Args:
         options: how to search.
-        source_length: S of the longest sentence of the batch, its end included.
+        source_lengths: the number of tokens of each sentence, its end included.
         max_target_length: limit of the models, the end of the sentence included.
     Raises:
         UserError: if no translation can have the smallest length.
     """
-    of_options = int(options.max_len_a * source_length + options.max_len_b)
-    max_len = min(of_options, max_target_length - 1)
-    if options.min_len > max_len:
+    longest = max_target_length - 1
+    if not options.max_len_a:
+        longest = min(longest, options.max_len_b)
+    if options.min_len > longest:
         raise UserError(
-            f"--min-len is {options.min_len}, but translations have at most {max_len} tokens here, "
+            f"--min-len is {options.min_len}, but translations have at most {longest} tokens here, "
             "as --max-len-b and the model allow: give a smaller --min-len."
         )
-    return max_len
+    of_options = (options.max_len_a * length + options.max_len_b for length in source_lengths)
+    return [max(options.min_len, int(min(number, longest))) for number in of_options]
 
 
 class _Search:
@@ -142,7 +148,7 @@ class _Search:
         decodings: the models, which have one hypothesis for each of B sentences.
         source: B x S.
         symbols, options, prefix: as for ``beam_search``.
-        max_len: largest number of tokens, without the end of the sentence.
+        limits: largest number of tokens of each sentence, without its end.
     """
 
     def __init__(
@@ -150,13 +156,13 @@ class _Search:
         decodings: Sequence[Decoding],
         source: Tensor,
         symbols: Symbols,
-        max_len: int,
+        limits: list[int],
         options: SearchOptions,
         prefix: Tensor | None,
     ):
         self.decodings, self.options, self.prefix = decodings, options, prefix
         self.pad, self.eos, self.unk = symbols.pad(), symbols.eos(), symbols.unk()
-        self.max_len = max_len
+        self.limits, self.smallest_limit = limits, min(limits)
         # Padding is never chosen.
         self.beam_size = min(options.beam, len(symbols) - 1)
         self.device = source.device
@@ -181,7 +187,7 @@ class _Search:
         if self.beam_size > 1:
             order = torch.arange(len(self.sentences), device=self.device)
             order = order.repeat_interleave(self.beam_size)
-        for step in range(self.max_len + 1):
+        for step in range(max(self.limits) + 1):
             if order is not None:
                 for decoding in self.decodings:
                     decoding.reorder_(order)
@@ -207,35 +213,51 @@ class _Search:
         totals = self.totals[:, -1] if step else None
         special = 1 + max(self.pad, self.eos, self.unk)
         columns = choose_columns(following.shape[1], special, self.beam_size)
-        is_forced = self.prefix is not None and step < min(self.prefix.size(1), self.max_len)
+        is_forced = self.prefix is not None and step < self.prefix.size(1)
         if columns is None or is_forced:
             log_probs = following.log_probs_of(slice(None))
-            self._forbid(step, log_probs, is_forced)
+            must_end = self._forbid(step, log_probs, is_forced)
             if is_forced:
-                log_probs = self._force(step, log_probs)
+                log_probs = self._force(step, log_probs, must_end)
                 totals = self.totals[:, -1] if step else None
             return best_continuations(log_probs, totals, self.beam_size)
         table = BestTokens(following, columns)
         self._forbid(step, table.scores, is_forced)
         return table.continuations(totals, self.beam_size)
 
-    def _forbid(self, step: int, log_probs: Tensor, is_forced: bool) -> None:
-        """Forbid padding, and what would be too long or too short; punish unknown words."""
+    def _forbid(self, step: int, log_probs: Tensor, is_forced: bool) -> Tensor | None:
+        """Forbid padding, and what would be too long or too short; punish unknown words.
+
+        Returns:
+            The rows that must end, R x 1; None if no row must.
+        """
         log_probs.masked_fill_(log_probs.isnan(), -math.inf)
         log_probs[:, self.pad] = -math.inf
         if self.options.unkpen:
             log_probs[:, self.unk] -= self.options.unkpen
-        if step == self.max_len:
-            log_probs[:, : self.eos] = -math.inf
-            log_probs[:, self.eos + 1 :] = -math.inf
+        if step >= self.smallest_limit:
+            at_limit = [self._is_at_limit(i, step) for i in range(len(self.sentences))]
+            if any(at_limit):
+                rows = torch.tensor(at_limit, device=self.device).repeat_interleave(self.beam_size)
+                must_end = rows.unsqueeze(1)
+                log_probs[:, : self.eos].masked_fill_(must_end, -math.inf)
+                log_probs[:, self.eos + 1 :].masked_fill_(must_end, -math.inf)
+                return must_end
         elif step < self.options.min_len and not is_forced:
             log_probs[:, self.eos] = -math.inf
+        return None
 
-    def _force(self, step: int, log_probs: Tensor) -> Tensor:
+    def _is_at_limit(self, place: int, step: int) -> bool:
+        """Whether the unfinished sentence at a place has as many tokens as it may have."""
+        return step >= self.limits[self.sentences[place]]
+
+    def _force(self, step: int, log_probs: Tensor, must_end: Tensor | None) -> Tensor:
         """Forbid everything except the next token of the prefix, where there is one."""
         assert self.prefix is not None
         of_sentence = self.prefix[:, step]
         token = of_sentence.repeat_interleave(self.beam_size).unsqueeze(1)
+        if must_end is not None:
+            token = token.masked_fill(must_end, self.pad)
         forced = torch.full_like(log_probs, -math.inf)
         forced.scatter_(1, token, log_probs.gather(1, token))
         log_probs = torch.where(token != self.pad, forced, log_probs)
@@ -271,12 +293,13 @@ class _Search:
             hypotheses = self.finished[self.sentences[place]]
             if len(hypotheses) < self.beam_size:
                 weights = None if attention is None else attention[i]
-                is_cut_off = step == self.max_len
+                is_cut_off = self._is_at_limit(place, step)
                 hypotheses.append(Finished(tokens[i], score, steps[i], weights, is_cut_off))
         done = {
             place
             for place in ended
-            if step == self.max_len or len(self.finished[self.sentences[place]]) == self.beam_size
+            if self._is_at_limit(place, step)
+            or len(self.finished[self.sentences[place]]) == self.beam_size
         }
         if not done:
             return None

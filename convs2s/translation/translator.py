@@ -152,7 +152,8 @@ class Translator:
             WorkerError: if a worker process ends.
         """
         arguments = checked_lines(lines), self.buffer_size, self.text, self.ensemble
-        yield from translate_in_buffers(*arguments, self._do, report)
+        workers = self.workers or available_threads()
+        yield from translate_in_buffers(*arguments, self._do, report, workers)
 
     def attention(self, source: str, target: str | None = None) -> Attention:
         """The attention of every layer and head between a line and its translation.

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 
 import pytest
 
@@ -73,11 +74,18 @@ def test_sentences_per_second_of_a_checkpoint(corpus, trained, tmp_path, monkeyp
     assert all(rate["minimum"] > 0 for rate in result["tokens_per_second"].values())
 
 
-def test_bleu_of_a_speed(corpus, trained, tmp_path, monkeypatch):
+@pytest.mark.parametrize("has_other_dictionaries", [False, True])
+def test_bleu_of_a_speed(has_other_dictionaries, corpus, trained, tmp_path, monkeypatch):
     """It is that of fairseq-generate."""
     target = tmp_path / "speed.json"
     checkpoint = trained / "checkpoint_last.pt"
-    given = (corpus / "bin", checkpoint, "--rounds", 1, "--json", target)
+    data, model = corpus / "bin", checkpoint
+    if has_other_dictionaries:
+        data, model = tmp_path / "bin", f"{data}={checkpoint}"
+        shutil.copytree(corpus / "bin", data)
+        words = (data / "dict.de.txt").read_text(encoding="utf-8").splitlines(keepends=True)
+        (data / "dict.de.txt").write_text("".join(words[::-1]), encoding="utf-8")
+    given = (data, model, "--rounds", 1, "--json", target)
     assert benchmark(monkeypatch, "speed", *given) == 0
     printed = generate(corpus, checkpoint, "--beam", 5, "--remove-bpe")
     expected = re.search(r"BLEU4 = ([\d.]+)", printed)[1]

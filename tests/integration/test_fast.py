@@ -72,8 +72,10 @@ def test_the_printed_command_finds_the_preparation_of_a_model_elsewhere(
 ):
     monkeypatch.setattr(fast, "fastest", lambda found: found[-1])
     shutil.move(folder / "checkpoints", tmp_path / "a model")
-    assert convs2s(["fast", str(folder), "--path", str(tmp_path / "a model")]) == 0
+    search = ["--beam", "1", "--max-len-a", "2", "--unnormalized"]
+    assert convs2s(["fast", str(folder), "--path", str(tmp_path / "a model"), *search]) == 0
     command = shlex.split(capsys.readouterr().out.splitlines()[-1])
+    assert " ".join(command).endswith(f" --fast {' '.join(search)} --input FILE")
     command[command.index("FILE")] = str(folder / "text" / "valid.de")
     assert command[0] == "convs2s" and convs2s([*command[1:], "--device", "cpu"]) == 0
     assert capsys.readouterr().out == (folder / "text" / "valid.en").read_text(encoding="utf-8")

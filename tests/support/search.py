@@ -37,7 +37,6 @@ OPTIONS = {
     "length penalty": dict(beam=5, lenpen=0.4),
     "unnormalized": dict(beam=5, unnormalized=True),
     "minimum length": dict(beam=4, min_len=6),
-    "ratio to the source": dict(beam=4, max_len_a=0.5, max_len_b=2),
     "all are cut": dict(beam=4, max_len_b=3, min_len=3),
 }
 

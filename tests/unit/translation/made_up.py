@@ -24,7 +24,7 @@ class Reversal:
         self.shuffle = shuffle
         self.lengths = []
 
-    def batches(self, lengths):
+    def batches(self, lengths, workers=1):
         order = sorted(range(len(lengths)), key=lambda i: -lengths[i])
         found = [order[i : i + self.batch] for i in range(0, len(order), self.batch)]
         if self.shuffle:

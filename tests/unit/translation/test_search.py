@@ -1,5 +1,7 @@
 """The library's search against fairseq's, hypothesis by hypothesis and bit by bit."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from fairseq.sequence_generator import EnsembleModel, SequenceGenerator
@@ -86,10 +88,39 @@ def test_options(name, options):
     lengths = {len(hypothesis.tokens) for hypotheses in found for hypothesis in hypotheses}
     assert len(lengths) > 1 or "cut" in options
     longest = 3 if "cut" in options else 10
-    if "ratio" not in options:
-        for hypotheses in found:
-            for hypothesis in hypotheses:
-                assert hypothesis.is_cut_off == (len(hypothesis.tokens) > longest)
+    for hypotheses in found:
+        for hypothesis in hypotheses:
+            assert hypothesis.is_cut_off == (len(hypothesis.tokens) > longest)
+
+
+@IN_DETAIL
+@pytest.mark.parametrize("beam", [1, 4])
+@pytest.mark.parametrize("prefixed", [False, True])
+def test_each_sentence_has_a_largest_length_of_its_own(name, beam, prefixed):
+    """As fairseq's search has it for a sentence that is alone."""
+    model, data = change_logits(build(name), prefer_the_end), batch()
+    options = SearchOptions(beam=beam, max_len_a=0.5, max_len_b=1, min_len=3)
+    prefix = data["target"][:, :4] if prefixed else None
+    source = data["net_input"]["src_tokens"]
+    found = beam_search([search_model(model)], source, SYMBOLS, options, prefix=prefix)
+    lengths = []
+    for row, hypotheses in enumerate(found):
+        source = data["net_input"]["src_tokens"][row]
+        source = source[source != SYMBOLS.pad()][None]
+        limit = max(3, int(0.5 * source.size(1)) + 1)
+        alone = {"net_input": {"src_tokens": source, "src_lengths": torch.tensor([source.size(1)])}}
+        own = None if prefix is None else prefix[row : row + 1]
+        of_batch = replace(options, max_len_a=0, max_len_b=limit)
+        (expected,) = expectation([model], SYMBOLS, of_batch, own, False, alone)
+        assert len(hypotheses) == len(expected)
+        for reference, hypothesis in zip(expected, hypotheses):
+            assert torch.equal(hypothesis.tokens, reference["tokens"])
+            torch.testing.assert_close(hypothesis.token_scores, reference["positional_scores"])
+            assert hypothesis.score == pytest.approx(float(reference["score"]))
+            assert hypothesis.is_cut_off == (len(hypothesis.tokens) == limit + 1)
+            lengths.append((limit, len(hypothesis.tokens) - 1))
+    assert {limit for limit, _ in lengths} == {3, 4, 6}
+    assert {limit for limit, length in lengths if limit == length} >= {3, 4}
 
 
 @pytest.mark.parametrize("name", ["convs2s", "pervasive"])
