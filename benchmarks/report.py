@@ -92,7 +92,7 @@ def measured_table(result: dict) -> str | None:
     """What a command measured that has a table of its own; None for others."""
     for key, table in (
         ("sentences_per_second", speed_table),
-        ("lines_per_second", commands_table),
+        ("commands", commands_table),
         ("relative_times", families_table),
         ("relative_rates", systems_table),
         ("relative_to_attention", layers_table),
@@ -119,13 +119,16 @@ def speed_table(result: dict) -> str:
 def commands_table(result: dict) -> str:
     """What ``translate`` measured, in Markdown."""
     rows = []
-    for name, rate in result["lines_per_second"].items():
-        ratio = result["times_as_fast"].get(name)
-        rows.append((f"`{name}`", _with_range(rate, 1), _with_range(ratio, 2) if ratio else ""))
-    text = f"{result['lines']:,} lines, beam {result['beam']}"
-    if result["different"]:
-        text += f"; different translations: {result['different']:,}"
-    return f"{markdown_table(('command', 'lines/s', 'times as fast'), rows)}\n\n{text}."
+    for measured in result["commands"]:
+        lines = f"{measured['lines']:,}"
+        for name, seconds in measured["seconds"].items():
+            ratio = measured["times_as_fast"].get(name)
+            as_fast = _with_range(ratio, 2) if ratio else ""
+            rows.append((lines, f"`{name}`", _with_range(seconds, 2), as_fast))
+    text = f"Beam {result['beam']}"
+    if different := sum(measured["different"] for measured in result["commands"]):
+        text += f"; different translations: {different:,}"
+    return f"{markdown_table(('lines', 'command', 'seconds', 'times as fast'), rows)}\n\n{text}."
 
 
 def families_table(result: dict) -> str:

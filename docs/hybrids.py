@@ -17,7 +17,7 @@ from convs2s.pictures.svg import CHARACTER, Drawing, longest
 from docs import results, runs
 
 FILE = "hybrids/pronunciation.yaml"
-# The models of the figure, which differ in one layer.
+# The models of the figure; within each of the first two groups, they differ in one layer.
 GROUPS = {
     "encoders, with self-attention in the decoder": (
         *("cnn_self_att", "self_att_self_att", "dynamic_self_att", "recurrence_self_att"),
@@ -30,6 +30,7 @@ GROUPS = {
         "cnn_gla",
         "cnn_none",
     ),
+    "the best of both": ("cnn_self_att", "sum_self_att", "cnn_ssru", "sum_ssru"),
 }
 
 

@@ -25,6 +25,8 @@ from .decoding import Decoding, Forced, Model, NetworkModel, log_softmax
 DIGEST = "weights.sha256"
 # Starting ONNX Runtime takes as long as it saves in this many sentences, one at a time.
 WORTH_IT = 10
+# The bytes of a graph from which several threads compute it faster than one, with few sentences.
+LARGE_GRAPH = 2**26
 # The largest difference from torch, as a fraction of the largest number.
 TOLERANCE = 1e-3
 
@@ -123,7 +125,11 @@ def _session(path: Path) -> Any:
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads, options.inter_op_num_threads = torch.get_num_threads(), 1
+    is_large = path.is_file() and path.stat().st_size >= LARGE_GRAPH
+    options.intra_op_num_threads = torch.get_num_threads() if is_large else 1
+    options.inter_op_num_threads = 1
+    # Threads that wait by spinning slow down those of torch.
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     # Errors only.
     options.log_severity_level = 3
     try:

@@ -25,19 +25,22 @@ def arguments(tmp_path, monkeypatch):
 
 def test_both_commands_give_the_same_lines(arguments, tmp_path, monkeypatch, capsys):
     target = tmp_path / "translate.json"
-    sizes = ("--buffers", 2, 100, "--workers", 1, 2, "--rounds", 1)
-    assert benchmark(monkeypatch, "translate", *arguments, *sizes, "--json", target) == 0
+    one = text_file(tmp_path, LINES[:1], "one")
+    sizes = ("--buffers", 2, 100, "--rounds", 1)
+    assert benchmark(monkeypatch, "translate", *arguments, one, *sizes, "--json", target) == 0
     printed = capsys.readouterr().out
     result = json.loads(target.read_text(encoding="utf-8"))
-    assert result["lines"] == len(LINES) and result["different"] == 0
-    seconds = result["buffers"]
-    assert set(seconds) == {"2", "100"}
-    best = min(seconds, key=seconds.__getitem__)
-    ours = [f"convs2s translate --workers {number}" for number in (1, 2)]
-    names = [f"fairseq-interactive --buffer-size {best}", *ours]
-    assert list(result["lines_per_second"]) == names and list(result["times_as_fast"]) == ours
-    for name in names:
-        assert f"| `{name}` | " in printed
+    assert [each["lines"] for each in result["commands"]] == [len(LINES), 1]
+    for each in result["commands"]:
+        assert each["different"] == 0
+        seconds = each["buffers"]
+        assert set(seconds) == {"2", "100"}
+        best = min(seconds, key=seconds.__getitem__)
+        ours = ["convs2s translate", "OMP_NUM_THREADS=1 convs2s translate"]
+        names = [f"fairseq-interactive --buffer-size {best}", *ours]
+        assert list(each["seconds"]) == names and list(each["times_as_fast"]) == ours
+        for name in names:
+            assert f"| {each['lines']} | `{name}` | " in printed
     table = pages.results_table(target)
     assert table.startswith(printed.rstrip()) and "\nMeasured on " in table
 
@@ -45,10 +48,9 @@ def test_both_commands_give_the_same_lines(arguments, tmp_path, monkeypatch, cap
 def test_different_translations_are_counted(tmp_path):
     expected = ["a", "b c", ""]
     assert translate._count_different(text_file(tmp_path, ["a", "c b", ""]), expected) == 1
-    table = report.commands_table(
-        {"lines": 3, "beam": 5, "different": 1, "lines_per_second": {}, "times_as_fast": {}}
-    )
-    assert table.endswith("3 lines, beam 5; different translations: 1.")
+    measured = {"lines": 3, "different": 1, "seconds": {}, "times_as_fast": {}}
+    table = report.commands_table({"beam": 5, "commands": [measured, measured]})
+    assert table.endswith("Beam 5; different translations: 2.")
 
 
 def test_errors(arguments, tmp_path, monkeypatch, capsys):
