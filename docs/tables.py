@@ -214,6 +214,9 @@ GENERATORS: dict[str, Callable[[], str]] = {
     "distillation other direction": lambda: results.scores(
         results.finished("distillation/released_en_de.yaml")
     ),
+    "distillation same direction": lambda: results.scores(
+        results.finished("distillation/released_de_en.yaml")
+    ),
     "multi30k diversified": lambda: results.scores(results.finished("multi30k/diversified.yaml")),
     "multi30k regularized": lambda: results.scores(results.finished("multi30k/regularized.yaml")),
     "multi30k sweep of dropout": lambda: results.sweep("multi30k/sweep_dropout.yaml"),

@@ -70,7 +70,7 @@ def test_the_first_figures_of_the_results_are_those_of_the_tables():
     first, _, rest = (DOCS / "results.md").read_text(encoding="utf-8").partition("## Quality")
     examples = ("distillation", "pronunciation")
     pages = [(ROOT / "examples" / name / "README.md") for name in examples]
-    pages.append(DOCS / "little_data.md")
+    pages += [DOCS / "little_data.md", DOCS / "hybrids.md"]
     text = "\n".join([rest, *(page.read_text(encoding="utf-8") for page in pages)])
     cells = {word for line in text.splitlines() if line.startswith("|") for word in line.split()}
     figures = re.findall(r"\d+\.\d\d", first)
