@@ -31,12 +31,13 @@ def unpacked(tmp_path_factory):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_run_has_the_settings_of_the_file(name, unpacked):
-    workplace = Workplace(unpacked / name, data=None, programs=None, machine=None)
     files = {
         runs.name_of(str(path.relative_to(EXAMPLES))): path for path in EXAMPLES.rglob("*.yaml")
     }
     # A sweep with another number of merges has this number behind its name.
-    planned = all_runs(read_experiment(files[re.sub(r"_\d+$", "", name)]))
+    experiment = read_experiment(files[re.sub(r"_\d+$", "", name)])
+    planned = all_runs(experiment)
+    workplace = Workplace(unpacked / name, {}, None, None, metric=experiment.metric)
     published = runs.read(name)
     assert published and not set(published) - {run.name for run in planned}
     for run in planned:
