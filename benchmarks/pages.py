@@ -48,7 +48,7 @@ def comparison_table(results: dict[str, dict]) -> str:
     machines = {
         _machine(result["machine"]): None for result in results.values() if "error" not in result
     }
-    measured = "\n".join(fill(f"Measured on {machine}.", WIDTH) for machine in machines)
+    measured = "\n".join(map(_measured_on, machines))
     return f"{markdown_table(titles, rows)}\n\n{measured}"
 
 
@@ -90,6 +90,11 @@ def _share(matmul: dict) -> str:
     return "not counted" if matmul["not_counted"] else f"{matmul['share']['median']:.0%}"
 
 
+def _measured_on(machine: str) -> str:
+    """The line below a table that names a machine."""
+    return fill(f"Measured on {machine}.", WIDTH, break_on_hyphens=False)
+
+
 def _machine(machine: dict) -> str:
     versions = [f"Python {machine['python']}", f"torch {machine['torch']}", machine["fairseq"]]
     return f"{machine['device']}, {machine['threads']} threads, {', '.join(versions)}"
@@ -103,7 +108,7 @@ def results_table(path: Path) -> str:
     table = growth_report.table(result) if "curves" in result else measured_table(result)
     if table is None:
         return comparison_table(result) + "\n"
-    measured = fill(f"Measured on {_machine(result['machine'])}.", WIDTH)
+    measured = _measured_on(_machine(result["machine"]))
     return f"{table}\n\n{measured}\n"
 
 
