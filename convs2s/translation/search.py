@@ -18,6 +18,9 @@ from .best_tokens import BestTokens, Continuations, best_continuations, choose_c
 from .decoding import Decoding, Model, NextTokens, next_tokens
 from .options import SearchOptions
 
+# Fewer scores are searched faster without a table of the best tokens.
+MIN_SCORES = 2**14
+
 
 class Symbols(Protocol):
     """The tokens of a language, by number; its special symbols come first."""
@@ -212,7 +215,9 @@ class _Search:
             self.attention.append(following.attention.float())
         totals = self.totals[:, -1] if step else None
         special = 1 + max(self.pad, self.eos, self.unk)
-        columns = choose_columns(following.shape[1], special, self.beam_size)
+        columns = None
+        if following.shape.numel() >= MIN_SCORES:
+            columns = choose_columns(following.shape[1], special, self.beam_size)
         is_forced = self.prefix is not None and step < self.prefix.size(1)
         if columns is None or is_forced:
             log_probs = following.log_probs_of(slice(None))

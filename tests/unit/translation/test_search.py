@@ -7,6 +7,8 @@ import torch
 from fairseq.sequence_generator import EnsembleModel, SequenceGenerator
 
 from convs2s.common.errors import UserError
+from convs2s.translation import search
+from convs2s.translation.best_tokens import BestTokens
 from convs2s.translation.options import SearchOptions
 from convs2s.translation.search import beam_search
 from convs2s_plugin.search.decoding import search_model
@@ -38,6 +40,11 @@ def fairseqs(options):
         max_len_a=options.max_len_a,
         max_len_b=options.max_len_b,
     )
+
+@pytest.fixture(autouse=True)
+def always_with_a_table(monkeypatch):
+    """The scores of these tests are so few that the search would read all of them."""
+    monkeypatch.setattr(search, "MIN_SCORES", 0)
 
 
 def assert_same(expected, found, with_attention=True):
@@ -155,6 +162,27 @@ def test_equal_scores(name, beam):
     for options in (dict(), dict(min_len=4), dict(max_len_b=4)):
         assert_same_search([model], beam=beam, **options)
     assert_same_search([model], batch()["target"][:, :2], beam=beam)
+
+
+@pytest.mark.parametrize("beam", [1, 5])
+@pytest.mark.parametrize("change", [prefer_the_end, round_coarsely])
+def test_few_scores_are_searched_without_a_table(beam, change, monkeypatch):
+    model = change_logits(build("convs2s"), change)
+    with_a_table = []
+    continuations = BestTokens.continuations
+
+    def counted(table, *arguments):
+        with_a_table.append(table)
+        return continuations(table, *arguments)
+
+    monkeypatch.setattr(BestTokens, "continuations", counted)
+    expected = assert_same_search([model], beam=beam)
+    assert with_a_table
+    with_a_table.clear()
+    monkeypatch.setattr(search, "MIN_SCORES", beam * len(LENGTHS) * len(SYMBOLS) + 1)
+    for found, same in zip(assert_same_search([model], beam=beam), expected, strict=True):
+        assert [one.score for one in found] == [one.score for one in same]
+    assert not with_a_table
 
 
 @pytest.mark.parametrize("max_len", [3, 10])
