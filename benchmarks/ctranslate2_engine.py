@@ -28,30 +28,35 @@ class Search(NamedTuple):
 
 
 class Engine:
-    """A converted model, loaded in another process with as many threads as torch has here.
+    """A converted model, loaded in another process.
 
     Args:
         folder: written by a converter of CTranslate2. It is not read later.
         dtype: the type to compute in; ``default`` for that of the weights.
         searches: name -> search.
-        parallel: translate as many batches at once as there are threads, with one thread each.
+        threads: the threads that compute a batch; None for as many as torch has here.
+        batches: how many batches are translated at once (1).
     Raises:
         UserError: if ctranslate2 is not installed, or the folder has no model.
     """
 
     def __init__(
-        self, folder: str, dtype: str, searches: Mapping[str, Search], parallel: bool = False
+        self,
+        folder: str,
+        dtype: str,
+        searches: Mapping[str, Search],
+        threads: int | None = None,
+        batches: int = 1,
     ):
         check_installed()
         context = multiprocessing.get_context("spawn")
         self._connection, other = context.Pipe()
-        number = torch.get_num_threads()
-        threads = {
-            "inter_threads": number if parallel else 1,
-            "intra_threads": 1 if parallel else number,
+        of_threads = {
+            "inter_threads": batches,
+            "intra_threads": threads or torch.get_num_threads(),
         }
         process = context.Process(
-            target=_serve, args=(other, folder, dtype, threads, dict(searches)), daemon=True
+            target=_serve, args=(other, folder, dtype, of_threads, dict(searches)), daemon=True
         )
         process.start()
         # With this end open, recv would not notice that the process has ended.

@@ -5,7 +5,7 @@ by CTranslate2's own converter; the sentences, the beam and the lengths are thos
 """
 
 import tempfile
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -73,8 +73,26 @@ def prepare(
     searches = {
         str(size): Search([sources], [{**in_tokens, "max_batch_size": size}]) for size in sizes
     }
-    engine = Engine(folder, "default", searches, parallel=True)
+    engine = Engine(folder, "default", searches, threads=1, batches=torch.get_num_threads())
     return {int(size): partial(engine.run, size) for size in searches}
+
+
+def prepare_single(
+    folder: str, sources: list[list[str]], options: Sequence[dict[str, Any]]
+) -> dict[int, Callable[[], list[list[str]]]]:
+    """Threads -> a function that translates one sentence after the other with so many threads.
+
+    Args:
+        folder, sources: as for ``prepare``.
+        options: those of ``translate_batch`` for each sentence.
+    Raises:
+        UserError: as for ``prepare``.
+    """
+    search = Search([[tokens] for tokens in sources], options)
+    return {
+        threads: partial(Engine(folder, "default", {"all": search}, threads).run, "all")
+        for threads in {1, torch.get_num_threads()}
+    }
 
 
 def convert(

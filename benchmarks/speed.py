@@ -6,6 +6,7 @@ Table 3 of Gehring et al. (2017) reports generation speed in the same way.
 import argparse
 from collections.abc import Callable
 from functools import partial
+from operator import itemgetter
 from pathlib import Path
 
 import torch
@@ -52,6 +53,12 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help="source tokens in a batch (default: those of convs2s translate; of several numbers "
         "the fastest for CTranslate2)",
     )
+    add(
+        "--single",
+        action="store_true",
+        help="one sentence at a time, in one process; CTranslate2 has as many threads, or one, "
+        "whichever is faster",
+    )
     for name, default, text in (
         ("--max-len-a", EnsembleOptions.max_len_a, "as for convs2s translate"),
         ("--max-len-b", EnsembleOptions.max_len_b, "as for convs2s translate"),
@@ -65,7 +72,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> dict:
     """Translate the split with every model and beam size in turn.
 
-    On a CPU, as many processes as there are threads translate, with one thread each.
+    On a CPU, as many processes as there are threads translate, with one thread each, unless there
+    is one sentence at a time.
 
     Raises:
         UserError: if the data, a model or the device cannot be used.
@@ -96,6 +104,7 @@ def run(args: argparse.Namespace) -> dict:
         "subset": args.subset,
         "sentences": len(references),
         "max_tokens": args.max_tokens,
+        "single": args.single,
         "max_len": [args.max_len_a, args.max_len_b],
         "autocast_dtype": args.autocast_dtype,
         "machine": machine(args.device),
@@ -130,7 +139,8 @@ def prepare_ours(
         path,
         raw=True,
         load=load,
-        workers=torch.get_num_threads() if args.device == "cpu" else 1,
+        workers=torch.get_num_threads() if args.device == "cpu" and not args.single else 1,
+        batch_size=1 if args.single else None,
         **{name: getattr(args, name) for name in names},
     )
     lines = [" ".join(tokens) for tokens in sources]
@@ -146,18 +156,21 @@ def prepare_peer(
 ) -> dict[int, Callable[[], Translations]]:
     """Beam size -> a function that translates all sentences with a model of CTranslate2.
 
-    Its largest length is that of the longest source.
+    The largest length in a batch is that of the longest source.
 
     Raises:
         UserError: if ctranslate2 is not installed, or the folder has no model.
     """
-    longest = max(map(len, sources)) + 1
-    limit = int(args.max_len_a * longest + args.max_len_b)
+    limits = [int(args.max_len_a * (len(tokens) + 1) + args.max_len_b) for tokens in sources]
     sizes = PEER_TOKENS if args.max_tokens is None else (args.max_tokens,)
     found = {}
     for beam in BEAM_SIZES:
-        options = {"beam_size": beam, "max_decoding_length": limit}
-        searches = ctranslate2_peer.prepare(folder, sources, options, sizes)
+        options = [{"beam_size": beam, "max_decoding_length": limit} for limit in limits]
+        if args.single:
+            searches = ctranslate2_peer.prepare_single(folder, sources, options)
+        else:
+            longest = max(options, key=itemgetter("max_decoding_length"))
+            searches = ctranslate2_peer.prepare(folder, sources, longest, sizes)
         times = alternate(searches, rounds=2, warmup=1)
-        found[beam] = searches[min(sizes, key=lambda size: min(times[size]))]
+        found[beam] = searches[min(searches, key=lambda choice: min(times[choice]))]
     return found

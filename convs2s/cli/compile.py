@@ -38,6 +38,7 @@ def run(args: argparse.Namespace) -> int:
     check_folder_writable(str(folder))
     languages = args.source_lang, args.target_lang
     network = load_network(checkpoint, own_dictionaries(checkpoint, args.data, languages)).float()
+    network.dequantize_()
     with atomic_folder(str(folder)) as partial:
         write_graphs(network, Path(partial), {}, output=False)
         check_graphs(network, Path(partial))

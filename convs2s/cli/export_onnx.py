@@ -29,6 +29,7 @@ def run(args: argparse.Namespace) -> int:
     languages = args.source_lang, args.target_lang
     dictionaries = own_dictionaries(checkpoint, args.data, languages)
     network = load_network(checkpoint, dictionaries).float()
+    network.dequantize_()
     export_onnx(network, args.output, dictionaries.files)
     print(
         f"{args.output}: {ENCODER_GRAPH}, {STEP_GRAPH}, dict.{dictionaries.source}.txt, "

@@ -319,7 +319,7 @@ class Network(_Part):
         self.quantized = True
 
     def dequantize_(self) -> None:
-        """Compute in single precision with the rounded weights, no longer in 8 bits."""
+        """If weights are in 8 bits, compute with them in single precision."""
         dequantize_weights_(self)
 
     def train(self, mode: bool = True) -> "Network":

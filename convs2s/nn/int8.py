@@ -178,6 +178,11 @@ def dequantize_weights_(model: nn.Module) -> None:
                 setattr(module, name, nn.Parameter(matrix.dense(), requires_grad=False))
 
 
+def has_int8(model: nn.Module) -> bool:
+    """Whether a model computes in 8 bits anywhere."""
+    return any(isinstance(module, Int8Matrix) for module in model.modules())
+
+
 def is_quantized(names: Iterable[str]) -> bool:
     """Whether the names of a state dictionary are those of a quantized model."""
     return any(name.endswith(SUFFIX) for name in names)

@@ -36,6 +36,11 @@ def folder_of(checkpoint: str) -> Path:
     return Path(checkpoint).with_suffix(".onnx")
 
 
+def has_graphs(checkpoint: str) -> bool:
+    """Whether there are graphs of a checkpoint, and ONNX Runtime to compute them."""
+    return folder_of(checkpoint).is_dir() and find_spec("onnxruntime") is not None
+
+
 def digest_of(network: nn.Module) -> str:
     """A digest of all weights of a network that is ready for generation."""
     found = hashlib.sha256()
@@ -54,9 +59,9 @@ def with_graphs(model: Model, checkpoint: str) -> Model:
     Raises:
         UserError: if the graphs have other weights.
     """
-    folder = folder_of(checkpoint)
-    if type(model) is not NetworkModel or not folder.is_dir() or find_spec("onnxruntime") is None:
+    if type(model) is not NetworkModel or not has_graphs(checkpoint):
         return model
+    folder = folder_of(checkpoint)
     try:
         digest = (folder / DIGEST).read_text(encoding="utf-8")
     except OSError:

@@ -13,9 +13,10 @@ from torch.nn.utils.rnn import pad_sequence
 from ..checkpoints.networks import read_checkpoint
 from ..common.errors import UserError
 from ..models.options import checked_value
+from ..nn.int8 import has_int8
 from ..text.lexicon.files import read_translations
 from .alignment import aligned_sources, hard_alignment
-from .compiled import with_graphs
+from .compiled import has_graphs, with_graphs
 from .ctranslate2_engine import CTranslate2Engine, check_setting
 from .decoding import Model
 from .loading import Places, find_dictionaries, load_model
@@ -102,9 +103,13 @@ class Ensemble:
         else:
             self.precision = Precision(options.autocast_dtype, options.int8, emulate=False)
         for number, model in enumerate(self.search_models):
+            path = (first, *others)[number].path
+            may_be_compiled = not self.engine and device.type == "cpu"
+            if may_be_compiled and has_int8(model.module) and not options.int8 and has_graphs(path):
+                # Graphs have the weights in single precision.
+                model.module.dequantize_()
             self.precision.prepare_(model.module, model.output_weights())
-            if not self.engine and device.type == "cpu" and self.precision.is_single(model.module):
-                path = (first, *others)[number].path
+            if may_be_compiled and self.precision.is_single(model.module):
                 self.search_models[number] = with_graphs(model, path)
         limits = [model.max_source_length for model in self.search_models]
         if (of_task := first.task.get("max_source_positions")) is not None:

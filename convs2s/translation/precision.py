@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from ..common.errors import UserError
+from ..nn.int8 import has_int8
 from ..nn.int8 import is_supported as is_int8_supported
 from ..nn.linear import WeightNormLinear
 
@@ -105,7 +106,7 @@ class Precision:
 
     def is_single(self, model: nn.Module) -> bool:
         """Whether a model that is prepared computes in single precision, without 8 bits."""
-        if self._dtype_of(model) is not None or getattr(model, "quantized", False):
+        if self._dtype_of(model) is not None or has_int8(model):
             return False
         return all(each.dtype == torch.float32 for each in model.parameters())
 

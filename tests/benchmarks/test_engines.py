@@ -30,7 +30,8 @@ def test_it_finds_the_same_translations():
         assert tokens[-1] == words.eos_word and tokens[:-1] == result
 
 
-def test_converted_models_find_the_same_translations(tmp_path):
+@pytest.mark.parametrize("single", [False, True])
+def test_converted_models_find_the_same_translations(single, tmp_path):
     ctranslate2 = pytest.importorskip("ctranslate2", reason="the extra export is not installed")
     path, exported = (str(tmp_path / name) for name in ("model.pt", "transformer.pt"))
     write_checkpoint(path, f"pos -> {pre_norm(1)}", f"pos -> {pre_norm(1, BOTH)}")
@@ -38,7 +39,7 @@ def test_converted_models_find_the_same_translations(tmp_path):
     converter = ctranslate2.converters.FairseqConverter(exported, str(DATA))
     sources = [line.split() for line in LINES]
     names = dict(max_tokens=40, max_len_a=2.0, max_len_b=10, autocast_dtype="none", device="cpu")
-    args = Namespace(data=DATA, **names)
+    args = Namespace(data=DATA, single=single, **names)
     theirs = speed.prepare_peer(converter.convert(str(tmp_path / "converted")), sources, args)
     ours = speed.prepare_ours(path, sources, args)
     for beam in speed.BEAM_SIZES:

@@ -7,7 +7,8 @@ import torch
 
 from convs2s.checkpoints.files import load_checkpoint, save_checkpoint
 from convs2s.cli import main as convs2s
-from convs2s.translation import compiled
+from convs2s.nn.int8 import has_int8
+from convs2s.translation import compiled, precision
 from convs2s.translation.compiled import CompiledModel, Graphs
 from convs2s.translation.decoding import NetworkModel
 from convs2s.translation.precision import is_supported
@@ -96,7 +97,41 @@ def test_what_has_another_precision_is_not_computed_with_it(checkpoint):
     has_bfloat16 = is_supported(torch.bfloat16, torch.device("cpu"))
     assert isinstance(bfloat16, CompiledModel) == (not has_bfloat16)
     int8 = model_of(checkpoint, int8=True)
-    assert isinstance(int8, CompiledModel) == (not int8.module.quantized)
+    assert isinstance(int8, CompiledModel) == (not has_int8(int8.module))
+
+
+def test_a_model_in_8_bits_is_computed_in_single_precision(checkpoint, tmp_path, monkeypatch):
+    small = tmp_path / "small.pt"
+    assert convs2s(["quantize", str(checkpoint), str(small)]) == 0
+    assert type(model_of(small)) is NetworkModel
+    monkeypatch.setattr(precision, "is_int8_supported", lambda: False)
+    expected = translator(small).translate(MANY)
+    monkeypatch.undo()
+    assert convs2s(["compile", str(small), "--data", str(DATA)]) == 0
+    mine = translator(small)
+    for ours, theirs in zip(mine.translate(MANY), expected, strict=True):
+        assert ours.text == theirs.text
+        assert ours.score == pytest.approx(theirs.score, abs=1e-4)
+    assert mine.ensemble.search_models[0]._graphs is not None
+    asked_for = model_of(small, int8=True)
+    assert isinstance(asked_for, CompiledModel) == (not has_int8(asked_for.module))
+
+
+@pytest.mark.parametrize("size, number", [(2**40, 1), (1, 2)])
+def test_threads_of_small_and_large_graphs(size, number, checkpoint, monkeypatch):
+    onnxruntime = pytest.importorskip("onnxruntime")
+    threads = []
+    session = onnxruntime.InferenceSession
+
+    def counted(path, options, *more):
+        threads.append(options.intra_op_num_threads)
+        return session(path, options, *more)
+
+    monkeypatch.setattr(onnxruntime, "InferenceSession", counted)
+    monkeypatch.setattr(compiled, "LARGE_GRAPH", size)
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
+    model_of(checkpoint).graphs()
+    assert threads == [number, number]
 
 
 def test_graphs_of_other_weights_are_refused(copied, capsys):

@@ -126,8 +126,6 @@ def test_training_is_not_continued_in_int8(corpus, small, checkpoint, tmp_path):
     [
         (("quantize", "SMALL", "NEW"), "cannot be quantized once more"),
         (("average", "--inputs", "SMALL", "--output", "NEW"), "cannot be averaged"),
-        (("export-onnx", "SMALL", "NEW"), "cannot be exported"),
-        (("compile", "SMALL"), "cannot be exported"),
     ],
 )
 def test_what_cannot_be_done_with_int8(arguments, message, small, tmp_path, capsys):

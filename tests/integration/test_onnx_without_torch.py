@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from convs2s.cli import main as convs2s
-from convs2s.translation import Translator
+from convs2s.translation import Translator, precision
 from tests import ROOT
 from tests.support.translation import DATA, FIXTURES, LINES
 
@@ -20,10 +20,17 @@ runpy.run_path(sys.argv.pop(1))
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("in_8_bits", [False, True])
 @pytest.mark.parametrize("model", ["convs2s", "adl", "pervasive", "pervasive_adl"])
-def test_the_same_translations(model, tmp_path):
+def test_the_same_translations(model, in_8_bits, tmp_path, monkeypatch):
     pytest.importorskip("onnxscript", reason="the extra export is not installed")
     checkpoint = FIXTURES / f"{model}.pt"
+    if in_8_bits:
+        small = tmp_path / "small.pt"
+        assert convs2s(["quantize", str(checkpoint), str(small)]) == 0
+        checkpoint = small
+        # As where a CPU cannot: graphs compute in single precision.
+        monkeypatch.setattr(precision, "is_int8_supported", lambda: False)
     arguments = ["export-onnx", checkpoint, tmp_path / "onnx", "--data", DATA]
     assert convs2s([*map(str, arguments)]) == 0
     lines = [*LINES, "", "neverseen words"]

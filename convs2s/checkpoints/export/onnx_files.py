@@ -13,7 +13,6 @@ from ...common.errors import UserError
 from ...common.output_files import atomic_folder
 from ...common.quiet import quiet
 from ...models.interface import EOS, Network
-from ..files import check_not_quantized
 from ..folders import ENCODER_GRAPH, STEP_GRAPH
 from ..networks import Checkpoint
 from .graphs import trace
@@ -25,7 +24,7 @@ def check_exportable(checkpoint: Checkpoint) -> None:
     """Check that a checkpoint has a model of this package, and that the packages are there.
 
     Raises:
-        UserError: if it does not, if they are missing, or if the checkpoint is in int8.
+        UserError: if it does not, or if they are missing.
     """
     if checkpoint.family is None:
         raise UserError(
@@ -38,7 +37,6 @@ def check_exportable(checkpoint: Checkpoint) -> None:
             f"The export to ONNX needs {' and '.join(missing)}: run `pip install "
             '"convs2s-plugin[export]"`.'
         )
-    check_not_quantized(checkpoint.path, checkpoint.weights, "exported")
 
 
 def export_onnx(network: Network, folder: str, dictionaries: Sequence[Path]) -> None:
