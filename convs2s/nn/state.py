@@ -33,11 +33,26 @@ class BeamOrder:
         sentences = torch.div(new_order, beam_size, rounding_mode="floor")
         unique, counts = torch.unique_consecutive(sentences, return_counts=True)
         self.old_beam_size, self.new_beam_size = beam_size, 1
-        self.sentences = sentences
+        self.sentences: Tensor = sentences
         if counts.numel() and bool((counts == counts[0]).all()):
             self.sentences, self.new_beam_size = unique, int(counts[0])
         identity = torch.arange(len(self.sentences), device=new_order.device)
         self._starts_with_identity = torch.equal(self.sentences, identity)
+
+    @classmethod
+    def known(
+        cls, sentences: Tensor, moves: bool, old_beam_size: int, new_beam_size: int
+    ) -> "BeamOrder":
+        """An order that is known without reading the hypotheses, for which a GPU must wait.
+
+        Args:
+            sentences, old_beam_size, new_beam_size: the attributes.
+            moves: whether a sentence moves or leaves.
+        """
+        order = cls.__new__(cls)
+        order.sentences, order._starts_with_identity = sentences, not moves
+        order.old_beam_size, order.new_beam_size = old_beam_size, new_beam_size
+        return order
 
     def is_identity(self, num_sentences: int) -> bool:
         """Whether all ``num_sentences`` rows stay in place."""

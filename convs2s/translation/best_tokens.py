@@ -63,16 +63,13 @@ def select(log_probs: Tensor, columns: Columns) -> tuple[Tensor, Tensor]:
         columns: the columns of the table.
     Returns:
         The table R x K, and the token indices R x ``columns.best`` of its last columns, in
-        descending order of their scores.
+        descending order of their scores. NaN counts as the highest score.
     """
     groups = log_probs[:, columns.first :].unflatten(1, (columns.group_size, -1))
     # The n best tokens are in the n groups with the highest maxima. A maximum is cheaper than topk.
     best_groups = groups.amax(dim=1).topk(columns.best, sorted=False).indices
     members = groups.gather(2, best_groups.unsqueeze(1).expand(-1, columns.group_size, -1))
     scores, index = members.flatten(1).topk(columns.best)
-    if scores.isnan().any():
-        # topk treats NaN as the highest score, beam search as the lowest.
-        return select(log_probs.masked_fill(log_probs.isnan(), -math.inf), columns)
     member = torch.div(index, columns.best, rounding_mode="trunc")
     group = best_groups.gather(1, index.remainder(columns.best))
     tokens = columns.first + member * groups.size(2) + group
@@ -137,6 +134,12 @@ class BestTokens:
         ]
         tables, tokens = zip(*parts)
         self.scores, self._tokens = torch.cat(tables), torch.cat(tokens)
+        # NaN is the highest score for topk, and the lowest one for beam search. These rows are
+        # searched again; until then, any number takes its place that no rule of a search gives.
+        best = self.scores[:, columns.first :]
+        is_nan = best.isnan()
+        best.masked_fill_(is_nan, 0.0)
+        self._is_wrong = is_nan.any(dim=1)
         self._following, self._columns = following, columns
 
     def continuations(self, totals: Tensor | None, beam_size: int) -> Continuations:
@@ -155,16 +158,22 @@ class BestTokens:
         others = self._tokens.view(len(scores), -1)
         others = others.gather(1, beams * best + (column - first).clamp(min=0))
         found = Continuations(scores, torch.where(column < first, column, others), beams)
-        if not self._following.exact:
-            return found
-        equal &= scores > -math.inf
-        return self._search_again(found, equal.any(dim=1), totals, beam_size)
+        search_again = self._is_wrong.view(-1, beam_size).any(dim=1)
+        if self._following.exact:
+            search_again |= (equal & (scores > -math.inf)).any(dim=1)
+        return self._search_again(found, search_again, totals, beam_size)
 
     def _search_again(
-        self, found: Continuations, is_ambiguous: Tensor, totals: Tensor | None, beam_size: int
+        self, found: Continuations, which: Tensor, totals: Tensor | None, beam_size: int
     ) -> Continuations:
-        """Replace the continuations of some sentences with those in the whole vocabulary."""
-        sentences = is_ambiguous.nonzero().flatten()
+        """Replace the continuations of some sentences with those in the whole vocabulary.
+
+        Args:
+            found: the continuations.
+            which: B, true for these sentences.
+            totals, beam_size: as for ``continuations``.
+        """
+        sentences = which.nonzero().flatten()
         if not len(sentences):
             return found
         beams = torch.arange(beam_size, device=sentences.device)
@@ -172,9 +181,10 @@ class BestTokens:
         log_probs, table = self._following.log_probs_of(rows), self.scores[rows]
         first = self._columns.first
         # Everything that the search has changed in the table.
-        log_probs[log_probs.isnan()] = -math.inf
+        log_probs.masked_fill_(log_probs.isnan(), -math.inf)
         log_probs[:, :first] = table[:, :first]
-        log_probs[table[:, first] == -math.inf, first:] = -math.inf
+        is_forbidden = table[:, first] == -math.inf
+        log_probs[:, first:].masked_fill_(is_forbidden.unsqueeze(1), -math.inf)
         again = best_continuations(log_probs, None if totals is None else totals[rows], beam_size)
         for old, new in zip(found, again):
             old[sentences] = new

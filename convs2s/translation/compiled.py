@@ -251,9 +251,9 @@ class CompiledDecoding:
         """Log-probabilities of logits."""
         return log_softmax(logits)
 
-    def reorder_(self, order: Tensor) -> None:
-        """Let hypothesis i continue hypothesis ``order[i]``."""
-        beam_order = BeamOrder(order, self._beam_size)
+    def reorder_(self, order: Tensor, beam_order: BeamOrder | None = None) -> None:
+        """Let hypothesis i continue hypothesis ``order[i]``; see ``Decoding``."""
+        beam_order = beam_order or BeamOrder(order, self._beam_size)
         self._beam_size = beam_order.new_beam_size
         self._source = [beam_order.select(each) for each in self._source]
         self._state = [each.index_select(0, order) for each in self._state]

@@ -38,10 +38,14 @@ class Decoding(Protocol):
     def log_probs(self, logits: Tensor) -> Tensor:
         """Log-probabilities R' x V of logits R' x V, some rows of those of the last step."""
 
-    def reorder_(self, order: Tensor) -> None:
-        """Let hypothesis i continue hypothesis ``order[i]``, R' indices.
+    def reorder_(self, order: Tensor, beam_order: BeamOrder | None = None) -> None:
+        """Let hypothesis i continue hypothesis ``order[i]``.
 
         Before the first step, there is one hypothesis for each sentence.
+
+        Args:
+            order: R' indices.
+            beam_order: the order of their sentences; None if it is not known.
         """
 
 
@@ -209,9 +213,9 @@ class NetworkDecoding:
         """Log-probabilities of logits."""
         return log_softmax(logits)
 
-    def reorder_(self, order: Tensor) -> None:
-        """Let hypothesis i continue hypothesis ``order[i]``."""
-        beam_order = BeamOrder(order, self._encoded["beam_size"])
+    def reorder_(self, order: Tensor, beam_order: BeamOrder | None = None) -> None:
+        """Let hypothesis i continue hypothesis ``order[i]``; see ``Decoding``."""
+        beam_order = beam_order or BeamOrder(order, self._encoded["beam_size"])
         self._state.reorder_(order, beam_order)
         self._encoded = reorder_encoder_output(self._encoded, beam_order)
 

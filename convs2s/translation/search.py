@@ -9,10 +9,12 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from ..common.errors import UserError
+from ..nn.state import BeamOrder
 from .alignment import attention_to_chosen_tokens
 from .best_tokens import BestTokens, Continuations, best_continuations, choose_columns
 from .decoding import Decoding, Model, NextTokens, next_tokens
@@ -188,12 +190,13 @@ class _Search:
         """Search until all sentences are finished."""
         order = None
         if self.beam_size > 1:
-            order = torch.arange(len(self.sentences), device=self.device)
-            order = order.repeat_interleave(self.beam_size)
+            sentences = torch.arange(len(self.sentences), device=self.device)
+            order = sentences.repeat_interleave(self.beam_size)
+            beam_order = BeamOrder.known(sentences, False, 1, self.beam_size)
         for step in range(max(self.limits) + 1):
             if order is not None:
                 for decoding in self.decodings:
-                    decoding.reorder_(order)
+                    decoding.reorder_(order, beam_order)
             following = next_tokens(self.decodings, self.tokens, self.options.temperature)
             found = self._continuations(step, following)
             ends = found.tokens.eq(self.eos) & found.scores.ne(-math.inf)
@@ -204,6 +207,7 @@ class _Search:
             if not self.sentences:
                 return self.finished
             order = self._continue(found, ends, kept)
+            beam_order = self._beam_order(kept)
         raise UserError(
             "The search found no end of some translations: what the model computes is infinite or "
             "not a number. Use another checkpoint, or compute without half precision."
@@ -272,7 +276,7 @@ class _Search:
         self.tokens, self.totals = self.tokens[first], self.totals[first]
         return log_probs[first]
 
-    def _finish(self, step: int, found: Continuations, ends: Tensor) -> list[int] | None:
+    def _finish(self, step: int, found: Continuations, ends: Tensor) -> Tensor | None:
         """Finish hypotheses, and remove the sentences that have enough of them.
 
         Args:
@@ -282,19 +286,23 @@ class _Search:
         Returns:
             The positions of the sentences that remain; None if all do.
         """
-        places, ranks = ends.nonzero(as_tuple=True)
-        if not len(places):
+        # One read: a GPU is waited for.
+        scores = torch.where(ends, found.scores[:, : self.beam_size], math.nan).cpu().numpy()
+        finished = (~np.isnan(scores)).nonzero()
+        if not len(finished[0]):
             return None
+        places, ranks = (torch.from_numpy(each).to(self.device) for each in finished)
         rows = places * self.beam_size + found.beams[places, ranks]
         totals = found.scores[places, ranks].unsqueeze(1)
         steps = torch.cat([self.totals[rows], totals], dim=1)
         steps[:, 1:] = steps[:, 1:] - steps[:, :-1]
+        normalized = torch.from_numpy(scores[finished])
         if not self.options.unnormalized:
-            totals = totals / (step + 1) ** self.options.lenpen
+            normalized = normalized / (step + 1) ** self.options.lenpen
         tokens = torch.nn.functional.pad(self.tokens[rows, 1:], (0, 1), value=self.eos)
         attention = self._attention_of(rows)
-        ended = places.tolist()
-        for i, (place, score) in enumerate(zip(ended, totals.squeeze(1).tolist())):
+        ended = finished[0].tolist()
+        for i, (place, score) in enumerate(zip(ended, normalized.numpy().tolist())):
             hypotheses = self.finished[self.sentences[place]]
             if len(hypotheses) < self.beam_size:
                 weights = None if attention is None else attention[i]
@@ -310,7 +318,7 @@ class _Search:
             return None
         kept = [place for place in range(len(self.sentences)) if place not in done]
         self.sentences = [self.sentences[place] for place in kept]
-        return kept
+        return torch.tensor(kept, dtype=torch.long, device=self.device)
 
     def _attention_of(self, rows: Tensor) -> Tensor | None:
         """The attention N x T x S of N rows in all steps so far."""
@@ -320,9 +328,14 @@ class _Search:
         each = [weights[row] for weights, row in zip(self.attention, writers.unbind(1))]
         return torch.stack(each, dim=1)
 
-    def _continue(
-        self, found: Continuations, ends: Tensor, kept: list[int] | None
-    ) -> Tensor | None:
+    def _beam_order(self, kept: Tensor | None) -> BeamOrder:
+        """The order of the sentences that remain; ``kept`` is what ``_finish`` returned."""
+        if kept is not None:
+            return BeamOrder.known(kept, True, self.beam_size, self.beam_size)
+        sentences = torch.arange(len(self.sentences), device=self.device)
+        return BeamOrder.known(sentences, False, self.beam_size, self.beam_size)
+
+    def _continue(self, found: Continuations, ends: Tensor, kept: Tensor | None) -> Tensor | None:
         """Take the best hypotheses that have not ended.
 
         Args:
@@ -341,29 +354,26 @@ class _Search:
         priority = ends * number + torch.arange(number, device=self.device)
         scores, tokens = found.scores, found.tokens
         if kept is not None:
-            index = torch.tensor(kept, device=self.device)
             rows, scores, tokens, priority = (
-                each[index] for each in (rows, scores, tokens, priority)
+                each[kept] for each in (rows, scores, tokens, priority)
             )
             if self.prefix is not None:
-                self.prefix = self.prefix[index]
+                self.prefix = self.prefix[kept]
         priority, chosen = priority.topk(self.beam_size, dim=1, largest=False)
         self.has_ended = priority >= number
         order, scores, tokens = (each.gather(1, chosen).view(-1) for each in (rows, scores, tokens))
         self._append(order, scores, tokens)
         return order
 
-    def _continue_best(self, found: Continuations, kept: list[int] | None) -> Tensor | None:
+    def _continue_best(self, found: Continuations, kept: Tensor | None) -> Tensor | None:
         """As ``_continue``, for greedy search: a sentence that remains has its best token."""
         scores, tokens = found.scores[:, 0], found.tokens[:, 0]
-        order = None
         if kept is not None:
-            order = torch.tensor(kept, device=self.device)
-            scores, tokens = scores[order], tokens[order]
+            scores, tokens = scores[kept], tokens[kept]
             if self.prefix is not None:
-                self.prefix = self.prefix[order]
-        self._append(order, scores, tokens)
-        return order
+                self.prefix = self.prefix[kept]
+        self._append(kept, scores, tokens)
+        return kept
 
     def _append(self, order: Tensor | None, scores: Tensor, tokens: Tensor) -> None:
         """Let new rows continue old ones.

@@ -9,6 +9,7 @@ from fairseq.models.lstm import LSTMEncoder
 from torch import Tensor
 
 from convs2s.nn.int8 import dense
+from convs2s.nn.state import BeamOrder
 from convs2s.translation.decoding import Forced, Model, NetworkModel
 
 from ..models.adapters import PluginModel, has_linear_output, output_layer_of
@@ -123,8 +124,8 @@ class FairseqDecoding:
         output = logits.unsqueeze(1), self._extra
         return self._model.get_normalized_probs(output, log_probs=True, sample=None)[:, -1]
 
-    def reorder_(self, order: Tensor) -> None:
-        """Let hypothesis i continue hypothesis ``order[i]``."""
+    def reorder_(self, order: Tensor, beam_order: BeamOrder | None = None) -> None:
+        """Let hypothesis i continue hypothesis ``order[i]``; see ``Decoding``."""
         decoder = self._model.decoder
         if isinstance(decoder, FairseqIncrementalDecoder):
             decoder.reorder_incremental_state_scripting(self._state, order)

@@ -21,7 +21,8 @@ OPERATORS = {
     "aten::unique_dim",
 }
 # Methods that copy a whole tensor to the host; ``.item()`` of each element is not dispatched then.
-METHODS = {torch.Tensor.tolist, torch.Tensor.numpy, torch.Tensor.cpu}
+# ``.numpy()`` takes only tensors that are there.
+METHODS = {torch.Tensor.tolist, torch.Tensor.cpu}
 
 
 class _Operators(TorchDispatchMode):

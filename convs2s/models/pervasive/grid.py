@@ -36,22 +36,24 @@ class Grid:
         self.real_cells: Tensor | None = None
         # R x T x S, True at listed cells that are padding, or None.
         self.listed_padding: Tensor | None = None
-        in_graph = torch.compiler.is_compiling()
         padding = None
-        if source_padding is not None and (in_graph or bool(source_padding.any())):
+        if source_padding is not None:
             of_rows = source_padding.new_zeros(rows).view(source_padding.size(0), -1, 1)
-            self.source_padding = (source_padding.unsqueeze(1) | of_rows).flatten(0, 1)
-            padding = self.source_padding.unsqueeze(1).expand(-1, target_len, -1)
-        if target_padding is not None and (in_graph or bool(target_padding.any())):
+            source_padding = (source_padding.unsqueeze(1) | of_rows).flatten(0, 1)
+            padding = source_padding.unsqueeze(1)
+        if target_padding is not None:
             target_cells = target_padding.unsqueeze(2)
-            if padding is None:
-                padding = target_cells.expand(-1, -1, source_len)
-            else:
-                padding = padding | target_cells
-        if in_graph:
-            self.listed_padding = padding
-        elif padding is not None:
-            self.real_cells = (~padding).reshape(-1).nonzero().squeeze(1)
+            padding = target_cells if padding is None else padding | target_cells
+        if padding is None:
+            return
+        padding = padding.expand(-1, target_len, source_len)
+        if torch.compiler.is_compiling():
+            self.source_padding, self.listed_padding = source_padding, padding
+            return
+        # The device is read once.
+        real_cells = (~padding).reshape(-1).nonzero().squeeze(1)
+        if len(real_cells) < padding.numel():
+            self.source_padding, self.real_cells = source_padding, real_cells
 
     def pack(self, x: Tensor) -> Tensor:
         """List the cells: R x T x S x C to N x C."""

@@ -41,6 +41,7 @@ def fairseqs(options):
         max_len_b=options.max_len_b,
     )
 
+
 @pytest.fixture(autouse=True)
 def always_with_a_table(monkeypatch):
     """The scores of these tests are so few that the search would read all of them."""
