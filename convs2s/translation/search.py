@@ -207,7 +207,8 @@ class _Search:
             if not self.sentences:
                 return self.finished
             order = self._continue(found, ends, kept)
-            beam_order = self._beam_order(kept)
+            if order is not None:
+                beam_order = self._beam_order(kept)
         raise UserError(
             "The search found no end of some translations: what the model computes is infinite or "
             "not a number. Use another checkpoint, or compute without half precision."
