@@ -5,7 +5,7 @@ by CTranslate2's own converter; the sentences, the beam and the lengths are thos
 """
 
 import tempfile
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -78,20 +78,26 @@ def prepare(
 
 
 def prepare_single(
-    folder: str, sources: list[list[str]], options: Sequence[dict[str, Any]]
-) -> dict[int, Callable[[], list[list[str]]]]:
-    """Threads -> a function that translates one sentence after the other with so many threads.
+    folder: str, sources: list[list[str]], options: Mapping[int, Sequence[dict[str, Any]]]
+) -> dict[int, dict[int, Callable[[], list[list[str]]]]]:
+    """Beam size, threads -> a function that translates one sentence at a time.
 
     Args:
         folder, sources: as for ``prepare``.
-        options: those of ``translate_batch`` for each sentence.
+        options: for each beam size, those of ``translate_batch`` for each sentence.
     Raises:
         UserError: as for ``prepare``.
     """
-    search = Search([[tokens] for tokens in sources], options)
-    return {
-        threads: partial(Engine(folder, "default", {"all": search}, threads).run, "all")
+    searches = {
+        str(beam): Search([[tokens] for tokens in sources], each) for beam, each in options.items()
+    }
+    engines = {
+        threads: Engine(folder, "default", searches, threads)
         for threads in {1, torch.get_num_threads()}
+    }
+    return {
+        beam: {threads: partial(engine.run, str(beam)) for threads, engine in engines.items()}
+        for beam in options
     }
 
 

@@ -6,7 +6,6 @@ Table 3 of Gehring et al. (2017) reports generation speed in the same way.
 import argparse
 from collections.abc import Callable
 from functools import partial
-from operator import itemgetter
 from pathlib import Path
 
 import torch
@@ -56,7 +55,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add(
         "--single",
         action="store_true",
-        help="one sentence at a time, in one process; CTranslate2 has as many threads, or one, "
+        help="one sentence at a time, in one process; CTranslate2 uses all threads or one, "
         "whichever is faster",
     )
     for name, default, text in (
@@ -72,8 +71,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> dict:
     """Translate the split with every model and beam size in turn.
 
-    On a CPU, as many processes as there are threads translate, with one thread each, unless there
-    is one sentence at a time.
+    On a CPU, as many processes as there are threads translate, with one thread each, unless
+    ``--single`` is given.
 
     Raises:
         UserError: if the data, a model or the device cannot be used.
@@ -163,14 +162,25 @@ def prepare_peer(
     """
     limits = [int(args.max_len_a * (len(tokens) + 1) + args.max_len_b) for tokens in sources]
     sizes = PEER_TOKENS if args.max_tokens is None else (args.max_tokens,)
-    found = {}
-    for beam in BEAM_SIZES:
-        options = [{"beam_size": beam, "max_decoding_length": limit} for limit in limits]
-        if args.single:
-            searches = ctranslate2_peer.prepare_single(folder, sources, options)
-        else:
-            longest = max(options, key=itemgetter("max_decoding_length"))
-            searches = ctranslate2_peer.prepare(folder, sources, longest, sizes)
-        times = alternate(searches, rounds=2, warmup=1)
-        found[beam] = searches[min(searches, key=lambda choice: min(times[choice]))]
-    return found
+    options = {
+        beam: [{"beam_size": beam, "max_decoding_length": limit} for limit in limits]
+        for beam in BEAM_SIZES
+    }
+    if args.single:
+        choices = ctranslate2_peer.prepare_single(folder, sources, options)
+    else:
+        longest = {
+            beam: max(each, key=lambda one: one["max_decoding_length"])
+            for beam, each in options.items()
+        }
+        choices = {
+            beam: ctranslate2_peer.prepare(folder, sources, each, sizes)
+            for beam, each in longest.items()
+        }
+    return {beam: _fastest(searches) for beam, searches in choices.items()}
+
+
+def _fastest(searches: dict[int, Callable[[], Translations]]) -> Callable[[], Translations]:
+    """The fastest of several functions that translate the same."""
+    times = alternate(searches, rounds=2, warmup=1)
+    return searches[min(searches, key=lambda choice: min(times[choice]))]

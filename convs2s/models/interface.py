@@ -319,7 +319,7 @@ class Network(_Part):
         self.quantized = True
 
     def dequantize_(self) -> None:
-        """If weights are in 8 bits, compute with them in single precision."""
+        """Convert weights in 8 bits, if there are any, to single precision."""
         dequantize_weights_(self)
 
     def train(self, mode: bool = True) -> "Network":

@@ -43,7 +43,7 @@ class BeamOrder:
     def known(
         cls, sentences: Tensor, moves: bool, old_beam_size: int, new_beam_size: int
     ) -> "BeamOrder":
-        """An order that is known without reading the hypotheses, for which a GPU must wait.
+        """An order that the caller knows, so that it need not be read from the device.
 
         Args:
             sentences, old_beam_size, new_beam_size: the attributes.

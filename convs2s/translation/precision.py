@@ -72,7 +72,7 @@ class Precision:
     Args:
         name: one of AUTOCAST_DTYPES.
         int8: whether models generate with weights in 8 bits, where these are supported (False);
-            quantized checkpoints always do.
+            quantized checkpoints always do, unless they have graphs (``compiled``).
         emulate: whether to compute in half precision even on a CPU without instructions for it
             (True). Otherwise models on such a CPU compute in single precision, and a warning says
             so.

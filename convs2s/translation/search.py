@@ -7,7 +7,7 @@ largest length of its own. Everything that a search remembers belongs to its cal
 
 import math
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import torch
@@ -221,7 +221,8 @@ class _Search:
         totals = self.totals[:, -1] if step else None
         special = 1 + max(self.pad, self.eos, self.unk)
         columns = None
-        if following.shape.numel() >= MIN_SCORES:
+        # A table decides between equal scores of half precision, with many sentences or one.
+        if not following.exact or following.shape.numel() >= MIN_SCORES:
             columns = choose_columns(following.shape[1], special, self.beam_size)
         is_forced = self.prefix is not None and step < self.prefix.size(1)
         if columns is None or is_forced:
@@ -248,7 +249,7 @@ class _Search:
         if step >= self.smallest_limit:
             at_limit = [self._is_at_limit(i, step) for i in range(len(self.sentences))]
             if any(at_limit):
-                rows = torch.tensor(at_limit, device=self.device).repeat_interleave(self.beam_size)
+                rows = self._to_device(np.array(at_limit).repeat(self.beam_size))
                 must_end = rows.unsqueeze(1)
                 log_probs[:, : self.eos].masked_fill_(must_end, -math.inf)
                 log_probs[:, self.eos + 1 :].masked_fill_(must_end, -math.inf)
@@ -287,23 +288,23 @@ class _Search:
         Returns:
             The positions of the sentences that remain; None if all do.
         """
-        # One read: a GPU is waited for.
-        scores = torch.where(ends, found.scores[:, : self.beam_size], math.nan).cpu().numpy()
+        scores = found.scores[:, : self.beam_size]
+        if not self.options.unnormalized:
+            scores = scores / (step + 1) ** self.options.lenpen
+        # Read once: each read waits for a GPU.
+        scores = torch.where(ends, scores, math.nan).double().cpu().numpy()
         finished = (~np.isnan(scores)).nonzero()
         if not len(finished[0]):
             return None
-        places, ranks = (torch.from_numpy(each).to(self.device) for each in finished)
+        places, ranks = self._to_device(np.stack(finished))
         rows = places * self.beam_size + found.beams[places, ranks]
         totals = found.scores[places, ranks].unsqueeze(1)
         steps = torch.cat([self.totals[rows], totals], dim=1)
         steps[:, 1:] = steps[:, 1:] - steps[:, :-1]
-        normalized = torch.from_numpy(scores[finished])
-        if not self.options.unnormalized:
-            normalized = normalized / (step + 1) ** self.options.lenpen
         tokens = torch.nn.functional.pad(self.tokens[rows, 1:], (0, 1), value=self.eos)
         attention = self._attention_of(rows)
         ended = finished[0].tolist()
-        for i, (place, score) in enumerate(zip(ended, normalized.numpy().tolist())):
+        for i, (place, score) in enumerate(zip(ended, scores[finished].tolist())):
             hypotheses = self.finished[self.sentences[place]]
             if len(hypotheses) < self.beam_size:
                 weights = None if attention is None else attention[i]
@@ -319,7 +320,11 @@ class _Search:
             return None
         kept = [place for place in range(len(self.sentences)) if place not in done]
         self.sentences = [self.sentences[place] for place in kept]
-        return torch.tensor(kept, dtype=torch.long, device=self.device)
+        return self._to_device(np.array(kept, dtype=np.int64))
+
+    def _to_device(self, array: np.ndarray[Any, Any]) -> Tensor:
+        """An array as a tensor on the device, which is not waited for."""
+        return torch.from_numpy(array).to(self.device, non_blocking=True)
 
     def _attention_of(self, rows: Tensor) -> Tensor | None:
         """The attention N x T x S of N rows in all steps so far."""

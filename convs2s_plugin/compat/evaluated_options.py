@@ -9,6 +9,7 @@ import sys
 from typing import Any
 
 from convs2s.common.literals import LiteralParser
+from convs2s.common.tokens import END
 
 from .patches import Tier, step
 
@@ -58,6 +59,11 @@ def parse_value(text: str, *scopes: Any) -> Any:
     if not isinstance(text, str):
         raise TypeError(f"expected text, not {type(text).__name__}")
     parser = LiteralParser(text, "An option of a fairseq model, which is not evaluated but parsed")
-    value = parser.literal()
+    values, comma = [parser.literal()], False
+    # A tuple may have no parentheses, as in ``--adaptive-softmax-cutoff 5000,10000``.
+    while parser.accept(","):
+        comma = True
+        if parser.token != END:
+            values.append(parser.literal())
     parser.expect_end()
-    return value
+    return tuple(values) if comma else values[0]

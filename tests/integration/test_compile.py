@@ -8,6 +8,7 @@ import torch
 from convs2s.checkpoints.files import load_checkpoint, save_checkpoint
 from convs2s.cli import main as convs2s
 from convs2s.nn.int8 import has_int8
+from convs2s.nn.int8 import is_supported as is_int8_supported
 from convs2s.translation import compiled, precision
 from convs2s.translation.compiled import CompiledModel, Graphs
 from convs2s.translation.decoding import NetworkModel
@@ -97,7 +98,8 @@ def test_what_has_another_precision_is_not_computed_with_it(checkpoint):
     has_bfloat16 = is_supported(torch.bfloat16, torch.device("cpu"))
     assert isinstance(bfloat16, CompiledModel) == (not has_bfloat16)
     int8 = model_of(checkpoint, int8=True)
-    assert isinstance(int8, CompiledModel) == (not has_int8(int8.module))
+    assert has_int8(int8.module) == is_int8_supported()
+    assert isinstance(int8, CompiledModel) == (not is_int8_supported())
 
 
 def test_a_model_in_8_bits_is_computed_in_single_precision(checkpoint, tmp_path, monkeypatch):
@@ -113,8 +115,20 @@ def test_a_model_in_8_bits_is_computed_in_single_precision(checkpoint, tmp_path,
         assert ours.text == theirs.text
         assert ours.score == pytest.approx(theirs.score, abs=1e-4)
     assert mine.ensemble.search_models[0]._graphs is not None
+    assert not has_int8(mine.ensemble.models[0])
     asked_for = model_of(small, int8=True)
-    assert isinstance(asked_for, CompiledModel) == (not has_int8(asked_for.module))
+    assert has_int8(asked_for.module) == is_int8_supported()
+    assert isinstance(asked_for, CompiledModel) == (not is_int8_supported())
+
+
+def test_an_ensemble_with_graphs_of_one_model(checkpoint, tmp_path):
+    plain = shutil.copyfile(checkpoint, tmp_path / "plain.pt")
+    mine, theirs = translator([checkpoint, plain]), translator([plain, plain])
+    assert [type(each) for each in mine.ensemble.search_models] == [CompiledModel, NetworkModel]
+    found, expected = (
+        [each.text for each in ensemble.translate(MANY)] for ensemble in (mine, theirs)
+    )
+    assert found == expected
 
 
 @pytest.mark.parametrize("size, number", [(2**40, 1), (1, 2)])

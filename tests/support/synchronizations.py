@@ -21,7 +21,7 @@ OPERATORS = {
     "aten::unique_dim",
 }
 # Methods that copy a whole tensor to the host; ``.item()`` of each element is not dispatched then.
-# ``.numpy()`` takes only tensors that are there.
+# ``.numpy()`` accepts only tensors that are on the host already.
 METHODS = {torch.Tensor.tolist, torch.Tensor.cpu}
 
 

@@ -50,7 +50,7 @@ class Grid:
         if torch.compiler.is_compiling():
             self.source_padding, self.listed_padding = source_padding, padding
             return
-        # The device is read once.
+        # The only read from the device.
         real_cells = (~padding).reshape(-1).nonzero().squeeze(1)
         if len(real_cells) < padding.numel():
             self.source_padding, self.real_cells = source_padding, real_cells

@@ -95,14 +95,20 @@ def test_a_step_of_beam_search_reads_three_times(name, beam, is_small, monkeypat
     model = NetworkModel(make(name))
     source = random_batch([(7, 5), (3, 5), (5, 2)])["net_input"]["src_tokens"]
     monkeypatch.setattr(search, "MIN_SCORES", 2**14 if is_small else 0)
-    reads, step = [], search.next_tokens
+    reads, rows, step = [], set(), search.next_tokens
 
-    def counted(*arguments):
+    def counted(decodings, tokens, *arguments):
         reads.append(counts.total())
-        return step(*arguments)
+        rows.add(len(tokens))
+        return step(decodings, tokens, *arguments)
 
     monkeypatch.setattr(search, "next_tokens", counted)
+    # Sentences have limits of their own: some leave before the others.
+    options = SearchOptions(beam=beam, max_len_a=1, max_len_b=1)
     with counted_synchronizations() as counts:
-        beam_search([model], source, SYMBOLS, SearchOptions(beam=beam, max_len_b=9))
-    of_steps = [after - before for before, after in zip(reads[1:], [*reads[2:], counts.total()])]
-    assert of_steps and max(of_steps) <= 3, of_steps
+        beam_search([model], source, SYMBOLS, options)
+    of_steps = [after - before for before, after in zip(reads, [*reads[1:], counts.total()])]
+    first, *later = of_steps
+    # Layers in ADL below the grid of pervasive attention look for padding in the first step.
+    assert first <= 4 and max(later, default=0) <= 3, of_steps
+    assert len(rows) > 1 or name in ("bag-of-words-shared", "convs2s-no-target-positions")

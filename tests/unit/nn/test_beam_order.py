@@ -29,3 +29,21 @@ def test_rows_are_copied_only_if_one_moves_or_leaves():
     assert BeamOrder(torch.tensor([1, 0, 2, 2]), 2).select(tensor) is tensor
     assert torch.equal(BeamOrder(torch.tensor([0, 1]), 2).select(tensor), tensor[:1])
     assert torch.equal(BeamOrder(torch.tensor([2, 3, 0, 1]), 2).select(tensor), tensor[[1, 0]])
+
+
+@pytest.mark.parametrize(
+    "new_order, sentences, moves, beam_sizes",
+    [
+        ([0, 0, 1, 1, 2, 2], [0, 1, 2], False, (1, 2)),  # the search begins
+        ([1, 0, 3, 3, 4, 5], [0, 1, 2], False, (2, 2)),  # all sentences stay
+        ([0, 1, 5, 4], [0, 2], True, (2, 2)),  # one leaves
+        ([1, 1, 2, 3], [0, 1], True, (2, 2)),  # the last one leaves
+    ],
+)
+def test_an_order_that_is_known_is_the_one_that_is_found(new_order, sentences, moves, beam_sizes):
+    found = BeamOrder(torch.tensor(new_order), beam_sizes[0])
+    known = BeamOrder.known(torch.tensor(sentences), moves, *beam_sizes)
+    assert found.sentences.tolist() == known.sentences.tolist()
+    for name in ("old_beam_size", "new_beam_size"):
+        assert getattr(found, name) == getattr(known, name)
+    assert found.is_identity(3) == known.is_identity(3) == (not moves)

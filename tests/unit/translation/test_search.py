@@ -1,5 +1,6 @@
 """The library's search against fairseq's, hypothesis by hypothesis and bit by bit."""
 
+from contextlib import nullcontext
 from dataclasses import replace
 
 import pytest
@@ -12,7 +13,12 @@ from convs2s.translation.best_tokens import BestTokens
 from convs2s.translation.options import SearchOptions
 from convs2s.translation.search import beam_search
 from convs2s_plugin.search.decoding import search_model
-from tests.support.adapters import dictionary, make, translation_task
+from tests.support.adapters import (
+    dictionary,
+    make,
+    tiny_fairseq_transformer,
+    translation_task,
+)
 from tests.support.batches import random_batch
 from tests.support.families import MODELS
 from tests.support.search import (
@@ -20,6 +26,7 @@ from tests.support.search import (
     LENGTHS,
     OPTIONS,
     SYMBOLS,
+    TRANSFORMER,
     aligns_tokens,
     batch,
     build,
@@ -42,10 +49,11 @@ def fairseqs(options):
     )
 
 
-@pytest.fixture(autouse=True)
-def always_with_a_table(monkeypatch):
-    """The scores of these tests are so few that the search would read all of them."""
-    monkeypatch.setattr(search, "MIN_SCORES", 0)
+@pytest.fixture(autouse=True, params=[True, False], ids=["table", "whole"])
+def with_a_table(request, monkeypatch):
+    """The scores of these tests are so few that a search would read all of them."""
+    monkeypatch.setattr(search, "MIN_SCORES", 0 if request.param else 2**40)
+    return request.param
 
 
 def assert_same(expected, found, with_attention=True):
@@ -165,25 +173,21 @@ def test_equal_scores(name, beam):
     assert_same_search([model], batch()["target"][:, :2], beam=beam)
 
 
-@pytest.mark.parametrize("beam", [1, 5])
-@pytest.mark.parametrize("change", [prefer_the_end, round_coarsely])
-def test_few_scores_are_searched_without_a_table(beam, change, monkeypatch):
-    model = change_logits(build("convs2s"), change)
-    with_a_table = []
+@pytest.mark.parametrize("dtype", [None, torch.bfloat16])
+def test_few_scores_are_searched_without_a_table(dtype, with_a_table, monkeypatch):
+    """In half precision always with one, which decides between equal scores."""
+    tables = []
     continuations = BestTokens.continuations
 
     def counted(table, *arguments):
-        with_a_table.append(table)
+        tables.append(table)
         return continuations(table, *arguments)
 
     monkeypatch.setattr(BestTokens, "continuations", counted)
-    expected = assert_same_search([model], beam=beam)
-    assert with_a_table
-    with_a_table.clear()
-    monkeypatch.setattr(search, "MIN_SCORES", beam * len(LENGTHS) * len(SYMBOLS) + 1)
-    for found, same in zip(assert_same_search([model], beam=beam), expected, strict=True):
-        assert [one.score for one in found] == [one.score for one in same]
-    assert not with_a_table
+    model = search_model(build("convs2s").float())
+    with nullcontext() if dtype is None else torch.autocast("cpu", dtype):
+        beam_search([model], batch()["net_input"]["src_tokens"], SYMBOLS, SearchOptions())
+    assert bool(tables) == (with_a_table or dtype is not None)
 
 
 @pytest.mark.parametrize("max_len", [3, 10])
@@ -287,6 +291,19 @@ def test_not_a_number():
     source = batch()["net_input"]["src_tokens"]
     with pytest.raises(UserError, match="infinite or not a number"):
         beam_search(models, source, SYMBOLS, SearchOptions(max_len_b=5))
+
+
+@pytest.mark.parametrize("name", [TRANSFORMER])
+def test_scores_in_bfloat16(name):
+    """Those of an adaptive softmax have the precision of its weights."""
+    cutoff = {"adaptive_softmax_cutoff": "50,100"}
+    model = tiny_fairseq_transformer(translation_task(SYMBOLS, SYMBOLS), **cutoff)
+    models = [search_model(model.bfloat16().eval())]
+    found = beam_search(
+        models, batch()["net_input"]["src_tokens"], SYMBOLS, SearchOptions(max_len_b=5)
+    )
+    assert [len(hypotheses) for hypotheses in found] == [5] * len(LENGTHS)
+    assert all(one.token_scores.isfinite().all() for each in found for one in each)
 
 
 def test_lengths_that_contradict():

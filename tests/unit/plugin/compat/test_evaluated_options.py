@@ -23,7 +23,19 @@ FCONV = "[(512, 3)] * 9 + [(1024, 3)] * 4 + [(2048, 1)] * 2"
     "text",
     [FCONV, "[(512, 3, 1)]", "True", "None", "[True, False] * 3", "(0.9, 0.98)", " 3 ", "-1e-30"]
     + ["[-1, 2.5]", "'text'", "{'a': [1], 2: (3,)}", "()", "[]", "(1, 2) + (3,)", "[1] * 0"]
-    + ["(1)", "([1] + [2]) * 2", "[[1] * 2] * 3 + [[]]", "{}", ".5", "1.", '"it\'s"', "(1,\n 2)"],
+    + [
+        "1,",
+        "50,100",
+        "1, (2, 3),",
+        "(1)",
+        "([1] + [2]) * 2",
+        "[[1] * 2] * 3 + [[]]",
+        "{}",
+        ".5",
+        "1.",
+        '"it\'s"',
+        "(1,\n 2)",
+    ],
 )
 def test_the_value_is_that_of_eval(text):
     assert parse_value(text) == eval(text.strip())
@@ -54,6 +66,7 @@ def test_the_value_is_that_of_eval(text):
         ("9" * 500, 1, "a number has more than 400 characters"),
         ("1; 2", 2, "found ';', which has no meaning here"),
         ("1 2", 3, "expected the end, found '2'"),
+        ("1,,2", 3, "expected a number, text, list, tuple or dictionary"),
         ("[1", 3, "expected ',' or ']', found the end"),
         ("", 1, "tuple or dictionary, found the end"),
         ("a = 1", 3, "found '=', which has no meaning here"),
