@@ -135,7 +135,7 @@ class BestTokens:
         tables, tokens = zip(*parts)
         self.scores, self._tokens = torch.cat(tables), torch.cat(tokens)
         # NaN is the highest score for topk, and the lowest one for beam search. These rows are
-        # searched again; until then, a placeholder stands for it: any number but minus infinity,
+        # searched again; until then, another number is in its place, but not minus infinity,
         # which marks forbidden tokens.
         best = self.scores[:, columns.first :]
         is_nan = best.isnan()

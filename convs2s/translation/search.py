@@ -288,11 +288,11 @@ class _Search:
         Returns:
             The positions of the sentences that remain; None if all do.
         """
-        scores = found.scores[:, : self.beam_size]
+        normalized = found.scores[:, : self.beam_size]
         if not self.options.unnormalized:
-            scores = scores / (step + 1) ** self.options.lenpen
+            normalized = normalized / (step + 1) ** self.options.lenpen
         # Read once: each read waits for a GPU.
-        scores = torch.where(ends, scores, math.nan).double().cpu().numpy()
+        scores = torch.where(ends, normalized, math.nan).double().cpu().numpy()
         finished = (~np.isnan(scores)).nonzero()
         if not len(finished[0]):
             return None
