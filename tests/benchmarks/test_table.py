@@ -160,7 +160,7 @@ def test_pages_show_all_results():
         shown |= {Path(match["path"]).name for match in pages.MARKED_TABLE.finditer(text)}
         assert pages.updated(text) == text
     others = {"families.json", "growth.json", "layers.json", "multi30k.json"}
-    others |= {"systems.json", "translate.json"}
+    others |= {"single.json", "systems.json", "translate.json"}
     assert shown == {*(f"{device}.json" for device in rows.ROWS), *others}
     assert "sentences/s" in pages.results_table(pages.RESULTS / "multi30k.json")
     assert pages.results_table(pages.RESULTS / "missing.json") == ""
